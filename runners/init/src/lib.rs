@@ -1,1 +1,12 @@
+//! What the server and `sandbox-init` say to each other: frames one way, records the other.
+//!
+//! The contract is `runners/PROTOCOL.md`. This library holds its sections 3 and 4 and nothing that needs an operating
+//! system, so that the server and PID 1 are built from the same text. The program itself is the binary of this crate.
 
+mod frames;
+mod records;
+
+pub use frames::{
+    FRAME_MAX, Frame, FrameError, FrameReader, InvalidNonce, Nonce, Park, Run, encode_frame,
+};
+pub use records::{End, RECORD_MAX, Record, RecordScanner, Scanned, Status, encode_record};

@@ -1,0 +1,328 @@
+//! Frames: what the server writes to the standard input of PID 1.
+//!
+//! ```text
+//! length (4 bytes, big endian, at most 8 MiB)  one JSON object of that many bytes
+//! ```
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The longest frame, without its length: 8 MiB.
+pub const FRAME_MAX: usize = 8 << 20;
+
+const HEADER: usize = 4;
+
+/// The secret that marks the records which answer one frame: 32 lower-case hexadecimal digits.
+///
+/// Whoever knows it can forge records, so it is never printed.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Nonce([u8; Self::LEN]);
+
+impl Nonce {
+    /// How many digits a nonce has.
+    pub const LEN: usize = 32;
+
+    /// The nonce made of 16 bytes from a cryptographic random source.
+    pub fn from_random(bytes: [u8; 16]) -> Self {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut digits = [0; Self::LEN];
+        for (pair, byte) in digits.chunks_exact_mut(2).zip(bytes) {
+            pair[0] = DIGITS[usize::from(byte >> 4)];
+            pair[1] = DIGITS[usize::from(byte & 15)];
+        }
+        Self(digits)
+    }
+
+    /// Reads a nonce from its digits.
+    pub fn parse(digits: &str) -> Result<Self, InvalidNonce> {
+        let digits: [u8; Self::LEN] = digits.as_bytes().try_into().map_err(|_| InvalidNonce)?;
+        let valid = digits
+            .iter()
+            .all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
+        if valid {
+            Ok(Self(digits))
+        } else {
+            Err(InvalidNonce)
+        }
+    }
+
+    /// The digits.
+    pub fn as_bytes(&self) -> &[u8; Self::LEN] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Nonce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Nonce(secret)")
+    }
+}
+
+impl TryFrom<String> for Nonce {
+    type Error = InvalidNonce;
+
+    fn try_from(digits: String) -> Result<Self, InvalidNonce> {
+        Self::parse(&digits)
+    }
+}
+
+impl From<Nonce> for String {
+    fn from(nonce: Nonce) -> Self {
+        nonce.0.iter().map(|&digit| char::from(digit)).collect()
+    }
+}
+
+/// The text is not 32 lower-case hexadecimal digits. Does not quote it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a nonce is 32 lower-case hexadecimal digits")]
+pub struct InvalidNonce;
+
+/// One message from the server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "op", rename_all = "lowercase")]
+pub enum Frame {
+    /// Start the driver and answer `ready`.
+    Park(Park),
+    /// Run code and answer `end`.
+    Run(Run),
+}
+
+/// Asks for a parked run process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Park {
+    /// Marks the `ready` record.
+    pub nonce: Nonce,
+    /// The driver's command; empty when the image has none.
+    pub driver: Vec<String>,
+    /// Added to the image's environment for the driver.
+    pub env: BTreeMap<String, String>,
+    /// The sandbox ends by itself after so long without a frame.
+    pub idle_ms: u64,
+}
+
+/// Asks for one run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Run {
+    /// Marks the `end` and `clean` records.
+    pub nonce: Nonce,
+    /// The source code.
+    pub code: String,
+    /// Added to the image's environment for the program.
+    pub env: BTreeMap<String, String>,
+    /// How long the run may take.
+    pub deadline_ms: u64,
+    /// Whether to scrub and take another run afterwards.
+    pub reuse: bool,
+}
+
+/// Why bytes are not a frame. Quotes none of them.
+#[derive(Debug, thiserror::Error)]
+pub enum FrameError {
+    /// The announced or needed length is above [`FRAME_MAX`].
+    #[error("a frame of {0} bytes is longer than {FRAME_MAX}")]
+    TooLong(usize),
+    /// Not JSON, not an object with a known `op`, or a field is missing or of the wrong type.
+    #[error("malformed frame: {:?} error at line {}, column {}", .0.classify(), .0.line(), .0.column())]
+    Malformed(serde_json::Error),
+}
+
+/// The frame as bytes to write, length first.
+pub fn encode_frame(frame: &Frame) -> Result<Vec<u8>, FrameError> {
+    let mut bytes = vec![0; HEADER];
+    serde_json::to_writer(&mut bytes, frame).map_err(FrameError::Malformed)?;
+    let length = bytes.len() - HEADER;
+    if length > FRAME_MAX {
+        return Err(FrameError::TooLong(length));
+    }
+    let header = u32::try_from(length).map_err(|_| FrameError::TooLong(length))?;
+    bytes[..HEADER].copy_from_slice(&header.to_be_bytes());
+    Ok(bytes)
+}
+
+/// Takes bytes as they arrive and gives frames.
+#[derive(Default)]
+pub struct FrameReader {
+    buffer: Vec<u8>,
+}
+
+impl FrameReader {
+    /// A reader that has seen nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds bytes from the stream.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// Whether [`next_frame`](Self::next_frame) would give a frame or an error rather than ask for more bytes.
+    pub fn is_ready(&self) -> bool {
+        match self.announced() {
+            None => false,
+            Some(length) => length > FRAME_MAX || self.buffer.len() - HEADER >= length,
+        }
+    }
+
+    /// Takes the next whole frame, if there is one. After an error the stream is lost.
+    pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
+        let Some(length) = self.announced() else {
+            return Ok(None);
+        };
+        if length > FRAME_MAX {
+            return Err(FrameError::TooLong(length));
+        }
+        let Some(body) = self.buffer.get(HEADER..HEADER + length) else {
+            return Ok(None);
+        };
+        let frame = serde_json::from_slice(body).map_err(FrameError::Malformed);
+        self.buffer.drain(..HEADER + length);
+        frame.map(Some)
+    }
+
+    /// The length in the header at the front of the buffer.
+    fn announced(&self) -> Option<usize> {
+        let header = *self.buffer.first_chunk::<HEADER>()?;
+        Some(usize::try_from(u32::from_be_bytes(header)).unwrap_or(usize::MAX))
+    }
+}
+
+impl fmt::Debug for FrameReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FrameReader")
+            .field("buffered", &self.buffer.len())
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const DIGITS: &str = "00112233445566778899aabbccddeeff";
+
+    fn run(code: &str) -> Frame {
+        Frame::Run(Run {
+            nonce: Nonce::parse(DIGITS).unwrap(),
+            code: code.to_owned(),
+            env: BTreeMap::from([("A".to_owned(), "1".to_owned())]),
+            deadline_ms: 1000,
+            reuse: true,
+        })
+    }
+
+    fn framed(body: &[u8]) -> Vec<u8> {
+        let mut bytes = u32::try_from(body.len()).unwrap().to_be_bytes().to_vec();
+        bytes.extend_from_slice(body);
+        bytes
+    }
+
+    #[test]
+    fn a_nonce_is_strict_and_secret() {
+        let nonce = Nonce::parse(DIGITS).unwrap();
+        assert_eq!(nonce.as_bytes(), DIGITS.as_bytes());
+        assert_eq!(
+            Nonce::from_random([0xab; 16]).as_bytes(),
+            "ab".repeat(16).as_bytes()
+        );
+        assert!(!format!("{nonce:?} {:?}", run("")).contains("0011"));
+        for bad in [
+            "",
+            "00",
+            &DIGITS.to_uppercase(),
+            &DIGITS[1..],
+            &format!("{DIGITS}0"),
+            &"é".repeat(16),
+        ] {
+            assert_eq!(Nonce::parse(bad), Err(InvalidNonce), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_wire_form_is_the_one_of_the_protocol() {
+        let bytes = encode_frame(&run("x")).unwrap();
+        let body = format!(
+            r#"{{"op":"run","nonce":"{DIGITS}","code":"x","env":{{"A":"1"}},"deadlineMs":1000,"reuse":true}}"#
+        );
+        assert_eq!(bytes, framed(body.as_bytes()));
+        let park = format!(
+            r#"{{"op":"park","extra":[1],"idleMs":5,"nonce":"{DIGITS}","driver":["a","b"],"env":{{}}}}"#
+        );
+        let mut reader = FrameReader::new();
+        reader.feed(&framed(park.as_bytes()));
+        let Some(Frame::Park(park)) = reader.next_frame().unwrap() else {
+            panic!("not a park frame")
+        };
+        assert_eq!((park.driver.len(), park.idle_ms), (2, 5));
+    }
+
+    #[test]
+    fn bad_frames_are_errors_that_quote_nothing() {
+        for body in [
+            "",
+            "[]",
+            r#"{"op":"fly"}"#,
+            r#"{"op":"run","nonce":"secret"}"#,
+            r#"{"op":"park","nonce":"00112233445566778899aabbccddeeff","driver":"x","env":{},"idleMs":-1}"#,
+        ] {
+            let mut reader = FrameReader::new();
+            reader.feed(&framed(body.as_bytes()));
+            assert!(reader.is_ready());
+            let error = reader.next_frame().unwrap_err().to_string();
+            assert!(
+                !error.contains("secret") && !error.contains("0011"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_length_above_the_cap_is_an_error_before_the_body() {
+        let mut reader = FrameReader::new();
+        reader.feed(&u32::try_from(FRAME_MAX + 1).unwrap().to_be_bytes());
+        assert!(reader.is_ready());
+        assert!(matches!(reader.next_frame(), Err(FrameError::TooLong(_))));
+        assert!(matches!(
+            encode_frame(&run(&"x".repeat(FRAME_MAX))),
+            Err(FrameError::TooLong(_))
+        ));
+    }
+
+    proptest! {
+        #[test]
+        fn any_split_gives_the_same_frames(codes in prop::collection::vec(".*", 1..4), size in 1_usize..40) {
+            let frames: Vec<_> = codes.iter().map(|code| run(code)).collect();
+            let bytes: Vec<_> = frames.iter().flat_map(|frame| encode_frame(frame).unwrap()).collect();
+            let mut reader = FrameReader::new();
+            let mut seen = Vec::new();
+            for chunk in bytes.chunks(size) {
+                reader.feed(chunk);
+                prop_assert_eq!(reader.is_ready(), {
+                    let before = seen.len();
+                    while let Some(frame) = reader.next_frame().unwrap() {
+                        seen.push(frame);
+                    }
+                    seen.len() > before
+                });
+            }
+            prop_assert_eq!(seen, frames);
+        }
+
+        #[test]
+        fn random_bytes_never_panic(chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..64), 0..8)) {
+            let mut reader = FrameReader::new();
+            for chunk in chunks {
+                reader.feed(&chunk);
+                let ready = reader.is_ready();
+                prop_assert_eq!(ready, !matches!(reader.next_frame(), Ok(None)));
+            }
+        }
+    }
+}
