@@ -1,0 +1,109 @@
+"""Agg for programs whose figures nobody watches: what they show is saved as /data/figure-<n>.png.
+
+matplotlib's own Agg backend ends by importing this module (see the Dockerfile), which puts its canvas in
+place, so it is in force both by default and after `matplotlib.use("Agg")`. Only programs that draw load it.
+
+A figure is saved when `plt.show()` would have opened its window, and otherwise when the program ends with
+the figure still open; not when the program saved it itself and has not changed it since, nor when it is empty.
+"""
+
+import atexit
+import functools
+import io
+import os
+import sys
+
+from matplotlib import is_interactive
+from matplotlib._pylab_helpers import Gcf
+from matplotlib.backend_bases import FigureManagerBase
+from matplotlib.backends import backend_agg
+from matplotlib.figure import Figure
+
+DIRECTORY = "/data"
+
+
+class FigureManager(FigureManagerBase):
+    @classmethod
+    def pyplot_show(cls, *, block=None):
+        """Save what a window would show. Closing the window ends a figure, so a blocking show closes it too."""
+        if block is None:
+            block = not is_interactive()
+        if block:
+            for manager in Gcf.get_all_fig_managers():
+                _save(manager.canvas)
+                Gcf.destroy(manager)
+
+    def show(self):
+        """`Figure.show()` does not block: the figure is saved in its final state, at the end."""
+
+
+class FigureCanvas(backend_agg.FigureCanvasAgg):
+    manager_class = FigureManager
+
+    def __init__(self, figure=None):
+        super().__init__(figure)
+        self.process = os.getpid()
+        self.saved = False
+        self._draw_later = False
+
+    def draw(self):
+        self._draw_later = False
+        if self.figure.stale:
+            self.saved = False
+        super().draw()
+
+    def draw_idle(self):
+        # pyplot.savefig() asks for this after every save, which would draw each picture twice.
+        self._draw_later = True
+
+    def get_renderer(self):
+        if self._draw_later:
+            self.draw()
+        return super().get_renderer()
+
+
+def _remember_saving(savefig):
+    @functools.wraps(savefig)
+    def wrapper(self, *args, **kwargs):
+        savefig(self, *args, **kwargs)
+        self.stale = False
+        self.canvas.saved = True
+
+    return wrapper
+
+
+def _save(canvas):
+    figure = canvas.figure
+    is_empty = len(figure.get_children()) <= 1  # its background
+    if is_empty or (canvas.saved and not figure.stale):
+        return
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png")
+    with _next_free_file() as file:
+        file.write(picture.getbuffer())
+
+
+def _next_free_file():
+    number = 1
+    while True:
+        try:
+            return open(os.path.join(DIRECTORY, f"figure-{number}.png"), "xb")
+        except FileExistsError:
+            number += 1
+
+
+def _save_open_figures():
+    for manager in Gcf.get_all_fig_managers():
+        # A forked child inherits figures that are its parent's to save.
+        if not isinstance(manager.canvas, FigureCanvas) or manager.canvas.process != os.getpid():
+            continue
+        try:
+            _save(manager.canvas)
+        except Exception as error:
+            print(f"figure {manager.num} could not be saved: {error}", file=sys.stderr)
+
+
+backend_agg.FigureCanvas = backend_agg._BackendAgg.FigureCanvas = FigureCanvas
+Figure.savefig = _remember_saving(Figure.savefig)
+# Registered after pyplot's own handler, which destroys all figures, and therefore run before it.
+atexit.register(_save_open_figures)

@@ -1,0 +1,25 @@
+"""Runs at the start of every interpreter of this image, by way of sandbox.pth: keep it small."""
+
+import os
+import sys
+
+
+def follow_output_by_line():
+    """A pipe gets whole lines as soon as they are there, like a terminal, so that nothing is lost with a kill."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.reconfigure(line_buffering=True)
+
+
+def lend_font_cache():
+    """matplotlib insists on a writable cache directory and would otherwise spend seconds on filling it."""
+    try:
+        os.mkdir(os.environ["MPLCONFIGDIR"])
+        for name in os.listdir("/opt/runner/matplotlib"):
+            os.symlink(f"/opt/runner/matplotlib/{name}", f"{os.environ['MPLCONFIGDIR']}/{name}")
+    except (KeyError, OSError):
+        pass  # there already, or not ours
+
+
+follow_output_by_line()
+lend_font_cache()
