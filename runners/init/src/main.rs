@@ -1,1 +1,107 @@
-fn main() {}
+//! `sandbox-init`: PID 1 of every sandbox. The contract is `runners/PROTOCOL.md`.
+//!
+//! One thread, one loop, one `poll`. It waits for frames on standard input, for signals, and for whoever is slow to read
+//! what it writes; nothing else in it can block. Its arguments are the image's own command.
+//!
+//! ```text
+//!               park                      ready
+//!  Waiting ───────────────▶ Parking ────────────────▶ Waiting
+//!     │                        ▲                   with a run process
+//!     │ run                    │ scrubbed
+//!     ▼     ended, reuse       │
+//!  Running ────────────────▶ Dirty
+//!     │
+//!     └── ended, no reuse: exit, and the kernel ends every other process
+//! ```
+//!
+//! It is never the parent's copy that runs a program: every child is replaced by an exec, so that the nonces, which are
+//! in memory only, stay with PID 1, which is not dumpable.
+
+#![expect(
+    clippy::disallowed_types,
+    reason = "there is no tokio here, and tests of PID 1 use real time"
+)]
+
+mod cgroup;
+mod driver;
+mod feed;
+mod init;
+mod output;
+mod processes;
+mod run;
+mod scrub;
+mod sys;
+
+use std::io;
+use std::process::ExitCode;
+
+use rustix::process::{DumpableBehavior, getpid, set_dumpable_behavior};
+use sandbox_init::FrameError;
+
+use crate::init::Init;
+
+/// Why the sandbox ends.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Stop {
+    /// The server is gone or asks for the end, or nobody asked for anything for too long.
+    #[error("no longer needed")]
+    Gone,
+    /// The one run is over.
+    #[error("done")]
+    Done,
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    #[error("a second park frame")]
+    SecondPark,
+    #[error("cannot start: {0}")]
+    Start(#[from] io::Error),
+    #[error("{0}")]
+    NotPid1(&'static str),
+    #[error("not ready: {0}")]
+    NotReady(String),
+    #[error("not clean: {0}")]
+    NotClean(String),
+}
+
+impl Stop {
+    fn code(&self) -> u8 {
+        match self {
+            Self::Gone | Self::Done => 0,
+            Self::Frame(_) | Self::SecondPark => 70,
+            Self::NotReady(_) => 71,
+            Self::NotClean(_) => 72,
+            Self::Start(_) | Self::NotPid1(_) => 73,
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let stop = match prepare() {
+        Ok(mut init) => {
+            let stop = init.serve();
+            if stop.code() != 0 {
+                init.complain(&stop);
+            }
+            stop
+        }
+        Err(stop) => {
+            let text = format!("sandbox-init: {stop}\n");
+            let _ = rustix::io::write(rustix::stdio::stderr(), text.as_bytes());
+            stop
+        }
+    };
+    ExitCode::from(stop.code())
+}
+
+/// Closes this process to others before it knows anything.
+fn prepare() -> Result<Init, Stop> {
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(io::Error::from)?;
+    if getpid().as_raw_nonzero().get() != 1 {
+        return Err(Stop::NotPid1(
+            "only as PID 1 of a container: it kills every other process",
+        ));
+    }
+    sys::close_on_exec();
+    let signals = sys::signals()?;
+    Ok(Init::new(signals, std::env::args_os().skip(1).collect())?)
+}

@@ -1,0 +1,408 @@
+//! The state machine of PID 1 and its event loop.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::Pid;
+use rustix::stdio;
+use sandbox_init::{Frame, FrameReader, Nonce, Park, Record, Status};
+
+use crate::Stop;
+use crate::cgroup::Cgroup;
+use crate::driver::Driver;
+use crate::feed::Progress;
+use crate::output::Output;
+use crate::processes;
+use crate::run::{self, Clock, Run};
+use crate::scrub::Scrubber;
+use crate::sys::{self, Ended};
+
+/// How long a sandbox waits that was never told how long.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// How long a driver may take to park a run process.
+const PARKING: Duration = Duration::from_secs(60);
+
+/// How often to look again for what no descriptor tells.
+const TICK: Duration = Duration::from_millis(1);
+
+/// How often to kill what did not die at the deadline.
+const KILL_AGAIN: Duration = Duration::from_millis(100);
+
+/// PID 1.
+#[derive(Debug)]
+pub(crate) struct Init {
+    command: Vec<OsString>,
+    signals: OwnedFd,
+    frames: FrameReader,
+    output: Output,
+    cgroup: Cgroup,
+    scrubber: Scrubber,
+    park: Option<Park>,
+    driver: Option<Driver>,
+    /// What a run did that no scrub can undo.
+    fault: Option<&'static str>,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// For a frame. `parked` is a run process that waits too.
+    Waiting {
+        parked: Option<Pid>,
+        until: Option<Instant>,
+    },
+    /// For the driver to park a run process.
+    Parking { answer: Answer, until: Instant },
+    /// For the run process to end.
+    Running(Run),
+    /// The run is over, and there may be another one after the scrub.
+    Dirty(Nonce),
+}
+
+/// Who waits for a run process to be parked.
+#[derive(Debug, Clone)]
+enum Answer {
+    Ready(Nonce),
+    Clean(Nonce),
+}
+
+impl Init {
+    pub(crate) fn new(signals: OwnedFd, command: Vec<OsString>) -> io::Result<Self> {
+        Ok(Self {
+            command,
+            signals,
+            frames: FrameReader::new(),
+            output: Output::open()?,
+            cgroup: Cgroup::open(Path::new("/sys/fs/cgroup")),
+            scrubber: Scrubber::new(),
+            park: None,
+            driver: None,
+            fault: None,
+            state: State::Waiting {
+                parked: None,
+                until: Instant::now().checked_add(IDLE),
+            },
+        })
+    }
+
+    /// Serves until there is a reason to stop.
+    pub(crate) fn serve(&mut self) -> Stop {
+        loop {
+            if let Err(stop) = self.turn() {
+                return stop;
+            }
+        }
+    }
+
+    pub(crate) fn complain(&self, stop: &Stop) {
+        self.output.complain(&stop.to_string());
+    }
+
+    /// Waits for something to happen and does all that follows from it.
+    fn turn(&mut self) -> Result<(), Stop> {
+        let happened = self.wait()?;
+        if happened.signal {
+            if sys::told_to_stop(&self.signals) {
+                return Err(Stop::Gone);
+            }
+            while let Some(ended) = sys::reap() {
+                self.reaped(&ended)?;
+            }
+        }
+        if happened.input {
+            self.read()?;
+        }
+        self.pump();
+        self.check_time()?;
+        while self.advance()? {}
+        Ok(())
+    }
+
+    fn wait(&self) -> Result<Happened, Stop> {
+        // A frame that is not due yet waits, here or in the pipe, and so nothing grows.
+        let input = if self.frames.is_ready() {
+            PollFlags::empty()
+        } else {
+            PollFlags::IN
+        };
+        let mut sources = vec![
+            PollFd::new(&self.signals, PollFlags::IN),
+            PollFd::from_borrowed_fd(stdio::stdin(), input),
+        ];
+        match (&self.state, &self.driver) {
+            (
+                State::Running(Run {
+                    feed: Some(feed), ..
+                }),
+                _,
+            ) => {
+                sources.push(PollFd::new(&feed.fd, PollFlags::OUT));
+            }
+            (State::Parking { .. }, Some(driver)) if !driver.is_adopting() => {
+                sources.push(PollFd::new(&driver.socket, PollFlags::IN));
+            }
+            _ => {}
+        }
+        let left = self
+            .timer()
+            .map(|at| at.saturating_duration_since(Instant::now()));
+        let timeout = left.and_then(|left| Timespec::try_from(left).ok());
+        match poll(&mut sources, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(Stop::Start(error.into())),
+        }
+        let input = sources[1].revents();
+        if !input.contains(PollFlags::IN) && input.intersects(PollFlags::HUP | PollFlags::ERR) {
+            return Err(Stop::Gone);
+        }
+        Ok(Happened {
+            signal: !sources[0].revents().is_empty(),
+            input: input.contains(PollFlags::IN),
+        })
+    }
+
+    fn timer(&self) -> Option<Instant> {
+        match &self.state {
+            State::Waiting { until, .. } => *until,
+            State::Parking { until, .. } => match &self.driver {
+                Some(driver) if driver.is_adopting() => Some(Instant::now() + TICK),
+                _ => Some(*until),
+            },
+            State::Running(run) => run.clock.deadline,
+            State::Dirty(_) => None,
+        }
+    }
+
+    /// Takes what has come on standard input.
+    fn read(&mut self) -> Result<(), Stop> {
+        let mut buffer = [0; 1 << 14];
+        match rustix::io::read(stdio::stdin(), &mut buffer) {
+            Ok(0) => Err(Stop::Gone),
+            Ok(length) => {
+                self.frames.feed(&buffer[..length]);
+                Ok(())
+            }
+            Err(Errno::INTR | Errno::AGAIN) => Ok(()),
+            Err(_) => Err(Stop::Gone),
+        }
+    }
+
+    /// Lets the run process have more of its code.
+    fn pump(&mut self) {
+        if let State::Running(run) = &mut self.state
+            && let Some(feed) = &mut run.feed
+            && feed.pump() != Progress::Waiting
+        {
+            run.feed = None;
+        }
+    }
+
+    fn check_time(&mut self) -> Result<(), Stop> {
+        let now = Instant::now();
+        match &mut self.state {
+            State::Waiting {
+                until: Some(until), ..
+            } if now >= *until => Err(Stop::Gone),
+            State::Running(run) if run.clock.deadline.is_some_and(|deadline| now >= deadline) => {
+                run.clock.timed_out = true;
+                run.clock.deadline = Some(now + KILL_AGAIN);
+                processes::kill_others(
+                    self.driver
+                        .as_ref()
+                        .map(|driver| driver.pid)
+                        .filter(|&pid| pid != run.pid),
+                );
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Does what can be done without waiting; true if there may be more.
+    fn advance(&mut self) -> Result<bool, Stop> {
+        match &mut self.state {
+            State::Waiting { .. } => match self.frames.next_frame()? {
+                None => Ok(false),
+                Some(Frame::Park(_)) if self.park.is_some() => Err(Stop::SecondPark),
+                Some(Frame::Park(park)) => {
+                    let nonce = park.nonce.clone();
+                    self.park = Some(park);
+                    self.park(Answer::Ready(nonce))
+                }
+                Some(Frame::Run(run)) => self.start(run).map(|()| true),
+            },
+            State::Parking { answer, until } => {
+                let verdict = match self.driver.as_mut().map(Driver::parked) {
+                    Some(Ok(None)) if Instant::now() < *until => return Ok(false),
+                    Some(Ok(None)) => Err("the driver is too slow".to_owned()),
+                    Some(other) => other,
+                    None => Err("the driver ended".to_owned()),
+                };
+                let answer = answer.clone();
+                self.parked(answer, verdict)
+            }
+            State::Running(_) => Ok(false),
+            State::Dirty(nonce) => {
+                let nonce = nonce.clone();
+                self.scrub(nonce)
+            }
+        }
+    }
+
+    /// Has a run process parked, if the image knows how.
+    fn park(&mut self, answer: Answer) -> Result<bool, Stop> {
+        let started = match (&self.park, &self.driver) {
+            (Some(park), None) if !park.driver.is_empty() => match Driver::start(park) {
+                Ok(driver) => {
+                    self.driver = Some(driver);
+                    Ok(true)
+                }
+                Err(error) => Err(format!("the driver cannot be started: {error}")),
+            },
+            (_, Some(driver)) => driver.park_another().map(|()| true),
+            _ => Ok(false),
+        };
+        match started {
+            Ok(false) => self.parked(answer, Ok(None)),
+            Err(reason) => self.parked(answer, Err(reason)),
+            Ok(true) => {
+                let until = Instant::now() + PARKING;
+                self.state = State::Parking { answer, until };
+                Ok(true)
+            }
+        }
+    }
+
+    /// Answers whoever waits for a run process, and waits for a frame or stops.
+    fn parked(
+        &mut self,
+        answer: Answer,
+        verdict: Result<Option<Pid>, String>,
+    ) -> Result<bool, Stop> {
+        let idle = self
+            .park
+            .as_ref()
+            .map_or(IDLE, |park| Duration::from_millis(park.idle_ms));
+        self.state = State::Waiting {
+            parked: verdict.clone().ok().flatten(),
+            until: Instant::now().checked_add(idle),
+        };
+        let verdict = verdict.map(drop);
+        let (nonce, record, stop): (_, _, fn(String) -> Stop) = match answer {
+            Answer::Ready(nonce) => (nonce, Record::Ready(verdict.clone()), Stop::NotReady),
+            Answer::Clean(nonce) => (nonce, Record::Clean(verdict.clone()), Stop::NotClean),
+        };
+        self.output.answer(&nonce, &record)?;
+        verdict.map(|()| true).map_err(stop)
+    }
+
+    fn start(&mut self, frame: sandbox_init::Run) -> Result<(), Stop> {
+        let State::Waiting { parked, .. } = self.state else {
+            return Ok(());
+        };
+        let clock = Clock::start(frame.deadline_ms, self.cgroup.usage());
+        let started = match (parked, &self.driver) {
+            (Some(pid), Some(driver)) => {
+                let request = run::request(&frame.code, &frame.env);
+                driver.request(request).map(|feed| (pid, feed))
+            }
+            _ => run::start_plain(&self.command, frame.code, &frame.env),
+        };
+        match started {
+            Ok((pid, feed)) => {
+                self.state = State::Running(Run {
+                    nonce: frame.nonce,
+                    reuse: frame.reuse,
+                    pid,
+                    feed: Some(feed),
+                    clock,
+                });
+                self.pump();
+                Ok(())
+            }
+            Err(error) => {
+                self.output
+                    .complain(&format!("the image's command cannot be started: {error}"));
+                self.end(
+                    frame.nonce,
+                    frame.reuse,
+                    None,
+                    &clock,
+                    run::not_started(&error),
+                )
+            }
+        }
+    }
+
+    /// A child has ended.
+    fn reaped(&mut self, ended: &Ended) -> Result<(), Stop> {
+        let driver = self
+            .driver
+            .take_if(|driver| driver.pid == ended.pid)
+            .is_some();
+        match &self.state {
+            State::Running(run) if run.pid == ended.pid => {
+                let (nonce, reuse, clock) = (run.nonce.clone(), run.reuse, run.clock);
+                if run.feed.is_some() && self.driver.is_some() {
+                    self.fault = Some("the request was not taken");
+                }
+                self.end(nonce, reuse, Some(ended), &clock, ended.status)
+            }
+            State::Waiting {
+                parked: Some(pid), ..
+            } if driver || *pid == ended.pid => {
+                Err(Stop::NotReady("the parked process ended".to_owned()))
+            }
+            State::Running(_) | State::Dirty(_) if driver => {
+                self.fault = Some("the driver ended");
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The run is over.
+    fn end(
+        &mut self,
+        nonce: Nonce,
+        reuse: bool,
+        ended: Option<&Ended>,
+        clock: &Clock,
+        status: Status,
+    ) -> Result<(), Stop> {
+        let end = clock.end(status, ended, self.cgroup.usage());
+        self.output.answer_on_both(&nonce, &Record::End(end))?;
+        if !reuse {
+            return Err(Stop::Done);
+        }
+        self.state = State::Dirty(nonce);
+        Ok(())
+    }
+
+    /// Cleans up after a run and has the next run process parked.
+    fn scrub(&mut self, nonce: Nonce) -> Result<bool, Stop> {
+        let driver = self.driver.as_ref();
+        let verdict = match self.fault {
+            Some(fault) => Err(fault.to_owned()),
+            None => driver
+                .map_or(Ok(()), Driver::check)
+                .and_then(|()| self.scrubber.scrub(driver.map(|driver| driver.pid))),
+        };
+        match verdict {
+            Ok(()) => self.park(Answer::Clean(nonce)),
+            Err(reason) => self.parked(Answer::Clean(nonce), Err(reason)),
+        }
+    }
+}
+
+/// What `poll` came back for, where it matters.
+struct Happened {
+    signal: bool,
+    input: bool,
+}

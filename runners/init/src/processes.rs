@@ -1,0 +1,149 @@
+//! The other processes of the sandbox, by way of `/proc`.
+
+use std::fs;
+use std::io;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::sys;
+
+/// What the kernel says about a process in `/proc/<pid>/stat`.
+#[derive(Debug, Clone)]
+pub(crate) struct Stat {
+    /// The letter of `ps`: `Z` is a zombie, `T` is stopped.
+    pub(crate) state: char,
+    pub(crate) parent: i32,
+    /// Priority and nice value, real-time priority, policy.
+    pub(crate) schedule: String,
+}
+
+impl Stat {
+    pub(crate) fn of(pid: Pid) -> Option<Self> {
+        Self::parse(&fs::read_to_string(path(pid, "stat")).ok()?)
+    }
+
+    /// The name of the process, which it chooses, ends at the last parenthesis.
+    fn parse(text: &str) -> Option<Self> {
+        let (_, text) = text.rsplit_once(')')?;
+        let fields: Vec<&str> = text.split_ascii_whitespace().collect();
+        // The manual counts from one, and the first field here is its third.
+        let field = |number: usize| fields.get(number - 3).copied();
+        Some(Self {
+            state: field(3)?.chars().next()?,
+            parent: field(4)?.parse().ok()?,
+            schedule: [18, 19, 40, 41]
+                .map(|number| field(number).unwrap_or(""))
+                .join(" "),
+        })
+    }
+}
+
+/// What any process of the same user can change about another one and its later children, as text to compare.
+pub(crate) fn bearing(pid: Pid) -> String {
+    let limits = fs::read_to_string(path(pid, "limits")).unwrap_or_default();
+    let status = fs::read_to_string(path(pid, "status")).unwrap_or_default();
+    let processors = status
+        .lines()
+        .find(|line| line.starts_with("Cpus_allowed:"));
+    format!(
+        "{limits}{processors:?} {:?} {}",
+        Stat::of(pid).map(|stat| stat.schedule),
+        sys::io_priority(pid)
+    )
+}
+
+/// Lets the memory limit take this process before any other. Not allowed on a process that is not dumpable.
+pub(crate) fn kill_first(pid: Pid) -> io::Result<()> {
+    fs::write(path(pid, "oom_score_adj"), "1000")
+}
+
+/// Kills every process but PID 1 and `spared`, and says whether there was one.
+///
+/// Stopping all of them first, which happens at once, is what beats a program that forks faster than it can be killed.
+/// The one that is spared is stopped with them and continued when the others have their kill.
+pub(crate) fn kill_others(spared: Option<Pid>) -> bool {
+    let Some(spared) = spared else {
+        return sys::kill_all(Signal::KILL);
+    };
+    sys::kill_all(Signal::STOP);
+    let Ok(pids) = others(spared) else {
+        return sys::kill_all(Signal::KILL);
+    };
+    for &pid in &pids {
+        let _ = kill_process(pid, Signal::KILL);
+    }
+    let _ = kill_process(spared, Signal::CONT);
+    !pids.is_empty()
+}
+
+/// Kills until no process but PID 1 and `spared` is left.
+pub(crate) fn kill_until_alone(spared: Option<Pid>, until: Instant) -> Result<(), String> {
+    loop {
+        let found = kill_others(spared);
+        while let Some(ended) = sys::reap() {
+            if Some(ended.pid) == spared {
+                return Err("the driver ended".to_owned());
+            }
+        }
+        if !found {
+            return Ok(());
+        }
+        if Instant::now() >= until {
+            return Err("processes are left".to_owned());
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Every process but PID 1, `spared`, and what `spared` has yet to wait for.
+fn others(spared: Pid) -> io::Result<Vec<Pid>> {
+    let mut pids = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let number = name.to_str().and_then(|name| name.parse().ok());
+        let Some(pid @ 2..) = number else { continue };
+        let Some(pid) = Pid::from_raw(pid) else {
+            continue;
+        };
+        let awaited =
+            || Stat::of(pid).is_some_and(|stat| stat.state == 'Z' && stat.parent == raw(spared));
+        if pid != spared && !awaited() {
+            pids.push(pid);
+        }
+    }
+    Ok(pids)
+}
+
+pub(crate) fn raw(pid: Pid) -> i32 {
+    pid.as_raw_nonzero().get()
+}
+
+fn path(pid: Pid, file: &str) -> String {
+    format!("/proc/{}/{file}", raw(pid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_forge_the_fields_after_it() {
+        let numbers = (5..=52)
+            .map(|field| field.to_string())
+            .collect::<Vec<_>>()
+            .join(" ");
+        let stat = Stat::parse(&format!("7 (x) Z 99 () S 42 {numbers}\n")).unwrap();
+        assert_eq!((stat.state, stat.parent), ('S', 42));
+        assert_eq!(stat.schedule, "18 19 40 41");
+        assert!(Stat::parse("").is_none() && Stat::parse("1 (x)").is_none());
+    }
+
+    #[test]
+    fn this_process_has_a_bearing() {
+        let own = rustix::process::getpid();
+        assert!(bearing(own).contains("Max open files"), "{}", bearing(own));
+        assert!(bearing(own).contains("Cpus_allowed"));
+    }
+}

@@ -1,0 +1,187 @@
+//! One run: from the frame to the end record.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::Pid;
+use sandbox_init::{End, Nonce, Status};
+use serde::Serialize;
+
+use crate::cgroup::Usage;
+use crate::feed::Feed;
+use crate::processes;
+use crate::sys::{self, Ended};
+
+/// A run that is under way.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) nonce: Nonce,
+    pub(crate) reuse: bool,
+    pub(crate) pid: Pid,
+    /// The code, on its way to the run process.
+    pub(crate) feed: Option<Feed>,
+    pub(crate) clock: Clock,
+}
+
+/// What is measured from the start of a run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock {
+    started: Instant,
+    before: Usage,
+    /// When to kill, next. None is never.
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) timed_out: bool,
+}
+
+impl Clock {
+    pub(crate) fn start(deadline_ms: u64, before: Usage) -> Self {
+        let started = Instant::now();
+        Self {
+            started,
+            before,
+            deadline: started.checked_add(Duration::from_millis(deadline_ms)),
+            timed_out: false,
+        }
+    }
+
+    /// What the end record says. `ended` is unknown when the run process could not be started.
+    pub(crate) fn end(&self, status: Status, ended: Option<&Ended>, after: Usage) -> End {
+        let Usage {
+            cpu,
+            peak,
+            oom_kills,
+            pids_denied,
+        } = self.before;
+        let delta = |before: Option<u64>, after: Option<u64>| Some(after?.saturating_sub(before?));
+        let used = cpu
+            .zip(after.cpu)
+            .map(|(before, after)| after.saturating_sub(before));
+        let used = used.or(ended.map(|ended| ended.cpu)).unwrap_or_default();
+        // The mark cannot be wiped between runs: it speaks of this one only if this one moved it.
+        let moved = after
+            .peak
+            .filter(|&after| peak.is_none_or(|before| after > before));
+        End {
+            status,
+            timed_out: self.timed_out,
+            wall_ms: millis(self.started.elapsed()),
+            cpu_ms: millis(used),
+            peak_bytes: moved.or(ended.map(|ended| ended.max_rss)),
+            oom_kills: delta(oom_kills, after.oom_kills).unwrap_or(0),
+            pids_denied: delta(pids_denied, after.pids_denied),
+        }
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Starts the image's own command with `code` on its way to its standard input.
+pub(crate) fn start_plain(
+    command: &[OsString],
+    code: String,
+    env: &BTreeMap<String, String>,
+) -> io::Result<(Pid, Feed)> {
+    let (program, arguments) = command.split_first().ok_or(io::ErrorKind::NotFound)?;
+    let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(&ours, true)?;
+    let mut command = Command::new(program);
+    command.args(arguments).envs(env).stdin(Stdio::from(theirs));
+    let pid = sys::spawn(&mut command, None)?;
+    // Fails when it has already ended, or made itself not dumpable, which is its own affair.
+    let _ = processes::kill_first(pid).is_ok();
+    Ok((pid, Feed::new(ours, code.into_bytes())))
+}
+
+/// What a driver's run process reads from its socket.
+pub(crate) fn request(code: &str, env: &BTreeMap<String, String>) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Request<'a> {
+        code: &'a str,
+        env: &'a BTreeMap<String, String>,
+    }
+    let mut bytes = vec![0; 4];
+    // Text always has a JSON form, and a frame's is far shorter than what four bytes can count.
+    let _ = serde_json::to_writer(&mut bytes, &Request { code, env });
+    let length = u32::try_from(bytes.len() - 4).unwrap_or(u32::MAX);
+    bytes[..4].copy_from_slice(&length.to_be_bytes());
+    bytes
+}
+
+/// The code of a shell for a command that could not be started.
+pub(crate) fn not_started(error: &io::Error) -> Status {
+    Status::Exit(if error.kind() == io::ErrorKind::NotFound {
+        127
+    } else {
+        126
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn usage(cpu: u64, peak: u64, kills: u64) -> Usage {
+        Usage {
+            cpu: Some(Duration::from_millis(cpu)),
+            peak: Some(peak),
+            oom_kills: Some(kills),
+            pids_denied: None,
+        }
+    }
+
+    fn ended() -> Ended {
+        Ended {
+            pid: rustix::process::getpid(),
+            status: Status::Exit(0),
+            cpu: Duration::from_millis(3),
+            max_rss: 500,
+        }
+    }
+
+    #[test]
+    fn the_peak_is_of_the_cgroup_only_if_this_run_moved_it() {
+        let end =
+            |before, after| Clock::start(1000, before).end(Status::Exit(0), Some(&ended()), after);
+        assert_eq!(
+            end(usage(0, 900, 0), usage(0, 1000, 0)).peak_bytes,
+            Some(1000)
+        );
+        assert_eq!(
+            end(usage(0, 900, 0), usage(0, 900, 0)).peak_bytes,
+            Some(500)
+        );
+        assert_eq!(
+            end(Usage::default(), Usage::default()).peak_bytes,
+            Some(500)
+        );
+    }
+
+    #[test]
+    fn the_rest_is_what_has_come_since_the_start() {
+        let end = Clock::start(u64::MAX, usage(10, 0, 1)).end(
+            Status::Exit(0),
+            Some(&ended()),
+            usage(17, 0, 3),
+        );
+        assert_eq!((end.cpu_ms, end.oom_kills, end.pids_denied), (7, 2, None));
+        let end = Clock::start(0, Usage::default()).end(
+            Status::Exit(0),
+            Some(&ended()),
+            Usage::default(),
+        );
+        assert_eq!((end.cpu_ms, end.oom_kills), (3, 0));
+    }
+
+    #[test]
+    fn a_request_has_its_length_in_front() {
+        let bytes = request("x\n", &BTreeMap::from([("A".to_owned(), "é".to_owned())]));
+        assert_eq!(bytes[..4], [0, 0, 0, 31]);
+        assert_eq!(&bytes[4..], r#"{"code":"x\n","env":{"A":"é"}}"#.as_bytes());
+    }
+}

@@ -1,0 +1,196 @@
+//! The system calls that no library offers in a safe form. All `unsafe` code of the crate is here.
+
+#![expect(
+    unsafe_code,
+    reason = "signalfd, wait4, kill(-1), System V IPC and work between fork and exec"
+)]
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::ptr;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal};
+use sandbox_init::Status;
+
+/// Where a driver finds its socket.
+const DRIVER_FD: i32 = 3;
+
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
+
+/// Makes every open descriptor above 2 close on exec. The engine leaves none open; this is the second lock.
+pub(crate) fn close_on_exec() {
+    // SAFETY: takes no pointers; changes flags of descriptors only.
+    unsafe {
+        libc::syscall(
+            libc::SYS_close_range,
+            3,
+            libc::c_uint::MAX,
+            libc::CLOSE_RANGE_CLOEXEC,
+        )
+    };
+}
+
+fn signal_set(signals: &[libc::c_int]) -> libc::sigset_t {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: `sigemptyset` initialises the set.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        for &signal in signals {
+            libc::sigaddset(set.as_mut_ptr(), signal);
+        }
+        set.assume_init()
+    }
+}
+
+/// Turns SIGCHLD and SIGTERM into bytes on a descriptor.
+///
+/// It sits on [`DRIVER_FD`], so that nothing that std opens on its way to an exec can be there and be overwritten.
+pub(crate) fn signals() -> io::Result<OwnedFd> {
+    let set = signal_set(&[libc::SIGCHLD, libc::SIGTERM]);
+    // SAFETY: `set` lives as long as the calls that read it; the descriptors made here belong to nobody else, and
+    // `DRIVER_FD` is free because the program has opened nothing yet.
+    unsafe {
+        check(libc::sigprocmask(
+            libc::SIG_BLOCK,
+            &raw const set,
+            ptr::null_mut(),
+        ))?;
+        let flags = libc::SFD_NONBLOCK | libc::SFD_CLOEXEC;
+        let fd = OwnedFd::from_raw_fd(check(libc::signalfd(-1, &raw const set, flags))?);
+        if fd.as_raw_fd() == DRIVER_FD {
+            return Ok(fd);
+        }
+        check(libc::dup3(fd.as_raw_fd(), DRIVER_FD, libc::O_CLOEXEC))?;
+        Ok(OwnedFd::from_raw_fd(DRIVER_FD))
+    }
+}
+
+/// Takes the signals that have come. True when one is a SIGTERM from outside the sandbox.
+pub(crate) fn told_to_stop(signals: &OwnedFd) -> bool {
+    const SIZE: usize = size_of::<libc::signalfd_siginfo>();
+    let mut buffer = [0; 16 * SIZE];
+    let mut stop = false;
+    while let Ok(length @ 1..) = rustix::io::read(signals, &mut buffer) {
+        for info in buffer[..length].chunks_exact(SIZE) {
+            // SAFETY: the kernel wrote a whole `signalfd_siginfo`, which is valid for any bytes.
+            let info: libc::signalfd_siginfo = unsafe { ptr::read_unaligned(info.as_ptr().cast()) };
+            let outside = info.ssi_code == libc::SI_USER && info.ssi_pid == 0;
+            stop |= outside && info.ssi_signo == libc::SIGTERM.cast_unsigned();
+        }
+    }
+    stop
+}
+
+/// A process that has ended, with what it and the children it waited for took.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ended {
+    pub(crate) pid: Pid,
+    pub(crate) status: Status,
+    pub(crate) cpu: Duration,
+    /// The largest resident size of any one process.
+    pub(crate) max_rss: u64,
+}
+
+/// Waits for one child that has already ended.
+pub(crate) fn reap() -> Option<Ended> {
+    let mut status = 0;
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    let flags = libc::WNOHANG | libc::__WALL;
+    // SAFETY: both pointers are valid for writes; a zeroed `rusage` is valid.
+    let (pid, usage) = unsafe {
+        let pid = libc::wait4(-1, &raw mut status, flags, usage.as_mut_ptr());
+        (pid, usage.assume_init())
+    };
+    if pid <= 0 {
+        return None;
+    }
+    let duration = |time: libc::timeval| {
+        let (seconds, micros) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_usec));
+        Duration::from_secs(seconds.unwrap_or(0)) + Duration::from_micros(micros.unwrap_or(0))
+    };
+    Some(Ended {
+        pid: Pid::from_raw(pid)?,
+        status: if libc::WIFSIGNALED(status) {
+            Status::Signal(libc::WTERMSIG(status))
+        } else {
+            Status::Exit(libc::WEXITSTATUS(status))
+        },
+        cpu: duration(usage.ru_utime) + duration(usage.ru_stime),
+        max_rss: u64::try_from(usage.ru_maxrss).unwrap_or(0) << 10,
+    })
+}
+
+/// Sends a signal to every process but PID 1, at once: no process can be made meanwhile. False if there was none.
+pub(crate) fn kill_all(signal: Signal) -> bool {
+    // SAFETY: takes no pointers. `main` has made sure that this is PID 1 of a namespace.
+    unsafe { libc::kill(-1, signal.as_raw()) == 0 }
+}
+
+/// Starts a command as the leader of a session of its own, with `channel` as its descriptor 3.
+///
+/// std gives SIGPIPE its default back and returns only after the exec.
+pub(crate) fn spawn(command: &mut Command, channel: Option<BorrowedFd<'_>>) -> io::Result<Pid> {
+    let channel = channel.map(|fd| fd.as_raw_fd());
+    let no_signals = signal_set(&[]);
+    // SAFETY: between fork and exec only async-signal-safe calls are made, on descriptors that are open there;
+    // `DRIVER_FD` holds the signal descriptor of the parent, which the child has no use for.
+    unsafe {
+        command.pre_exec(move || {
+            check(libc::sigprocmask(
+                libc::SIG_SETMASK,
+                &raw const no_signals,
+                ptr::null_mut(),
+            ))?;
+            check(libc::setsid())?;
+            if let Some(channel) = channel {
+                check(libc::dup2(channel, DRIVER_FD))?;
+            }
+            Ok(())
+        });
+    }
+    Ok(Pid::from_child(&command.spawn()?))
+}
+
+/// A kind of System V object.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Ipc {
+    Memory,
+    Queue,
+    Semaphores,
+}
+
+/// Removes a System V object.
+pub(crate) fn remove_ipc(kind: Ipc, id: i32) -> io::Result<()> {
+    // SAFETY: IPC_RMID reads no fourth argument and writes nothing.
+    let result = unsafe {
+        match kind {
+            Ipc::Memory => libc::shmctl(id, libc::IPC_RMID, ptr::null_mut()),
+            Ipc::Queue => libc::msgctl(id, libc::IPC_RMID, ptr::null_mut()),
+            Ipc::Semaphores => libc::semctl(id, 0, libc::IPC_RMID),
+        }
+    };
+    check(result).map(drop)
+}
+
+/// The I/O priority of a process.
+pub(crate) fn io_priority(pid: Pid) -> i64 {
+    const IOPRIO_WHO_PROCESS: libc::c_int = 1;
+    // SAFETY: takes no pointers.
+    unsafe {
+        libc::syscall(
+            libc::SYS_ioprio_get,
+            IOPRIO_WHO_PROCESS,
+            pid.as_raw_nonzero().get(),
+        )
+    }
+}
