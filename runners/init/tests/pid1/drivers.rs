@@ -1,0 +1,245 @@
+//! The warm contract, with a driver of each kind.
+
+use std::time::{Duration, Instant};
+
+use sandbox_init::{Frame, Run, Status};
+
+use crate::support::{Sandbox, again, map, once, park};
+
+const FORK: &[&str] = &["python3", "-c", include_str!("drivers/fork.py")];
+const EXEC: &[&str] = &["python3", "-c", include_str!("drivers/exec.py")];
+
+fn parked(driver: &[&str]) -> Sandbox {
+    let mut sandbox = Sandbox::start(&["false"]);
+    sandbox.park(driver, &[]).unwrap();
+    sandbox
+}
+
+#[test]
+fn both_kinds_run_code_again_and_again() {
+    for driver in [FORK, EXEC] {
+        let mut sandbox = parked(driver);
+        for number in 0..5 {
+            let run = Run {
+                env: map(&[("NUMBER", &number.to_string())]),
+                ..again("import os, sys; print(os.environ['NUMBER'], os.getppid()); sys.exit(3)")
+            };
+            sandbox
+                .run_and_clean(run)
+                .exits(3)
+                .prints(&format!("{number} 1\n"));
+        }
+        let outcome = sandbox.run(once("import os; os.kill(os.getpid(), 11)"));
+        assert_eq!(outcome.end.status, Status::Signal(11));
+        assert_eq!(sandbox.exit_code(), 0);
+    }
+}
+
+#[test]
+fn the_driver_has_its_environment_and_null_as_input() {
+    let driver = "import os, socket; s = socket.socket(fileno=3); os.write(3, b'ready %d\\n' % os.getpid()); s.recv(4)
+assert os.environ['EXTRA'] == 'yes' and os.read(0, 1) == b'' and os.getcwd() == '/mnt/data' and os.getsid(0) == os.getpid()
+print(open('/proc/self/oom_score_adj').read().strip(), sorted(os.listdir('/proc/self/fd'))[:4])";
+    let mut sandbox = Sandbox::start(&["false"]);
+    sandbox
+        .park(&["python3", "-c", driver], &[("EXTRA", "yes")])
+        .unwrap();
+    sandbox
+        .run(once(""))
+        .exits(0)
+        .prints("1000 ['0', '1', '2', '3']\n");
+}
+
+#[test]
+fn a_long_request_arrives_whole() {
+    for driver in [FORK, EXEC] {
+        let code = format!("print(len('{}'))", "é".repeat(2_000_000));
+        parked(driver)
+            .run_and_clean(again(&code))
+            .exits(0)
+            .prints("2000000\n");
+    }
+}
+
+#[test]
+fn what_runs_leave_is_gone_and_the_driver_stays() {
+    let mut sandbox = parked(FORK);
+    let code = "
+import os, subprocess, time
+for _ in range(3): subprocess.Popen(['setsid', 'sleep', '100'])
+if os.fork() == 0:
+    while True:
+        try: os.fork()
+        except OSError: pass
+time.sleep(0.2)
+os._exit(0)
+";
+    let list = "
+import os
+print([open(f'/proc/{pid}/comm').read() for pid in os.listdir('/proc') if pid.isdigit() and int(pid) not in (1, os.getpid())])
+";
+    sandbox.run_and_clean(again(code)).exits(0);
+    sandbox
+        .run_and_clean(again(list))
+        .exits(0)
+        .prints("['python3\\n']\n");
+}
+
+#[test]
+fn the_deadline_spares_the_driver() {
+    for driver in [FORK, EXEC] {
+        let mut sandbox = parked(driver);
+        let code = "
+import os, signal, time
+signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
+if os.fork() == 0: os.setsid()
+time.sleep(100)
+";
+        let outcome = sandbox.run_and_clean(Run {
+            deadline_ms: 300,
+            ..again(code)
+        });
+        assert!(outcome.end.timed_out);
+        assert_eq!(outcome.end.status, Status::Signal(9));
+        sandbox
+            .run_and_clean(again("print(1)"))
+            .exits(0)
+            .prints("1\n");
+    }
+}
+
+#[test]
+fn a_driver_that_programs_meddled_with_is_not_clean() {
+    for (code, reason) in [
+        ("os.kill(driver, signal.SIGKILL)", "ended"),
+        ("os.kill(driver, signal.SIGSTOP)", "stopped"),
+        (
+            "resource.prlimit(driver, resource.RLIMIT_NOFILE, (50, 50))",
+            "tampered",
+        ),
+        ("os.setpriority(os.PRIO_PROCESS, driver, 7)", "tampered"),
+    ] {
+        let mut sandbox = parked(FORK);
+        let code = format!(
+            "import os, signal, resource, time
+driver = next(int(pid) for pid in sorted(os.listdir('/proc')) if pid.isdigit() and int(pid) not in (1, os.getpid()))
+{code}
+time.sleep(0.1)"
+        );
+        let run = again(&code);
+        let nonce = run.nonce.clone();
+        sandbox.run(run).exits(0);
+        let verdict = sandbox.clean(&nonce).unwrap_err();
+        assert!(verdict.contains(reason), "{reason}: {verdict}");
+        assert_eq!(sandbox.exit_code(), 72);
+    }
+}
+
+#[test]
+fn the_driver_of_the_fork_kind_is_closed_to_programs() {
+    let code = "
+import os
+driver = next(int(pid) for pid in sorted(os.listdir('/proc')) if pid.isdigit() and int(pid) not in (1, os.getpid()))
+for name in ('mem', 'environ', 'fd/3'):
+    try: open(f'/proc/{driver}/{name}', 'rb'); print('open:', name)
+    except PermissionError: pass
+print(sorted(os.listdir('/proc/self/fd'))[:3], len(os.listdir('/proc/self/fd')))
+print(open('/proc/self/oom_score_adj').read().strip())
+";
+    parked(FORK)
+        .run(once(code))
+        .exits(0)
+        .prints("['0', '1', '2'] 4\n1000\n");
+}
+
+#[test]
+fn a_slow_middle_process_is_waited_for() {
+    let mut sandbox = Sandbox::start(&["false"]);
+    sandbox.park(FORK, &[("SLOW", "0.2")]).unwrap();
+    sandbox.run_and_clean(again("print(1)")).prints("1\n");
+}
+
+#[test]
+fn drivers_that_do_not_park_are_not_ready() {
+    let python = |code| vec!["python3", "-c", code];
+    for (driver, reason) in [
+        (vec!["no-such-driver"], "cannot be started"),
+        (vec!["false"], "driver"),
+        (
+            python("import os; os.write(3, b'hello\\n'); input()"),
+            "driver",
+        ),
+        (
+            python("import os, time; os.write(3, b'x' * 1000); time.sleep(9)"),
+            "something else",
+        ),
+        (
+            python("import os, time; os.write(3, b'ready 1\\n'); time.sleep(9)"),
+            "something else",
+        ),
+        (
+            python("import os, time; os.write(3, b'ready 99999\\n'); time.sleep(9)"),
+            "no child",
+        ),
+        (
+            python("import os, time; os.close(3); time.sleep(9)"),
+            "closed",
+        ),
+        (
+            python(
+                "import os, time\nif pid := os.fork(): os.write(3, b'ready %d\\n' % pid)\ntime.sleep(9)",
+            ),
+            "no child",
+        ),
+    ] {
+        let mut sandbox = Sandbox::start(&["false"]);
+        let verdict = sandbox.park(&driver, &[]).unwrap_err();
+        assert!(verdict.contains(reason), "{driver:?}: {verdict}");
+        assert_eq!(sandbox.exit_code(), 71);
+    }
+}
+
+#[test]
+fn a_parked_process_that_ends_ends_the_sandbox() {
+    for driver in [
+        "import os, time; os.write(3, b'ready %d\\n' % os.getpid()); time.sleep(0.2)",
+        "import os, time\nif os.fork() == 0:\n  if os.fork() == 0: time.sleep(0.3)\n  else: os._exit(0)\nelse:\n  os.wait(); child = [int(p) for p in os.listdir('/proc') if p.isdigit()][-1]; os.write(3, b'ready %d\\n' % child); time.sleep(9)",
+    ] {
+        let mut sandbox = Sandbox::start(&["false"]);
+        sandbox.park(&["python3", "-c", driver], &[]).unwrap();
+        assert_eq!(sandbox.exit_code(), 71);
+    }
+}
+
+#[test]
+fn a_driver_that_does_not_park_again_is_not_clean() {
+    let driver = include_str!("drivers/fork.py").replace(
+        "if exact(5)",
+        "time.sleep(0.1); sys.exit(0)\n    if exact(5)",
+    );
+    let mut sandbox = parked(&["python3", "-c", &driver]);
+    let run = again("print(1)");
+    let nonce = run.nonce.clone();
+    sandbox.run(run).prints("1\n");
+    assert!(sandbox.clean(&nonce).is_err());
+    assert_eq!(sandbox.exit_code(), 72);
+}
+
+#[test]
+fn a_run_that_comes_before_ready_waits() {
+    let mut sandbox = Sandbox::start(&["false"]);
+    let (park, run) = (park(FORK, &[]), once("print(1)"));
+    let nonce = run.nonce.clone();
+    sandbox.send(&Frame::Park(park));
+    sandbox.send(&Frame::Run(run));
+    sandbox.outcome(&nonce).exits(0);
+}
+
+#[test]
+fn the_end_of_standard_input_ends_a_parked_sandbox() {
+    let mut sandbox = parked(FORK);
+    let before = Instant::now();
+    sandbox.close_stdin();
+    assert_eq!(sandbox.exit_code(), 0);
+    assert!(before.elapsed() < Duration::from_secs(5));
+}

@@ -1,0 +1,61 @@
+"""A driver of the fork kind, as small as can be: runs Python code with exec()."""
+
+import ctypes, json, os, socket, struct, sys, time
+
+PR_SET_DUMPABLE = 4
+prctl = ctypes.CDLL(None).prctl
+channel = socket.socket(fileno=3)
+
+
+def exact(length):
+    data = b""
+    while len(data) < length:
+        chunk = channel.recv(length - len(data))
+        if not chunk:
+            os._exit(0)
+        data += chunk
+    return data
+
+
+def run_process(taken):
+    (length,) = struct.unpack(">I", exact(4))
+    request = json.loads(exact(length))
+    channel.close()
+    os.close(taken)
+    os.setsid()
+    prctl(PR_SET_DUMPABLE, 1)
+    with open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
+    os.environ.update(request["env"])
+    code = 0
+    try:
+        exec(compile(request["code"], "main.py", "exec"), {"__name__": "__main__"})
+    except SystemExit as end:
+        code = end.code or 0
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def park():
+    waiting, taken = os.pipe()
+    middle = os.fork()
+    if middle == 0:
+        child = os.fork()
+        if child == 0:
+            os.close(waiting)
+            run_process(taken)
+        os.write(3, b"ready %d\n" % child)
+        time.sleep(float(os.environ.get("SLOW", "0")))
+        os._exit(0)
+    os.close(taken)
+    os.waitpid(middle, 0)
+    os.read(waiting, 1)
+    os.close(waiting)
+
+
+prctl(PR_SET_DUMPABLE, 0)
+while True:
+    park()
+    if exact(5) != b"park\n":
+        os._exit(1)

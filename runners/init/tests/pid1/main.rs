@@ -1,0 +1,13 @@
+//! `sandbox-init` as PID 1 of real namespaces, on the wire. Needs root to make them, and nothing of Docker.
+
+#![expect(
+    clippy::disallowed_types,
+    clippy::unwrap_used,
+    reason = "tests of real processes use real time, and a panic says where"
+)]
+
+mod drivers;
+mod plain;
+mod scrub;
+mod secrecy;
+mod support;

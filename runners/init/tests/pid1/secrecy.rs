@@ -1,0 +1,48 @@
+//! What programs of the same user can learn of PID 1 and do to it.
+
+use crate::support::{Sandbox, again, once};
+
+#[test]
+fn pid_1_is_closed_to_its_own_user() {
+    let code = "
+import os
+assert os.getuid() != 0
+for name in ('mem', 'environ', 'maps', 'auxv', 'fd', 'fdinfo', 'fd/0', 'cwd', 'exe', 'root', 'stack', 'syscall', 'io'):
+    try:
+        path = '/proc/1/' + name
+        if name in ('fd', 'fdinfo'): os.listdir(path)
+        elif name in ('cwd', 'exe', 'root'): os.readlink(path)
+        else: open(path, 'rb').read(1)
+        print('open:', name)
+    except PermissionError: pass
+    except FileNotFoundError: pass
+for name in ('oom_score_adj', 'coredump_filter', 'timerslack_ns', 'autogroup', 'clear_refs'):
+    try:
+        os.write(os.open('/proc/1/' + name, os.O_WRONLY), b'1')
+        print('writable:', name)
+    except (PermissionError, FileNotFoundError): pass
+";
+    let mut sandbox = Sandbox::start(&["python3", "-"]);
+    sandbox.run_and_clean(again(code)).exits(0).prints("");
+    sandbox.run(once(code)).exits(0).prints("");
+}
+
+#[test]
+fn pid_1_cannot_be_traced() {
+    let code = "
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+PTRACE_SEIZE = 0x4206
+print(libc.ptrace(PTRACE_SEIZE, 1, 0, 0), os.strerror(ctypes.get_errno()))
+fd = os.pidfd_open(1)
+print(libc.syscall(438, fd, 0, 0), os.strerror(ctypes.get_errno()))
+class IoVec(ctypes.Structure): _fields_ = [('base', ctypes.c_void_p), ('length', ctypes.c_size_t)]
+one = IoVec(ctypes.addressof(ctypes.create_string_buffer(8)), 8)
+print(libc.process_vm_readv(1, ctypes.byref(one), 1, ctypes.byref(one), 1, 0), os.strerror(ctypes.get_errno()))
+";
+    let refused = "-1 Operation not permitted\n".repeat(3);
+    Sandbox::start(&["python3", "-"])
+        .run(once(code))
+        .exits(0)
+        .prints(&refused);
+}
