@@ -1,1 +1,108 @@
-fn main(){}
+//! Builds `sandbox-init` as a static program, for `include_bytes!(env!("SANDBOX_INIT"))` in the server.
+//!
+//! Cargo cannot yet make one package's binary an input of another, so it is called a second time, with a target
+//! directory of its own because the outer call holds the lock on the usual one. `SANDBOX_INIT_BIN` names a program that
+//! was built before and is taken instead.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a build script is told everything by its environment"
+)]
+
+use std::env;
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const PACKAGE: &str = "sandbox-init";
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo::rerun-if-changed=runners/init/src");
+    println!("cargo::rerun-if-changed=runners/init/Cargo.toml");
+    println!("cargo::rerun-if-changed=Cargo.lock");
+    println!("cargo::rerun-if-env-changed=SANDBOX_INIT_BIN");
+    let program = match env::var_os("SANDBOX_INIT_BIN") {
+        Some(path) => {
+            println!("cargo::rerun-if-changed={}", Path::new(&path).display());
+            fs::canonicalize(&path)
+                .map_err(|error| format!("SANDBOX_INIT_BIN {}: {error}", path.display()))?
+        }
+        None => build()?,
+    };
+    check_static(&program)?;
+    println!("cargo::rustc-env=SANDBOX_INIT={}", program.display());
+    Ok(())
+}
+
+/// Calls cargo for the same target, optimised for size whatever the profile of the server is.
+fn build() -> Result<PathBuf, Box<dyn Error>> {
+    let target = env::var("TARGET")?;
+    let directory = PathBuf::from(env::var("OUT_DIR")?).join(PACKAGE);
+    let mut flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
+    if !flags.is_empty() {
+        flags.push('\x1f');
+    }
+    flags.push_str("-Ctarget-feature=+crt-static");
+    let status = Command::new(env::var("CARGO")?)
+        .args([
+            "build",
+            "--release",
+            "--locked",
+            "--package",
+            PACKAGE,
+            "--bin",
+            PACKAGE,
+        ])
+        .args(["--target", &target])
+        .arg("--target-dir")
+        .arg(&directory)
+        .env("CARGO_ENCODED_RUSTFLAGS", flags)
+        .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "z")
+        .env("CARGO_PROFILE_RELEASE_LTO", "fat")
+        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1")
+        .env("CARGO_PROFILE_RELEASE_PANIC", "abort")
+        .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")
+        // What clippy and coverage put around the compiler is meant for the server.
+        .env_remove("RUSTC_WORKSPACE_WRAPPER")
+        .status()?;
+    if !status.success() {
+        return Err(format!("building {PACKAGE} for {target} failed: {status}").into());
+    }
+    Ok(directory.join(target).join("release").join(PACKAGE))
+}
+
+/// An image need not have a C library: a program with an interpreter (`PT_INTERP`) would not start in it.
+fn check_static(program: &Path) -> Result<(), Box<dyn Error>> {
+    let bytes = fs::read(program).map_err(|error| format!("{}: {error}", program.display()))?;
+    match has_interpreter(&bytes) {
+        Some(false) => Ok(()),
+        Some(true) => Err(format!(
+            "{} is not static: install the static C library of the target",
+            program.display()
+        )
+        .into()),
+        None => Err(format!(
+            "{} is not a 64-bit little-endian ELF program",
+            program.display()
+        )
+        .into()),
+    }
+}
+
+fn has_interpreter(elf: &[u8]) -> Option<bool> {
+    const PT_INTERP: u32 = 3;
+    let word = |at: usize| Some(u32::from_le_bytes(elf.get(at..at + 4)?.try_into().ok()?));
+    let half = |at: usize| {
+        Some(usize::from(u16::from_le_bytes(
+            elf.get(at..at + 2)?.try_into().ok()?,
+        )))
+    };
+    if !elf.starts_with(b"\x7fELF\x02\x01") {
+        return None;
+    }
+    let table = usize::try_from(word(0x20)?).ok()?;
+    let (size, count) = (half(0x36)?, half(0x38)?);
+    let mut kinds = (0..count).map(|number| word(table + number * size));
+    kinds.try_fold(false, |found, kind| Some(found || kind? == PT_INTERP))
+}
