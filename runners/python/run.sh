@@ -2,4 +2,5 @@
 # The plain command: source on standard input becomes the program, whose own standard input is empty.
 # -P keeps the script's directory off sys.path; /data is on it by sandbox.pth.
 cat >/tmp/main.py || exit
+unset PWD # set by this shell, not by whoever started the sandbox
 exec python -P /tmp/main.py </dev/null
