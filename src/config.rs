@@ -1,0 +1,352 @@
+//! Every setting, read once from environment variables into typed sections.
+//!
+//! [`variables::VARIABLES`] is the one table of names, defaults and meanings; [`Config::from_lookup`] is pure, so
+//! that tests hand it a map. All errors are reported together, each with the variable's name and the form expected.
+
+mod reader;
+pub mod variables;
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use secrecy::SecretString;
+
+pub use self::reader::ConfigErrors;
+use self::reader::Reader;
+
+/// The whole configuration.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where and for whom the server listens.
+    pub http: HttpConfig,
+    /// Where files are kept, and how they are linked to.
+    pub storage: StorageConfig,
+    /// Which container engine is used, and what a run may reach through it.
+    pub engine: EngineConfig,
+    /// What one run may use.
+    pub limits: RunLimits,
+    /// How many runs there may be.
+    pub admission: AdmissionConfig,
+    /// How the server logs.
+    pub log: LogConfig,
+}
+
+/// Where and for whom the server listens.
+#[derive(Clone, Debug)]
+pub struct HttpConfig {
+    /// Address to listen on (`MCP_HTTP_ADDR`).
+    pub addr: SocketAddr,
+    /// Address in links to files, without a trailing slash (`PUBLIC_BASE_URL`).
+    pub public_base_url: String,
+    /// Bearer token that `/mcp` asks for (`MCP_API_TOKEN`).
+    pub api_token: SecretString,
+    /// Host names that requests may carry; `*` alone switches the check off (`ALLOWED_HOSTS`).
+    pub allowed_hosts: Vec<String>,
+    /// Origins whose pages may call the server; `*` alone switches the check off (`ALLOWED_ORIGINS`).
+    pub allowed_origins: Vec<String>,
+    /// How long runs may go on after SIGTERM (`SHUTDOWN_GRACE`).
+    pub shutdown_grace: Duration,
+}
+
+/// Where files are kept, and how they are linked to.
+#[derive(Clone, Debug)]
+pub struct StorageConfig {
+    /// Directory of all workspaces as the server sees it (`SANDBOX_ROOT`).
+    pub root: PathBuf,
+    /// The same directory as the container engine sees it (`SANDBOX_HOST_PATH`).
+    pub host_path: PathBuf,
+    /// Secret that turns conversation ids into directory names (`FILE_SECRET`).
+    pub file_secret: SecretString,
+    /// How long links to files are valid; `None` means for ever and unsigned (`FILE_URL_TTL`).
+    pub link_ttl: Option<Duration>,
+    /// Bytes one conversation may keep (`WORKSPACE_QUOTA`).
+    pub quota: u64,
+    /// Bytes that stay free on the file system (`DISK_FREE_FLOOR`).
+    pub free_space_floor: u64,
+    /// Largest upload in bytes, decoded (`MAX_UPLOAD_BYTES`).
+    pub max_upload_bytes: u64,
+}
+
+/// Which container engine is used, and what a run may reach through it.
+#[derive(Clone, Debug)]
+pub struct EngineConfig {
+    /// Address of the engine; `None` means the usual socket (`DOCKER_HOST`).
+    pub host: Option<String>,
+    /// Allows `network: true` without proof that the host is out of reach (`ALLOW_NETWORK`).
+    pub allow_network: bool,
+    /// Resolvers that runs with a network use; empty means those of the host (`RUN_DNS`).
+    pub dns: Vec<IpAddr>,
+}
+
+/// What one run may use.
+#[derive(Clone, Debug)]
+pub struct RunLimits {
+    /// Time limit of a run that asks for none (`RUN_TIMEOUT`).
+    pub timeout: Duration,
+    /// Longest time limit that a run may ask for (`RUN_TIMEOUT_MAX`).
+    pub timeout_max: Duration,
+    /// Cores, in billionths (`RUN_CPUS`).
+    pub nano_cpus: i64,
+    /// Memory with nothing swapped, in bytes (`RUN_MEMORY`).
+    pub memory: u64,
+    /// Processes and threads (`RUN_PIDS`).
+    pub pids: u32,
+    /// Bytes kept of standard output, and as many of standard error (`RUN_OUTPUT_LIMIT`).
+    pub output: usize,
+    /// Largest single file in bytes (`RUN_FILE_SIZE`).
+    pub file_size: u64,
+    /// Largest program in bytes (`MAX_CODE_BYTES`).
+    pub code: usize,
+}
+
+/// How many runs there may be.
+#[derive(Clone, Copy, Debug)]
+pub struct AdmissionConfig {
+    /// Runs at the same time (`MAX_CONCURRENT_RUNS`).
+    pub concurrent: usize,
+    /// Runs that wait for a place (`MAX_QUEUED_RUNS`).
+    pub queued: usize,
+    /// Longest wait for a place (`MAX_QUEUE_WAIT`).
+    pub wait: Duration,
+}
+
+/// How the server logs.
+#[derive(Clone, Debug)]
+pub struct LogConfig {
+    /// Lines for people or JSON for machines (`LOG_FORMAT`).
+    pub format: LogFormat,
+    /// Filter in the syntax of `tracing` (`RUST_LOG`).
+    pub filter: String,
+}
+
+/// The form of a log line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// One line of text.
+    Text,
+    /// One JSON object.
+    Json,
+}
+
+impl Config {
+    /// Reads the process environment.
+    ///
+    /// # Errors
+    /// All bad values at once.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place that reads the environment"
+    )]
+    pub fn from_env() -> Result<Self, ConfigErrors> {
+        Self::from_lookup(&|name| std::env::var(name).ok())
+    }
+
+    /// Reads variables from `lookup`. An empty value counts as not set.
+    ///
+    /// # Errors
+    /// All bad values at once.
+    pub fn from_lookup(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigErrors> {
+        let mut reader = Reader::new(lookup);
+        let config = Self {
+            http: HttpConfig::read(&mut reader),
+            storage: StorageConfig::read(&mut reader),
+            engine: EngineConfig::read(&mut reader),
+            limits: RunLimits::read(&mut reader),
+            admission: AdmissionConfig::read(&mut reader),
+            log: LogConfig::read(&mut reader),
+        };
+        config.check_across(&mut reader);
+        reader.finish(config)
+    }
+
+    /// What no single variable shows.
+    fn check_across(&self, reader: &mut Reader<'_>) {
+        if self.limits.timeout > self.limits.timeout_max {
+            reader.reject("RUN_TIMEOUT", "a duration that is at most RUN_TIMEOUT_MAX");
+        }
+        if !self.storage.host_path.is_absolute() {
+            reader.reject(
+                "SANDBOX_HOST_PATH",
+                "an absolute path, since the engine resolves it",
+            );
+        }
+    }
+}
+
+impl HttpConfig {
+    fn read(reader: &mut Reader<'_>) -> Self {
+        let addr = reader.listen_address("MCP_HTTP_ADDR");
+        let public_base_url = reader
+            .base_url("PUBLIC_BASE_URL")
+            .unwrap_or_else(|| format!("http://localhost:{}", addr.port()));
+        let authority = public_base_url
+            .split_once("://")
+            .map_or("", |(_, rest)| rest);
+        let authority = authority.split('/').next().unwrap_or_default();
+        let scheme = public_base_url.split("://").next().unwrap_or("http");
+        let mut allowed_hosts = reader.list("ALLOWED_HOSTS");
+        if allowed_hosts.is_empty() {
+            allowed_hosts = ["localhost", "127.0.0.1", "::1", host_of(authority)]
+                .map(str::to_owned)
+                .to_vec();
+            allowed_hosts.dedup();
+        }
+        let mut allowed_origins = reader.list("ALLOWED_ORIGINS");
+        if allowed_origins.is_empty() {
+            let port = addr.port();
+            allowed_origins = vec![
+                format!("http://localhost:{port}"),
+                format!("http://127.0.0.1:{port}"),
+                format!("{scheme}://{authority}"),
+            ];
+            allowed_origins.dedup();
+        }
+        Self {
+            addr,
+            public_base_url,
+            api_token: reader.secret("MCP_API_TOKEN", 16),
+            allowed_hosts,
+            allowed_origins,
+            shutdown_grace: reader.duration("SHUTDOWN_GRACE"),
+        }
+    }
+}
+
+/// The host of `host:port`, where an IPv6 address stands in brackets.
+fn host_of(authority: &str) -> &str {
+    match authority
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once(']'))
+    {
+        Some((address, _)) => address,
+        None => authority.split(':').next().unwrap_or(authority),
+    }
+}
+
+impl StorageConfig {
+    fn read(reader: &mut Reader<'_>) -> Self {
+        let root = reader.absolute_path("SANDBOX_ROOT");
+        Self {
+            host_path: reader
+                .path("SANDBOX_HOST_PATH")
+                .unwrap_or_else(|| root.clone()),
+            root,
+            file_secret: reader.secret("FILE_SECRET", 32),
+            link_ttl: reader.optional_duration("FILE_URL_TTL"),
+            quota: reader.size("WORKSPACE_QUOTA", 1 << 20),
+            free_space_floor: reader.size("DISK_FREE_FLOOR", 0),
+            max_upload_bytes: reader.size("MAX_UPLOAD_BYTES", 1),
+        }
+    }
+}
+
+impl EngineConfig {
+    fn read(reader: &mut Reader<'_>) -> Self {
+        Self {
+            host: reader.text("DOCKER_HOST"),
+            allow_network: reader.flag("ALLOW_NETWORK"),
+            dns: reader.addresses("RUN_DNS"),
+        }
+    }
+}
+
+impl RunLimits {
+    fn read(reader: &mut Reader<'_>) -> Self {
+        Self {
+            timeout: reader.duration("RUN_TIMEOUT"),
+            timeout_max: reader.duration("RUN_TIMEOUT_MAX"),
+            nano_cpus: reader.nano_cpus("RUN_CPUS"),
+            memory: reader.size("RUN_MEMORY", 16 << 20),
+            pids: reader.count("RUN_PIDS", 8).try_into().unwrap_or(u32::MAX),
+            output: reader.bytes_in_memory("RUN_OUTPUT_LIMIT", 1 << 10, 64 << 20),
+            file_size: reader.size("RUN_FILE_SIZE", 1 << 20),
+            code: reader.bytes_in_memory("MAX_CODE_BYTES", 1, 4 << 20),
+        }
+    }
+}
+
+impl AdmissionConfig {
+    fn read(reader: &mut Reader<'_>) -> Self {
+        let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+        Self {
+            concurrent: reader
+                .optional_count("MAX_CONCURRENT_RUNS", 1)
+                .unwrap_or(cores * 4),
+            queued: reader.count("MAX_QUEUED_RUNS", 0),
+            wait: reader.duration("MAX_QUEUE_WAIT"),
+        }
+    }
+}
+
+impl LogConfig {
+    fn read(reader: &mut Reader<'_>) -> Self {
+        let format = match reader.text("LOG_FORMAT").as_deref() {
+            Some("json") => LogFormat::Json,
+            Some("text") => LogFormat::Text,
+            _ => {
+                reader.reject("LOG_FORMAT", "`text` or `json`");
+                LogFormat::Text
+            }
+        };
+        Self {
+            format,
+            filter: reader.text("RUST_LOG").unwrap_or_default(),
+        }
+    }
+}
+
+/// The effective configuration as `NAME=value` lines with secrets hidden, for `check-config`.
+impl fmt::Display for Config {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let size = |bytes: u64| reader::show_size(bytes);
+        let time = |duration: Duration| humantime::format_duration(duration).to_string();
+        let (http, storage, limits) = (&self.http, &self.storage, &self.limits);
+        let dns: Vec<_> = self.engine.dns.iter().map(ToString::to_string).collect();
+        let lines = [
+            ("MCP_HTTP_ADDR", http.addr.to_string()),
+            ("PUBLIC_BASE_URL", http.public_base_url.clone()),
+            ("MCP_API_TOKEN", "(hidden)".to_owned()),
+            ("ALLOWED_HOSTS", http.allowed_hosts.join(",")),
+            ("ALLOWED_ORIGINS", http.allowed_origins.join(",")),
+            ("SHUTDOWN_GRACE", time(http.shutdown_grace)),
+            ("SANDBOX_ROOT", storage.root.display().to_string()),
+            ("SANDBOX_HOST_PATH", storage.host_path.display().to_string()),
+            ("FILE_SECRET", "(hidden)".to_owned()),
+            (
+                "FILE_URL_TTL",
+                storage.link_ttl.map_or_else(|| "0".to_owned(), time),
+            ),
+            ("WORKSPACE_QUOTA", size(storage.quota)),
+            ("DISK_FREE_FLOOR", size(storage.free_space_floor)),
+            ("MAX_UPLOAD_BYTES", size(storage.max_upload_bytes)),
+            ("DOCKER_HOST", self.engine.host.clone().unwrap_or_default()),
+            (
+                "ALLOW_NETWORK",
+                u8::from(self.engine.allow_network).to_string(),
+            ),
+            ("RUN_DNS", dns.join(",")),
+            ("RUN_TIMEOUT", time(limits.timeout)),
+            ("RUN_TIMEOUT_MAX", time(limits.timeout_max)),
+            ("RUN_CPUS", reader::show_cpus(limits.nano_cpus)),
+            ("RUN_MEMORY", size(limits.memory)),
+            ("RUN_PIDS", limits.pids.to_string()),
+            ("RUN_OUTPUT_LIMIT", size(limits.output as u64)),
+            ("RUN_FILE_SIZE", size(limits.file_size)),
+            ("MAX_CODE_BYTES", size(limits.code as u64)),
+            ("MAX_CONCURRENT_RUNS", self.admission.concurrent.to_string()),
+            ("MAX_QUEUED_RUNS", self.admission.queued.to_string()),
+            ("MAX_QUEUE_WAIT", time(self.admission.wait)),
+            (
+                "LOG_FORMAT",
+                format!("{:?}", self.log.format).to_lowercase(),
+            ),
+            ("RUST_LOG", self.log.filter.clone()),
+        ];
+        for (name, value) in lines {
+            writeln!(formatter, "{name}={value}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,336 @@
+//! Typed reading of variables. Errors are collected, so that an operator sees all of them at once.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use thiserror::Error;
+
+use super::variables::VARIABLES;
+
+/// Words that only stand in values nobody has replaced yet.
+const PLACEHOLDERS: &[&str] = &[
+    "change",
+    "replace",
+    "placeholder",
+    "example",
+    "your-",
+    "your_",
+    "secret",
+    "todo",
+    "xxxx",
+    "<",
+    "password",
+];
+
+/// Every bad value of a configuration.
+#[derive(Debug, Error)]
+pub struct ConfigErrors(Vec<ConfigError>);
+
+impl fmt::Display for ConfigErrors {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        formatter.write_str(&lines.join("\n"))
+    }
+}
+
+/// One bad value. The value of a secret is never part of it.
+#[derive(Debug, Error)]
+enum ConfigError {
+    #[error("{name} is not set: it must be {expected}")]
+    Missing {
+        name: &'static str,
+        expected: String,
+    },
+    #[error("{name}={value} is not valid: it must be {expected}")]
+    Invalid {
+        name: &'static str,
+        value: String,
+        expected: String,
+    },
+    #[error("{name} is not valid (its value is not shown): it must be {expected}")]
+    InvalidSecret {
+        name: &'static str,
+        expected: String,
+    },
+}
+
+pub(super) struct Reader<'a> {
+    lookup: &'a dyn Fn(&str) -> Option<String>,
+    errors: Vec<ConfigError>,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(lookup: &'a dyn Fn(&str) -> Option<String>) -> Self {
+        Self {
+            lookup,
+            errors: Vec::new(),
+        }
+    }
+
+    pub(super) fn finish<T>(self, config: T) -> Result<T, ConfigErrors> {
+        if self.errors.is_empty() {
+            Ok(config)
+        } else {
+            Err(ConfigErrors(self.errors))
+        }
+    }
+
+    /// The value, else the default of the table; `None` when neither is there.
+    pub(super) fn text(&self, name: &'static str) -> Option<String> {
+        let default = VARIABLES
+            .iter()
+            .find(|variable| variable.name == name)
+            .map(|variable| variable.default);
+        (self.lookup)(name)
+            .map(|value| value.trim().to_owned())
+            .filter(|value| !value.is_empty())
+            .or_else(|| default.filter(|value| !value.is_empty()).map(str::to_owned))
+    }
+
+    pub(super) fn reject(&mut self, name: &'static str, expected: &str) {
+        let expected = expected.to_owned();
+        let error = match self.text(name) {
+            Some(value) => ConfigError::Invalid {
+                name,
+                value,
+                expected,
+            },
+            None => ConfigError::Missing { name, expected },
+        };
+        self.errors.push(error);
+    }
+
+    /// Parses the value; a bad one is noted and replaced by `fallback`, which then goes nowhere.
+    fn parse<T>(
+        &mut self,
+        name: &'static str,
+        expected: &str,
+        fallback: T,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> T {
+        let value = self.text(name).unwrap_or_default();
+        parse(&value).unwrap_or_else(|| {
+            self.reject(name, expected);
+            fallback
+        })
+    }
+
+    pub(super) fn duration(&mut self, name: &'static str) -> Duration {
+        let expected = "a duration greater than zero, such as `30s` or `5m`";
+        self.parse(name, expected, Duration::ZERO, |value| {
+            humantime::parse_duration(value)
+                .ok()
+                .filter(|duration| !duration.is_zero())
+        })
+    }
+
+    /// A duration, where `0` means none.
+    pub(super) fn optional_duration(&mut self, name: &'static str) -> Option<Duration> {
+        self.parse(
+            name,
+            "0 or a duration such as `24h`",
+            None,
+            |value| match value {
+                "0" => Some(None),
+                _ => humantime::parse_duration(value).ok().map(Some),
+            },
+        )
+    }
+
+    pub(super) fn size(&mut self, name: &'static str, least: u64) -> u64 {
+        let expected = format!(
+            "a size of at least {}, such as `512k`, `256m` or `1g`",
+            show_size(least)
+        );
+        self.parse(name, &expected, least, |value| {
+            parse_size(value).filter(|size| *size >= least)
+        })
+    }
+
+    /// A size of something that is held in memory, hence with an upper limit too.
+    pub(super) fn bytes_in_memory(&mut self, name: &'static str, least: u64, most: u64) -> usize {
+        let expected = format!("a size from {} to {}", show_size(least), show_size(most));
+        self.parse(name, &expected, 0, |value| {
+            let size = parse_size(value).filter(|size| (least..=most).contains(size))?;
+            usize::try_from(size).ok()
+        })
+    }
+
+    pub(super) fn count(&mut self, name: &'static str, least: usize) -> usize {
+        let expected = format!("a whole number of at least {least}");
+        self.parse(name, &expected, least, |value| {
+            value.parse().ok().filter(|count| *count >= least)
+        })
+    }
+
+    pub(super) fn optional_count(&mut self, name: &'static str, least: usize) -> Option<usize> {
+        self.text(name).is_some().then(|| self.count(name, least))
+    }
+
+    pub(super) fn nano_cpus(&mut self, name: &'static str) -> i64 {
+        self.parse(
+            name,
+            "a number of cores from 0.01 to 1024, such as `0.5`",
+            0,
+            |value| {
+                let cpus: f64 = value.parse().ok()?;
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    reason = "at most 1024e9, far below the limit of i64"
+                )]
+                (0.01..=1024.0)
+                    .contains(&cpus)
+                    .then(|| (cpus * 1e9).round() as i64)
+            },
+        )
+    }
+
+    pub(super) fn flag(&mut self, name: &'static str) -> bool {
+        self.parse(name, "1 or 0", false, |value| {
+            match value.to_ascii_lowercase().as_str() {
+                "1" | "true" | "yes" | "on" => Some(true),
+                "0" | "false" | "no" | "off" => Some(false),
+                _ => None,
+            }
+        })
+    }
+
+    pub(super) fn list(&mut self, name: &'static str) -> Vec<String> {
+        let value = self.text(name).unwrap_or_default();
+        value
+            .split(',')
+            .map(str::trim)
+            .filter(|entry| !entry.is_empty())
+            .map(str::to_owned)
+            .collect()
+    }
+
+    pub(super) fn addresses(&mut self, name: &'static str) -> Vec<IpAddr> {
+        let entries = self.list(name);
+        let parsed: Result<Vec<IpAddr>, _> = entries.iter().map(|entry| entry.parse()).collect();
+        parsed.unwrap_or_else(|_| {
+            self.reject(name, "IP addresses separated by commas");
+            Vec::new()
+        })
+    }
+
+    pub(super) fn path(&mut self, name: &'static str) -> Option<PathBuf> {
+        self.text(name).map(PathBuf::from)
+    }
+
+    /// A path, made absolute from the working directory.
+    pub(super) fn absolute_path(&mut self, name: &'static str) -> PathBuf {
+        self.parse(name, "a path", PathBuf::new(), |value| {
+            std::path::absolute(value)
+                .ok()
+                .map(|path| path.components().collect())
+        })
+    }
+
+    /// `host:port`, or `:port` for all interfaces.
+    pub(super) fn listen_address(&mut self, name: &'static str) -> SocketAddr {
+        let expected = "an address such as `127.0.0.1:8080`, or `:8080` for all interfaces";
+        self.parse(
+            name,
+            expected,
+            SocketAddr::from(([127, 0, 0, 1], 0)),
+            |value| match value.strip_prefix(':') {
+                Some(port) => port
+                    .parse()
+                    .ok()
+                    .map(|port| SocketAddr::from(([0, 0, 0, 0], port))),
+                None => value.replacen("localhost", "127.0.0.1", 1).parse().ok(),
+            },
+        )
+    }
+
+    /// An `http` or `https` address without its trailing slash.
+    pub(super) fn base_url(&mut self, name: &'static str) -> Option<String> {
+        let value = self.text(name)?;
+        let url = value.trim_end_matches('/');
+        let rest = url
+            .strip_prefix("http://")
+            .or_else(|| url.strip_prefix("https://"));
+        let plain = |rest: &str| {
+            !rest.is_empty() && !rest.starts_with('/') && !rest.contains(['?', '#', '@', ' '])
+        };
+        if !rest.is_some_and(plain) {
+            self.reject(
+                name,
+                "an address such as `https://sandbox.example.org`, without query",
+            );
+        }
+        Some(url.to_owned())
+    }
+
+    pub(super) fn secret(&mut self, name: &'static str, least: usize) -> SecretString {
+        let expected =
+            format!("at least {least} random characters; make one with `openssl rand -hex 32`");
+        let value = self.text(name).unwrap_or_default();
+        let lower = value.to_ascii_lowercase();
+        let distinct = value.chars().collect::<HashSet<_>>().len();
+        let placeholder = PLACEHOLDERS.iter().any(|word| lower.contains(word)) || distinct < 8;
+        if value.is_empty() {
+            self.errors.push(ConfigError::Missing { name, expected });
+        } else if value.chars().count() < least || placeholder {
+            self.errors
+                .push(ConfigError::InvalidSecret { name, expected });
+        }
+        SecretString::from(value)
+    }
+}
+
+/// A size in Docker's notation: a whole number and `b`, `k`, `m` or `g`, in powers of 1024.
+fn parse_size(value: &str) -> Option<u64> {
+    let value = value.to_ascii_lowercase();
+    let digits = value.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match &value[digits.len()..] {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+/// The shortest exact form of a size.
+pub(super) fn show_size(bytes: u64) -> String {
+    let units = [(30, "g"), (20, "m"), (10, "k")];
+    let unit = units
+        .iter()
+        .find(|(shift, _)| bytes > 0 && bytes.trailing_zeros() >= *shift);
+    unit.map_or_else(
+        || bytes.to_string(),
+        |(shift, name)| format!("{}{name}", bytes >> shift),
+    )
+}
+
+/// Cores from billionths.
+pub(super) fn show_cpus(nano_cpus: i64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "a handful of cores")]
+    let cpus = nano_cpus as f64 / 1e9;
+    cpus.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_powers_of_1024() {
+        assert_eq!(parse_size("256m"), Some(256 << 20));
+        assert_eq!(parse_size("1G"), Some(1 << 30));
+        assert_eq!(parse_size("17"), Some(17));
+        assert_eq!(parse_size("1.5g"), None);
+        assert_eq!(parse_size("m"), None);
+        assert_eq!(parse_size("99999999999g"), None);
+        assert_eq!(show_size(256 << 20), "256m");
+        assert_eq!(show_size(1), "1");
+        assert_eq!(show_size(0), "0");
+    }
+}

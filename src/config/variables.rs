@@ -1,0 +1,141 @@
+//! The one table of environment variables: name, default, meaning.
+
+/// One environment variable.
+#[derive(Clone, Copy, Debug)]
+pub struct Variable {
+    /// Its name.
+    pub name: &'static str,
+    /// Its value when it is not set; empty when it has none or when the default is worked out.
+    pub default: &'static str,
+    /// What it means, for `.env.example` and the README.
+    pub help: &'static str,
+}
+
+const fn variable(name: &'static str, default: &'static str, help: &'static str) -> Variable {
+    Variable {
+        name,
+        default,
+        help,
+    }
+}
+
+/// Every variable that the server reads, in the order in which the documents list them.
+pub const VARIABLES: &[Variable] = &[
+    variable(
+        "MCP_HTTP_ADDR",
+        "127.0.0.1:8080",
+        "address to listen on; `:8080` means all interfaces",
+    ),
+    variable(
+        "PUBLIC_BASE_URL",
+        "",
+        "address in links to files; default: http://localhost and the port",
+    ),
+    variable(
+        "MCP_API_TOKEN",
+        "",
+        "bearer token of /mcp, at least 16 characters; required",
+    ),
+    variable(
+        "ALLOWED_HOSTS",
+        "",
+        "host names that requests may carry; default: localhost and that of PUBLIC_BASE_URL; `*` for any",
+    ),
+    variable(
+        "ALLOWED_ORIGINS",
+        "",
+        "origins whose pages may call; default: this server's own; `*` for any",
+    ),
+    variable(
+        "SHUTDOWN_GRACE",
+        "30s",
+        "how long runs may go on after SIGTERM",
+    ),
+    variable(
+        "FILE_SECRET",
+        "",
+        "secret behind directory names and signed links, at least 32 characters; required",
+    ),
+    variable(
+        "SANDBOX_ROOT",
+        "./sandboxes",
+        "directory of all conversations' files",
+    ),
+    variable(
+        "SANDBOX_HOST_PATH",
+        "",
+        "the same directory as the container engine sees it; default: SANDBOX_ROOT",
+    ),
+    variable(
+        "FILE_URL_TTL",
+        "0",
+        "how long links to files are valid, such as `24h`; 0: for ever, and unsigned",
+    ),
+    variable(
+        "WORKSPACE_QUOTA",
+        "1g",
+        "bytes that one conversation may keep",
+    ),
+    variable(
+        "DISK_FREE_FLOOR",
+        "1g",
+        "bytes that stay free on the file system of SANDBOX_ROOT",
+    ),
+    variable("MAX_UPLOAD_BYTES", "50m", "largest upload, decoded"),
+    variable(
+        "DOCKER_HOST",
+        "",
+        "engine, such as unix:///run/podman/podman.sock; default: Docker's usual socket",
+    ),
+    variable(
+        "ALLOW_NETWORK",
+        "0",
+        "1 allows `network: true` without proof that the host is out of reach",
+    ),
+    variable(
+        "RUN_DNS",
+        "",
+        "resolvers of runs with a network; default: those of the host",
+    ),
+    variable(
+        "RUN_TIMEOUT",
+        "30s",
+        "time limit of a run that asks for none",
+    ),
+    variable(
+        "RUN_TIMEOUT_MAX",
+        "300s",
+        "longest time limit that a run may ask for",
+    ),
+    variable("RUN_CPUS", "0.5", "cores of one run"),
+    variable("RUN_MEMORY", "256m", "memory of one run, with its /tmp"),
+    variable("RUN_PIDS", "128", "processes and threads of one run"),
+    variable(
+        "RUN_OUTPUT_LIMIT",
+        "1m",
+        "bytes kept of standard output, and as many of standard error",
+    ),
+    variable(
+        "RUN_FILE_SIZE",
+        "256m",
+        "largest single file that a run may write",
+    ),
+    variable("MAX_CODE_BYTES", "1m", "largest program"),
+    variable(
+        "MAX_CONCURRENT_RUNS",
+        "",
+        "runs at the same time; default: four per core",
+    ),
+    variable(
+        "MAX_QUEUED_RUNS",
+        "64",
+        "runs that wait for a place; further ones are told to come back",
+    ),
+    variable("MAX_QUEUE_WAIT", "30s", "longest wait for a place"),
+    variable("LOG_FORMAT", "text", "`text` or `json`"),
+    variable(
+        "RUST_LOG",
+        "info",
+        "log filter, such as `debug` or `mcp_code_sandbox=debug`",
+    ),
+];

@@ -1,0 +1,153 @@
+//! What a client calls a conversation, and the key that it is known by on disk and in links.
+
+use std::fmt;
+use std::str::FromStr;
+
+use rand::Rng as _;
+use secrecy::{ExposeSecret as _, SecretString};
+use sha2::{Digest as _, Sha256};
+use thiserror::Error;
+
+/// Longest conversation id, in bytes.
+pub const MAX_ID_BYTES: usize = 256;
+
+/// A conversation id as the client wrote it: 1 to 256 bytes, compared byte by byte.
+///
+/// It is never trimmed or normalised, since two spellings must not share a directory.
+/// `Debug` hides it: raw ids do not belong into logs.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct ConversationId(String);
+
+/// Why a string is no conversation id.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum ConversationIdError {
+    /// The id has no characters.
+    #[error(
+        "conversationId is empty: leave it out to get a new one, or give 1 to {MAX_ID_BYTES} bytes"
+    )]
+    Empty,
+    /// The id is longer than [`MAX_ID_BYTES`].
+    #[error("conversationId has {0} bytes, the limit is {MAX_ID_BYTES}: use a shorter one")]
+    TooLong(usize),
+    /// The id has a NUL character.
+    #[error("conversationId contains a NUL character: remove it")]
+    Nul,
+}
+
+impl ConversationId {
+    /// A new id that nobody can guess: `conv_` and 128 random bits.
+    pub fn mint() -> Self {
+        let mut bits = [0_u8; 16];
+        rand::rng().fill_bytes(&mut bits);
+        Self(format!("conv_{}", hex::encode(bits)))
+    }
+
+    /// The id as the client wrote it.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The key under `secret`: `hex(SHA256(id + secret))`.
+    pub fn key(&self, secret: &SecretString) -> ConversationKey {
+        let mut hasher = Sha256::new();
+        hasher.update(self.0.as_bytes());
+        hasher.update(secret.expose_secret().as_bytes());
+        ConversationKey(hex::encode(hasher.finalize()))
+    }
+}
+
+impl FromStr for ConversationId {
+    type Err = ConversationIdError;
+
+    fn from_str(id: &str) -> Result<Self, Self::Err> {
+        match id.len() {
+            0 => Err(ConversationIdError::Empty),
+            length if length > MAX_ID_BYTES => Err(ConversationIdError::TooLong(length)),
+            _ if id.contains('\0') => Err(ConversationIdError::Nul),
+            _ => Ok(Self(id.to_owned())),
+        }
+    }
+}
+
+impl fmt::Debug for ConversationId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("ConversationId(…)")
+    }
+}
+
+/// The name of a conversation's directory and of its place under `/files/`: 64 lower-case hexadecimal digits.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConversationKey(String);
+
+/// A string is no conversation key.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error("a conversation key is 64 lower-case hexadecimal digits")]
+pub struct ConversationKeyError;
+
+impl ConversationKey {
+    /// The 64 digits.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The first 12 digits: enough to tell conversations apart in logs and labels, too few to find the files.
+    pub fn short(&self) -> &str {
+        &self.0[..12]
+    }
+}
+
+impl FromStr for ConversationKey {
+    type Err = ConversationKeyError;
+
+    fn from_str(key: &str) -> Result<Self, Self::Err> {
+        let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        if key.len() == 64 && key.bytes().all(is_digit) {
+            Ok(Self(key.to_owned()))
+        } else {
+            Err(ConversationKeyError)
+        }
+    }
+}
+
+impl fmt::Display for ConversationKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key_of(id: &str) -> String {
+        let secret = SecretString::from("0123456789abcdef0123456789abcdef");
+        id.parse::<ConversationId>()
+            .unwrap()
+            .key(&secret)
+            .to_string()
+    }
+
+    #[test]
+    fn a_key_is_the_sha256_of_id_and_secret() {
+        // printf 'demo0123456789abcdef0123456789abcdef' | sha256sum
+        insta::assert_snapshot!(key_of("demo"), @"e58155ab0fec49d90b93bc1442f30c74fa7c3cb5de6d3240d563d816591a88f0");
+    }
+
+    #[test]
+    fn ids_are_taken_byte_by_byte() {
+        assert_ne!(key_of("demo"), key_of("demo "));
+        assert_ne!(key_of("\u{c5}"), key_of("A\u{30a}"));
+    }
+
+    #[test]
+    fn minted_ids_differ() {
+        assert_ne!(ConversationId::mint(), ConversationId::mint());
+    }
+
+    #[test]
+    fn keys_are_lower_case_only() {
+        assert!("A".repeat(64).parse::<ConversationKey>().is_err());
+        assert!("a".repeat(64).parse::<ConversationKey>().is_ok());
+        assert!("a".repeat(63).parse::<ConversationKey>().is_err());
+    }
+}
