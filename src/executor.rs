@@ -1,0 +1,183 @@
+//! The seam to what runs containers: one trait in our words, so that everything above it can be tested on
+//! [`fake::FakeExecutor`] and runs on [`docker::DockerExecutor`].
+//!
+//! An executor knows containers, images and networks. It knows nothing of conversations, runs, MCP or HTTP.
+
+pub mod docker;
+pub mod fake;
+pub mod spec;
+
+use std::collections::HashMap;
+use std::fmt;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use thiserror::Error;
+use tokio::io::AsyncWrite;
+
+use self::spec::ContainerSpec;
+
+/// Something that runs containers.
+#[async_trait]
+pub trait Executor: fmt::Debug + Send + Sync {
+    /// Asks the engine who it is. Also the way to find out whether it answers.
+    async fn engine(&self) -> Result<Engine, ExecutorError>;
+
+    /// All local images that are labelled as runners.
+    async fn runner_images(&self) -> Result<Vec<Image>, ExecutorError>;
+
+    /// One item whenever an image came, went or was tagged. Ends when the engine goes away.
+    async fn image_events(&self) -> Result<BoxStream<'static, ()>, ExecutorError>;
+
+    /// Makes a container without starting it.
+    async fn create(&self, spec: &ContainerSpec) -> Result<ContainerId, ExecutorError>;
+
+    /// Connects to the standard streams of a container that was not started yet.
+    ///
+    /// The output must be read to its end at all times: an engine hangs on a container whose output nobody reads.
+    async fn attach(&self, container: &ContainerId) -> Result<Attached, ExecutorError>;
+
+    /// Starts a container.
+    async fn start(&self, container: &ContainerId) -> Result<(), ExecutorError>;
+
+    /// Tells how a container is.
+    async fn state(&self, container: &ContainerId) -> Result<ContainerState, ExecutorError>;
+
+    /// Kills and removes a container. One that is gone already counts as removed.
+    async fn remove(&self, container: &ContainerId) -> Result<(), ExecutorError>;
+
+    /// Containers that carry the label with this value, running or not.
+    async fn containers(
+        &self,
+        label: &str,
+        value: &str,
+    ) -> Result<Vec<ContainerInfo>, ExecutorError>;
+
+    /// Makes the bridge network for runs that may use the network, unless it is there, and tells its addresses.
+    async fn ensure_network(&self) -> Result<Network, ExecutorError>;
+}
+
+/// A container's id.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ContainerId(pub String);
+
+impl fmt::Display for ContainerId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // As short as `docker ps` shows it.
+        formatter.write_str(self.0.get(..12).unwrap_or(&self.0))
+    }
+}
+
+/// What an engine says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Engine {
+    /// Name and version, such as `Docker 20.10.24`.
+    pub name: String,
+    /// Version of runc where the engine tells it.
+    pub runc: Option<String>,
+    /// Whether the engine runs without root, so that ids in containers are mapped to those of its user.
+    pub rootless: bool,
+}
+
+/// A local image that is labelled as a runner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// Content-addressed id.
+    pub id: String,
+    /// A name people know it by, else the id.
+    pub name: String,
+    /// Seconds since 1970 when it was built.
+    pub created: i64,
+    /// All its labels.
+    pub labels: HashMap<String, String>,
+    /// `ENTRYPOINT` followed by `CMD`.
+    pub command: Vec<String>,
+    /// `ENV` as `NAME=value`.
+    pub env: Vec<String>,
+}
+
+/// The standard streams of a container.
+pub struct Attached {
+    /// Standard input.
+    pub input: Box<dyn AsyncWrite + Send + Unpin>,
+    /// Standard output and error in the order in which they came. Ends when the container does.
+    pub output: BoxStream<'static, Result<Chunk, ExecutorError>>,
+}
+
+impl fmt::Debug for Attached {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Attached")
+    }
+}
+
+/// Which of a program's two output streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// Some bytes of output. Not a line: it may be split anywhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    /// Where they were written.
+    pub stream: Stream,
+    /// What was written.
+    pub bytes: Bytes,
+}
+
+/// How a container is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContainerState {
+    /// Whether its PID 1 lives.
+    pub running: bool,
+    /// Exit code of PID 1 once it has ended.
+    pub exit_code: Option<i64>,
+    /// Whether the engine says that the memory limit killed something in it.
+    pub oom_killed: bool,
+}
+
+/// A container in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerInfo {
+    /// Its id.
+    pub id: ContainerId,
+    /// All its labels.
+    pub labels: HashMap<String, String>,
+}
+
+/// The bridge network of runs that may use the network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// The host's address on it, as the engine prints it.
+    pub gateway: Option<String>,
+}
+
+/// Why an executor did not do what it was asked.
+#[derive(Debug, Error)]
+#[error("failed to {operation}")]
+pub struct ExecutorError {
+    /// What callers may act on.
+    pub kind: ErrorKind,
+    /// What was being done, such as `start a container`.
+    pub operation: &'static str,
+    /// The engine's own words.
+    #[source]
+    pub source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+/// The kinds of failure that callers tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The engine cannot be reached or did not answer in time.
+    Unavailable,
+    /// There is no such container, image or network.
+    NotFound,
+    /// Another state than the operation needs.
+    Conflict,
+    /// The engine refused or failed.
+    Refused,
+}

@@ -1,0 +1,338 @@
+//! The Docker Engine API, and Podman's, through bollard. The only module that talks to an engine.
+//!
+//! Every request has its own time limit, since an engine in trouble tends to keep requests open for ever.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bollard::errors::Error as BollardError;
+use bollard::models::{ImageInspect, ImageSummary, NetworkCreateRequest};
+use bollard::query_parameters::{
+    AttachContainerOptionsBuilder, EventsOptionsBuilder, InspectNetworkOptions,
+    ListContainersOptionsBuilder, ListImagesOptionsBuilder, RemoveContainerOptionsBuilder,
+};
+use bollard::{API_DEFAULT_VERSION, Docker, container::LogOutput};
+use futures::stream::{BoxStream, StreamExt as _, TryStreamExt as _};
+use tokio::sync::OnceCell;
+
+use super::spec::{ContainerSpec, NETWORK_NAME};
+use super::{
+    Attached, Chunk, ContainerId, ContainerInfo, ContainerState, Engine, ErrorKind, Executor,
+    ExecutorError, Image, Network, Stream,
+};
+
+/// Where the engine listens when nobody says otherwise.
+const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
+/// Limit of requests that only read.
+const QUICK: Duration = Duration::from_secs(5);
+/// Limit of requests that make the engine work: under load it starts a container in seconds.
+const SLOW: Duration = Duration::from_secs(60);
+
+/// Containers by the Docker Engine API.
+#[derive(Debug)]
+pub struct DockerExecutor {
+    host: String,
+    /// Made at the first request that finds the engine, with the API version both sides know.
+    client: OnceCell<Docker>,
+}
+
+impl DockerExecutor {
+    /// An executor for the engine at `host` (`unix://`, `tcp://`), by default Docker's socket. Does not connect yet.
+    pub fn new(host: Option<&str>) -> Self {
+        Self {
+            host: host.unwrap_or(DEFAULT_HOST).to_owned(),
+            client: OnceCell::new(),
+        }
+    }
+
+    async fn client(&self, operation: &'static str) -> Result<&Docker, ExecutorError> {
+        let connect = || async {
+            let docker = match self.host.strip_prefix("unix://") {
+                Some(path) => Docker::connect_with_unix(path, SLOW.as_secs(), API_DEFAULT_VERSION),
+                None => Docker::connect_with_host(&self.host),
+            }?;
+            docker.negotiate_version().await
+        };
+        within(QUICK, operation, self.client.get_or_try_init(connect)).await
+    }
+}
+
+/// Runs a request with a time limit.
+async fn within<T>(
+    limit: Duration,
+    operation: &'static str,
+    request: impl Future<Output = Result<T, BollardError>>,
+) -> Result<T, ExecutorError> {
+    match tokio::time::timeout(limit, request).await {
+        Ok(answer) => answer.map_err(|source| error(operation, source)),
+        Err(elapsed) => Err(ExecutorError {
+            kind: ErrorKind::Unavailable,
+            operation,
+            source: elapsed.into(),
+        }),
+    }
+}
+
+fn error(operation: &'static str, source: BollardError) -> ExecutorError {
+    let kind = match &source {
+        BollardError::DockerResponseServerError {
+            status_code: 404, ..
+        } => ErrorKind::NotFound,
+        BollardError::DockerResponseServerError {
+            status_code: 304 | 409,
+            ..
+        } => ErrorKind::Conflict,
+        BollardError::DockerResponseServerError { .. } => ErrorKind::Refused,
+        _ => ErrorKind::Unavailable,
+    };
+    ExecutorError {
+        kind,
+        operation,
+        source: source.into(),
+    }
+}
+
+#[async_trait]
+impl Executor for DockerExecutor {
+    async fn engine(&self) -> Result<Engine, ExecutorError> {
+        let operation = "reach the container engine";
+        let client = self.client(operation).await?;
+        let version = within(QUICK, operation, client.version()).await?;
+        let info = within(QUICK, operation, client.info()).await?;
+        let components = version.components.unwrap_or_default();
+        let runc = components.iter().find(|component| component.name == "runc");
+        let podman = components
+            .iter()
+            .any(|component| component.name.contains("Podman"));
+        let options = info.security_options.unwrap_or_default();
+        Ok(Engine {
+            name: format!(
+                "{} {}",
+                if podman { "Podman" } else { "Docker" },
+                version.version.unwrap_or_default()
+            ),
+            runc: runc.map(|component| component.version.clone()),
+            rootless: options.iter().any(|option| option.contains("rootless")),
+        })
+    }
+
+    async fn runner_images(&self) -> Result<Vec<Image>, ExecutorError> {
+        let operation = "list runner images";
+        let client = self.client(operation).await?;
+        let filters = HashMap::from([("label", vec!["sandbox.runner=true"])]);
+        let options = ListImagesOptionsBuilder::new().filters(&filters).build();
+        let summaries = within(QUICK, operation, client.list_images(Some(options))).await?;
+        let mut images = Vec::with_capacity(summaries.len());
+        for summary in summaries {
+            match within(QUICK, operation, client.inspect_image(&summary.id)).await {
+                Ok(details) => images.push(image(summary, details)),
+                // Removed between the two requests.
+                Err(gone) if gone.kind == ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(images)
+    }
+
+    async fn image_events(&self) -> Result<BoxStream<'static, ()>, ExecutorError> {
+        let client = self.client("follow image events").await?;
+        let filters = HashMap::from([("type", vec!["image"])]);
+        let options = EventsOptionsBuilder::new().filters(&filters).build();
+        let events = client.events(Some(options));
+        let ends_on_error = events.take_while(|event| std::future::ready(event.is_ok()));
+        Ok(ends_on_error.map(|_| ()).boxed())
+    }
+
+    async fn create(&self, spec: &ContainerSpec) -> Result<ContainerId, ExecutorError> {
+        let operation = "create a container";
+        let client = self.client(operation).await?;
+        let created = within(
+            SLOW,
+            operation,
+            client.create_container(None, spec.to_create_body()),
+        )
+        .await?;
+        Ok(ContainerId(created.id))
+    }
+
+    async fn attach(&self, container: &ContainerId) -> Result<Attached, ExecutorError> {
+        let operation = "attach to a container";
+        let client = self.client(operation).await?;
+        // No `logs`: containers have no log, and we attach before the start.
+        let options = AttachContainerOptionsBuilder::new()
+            .stdin(true)
+            .stdout(true)
+            .stderr(true)
+            .stream(true)
+            .build();
+        let attached = within(
+            QUICK,
+            operation,
+            client.attach_container(&container.0, Some(options)),
+        )
+        .await?;
+        let output = attached
+            .output
+            .map_ok(chunk)
+            .map_err(|source| error("read a container's output", source));
+        Ok(Attached {
+            input: Box::new(attached.input),
+            output: output.boxed(),
+        })
+    }
+
+    async fn start(&self, container: &ContainerId) -> Result<(), ExecutorError> {
+        let operation = "start a container";
+        let client = self.client(operation).await?;
+        within(SLOW, operation, client.start_container(&container.0, None)).await
+    }
+
+    async fn state(&self, container: &ContainerId) -> Result<ContainerState, ExecutorError> {
+        let operation = "inspect a container";
+        let client = self.client(operation).await?;
+        let details = within(
+            QUICK,
+            operation,
+            client.inspect_container(&container.0, None),
+        )
+        .await?;
+        let state = details.state.unwrap_or_default();
+        let running = state.running.unwrap_or(false);
+        Ok(ContainerState {
+            running,
+            exit_code: state.exit_code.filter(|_| !running),
+            oom_killed: state.oom_killed.unwrap_or(false),
+        })
+    }
+
+    async fn remove(&self, container: &ContainerId) -> Result<(), ExecutorError> {
+        let operation = "remove a container";
+        let client = self.client(operation).await?;
+        let options = RemoveContainerOptionsBuilder::new()
+            .force(true)
+            .v(true)
+            .build();
+        match within(
+            SLOW,
+            operation,
+            client.remove_container(&container.0, Some(options)),
+        )
+        .await
+        {
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
+            // Somebody else is removing it.
+            Err(error) if error.kind == ErrorKind::Conflict => Ok(()),
+            answer => answer,
+        }
+    }
+
+    async fn containers(
+        &self,
+        label: &str,
+        value: &str,
+    ) -> Result<Vec<ContainerInfo>, ExecutorError> {
+        let operation = "list containers";
+        let client = self.client(operation).await?;
+        let filters = HashMap::from([("label", vec![format!("{label}={value}")])]);
+        let options = ListContainersOptionsBuilder::new()
+            .all(true)
+            .filters(&filters)
+            .build();
+        let containers = within(SLOW, operation, client.list_containers(Some(options))).await?;
+        let info = containers.into_iter().filter_map(|container| {
+            Some(ContainerInfo {
+                id: ContainerId(container.id?),
+                labels: container.labels.unwrap_or_default(),
+            })
+        });
+        Ok(info.collect())
+    }
+
+    async fn ensure_network(&self) -> Result<Network, ExecutorError> {
+        let operation = "make the runs' network";
+        let client = self.client(operation).await?;
+        let inspect = || {
+            within(
+                QUICK,
+                operation,
+                client.inspect_network(NETWORK_NAME, None::<InspectNetworkOptions>),
+            )
+        };
+        let network = match inspect().await {
+            Err(error) if error.kind == ErrorKind::NotFound => {
+                let made = within(SLOW, operation, client.create_network(network_request())).await;
+                // Another server on this engine may have been faster.
+                made.map(|_| ()).or_else(|error| {
+                    if error.kind == ErrorKind::Conflict {
+                        Ok(())
+                    } else {
+                        Err(error)
+                    }
+                })?;
+                inspect().await?
+            }
+            answer => answer?,
+        };
+        let configs = network
+            .ipam
+            .and_then(|ipam| ipam.config)
+            .unwrap_or_default();
+        Ok(Network {
+            gateway: configs.into_iter().find_map(|config| config.gateway),
+        })
+    }
+}
+
+fn network_request() -> NetworkCreateRequest {
+    let option = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    NetworkCreateRequest {
+        name: NETWORK_NAME.to_owned(),
+        driver: Some("bridge".to_owned()),
+        enable_ipv6: Some(false),
+        options: Some(HashMap::from([
+            option("com.docker.network.bridge.name", NETWORK_NAME),
+            option("com.docker.network.bridge.enable_icc", "false"),
+        ])),
+        labels: Some(HashMap::from([(
+            "sandbox.network".to_owned(),
+            "true".to_owned(),
+        )])),
+        ..Default::default()
+    }
+}
+
+fn chunk(output: LogOutput) -> Chunk {
+    let stream = match output {
+        LogOutput::StdErr { .. } => Stream::Stderr,
+        LogOutput::StdOut { .. } | LogOutput::StdIn { .. } | LogOutput::Console { .. } => {
+            Stream::Stdout
+        }
+    };
+    Chunk {
+        stream,
+        bytes: output.into_bytes(),
+    }
+}
+
+fn image(summary: ImageSummary, details: ImageInspect) -> Image {
+    let config = details.config.unwrap_or_default();
+    let command = config
+        .entrypoint
+        .into_iter()
+        .flatten()
+        .chain(config.cmd.into_iter().flatten())
+        .collect();
+    Image {
+        name: summary
+            .repo_tags
+            .into_iter()
+            .find(|tag| !tag.contains("<none>"))
+            .unwrap_or_else(|| summary.id.clone()),
+        id: summary.id,
+        created: summary.created,
+        labels: summary.labels,
+        command,
+        env: config.env.unwrap_or_default(),
+    }
+}

@@ -1,0 +1,394 @@
+//! Containers that exist in memory only, for tests: the executor of every test that needs no real engine.
+//!
+//! Inside each lives a small imitation of sandbox-init that speaks the same frames and records, and runs the few
+//! lines of shell that [`program`] knows. Tests inject trouble through [`FakeExecutor::trouble`].
+
+mod program;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
+use sandbox_init::{End, Frame, FrameReader, Record, Run, Status, encode_record};
+use tokio::io::{AsyncReadExt as _, DuplexStream};
+use tokio::sync::{broadcast, mpsc};
+use tokio_stream::wrappers::{BroadcastStream, UnboundedReceiverStream};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::spec::ContainerSpec;
+use super::{
+    Attached, Chunk, ContainerId, ContainerInfo, ContainerState, Engine, ErrorKind, Executor,
+    ExecutorError, Image, Network, Stream,
+};
+
+/// An engine in memory.
+#[derive(Clone, Debug)]
+pub struct FakeExecutor(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    inner: Mutex<Inner>,
+    image_events: broadcast::Sender<()>,
+    tasks: TaskTracker,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    images: Vec<Image>,
+    containers: HashMap<ContainerId, Container>,
+    made: u64,
+    trouble: Trouble,
+}
+
+/// What goes wrong.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trouble {
+    /// Every request fails as if the engine were not there.
+    pub engine_down: bool,
+    /// Requests with this operation fail, such as `start a container`.
+    pub failing: Option<&'static str>,
+}
+
+#[derive(Debug)]
+struct Container {
+    spec: ContainerSpec,
+    /// What `start` hands to the program: made by `attach`.
+    streams: Option<(DuplexStream, mpsc::UnboundedSender<Chunk>)>,
+    state: ContainerState,
+    kill: CancellationToken,
+}
+
+impl Default for FakeExecutor {
+    fn default() -> Self {
+        Self(Arc::new(Shared {
+            inner: Mutex::default(),
+            image_events: broadcast::Sender::new(16),
+            tasks: TaskTracker::new(),
+        }))
+    }
+}
+
+impl FakeExecutor {
+    /// An engine with one runner image for each language.
+    pub fn with_languages(languages: &[&str]) -> Self {
+        let executor = Self::default();
+        for language in languages {
+            executor.add_image(language, "", 1);
+        }
+        executor
+    }
+
+    /// Adds a runner image, as a build would.
+    pub fn add_image(&self, language: &str, aliases: &str, created: i64) {
+        let label = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let labels = [
+            label("sandbox.runner", "true"),
+            label("sandbox.language", language),
+            label("sandbox.aliases", aliases),
+            label("sandbox.description", "Imitates a shell"),
+        ];
+        self.lock().images.push(Image {
+            id: format!("sha256:{language}-{created}"),
+            name: format!("fake-{language}:latest"),
+            created,
+            labels: HashMap::from(labels),
+            command: vec!["sh".to_owned()],
+            env: Vec::new(),
+        });
+        self.announce();
+    }
+
+    /// Removes all images of a language.
+    pub fn remove_images(&self, language: &str) {
+        self.lock().images.retain(|image| {
+            image
+                .labels
+                .get("sandbox.language")
+                .is_none_or(|name| name != language)
+        });
+        self.announce();
+    }
+
+    /// Makes things go wrong from now on. An engine that goes down takes its containers with it.
+    pub fn trouble(&self, trouble: Trouble) {
+        let mut inner = self.lock();
+        if trouble.engine_down {
+            inner
+                .containers
+                .values()
+                .for_each(|container| container.kill.cancel());
+        }
+        inner.trouble = trouble;
+        drop(inner);
+        self.announce();
+    }
+
+    /// How many containers there are, running or not.
+    pub fn container_count(&self) -> usize {
+        self.lock().containers.len()
+    }
+
+    /// The descriptions of all containers.
+    pub fn specs(&self) -> Vec<ContainerSpec> {
+        self.lock()
+            .containers
+            .values()
+            .map(|container| container.spec.clone())
+            .collect()
+    }
+
+    fn announce(&self) {
+        // Nobody may be listening.
+        let _ = self.0.image_events.send(());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state, unless the request is to fail.
+    fn request(&self, operation: &'static str) -> Result<MutexGuard<'_, Inner>, ExecutorError> {
+        let inner = self.lock();
+        if inner.trouble.engine_down {
+            return Err(error(
+                ErrorKind::Unavailable,
+                operation,
+                "the fake engine is down",
+            ));
+        }
+        if inner.trouble.failing == Some(operation) {
+            return Err(error(
+                ErrorKind::Refused,
+                operation,
+                "the fake engine was told to fail",
+            ));
+        }
+        Ok(inner)
+    }
+
+    fn ended(&self, id: &ContainerId, exit_code: i64) {
+        if let Some(container) = self.lock().containers.get_mut(id) {
+            container.state = ContainerState {
+                running: false,
+                exit_code: Some(exit_code),
+                oom_killed: false,
+            };
+        }
+    }
+}
+
+fn error(kind: ErrorKind, operation: &'static str, message: &str) -> ExecutorError {
+    ExecutorError {
+        kind,
+        operation,
+        source: message.into(),
+    }
+}
+
+fn no_such_container(operation: &'static str) -> ExecutorError {
+    error(ErrorKind::NotFound, operation, "no such container")
+}
+
+#[async_trait]
+impl Executor for FakeExecutor {
+    async fn engine(&self) -> Result<Engine, ExecutorError> {
+        drop(self.request("reach the container engine")?);
+        Ok(Engine {
+            name: "Fake 1".to_owned(),
+            runc: None,
+            rootless: false,
+        })
+    }
+
+    async fn runner_images(&self) -> Result<Vec<Image>, ExecutorError> {
+        Ok(self.request("list runner images")?.images.clone())
+    }
+
+    async fn image_events(&self) -> Result<BoxStream<'static, ()>, ExecutorError> {
+        drop(self.request("follow image events")?);
+        let executor = self.clone();
+        let events = BroadcastStream::new(self.0.image_events.subscribe());
+        let is_up =
+            move |_: &Result<(), _>| std::future::ready(!executor.lock().trouble.engine_down);
+        Ok(events.take_while(is_up).map(|_| ()).boxed())
+    }
+
+    async fn create(&self, spec: &ContainerSpec) -> Result<ContainerId, ExecutorError> {
+        let operation = "create a container";
+        let mut inner = self.request(operation)?;
+        if !inner.images.iter().any(|image| image.id == spec.image) {
+            return Err(error(ErrorKind::NotFound, operation, "no such image"));
+        }
+        inner.made += 1;
+        let id = ContainerId(format!("{:012x}", inner.made));
+        let container = Container {
+            spec: spec.clone(),
+            streams: None,
+            state: ContainerState {
+                running: false,
+                exit_code: None,
+                oom_killed: false,
+            },
+            kill: CancellationToken::new(),
+        };
+        inner.containers.insert(id.clone(), container);
+        Ok(id)
+    }
+
+    async fn attach(&self, id: &ContainerId) -> Result<Attached, ExecutorError> {
+        let operation = "attach to a container";
+        let mut inner = self.request(operation)?;
+        let container = inner
+            .containers
+            .get_mut(id)
+            .ok_or_else(|| no_such_container(operation))?;
+        let (ours, theirs) = tokio::io::duplex(64 << 10);
+        let (sender, receiver) = mpsc::unbounded_channel();
+        container.streams = Some((theirs, sender));
+        Ok(Attached {
+            input: Box::new(ours),
+            output: UnboundedReceiverStream::new(receiver).map(Ok).boxed(),
+        })
+    }
+
+    async fn start(&self, id: &ContainerId) -> Result<(), ExecutorError> {
+        let operation = "start a container";
+        let mut inner = self.request(operation)?;
+        let container = inner
+            .containers
+            .get_mut(id)
+            .ok_or_else(|| no_such_container(operation))?;
+        container.state.running = true;
+        let Some((input, output)) = container.streams.take() else {
+            return Err(error(ErrorKind::Conflict, operation, "nobody is attached"));
+        };
+        let (executor, id, data, kill) = (
+            self.clone(),
+            id.clone(),
+            container.spec.data.clone(),
+            container.kill.clone(),
+        );
+        self.0.tasks.spawn(async move {
+            let live = Init {
+                input,
+                output,
+                data,
+            }
+            .live();
+            let exit_code = kill.run_until_cancelled(live).await.unwrap_or(137);
+            executor.ended(&id, exit_code);
+        });
+        Ok(())
+    }
+
+    async fn state(&self, id: &ContainerId) -> Result<ContainerState, ExecutorError> {
+        let operation = "inspect a container";
+        let inner = self.request(operation)?;
+        inner
+            .containers
+            .get(id)
+            .map(|container| container.state)
+            .ok_or_else(|| no_such_container(operation))
+    }
+
+    async fn remove(&self, id: &ContainerId) -> Result<(), ExecutorError> {
+        if let Some(container) = self.request("remove a container")?.containers.remove(id) {
+            container.kill.cancel();
+        }
+        Ok(())
+    }
+
+    async fn containers(
+        &self,
+        label: &str,
+        value: &str,
+    ) -> Result<Vec<ContainerInfo>, ExecutorError> {
+        let inner = self.request("list containers")?;
+        let with_label = inner
+            .containers
+            .iter()
+            .filter(|(_, c)| c.spec.labels.get(label).is_some_and(|v| v == value));
+        let info = with_label.map(|(id, container)| ContainerInfo {
+            id: id.clone(),
+            labels: container.spec.labels.clone().into_iter().collect(),
+        });
+        Ok(info.collect())
+    }
+
+    async fn ensure_network(&self) -> Result<Network, ExecutorError> {
+        drop(self.request("make the runs' network")?);
+        Ok(Network { gateway: None })
+    }
+}
+
+/// The imitation of sandbox-init in one container.
+struct Init {
+    input: DuplexStream,
+    output: mpsc::UnboundedSender<Chunk>,
+    data: std::path::PathBuf,
+}
+
+impl Init {
+    /// Takes frames until the input ends. Gives the exit code.
+    async fn live(mut self) -> i64 {
+        let mut frames = FrameReader::new();
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            match frames.next_frame() {
+                Ok(Some(Frame::Run(run))) => {
+                    self.run(&run).await;
+                    if !run.reuse {
+                        return 0;
+                    }
+                    self.record(Stream::Stdout, &run.nonce, &Record::Clean(Ok(())));
+                }
+                Ok(Some(Frame::Park(park))) => {
+                    self.record(Stream::Stdout, &park.nonce, &Record::Ready(Ok(())))
+                }
+                Ok(None) => match self.input.read(&mut buffer).await {
+                    Ok(0) | Err(_) => return 0,
+                    Ok(length) => frames.feed(&buffer[..length]),
+                },
+                Err(_) => return 70,
+            }
+        }
+    }
+
+    async fn run(&self, run: &Run) {
+        let print = |stream, text: String| self.send(stream, text.into_bytes());
+        let program = program::run(&run.code, &run.env, &self.data, &print);
+        let deadline = std::time::Duration::from_millis(run.deadline_ms);
+        let (status, timed_out) = match tokio::time::timeout(deadline, program).await {
+            Ok(status) => (status, false),
+            Err(_) => (Status::Signal(9), true),
+        };
+        let end = End {
+            status,
+            timed_out,
+            wall_ms: 1,
+            cpu_ms: 1,
+            peak_bytes: None,
+            oom_kills: 0,
+            pids_denied: None,
+        };
+        for stream in [Stream::Stderr, Stream::Stdout] {
+            self.record(stream, &run.nonce, &Record::End(end.clone()));
+        }
+    }
+
+    fn record(&self, stream: Stream, nonce: &sandbox_init::Nonce, record: &Record) {
+        self.send(stream, encode_record(nonce, record));
+    }
+
+    fn send(&self, stream: Stream, bytes: Vec<u8>) {
+        // A server that went away does not read.
+        let _ = self.output.send(Chunk {
+            stream,
+            bytes: Bytes::from(bytes),
+        });
+    }
+}

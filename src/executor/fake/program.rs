@@ -1,0 +1,87 @@
+//! The few lines of shell that the fake engine can run: enough to see output, files, exit codes and time pass.
+//!
+//! `echo`, with `>&2` or `> file`; `$NAME` in its words; `cat file`; `sleep seconds`; `exit code`; `kill -signal $$`;
+//! and `yes`, which prints without end.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use sandbox_init::Status;
+
+use crate::executor::Stream;
+
+/// Runs a program line by line. What it prints goes to `print`.
+pub(super) async fn run(
+    code: &str,
+    env: &BTreeMap<String, String>,
+    data: &Path,
+    print: &(dyn Fn(Stream, String) + Sync),
+) -> Status {
+    for line in code.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let (command, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match command {
+            "echo" => echo(rest, env, data, print).await,
+            "cat" => match tokio::fs::read_to_string(data.join(rest)).await {
+                Ok(text) => print(Stream::Stdout, text),
+                Err(_) => {
+                    print(
+                        Stream::Stderr,
+                        format!("cat: {rest}: No such file or directory\n"),
+                    );
+                    return Status::Exit(1);
+                }
+            },
+            "sleep" => {
+                tokio::time::sleep(Duration::from_secs_f64(rest.parse().unwrap_or(0.0))).await
+            }
+            "yes" => loop {
+                print(Stream::Stdout, "y\n".repeat(4096));
+                tokio::task::yield_now().await;
+            },
+            "exit" => return Status::Exit(rest.parse().unwrap_or(2)),
+            "kill" => return Status::Signal(signal(rest)),
+            unknown => {
+                print(Stream::Stderr, format!("sh: {unknown}: not found\n"));
+                return Status::Exit(127);
+            }
+        }
+    }
+    Status::Exit(0)
+}
+
+async fn echo(
+    words: &str,
+    env: &BTreeMap<String, String>,
+    data: &Path,
+    print: &(dyn Fn(Stream, String) + Sync),
+) {
+    let text = |words: &str| {
+        let value = |word: &str| {
+            word.strip_prefix('$')
+                .map(|name| env.get(name).cloned().unwrap_or_default())
+        };
+        let words = words
+            .trim()
+            .split(' ')
+            .map(|word| value(word).unwrap_or_else(|| word.to_owned()));
+        words.collect::<Vec<_>>().join(" ") + "\n"
+    };
+    if let Some(words) = words.strip_suffix(">&2") {
+        print(Stream::Stderr, text(words));
+    } else if let Some((words, file)) = words.split_once('>') {
+        // A test that cannot write finds out by the missing file.
+        let _ = tokio::fs::write(data.join(file.trim()), text(words)).await;
+    } else {
+        print(Stream::Stdout, text(words));
+    }
+}
+
+/// The number in `-9 $$`.
+fn signal(arguments: &str) -> i32 {
+    let number = arguments
+        .split(' ')
+        .next()
+        .and_then(|word| word.strip_prefix('-'));
+    number.and_then(|number| number.parse().ok()).unwrap_or(15)
+}

@@ -1,0 +1,244 @@
+//! What a container is to be, and the engine's request for it. Pure: the whole request is pinned by a snapshot, so
+//! that no safety setting can get lost unseen.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use bollard::models::{
+    ContainerCreateBody, HostConfig, HostConfigCgroupnsModeEnum, HostConfigLogConfig, Mount,
+    MountBindOptions, MountBindOptionsPropagationEnum, MountType, ResourcesUlimits, RestartPolicy,
+    RestartPolicyNameEnum,
+};
+
+/// Where sandbox-init stands in every container.
+pub const INIT_PATH: &str = "/.sandbox-init";
+/// Where the workspace stands in every container.
+pub const DATA_PATH: &str = "/data";
+/// Name of the bridge network, and of its interface on the host, which the firewall rules name.
+pub const NETWORK_NAME: &str = "mcpsbx0";
+/// Our system call filter, for x86-64 and arm64.
+const SECCOMP_PROFILE: &str = include_str!("seccomp.json");
+
+/// A container, described.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerSpec {
+    /// Image id or name.
+    pub image: String,
+    /// The image's own command, handed to sandbox-init.
+    pub command: Vec<String>,
+    /// Environment beside the image's own, as `NAME=value`.
+    pub env: Vec<String>,
+    /// sandbox-init as the engine's host sees it.
+    pub init: PathBuf,
+    /// The directory that becomes `/data`, as the engine's host sees it.
+    pub data: PathBuf,
+    /// Who the processes are.
+    pub user: User,
+    /// How much they may use.
+    pub limits: ContainerLimits,
+    /// What they may reach.
+    pub network: NetworkAccess,
+    /// Labels to find the container by.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// A numeric user and group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct User {
+    /// User id.
+    pub uid: u32,
+    /// Group id.
+    pub gid: u32,
+}
+
+/// How much a container may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContainerLimits {
+    /// Cores, in billionths.
+    pub nano_cpus: i64,
+    /// Bytes of memory; nothing is swapped.
+    pub memory: u64,
+    /// Processes and threads.
+    pub pids: u32,
+    /// Bytes of one file.
+    pub file_size: u64,
+}
+
+/// What a container may reach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NetworkAccess {
+    /// Nothing but itself.
+    None,
+    /// The bridge network, with these resolvers.
+    Bridge {
+        /// Resolvers; empty means those the engine gives.
+        dns: Vec<IpAddr>,
+    },
+}
+
+impl ContainerSpec {
+    /// The engine's request. Every setting of `SECURITY.md` is here and nowhere else.
+    pub fn to_create_body(&self) -> ContainerCreateBody {
+        ContainerCreateBody {
+            image: Some(self.image.clone()),
+            entrypoint: Some(vec![INIT_PATH.to_owned()]),
+            cmd: Some(self.command.clone()),
+            env: Some(self.env.clone()),
+            user: Some(format!("{}:{}", self.user.uid, self.user.gid)),
+            working_dir: Some(DATA_PATH.to_owned()),
+            hostname: Some("sandbox".to_owned()),
+            labels: Some(self.labels.clone().into_iter().collect()),
+            // The engine closes standard input when we go away: sandbox-init then ends everything.
+            attach_stdin: Some(true),
+            attach_stdout: Some(true),
+            attach_stderr: Some(true),
+            open_stdin: Some(true),
+            stdin_once: Some(true),
+            tty: Some(false),
+            network_disabled: Some(self.network == NetworkAccess::None),
+            host_config: Some(self.host_config()),
+            ..Default::default()
+        }
+    }
+
+    fn host_config(&self) -> HostConfig {
+        let (network_mode, dns) = match &self.network {
+            // No resolver can be reached: looking up a name fails at once instead of after a wait.
+            NetworkAccess::None => ("none", vec!["127.0.0.1".to_owned()]),
+            NetworkAccess::Bridge { dns } => {
+                (NETWORK_NAME, dns.iter().map(ToString::to_string).collect())
+            }
+        };
+        let memory = i64::try_from(self.limits.memory).unwrap_or(i64::MAX);
+        HostConfig {
+            network_mode: Some(network_mode.to_owned()),
+            dns: Some(dns),
+            cap_drop: Some(vec!["ALL".to_owned()]),
+            security_opt: Some(vec![
+                "no-new-privileges:true".to_owned(),
+                format!("seccomp={SECCOMP_PROFILE}"),
+            ]),
+            readonly_rootfs: Some(true),
+            tmpfs: Some(HashMap::from([(
+                "/tmp".to_owned(),
+                "rw,nosuid,nodev,size=64m,mode=1777".to_owned(),
+            )])),
+            shm_size: Some(16 << 20),
+            memory: Some(memory),
+            memory_swap: Some(memory),
+            nano_cpus: Some(self.limits.nano_cpus),
+            pids_limit: Some(i64::from(self.limits.pids)),
+            ulimits: Some(self.ulimits()),
+            oom_score_adj: Some(500),
+            ipc_mode: Some("private".to_owned()),
+            cgroupns_mode: Some(HostConfigCgroupnsModeEnum::PRIVATE),
+            log_config: Some(HostConfigLogConfig {
+                typ: Some("none".to_owned()),
+                config: None,
+            }),
+            mounts: Some(vec![
+                bind(&self.data, DATA_PATH, false),
+                bind(&self.init, INIT_PATH, true),
+            ]),
+            restart_policy: Some(RestartPolicy {
+                name: Some(RestartPolicyNameEnum::NO),
+                maximum_retry_count: None,
+            }),
+            // The exit state of a container that ended by itself must stay readable.
+            auto_remove: Some(false),
+            ..Default::default()
+        }
+    }
+
+    fn ulimits(&self) -> Vec<ResourcesUlimits> {
+        let limit = |name: &str, value: i64| ResourcesUlimits {
+            name: Some(name.to_owned()),
+            soft: Some(value),
+            hard: Some(value),
+        };
+        let file_size = i64::try_from(self.limits.file_size).unwrap_or(i64::MAX);
+        vec![
+            limit("nofile", 1024),
+            limit("fsize", file_size),
+            limit("core", 0),
+        ]
+    }
+}
+
+/// A bind mount. As `Mounts` and not `Binds`, so that a missing source is an error instead of a new directory of root's.
+fn bind(source: &std::path::Path, target: &str, read_only: bool) -> Mount {
+    Mount {
+        typ: Some(MountType::BIND),
+        source: Some(source.display().to_string()),
+        target: Some(target.to_owned()),
+        read_only: Some(read_only),
+        bind_options: Some(MountBindOptions {
+            propagation: Some(MountBindOptionsPropagationEnum::RPRIVATE),
+            ..Default::default()
+        }),
+        ..Default::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(network: NetworkAccess) -> ContainerSpec {
+        ContainerSpec {
+            image: "sha256:abc".to_owned(),
+            command: vec!["/bin/sh".to_owned()],
+            env: vec!["HOME=/tmp".to_owned()],
+            init: PathBuf::from("/srv/sandboxes/.bin/init"),
+            data: PathBuf::from("/srv/sandboxes/key"),
+            user: User {
+                uid: 1000,
+                gid: 1000,
+            },
+            limits: ContainerLimits {
+                nano_cpus: 500_000_000,
+                memory: 256 << 20,
+                pids: 128,
+                file_size: 256 << 20,
+            },
+            network,
+            labels: BTreeMap::from([("sandbox.server".to_owned(), "s1".to_owned())]),
+        }
+    }
+
+    #[test]
+    fn the_whole_request_is_pinned() {
+        let mut body = serde_json::to_value(spec(NetworkAccess::None).to_create_body()).unwrap();
+        // The profile has its own test.
+        body["HostConfig"]["SecurityOpt"][1] = "seccomp=…".into();
+        insta::assert_json_snapshot!(body);
+    }
+
+    #[test]
+    fn a_network_changes_three_settings_only() {
+        let without = serde_json::to_value(spec(NetworkAccess::None).to_create_body()).unwrap();
+        let dns = vec![IpAddr::from([192, 0, 2, 1])];
+        let mut with =
+            serde_json::to_value(spec(NetworkAccess::Bridge { dns }).to_create_body()).unwrap();
+        assert_eq!(with["HostConfig"]["NetworkMode"], "mcpsbx0");
+        assert_eq!(with["HostConfig"]["Dns"][0], "192.0.2.1");
+        assert_eq!(with["NetworkDisabled"], false);
+        with["NetworkDisabled"] = true.into();
+        with["HostConfig"]["NetworkMode"] = "none".into();
+        with["HostConfig"]["Dns"][0] = "127.0.0.1".into();
+        assert_eq!(with, without);
+    }
+
+    #[test]
+    fn the_profile_names_both_architectures() {
+        let profile: serde_json::Value = serde_json::from_str(SECCOMP_PROFILE).unwrap();
+        let names: Vec<_> = profile["archMap"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|arch| &arch["architecture"])
+            .collect();
+        assert_eq!(names, ["SCMP_ARCH_X86_64", "SCMP_ARCH_AARCH64"]);
+    }
+}
