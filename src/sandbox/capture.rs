@@ -1,0 +1,181 @@
+//! What a program printed, up to a limit per stream, readable while it still runs.
+//!
+//! Writers never wait and readers hold nothing: a slow reader looks at the same buffer later.
+
+use std::sync::{Mutex, PoisonError};
+
+use bytes::Bytes;
+use tokio::sync::watch;
+
+use crate::executor::{Chunk, Stream};
+
+/// A run that writes this many times its limit to a stream is not meant to be read, and is stopped.
+const FLOOD_FACTOR: u64 = 16;
+
+/// The output of one run, shared between the run and those who read it.
+#[derive(Debug)]
+pub struct Capture {
+    limit: usize,
+    captured: Mutex<Captured>,
+    /// Bytes seen so far: changes wake readers.
+    seen: watch::Sender<u64>,
+}
+
+/// Output in the order in which it came.
+#[derive(Clone, Debug, Default)]
+pub struct Captured {
+    /// Runs of bytes of one stream each.
+    pub segments: Vec<Segment>,
+    /// Bytes of standard output.
+    pub stdout: Counter,
+    /// Bytes of standard error.
+    pub stderr: Counter,
+}
+
+/// Bytes that came one after the other from one stream.
+#[derive(Clone, Debug)]
+pub struct Segment {
+    /// Where they were written.
+    pub stream: Stream,
+    /// What was written.
+    pub bytes: Vec<u8>,
+}
+
+/// How much of a stream was kept and how much was not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counter {
+    /// Bytes kept.
+    pub kept: usize,
+    /// Bytes left out because the limit was reached.
+    pub dropped: u64,
+}
+
+impl Capture {
+    /// Keeps `limit` bytes of each stream.
+    pub fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            captured: Mutex::default(),
+            seen: watch::Sender::new(0),
+        }
+    }
+
+    /// Adds what was printed.
+    pub(super) fn push(&self, chunk: &Chunk) {
+        if chunk.bytes.is_empty() {
+            return;
+        }
+        self.with(|captured| captured.push(self.limit, chunk.stream, &chunk.bytes));
+        self.seen
+            .send_modify(|seen| *seen += chunk.bytes.len() as u64);
+    }
+
+    /// A copy of what came so far.
+    pub fn snapshot(&self) -> Captured {
+        self.with(|captured| captured.clone())
+    }
+
+    /// Resolves when the run has written so much that it is to be stopped.
+    pub async fn flooded(&self) {
+        let limit = (self.limit as u64).saturating_mul(FLOOD_FACTOR);
+        let mut seen = self.seen.subscribe();
+        // The sender lives in `self`, so waiting cannot fail.
+        let _ = seen.wait_for(|seen| *seen > limit).await;
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut Captured) -> T) -> T {
+        act(&mut self.captured.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Captured {
+    fn push(&mut self, limit: usize, stream: Stream, bytes: &Bytes) {
+        let counter = match stream {
+            Stream::Stdout => &mut self.stdout,
+            Stream::Stderr => &mut self.stderr,
+        };
+        let kept = &bytes[..bytes.len().min(limit - counter.kept)];
+        counter.kept += kept.len();
+        counter.dropped += (bytes.len() - kept.len()) as u64;
+        if kept.is_empty() {
+            return;
+        }
+        match self.segments.last_mut() {
+            Some(last) if last.stream == stream => last.bytes.extend_from_slice(kept),
+            _ => self.segments.push(Segment {
+                stream,
+                bytes: kept.to_vec(),
+            }),
+        }
+    }
+
+    /// One stream as text; what is no UTF-8 is replaced.
+    pub fn text(&self, stream: Stream) -> String {
+        let bytes: Vec<u8> = self
+            .segments
+            .iter()
+            .filter(|segment| segment.stream == stream)
+            .flat_map(|s| s.bytes.iter().copied())
+            .collect();
+        into_text(bytes)
+    }
+
+    /// Both streams as text in the order in which they came.
+    pub fn interleaved(&self) -> String {
+        self.segments
+            .iter()
+            .map(|segment| String::from_utf8_lossy(&segment.bytes))
+            .collect()
+    }
+}
+
+fn into_text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn push(capture: &Capture, stream: Stream, text: &'static str) {
+        capture.push(&Chunk {
+            stream,
+            bytes: Bytes::from_static(text.as_bytes()),
+        });
+    }
+
+    #[test]
+    fn each_stream_has_its_own_limit() {
+        let capture = Capture::new(4);
+        push(&capture, Stream::Stdout, "abc");
+        push(&capture, Stream::Stderr, "ERR");
+        push(&capture, Stream::Stdout, "defg");
+        push(&capture, Stream::Stderr, "!");
+        let captured = capture.snapshot();
+        assert_eq!(captured.interleaved(), "abcERRd!");
+        assert_eq!(captured.text(Stream::Stdout), "abcd");
+        assert_eq!(captured.text(Stream::Stderr), "ERR!");
+        assert_eq!(
+            captured.stdout,
+            Counter {
+                kept: 4,
+                dropped: 3
+            }
+        );
+        assert_eq!(
+            captured.stderr,
+            Counter {
+                kept: 4,
+                dropped: 0
+            }
+        );
+    }
+
+    #[tokio::test]
+    async fn a_flood_is_noticed() {
+        let capture = Capture::new(1);
+        push(&capture, Stream::Stdout, "0123456789abcdefg");
+        capture.flooded().await;
+    }
+}

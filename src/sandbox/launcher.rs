@@ -1,0 +1,212 @@
+//! Starts sandboxes, and sees to it that every container that was made is removed.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::mpsc;
+use tokio_util::task::TaskTracker;
+use tracing::{info, warn};
+
+use super::{Input, Sandbox, SandboxError, drain};
+use crate::executor::spec::ContainerSpec;
+use crate::executor::{ContainerId, ContainerInfo, ContainerState, Executor, ExecutorError};
+
+/// Label with the id of the directory that holds the workspaces.
+const ROOT_LABEL: &str = "sandbox.root";
+/// Label with the id of the server process.
+const SERVER_LABEL: &str = "sandbox.server";
+/// Label with the second since 1970 in which the container was made.
+const CREATED_LABEL: &str = "sandbox.created";
+/// A container that nobody knows may still be in the hands of a request that is being answered.
+const UNKNOWN_GRACE: u64 = 120;
+/// Tries to remove a container, ever slower, before it is left to the reaper.
+const REMOVE_TRIES: u32 = 30;
+/// Longest pause between two tries.
+const REMOVE_PAUSE: Duration = Duration::from_secs(5);
+
+/// Who we are to other servers on the same engine.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// The directory that holds the workspaces.
+    pub root: String,
+    /// This process.
+    pub server: String,
+}
+
+/// Starts sandboxes and removes them.
+#[derive(Clone, Debug)]
+pub struct Launcher(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    executor: Arc<dyn Executor>,
+    identity: Identity,
+    init: PathBuf,
+    tasks: TaskTracker,
+    live: Mutex<HashSet<ContainerId>>,
+}
+
+impl Launcher {
+    /// Starts containers on `executor` with the sandbox-init that stands at `init` on the engine's host.
+    pub fn new(
+        executor: Arc<dyn Executor>,
+        identity: Identity,
+        init: PathBuf,
+        tasks: TaskTracker,
+    ) -> Self {
+        Self(Arc::new(Shared {
+            executor,
+            identity,
+            init,
+            tasks,
+            live: Mutex::default(),
+        }))
+    }
+
+    /// sandbox-init as the engine's host sees it.
+    pub fn init(&self) -> PathBuf {
+        self.0.init.clone()
+    }
+
+    /// The labels by which we find our containers again, and `more`.
+    pub fn labels(&self, more: &[(&str, String)]) -> BTreeMap<String, String> {
+        let identity = &self.0.identity;
+        let own = [
+            (ROOT_LABEL, identity.root.clone()),
+            (SERVER_LABEL, identity.server.clone()),
+            (CREATED_LABEL, epoch_seconds().to_string()),
+        ];
+        own.iter()
+            .chain(more)
+            .map(|(name, value)| ((*name).to_owned(), value.clone()))
+            .collect()
+    }
+
+    /// Makes, attaches and starts a container. A caller that goes away meanwhile leaves nothing behind.
+    ///
+    /// # Errors
+    /// What the engine said, or that the server is stopping.
+    pub async fn start(&self, spec: ContainerSpec) -> Result<Sandbox, SandboxError> {
+        let launcher = self.clone();
+        // On a task of its own: a request to the engine that is dropped half-way may still make a container.
+        let starting = self
+            .0
+            .tasks
+            .spawn(async move { launcher.start_now(&spec).await });
+        starting
+            .await
+            .map_err(|_| SandboxError::Stopped)?
+            .map_err(SandboxError::Start)
+    }
+
+    async fn start_now(&self, spec: &ContainerSpec) -> Result<Sandbox, ExecutorError> {
+        let executor = &self.0.executor;
+        let id = executor.create(spec).await?;
+        let container = Container::new(self.clone(), id);
+        let attached = executor.attach(container.id()).await?;
+        let (expectations, expected) = mpsc::unbounded_channel();
+        self.0.tasks.spawn(drain::drain(attached.output, expected));
+        executor.start(container.id()).await?;
+        Ok(Sandbox {
+            container,
+            input: Input(attached.input),
+            expectations,
+        })
+    }
+
+    /// Removes a container behind the caller's back.
+    fn remove_later(&self, id: ContainerId) {
+        let launcher = self.clone();
+        self.0.tasks.spawn(async move {
+            for attempt in 1..=REMOVE_TRIES {
+                match launcher.0.executor.remove(&id).await {
+                    Ok(()) => break,
+                    Err(error) if attempt == REMOVE_TRIES => {
+                        warn!(container.id = %id, error = &error as &dyn std::error::Error, "left a container to the reaper");
+                    }
+                    Err(_) => tokio::time::sleep(REMOVE_PAUSE.min(Duration::from_millis(100) * attempt)).await,
+                }
+            }
+            launcher.live().remove(&id);
+        });
+    }
+
+    /// Removes containers of this root that belong to nobody: those of servers for which `is_dead` says so, and our
+    /// own that no sandbox holds. Gives how many there were.
+    ///
+    /// # Errors
+    /// Those of the executor.
+    pub async fn reap(&self, is_dead: impl Fn(&str) -> bool) -> Result<usize, ExecutorError> {
+        let containers = self
+            .0
+            .executor
+            .containers(ROOT_LABEL, &self.0.identity.root)
+            .await?;
+        let orphans: Vec<_> = containers
+            .into_iter()
+            .filter(|info| self.is_orphan(info, &is_dead))
+            .collect();
+        for orphan in &orphans {
+            self.0.executor.remove(&orphan.id).await?;
+            info!(container.id = %orphan.id, "removed a leftover container");
+        }
+        Ok(orphans.len())
+    }
+
+    fn is_orphan(&self, info: &ContainerInfo, is_dead: impl Fn(&str) -> bool) -> bool {
+        let label = |name: &str| info.labels.get(name).map_or("", String::as_str);
+        if label(SERVER_LABEL) != self.0.identity.server {
+            return is_dead(label(SERVER_LABEL));
+        }
+        let created: u64 = label(CREATED_LABEL).parse().unwrap_or_default();
+        !self.live().contains(&info.id) && epoch_seconds() > created + UNKNOWN_GRACE
+    }
+
+    /// How many containers are alive or being removed.
+    pub fn live_count(&self) -> usize {
+        self.live().len()
+    }
+
+    fn live(&self) -> std::sync::MutexGuard<'_, HashSet<ContainerId>> {
+        self.0.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn epoch_seconds() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |elapsed| elapsed.as_secs())
+}
+
+/// A container that exists. Dropping it removes it.
+#[derive(Debug)]
+pub(super) struct Container {
+    launcher: Launcher,
+    id: ContainerId,
+}
+
+impl Container {
+    fn new(launcher: Launcher, id: ContainerId) -> Self {
+        launcher.live().insert(id.clone());
+        Self { launcher, id }
+    }
+
+    pub(super) fn id(&self) -> &ContainerId {
+        &self.id
+    }
+
+    pub(super) fn state(
+        &self,
+    ) -> impl Future<Output = Result<ContainerState, ExecutorError>> + Send + use<> {
+        let (executor, id) = (Arc::clone(&self.launcher.0.executor), self.id.clone());
+        async move { executor.state(&id).await }
+    }
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        self.launcher.remove_later(self.id.clone());
+    }
+}
