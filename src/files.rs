@@ -1,0 +1,224 @@
+//! The use cases of a conversation's files: upload, list, read, delete.
+
+use std::path::PathBuf;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use schemars::JsonSchema;
+use secrecy::SecretString;
+use serde::Serialize;
+use thiserror::Error;
+use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
+
+use crate::conversation::{ConversationId, ConversationKey};
+use crate::links::FileLinks;
+use crate::run::outcome::FileLink;
+use crate::workspace::path::{PathError, RelativePath};
+use crate::workspace::{FileEntry, WorkspaceError, Workspaces};
+
+/// Most bytes that one `read_file` gives.
+pub const MAX_READ_BYTES: u64 = 256 << 10;
+/// Largest picture that `read_file` gives whole as a picture.
+pub const MAX_PICTURE_BYTES: u64 = 1 << 20;
+/// Picture types that MCP clients show.
+const PICTURES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+/// Everybody's files, and how they are linked to.
+#[derive(Clone, Debug)]
+pub struct ConversationFiles {
+    /// The directories.
+    pub workspaces: Workspaces,
+    /// Addresses for downloads.
+    pub links: FileLinks,
+    /// Behind conversation keys.
+    pub file_secret: SecretString,
+    /// The directory of all workspaces as the engine's host sees it.
+    pub host_path: PathBuf,
+    /// Largest upload in bytes.
+    pub max_upload_bytes: u64,
+}
+
+/// Why a file operation was refused.
+#[derive(Debug, Error)]
+pub enum FilesError {
+    /// The name is not acceptable.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// The content is no base64.
+    #[error(
+        "content is not valid base64 ({0}): send standard base64 with padding, without line breaks"
+    )]
+    Base64(base64::DecodeError),
+    /// The content is too large.
+    #[error("content has {0} bytes, the limit is {1}: upload smaller pieces")]
+    TooLarge(u64, u64),
+    /// There is no such file.
+    #[error("filename {0:?} is not a file of this conversation: see list_files")]
+    NotFound(String),
+    /// The storage refused or failed.
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
+    /// A read failed half-way.
+    #[error("failed to read a file")]
+    Read(#[source] std::io::Error),
+}
+
+/// The files of a conversation.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FileList {
+    /// The files by name.
+    pub files: Vec<FileLink>,
+    /// Why the list is not complete; null when it is.
+    pub truncated: Option<String>,
+    /// Files that are left out because their names are not valid UTF-8.
+    pub skipped: u64,
+}
+
+/// A piece of a file.
+#[derive(Clone, Debug)]
+pub struct Piece {
+    /// The whole file.
+    pub file: FileLink,
+    /// Where the piece begins.
+    pub offset: u64,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+impl Piece {
+    /// Whether it is a whole picture that clients can show.
+    pub fn is_picture(&self) -> bool {
+        PICTURES.contains(&self.file.mime_type.as_str())
+            && self.bytes.len() as u64 == self.file.size
+    }
+}
+
+impl ConversationFiles {
+    /// Stores a file under `name`, replacing an older one.
+    ///
+    /// # Errors
+    /// A bad name or content, no room, or trouble with the storage.
+    pub async fn upload(
+        &self,
+        id: &ConversationId,
+        name: &str,
+        content: &str,
+    ) -> Result<FileLink, FilesError> {
+        let path = RelativePath::parse_for_upload(name)?;
+        // From the length first, so that a large one is not decoded in vain.
+        self.check_size(content.len() as u64 / 4 * 3)?;
+        let bytes = STANDARD.decode(content).map_err(FilesError::Base64)?;
+        self.check_size(bytes.len() as u64)?;
+        let key = id.key(&self.file_secret);
+        let workspace = self.workspaces.create(&key).await?;
+        let entry = workspace.write_file(&path, Bytes::from(bytes)).await?;
+        Ok(link(&self.links, &key, &entry))
+    }
+
+    fn check_size(&self, bytes: u64) -> Result<(), FilesError> {
+        // The length of base64 tells up to two bytes too many.
+        if bytes > self.max_upload_bytes.saturating_add(2) {
+            return Err(FilesError::TooLarge(bytes, self.max_upload_bytes));
+        }
+        Ok(())
+    }
+
+    /// All files of a conversation.
+    ///
+    /// # Errors
+    /// Trouble with the storage.
+    pub async fn list(&self, id: &ConversationId) -> Result<FileList, FilesError> {
+        let key = id.key(&self.file_secret);
+        let Some(workspace) = self.workspaces.find(&key).await? else {
+            return Ok(FileList {
+                files: Vec::new(),
+                truncated: None,
+                skipped: 0,
+            });
+        };
+        let listing = workspace.list().await?;
+        Ok(FileList {
+            files: listing
+                .files
+                .iter()
+                .map(|entry| link(&self.links, &key, entry))
+                .collect(),
+            truncated: listing.truncated,
+            skipped: listing.skipped,
+        })
+    }
+
+    /// Up to `length` bytes of a file from `offset`; a picture of moderate size is given whole.
+    ///
+    /// # Errors
+    /// There is no such file, or trouble with the storage.
+    pub async fn read(
+        &self,
+        id: &ConversationId,
+        name: &str,
+        offset: u64,
+        length: u64,
+    ) -> Result<Piece, FilesError> {
+        let path = RelativePath::parse(name)?;
+        let not_found = || FilesError::NotFound(name.chars().take(255).collect());
+        let key = id.key(&self.file_secret);
+        let workspace = self.workspaces.find(&key).await?.ok_or_else(not_found)?;
+        let open = workspace.open_file(&path).await?.ok_or_else(not_found)?;
+        let entry = FileEntry {
+            path,
+            size: open.size,
+            modified: open.modified,
+            new: false,
+        };
+        let file = link(&self.links, &key, &entry);
+        let whole = offset == 0
+            && PICTURES.contains(&file.mime_type.as_str())
+            && file.size <= MAX_PICTURE_BYTES;
+        let length = if whole {
+            file.size
+        } else {
+            length.min(MAX_READ_BYTES)
+        };
+        let mut reader = tokio::fs::File::from_std(open.file);
+        reader
+            .seek(std::io::SeekFrom::Start(offset))
+            .await
+            .map_err(FilesError::Read)?;
+        let mut bytes = Vec::new();
+        reader
+            .take(length)
+            .read_to_end(&mut bytes)
+            .await
+            .map_err(FilesError::Read)?;
+        Ok(Piece {
+            file,
+            offset,
+            bytes,
+        })
+    }
+
+    /// Deletes all files of a conversation. Says whether there were any.
+    ///
+    /// # Errors
+    /// Trouble with the storage.
+    pub async fn delete(&self, id: &ConversationId) -> Result<bool, FilesError> {
+        Ok(self.workspaces.remove(&id.key(&self.file_secret)).await?)
+    }
+}
+
+/// A file as clients see it.
+pub fn link(links: &FileLinks, key: &ConversationKey, entry: &FileEntry) -> FileLink {
+    let name = entry.path.as_str();
+    FileLink {
+        url: links.url(key, &entry.path, std::time::SystemTime::now()),
+        size: entry.size,
+        mime_type: mime_guess::from_path(name)
+            .first_or_octet_stream()
+            .essence_str()
+            .to_owned(),
+        new: entry.new,
+        name: name.to_owned(),
+    }
+}

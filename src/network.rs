@@ -1,0 +1,101 @@
+//! Whether runs may use the network, and why not.
+//!
+//! The answer is yes only when it was proved that the network closes the host and private ranges to programs, or when
+//! the operator takes the responsibility (`ALLOW_NETWORK=1`).
+
+mod firewall;
+mod probe;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use crate::config::EngineConfig;
+use crate::executor::spec::NetworkAccess;
+use crate::executor::{Executor, ExecutorError};
+use crate::run::Runs;
+
+/// What runs may reach when they ask for the network.
+#[derive(Clone, Debug)]
+pub struct NetworkPolicy(Arc<watch::Sender<State>>);
+
+/// What is known about the network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Runs may use it.
+    Open {
+        /// Their resolvers.
+        dns: Vec<IpAddr>,
+    },
+    /// Runs may not use it, for this reason.
+    Closed(String),
+}
+
+impl Default for NetworkPolicy {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(State::Closed(
+            "the network was not checked yet".to_owned(),
+        ))))
+    }
+}
+
+impl NetworkPolicy {
+    /// The network for a run that asks for it, or why there is none.
+    ///
+    /// # Errors
+    /// The reason, for the model.
+    pub fn access(&self) -> Result<NetworkAccess, String> {
+        match &*self.0.borrow() {
+            State::Open { dns } => Ok(NetworkAccess::Bridge { dns: dns.clone() }),
+            State::Closed(reason) => Err(reason.clone()),
+        }
+    }
+
+    /// Sets what is known now.
+    pub fn set(&self, state: State) {
+        self.0.send_if_modified(|current| {
+            let changed = *current != state;
+            if changed {
+                match &state {
+                    State::Open { .. } => info!("runs may use the network"),
+                    State::Closed(reason) => warn!(reason, "runs may not use the network"),
+                }
+                *current = state;
+            }
+            changed
+        });
+    }
+}
+
+/// Finds out whether runs may use the network: the rules are read back, then a program tries to reach the host.
+///
+/// # Errors
+/// The engine does not answer: nothing was found out.
+pub async fn check(
+    config: &EngineConfig,
+    executor: &dyn Executor,
+    runs: &Runs,
+) -> Result<State, ExecutorError> {
+    let network = executor.ensure_network().await?;
+    let dns = if config.dns.is_empty() {
+        firewall::host_resolvers().await
+    } else {
+        config.dns.clone()
+    };
+    if config.allow_network {
+        return Ok(State::Open { dns });
+    }
+    if let Err(reason) = firewall::rules_are_in_place().await {
+        return Ok(State::Closed(format!(
+            "the firewall rules that keep programs away from the host and from private networks are not proven to be \
+             in place ({reason}). The operator can install them with `scripts/firewall.sh install` as root, or set \
+             ALLOW_NETWORK=1 to do without"
+        )));
+    }
+    Ok(match probe::host_is_closed(runs, &network, &dns).await {
+        Ok(()) => State::Open { dns },
+        Err(reason) => State::Closed(reason),
+    })
+}

@@ -1,0 +1,115 @@
+//! Tries to reach the host from a program, as hostile code would.
+//!
+//! A listener of our own on all of the host's addresses answers a word that nobody can guess; the program dials it
+//! there and nowhere else. If the word comes through, the network is open to the host.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::conversation::ConversationId;
+use crate::executor::Network;
+use crate::executor::spec::NetworkAccess;
+use crate::run::outcome::RunStatus;
+use crate::run::{RunRequest, Runs};
+
+/// Dials each of `TARGETS` and prints what it hears.
+const PROGRAM: &str = r#"
+dial() { exec 3<>"/dev/tcp/$1/$PORT" && head -c 32 <&3; }
+export -f dial
+for target in $TARGETS; do timeout 2 bash -c "dial $target" 2>/dev/null && echo " $target"; done
+echo done
+"#;
+/// The runner that the program is written for.
+const LANGUAGE: &str = "shell";
+
+/// Succeeds when a program on the network was not able to reach the host.
+pub(super) async fn host_is_closed(
+    runs: &Runs,
+    network: &Network,
+    dns: &[IpAddr],
+) -> Result<(), String> {
+    let cannot = |error: &dyn std::fmt::Display| {
+        format!("whether programs can reach the host was not found out: {error}")
+    };
+    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))
+        .await
+        .map_err(|error| cannot(&error))?;
+    let port = listener
+        .local_addr()
+        .map_err(|error| cannot(&error))?
+        .port();
+    let word = hex::encode(rand::random::<[u8; 16]>());
+    let targets = host_addresses(network);
+    let conversation = ConversationId::mint();
+    let request = RunRequest {
+        conversation: conversation.clone(),
+        language: LANGUAGE.to_owned(),
+        code: PROGRAM.to_owned(),
+        network: true,
+        environment: BTreeMap::from([
+            ("PORT".to_owned(), port.to_string()),
+            (
+                "TARGETS".to_owned(),
+                targets
+                    .iter()
+                    .map(ToString::to_string)
+                    .collect::<Vec<_>>()
+                    .join(" "),
+            ),
+        ]),
+        timeout: Some(
+            Duration::from_secs(20 + 2 * targets.len() as u64).min(runs.limits.timeout_max),
+        ),
+    };
+    let access = NetworkAccess::Bridge { dns: dns.to_vec() };
+    let never = CancellationToken::new();
+    let outcome = tokio::select! {
+        outcome = runs.execute_on(access, &request, &never) => outcome,
+        () = answer(&listener, &word) => return Err("the probe's listener ended".to_owned()),
+    };
+    // Its directory only; a failure is the sweeper's business.
+    let _ = runs.delete_conversation(&conversation).await;
+    let outcome = outcome.map_err(|error| cannot(&error))?;
+    if outcome.stdout.contains(&word) {
+        return Err(
+            "a program on that network can reach the host: the firewall rules do not work"
+                .to_owned(),
+        );
+    }
+    if outcome.status != RunStatus::Ok || !outcome.stdout.trim_end().ends_with("done") {
+        return Err(cannot(
+            &outcome
+                .hint
+                .unwrap_or_else(|| "the probe did not finish".to_owned()),
+        ));
+    }
+    Ok(())
+}
+
+/// Says the word to everyone who calls. Never ends.
+async fn answer(listener: &TcpListener, word: &str) {
+    loop {
+        if let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.write_all(word.as_bytes()).await;
+        }
+    }
+}
+
+/// The host's own IPv4 addresses, and its address on the runs' network.
+fn host_addresses(network: &Network) -> BTreeSet<IpAddr> {
+    let interfaces = if_addrs::get_if_addrs().unwrap_or_default();
+    let addresses = interfaces
+        .iter()
+        .map(if_addrs::Interface::ip)
+        .filter(|ip| ip.is_ipv4() && !ip.is_loopback());
+    let gateway = network
+        .gateway
+        .as_ref()
+        .and_then(|gateway| gateway.parse().ok());
+    addresses.chain(gateway).collect()
+}

@@ -1,0 +1,390 @@
+//! The use case of the product: run a program in its conversation's workspace and say how it ended.
+//!
+//! Admit, open the workspace, lease a sandbox, execute, look at the files, explain. Every step hands out a guard, so
+//! that a caller who goes away at any point leaves nothing behind.
+
+mod active;
+mod disk;
+mod ending;
+mod environment;
+pub mod outcome;
+
+use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use thiserror::Error;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+
+pub use self::active::ActiveRuns;
+use self::ending::{Ending, Verdict};
+pub use self::environment::EnvironmentError;
+use self::outcome::{RunOutcome, RunStatus, Truncated};
+use crate::admission::{Admission, AdmissionError};
+use crate::config::RunLimits;
+use crate::conversation::{ConversationId, ConversationKey};
+use crate::executor::spec::{ContainerLimits, ContainerSpec, NetworkAccess, User};
+use crate::executor::{ContainerState, ErrorKind, ExecutorError, Stream};
+use crate::files::{ConversationFiles, FilesError, link};
+use crate::network::NetworkPolicy;
+use crate::runner::Runner;
+use crate::runner::catalog::{Catalog, EngineView};
+use crate::sandbox::{Capture, Captured, Launcher, Program, Sandbox, SandboxError};
+use crate::workspace::{Listing, Workspace, WorkspaceError};
+
+/// How much longer than the program's own time limit we wait for sandbox-init's report.
+const REPORT_GRACE: Duration = Duration::from_secs(1);
+/// How long the engine may take to say how a silent container ended.
+const STATE_WAIT: Duration = Duration::from_secs(2);
+/// Most files that an answer lists; `list_files` gives the rest.
+const MAX_LISTED: usize = 100;
+
+/// A program that somebody wants to have run.
+#[derive(Clone, Debug)]
+pub struct RunRequest {
+    /// Whose files it sees.
+    pub conversation: ConversationId,
+    /// Language or alias.
+    pub language: String,
+    /// Source code.
+    pub code: String,
+    /// Whether it may use the network.
+    pub network: bool,
+    /// The caller's environment variables.
+    pub environment: BTreeMap<String, String>,
+    /// Time limit; `None` means the configured one.
+    pub timeout: Option<Duration>,
+}
+
+/// Why there was no run. A program that fails is no error.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// The program is larger than the limit.
+    #[error(
+        "code has {0} bytes, the limit is {1}: put data into a file with upload_file and read it from /data"
+    )]
+    CodeTooLarge(usize, usize),
+    /// The time limit is out of range.
+    #[error("timeoutSeconds is {0}: it must be greater than 0 and at most {1}")]
+    Timeout(f64, u64),
+    /// The environment is not acceptable.
+    #[error(transparent)]
+    Environment(#[from] EnvironmentError),
+    /// There is no runner for the language.
+    #[error("language {language:?} has no runner here: use one of {}", known.join(", "))]
+    UnknownLanguage {
+        /// What was asked for.
+        language: String,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// The network was asked for and is not available.
+    #[error("network: true is refused: {0}. Run without it, with data that was uploaded")]
+    Network(String),
+    /// Too many runs.
+    #[error(transparent)]
+    Admission(#[from] AdmissionError),
+    /// The files are not usable.
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
+}
+
+/// Runs programs.
+#[derive(Clone, Debug)]
+pub struct Runs {
+    /// What one run may use.
+    pub limits: RunLimits,
+    /// Behind conversation keys.
+    pub file_secret: SecretString,
+    /// Everybody's files.
+    pub files: ConversationFiles,
+    /// The runners that there are.
+    pub catalog: Catalog,
+    /// The gate.
+    pub admission: Admission,
+    /// Starts sandboxes.
+    pub launcher: Launcher,
+    /// Whether runs may use the network.
+    pub network: NetworkPolicy,
+    /// Who programs are.
+    pub user: User,
+    /// The runs in progress.
+    pub active: ActiveRuns,
+}
+
+/// A request that passed every check, with what it needs.
+struct Prepared {
+    runner: Arc<Runner>,
+    program: Program,
+    network: NetworkAccess,
+    key: ConversationKey,
+}
+
+impl Runs {
+    /// Runs a program to its end, or until `cancel`.
+    ///
+    /// # Errors
+    /// [`RunError`] when there was no run: a mistake of the caller's, or no room.
+    pub async fn execute(
+        &self,
+        request: &RunRequest,
+        cancel: &CancellationToken,
+    ) -> Result<RunOutcome, RunError> {
+        let network = match request.network {
+            false => NetworkAccess::None,
+            true => self.network.access().map_err(RunError::Network)?,
+        };
+        self.execute_on(network, request, cancel).await
+    }
+
+    /// The same on a network that was chosen already.
+    pub(crate) async fn execute_on(
+        &self,
+        network: NetworkAccess,
+        request: &RunRequest,
+        cancel: &CancellationToken,
+    ) -> Result<RunOutcome, RunError> {
+        let prepared = match self.prepare(network, request) {
+            Err(RunError::UnknownLanguage { .. })
+                if let EngineView::Down(reason) = self.engine() =>
+            {
+                return Ok(self.without_run(request, &Ending::EngineLost(reason)));
+            }
+            prepared => prepared?,
+        };
+        let active = self.active.enter(&prepared.key);
+        // Ends with this call, or as soon as the conversation is deleted or the server stops.
+        let ended = async {
+            tokio::select! {
+                () = cancel.cancelled() => {}
+                () = active.stop.cancelled() => {}
+            }
+        };
+        tokio::pin!(ended);
+        let _permit = tokio::select! {
+            permit = self.admission.enter() => permit?,
+            () = &mut ended => return Ok(self.without_run(request, &Ending::Cancelled)),
+        };
+        let workspace = self.files.workspaces.create(&prepared.key).await?;
+        let before = workspace.snapshot().await?;
+        let capture = Arc::new(Capture::new(self.limits.output));
+        let (ending, wall) = self
+            .run_in_sandbox(&prepared, &workspace, &capture, ended)
+            .await;
+        let listing = workspace.changes_since(&before).await?;
+        let verdict = ending.explain(&self.limits, prepared.program.deadline, wall);
+        log(&prepared, &verdict, wall);
+        Ok(self.outcome(
+            request,
+            &prepared.key,
+            verdict,
+            &capture.snapshot(),
+            listing,
+            wall,
+        ))
+    }
+
+    /// Ends the runs of a conversation and deletes its files. Says whether there were any.
+    ///
+    /// # Errors
+    /// Trouble with the storage.
+    pub async fn delete_conversation(&self, id: &ConversationId) -> Result<bool, FilesError> {
+        self.active.stop(&id.key(&self.file_secret));
+        self.files.delete(id).await
+    }
+
+    fn prepare(&self, network: NetworkAccess, request: &RunRequest) -> Result<Prepared, RunError> {
+        if request.code.len() > self.limits.code {
+            return Err(RunError::CodeTooLarge(request.code.len(), self.limits.code));
+        }
+        let timeout = request.timeout.unwrap_or(self.limits.timeout);
+        if timeout.is_zero() || timeout > self.limits.timeout_max {
+            return Err(RunError::Timeout(
+                timeout.as_secs_f64(),
+                self.limits.timeout_max.as_secs(),
+            ));
+        }
+        let view = self.catalog.view();
+        let runner =
+            view.find(&request.language)
+                .cloned()
+                .ok_or_else(|| RunError::UnknownLanguage {
+                    language: request.language.chars().take(64).collect(),
+                    known: view.runners.keys().cloned().collect(),
+                });
+        let key = request.conversation.key(&self.file_secret);
+        let env = environment::environment(&request.environment, self.files.links.base_for(&key))?;
+        let program = Program {
+            code: request.code.clone(),
+            env,
+            deadline: timeout,
+        };
+        Ok(Prepared {
+            runner: runner?,
+            program,
+            network,
+            key,
+        })
+    }
+
+    /// Runs the program and watches it until it ends or `ended` does. Gives how it ended and how long it took.
+    async fn run_in_sandbox(
+        &self,
+        prepared: &Prepared,
+        workspace: &Workspace,
+        capture: &Arc<Capture>,
+        mut ended: Pin<&mut impl Future<Output = ()>>,
+    ) -> (Ending, Duration) {
+        let started = Instant::now();
+        let leased = tokio::select! {
+            sandbox = self.lease(prepared) => sandbox,
+            () = &mut ended => return (Ending::Cancelled, started.elapsed()),
+        };
+        let mut sandbox = match leased {
+            Err(error) => return (Ending::EngineLost(chain(&error)), started.elapsed()),
+            Ok(sandbox) => sandbox,
+        };
+        let started = Instant::now();
+        let ending = tokio::select! {
+            end = sandbox.run(&prepared.program, Arc::clone(capture)) => match end {
+                Ok(end) => Ending::Reported(end),
+                Err(error) => silent(sandbox.state(), &error).await,
+            },
+            () = tokio::time::sleep(prepared.program.deadline + REPORT_GRACE) => Ending::Overdue,
+            () = capture.flooded() => Ending::Flooded,
+            reason = disk::full(&self.files.workspaces, workspace) => Ending::DiskFull(reason),
+            () = ended => Ending::Cancelled,
+        };
+        (ending, started.elapsed())
+    }
+
+    /// A sandbox for one run. Here warm ones will be looked for first.
+    async fn lease(&self, prepared: &Prepared) -> Result<Sandbox, SandboxError> {
+        self.launcher.start(self.spec(prepared)).await
+    }
+
+    fn spec(&self, prepared: &Prepared) -> ContainerSpec {
+        let runner = &prepared.runner;
+        let labels = [
+            ("sandbox.conversation", prepared.key.short().to_owned()),
+            ("sandbox.run-language", runner.language.clone()),
+        ];
+        ContainerSpec {
+            image: runner.image_id.clone(),
+            command: runner.command.clone(),
+            env: runner.env.clone(),
+            init: self.launcher.init(),
+            data: self.files.host_path.join(prepared.key.as_str()),
+            user: self.user,
+            limits: ContainerLimits {
+                nano_cpus: self.limits.nano_cpus,
+                memory: self.limits.memory,
+                pids: self.limits.pids,
+                file_size: self.limits.file_size,
+            },
+            network: prepared.network.clone(),
+            labels: self.launcher.labels(&labels),
+        }
+    }
+
+    fn outcome(
+        &self,
+        request: &RunRequest,
+        key: &ConversationKey,
+        verdict: Verdict,
+        captured: &Captured,
+        mut listing: Listing,
+        wall: Duration,
+    ) -> RunOutcome {
+        // New ones first, else by name as they were.
+        listing.files.sort_by_key(|file| !file.new);
+        let files_truncated = listing.truncated.is_some() || listing.files.len() > MAX_LISTED;
+        listing.files.truncate(MAX_LISTED);
+        RunOutcome {
+            success: verdict.status == RunStatus::Ok,
+            output: captured.interleaved(),
+            stdout: captured.text(Stream::Stdout),
+            stderr: captured.text(Stream::Stderr),
+            exit_code: verdict.exit_code,
+            status: verdict.status,
+            hint: verdict.hint,
+            duration_ms: u64::try_from(wall.as_millis()).unwrap_or(u64::MAX),
+            usage: verdict.usage,
+            truncated: Truncated {
+                stdout: captured.stdout.dropped,
+                stderr: captured.stderr.dropped,
+            },
+            files: listing
+                .files
+                .iter()
+                .map(|file| link(&self.files.links, key, file))
+                .collect(),
+            files_truncated,
+            conversation_id: request.conversation.as_str().to_owned(),
+        }
+    }
+
+    /// The outcome of a run that never began.
+    fn without_run(&self, request: &RunRequest, ending: &Ending) -> RunOutcome {
+        let verdict = ending.explain(&self.limits, Duration::ZERO, Duration::ZERO);
+        let key = request.conversation.key(&self.file_secret);
+        self.outcome(
+            request,
+            &key,
+            verdict,
+            &Captured::default(),
+            Listing::default(),
+            Duration::ZERO,
+        )
+    }
+
+    /// Whether the engine answers, else why not.
+    pub fn engine(&self) -> EngineView {
+        self.catalog.view().engine.clone()
+    }
+}
+
+/// The output ended without a report: only the engine knows why.
+async fn silent(
+    state: impl Future<Output = Result<ContainerState, ExecutorError>>,
+    error: &SandboxError,
+) -> Ending {
+    if !matches!(error, SandboxError::Silent) {
+        return Ending::EngineLost(chain(error));
+    }
+    match tokio::time::timeout(STATE_WAIT, state).await {
+        Ok(Ok(state)) if !state.running => Ending::Died(state),
+        Ok(Ok(_)) => Ending::EngineLost("the container engine dropped the connection".to_owned()),
+        Ok(Err(error)) if error.kind == ErrorKind::NotFound => {
+            Ending::EngineLost("the sandbox was removed while the program ran".to_owned())
+        }
+        Ok(Err(_)) | Err(_) => {
+            Ending::EngineLost("the container engine stopped answering".to_owned())
+        }
+    }
+}
+
+/// An error with its causes, in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(": ")
+}
+
+fn log(prepared: &Prepared, verdict: &Verdict, wall: Duration) {
+    info!(
+        conversation.key = prepared.key.short(),
+        run.language = prepared.runner.language,
+        run.status = verdict.status.as_str(),
+        run.exit_code = verdict.exit_code,
+        run.network = prepared.network != NetworkAccess::None,
+        duration_ms = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX),
+        "run ended"
+    );
+}

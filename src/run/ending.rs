@@ -1,0 +1,242 @@
+//! How a run ended, from what was seen to happen; never from an exit code alone.
+
+use std::time::Duration;
+
+use sandbox_init::{End, Status};
+
+use super::outcome::{RunStatus, Usage};
+use crate::config::RunLimits;
+use crate::executor::ContainerState;
+
+/// What ended a run.
+#[derive(Clone, Debug)]
+pub(super) enum Ending {
+    /// sandbox-init reported the end.
+    Reported(End),
+    /// The time limit passed without a report.
+    Overdue,
+    /// The program printed far more than the limit.
+    Flooded,
+    /// The files grew beyond what is allowed; the sentence says which limit.
+    DiskFull(String),
+    /// The caller went away or the server is stopping.
+    Cancelled,
+    /// The container ended without a report.
+    Died(ContainerState),
+    /// The engine failed, in its words.
+    EngineLost(String),
+}
+
+/// An ending, explained.
+#[derive(Clone, Debug)]
+pub(super) struct Verdict {
+    pub(super) status: RunStatus,
+    pub(super) exit_code: Option<i32>,
+    pub(super) hint: Option<String>,
+    pub(super) usage: Usage,
+}
+
+impl Ending {
+    /// Explains the ending of a run that took `wall` and had `timeout`.
+    pub(super) fn explain(&self, limits: &RunLimits, timeout: Duration, wall: Duration) -> Verdict {
+        let wall_ms = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
+        let unknown = Usage {
+            wall_ms,
+            ..Usage::default()
+        };
+        let stopped = |status, hint: String| Verdict {
+            status,
+            exit_code: None,
+            hint: Some(hint),
+            usage: unknown,
+        };
+        match self {
+            Self::Reported(end) => explain_end(end, limits, timeout),
+            Self::Overdue => stopped(RunStatus::Timeout, timeout_hint(limits, timeout)),
+            Self::Flooded => stopped(RunStatus::OutputLimit, flood_hint(limits)),
+            Self::DiskFull(reason) => stopped(RunStatus::DiskLimit, reason.clone()),
+            Self::Cancelled => stopped(
+                RunStatus::Cancelled,
+                "The run was cancelled before its end.".to_owned(),
+            ),
+            Self::Died(state) if state.oom_killed => {
+                stopped(RunStatus::OutOfMemory, memory_hint(limits, None))
+            }
+            Self::Died(_) => stopped(
+                RunStatus::EngineLost,
+                engine_hint("the sandbox ended before the program did"),
+            ),
+            Self::EngineLost(reason) => stopped(RunStatus::EngineLost, engine_hint(reason)),
+        }
+    }
+}
+
+fn explain_end(end: &End, limits: &RunLimits, timeout: Duration) -> Verdict {
+    let usage = Usage {
+        cpu_ms: Some(end.cpu_ms),
+        peak_memory_bytes: end.peak_bytes,
+        wall_ms: end.wall_ms,
+    };
+    let exit_code = Some(end.status.code());
+    let of_memory = end.oom_kills > 0;
+    let (status, exit_code, hint) = match end.status {
+        _ if end.timed_out => (
+            RunStatus::Timeout,
+            None,
+            Some(timeout_hint(limits, timeout)),
+        ),
+        Status::Exit(0) if of_memory => (RunStatus::Ok, exit_code, Some(child_hint(limits))),
+        Status::Exit(0) => (RunStatus::Ok, exit_code, None),
+        _ if of_memory => (
+            RunStatus::OutOfMemory,
+            exit_code,
+            Some(memory_hint(limits, end.peak_bytes)),
+        ),
+        Status::Signal(number) => (
+            RunStatus::Error,
+            exit_code,
+            Some(signal_hint(number, limits)),
+        ),
+        Status::Exit(code) => (
+            RunStatus::Error,
+            exit_code,
+            Some(exit_hint(code, end, limits)),
+        ),
+    };
+    Verdict {
+        status,
+        exit_code,
+        hint,
+        usage,
+    }
+}
+
+fn exit_hint(code: i32, end: &End, limits: &RunLimits) -> String {
+    if end.pids_denied.is_some_and(|denied| denied > 0) {
+        let pids = limits.pids;
+        return format!(
+            "The program ended with exit code {code} after it had reached the limit of {pids} processes and threads: \
+             start fewer at a time."
+        );
+    }
+    format!("The program ended with exit code {code}: see stderr.")
+}
+
+fn signal_hint(number: i32, limits: &RunLimits) -> String {
+    let what = match number {
+        4 => " (SIGILL: illegal instruction)".to_owned(),
+        6 => " (SIGABRT: it aborted)".to_owned(),
+        8 => " (SIGFPE: arithmetic error)".to_owned(),
+        9 => " (SIGKILL, by itself or one of its own processes)".to_owned(),
+        11 => " (SIGSEGV: invalid memory access)".to_owned(),
+        15 => " (SIGTERM)".to_owned(),
+        25 => format!(
+            " (SIGXFSZ: a file grew over the limit of {})",
+            mebibytes(limits.file_size)
+        ),
+        _ => String::new(),
+    };
+    format!("The program was ended by signal {number}{what}.")
+}
+
+fn timeout_hint(limits: &RunLimits, timeout: Duration) -> String {
+    let most = limits.timeout_max.as_secs();
+    format!(
+        "The program was stopped after its time limit of {} s: make it faster, or give timeoutSeconds up to {most}.",
+        timeout.as_secs_f64()
+    )
+}
+
+fn memory_hint(limits: &RunLimits, peak: Option<u64>) -> String {
+    let peak = peak.map_or_else(String::new, |peak| format!(" (peak {})", mebibytes(peak)));
+    format!(
+        "The program was killed by the memory limit of {}{peak}: work on smaller pieces, for example read files in \
+         chunks. Files in /tmp count as memory.",
+        mebibytes(limits.memory)
+    )
+}
+
+fn child_hint(limits: &RunLimits) -> String {
+    format!(
+        "The program ended well, but a process that it had started was killed by the memory limit of {}.",
+        mebibytes(limits.memory)
+    )
+}
+
+fn flood_hint(limits: &RunLimits) -> String {
+    format!(
+        "The program was stopped because it printed without end: at most {} of each stream are kept. Write large \
+         output to a file in /data instead.",
+        mebibytes(limits.output as u64)
+    )
+}
+
+fn engine_hint(reason: &str) -> String {
+    format!(
+        "The server could not run the program, through no fault of it: {reason}. Try again in a few seconds."
+    )
+}
+
+/// A size in the unit that people think in.
+pub(super) fn mebibytes(bytes: u64) -> String {
+    if bytes >= 1 << 20 {
+        format!("{} MiB", bytes >> 20)
+    } else {
+        format!("{} KiB", bytes >> 10)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    fn explain(status: Status, change: impl FnOnce(&mut End)) -> String {
+        let mut end = End {
+            status,
+            timed_out: false,
+            wall_ms: 12,
+            cpu_ms: 7,
+            peak_bytes: Some(5 << 20),
+            oom_kills: 0,
+            pids_denied: Some(0),
+        };
+        change(&mut end);
+        let secrets = |name: &str| {
+            matches!(name, "MCP_API_TOKEN" | "FILE_SECRET").then(|| "0123456789abcdef".repeat(2))
+        };
+        let limits = Config::from_lookup(&secrets).unwrap().limits;
+        let verdict = Ending::Reported(end).explain(
+            &limits,
+            Duration::from_secs(2),
+            Duration::from_millis(13),
+        );
+        let hint = verdict.hint.unwrap_or_default();
+        format!("{} {:?} {hint}", verdict.status.as_str(), verdict.exit_code)
+    }
+
+    #[test]
+    fn exit_137_is_an_error_and_not_the_memory_limit() {
+        insta::assert_snapshot!(explain(Status::Exit(137), |_| ()), @"error Some(137) The program ended with exit code 137: see stderr.");
+    }
+
+    #[test]
+    fn the_memory_limit_is_told_by_its_count() {
+        insta::assert_snapshot!(explain(Status::Signal(9), |end| end.oom_kills = 1), @"out_of_memory Some(137) The program was killed by the memory limit of 256 MiB (peak 5 MiB): work on smaller pieces, for example read files in chunks. Files in /tmp count as memory.");
+    }
+
+    #[test]
+    fn a_parent_that_survives_its_child_is_ok() {
+        insta::assert_snapshot!(explain(Status::Exit(0), |end| end.oom_kills = 1), @"ok Some(0) The program ended well, but a process that it had started was killed by the memory limit of 256 MiB.");
+    }
+
+    #[test]
+    fn a_timeout_goes_before_everything() {
+        insta::assert_snapshot!(explain(Status::Signal(9), |end| end.timed_out = true), @"timeout None The program was stopped after its time limit of 2 s: make it faster, or give timeoutSeconds up to 300.");
+    }
+
+    #[test]
+    fn the_process_limit_is_named() {
+        insta::assert_snapshot!(explain(Status::Exit(1), |end| end.pids_denied = Some(3)), @"error Some(1) The program ended with exit code 1 after it had reached the limit of 128 processes and threads: start fewer at a time.");
+    }
+}

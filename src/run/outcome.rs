@@ -1,0 +1,112 @@
+//! What a run gives: the object that every client sees.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// The result of one run. A program that fails is a result too, with `success: false`.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunOutcome {
+    /// Whether the program ended by itself with exit code 0.
+    pub success: bool,
+    /// Standard output and error in the order in which they came.
+    pub output: String,
+    /// Standard output alone.
+    pub stdout: String,
+    /// Standard error alone.
+    pub stderr: String,
+    /// Exit code, 128 + number for a death by signal, null when the program was stopped before its end.
+    pub exit_code: Option<i32>,
+    /// How the run ended.
+    pub status: RunStatus,
+    /// What happened and what to do about it, when `status` is not `ok`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// Milliseconds from handing over the program to its end.
+    pub duration_ms: u64,
+    /// What the program took.
+    pub usage: Usage,
+    /// Bytes of output that were left out because they were more than the limit.
+    pub truncated: Truncated,
+    /// Files of the conversation after the run, those that the run made or changed first.
+    pub files: Vec<FileLink>,
+    /// Whether there are more files than `files` lists.
+    pub files_truncated: bool,
+    /// The conversation: give it again to find the same files.
+    pub conversation_id: String,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RunStatus {
+    /// By itself, with exit code 0.
+    Ok,
+    /// By itself, with another exit code, or by a signal.
+    Error,
+    /// It took longer than its time limit.
+    Timeout,
+    /// The memory limit killed it.
+    OutOfMemory,
+    /// It printed far more than the output limit.
+    OutputLimit,
+    /// Its files took more than the conversation may keep, or the disk is full.
+    DiskLimit,
+    /// The caller cancelled it, or the server was stopped.
+    Cancelled,
+    /// The container engine failed; the program is not to blame.
+    EngineLost,
+}
+
+impl RunStatus {
+    /// The word in answers and logs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Error => "error",
+            Self::Timeout => "timeout",
+            Self::OutOfMemory => "out_of_memory",
+            Self::OutputLimit => "output_limit",
+            Self::DiskLimit => "disk_limit",
+            Self::Cancelled => "cancelled",
+            Self::EngineLost => "engine_lost",
+        }
+    }
+}
+
+/// What a run took.
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Usage {
+    /// Processor time in milliseconds, null when it is not known.
+    pub cpu_ms: Option<u64>,
+    /// Most memory in use at one time in bytes, null when it is not known.
+    pub peak_memory_bytes: Option<u64>,
+    /// Elapsed time in milliseconds.
+    pub wall_ms: u64,
+}
+
+/// Bytes of output that were left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Truncated {
+    /// Of standard output.
+    pub stdout: u64,
+    /// Of standard error.
+    pub stderr: u64,
+}
+
+/// A file of the conversation.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FileLink {
+    /// Its name, with directories below `/data`.
+    pub name: String,
+    /// Where anyone who has this address can download it.
+    pub url: String,
+    /// Bytes.
+    pub size: u64,
+    /// Its type by its name.
+    pub mime_type: String,
+    /// Whether this run made or changed it.
+    pub new: bool,
+}

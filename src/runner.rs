@@ -1,0 +1,102 @@
+//! A runner: a local image that runs programs of one language. [`catalog`] keeps the list of them.
+
+pub mod catalog;
+
+use std::collections::BTreeSet;
+
+use thiserror::Error;
+
+use crate::executor::Image;
+
+/// Longest language name.
+const MAX_LANGUAGE_BYTES: usize = 32;
+/// Used where an image has no `HOME` of its own: the one place that is writable for any user.
+const HOME: &str = "HOME=/tmp";
+
+/// An image that runs programs of one language.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Runner {
+    /// The name callers use.
+    pub language: String,
+    /// Further names.
+    pub aliases: BTreeSet<String>,
+    /// For the model: versions and libraries.
+    pub description: String,
+    /// A name people know the image by.
+    pub image: String,
+    /// Id of the image, which cannot change under us.
+    pub image_id: String,
+    /// The image's own command: source on standard input.
+    pub command: Vec<String>,
+    /// Environment that its containers get beside the image's own.
+    pub env: Vec<String>,
+    /// Seconds since 1970 when the image was built.
+    pub created: i64,
+}
+
+/// Why a labelled image is no runner.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum RunnerError {
+    /// `sandbox.language` is missing or malformed.
+    #[error(
+        "label sandbox.language is {0:?}: it must be 1 to {MAX_LANGUAGE_BYTES} of a-z, 0-9, +, - and #"
+    )]
+    Language(String),
+    /// Nothing to start.
+    #[error(
+        "the image has neither ENTRYPOINT nor CMD: it must have a program that reads source on standard input"
+    )]
+    Command,
+}
+
+impl Runner {
+    /// Reads an image's labels. Names are compared in lower case.
+    ///
+    /// # Errors
+    /// What in the image is not as `runners/PROTOCOL.md` asks.
+    pub fn from_image(image: &Image) -> Result<Self, RunnerError> {
+        let label = |name: &str| {
+            image
+                .labels
+                .get(name)
+                .map(|value| value.trim())
+                .unwrap_or_default()
+        };
+        let language = label("sandbox.language").to_ascii_lowercase();
+        if !is_language(&language) {
+            return Err(RunnerError::Language(language));
+        }
+        if image.command.is_empty() {
+            return Err(RunnerError::Command);
+        }
+        let aliases = label("sandbox.aliases").to_ascii_lowercase();
+        let aliases = aliases
+            .split(',')
+            .map(str::trim)
+            .filter(|alias| is_language(alias) && *alias != language);
+        let has_home = image
+            .env
+            .iter()
+            .any(|variable| variable.starts_with("HOME="));
+        Ok(Self {
+            aliases: aliases.map(str::to_owned).collect(),
+            language,
+            description: label("sandbox.description").to_owned(),
+            image: image.name.clone(),
+            image_id: image.id.clone(),
+            command: image.command.clone(),
+            env: if has_home {
+                Vec::new()
+            } else {
+                vec![HOME.to_owned()]
+            },
+            created: image.created,
+        })
+    }
+}
+
+fn is_language(name: &str) -> bool {
+    let allowed =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"+-#".contains(&byte);
+    (1..=MAX_LANGUAGE_BYTES).contains(&name.len()) && name.bytes().all(allowed)
+}

@@ -1,0 +1,241 @@
+//! The runners that there are right now, and whether the engine answers. Follows the engine's image events, so that
+//! an image built or removed while the server runs is seen without a restart.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use super::Runner;
+use crate::executor::{Engine, Executor, ExecutorError, Image};
+
+/// Pause before an engine that does not answer is asked again.
+const RETRY: Duration = Duration::from_secs(1);
+/// Events come in bursts (a build tags, untags and deletes): one look after the burst is enough.
+const SETTLE: Duration = Duration::from_millis(100);
+
+/// The runners that there are right now.
+#[derive(Clone, Debug)]
+pub struct Catalog(watch::Sender<Arc<View>>);
+
+/// One state of the catalogue.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct View {
+    /// The engine, or why it does not answer.
+    pub engine: EngineView,
+    /// The runners by language.
+    pub runners: BTreeMap<String, Arc<Runner>>,
+}
+
+/// Whether the engine answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EngineView {
+    /// It does.
+    Up(Engine),
+    /// It does not, in words.
+    Down(String),
+}
+
+impl Default for EngineView {
+    fn default() -> Self {
+        Self::Down("the container engine was not asked yet".to_owned())
+    }
+}
+
+impl View {
+    /// The runner for a language or one of its aliases. A language's own name goes before another's alias.
+    pub fn find(&self, language: &str) -> Option<&Arc<Runner>> {
+        let language = language.to_ascii_lowercase();
+        let by_alias = || {
+            self.runners
+                .values()
+                .find(|runner| runner.aliases.contains(&language))
+        };
+        self.runners.get(&language).or_else(by_alias)
+    }
+}
+
+impl Default for Catalog {
+    fn default() -> Self {
+        Self(watch::Sender::new(Arc::default()))
+    }
+}
+
+impl Catalog {
+    /// The current state.
+    pub fn view(&self) -> Arc<View> {
+        self.0.borrow().clone()
+    }
+
+    /// Waits until the engine was asked once.
+    pub async fn first_look(&self) {
+        let first = Arc::<View>::default();
+        // The sender lives in `self`, so waiting cannot fail.
+        let _ = self.0.subscribe().wait_for(|view| **view != *first).await;
+    }
+
+    /// Keeps the catalogue up to date until `stop`.
+    pub async fn follow(&self, executor: &dyn Executor, stop: &CancellationToken) {
+        let follow = async {
+            loop {
+                if let Err(error) = self.follow_until_lost(executor).await {
+                    self.lost(&error);
+                }
+                tokio::time::sleep(RETRY).await;
+            }
+        };
+        stop.run_until_cancelled(follow).await;
+    }
+
+    /// Follows events as long as the engine sends them.
+    async fn follow_until_lost(&self, executor: &dyn Executor) -> Result<(), ExecutorError> {
+        let engine = executor.engine().await?;
+        // Events first, then the list: what happens in between is in one of the two.
+        let mut events = executor.image_events().await?;
+        loop {
+            let runners = select(executor.runner_images().await?);
+            self.set(View {
+                engine: EngineView::Up(engine.clone()),
+                runners,
+            });
+            if events.next().await.is_none() {
+                return Ok(());
+            }
+            tokio::time::sleep(SETTLE).await;
+            while let Some(Some(())) = futures::FutureExt::now_or_never(events.next()) {}
+        }
+    }
+
+    fn lost(&self, error: &ExecutorError) {
+        let reason = format!("{error}: {}", error.source);
+        self.set(View {
+            engine: EngineView::Down(reason),
+            runners: self.view().runners.clone(),
+        });
+    }
+
+    fn set(&self, next: View) {
+        self.0.send_if_modified(|current| {
+            let changed = **current != next;
+            if changed {
+                log_changes(current, &next);
+                *current = Arc::new(next);
+            }
+            changed
+        });
+    }
+}
+
+fn log_changes(before: &View, after: &View) {
+    match (&before.engine, &after.engine) {
+        (EngineView::Down(_), EngineView::Up(engine)) => {
+            info!(engine.name = engine.name, "the container engine answers")
+        }
+        (EngineView::Down(before), EngineView::Down(after)) if before == after => {}
+        (_, EngineView::Down(reason)) => warn!(reason, "the container engine does not answer"),
+        (EngineView::Up(_), EngineView::Up(_)) => {}
+    }
+    for (language, runner) in &after.runners {
+        if before.runners.get(language) != Some(runner) {
+            info!(
+                runner.language = language,
+                runner.image = runner.image,
+                "a runner is there"
+            );
+        }
+    }
+    for language in before
+        .runners
+        .keys()
+        .filter(|language| !after.runners.contains_key(*language))
+    {
+        info!(runner.language = language, "a runner is gone");
+    }
+}
+
+/// The runners among `images`: for each language the newest image.
+fn select(mut images: Vec<Image>) -> BTreeMap<String, Arc<Runner>> {
+    // By name too, so that two images of the same second give the same answer every time.
+    images.sort_by(|a, b| (a.created, &a.name).cmp(&(b.created, &b.name)));
+    let mut runners = BTreeMap::new();
+    for image in &images {
+        let runner = match Runner::from_image(image) {
+            Ok(runner) => Arc::new(runner),
+            Err(error) => {
+                warn!(runner.image = image.name, %error, "an image labelled as a runner is none");
+                continue;
+            }
+        };
+        let older: Option<Arc<Runner>> =
+            runners.insert(runner.language.clone(), Arc::clone(&runner));
+        if let Some(older) = older.filter(|older| older.image != runner.image) {
+            info!(
+                runner.language = runner.language,
+                runner.image = runner.image,
+                runner.ignored = older.image,
+                "two images for one language: the newer one is used"
+            );
+        }
+    }
+    runners
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    fn image(name: &str, language: &str, aliases: &str, created: i64) -> Image {
+        let label = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        Image {
+            id: format!("sha256:{name}"),
+            name: name.to_owned(),
+            created,
+            labels: HashMap::from([
+                label("sandbox.language", language),
+                label("sandbox.aliases", aliases),
+            ]),
+            command: vec!["run".to_owned()],
+            env: Vec::new(),
+        }
+    }
+
+    fn view(images: Vec<Image>) -> View {
+        View {
+            engine: EngineView::default(),
+            runners: select(images),
+        }
+    }
+
+    #[test]
+    fn the_newest_image_of_a_language_wins() {
+        let view = view(vec![
+            image("new", "python", "", 2),
+            image("old", "python", "", 1),
+        ]);
+        assert_eq!(view.find("python").unwrap().image, "new");
+    }
+
+    #[test]
+    fn a_language_goes_before_an_alias() {
+        let view = view(vec![
+            image("a", "deno", "ts,js", 9),
+            image("b", "ts", "", 1),
+        ]);
+        assert_eq!(view.find("TS").unwrap().image, "b");
+        assert_eq!(view.find("js").unwrap().image, "a");
+        assert!(view.find("ruby").is_none());
+    }
+
+    #[test]
+    fn images_that_are_no_runners_are_left_out() {
+        let mut without_command = image("b", "perl", "", 1);
+        without_command.command.clear();
+        assert!(select(vec![image("a", "Bad Name", "", 1), without_command]).is_empty());
+    }
+}
