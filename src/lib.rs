@@ -1,1 +1,23 @@
+//! An MCP server that runs code in hardened, ephemeral containers.
+//!
+//! Modules in reading order, highest first; imports run downwards only. `ARCHITECTURE.md` has the map and the rules.
+#![forbid(unsafe_code)]
 
+pub mod admission;
+pub mod app;
+pub mod config;
+pub mod conversation;
+pub mod executor;
+pub mod files;
+pub mod http;
+pub mod links;
+pub mod mcp;
+pub mod network;
+pub mod run;
+pub mod runner;
+pub mod sandbox;
+pub mod telemetry;
+pub mod workspace;
+
+mod healthcheck;
+pub use healthcheck::healthcheck;

@@ -1,1 +1,84 @@
-fn main(){}
+//! The command line. Everything worth testing is in the library.
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::{Parser, Subcommand};
+use mcp_code_sandbox::app::App;
+use mcp_code_sandbox::config::Config;
+use mcp_code_sandbox::telemetry;
+
+/// `EX_USAGE` of sysexits: the configuration is wrong, starting again does not help.
+const BAD_CONFIGURATION: u8 = 64;
+
+/// MCP server that runs code in hardened, ephemeral containers. Settings are environment variables: see .env.example.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve MCP over HTTP (the default).
+    Serve,
+    /// Print the effective configuration with secrets hidden.
+    CheckConfig,
+    /// Ask the server of this configuration whether it is alive; for container health checks.
+    Healthcheck,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    // Before any thread: a `.env` in the working directory fills in what the environment does not set.
+    let dotenv = dotenvy::dotenv();
+    match run(cli.command.unwrap_or(Command::Serve), dotenv) {
+        Ok(code) => code,
+        Err(error) => {
+            complain(&format!("{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command, dotenv: dotenvy::Result<std::path::PathBuf>) -> anyhow::Result<ExitCode> {
+    match dotenv {
+        Err(error) if !error.not_found() => return Err(error).context(".env cannot be read"),
+        _ => {}
+    }
+    let config = match Config::from_env() {
+        Ok(config) => config,
+        Err(errors) => {
+            complain(&errors.to_string());
+            return Ok(ExitCode::from(BAD_CONFIGURATION));
+        }
+    };
+    match command {
+        Command::CheckConfig => {
+            #[expect(clippy::print_stdout, reason = "the command's output")]
+            {
+                print!("{config}");
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Healthcheck => Ok(match mcp_code_sandbox::healthcheck(config.http.addr) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                complain(&format!("the server does not answer: {error}"));
+                ExitCode::FAILURE
+            }
+        }),
+        Command::Serve => {
+            telemetry::init(&config.log);
+            let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
+            runtime.block_on(async { App::build(config)?.serve().await })?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "there is no log yet")]
+fn complain(message: &str) {
+    eprintln!("{message}");
+}

@@ -1,0 +1,280 @@
+//! Puts the parts together, and takes them down in order.
+//!
+//! ```text
+//! SIGTERM ─▶ soft: no new runs, readyz fails ─▶ runs end, or SHUTDOWN_GRACE passes, or a second signal
+//!         ─▶ hard: runs are cancelled, sessions closed ─▶ containers removed ─▶ exit
+//! ```
+
+mod instance;
+mod upkeep;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use rustix::process::{getegid, geteuid};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{info, warn};
+
+use self::instance::Instance;
+use crate::admission::Admission;
+use crate::config::Config;
+use crate::executor::Executor;
+use crate::executor::docker::DockerExecutor;
+use crate::executor::spec::User;
+use crate::files::ConversationFiles;
+use crate::http::{self, HttpState};
+use crate::links::FileLinks;
+use crate::mcp::McpHandler;
+use crate::mcp::transport::McpTransport;
+use crate::network::NetworkPolicy;
+use crate::run::{ActiveRuns, Runs};
+use crate::runner::catalog::{Catalog, EngineView};
+use crate::sandbox::Launcher;
+use crate::workspace::{Owner, WorkspaceLimits, Workspaces};
+
+/// Who programs are when the server may choose: never root, and the same on every host.
+const UNPRIVILEGED: User = User {
+    uid: 1000,
+    gid: 1000,
+};
+/// How long containers may take to go away at the end.
+const REMOVAL_WAIT: Duration = Duration::from_secs(10);
+/// Sessions outlive the longest run by this.
+const SESSION_MARGIN: Duration = Duration::from_secs(3600);
+/// Room in a request around the file or program in it.
+const BODY_MARGIN: u64 = 64 << 10;
+
+/// The composed server.
+#[derive(Debug)]
+pub struct App {
+    /// The use cases.
+    pub runs: Runs,
+    config: Config,
+    executor: Arc<dyn Executor>,
+    instance: Arc<Instance>,
+    tasks: TaskTracker,
+    soft: CancellationToken,
+    hard: CancellationToken,
+}
+
+impl App {
+    /// Composes the server for the configured engine.
+    ///
+    /// # Errors
+    /// The storage is not usable.
+    pub fn build(config: Config) -> anyhow::Result<Self> {
+        let executor = Arc::new(DockerExecutor::new(config.engine.host.as_deref()));
+        Self::with_executor(config, executor)
+    }
+
+    /// Composes the server on any executor.
+    ///
+    /// # Errors
+    /// The storage is not usable.
+    pub fn with_executor(config: Config, executor: Arc<dyn Executor>) -> anyhow::Result<Self> {
+        let tasks = TaskTracker::new();
+        let user = program_user();
+        let limits = WorkspaceLimits {
+            quota_bytes: config.storage.quota,
+            free_space_floor: config.storage.free_space_floor,
+            ..WorkspaceLimits::default()
+        };
+        let owner = Owner {
+            uid: user.uid,
+            gid: user.gid,
+        };
+        let workspaces =
+            Workspaces::open(&config.storage.root, owner, limits).with_context(|| {
+                format!(
+                    "SANDBOX_ROOT={} is not usable",
+                    config.storage.root.display()
+                )
+            })?;
+        let instance =
+            Instance::register(&config.storage.root).context("SANDBOX_ROOT is not usable")?;
+        let init = config.storage.host_path.join(&instance.init_name);
+        let launcher = Launcher::new(
+            Arc::clone(&executor),
+            instance.identity.clone(),
+            init,
+            tasks.clone(),
+        );
+        let signing = config
+            .storage
+            .link_ttl
+            .map(|ttl| (ttl, config.storage.file_secret.clone()));
+        let runs = Runs {
+            limits: config.limits.clone(),
+            file_secret: config.storage.file_secret.clone(),
+            files: ConversationFiles {
+                workspaces,
+                links: FileLinks::new(config.http.public_base_url.clone(), signing),
+                file_secret: config.storage.file_secret.clone(),
+                host_path: config.storage.host_path.clone(),
+                max_upload_bytes: config.storage.max_upload_bytes,
+            },
+            catalog: Catalog::default(),
+            admission: Admission::new(config.admission),
+            launcher,
+            network: NetworkPolicy::default(),
+            user,
+            active: ActiveRuns::default(),
+        };
+        let (soft, hard) = (CancellationToken::new(), CancellationToken::new());
+        Ok(Self {
+            runs,
+            config,
+            executor,
+            instance: Arc::new(instance),
+            tasks,
+            soft,
+            hard,
+        })
+    }
+
+    /// The HTTP routes, and all tasks behind them started.
+    pub fn start(&self) -> axum::Router {
+        let (catalog, executor, stop) = (
+            self.runs.catalog.clone(),
+            Arc::clone(&self.executor),
+            self.hard.clone(),
+        );
+        self.tasks
+            .spawn(async move { catalog.follow(&*executor, &stop).await });
+        self.tasks.spawn(upkeep::reap_leftovers(
+            self.runs.launcher.clone(),
+            Arc::clone(&self.instance),
+            self.hard.clone(),
+        ));
+        self.tasks.spawn(upkeep::watch_network(
+            self.config.engine.clone(),
+            Arc::clone(&self.executor),
+            self.runs.clone(),
+            self.hard.clone(),
+        ));
+        let max_body = self.config.storage.max_upload_bytes / 3 * 4
+            + self.config.limits.code as u64 * 2
+            + BODY_MARGIN;
+        let transport = McpTransport::new(
+            McpHandler::new(self.runs.clone()),
+            usize::try_from(max_body).unwrap_or(usize::MAX),
+            self.config.limits.timeout_max + SESSION_MARGIN,
+            &self.hard,
+        );
+        let catalog = self.runs.catalog.clone();
+        http::router(HttpState::new(
+            self.config.http.clone(),
+            transport,
+            self.runs.files.clone(),
+            catalog,
+        ))
+    }
+
+    /// Serves until a signal, then takes everything down.
+    ///
+    /// # Errors
+    /// The address is not usable.
+    pub async fn serve(self) -> anyhow::Result<()> {
+        let addr = self.config.http.addr;
+        let listener = TcpListener::bind(addr)
+            .await
+            .with_context(|| format!("MCP_HTTP_ADDR={addr} is not usable"))?;
+        let router = self.start();
+        self.announce(&listener).await;
+        let stop = self.soft.clone().cancelled_owned();
+        // Answers leave in several small writes: waiting for more to send costs 40 ms each.
+        let listener = axum::serve::ListenerExt::tap_io(listener, |stream| {
+            let _ = stream.set_nodelay(true);
+        });
+        let server = self.tasks.spawn(
+            axum::serve(listener, router)
+                .with_graceful_shutdown(stop)
+                .into_future(),
+        );
+        self.wait_for_signal().await?;
+        self.shut_down().await;
+        server.abort();
+        Ok(())
+    }
+
+    async fn announce(&self, listener: &TcpListener) {
+        let first_look = self.runs.catalog.first_look();
+        let _ = tokio::time::timeout(Duration::from_secs(2), first_look).await;
+        if let EngineView::Down(reason) = self.runs.engine() {
+            warn!(
+                reason,
+                "there can be no runs until the container engine answers"
+            );
+        }
+        let addr = listener
+            .local_addr()
+            .map_or_else(|_| String::new(), |addr| addr.to_string());
+        info!(
+            http.addr = addr,
+            url = self.config.http.public_base_url,
+            "listening"
+        );
+    }
+
+    async fn wait_for_signal(&self) -> anyhow::Result<()> {
+        let (mut terminate, mut interrupt) = (
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::interrupt())?,
+        );
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        info!(runs = self.runs.active.count(), "stopping: no new runs");
+        self.runs.admission.close();
+        self.soft.cancel();
+        let idle = async {
+            while self.runs.active.count() > 0 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::select! {
+            () = idle => {}
+            () = tokio::time::sleep(self.config.http.shutdown_grace) => warn!("stopping: cancelling what still runs"),
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        Ok(())
+    }
+
+    /// Ends everything at once and waits until no container of ours is left.
+    pub async fn shut_down(&self) {
+        self.runs.admission.close();
+        self.soft.cancel();
+        self.runs.active.stop_all();
+        let emptied = async {
+            while self.runs.active.count() > 0 || self.runs.launcher.live_count() > 0 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        if tokio::time::timeout(REMOVAL_WAIT, emptied).await.is_err() {
+            warn!(
+                containers = self.runs.launcher.live_count(),
+                "left containers to the next start"
+            );
+        }
+        self.hard.cancel();
+        info!("stopped");
+    }
+}
+
+/// Root gives programs an identity of their own; anyone else can only share files with itself.
+fn program_user() -> User {
+    if geteuid().is_root() {
+        UNPRIVILEGED
+    } else {
+        User {
+            uid: geteuid().as_raw(),
+            gid: getegid().as_raw(),
+        }
+    }
+}

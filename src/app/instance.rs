@@ -1,0 +1,160 @@
+//! Who this server process is to others that use the same directory or the same engine.
+//!
+//! Each process holds a lock on a file of its own under `SANDBOX_ROOT`. A container whose server's lock is free
+//! belongs to nobody: its server was killed. So two servers never remove each other's containers, and a server that
+//! died leaves nothing behind for longer than until the next look of any other.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::sandbox::Identity;
+
+/// PID 1 of every sandbox, built with the server.
+const SANDBOX_INIT: &[u8] = include_bytes!(env!("SANDBOX_INIT"));
+const ROOT_ID: &str = ".root-id";
+const SERVERS: &str = ".servers";
+const PROGRAMS: &str = ".bin";
+
+/// This process among others.
+#[derive(Debug)]
+pub(super) struct Instance {
+    /// The ids that go on labels.
+    pub(super) identity: Identity,
+    /// sandbox-init relative to `SANDBOX_ROOT`.
+    pub(super) init_name: PathBuf,
+    servers: PathBuf,
+    /// Locked as long as the process lives.
+    lock: File,
+}
+
+impl Instance {
+    /// Registers this process, and puts sandbox-init where the engine can mount it from.
+    pub(super) fn register(root: &Path) -> io::Result<Self> {
+        let servers = root.join(SERVERS);
+        fs::create_dir_all(&servers)?;
+        fs::set_permissions(&servers, Permissions::from_mode(0o700))?;
+        let server = random_id();
+        let lock = OpenOptions::new()
+            .create_new(true)
+            .write(true)
+            .open(servers.join(&server))?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+        let identity = Identity {
+            root: root_id(root)?,
+            server,
+        };
+        Ok(Self {
+            identity,
+            init_name: install_init(root)?,
+            servers,
+            lock,
+        })
+    }
+
+    /// Whether the server of that id has ended. One that was never registered here has.
+    pub(super) fn is_dead(&self, server: &str) -> bool {
+        // The id comes from a label: only what we could have written is a name.
+        if server.len() != 16 || !server.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return false;
+        }
+        let path = self.servers.join(server);
+        let Ok(file) = File::open(&path) else {
+            return true;
+        };
+        flock(&file, FlockOperation::NonBlockingLockShared).is_ok()
+    }
+
+    /// Forgets servers that have ended.
+    pub(super) fn forget_dead(&self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.servers)? {
+            let name = entry?.file_name();
+            if name
+                .to_str()
+                .is_some_and(|name| name != self.identity.server && self.is_dead(name))
+            {
+                fs::remove_file(self.servers.join(name))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        // Best effort: the lock goes with the process anyway.
+        let _ = fs::remove_file(self.servers.join(&self.identity.server));
+        let _ = flock(&self.lock, FlockOperation::Unlock);
+    }
+}
+
+/// The directory's id, made once.
+fn root_id(root: &Path) -> io::Result<String> {
+    let path = root.join(ROOT_ID);
+    match OpenOptions::new().create_new(true).write(true).open(&path) {
+        Ok(mut file) => {
+            let id = random_id();
+            file.write_all(id.as_bytes())?;
+            Ok(id)
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let mut id = String::new();
+            File::open(&path)?.read_to_string(&mut id)?;
+            if id.len() == 16 {
+                Ok(id)
+            } else {
+                Err(io::Error::other(".root-id is damaged: delete it"))
+            }
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Writes sandbox-init under a name that depends on its content, so that servers of two versions do not collide.
+fn install_init(root: &Path) -> io::Result<PathBuf> {
+    use sha2::Digest as _;
+    let programs = root.join(PROGRAMS);
+    fs::create_dir_all(&programs)?;
+    fs::set_permissions(&programs, Permissions::from_mode(0o755))?;
+    let digest = hex::encode(sha2::Sha256::digest(SANDBOX_INIT));
+    let name = PathBuf::from(PROGRAMS).join(format!("sandbox-init-{}", &digest[..12]));
+    let path = root.join(&name);
+    if fs::read(&path).is_ok_and(|present| present == SANDBOX_INIT) {
+        return Ok(name);
+    }
+    // By rename, so that no container ever sees half a program.
+    let temporary = programs.join(random_id());
+    fs::write(&temporary, SANDBOX_INIT)?;
+    fs::set_permissions(&temporary, Permissions::from_mode(0o555))?;
+    fs::rename(&temporary, &path)?;
+    Ok(name)
+}
+
+fn random_id() -> String {
+    hex::encode(rand::random::<[u8; 8]>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_alive_as_long_as_its_process_holds_the_lock() {
+        let root = tempfile::tempdir().unwrap();
+        let (first, second) = (
+            Instance::register(root.path()).unwrap(),
+            Instance::register(root.path()).unwrap(),
+        );
+        assert_eq!(first.identity.root, second.identity.root);
+        assert!(!first.is_dead(&second.identity.server));
+        let ended = second.identity.server.clone();
+        drop(second);
+        assert!(first.is_dead(&ended));
+        assert!(!first.is_dead("../../etc/passwd"));
+        first.forget_dead().unwrap();
+        assert!(!first.is_dead(&first.identity.server));
+    }
+}

@@ -1,0 +1,70 @@
+//! What is done again and again behind the answers: removing leftovers, checking the network.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use super::instance::Instance;
+use crate::config::EngineConfig;
+use crate::executor::Executor;
+use crate::network;
+use crate::run::Runs;
+use crate::sandbox::Launcher;
+
+const REAP_EVERY: Duration = Duration::from_secs(30);
+const CHECK_NETWORK_EVERY: Duration = Duration::from_secs(600);
+/// Pause before an engine that did not answer is asked again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Removes containers that belong to nobody: once at the start, then for ever.
+pub(super) async fn reap_leftovers(
+    launcher: Launcher,
+    instance: Arc<Instance>,
+    stop: CancellationToken,
+) {
+    let reap = async {
+        loop {
+            let pause = match launcher.reap(|server| instance.is_dead(server)).await {
+                Ok(_) => {
+                    if let Err(error) = instance.forget_dead() {
+                        warn!(%error, "failed to forget servers that have ended");
+                    }
+                    REAP_EVERY
+                }
+                Err(error) => {
+                    debug!(%error, "cannot look for leftover containers now");
+                    RETRY
+                }
+            };
+            tokio::time::sleep(pause).await;
+        }
+    };
+    stop.run_until_cancelled(reap).await;
+}
+
+/// Keeps the network policy true.
+pub(super) async fn watch_network(
+    config: EngineConfig,
+    executor: Arc<dyn Executor>,
+    runs: Runs,
+    stop: CancellationToken,
+) {
+    let watch = async {
+        loop {
+            let pause = match network::check(&config, &*executor, &runs).await {
+                Ok(state) => {
+                    runs.network.set(state);
+                    CHECK_NETWORK_EVERY
+                }
+                Err(error) => {
+                    debug!(%error, "cannot check the network now");
+                    RETRY
+                }
+            };
+            tokio::time::sleep(pause).await;
+        }
+    };
+    stop.run_until_cancelled(watch).await;
+}

@@ -1,0 +1,114 @@
+//! The HTTP surface: every route and the order of the middleware, on one page.
+
+mod access;
+mod files;
+mod health;
+mod log_request;
+mod page;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE,
+};
+use axum::http::{HeaderValue, Method};
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::Response;
+use axum::routing::{any, get};
+use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::cors::{AllowOrigin, CorsLayer};
+
+use crate::config::HttpConfig;
+use crate::files::ConversationFiles;
+use crate::mcp::transport::McpTransport;
+use crate::runner::catalog::Catalog;
+
+/// What routes need.
+#[derive(Clone, Debug)]
+pub struct HttpState(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    config: HttpConfig,
+    mcp: McpTransport,
+    files: ConversationFiles,
+    catalog: Catalog,
+}
+
+impl HttpState {
+    /// The parts that the routes lead to.
+    pub fn new(
+        config: HttpConfig,
+        mcp: McpTransport,
+        files: ConversationFiles,
+        catalog: Catalog,
+    ) -> Self {
+        Self(Arc::new(Shared {
+            config,
+            mcp,
+            files,
+            catalog,
+        }))
+    }
+}
+
+/// All routes.
+pub fn router(state: HttpState) -> Router {
+    let with_token = Router::new()
+        .route("/mcp", any(mcp))
+        .route_layer(from_fn_with_state(state.clone(), access::require_token));
+    let public = Router::new()
+        .route("/", get(page::index))
+        .route("/files/{*path}", get(files::route))
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
+        .route("/health", get(health::ready));
+    // The layer added last is the first that a request meets.
+    with_token
+        .merge(public)
+        .layer(DefaultBodyLimit::disable())
+        .layer(cors(&state.0.config))
+        .layer(from_fn_with_state(
+            state.clone(),
+            access::require_known_host_and_origin,
+        ))
+        .layer(CatchPanicLayer::custom(health::panicked))
+        .layer(from_fn(log_request::log_request))
+        .with_state(state)
+}
+
+async fn mcp(State(state): State<HttpState>, request: Request<Body>) -> Response {
+    state.0.mcp.handle(request).await
+}
+
+/// Pages of the allowed origins may call `/mcp` and read what clients need to see.
+fn cors(config: &HttpConfig) -> CorsLayer {
+    let header = HeaderName::from_static;
+    let origins = if config.allowed_origins.iter().any(|origin| origin == "*") {
+        AllowOrigin::any()
+    } else {
+        AllowOrigin::list(
+            config
+                .allowed_origins
+                .iter()
+                .filter_map(|origin| HeaderValue::from_str(origin).ok()),
+        )
+    };
+    CorsLayer::new()
+        .allow_origin(origins)
+        .allow_methods([Method::GET, Method::POST, Method::DELETE])
+        .allow_headers([
+            AUTHORIZATION,
+            CONTENT_TYPE,
+            ACCEPT,
+            header("mcp-session-id"),
+            header("mcp-protocol-version"),
+            header("mcp-method"),
+            header("mcp-name"),
+            header("last-event-id"),
+        ])
+        .expose_headers([header("mcp-session-id"), WWW_AUTHENTICATE, RETRY_AFTER])
+}

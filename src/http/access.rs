@@ -1,0 +1,124 @@
+//! Who may call: the bearer token, and the Host and Origin that browsers cannot lie about.
+//!
+//! Host and Origin are checked on every route, so that no web page can reach a server on the visitor's own machine by
+//! rebinding a name (`DNS rebinding`, required by the MCP specification for HTTP transports).
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::header::{AUTHORIZATION, HOST, ORIGIN, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use secrecy::ExposeSecret as _;
+use serde_json::json;
+use subtle::ConstantTimeEq as _;
+
+use super::HttpState;
+
+/// Lets through who has the token.
+pub(super) async fn require_token(
+    State(state): State<HttpState>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let expected = state.0.config.api_token.expose_secret();
+    let given = bearer(request.headers()).unwrap_or_default();
+    if bool::from(given.as_bytes().ct_eq(expected.as_bytes())) {
+        return next.run(request).await;
+    }
+    let message = "the bearer token is missing or wrong: send the header `Authorization: Bearer <MCP_API_TOKEN>`";
+    (
+        [(WWW_AUTHENTICATE, "Bearer")],
+        refuse(StatusCode::UNAUTHORIZED, "unauthorized", message),
+    )
+        .into_response()
+}
+
+/// The token of the `Authorization` header. The scheme's name is compared without case (RFC 9110, section 11.1).
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// Turns away requests for a host that is not ours and from pages of origins that are not allowed.
+pub(super) async fn require_known_host_and_origin(
+    State(state): State<HttpState>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let config = &state.0.config;
+    let authority = request.uri().authority().map(ToString::to_string);
+    let host = authority
+        .as_deref()
+        .or_else(|| text(request.headers(), HOST))
+        .unwrap_or_default();
+    if !allows_host(&config.allowed_hosts, host) {
+        let message = "this server does not answer for that Host: its operator can add the name to ALLOWED_HOSTS";
+        return refuse(StatusCode::FORBIDDEN, "host_not_allowed", message);
+    }
+    let origin_is_fine = match request.headers().get(ORIGIN) {
+        None => true,
+        Some(origin) => origin
+            .to_str()
+            .is_ok_and(|origin| allows_origin(&config.allowed_origins, origin)),
+    };
+    if !origin_is_fine {
+        let message =
+            "pages of that Origin may not call: the operator can add it to ALLOWED_ORIGINS";
+        return refuse(StatusCode::FORBIDDEN, "origin_not_allowed", message);
+    }
+    next.run(request).await
+}
+
+fn text(headers: &HeaderMap, name: axum::http::HeaderName) -> Option<&str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// Whether a Host header names us: a listed name with any port, or a listed `name:port`.
+fn allows_host(allowed: &[String], host: &str) -> bool {
+    let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, _)) => address,
+        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    };
+    let fits = |entry: &String| {
+        entry == "*" || entry.eq_ignore_ascii_case(name) || entry.eq_ignore_ascii_case(host)
+    };
+    !host.is_empty() && allowed.iter().any(fits)
+}
+
+/// Whether an Origin is listed. The server's own page is not special: its origin is on the list by default.
+fn allows_origin(allowed: &[String], origin: &str) -> bool {
+    allowed
+        .iter()
+        .any(|entry| entry == "*" || entry.trim_end_matches('/').eq_ignore_ascii_case(origin))
+}
+
+fn refuse(status: StatusCode, code: &str, message: &str) -> Response {
+    (
+        status,
+        Json(json!({ "error": { "code": code, "message": message } })),
+    )
+        .into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_compared_with_and_without_port() {
+        let allowed = ["localhost", "::1", "box:9000"].map(str::to_owned);
+        for host in [
+            "localhost",
+            "LOCALHOST:8080",
+            "[::1]:8080",
+            "[::1]",
+            "box:9000",
+        ] {
+            assert!(allows_host(&allowed, host), "{host}");
+        }
+        for host in ["", "evil", "localhost.evil", "box", "box:9001", "::1"] {
+            assert!(!allows_host(&allowed, host), "{host}");
+        }
+    }
+}

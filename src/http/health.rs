@@ -1,0 +1,47 @@
+//! Whether the server lives, whether it can run programs, and what it says when it made a mistake.
+
+use std::any::Any;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use serde_json::json;
+
+use super::HttpState;
+use crate::runner::catalog::EngineView;
+
+/// The process answers.
+pub(super) async fn alive() -> Response {
+    Json(json!({ "status": "ok" })).into_response()
+}
+
+/// The engine answers and there is a runner; else 503 and why.
+pub(super) async fn ready(State(state): State<HttpState>) -> Response {
+    let view = state.0.catalog.view();
+    let runners: Vec<_> = view.runners.keys().collect();
+    let problem = match &view.engine {
+        EngineView::Down(reason) => Some(reason.clone()),
+        EngineView::Up(_) if runners.is_empty() => {
+            Some("there is no runner image: run ./build.sh".to_owned())
+        }
+        EngineView::Up(_) => None,
+    };
+    match problem {
+        None => Json(json!({ "status": "ok", "runners": runners })).into_response(),
+        Some(reason) => {
+            let body = json!({ "status": "unavailable", "reason": reason, "runners": runners });
+            (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response()
+        }
+    }
+}
+
+/// A handler panicked. The log has the details.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the signature that the layer asks for"
+)]
+pub(super) fn panicked(_panic: Box<dyn Any + Send + 'static>) -> Response {
+    let body = json!({ "error": { "code": "internal", "message": "the server made a mistake: its log has the details" } });
+    (StatusCode::INTERNAL_SERVER_ERROR, Json(body)).into_response()
+}

@@ -1,0 +1,36 @@
+//! `list_files`: the files of a conversation.
+
+use rmcp::model::{CallToolResult, JsonObject, Tool, ToolAnnotations};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{define, parse, structured};
+use crate::conversation::ConversationId;
+use crate::files::FileList;
+use crate::mcp::error::ToolError;
+use crate::run::Runs;
+
+pub(super) const NAME: &str = "list_files";
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Arguments {
+    /// Names the conversation.
+    conversation_id: String,
+}
+
+pub(super) fn tool() -> Tool {
+    let description = "Lists the files of a conversation (what its programs see in /data) with sizes and download \
+        links. At most 1,000 files, 8 directories deep. Example: {\"conversationId\": \"demo\"}";
+    let annotations = ToolAnnotations::new()
+        .read_only(true)
+        .idempotent(true)
+        .open_world(false);
+    define::<Arguments, FileList>(NAME, "List files", description.to_owned(), annotations)
+}
+
+pub(super) async fn call(runs: &Runs, arguments: JsonObject) -> Result<CallToolResult, ToolError> {
+    let arguments: Arguments = parse(NAME, arguments)?;
+    let id: ConversationId = arguments.conversation_id.parse()?;
+    Ok(structured(&runs.files.list(&id).await?))
+}

@@ -1,0 +1,97 @@
+//! `list_runners`: which languages there are, with versions, libraries and limits.
+
+use std::collections::BTreeSet;
+
+use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{define, structured};
+use crate::run::Runs;
+use crate::runner::catalog::EngineView;
+
+pub(super) const NAME: &str = "list_runners";
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Arguments {}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Runners {
+    runners: Vec<RunnerInfo>,
+    limits: Limits,
+    /// Why there can be no runs at the moment; null when there can.
+    unavailable: Option<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct RunnerInfo {
+    /// What run_code takes as language.
+    language: String,
+    /// Other names for it.
+    aliases: BTreeSet<String>,
+    /// The container image.
+    image: String,
+    /// Versions and libraries.
+    description: String,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Limits {
+    timeout_seconds: u64,
+    max_timeout_seconds: u64,
+    memory_bytes: u64,
+    cpus: f64,
+    processes: u32,
+    code_bytes: usize,
+    upload_bytes: u64,
+    conversation_bytes: u64,
+    /// Kept of each of stdout and stderr.
+    output_bytes: usize,
+    /// Whether `network: true` is possible.
+    network: bool,
+}
+
+pub(super) fn tool() -> Tool {
+    let description = "Lists the languages that run_code takes, with versions, installed libraries and limits. Call it \
+        once when you need to know which libraries there are. Example: {}";
+    let annotations = ToolAnnotations::new()
+        .read_only(true)
+        .idempotent(true)
+        .open_world(false);
+    define::<Arguments, Runners>(NAME, "List languages", description.to_owned(), annotations)
+}
+
+pub(super) fn call(runs: &Runs) -> CallToolResult {
+    let view = runs.catalog.view();
+    let runners = view.runners.values().map(|runner| RunnerInfo {
+        language: runner.language.clone(),
+        aliases: runner.aliases.clone(),
+        image: runner.image.clone(),
+        description: runner.description.clone(),
+    });
+    let limits = &runs.limits;
+    #[expect(clippy::cast_precision_loss, reason = "a handful of cores")]
+    let cpus = limits.nano_cpus as f64 / 1e9;
+    structured(&Runners {
+        runners: runners.collect(),
+        limits: Limits {
+            timeout_seconds: limits.timeout.as_secs(),
+            max_timeout_seconds: limits.timeout_max.as_secs(),
+            memory_bytes: limits.memory,
+            cpus,
+            processes: limits.pids,
+            code_bytes: limits.code,
+            upload_bytes: runs.files.max_upload_bytes,
+            conversation_bytes: runs.files.workspaces.limits().quota_bytes,
+            output_bytes: limits.output,
+            network: runs.network.access().is_ok(),
+        },
+        unavailable: match &view.engine {
+            EngineView::Up(_) => None,
+            EngineView::Down(reason) => Some(reason.clone()),
+        },
+    })
+}

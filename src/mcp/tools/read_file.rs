@@ -1,0 +1,127 @@
+//! `read_file`: a piece of a conversation's file, as text, picture or base64.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{define, parse, structured};
+use crate::conversation::ConversationId;
+use crate::files::{MAX_READ_BYTES, Piece};
+use crate::mcp::error::ToolError;
+use crate::run::Runs;
+use crate::run::outcome::FileLink;
+
+pub(super) const NAME: &str = "read_file";
+
+/// What is read when the caller names no length.
+const DEFAULT_LENGTH: u64 = 64 << 10;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Arguments {
+    /// Names the conversation.
+    conversation_id: String,
+    /// Name of the file as list_files gives it.
+    filename: String,
+    /// First byte to read; 0 when left out.
+    #[serde(default)]
+    offset: u64,
+    /// How many bytes to read, at most 262144; 65536 when left out.
+    #[serde(default = "default_length")]
+    length: u64,
+}
+
+fn default_length() -> u64 {
+    DEFAULT_LENGTH
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Content {
+    success: bool,
+    file: FileLink,
+    /// Where the piece begins in the file.
+    offset: u64,
+    /// How many bytes of the file it is.
+    length: u64,
+    /// How `content` is written: `utf-8`, `base64`, or `image` when the picture follows as image content.
+    encoding: Encoding,
+    /// The piece itself; empty for a picture.
+    content: String,
+    /// Whether the file goes on after the piece: read on at offset + length.
+    more: bool,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+enum Encoding {
+    #[serde(rename = "utf-8")]
+    Utf8,
+    #[serde(rename = "base64")]
+    Base64,
+    #[serde(rename = "image")]
+    Image,
+}
+
+pub(super) fn tool() -> Tool {
+    let description = "Reads a file of a conversation: text as text, pictures (PNG, JPEG, GIF, WebP up to 1 MiB) as \
+        pictures, anything else as base64. At most 256 KiB a call; use offset and length for larger files, or a \
+        program for analysis. Example: {\"conversationId\": \"demo\", \"filename\": \"result.csv\"}";
+    let annotations = ToolAnnotations::new()
+        .read_only(true)
+        .idempotent(true)
+        .open_world(false);
+    define::<Arguments, Content>(NAME, "Read a file", description.to_owned(), annotations)
+}
+
+pub(super) async fn call(runs: &Runs, arguments: JsonObject) -> Result<CallToolResult, ToolError> {
+    let arguments: Arguments = parse(NAME, arguments)?;
+    let id: ConversationId = arguments.conversation_id.parse()?;
+    let length = arguments.length.min(MAX_READ_BYTES);
+    let piece = runs
+        .files
+        .read(&id, &arguments.filename, arguments.offset, length)
+        .await?;
+    Ok(render(piece))
+}
+
+fn render(mut piece: Piece) -> CallToolResult {
+    let picture = piece
+        .is_picture()
+        .then(|| ContentBlock::image(STANDARD.encode(&piece.bytes), &piece.file.mime_type));
+    let more_follows = piece.offset + (piece.bytes.len() as u64) < piece.file.size;
+    if more_follows {
+        drop_split_character(&mut piece.bytes);
+    }
+    let length = piece.bytes.len() as u64;
+    let (encoding, content) = match (&picture, String::from_utf8(piece.bytes)) {
+        (Some(_), _) => (Encoding::Image, String::new()),
+        (None, Ok(text)) if !text.contains('\0') => (Encoding::Utf8, text),
+        (None, Ok(text)) => (Encoding::Base64, STANDARD.encode(text)),
+        (None, Err(binary)) => (Encoding::Base64, STANDARD.encode(binary.as_bytes())),
+    };
+    let more = piece.offset + length < piece.file.size;
+    let content = Content {
+        success: true,
+        offset: piece.offset,
+        length,
+        encoding,
+        content,
+        more,
+        file: piece.file,
+    };
+    let mut result = structured(&content);
+    result.content.extend(picture);
+    result
+}
+
+/// Cuts the beginning of a character whose rest comes with the next piece.
+fn drop_split_character(bytes: &mut Vec<u8>) {
+    if let Err(error) = std::str::from_utf8(bytes)
+        && error.error_len().is_none()
+        && error.valid_up_to() > 0
+    {
+        bytes.truncate(error.valid_up_to());
+    }
+}

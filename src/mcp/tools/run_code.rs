@@ -1,0 +1,114 @@
+//! `run_code`: runs a program and gives its output, files and end.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use rmcp::model::{CallToolResult, JsonObject, Tool, ToolAnnotations};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
+
+use super::{conversation, define, parse, structured};
+use crate::mcp::error::ToolError;
+use crate::run::outcome::RunOutcome;
+use crate::run::{RunError, RunRequest, Runs};
+
+pub(super) const NAME: &str = "run_code";
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Arguments {
+    /// Names the conversation whose files the program sees in /data: 1 to 256 bytes. Left out: a new one is made and
+    /// returned.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    conversation_id: Option<String>,
+    /// Language of the program, for example "python": see list_runners.
+    language: String,
+    /// The whole program. Print what you want to see: the value of the last expression is not shown.
+    code: String,
+    /// Whether the program may use the internet. Off by default; an operator can refuse it.
+    #[serde(default)]
+    network: bool,
+    /// Environment variables for the program, at most 64.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, String>")]
+    environment: BTreeMap<String, Variable>,
+    /// Time limit in seconds; left out: the server's default.
+    #[serde(default)]
+    #[schemars(with = "f64", range(min = 0))]
+    timeout_seconds: Option<f64>,
+}
+
+/// A variable's value. Models write numbers and booleans without quotes.
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "a string, number or boolean")]
+enum Variable {
+    Text(String),
+    Number(serde_json::Number),
+    Flag(bool),
+}
+
+impl From<Variable> for String {
+    fn from(variable: Variable) -> Self {
+        match variable {
+            Variable::Text(text) => text,
+            Variable::Number(number) => number.to_string(),
+            Variable::Flag(flag) => flag.to_string(),
+        }
+    }
+}
+
+pub(super) fn tool(runs: &Runs) -> Tool {
+    let limits = &runs.limits;
+    let languages: Vec<_> = runs.catalog.view().runners.keys().cloned().collect();
+    let description = format!(
+        "Runs a program in an isolated container and returns its output. Use it to calculate, analyse data, draw \
+         charts or try code. Languages here: {}. The program starts in /data, which holds the conversation's files; \
+         what it writes there is kept and returned as links (save charts to files). Variables are not kept between \
+         calls. Limits: {} s (timeoutSeconds up to {}), {} MiB of memory, {} KiB of code, no internet unless \
+         network is true. Example: {{\"language\": \"python\", \"code\": \"import pandas as pd\\n\
+         print(pd.read_csv('data.csv').describe())\", \"conversationId\": \"demo\"}}",
+        languages.join(", "),
+        limits.timeout.as_secs(),
+        limits.timeout_max.as_secs(),
+        limits.memory >> 20,
+        limits.code >> 10,
+    );
+    let annotations = ToolAnnotations::new()
+        .read_only(false)
+        .destructive(true)
+        .idempotent(false)
+        .open_world(true);
+    define::<Arguments, RunOutcome>(NAME, "Run code", description, annotations)
+}
+
+pub(super) async fn call(
+    runs: &Runs,
+    arguments: JsonObject,
+    cancel: &CancellationToken,
+) -> Result<CallToolResult, ToolError> {
+    let arguments: Arguments = parse(NAME, arguments)?;
+    let request = RunRequest {
+        conversation: conversation(arguments.conversation_id.as_deref())?,
+        language: arguments.language,
+        code: arguments.code,
+        network: arguments.network,
+        environment: arguments
+            .environment
+            .into_iter()
+            .map(|(name, value)| (name, value.into()))
+            .collect(),
+        timeout: arguments
+            .timeout_seconds
+            .map(|seconds| timeout(seconds, runs))
+            .transpose()?,
+    };
+    Ok(structured(&runs.execute(&request, cancel).await?))
+}
+
+/// Seconds as a duration. Whether it is within the limits, the use case decides.
+fn timeout(seconds: f64, runs: &Runs) -> Result<Duration, RunError> {
+    let most = runs.limits.timeout_max.as_secs();
+    Duration::try_from_secs_f64(seconds).map_err(|_| RunError::Timeout(seconds, most))
+}

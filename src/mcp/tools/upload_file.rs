@@ -1,0 +1,69 @@
+//! `upload_file`: stores a file in a conversation.
+
+use rmcp::model::{CallToolResult, JsonObject, Tool, ToolAnnotations};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{conversation, define, parse, structured};
+use crate::mcp::error::ToolError;
+use crate::run::Runs;
+use crate::run::outcome::FileLink;
+
+pub(super) const NAME: &str = "upload_file";
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Arguments {
+    /// Names the conversation: 1 to 256 bytes. Left out: a new one is made and returned.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    conversation_id: Option<String>,
+    /// Name of the file below /data, for example "data.csv" or "in/data.csv".
+    filename: String,
+    /// Content of the file in base64.
+    content: String,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct Uploaded {
+    success: bool,
+    /// What happened, in a sentence.
+    message: String,
+    file: FileLink,
+    /// The conversation: give it to run_code to find the file in /data.
+    conversation_id: String,
+}
+
+pub(super) fn tool(runs: &Runs) -> Tool {
+    let description = format!(
+        "Stores a file for programs of the same conversation, which find it in /data under the same name. Replaces a \
+         file of that name. At most {} MiB. Example: {{\"conversationId\": \"demo\", \"filename\": \"data.csv\", \
+         \"content\": \"YSxiCjEsMgozLDQK\"}}",
+        runs.files.max_upload_bytes >> 20,
+    );
+    let annotations = ToolAnnotations::new()
+        .read_only(false)
+        .destructive(true)
+        .idempotent(true)
+        .open_world(false);
+    define::<Arguments, Uploaded>(NAME, "Upload a file", description, annotations)
+}
+
+pub(super) async fn call(runs: &Runs, arguments: JsonObject) -> Result<CallToolResult, ToolError> {
+    let arguments: Arguments = parse(NAME, arguments)?;
+    let id = conversation(arguments.conversation_id.as_deref())?;
+    let file = runs
+        .files
+        .upload(&id, &arguments.filename, &arguments.content)
+        .await?;
+    Ok(structured(&Uploaded {
+        success: true,
+        message: format!(
+            "File '{}' uploaded successfully ({} bytes)",
+            file.name, file.size
+        ),
+        file,
+        conversation_id: id.as_str().to_owned(),
+    }))
+}

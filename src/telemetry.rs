@@ -1,0 +1,31 @@
+//! Logs: to standard error, as text or JSON. Panics go there too.
+
+use tracing::error;
+use tracing_subscriber::EnvFilter;
+
+use crate::config::{LogConfig, LogFormat};
+
+/// Starts logging for the whole process. A filter that cannot be parsed is replaced by `info`.
+pub fn init(config: &LogConfig) {
+    let filter = EnvFilter::try_new(&config.filter).unwrap_or_else(|_| EnvFilter::new("info"));
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
+    match config.format {
+        LogFormat::Text => builder
+            .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+            .init(),
+        LogFormat::Json => builder.json().flatten_event(true).init(),
+    }
+    std::panic::set_hook(Box::new(|panic| {
+        let place = panic
+            .location()
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        error!(
+            panic.place = place,
+            panic.message = panic.payload_as_str().unwrap_or("?"),
+            "panicked"
+        );
+    }));
+}
