@@ -1,0 +1,188 @@
+//! The only code that touches files under `SANDBOX_ROOT`.
+//!
+//! ```text
+//! SANDBOX_ROOT/          0711: the container engine passes through, other users of the host cannot list keys
+//! ├── .tmp/              0700: uploads in the making and trees being deleted; no program ever sees it
+//! └── <key>/             0755: the workspace of a conversation, mounted at /data
+//! ```
+//!
+//! Programs own their workspaces and may put anything there, while we look. Hence the rules of all modules below:
+//! everything goes through directory handles ([`beneath`]), only regular files are opened, all walks are bounded,
+//! and owners and modes are set on open handles, never by name.
+
+mod beneath;
+mod error;
+mod handle;
+mod listing;
+pub mod path;
+mod removal;
+mod store;
+mod upload;
+mod usage;
+mod walk;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio::sync::OwnedSemaphorePermit;
+
+pub use self::error::WorkspaceError;
+pub use self::handle::{OpenFile, Workspace};
+pub use self::listing::{FileEntry, Listing, MAX_FILES, Snapshot};
+use self::store::Store;
+pub use self::usage::Usage;
+use crate::conversation::ConversationKey;
+
+/// Who files belong to: the user that programs run as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// User id.
+    pub uid: u32,
+    /// Group id.
+    pub gid: u32,
+}
+
+impl Owner {
+    /// 1000:1000 when the server is root and so can give files away, else whoever the server is.
+    pub fn for_this_process() -> Self {
+        let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+        if uid.is_root() {
+            Self {
+                uid: 1000,
+                gid: 1000,
+            }
+        } else {
+            Self {
+                uid: uid.as_raw(),
+                gid: gid.as_raw(),
+            }
+        }
+    }
+}
+
+/// How much may be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkspaceLimits {
+    /// Bytes of disk that one conversation may take.
+    pub quota_bytes: u64,
+    /// Bytes that must stay free on the file system, whoever asks.
+    pub free_space_floor: u64,
+    /// Files, folders and other entries that one conversation may have. 100,000 is a good number.
+    pub max_entries: u64,
+}
+
+/// The workspaces of all conversations. Clones share one state.
+#[derive(Clone, Debug)]
+pub struct Workspaces {
+    store: Arc<Store>,
+}
+
+impl Workspaces {
+    /// Opens `root`, makes it and its private directory when they are missing, and deletes what a crash left there.
+    ///
+    /// An existing root keeps its mode. The leftovers of another server that is still running on the same root are
+    /// not touched. Blocks, for seconds after a crash in the middle of a large deletion.
+    ///
+    /// # Errors
+    /// The root cannot be made, opened or written to.
+    pub fn open(
+        root: &Path,
+        owner: Owner,
+        limits: WorkspaceLimits,
+    ) -> Result<Self, WorkspaceError> {
+        Ok(Self {
+            store: Arc::new(Store::open(root, owner, limits)?),
+        })
+    }
+
+    /// How much may be kept.
+    pub fn limits(&self) -> &WorkspaceLimits {
+        &self.store.limits
+    }
+
+    /// Who files belong to.
+    pub fn owner(&self) -> Owner {
+        self.store.owner
+    }
+
+    /// Opens the workspace of a conversation, making it when it is new.
+    ///
+    /// Owner and mode are repaired, since a program may have changed the mode, and the directory's times are set
+    /// to now, as the time of its last use. Programs can forge the modification time, but not the status change time.
+    ///
+    /// # Errors
+    /// The operating system failed.
+    pub async fn create(&self, key: &ConversationKey) -> Result<Workspace, WorkspaceError> {
+        let owned = key.clone();
+        let dir = self.store.work(move |store| store.create(&owned)).await?;
+        Ok(Workspace::new(Arc::clone(&self.store), key.clone(), dir))
+    }
+
+    /// Opens the workspace of a conversation. `None` when it has none.
+    ///
+    /// # Errors
+    /// The operating system failed.
+    pub async fn find(&self, key: &ConversationKey) -> Result<Option<Workspace>, WorkspaceError> {
+        let owned = key.clone();
+        let dir = self.store.work(move |store| store.find(&owned)).await?;
+        Ok(dir.map(|dir| Workspace::new(Arc::clone(&self.store), key.clone(), dir)))
+    }
+
+    /// Deletes the workspace of a conversation. False when it has none.
+    ///
+    /// It is out of sight when this returns; its files are deleted behind, which [`settle`](Self::settle) waits for.
+    /// Stop the conversation's sandboxes first: what still runs goes on writing to the old directory.
+    ///
+    /// # Errors
+    /// The operating system failed.
+    pub async fn remove(&self, key: &ConversationKey) -> Result<bool, WorkspaceError> {
+        let owned = key.clone();
+        let staging = self.store.work(move |store| store.stage(&owned)).await?;
+        let Some(staging) = staging else {
+            return Ok(false);
+        };
+        let (store, key) = (Arc::clone(&self.store), key.clone());
+        self.store.tasks.spawn(async move {
+            let deleted = store.delete(staging).await;
+            if let Err(error) = deleted {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(
+                    conversation.key = key.short(),
+                    error,
+                    "files of a deleted conversation remain"
+                );
+            }
+        });
+        Ok(true)
+    }
+
+    /// Whether the file system has as much free space as must stay free. Takes microseconds.
+    ///
+    /// # Errors
+    /// [`DiskFull`](WorkspaceError::DiskFull) when it has not, or the operating system failed.
+    pub fn check_space(&self) -> Result<(), WorkspaceError> {
+        self.store.check_space(0)
+    }
+
+    /// Reserves one of the places for downloads. `None` when all are taken.
+    pub(crate) fn reserve_download(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.store.downloads).try_acquire_owned().ok()
+    }
+
+    /// The tasks that go on behind answers: deletions and downloads.
+    pub(crate) fn tasks(&self) -> &tokio_util::task::TaskTracker {
+        &self.store.tasks
+    }
+
+    /// Waits until nothing goes on behind answers any more: neither deletions nor downloads.
+    pub async fn settle(&self) {
+        self.store.tasks.close();
+        self.store.tasks.wait().await;
+        self.store.tasks.reopen();
+    }
+}
+
+/// A name that nobody guesses, for private use.
+fn random_name() -> String {
+    hex::encode(rand::random::<[u8; 16]>())
+}

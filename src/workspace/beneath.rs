@@ -1,0 +1,158 @@
+//! Opens what programs left behind without being led astray by it.
+//!
+//! Every name is resolved by the kernel below an open directory, and neither links nor mounts are followed, at no
+//! part of the name. So there is no check that a program could outrun: what was opened *is* in the workspace.
+//! Nothing here, and nothing in the modules that use it, opens, makes, renames or deletes by a path of the host.
+
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, chmodat, fstat, openat, openat2};
+use rustix::io::{Errno, Result};
+
+/// For directories on the way, which need no permission to read.
+const VIA: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// For directories to list.
+const FOLDER: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::CLOEXEC);
+/// For files. A FIFO opens at once instead of waiting for a writer, and so does a file under a lease.
+const FILE: OFlags = OFlags::RDONLY
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC);
+
+const RESOLVE: ResolveFlags = ResolveFlags::BENEATH
+    .union(ResolveFlags::NO_SYMLINKS)
+    .union(ResolveFlags::NO_MAGICLINKS)
+    .union(ResolveFlags::NO_XDEV);
+
+/// Parts that one system call resolves: 15 × 256 bytes is just below the kernel's limit of 4,096.
+const PARTS_AT_ONCE: usize = 15;
+
+/// How names are resolved.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Opener {
+    /// Many parts at once, by `openat2`.
+    Whole,
+    /// Part by part, for kernels before 5.6 and seccomp profiles that do not know `openat2`.
+    PartByPart,
+}
+
+impl Opener {
+    /// The best way that the kernel allows here.
+    pub(super) fn for_kernel(root: BorrowedFd<'_>) -> Self {
+        match openat2(root, ".", VIA, Mode::empty(), RESOLVE) {
+            // Old profiles answer EPERM to what they do not know.
+            Err(Errno::NOSYS | Errno::PERM) => Self::PartByPart,
+            _ => Self::Whole,
+        }
+    }
+
+    /// Opens something to read, which may turn out to be no regular file.
+    pub(super) fn file<'p>(
+        self,
+        dir: BorrowedFd<'_>,
+        parts: impl IntoIterator<Item = &'p [u8]>,
+    ) -> Result<OwnedFd> {
+        self.open(dir, parts, FILE)
+    }
+
+    /// Opens a directory to list it. One that its owner may not read is made readable, when it is ours.
+    pub(super) fn folder<'p>(
+        self,
+        dir: BorrowedFd<'_>,
+        parts: impl IntoIterator<Item = &'p [u8]>,
+    ) -> Result<OwnedFd> {
+        let parts: Vec<_> = parts.into_iter().collect();
+        match self.open(dir, parts.iter().copied(), FOLDER) {
+            Err(Errno::ACCESS) => {
+                self.grant_access(dir, parts.iter().copied())?;
+                self.open(dir, parts, FOLDER)
+            }
+            result => result,
+        }
+    }
+
+    /// Gives a directory mode 0755, without following links. Only matters for servers that are not root.
+    pub(super) fn grant_access<'p>(
+        self,
+        dir: BorrowedFd<'_>,
+        parts: impl IntoIterator<Item = &'p [u8]>,
+    ) -> Result<()> {
+        let handle = self.open(dir, parts, VIA)?;
+        // `fchmod` refuses such handles; this link leads to exactly what the handle holds.
+        let link = format!("/proc/self/fd/{}", handle.as_raw_fd());
+        chmodat(
+            CWD,
+            link,
+            Mode::from_raw_mode(0o755),
+            rustix::fs::AtFlags::empty(),
+        )
+    }
+
+    fn open<'p>(
+        self,
+        dir: BorrowedFd<'_>,
+        parts: impl IntoIterator<Item = &'p [u8]>,
+        flags: OFlags,
+    ) -> Result<OwnedFd> {
+        let mut parts = parts.into_iter().peekable();
+        let mut reached: Option<OwnedFd> = None;
+        loop {
+            let at = reached.as_ref().map_or(dir, AsFd::as_fd);
+            let name = parts
+                .by_ref()
+                .take(self.parts_at_once())
+                .collect::<Vec<_>>()
+                .join(&b'/');
+            if parts.peek().is_none() {
+                return self.open_some(at, &name, flags);
+            }
+            let next = self.open_some(at, &name, VIA)?;
+            reached = Some(next);
+        }
+    }
+
+    const fn parts_at_once(self) -> usize {
+        match self {
+            Self::Whole => PARTS_AT_ONCE,
+            Self::PartByPart => 1,
+        }
+    }
+
+    fn open_some(self, at: BorrowedFd<'_>, name: &[u8], flags: OFlags) -> Result<OwnedFd> {
+        match self {
+            Self::Whole => openat2(at, name, flags, Mode::empty(), RESOLVE),
+            Self::PartByPart => {
+                let opened = openat(at, name, flags | OFlags::NOFOLLOW, Mode::empty())?;
+                if fstat(&opened)?.st_dev == fstat(at)?.st_dev {
+                    Ok(opened)
+                } else {
+                    Err(Errno::XDEV)
+                }
+            }
+        }
+    }
+}
+
+/// Whether an error says that there is nothing of the kind, or nothing that we open, rather than that we failed.
+pub(super) fn is_miss(error: Errno) -> bool {
+    matches!(
+        error,
+        Errno::NOENT
+            | Errno::NOTDIR
+            | Errno::ISDIR
+            | Errno::LOOP
+            | Errno::XDEV
+            | Errno::ACCESS
+            | Errno::PERM
+            | Errno::NAMETOOLONG
+            | Errno::INVAL
+            | Errno::ILSEQ
+            // Sockets, and devices without a driver.
+            | Errno::NXIO
+            | Errno::NODEV
+            // A program holds a lease on the file.
+            | Errno::AGAIN
+    )
+}

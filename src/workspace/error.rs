@@ -1,0 +1,58 @@
+//! What can go wrong with a workspace, by what the caller can do about it.
+
+use std::io;
+
+use rustix::io::Errno;
+use thiserror::Error;
+
+/// Why an operation on a workspace failed. Messages never contain a path of the host.
+#[derive(Debug, Error)]
+pub enum WorkspaceError {
+    /// The conversation would have more bytes than it may keep.
+    #[error(
+        "the conversation's files take {used} bytes and the limit is {limit}: delete some, or start a new conversation"
+    )]
+    QuotaExceeded {
+        /// Bytes that its files would take.
+        used: u64,
+        /// Bytes that they may take.
+        limit: u64,
+    },
+    /// The conversation has more files and folders than it may keep.
+    #[error("the conversation has {limit} files or more: delete some, or start a new conversation")]
+    TooManyEntries {
+        /// Entries that it may have.
+        limit: u64,
+    },
+    /// The file system has less free space than must stay free.
+    #[error("the server's disk is nearly full: write less, or ask the operator for room")]
+    DiskFull,
+    /// A file should take the place of a folder.
+    #[error("filename is the name of a folder: choose another name")]
+    IsDirectory,
+    /// A file should be put below something that is no folder; links do not count as folders.
+    #[error("filename has a folder part that is a file or a link: choose another folder")]
+    NotADirectory,
+    /// The operating system failed.
+    #[error("failed to {operation}")]
+    Io {
+        /// What was tried.
+        operation: &'static str,
+        /// What the operating system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl WorkspaceError {
+    /// Turns an error number into an error of `operation`, and a full disk into [`DiskFull`](Self::DiskFull).
+    pub(super) fn of<E: Into<io::Error>>(operation: &'static str) -> impl FnOnce(E) -> Self {
+        move |error| {
+            let source = error.into();
+            match source.raw_os_error().map(Errno::from_raw_os_error) {
+                Some(Errno::NOSPC | Errno::DQUOT) => Self::DiskFull,
+                _ => Self::Io { operation, source },
+            }
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! One conversation's directory, held open.
+
+use std::fmt;
+use std::fs::File;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use rustix::fs::{FileType, fstat};
+
+use super::beneath::is_miss;
+use super::error::WorkspaceError;
+use super::listing::{self, FileEntry, Listing, Snapshot};
+use super::path::RelativePath;
+use super::usage::{self, Usage};
+use super::{Store, upload};
+use crate::conversation::ConversationKey;
+
+/// The directory of one conversation: `/data` for its programs.
+///
+/// It is held open, so all operations go to the same directory, even after it was moved or deleted. Everything in
+/// it is taken for hostile: links are never followed, and only regular files are opened.
+#[derive(Clone)]
+pub struct Workspace {
+    store: Arc<Store>,
+    key: ConversationKey,
+    dir: Arc<OwnedFd>,
+}
+
+/// A file that was opened for reading.
+#[derive(Debug)]
+pub struct OpenFile {
+    /// The open file, certainly a regular one. A program may go on writing to it.
+    pub file: File,
+    /// Its size in bytes when it was opened.
+    pub size: u64,
+    /// When it was last written to, if that is in the years 1970 to 9999.
+    pub modified: Option<SystemTime>,
+}
+
+impl Workspace {
+    pub(super) fn new(store: Arc<Store>, key: ConversationKey, dir: OwnedFd) -> Self {
+        Self {
+            store,
+            key,
+            dir: Arc::new(dir),
+        }
+    }
+
+    /// Which conversation it belongs to.
+    pub fn key(&self) -> &ConversationKey {
+        &self.key
+    }
+
+    /// All regular files, up to 1,000 and up to 8 levels deep.
+    ///
+    /// # Errors
+    /// The operating system failed.
+    pub async fn list(&self) -> Result<Listing, WorkspaceError> {
+        self.within("list the conversation's files", |store, dir| {
+            listing::list(store.opener, dir)
+        })
+        .await
+    }
+
+    /// What the files are like now, to be compared by [`changes_since`](Self::changes_since).
+    ///
+    /// # Errors
+    /// The operating system failed.
+    pub async fn snapshot(&self) -> Result<Snapshot, WorkspaceError> {
+        self.within("look at the conversation's files", |store, dir| {
+            listing::snapshot(store.opener, dir)
+        })
+        .await
+    }
+
+    /// All regular files as from [`list`](Self::list); `new` marks those that were made or changed after `before`.
+    ///
+    /// # Errors
+    /// The operating system failed.
+    pub async fn changes_since(&self, before: &Snapshot) -> Result<Listing, WorkspaceError> {
+        let before = before.clone();
+        self.within("look for new files", move |store, dir| {
+            listing::changes_since(store.opener, dir, &before)
+        })
+        .await
+    }
+
+    /// What all of it takes of the disk.
+    ///
+    /// # Errors
+    /// The operating system failed.
+    pub async fn usage(&self) -> Result<Usage, WorkspaceError> {
+        self.within("measure the conversation's files", |store, dir| {
+            usage::measure(store.opener, dir, store.limits.max_entries)
+        })
+        .await
+    }
+
+    /// Opens a regular file for reading. `None` when there is none by this name that may be read.
+    ///
+    /// # Errors
+    /// The operating system failed.
+    pub async fn open_file(&self, path: &RelativePath) -> Result<Option<OpenFile>, WorkspaceError> {
+        let path = path.clone();
+        self.within("open a file", move |store, dir| {
+            match open(store, dir, &path) {
+                Err(error) if is_miss(error) => Ok(None),
+                result => result,
+            }
+        })
+        .await
+    }
+
+    /// Puts a file at `path` in one step, in place of the file or link that is there, and makes missing folders.
+    ///
+    /// # Errors
+    /// It does not fit, a folder is in the way, or the operating system failed. Then nothing is changed, except that
+    /// some of the folders may exist.
+    pub async fn write_file(
+        &self,
+        path: &RelativePath,
+        content: Bytes,
+    ) -> Result<FileEntry, WorkspaceError> {
+        let (this, path) = (self.clone(), path.clone());
+        self.store
+            .upload(move |store| {
+                store.make_accessible(this.dir.as_fd())?;
+                upload::write(store, this.dir.as_fd(), &path, &content)
+            })
+            .await
+    }
+
+    /// Deletes a file or a link. False when there is none.
+    ///
+    /// # Errors
+    /// It is a folder, or the operating system failed.
+    pub async fn remove_file(&self, path: &RelativePath) -> Result<bool, WorkspaceError> {
+        let (this, path) = (self.clone(), path.clone());
+        self.store
+            .work(move |store| {
+                store.make_accessible(this.dir.as_fd())?;
+                upload::remove(store, this.dir.as_fd(), &path)
+            })
+            .await
+    }
+
+    /// Does something that reads, off the async threads.
+    async fn within<T: Send + 'static>(
+        &self,
+        operation: &'static str,
+        work: impl FnOnce(&Store, BorrowedFd<'_>) -> rustix::io::Result<T> + Send + 'static,
+    ) -> Result<T, WorkspaceError> {
+        let dir = Arc::clone(&self.dir);
+        self.store
+            .work(move |store| {
+                store.make_accessible(dir.as_fd())?;
+                work(store, dir.as_fd()).map_err(WorkspaceError::of(operation))
+            })
+            .await
+    }
+}
+
+fn open(
+    store: &Store,
+    dir: BorrowedFd<'_>,
+    path: &RelativePath,
+) -> rustix::io::Result<Option<OpenFile>> {
+    let file = store.opener.file(dir, path.parts().map(str::as_bytes))?;
+    let stat = fstat(&file)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Ok(None);
+    }
+    Ok(Some(OpenFile {
+        file: File::from(file),
+        size: listing::size(&stat),
+        modified: listing::modified(&stat),
+    }))
+}
+
+impl fmt::Debug for Workspace {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The whole key opens the files to everybody.
+        formatter
+            .debug_tuple("Workspace")
+            .field(&self.key.short())
+            .finish()
+    }
+}

@@ -1,0 +1,230 @@
+//! Which files a workspace has, and which of them a run made or changed.
+
+use std::collections::HashMap;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{FileType, Stat};
+use rustix::io::Result;
+
+use super::beneath::Opener;
+use super::path::{MAX_PARTS, RelativePath};
+use super::walk::{Found, Next, walk};
+
+/// Most files in a listing.
+pub const MAX_FILES: usize = 1_000;
+/// Most entries of any kind that are looked at for one.
+const MAX_VISITED: usize = 10_000;
+/// The last second of the year 9999, beyond which dates have no four digits.
+const MAX_SECONDS: i64 = 253_402_300_799;
+/// Kernels stamp files with a clock that stands still between two ticks, so a stamp can be this much older.
+const TICK: Duration = Duration::from_millis(20);
+
+/// A regular file of a workspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileEntry {
+    /// Its name.
+    pub path: RelativePath,
+    /// Its size in bytes.
+    pub size: u64,
+    /// When it was last written to, if the program did not set that to a date outside the years 1970 to 9999.
+    pub modified: Option<SystemTime>,
+    /// Whether it was made or changed since the snapshot that it was compared with, or by the operation that gives it.
+    pub new: bool,
+}
+
+/// The regular files of a workspace, sorted by name. Links and everything else are left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// At most [`MAX_FILES`]; those in fewer folders come first when there are more.
+    pub files: Vec<FileEntry>,
+    /// Why files are missing, as a sentence. `None` when none are.
+    pub truncated: Option<String>,
+    /// Files and folders that are left out since their names are not valid UTF-8.
+    pub skipped: u64,
+}
+
+/// What the files of a workspace were like at one time. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Snapshot(Arc<Prints>);
+
+#[derive(Debug)]
+struct Prints {
+    files: HashMap<RelativePath, Print>,
+    /// Whether `files` has all files.
+    complete: bool,
+    taken: SystemTime,
+}
+
+/// What changes when a file does. A program can set all of it back but the status change time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Print {
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+/// One look at the tree: a listing and a print for each of its files.
+#[derive(Debug, Default)]
+struct Scan {
+    files: Vec<(FileEntry, Print)>,
+    truncated: Option<String>,
+    skipped: u64,
+}
+
+pub(super) fn list(opener: Opener, dir: BorrowedFd<'_>) -> Result<Listing> {
+    Ok(scan(opener, dir)?.into_listing())
+}
+
+pub(super) fn snapshot(opener: Opener, dir: BorrowedFd<'_>) -> Result<Snapshot> {
+    let taken = SystemTime::now();
+    let scan = scan(opener, dir)?;
+    let complete = scan.truncated.is_none();
+    let files = scan
+        .files
+        .into_iter()
+        .map(|(file, print)| (file.path, print))
+        .collect();
+    Ok(Snapshot(Arc::new(Prints {
+        files,
+        complete,
+        taken,
+    })))
+}
+
+pub(super) fn changes_since(
+    opener: Opener,
+    dir: BorrowedFd<'_>,
+    before: &Snapshot,
+) -> Result<Listing> {
+    let mut scan = scan(opener, dir)?;
+    for (file, print) in &mut scan.files {
+        file.new = before.0.differ(&file.path, print);
+    }
+    Ok(scan.into_listing())
+}
+
+impl Prints {
+    fn differ(&self, path: &RelativePath, now: &Print) -> bool {
+        match self.files.get(path) {
+            Some(before) => before != now,
+            // It may have been there, only out of sight.
+            None => {
+                self.complete
+                    || timestamp(now.changed).is_none_or(|changed| changed + TICK >= self.taken)
+            }
+        }
+    }
+}
+
+impl Scan {
+    fn into_listing(mut self) -> Listing {
+        self.files
+            .sort_unstable_by(|(left, _), (right, _)| left.path.cmp(&right.path));
+        let files = self.files.into_iter().map(|(file, _)| file).collect();
+        Listing {
+            files,
+            truncated: self.truncated,
+            skipped: self.skipped,
+        }
+    }
+
+    fn add(&mut self, found: &Found<'_>) -> Result<()> {
+        let Some(stat) = found.stat()? else {
+            return Ok(());
+        };
+        // It may have been replaced since its name was read.
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Ok(());
+        }
+        let path = String::from_utf8(found.path())
+            .ok()
+            .and_then(|path| RelativePath::parse(&path).ok());
+        let Some(path) = path else {
+            self.skipped += 1;
+            return Ok(());
+        };
+        let print = Print::of(&stat);
+        self.files.push((
+            FileEntry {
+                path,
+                size: print.size,
+                modified: timestamp(print.modified),
+                new: false,
+            },
+            print,
+        ));
+        Ok(())
+    }
+}
+
+fn scan(opener: Opener, dir: BorrowedFd<'_>) -> Result<Scan> {
+    let mut scan = Scan::default();
+    let mut visited = 0;
+    walk(opener, dir, |found| {
+        visited += 1;
+        if scan.files.len() == MAX_FILES && found.kind == FileType::RegularFile {
+            scan.truncated = Some(format!(
+                "Only {MAX_FILES} files are listed, there are more."
+            ));
+            return Ok(Next::Stop);
+        }
+        if visited > MAX_VISITED {
+            scan.truncated = Some(format!(
+                "Only the files among {MAX_VISITED} entries are listed, there are more."
+            ));
+            return Ok(Next::Stop);
+        }
+        match found.kind {
+            FileType::RegularFile => scan.add(found)?,
+            FileType::Directory if found.depth >= MAX_PARTS => {
+                scan.truncated = Some(format!(
+                    "Files below more than {} folders are not listed.",
+                    MAX_PARTS - 1
+                ));
+            }
+            // No name below it would be any better.
+            FileType::Directory if !found.has_utf8_name() => scan.skipped += 1,
+            FileType::Directory => return Ok(Next::Enter),
+            _ => {}
+        }
+        Ok(Next::Entry)
+    })?;
+    Ok(scan)
+}
+
+impl Print {
+    fn of(stat: &Stat) -> Self {
+        let wide = |value| i64::try_from(value).unwrap_or(i64::MAX);
+        Self {
+            inode: stat.st_ino,
+            size: size(stat),
+            modified: (stat.st_mtime, wide(stat.st_mtime_nsec)),
+            changed: (stat.st_ctime, wide(stat.st_ctime_nsec)),
+        }
+    }
+}
+
+/// The size of a file in bytes.
+pub(super) fn size(stat: &Stat) -> u64 {
+    u64::try_from(stat.st_size).unwrap_or(0)
+}
+
+/// When a file was last written to, if that is in the years 1970 to 9999.
+pub(super) fn modified(stat: &Stat) -> Option<SystemTime> {
+    timestamp(Print::of(stat).modified)
+}
+
+/// Seconds and nanoseconds as a time, unless a program chose one that no date format can write.
+fn timestamp((seconds, nanoseconds): (i64, i64)) -> Option<SystemTime> {
+    if !(0..=MAX_SECONDS).contains(&seconds) {
+        return None;
+    }
+    let since = Duration::new(
+        u64::try_from(seconds).ok()?,
+        u32::try_from(nanoseconds).ok()?,
+    );
+    UNIX_EPOCH.checked_add(since)
+}

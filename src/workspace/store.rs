@@ -1,0 +1,269 @@
+//! What all workspaces share: the open root, the rules, and the threads that do the blocking work.
+
+use std::fs::DirBuilder;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{
+    CWD, FlockOperation, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, Uid, fchmod, fchown,
+    flock, fstat, fstatvfs, futimens, mkdirat, openat,
+};
+use rustix::io::Errno;
+use tokio::sync::Semaphore;
+use tokio_util::task::TaskTracker;
+
+use super::beneath::Opener;
+use super::error::WorkspaceError;
+use super::removal::{self, Staging};
+use super::{Owner, WorkspaceLimits};
+use crate::conversation::ConversationKey;
+
+/// Name of the private directory, which no conversation key equals.
+const PRIVATE: &str = ".tmp";
+/// Mode of a workspace.
+const WORKSPACE_MODE: u32 = 0o755;
+/// Short operations at a time. More would only queue for the disk, and each takes a thread.
+const OPERATIONS: usize = 16;
+/// Files that are being downloaded at a time, each with an open file and a buffer.
+const DOWNLOADS: usize = 64;
+/// Inodes that must stay free, where the file system counts them.
+const FREE_INODES: u64 = 1_024;
+
+/// The shared state behind [`Workspaces`](super::Workspaces).
+#[derive(Debug)]
+pub(super) struct Store {
+    root: OwnedFd,
+    /// The private directory. As long as it is open, it carries a lock that tells other servers that we are alive.
+    pub(super) private: OwnedFd,
+    pub(super) opener: Opener,
+    pub(super) owner: Owner,
+    pub(super) limits: WorkspaceLimits,
+    operations: Arc<Semaphore>,
+    /// One at a time, so that two uploads cannot both see the same room.
+    uploads: Arc<Semaphore>,
+    /// One at a time, since nobody waits for them.
+    deletions: Arc<Semaphore>,
+    pub(super) downloads: Arc<Semaphore>,
+    pub(super) tasks: TaskTracker,
+}
+
+impl Owner {
+    pub(super) fn ids(self) -> (Uid, Gid) {
+        (Uid::from_raw(self.uid), Gid::from_raw(self.gid))
+    }
+}
+
+impl Store {
+    pub(super) fn open(
+        root: &Path,
+        owner: Owner,
+        limits: WorkspaceLimits,
+    ) -> Result<Self, WorkspaceError> {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o711)
+            .create(root)
+            .map_err(WorkspaceError::of("make the directory SANDBOX_ROOT"))?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = openat(CWD, root, flags, Mode::empty())
+            .map_err(WorkspaceError::of("open the directory SANDBOX_ROOT"))?;
+        let opener = Opener::for_kernel(root.as_fd());
+        let private = open_private(opener, root.as_fd())?;
+        Ok(Self {
+            root,
+            private,
+            opener,
+            owner,
+            limits,
+            operations: Arc::new(Semaphore::new(OPERATIONS)),
+            uploads: Arc::new(Semaphore::new(1)),
+            deletions: Arc::new(Semaphore::new(1)),
+            downloads: Arc::new(Semaphore::new(DOWNLOADS)),
+            tasks: TaskTracker::new(),
+        })
+    }
+
+    /// Does `work` on a thread that may block.
+    pub(super) async fn work<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> Result<T, WorkspaceError> + Send + 'static,
+    ) -> Result<T, WorkspaceError> {
+        self.work_in_turn(&self.operations, work).await
+    }
+
+    /// Does `work` like [`work`](Self::work), but one after the other.
+    pub(super) async fn upload<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> Result<T, WorkspaceError> + Send + 'static,
+    ) -> Result<T, WorkspaceError> {
+        self.work_in_turn(&self.uploads, work).await
+    }
+
+    async fn work_in_turn<T: Send + 'static>(
+        self: &Arc<Self>,
+        turns: &Arc<Semaphore>,
+        work: impl FnOnce(&Self) -> Result<T, WorkspaceError> + Send + 'static,
+    ) -> Result<T, WorkspaceError> {
+        let turn = Arc::clone(turns)
+            .acquire_owned()
+            .await
+            .expect("these semaphores are never closed");
+        let store = Arc::clone(self);
+        let task = tokio::task::spawn_blocking(move || {
+            // Held to the end of the work, even when nobody waits for it any more.
+            let _turn = turn;
+            work(&store)
+        });
+        match task.await {
+            Ok(result) => result,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(cancelled) => Err(WorkspaceError::of("start an operation on files")(
+                    std::io::Error::other(cancelled),
+                )),
+            },
+        }
+    }
+
+    pub(super) fn create(&self, key: &ConversationKey) -> Result<OwnedFd, WorkspaceError> {
+        let dir = if let Some(dir) = self.find(key)? {
+            dir
+        } else {
+            match mkdirat(
+                &self.root,
+                key.as_str(),
+                Mode::from_raw_mode(WORKSPACE_MODE),
+            ) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => {
+                    return Err(WorkspaceError::of("make the conversation's directory")(
+                        error,
+                    ));
+                }
+            }
+            self.open_workspace(key)
+                .map_err(WorkspaceError::of("open the conversation's directory"))?
+        };
+        self.take_over(dir.as_fd())?;
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: UTIME_NOW,
+        };
+        futimens(
+            &dir,
+            &Timestamps {
+                last_access: now,
+                last_modification: now,
+            },
+        )
+        .map_err(WorkspaceError::of(
+            "note the use of the conversation's directory",
+        ))?;
+        Ok(dir)
+    }
+
+    pub(super) fn find(&self, key: &ConversationKey) -> Result<Option<OwnedFd>, WorkspaceError> {
+        match self.open_workspace(key) {
+            Err(Errno::NOENT) => Ok(None),
+            dir => dir
+                .map(Some)
+                .map_err(WorkspaceError::of("open the conversation's directory")),
+        }
+    }
+
+    fn open_workspace(&self, key: &ConversationKey) -> rustix::io::Result<OwnedFd> {
+        let name = key.as_str().as_bytes();
+        self.opener.folder(self.root.as_fd(), [name])
+    }
+
+    /// Gives a directory its right owner and mode.
+    pub(super) fn take_over(&self, dir: BorrowedFd<'_>) -> Result<(), WorkspaceError> {
+        let stat = fstat(dir).map_err(WorkspaceError::of("examine a folder"))?;
+        if (stat.st_uid, stat.st_gid) != (self.owner.uid, self.owner.gid) {
+            let (uid, gid) = self.owner.ids();
+            fchown(dir, Some(uid), Some(gid))
+                .map_err(WorkspaceError::of("set the owner of a folder"))?;
+        }
+        if stat.st_mode & 0o7777 != WORKSPACE_MODE {
+            fchmod(dir, Mode::from_raw_mode(WORKSPACE_MODE))
+                .map_err(WorkspaceError::of("set the mode of a folder"))?;
+        }
+        Ok(())
+    }
+
+    /// Lets us into a workspace again when its program has shut everybody out.
+    pub(super) fn make_accessible(&self, dir: BorrowedFd<'_>) -> Result<(), WorkspaceError> {
+        let stat =
+            fstat(dir).map_err(WorkspaceError::of("examine the conversation's directory"))?;
+        if stat.st_mode & 0o700 == 0o700 {
+            Ok(())
+        } else {
+            self.take_over(dir)
+        }
+    }
+
+    /// Refuses `bytes` more when too little space would stay free.
+    pub(super) fn check_space(&self, bytes: u64) -> Result<(), WorkspaceError> {
+        let system = fstatvfs(&self.root).map_err(WorkspaceError::of("ask for free space"))?;
+        let free = system.f_bavail.saturating_mul(system.f_frsize);
+        // File systems that do not count blocks or inodes say that they have none at all.
+        let is_short =
+            system.f_blocks > 0 && free < self.limits.free_space_floor.saturating_add(bytes);
+        let lacks_inodes = system.f_files > 0 && system.f_favail < FREE_INODES;
+        if is_short || lacks_inodes {
+            Err(WorkspaceError::DiskFull)
+        } else {
+            Ok(())
+        }
+    }
+
+    pub(super) fn stage(&self, key: &ConversationKey) -> Result<Option<Staging>, WorkspaceError> {
+        removal::stage(
+            self.opener,
+            self.private.as_fd(),
+            self.root.as_fd(),
+            key.as_str().as_bytes(),
+        )
+        .map_err(WorkspaceError::of("take away the conversation's directory"))
+    }
+
+    pub(super) async fn delete(self: &Arc<Self>, staging: Staging) -> Result<(), WorkspaceError> {
+        self.work_in_turn(&self.deletions, |_| {
+            staging
+                .delete()
+                .map_err(WorkspaceError::of("delete the conversation's files"))
+        })
+        .await
+    }
+}
+
+fn open_private(opener: Opener, root: BorrowedFd<'_>) -> Result<OwnedFd, WorkspaceError> {
+    match mkdirat(root, PRIVATE, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(error) => return Err(WorkspaceError::of("write to SANDBOX_ROOT")(error)),
+    }
+    let private = opener
+        .folder(root, [PRIVATE.as_bytes()])
+        .map_err(WorkspaceError::of("open the private directory"))?;
+    fchmod(&private, Mode::RWXU)
+        .map_err(WorkspaceError::of("set the mode of the private directory"))?;
+    // Others hold the lock while they run. Where there are no locks, on some network file systems, leftovers stay.
+    if flock(&private, FlockOperation::NonBlockingLockExclusive).is_ok()
+        && let Err(error) = removal::clear(opener, private.as_fd())
+    {
+        tracing::warn!(
+            error = &error as &dyn std::error::Error,
+            "files of an earlier server remain"
+        );
+    }
+    // Waits while another server clears; then both have it.
+    if let Err(error) = flock(&private, FlockOperation::LockShared) {
+        tracing::debug!(
+            error = &error as &dyn std::error::Error,
+            "the private directory cannot be locked"
+        );
+    }
+    Ok(private)
+}

@@ -1,0 +1,186 @@
+//! Puts a file into a workspace: written whole to a private place first, then renamed over its name.
+//!
+//! So nobody ever sees half a file, a link in its place is replaced and not followed, and what fails leaves nothing.
+//! The content is not forced to the disk: after a power cut a new file may be missing, as with any program's.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{
+    AtFlags, Mode, OFlags, fchmod, fchown, fstat, mkdirat, openat, renameat, unlinkat,
+};
+use rustix::io::Errno;
+
+use super::beneath::is_miss;
+use super::error::WorkspaceError;
+use super::listing::{self, FileEntry};
+use super::path::RelativePath;
+use super::{Store, random_name, usage};
+
+/// Unit in which file systems hand out space.
+const PAGE_BYTES: u64 = 4_096;
+
+/// A file under a random name in the private directory, which disappears unless it is moved away.
+struct TempFile<'a> {
+    dir: BorrowedFd<'a>,
+    name: String,
+    file: File,
+    moved: bool,
+}
+
+/// Writes `content` to `path` below `dir`, making folders on the way.
+pub(super) fn write(
+    store: &Store,
+    dir: BorrowedFd<'_>,
+    path: &RelativePath,
+    content: &[u8],
+) -> Result<FileEntry, WorkspaceError> {
+    check_room(store, dir, path, content.len() as u64)?;
+    let mut temp = TempFile::create(store.private.as_fd())?;
+    temp.file
+        .write_all(content)
+        .map_err(WorkspaceError::of("write a file"))?;
+    let (uid, gid) = store.owner.ids();
+    fchown(&temp.file, Some(uid), Some(gid))
+        .map_err(WorkspaceError::of("set the owner of a file"))?;
+    // The mode at creation depends on the umask, this one does not.
+    fchmod(&temp.file, Mode::from_raw_mode(0o644))
+        .map_err(WorkspaceError::of("set the mode of a file"))?;
+    let stat = fstat(&temp.file).map_err(WorkspaceError::of("examine a file"))?;
+    let folder = make_folders(store, dir, path)?;
+    temp.move_to(folder.as_ref().map_or(dir, AsFd::as_fd), path.file_name())?;
+    Ok(FileEntry {
+        path: path.clone(),
+        size: listing::size(&stat),
+        modified: listing::modified(&stat),
+        new: true,
+    })
+}
+
+/// Refuses what does not fit. What it replaces counts as free already.
+fn check_room(
+    store: &Store,
+    dir: BorrowedFd<'_>,
+    path: &RelativePath,
+    bytes: u64,
+) -> Result<(), WorkspaceError> {
+    let limits = &store.limits;
+    store.check_space(bytes)?;
+    let usage = usage::measure(store.opener, dir, limits.max_entries)
+        .map_err(WorkspaceError::of("measure the conversation's files"))?;
+    if !usage.complete || usage.entries == limits.max_entries {
+        return Err(WorkspaceError::TooManyEntries {
+            limit: limits.max_entries,
+        });
+    }
+    let used = usage.bytes.saturating_sub(replaced_bytes(store, dir, path));
+    let used = used.saturating_add(bytes.next_multiple_of(PAGE_BYTES));
+    if used > limits.quota_bytes {
+        return Err(WorkspaceError::QuotaExceeded {
+            used,
+            limit: limits.quota_bytes,
+        });
+    }
+    Ok(())
+}
+
+/// Bytes of disk that become free when `path` is replaced: none when the file has another name too.
+fn replaced_bytes(store: &Store, dir: BorrowedFd<'_>, path: &RelativePath) -> u64 {
+    let stat = store
+        .opener
+        .file(dir, path.parts().map(str::as_bytes))
+        .and_then(fstat);
+    match stat {
+        Ok(stat) if stat.st_nlink == 1 => usage::disk_bytes(&stat),
+        _ => 0,
+    }
+}
+
+/// Opens the folder that `path` is in and makes what is missing. `None` stands for the workspace itself.
+fn make_folders(
+    store: &Store,
+    dir: BorrowedFd<'_>,
+    path: &RelativePath,
+) -> Result<Option<OwnedFd>, WorkspaceError> {
+    let mut reached: Option<OwnedFd> = None;
+    for part in path.folders() {
+        let at = reached.as_ref().map_or(dir, AsFd::as_fd);
+        let made = match mkdirat(at, part, Mode::from_raw_mode(0o755)) {
+            Ok(()) => true,
+            Err(Errno::EXIST) => false,
+            Err(error) => return Err(WorkspaceError::of("make a folder")(error)),
+        };
+        let folder = store
+            .opener
+            .folder(at, [part.as_bytes()])
+            .map_err(|error| match error {
+                Errno::NOTDIR | Errno::LOOP | Errno::XDEV => WorkspaceError::NotADirectory,
+                error => WorkspaceError::of("open a folder")(error),
+            })?;
+        if made {
+            store.take_over(folder.as_fd())?;
+        }
+        reached = Some(folder);
+    }
+    Ok(reached)
+}
+
+impl<'a> TempFile<'a> {
+    fn create(dir: BorrowedFd<'a>) -> Result<Self, WorkspaceError> {
+        let name = random_name();
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = openat(dir, &name, flags, Mode::from_raw_mode(0o600))
+            .map_err(WorkspaceError::of("make a temporary file"))?;
+        Ok(Self {
+            dir,
+            name,
+            file: File::from(file),
+            moved: false,
+        })
+    }
+
+    fn move_to(mut self, folder: BorrowedFd<'_>, name: &str) -> Result<(), WorkspaceError> {
+        renameat(self.dir, &self.name, folder, name).map_err(|error| match error {
+            Errno::ISDIR | Errno::NOTEMPTY | Errno::EXIST => WorkspaceError::IsDirectory,
+            error => WorkspaceError::of("move a file to its place")(error),
+        })?;
+        self.moved = true;
+        Ok(())
+    }
+}
+
+impl Drop for TempFile<'_> {
+    fn drop(&mut self) {
+        if !self.moved
+            && let Err(error) = unlinkat(self.dir, &self.name, AtFlags::empty())
+        {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "a temporary file was left behind"
+            );
+        }
+    }
+}
+
+/// Deletes the file or link `path` below `dir`. False when there is none.
+pub(super) fn remove(
+    store: &Store,
+    dir: BorrowedFd<'_>,
+    path: &RelativePath,
+) -> Result<bool, WorkspaceError> {
+    let folders = std::iter::once(".")
+        .chain(path.folders())
+        .map(str::as_bytes);
+    let folder = match store.opener.folder(dir, folders) {
+        Err(error) if is_miss(error) => return Ok(false),
+        folder => folder.map_err(WorkspaceError::of("open a folder"))?,
+    };
+    match unlinkat(folder, path.file_name(), AtFlags::empty()) {
+        Ok(()) => Ok(true),
+        Err(Errno::NOENT) => Ok(false),
+        Err(Errno::ISDIR) => Err(WorkspaceError::IsDirectory),
+        Err(error) => Err(WorkspaceError::of("delete a file")(error)),
+    }
+}

@@ -1,0 +1,68 @@
+//! How much of the disk a workspace takes.
+
+use std::collections::HashSet;
+use std::os::fd::BorrowedFd;
+
+use rustix::fs::{FileType, Stat};
+use rustix::io::Result;
+
+use super::beneath::Opener;
+use super::walk::{Next, walk};
+
+/// Directories deeper than this are not looked into. Opening one costs time in proportion to its depth, so a program
+/// could otherwise make each look take seconds.
+const MAX_DEPTH: usize = 512;
+/// Unit of block counts, whatever the file system's own is.
+const BLOCK_BYTES: u64 = 512;
+
+/// What a workspace takes of the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes of disk, which is less than the sizes for sparse files and more for small ones. A file with several
+    /// names counts once.
+    pub bytes: u64,
+    /// Files, folders, links and everything else that has a name.
+    pub entries: u64,
+    /// Whether everything was counted: false with more entries than allowed, or with more than 512 folders in
+    /// each other.
+    pub complete: bool,
+}
+
+pub(super) fn measure(opener: Opener, dir: BorrowedFd<'_>, max_entries: u64) -> Result<Usage> {
+    let mut usage = Usage {
+        bytes: 0,
+        entries: 0,
+        complete: true,
+    };
+    let mut counted = HashSet::new();
+    walk(opener, dir, |found| {
+        if usage.entries == max_entries {
+            usage.complete = false;
+            return Ok(Next::Stop);
+        }
+        let Some(stat) = found.stat()? else {
+            return Ok(Next::Entry);
+        };
+        usage.entries += 1;
+        let is_folder = found.kind == FileType::Directory;
+        if is_folder || stat.st_nlink == 1 || counted.insert(stat.st_ino) {
+            let blocks = u64::try_from(stat.st_blocks).unwrap_or(0);
+            usage.bytes = usage
+                .bytes
+                .saturating_add(blocks.saturating_mul(BLOCK_BYTES));
+        }
+        if is_folder && found.depth >= MAX_DEPTH {
+            usage.complete = false;
+            return Ok(Next::Entry);
+        }
+        Ok(if is_folder { Next::Enter } else { Next::Entry })
+    })?;
+    Ok(usage)
+}
+
+/// Bytes of disk that something takes.
+pub(super) fn disk_bytes(stat: &Stat) -> u64 {
+    u64::try_from(stat.st_blocks)
+        .unwrap_or(0)
+        .saturating_mul(BLOCK_BYTES)
+}

@@ -1,0 +1,153 @@
+//! Goes through a directory tree that a hostile program made, and may be changing right now.
+//!
+//! Breadth first, so that what a person put at the top comes before what an installer put below. There is no
+//! recursion and no directory stays open: memory grows with the directories seen, which the visitor bounds.
+
+use std::ffi::CStr;
+use std::os::fd::{AsFd as _, BorrowedFd};
+
+use rustix::fs::{AtFlags, FileType, RawDir, Stat, statat};
+use rustix::io::{Errno, Result};
+
+use super::beneath::{Opener, is_miss};
+
+/// Room for the entries that one system call gives, a few hundred.
+const BUFFER_BYTES: usize = 32 << 10;
+
+/// What the visitor wants after an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// The entry after it.
+    Entry,
+    /// The same, and later what is in this directory.
+    Enter,
+    /// Nothing more.
+    Stop,
+}
+
+/// Something in a directory.
+#[derive(Debug)]
+pub(super) struct Found<'a> {
+    /// The directory that it is in.
+    dir: BorrowedFd<'a>,
+    /// Names of the directories above, each followed by `/`.
+    prefix: &'a [u8],
+    /// Its own name: any bytes but NUL and `/`.
+    name: &'a CStr,
+    /// What it is.
+    pub(super) kind: FileType,
+    /// Parts of its path: 1 at the top of the workspace.
+    pub(super) depth: usize,
+}
+
+impl Found<'_> {
+    /// Path below the top: any bytes but NUL.
+    pub(super) fn path(&self) -> Vec<u8> {
+        [self.prefix, self.name.to_bytes()].concat()
+    }
+
+    /// Whether its own name is valid UTF-8.
+    pub(super) fn has_utf8_name(&self) -> bool {
+        self.name.to_str().is_ok()
+    }
+
+    /// Facts about the entry itself, never about what a link points at. `None` when it has just gone.
+    pub(super) fn stat(&self) -> Result<Option<Stat>> {
+        gone_is_none(statat(self.dir, self.name, AtFlags::SYMLINK_NOFOLLOW))
+    }
+}
+
+/// A directory to look into, as a link of the chain that leads up to the top.
+struct Folder {
+    parent: usize,
+    depth: usize,
+    name: Box<[u8]>,
+}
+
+/// Shows `visit` everything below `top`, level by level.
+///
+/// What disappears on the way, or cannot be opened, is left out.
+pub(super) fn walk(
+    opener: Opener,
+    top: BorrowedFd<'_>,
+    mut visit: impl FnMut(&Found<'_>) -> Result<Next>,
+) -> Result<()> {
+    let mut folders = vec![Folder {
+        parent: 0,
+        depth: 0,
+        name: Box::from(*b"."),
+    }];
+    let mut buffer = Vec::with_capacity(BUFFER_BYTES);
+    let mut current = 0;
+    while current < folders.len() {
+        let names = names(&folders, current);
+        let prefix = names
+            .iter()
+            .skip(1)
+            .flat_map(|name| [*name, b"/"])
+            .collect::<Vec<_>>()
+            .concat();
+        let depth = folders[current].depth + 1;
+        let dir = match opener.folder(top, names) {
+            Err(error) if is_miss(error) => {
+                current += 1;
+                continue;
+            }
+            dir => dir?,
+        };
+        let mut entries = RawDir::new(&dir, buffer.spare_capacity_mut());
+        while let Some(entry) = entries.next() {
+            let entry = match entry {
+                // The directory was deleted.
+                Err(Errno::NOENT) => break,
+                entry => entry?,
+            };
+            let name = entry.file_name();
+            if name == c"." || name == c".." {
+                continue;
+            }
+            let mut found = Found {
+                dir: dir.as_fd(),
+                prefix: &prefix,
+                name,
+                kind: entry.file_type(),
+                depth,
+            };
+            if found.kind == FileType::Unknown {
+                let Some(stat) = found.stat()? else { continue };
+                found.kind = FileType::from_raw_mode(stat.st_mode);
+            }
+            match visit(&found)? {
+                Next::Entry => {}
+                Next::Enter => folders.push(Folder {
+                    parent: current,
+                    depth,
+                    name: name.to_bytes().into(),
+                }),
+                Next::Stop => return Ok(()),
+            }
+        }
+        current += 1;
+    }
+    Ok(())
+}
+
+/// The names that lead from the top, which is `.`, to a directory.
+fn names(folders: &[Folder], mut at: usize) -> Vec<&[u8]> {
+    let mut names = vec![&*folders[at].name];
+    while at != 0 {
+        at = folders[at].parent;
+        names.push(&folders[at].name);
+    }
+    names.reverse();
+    names
+}
+
+/// Nothing instead of an error when there is no such entry.
+pub(super) fn gone_is_none<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
