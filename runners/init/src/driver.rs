@@ -82,7 +82,7 @@ impl Driver {
             self.bearing
                 .get_or_insert_with(|| processes::bearing(self.pid));
             // A run process that is not dumpable yet does this by itself.
-            let _ = processes::kill_first(pid).is_ok();
+            let _ = processes::kill_first(pid);
             return Ok(Some(pid));
         }
         if since.elapsed() > ADOPTION {
@@ -118,21 +118,22 @@ impl Driver {
         Ok(Feed::new(self.socket.try_clone()?, request))
     }
 
-    /// Whether programs have left a driver that stays as it was.
-    pub(crate) fn check(&self) -> Result<(), String> {
-        match Stat::of(self.pid) {
-            None => return Err("the driver is gone".to_owned()),
-            Some(stat) if matches!(stat.state, 'T' | 't') => {
-                return Err("the driver was stopped".to_owned());
-            }
-            Some(stat) if stat.state == 'Z' => return Err("the driver ended".to_owned()),
-            Some(_) => {}
+    /// Whether the driver goes on. A program may have ended or stopped it.
+    pub(crate) fn is_running(&self) -> Result<(), String> {
+        match Stat::of(self.pid).map(|stat| stat.state) {
+            None | Some('Z') => Err("the driver ended".to_owned()),
+            Some('T' | 't') => Err("the driver was stopped".to_owned()),
+            Some(_) => Ok(()),
         }
+    }
+
+    /// Whether the driver is as it was before the first program.
+    pub(crate) fn is_unchanged(&self) -> Result<(), String> {
         match &self.bearing {
             Some(before) if *before != processes::bearing(self.pid) => {
                 Err("the driver was tampered with".to_owned())
             }
-            _ => Ok(()),
+            _ => self.is_running(),
         }
     }
 }

@@ -14,6 +14,9 @@ pub const FRAME_MAX: usize = 8 << 20;
 
 const HEADER: usize = 4;
 
+/// How much memory a reader keeps between frames.
+const KEPT: usize = 64 << 10;
+
 /// The secret that marks the records which answer one frame: 32 lower-case hexadecimal digits.
 ///
 /// Whoever knows it can forge records, so it is never printed.
@@ -182,6 +185,7 @@ impl FrameReader {
         };
         let frame = serde_json::from_slice(body).map_err(FrameError::Malformed);
         self.buffer.drain(..HEADER + length);
+        self.buffer.shrink_to(KEPT);
         frame.map(Some)
     }
 

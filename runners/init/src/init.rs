@@ -31,6 +31,9 @@ const PARKING: Duration = Duration::from_secs(60);
 /// How often to look again for what no descriptor tells.
 const TICK: Duration = Duration::from_millis(1);
 
+/// How long an end record waits for what a run left behind to be gone.
+const LEFTOVERS: Duration = Duration::from_millis(500);
+
 /// How often to kill what did not die at the deadline.
 const KILL_AGAIN: Duration = Duration::from_millis(100);
 
@@ -46,7 +49,7 @@ pub(crate) struct Init {
     park: Option<Park>,
     driver: Option<Driver>,
     /// What a run did that no scrub can undo.
-    fault: Option<&'static str>,
+    fault: Option<String>,
     state: State,
 }
 
@@ -136,13 +139,9 @@ impl Init {
             PollFd::from_borrowed_fd(stdio::stdin(), input),
         ];
         match (&self.state, &self.driver) {
-            (
-                State::Running(Run {
-                    feed: Some(feed), ..
-                }),
-                _,
-            ) => {
-                sources.push(PollFd::new(&feed.fd, PollFlags::OUT));
+            (State::Running(run), _) => {
+                let feed = run.feed.as_ref();
+                sources.extend(feed.map(|feed| PollFd::new(&feed.fd, PollFlags::OUT)));
             }
             (State::Parking { .. }, Some(driver)) if !driver.is_adopting() => {
                 sources.push(PollFd::new(&driver.socket, PollFlags::IN));
@@ -155,7 +154,7 @@ impl Init {
         let timeout = left.and_then(|left| Timespec::try_from(left).ok());
         match poll(&mut sources, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => return Err(Stop::Start(error.into())),
+            Err(error) => return Err(Stop::System(error.into())),
         }
         let input = sources[1].revents();
         if !input.contains(PollFlags::IN) && input.intersects(PollFlags::HUP | PollFlags::ERR) {
@@ -212,12 +211,9 @@ impl Init {
             State::Running(run) if run.clock.deadline.is_some_and(|deadline| now >= deadline) => {
                 run.clock.timed_out = true;
                 run.clock.deadline = Some(now + KILL_AGAIN);
-                processes::kill_others(
-                    self.driver
-                        .as_ref()
-                        .map(|driver| driver.pid)
-                        .filter(|&pid| pid != run.pid),
-                );
+                // A driver of the exec kind is the run process and goes with it.
+                let driver = self.driver.as_ref().map(|driver| driver.pid);
+                processes::kill_others(driver.filter(|&pid| pid != run.pid));
                 Ok(())
             }
             _ => Ok(()),
@@ -350,7 +346,7 @@ impl Init {
             State::Running(run) if run.pid == ended.pid => {
                 let (nonce, reuse, clock) = (run.nonce.clone(), run.reuse, run.clock);
                 if run.feed.is_some() && self.driver.is_some() {
-                    self.fault = Some("the request was not taken");
+                    self.fault = Some("the request was not taken".to_owned());
                 }
                 self.end(nonce, reuse, Some(ended), &clock, ended.status)
             }
@@ -360,7 +356,7 @@ impl Init {
                 Err(Stop::NotReady("the parked process ended".to_owned()))
             }
             State::Running(_) | State::Dirty(_) if driver => {
-                self.fault = Some("the driver ended");
+                self.fault = Some("the driver ended".to_owned());
                 Ok(())
             }
             _ => Ok(()),
@@ -377,6 +373,12 @@ impl Init {
         status: Status,
     ) -> Result<(), Stop> {
         let end = clock.end(status, ended, self.cgroup.usage());
+        if let Some(Err(fault)) = self.driver.as_ref().map(Driver::is_running) {
+            self.fault = Some(fault);
+        }
+        // Whoever is left could read the record out of the pipe, and the nonce in it.
+        let driver = self.driver.as_ref().map(|driver| driver.pid);
+        let _ = processes::kill_until_alone(driver, Instant::now() + LEFTOVERS);
         self.output.answer_on_both(&nonce, &Record::End(end))?;
         if !reuse {
             return Err(Stop::Done);
@@ -387,12 +389,13 @@ impl Init {
 
     /// Cleans up after a run and has the next run process parked.
     fn scrub(&mut self, nonce: Nonce) -> Result<bool, Stop> {
-        let driver = self.driver.as_ref();
-        let verdict = match self.fault {
-            Some(fault) => Err(fault.to_owned()),
-            None => driver
-                .map_or(Ok(()), Driver::check)
-                .and_then(|()| self.scrubber.scrub(driver.map(|driver| driver.pid))),
+        let verdict = match (self.fault.take(), &self.driver) {
+            (Some(fault), _) => Err(fault),
+            (None, None) => self.scrubber.scrub(None),
+            (None, Some(driver)) => {
+                let scrubbed = self.scrubber.scrub(Some(driver.pid));
+                scrubbed.and_then(|()| driver.is_unchanged())
+            }
         };
         match verdict {
             Ok(()) => self.park(Answer::Clean(nonce)),

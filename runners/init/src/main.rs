@@ -14,8 +14,8 @@
 //!     └── ended, no reuse: exit, and the kernel ends every other process
 //! ```
 //!
-//! It is never the parent's copy that runs a program: every child is replaced by an exec, so that the nonces, which are
-//! in memory only, stay with PID 1, which is not dumpable.
+//! The nonces are in the memory of this process and nowhere else: it is not dumpable, and every child is replaced by an
+//! exec before it runs anything.
 
 #![expect(
     clippy::disallowed_types,
@@ -53,10 +53,10 @@ pub(crate) enum Stop {
     Frame(#[from] FrameError),
     #[error("a second park frame")]
     SecondPark,
-    #[error("cannot start: {0}")]
-    Start(#[from] io::Error),
-    #[error("{0}")]
-    NotPid1(&'static str),
+    #[error("a system call failed: {0}")]
+    System(#[from] io::Error),
+    #[error("only as PID 1 of a container: it kills every other process")]
+    NotPid1,
     #[error("not ready: {0}")]
     NotReady(String),
     #[error("not clean: {0}")]
@@ -70,7 +70,7 @@ impl Stop {
             Self::Frame(_) | Self::SecondPark => 70,
             Self::NotReady(_) => 71,
             Self::NotClean(_) => 72,
-            Self::Start(_) | Self::NotPid1(_) => 73,
+            Self::System(_) | Self::NotPid1 => 73,
         }
     }
 }
@@ -97,9 +97,7 @@ fn main() -> ExitCode {
 fn prepare() -> Result<Init, Stop> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(io::Error::from)?;
     if getpid().as_raw_nonzero().get() != 1 {
-        return Err(Stop::NotPid1(
-            "only as PID 1 of a container: it kills every other process",
-        ));
+        return Err(Stop::NotPid1);
     }
     sys::close_on_exec();
     let signals = sys::signals()?;

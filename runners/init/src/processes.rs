@@ -1,13 +1,16 @@
 //! The other processes of the sandbox, by way of `/proc`.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::sys;
+
+/// How often to look whether the killed are gone.
+const DYING: Duration = Duration::from_micros(200);
 
 /// What the kernel says about a process in `/proc/<pid>/stat`.
 #[derive(Debug, Clone)]
@@ -21,7 +24,7 @@ pub(crate) struct Stat {
 
 impl Stat {
     pub(crate) fn of(pid: Pid) -> Option<Self> {
-        Self::parse(&fs::read_to_string(path(pid, "stat")).ok()?)
+        Self::parse(&read(&path(pid, "stat")).ok()?)
     }
 
     /// The name of the process, which it chooses, ends at the last parenthesis.
@@ -42,8 +45,8 @@ impl Stat {
 
 /// What any process of the same user can change about another one and its later children, as text to compare.
 pub(crate) fn bearing(pid: Pid) -> String {
-    let limits = fs::read_to_string(path(pid, "limits")).unwrap_or_default();
-    let status = fs::read_to_string(path(pid, "status")).unwrap_or_default();
+    let limits = read(&path(pid, "limits")).unwrap_or_default();
+    let status = read(&path(pid, "status")).unwrap_or_default();
     let processors = status
         .lines()
         .find(|line| line.starts_with("Cpus_allowed:"));
@@ -56,7 +59,10 @@ pub(crate) fn bearing(pid: Pid) -> String {
 
 /// Lets the memory limit take this process before any other. Not allowed on a process that is not dumpable.
 pub(crate) fn kill_first(pid: Pid) -> io::Result<()> {
-    fs::write(path(pid, "oom_score_adj"), "1000")
+    OpenOptions::new()
+        .write(true)
+        .open(path(pid, "oom_score_adj"))?
+        .write_all(b"1000")
 }
 
 /// Kills every process but PID 1 and `spared`, and says whether there was one.
@@ -80,21 +86,22 @@ pub(crate) fn kill_others(spared: Option<Pid>) -> bool {
 
 /// Kills until no process but PID 1 and `spared` is left.
 pub(crate) fn kill_until_alone(spared: Option<Pid>, until: Instant) -> Result<(), String> {
-    loop {
-        let found = kill_others(spared);
+    while kill_others(spared) {
+        let mut reaped = false;
         while let Some(ended) = sys::reap() {
             if Some(ended.pid) == spared {
                 return Err("the driver ended".to_owned());
             }
-        }
-        if !found {
-            return Ok(());
+            reaped = true;
         }
         if Instant::now() >= until {
             return Err("processes are left".to_owned());
         }
-        thread::sleep(Duration::from_millis(1));
+        if !reaped {
+            thread::sleep(DYING);
+        }
     }
+    Ok(())
 }
 
 /// Every process but PID 1, `spared`, and what `spared` has yet to wait for.
@@ -114,6 +121,13 @@ fn others(spared: Pid) -> io::Result<Vec<Pid>> {
         }
     }
     Ok(pids)
+}
+
+/// Reads a file of `/proc`, which has no size, in as few pieces as it gives.
+pub(crate) fn read(path: &str) -> io::Result<String> {
+    let mut text = String::with_capacity(4096);
+    File::open(path)?.read_to_string(&mut text)?;
+    Ok(text)
 }
 
 pub(crate) fn raw(pid: Pid) -> i32 {

@@ -94,7 +94,7 @@ pub(crate) fn start_plain(
     command.args(arguments).envs(env).stdin(Stdio::from(theirs));
     let pid = sys::spawn(&mut command, None)?;
     // Fails when it has already ended, or made itself not dumpable, which is its own affair.
-    let _ = processes::kill_first(pid).is_ok();
+    let _ = processes::kill_first(pid);
     Ok((pid, Feed::new(ours, code.into_bytes())))
 }
 

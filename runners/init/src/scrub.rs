@@ -5,8 +5,7 @@
 //! the last two cannot be, and are reported.
 
 use std::ffi::CStr;
-use std::fs;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{
@@ -58,7 +57,7 @@ impl Scrubber {
         for (list, kind) in SYSTEM_V {
             remove_objects(list, kind)?;
         }
-        if lingering(&fs::read_to_string("/proc/net/sockstat").unwrap_or_default()) {
+        if lingering(&processes::read("/proc/net/sockstat").unwrap_or_default()) {
             return Err("connections linger".to_owned());
         }
         if self.bearing != processes::bearing(getpid()) {
@@ -155,7 +154,7 @@ fn open_for_removal(parent: &OwnedFd, name: &CStr) -> Result<OwnedFd, Errno> {
         Err(Errno::ACCESS) => {
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let handle = openat(parent, name, flags, Mode::empty())?;
-            let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&handle));
+            let path = format!("/proc/self/fd/{}", handle.as_raw_fd());
             chmod(path, Mode::RWXU)?;
             openat(parent, name, directory_flags(), Mode::empty())?
         }
@@ -171,7 +170,7 @@ fn is_dots(name: &CStr) -> bool {
 
 /// Removes the System V objects of one kind. A kernel without them has no list.
 fn remove_objects(list: &str, kind: Ipc) -> Result<(), String> {
-    let Ok(text) = fs::read_to_string(list) else {
+    let Ok(text) = processes::read(list) else {
         return Ok(());
     };
     for id in object_ids(&text) {
@@ -201,6 +200,7 @@ fn lingering(sockstat: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::path::Path;
 

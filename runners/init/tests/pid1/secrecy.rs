@@ -46,3 +46,28 @@ print(libc.process_vm_readv(1, ctypes.byref(one), 1, ctypes.byref(one), 1, 0), o
         .exits(0)
         .prints(&refused);
 }
+
+#[test]
+fn a_record_cannot_be_read_out_of_the_pipe() {
+    // What a run leaves behind may read the pipe that it shares with PID 1.
+    let code = "
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    pipe = os.open('/proc/self/fd/1', os.O_RDONLY)
+    stolen = open('stolen', 'wb', buffering=0)
+    while True: stolen.write(os.read(pipe, 4096))
+while not os.path.exists('stolen'): time.sleep(0.01)
+for _ in range(9):
+    time.sleep(0.01)
+    os.write(1, b'.')
+time.sleep(0.01)
+";
+    let mut sandbox = Sandbox::start(&["python3", "-"]);
+    for _ in 0..20 {
+        sandbox.run_and_clean(again(code)).exits(0);
+        let look = "import os; print(set(open('stolen').read()) <= {'.'}); os.remove('stolen')";
+        sandbox.run_and_clean(again(look)).exits(0).prints("True\n");
+    }
+    sandbox.run(once(code)).exits(0);
+}
