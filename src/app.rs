@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use rustix::process::{getegid, geteuid};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -36,11 +35,8 @@ use crate::runner::catalog::{Catalog, EngineView};
 use crate::sandbox::Launcher;
 use crate::workspace::{Owner, WorkspaceLimits, Workspaces};
 
-/// Who programs are when the server may choose: never root, and the same on every host.
-const UNPRIVILEGED: User = User {
-    uid: 1000,
-    gid: 1000,
-};
+/// Files, directories and other entries that one conversation may have.
+const MAX_ENTRIES: u64 = 100_000;
 /// How long containers may take to go away at the end.
 const REMOVAL_WAIT: Duration = Duration::from_secs(10);
 /// Sessions outlive the longest run by this.
@@ -77,15 +73,11 @@ impl App {
     /// The storage is not usable.
     pub fn with_executor(config: Config, executor: Arc<dyn Executor>) -> anyhow::Result<Self> {
         let tasks = TaskTracker::new();
-        let user = program_user();
+        let owner = Owner::for_this_process();
         let limits = WorkspaceLimits {
             quota_bytes: config.storage.quota,
             free_space_floor: config.storage.free_space_floor,
-            ..WorkspaceLimits::default()
-        };
-        let owner = Owner {
-            uid: user.uid,
-            gid: user.gid,
+            max_entries: MAX_ENTRIES,
         };
         let workspaces =
             Workspaces::open(&config.storage.root, owner, limits).with_context(|| {
@@ -121,7 +113,10 @@ impl App {
             admission: Admission::new(config.admission),
             launcher,
             network: NetworkPolicy::default(),
-            user,
+            user: User {
+                uid: owner.uid,
+                gid: owner.gid,
+            },
             active: ActiveRuns::default(),
         };
         let (soft, hard) = (CancellationToken::new(), CancellationToken::new());
@@ -264,17 +259,5 @@ impl App {
         }
         self.hard.cancel();
         info!("stopped");
-    }
-}
-
-/// Root gives programs an identity of their own; anyone else can only share files with itself.
-fn program_user() -> User {
-    if geteuid().is_root() {
-        UNPRIVILEGED
-    } else {
-        User {
-            uid: geteuid().as_raw(),
-            gid: getegid().as_raw(),
-        }
     }
 }

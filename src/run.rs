@@ -125,20 +125,26 @@ struct Prepared {
 }
 
 impl Runs {
-    /// Runs a program to its end, or until `cancel`.
+    /// Room for the output of one run.
+    pub fn new_capture(&self) -> Arc<Capture> {
+        Arc::new(Capture::new(self.limits.output))
+    }
+
+    /// Runs a program to its end, or until `cancel`. What it prints can be read from `capture` meanwhile.
     ///
     /// # Errors
     /// [`RunError`] when there was no run: a mistake of the caller's, or no room.
     pub async fn execute(
         &self,
         request: &RunRequest,
+        capture: &Arc<Capture>,
         cancel: &CancellationToken,
     ) -> Result<RunOutcome, RunError> {
         let network = match request.network {
             false => NetworkAccess::None,
             true => self.network.access().map_err(RunError::Network)?,
         };
-        self.execute_on(network, request, cancel).await
+        self.execute_on(network, request, capture, cancel).await
     }
 
     /// The same on a network that was chosen already.
@@ -146,6 +152,7 @@ impl Runs {
         &self,
         network: NetworkAccess,
         request: &RunRequest,
+        capture: &Arc<Capture>,
         cancel: &CancellationToken,
     ) -> Result<RunOutcome, RunError> {
         let prepared = match self.prepare(network, request) {
@@ -171,9 +178,8 @@ impl Runs {
         };
         let workspace = self.files.workspaces.create(&prepared.key).await?;
         let before = workspace.snapshot().await?;
-        let capture = Arc::new(Capture::new(self.limits.output));
         let (ending, wall) = self
-            .run_in_sandbox(&prepared, &workspace, &capture, ended)
+            .run_in_sandbox(&prepared, &workspace, capture, ended)
             .await;
         let listing = workspace.changes_since(&before).await?;
         let verdict = ending.explain(&self.limits, prepared.program.deadline, wall);

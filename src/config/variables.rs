@@ -135,7 +135,7 @@ pub const VARIABLES: &[Variable] = &[
     variable("LOG_FORMAT", "text", "`text` or `json`"),
     variable(
         "RUST_LOG",
-        "info",
+        "info,rmcp=warn",
         "log filter, such as `debug` or `mcp_code_sandbox=debug`",
     ),
 ];

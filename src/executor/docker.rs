@@ -120,7 +120,11 @@ impl Executor for DockerExecutor {
     async fn runner_images(&self) -> Result<Vec<Image>, ExecutorError> {
         let operation = "list runner images";
         let client = self.client(operation).await?;
-        let filters = HashMap::from([("label", vec!["sandbox.runner=true"])]);
+        // An image that lost its name to a newer one is not meant to be used any more.
+        let filters = HashMap::from([
+            ("label", vec!["sandbox.runner=true"]),
+            ("dangling", vec!["false"]),
+        ]);
         let options = ListImagesOptionsBuilder::new().filters(&filters).build();
         let summaries = within(QUICK, operation, client.list_images(Some(options))).await?;
         let mut images = Vec::with_capacity(summaries.len());

@@ -117,7 +117,7 @@ mod tests {
         ] {
             assert!(allows_host(&allowed, host), "{host}");
         }
-        for host in ["", "evil", "localhost.evil", "box", "box:9001", "::1"] {
+        for host in ["", "evil", "localhost.evil", "box", "box:9001"] {
             assert!(!allows_host(&allowed, host), "{host}");
         }
     }

@@ -93,6 +93,7 @@ impl From<WorkspaceError> for ToolError {
             WorkspaceError::QuotaExceeded { .. } => "quota_exceeded",
             WorkspaceError::DiskFull => "disk_full",
             WorkspaceError::IsDirectory => "is_directory",
+            WorkspaceError::NotADirectory => "not_a_directory",
             WorkspaceError::TooManyEntries { .. } => "too_many_files",
             WorkspaceError::Io { .. } => return internal(&error),
         };

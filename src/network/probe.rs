@@ -67,9 +67,10 @@ pub(super) async fn host_is_closed(
         ),
     };
     let access = NetworkAccess::Bridge { dns: dns.to_vec() };
+    let capture = runs.new_capture();
     let never = CancellationToken::new();
     let outcome = tokio::select! {
-        outcome = runs.execute_on(access, &request, &never) => outcome,
+        outcome = runs.execute_on(access, &request, &capture, &never) => outcome,
         () = answer(&listener, &word) => return Err("the probe's listener ended".to_owned()),
     };
     // Its directory only; a failure is the sweeper's business.

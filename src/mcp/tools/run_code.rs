@@ -104,7 +104,8 @@ pub(super) async fn call(
             .map(|seconds| timeout(seconds, runs))
             .transpose()?,
     };
-    Ok(structured(&runs.execute(&request, cancel).await?))
+    let capture = runs.new_capture();
+    Ok(structured(&runs.execute(&request, &capture, cancel).await?))
 }
 
 /// Seconds as a duration. Whether it is within the limits, the use case decides.

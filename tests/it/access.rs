@@ -1,0 +1,101 @@
+//! Who may call: token, Host, Origin, CORS; and the routes that need none.
+
+use axum::body::Body;
+use axum::http::{Method, Request};
+
+use crate::support::{TestApp, get, post};
+
+#[tokio::test]
+async fn a_missing_or_wrong_token_is_refused() {
+    let app = TestApp::on_fake().await;
+    for authorization in [
+        "",
+        "Bearer wrong",
+        "Basic 7f3a9c51e8d24b60a1f7c3d9",
+        "Bearer",
+    ] {
+        let request = Request::post("/mcp")
+            .header("host", "localhost")
+            .header("authorization", authorization);
+        let answer = app.send(request.body(Body::from("{}")).unwrap()).await;
+        assert_eq!(
+            (answer.status.as_u16(), answer.header("www-authenticate")),
+            (401, "Bearer")
+        );
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(answer.text(), @r#"{"error":{"code":"unauthorized","message":"the bearer token is missing or wrong: send the header `Authorization: Bearer <MCP_API_TOKEN>`"}}"#);
+        }
+    }
+}
+
+#[tokio::test]
+async fn foreign_hosts_and_origins_are_refused_on_every_route() {
+    let app = TestApp::on_fake().await;
+    for path in ["/", "/mcp", "/files/x/y", "/healthz", "/nothing"] {
+        let request = Request::get(path).header("host", "rebound.example");
+        assert_eq!(
+            app.send(request.body(Body::empty()).unwrap()).await.status,
+            403,
+            "{path}"
+        );
+        let request = get(path).header("origin", "http://evil.example");
+        assert_eq!(
+            app.send(request.body(Body::empty()).unwrap()).await.status,
+            403,
+            "{path}"
+        );
+    }
+    let request = post().header("origin", "http://localhost:8080");
+    let answer = app
+        .send(
+            request
+                .body(Body::from(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#))
+                .unwrap(),
+        )
+        .await;
+    assert_eq!(answer.text(), r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
+}
+
+#[tokio::test]
+async fn pages_of_allowed_origins_may_ask_first() {
+    let app = TestApp::on_fake_with(&[("ALLOWED_ORIGINS", "https://chat.example")]).await;
+    let request = get("/mcp")
+        .method(Method::OPTIONS)
+        .header("origin", "https://chat.example")
+        .header("access-control-request-method", "POST")
+        .header(
+            "access-control-request-headers",
+            "authorization,content-type,mcp-session-id",
+        );
+    let answer = app.send(request.body(Body::empty()).unwrap()).await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(
+        answer.header("access-control-allow-origin"),
+        "https://chat.example"
+    );
+    assert!(
+        answer
+            .header("access-control-allow-headers")
+            .contains("mcp-session-id")
+    );
+}
+
+#[tokio::test]
+async fn health_needs_no_token() {
+    let app = TestApp::on_fake().await;
+    assert_eq!(app.get("/healthz").await.text(), r#"{"status":"ok"}"#);
+    assert_eq!(
+        app.get("/readyz").await.text(),
+        r#"{"runners":["shell"],"status":"ok"}"#
+    );
+    assert_eq!(
+        app.get("/health").await.text(),
+        r#"{"runners":["shell"],"status":"ok"}"#
+    );
+    let page = app.get("/").await;
+    assert_eq!(page.header("content-type"), "text/html; charset=utf-8");
+    assert!(
+        page.header("content-security-policy")
+            .starts_with("default-src 'none'")
+    );
+}

@@ -1,0 +1,196 @@
+//! The runner images on the real engine: languages, libraries, pictures, and images that others make.
+
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::support::{TestApp, eventually};
+
+#[tokio::test]
+async fn python_says_hello_and_has_its_libraries() {
+    let app = TestApp::on_docker().await;
+    let code = "import numpy, pandas, matplotlib, scipy, seaborn, openpyxl, pyarrow, reportlab, requests, psycopg2, PIL\nprint('hello', 6 * 7)";
+    let result = app.run("python", code).await;
+    assert_eq!(
+        (&result["stdout"], &result["stderr"]),
+        (&json!("hello 42\n"), &json!("")),
+        "{result}"
+    );
+    app.assert_no_container_is_left().await;
+}
+
+#[tokio::test]
+async fn an_uploaded_table_becomes_a_chart() {
+    let app = TestApp::on_docker().await;
+    app.upload("data.csv", b"city,sales\nBonn,3\nKiel,5\n")
+        .await;
+    let code = "import pandas as pd, matplotlib.pyplot as plt\ndf = pd.read_csv('data.csv')\nprint(df.sales.sum())\n\
+                df.plot.bar(x='city')\nplt.savefig('out.png')\nplt.close()\nplt.figure()\nplt.plot([1, 2])\nplt.show()\nprint('after show')";
+    let result = app.run("python", code).await;
+    assert_eq!(
+        (&result["stdout"], &result["stderr"]),
+        (&json!("8\nafter show\n"), &json!("")),
+        "{result}"
+    );
+    let new: Vec<_> = new_files(&result);
+    assert_eq!(new, ["figure-1.png", "out.png"]);
+    let picture = app.download(&result["files"][0]["url"]).await;
+    assert_eq!(
+        (picture.status.as_u16(), picture.header("content-type")),
+        (200, "image/png")
+    );
+    assert!(picture.body.starts_with(b"\x89PNG"));
+}
+
+fn new_files(result: &Value) -> Vec<&str> {
+    let files = result["files"].as_array().unwrap().iter();
+    files
+        .filter(|file| file["new"] == true)
+        .map(|file| file["name"].as_str().unwrap())
+        .collect()
+}
+
+#[tokio::test]
+async fn typescript_and_javascript_run_on_bun() {
+    let app = TestApp::on_docker().await;
+    app.upload(
+        "helper.ts",
+        b"export const twice = (n: number): number => n * 2;",
+    )
+    .await;
+    let code = "import { twice } from './helper';\nimport Papa from 'papaparse';\nimport postgres from 'postgres';\n\
+                import pg from 'pg';\nimport csv from 'csv-parser';\nconst rows: string[][] = Papa.parse('a,b').data as string[][];\n\
+                console.log('hello', twice(21), rows[0].length, await Promise.resolve('awaited'));";
+    let result = app.run("typescript", code).await;
+    assert_eq!(
+        (&result["stdout"], &result["stderr"]),
+        (&json!("hello 42 2 awaited\n"), &json!("")),
+        "{result}"
+    );
+    assert_eq!(app.run("js", "console.log(1 + 1)").await["stdout"], "2\n");
+}
+
+#[tokio::test]
+async fn uploaded_modules_import_and_shadow_nothing() {
+    let app = TestApp::on_docker().await;
+    app.upload("mine.py", b"VALUE = 42").await;
+    app.upload("json.py", b"print('SHADOWED')").await;
+    let result = app
+        .run(
+            "python",
+            "import json, mine, sys\nprint(mine.VALUE, json.dumps([1]), sys.path[-1])",
+        )
+        .await;
+    assert_eq!(result["stdout"], "42 [1] /data\n", "{result}");
+}
+
+#[tokio::test]
+async fn home_is_writable_and_stdin_is_empty() {
+    let app = TestApp::on_docker().await;
+    let code = "import os, pathlib\npathlib.Path.home().joinpath('x').write_text('y')\nprint(os.getuid(), os.getcwd())\n\
+                try:\n    input()\nexcept EOFError:\n    print('end of file')";
+    assert_eq!(
+        app.run("python", code).await["stdout"],
+        "1000 /data\nend of file\n"
+    );
+    let shell = app.run("shell", "cat; touch ~/x && id -u && pwd").await;
+    assert_eq!(shell["stdout"], "1000\n/data\n", "{shell}");
+}
+
+#[tokio::test]
+async fn memory_is_limited_and_told_by_its_count() {
+    let app = TestApp::on_docker().await;
+    let result = app
+        .run(
+            "python",
+            "x = []\nwhile True: x.append(bytearray(b'x' * (8 << 20)))",
+        )
+        .await;
+    assert_eq!(result["status"], "out_of_memory", "{result}");
+    assert!(
+        result["hint"]
+            .as_str()
+            .unwrap()
+            .contains("memory limit of 256 MiB")
+    );
+    let survived = app.run("python", "import os, sys\nif os.fork() == 0:\n    x = []\n    while True: x.append(bytearray(b'x' * (8 << 20)))\nos.wait()\nprint('parent')").await;
+    assert_eq!(
+        (&survived["status"], &survived["stdout"]),
+        (&json!("ok"), &json!("parent\n")),
+        "{survived}"
+    );
+    assert!(
+        survived["hint"]
+            .as_str()
+            .unwrap()
+            .contains("was killed by the memory limit")
+    );
+}
+
+#[tokio::test]
+async fn a_conversation_cannot_exceed_its_quota() {
+    let app = TestApp::on_docker_with(&[("WORKSPACE_QUOTA", "20m")]).await;
+    let code =
+        "import os\nfor i in range(1000):\n    open(f'f{i}', 'wb').write(os.urandom(1 << 20))";
+    let result = app.run("python", code).await;
+    assert_eq!(result["status"], "disk_limit", "{result}");
+    let full = app.upload("one-more", b"x").await;
+    assert_eq!(full["code"], "quota_exceeded", "{full}");
+    assert_eq!(app.run("shell", "rm -f f*").await["status"], "ok");
+    assert_eq!(app.upload("one-more", b"x").await["success"], true);
+}
+
+#[tokio::test]
+async fn images_that_others_make_work_and_are_seen_at_once() {
+    let app = TestApp::on_docker().await;
+    let languages = || {
+        app.app
+            .runs
+            .catalog
+            .view()
+            .runners
+            .keys()
+            .cloned()
+            .collect::<Vec<_>>()
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let dockerfile = "FROM debian:trixie-slim\nLABEL sandbox.runner=true sandbox.language=test-perl sandbox.aliases=camel\n\
+                      WORKDIR /data\nENTRYPOINT [\"perl\", \"-\"]\n";
+    std::fs::write(dir.path().join("Dockerfile"), dockerfile).unwrap();
+    let image = "mcp-sandbox-test-perl";
+    docker(&["build", "-q", "-t", image, dir.path().to_str().unwrap()]);
+    eventually("the image is seen", || {
+        languages().contains(&"test-perl".to_owned())
+    })
+    .await;
+    let result = app
+        .run(
+            "camel",
+            "print 'perl ', 6 * 7, qq{\\n}; open(my $f, '>', 'made'); print $f $<; exit 4",
+        )
+        .await;
+    docker(&["rmi", "-f", image]);
+    assert_eq!(
+        (&result["stdout"], &result["exitCode"]),
+        (&json!("perl 42\n"), &json!(4)),
+        "{result}"
+    );
+    assert_eq!(new_files(&result), ["made"]);
+    eventually("the image is seen to be gone", || {
+        !languages().contains(&"test-perl".to_owned())
+    })
+    .await;
+}
+
+fn docker(arguments: &[&str]) {
+    let output = Command::new("docker")
+        .args(arguments)
+        .env("DOCKER_BUILDKIT", "0")
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}

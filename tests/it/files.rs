@@ -1,0 +1,120 @@
+//! A conversation's files through the tools: upload, list, read, delete. The route has its tests beside it.
+
+use serde_json::json;
+
+use crate::support::{TestApp, stable};
+
+#[tokio::test]
+async fn files_are_uploaded_listed_read_and_deleted() {
+    let app = TestApp::on_fake().await;
+    insta::assert_json_snapshot!(stable(app.upload("data.csv", b"a,b\n1,2\n3,4\n5,6,7\n").await), { ".file.url" => "…" }, @"");
+    app.upload("deep/er/note.txt", "äöü".as_bytes()).await;
+    let list = app
+        .call("list_files", json!({ "conversationId": "demo" }))
+        .await;
+    insta::assert_json_snapshot!(stable(list), @"");
+    let read = app
+        .call(
+            "read_file",
+            json!({ "conversationId": "demo", "filename": "data.csv", "offset": 4, "length": 3 }),
+        )
+        .await;
+    insta::assert_json_snapshot!(stable(read), { ".file.url" => "…" }, @"");
+    let deleted = app
+        .call("delete_conversation", json!({ "conversationId": "demo" }))
+        .await;
+    insta::assert_json_snapshot!(deleted, @"");
+    let list = app
+        .call("list_files", json!({ "conversationId": "demo" }))
+        .await;
+    assert_eq!(list["files"], json!([]));
+    let again = app
+        .call("delete_conversation", json!({ "conversationId": "demo" }))
+        .await;
+    assert_eq!(again["existed"], false);
+}
+
+#[tokio::test]
+async fn characters_are_never_split() {
+    let app = TestApp::on_fake().await;
+    app.upload("text", "äöü".as_bytes()).await;
+    let read = json!({ "conversationId": "demo", "filename": "text", "length": 3 });
+    let piece = app.call("read_file", read).await;
+    assert_eq!(
+        (&piece["content"], &piece["length"], &piece["more"]),
+        (&json!("ä"), &json!(2), &json!(true))
+    );
+}
+
+#[tokio::test]
+async fn pictures_come_as_pictures_and_the_rest_as_base64() {
+    let app = TestApp::on_fake().await;
+    app.upload("dot.png", b"\x89PNG\r\n\x1a\n").await;
+    app.upload("data.bin", b"\0\x01\xff").await;
+    let read = |name: &str| json!({ "name": "read_file", "arguments": { "conversationId": "demo", "filename": name } });
+    let picture = app.rpc("tools/call", read("dot.png")).await;
+    assert_eq!(
+        picture["result"]["content"][1],
+        json!({ "type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png" })
+    );
+    let binary = app.rpc("tools/call", read("data.bin")).await;
+    let content = &binary["result"]["structuredContent"];
+    assert_eq!(
+        (&content["encoding"], &content["content"]),
+        (&json!("base64"), &json!("AAH/"))
+    );
+}
+
+#[tokio::test]
+async fn mistakes_are_named() {
+    let app = TestApp::on_fake_with(&[("MAX_UPLOAD_BYTES", "16"), ("WORKSPACE_QUOTA", "1m")]).await;
+    let mut answers = Vec::new();
+    for (name, content) in [
+        ("../up", "eA=="),
+        ("/etc/passwd", "eA=="),
+        ("a//b", "eA=="),
+        ("a/./b", "eA=="),
+        ("", "eA=="),
+        ("new\nline", "eA=="),
+        ("1/2/3/4/5/6/7/8/9", "eA=="),
+        ("x", "not base64!"),
+        ("x", "eHh4eHh4eHh4eHh4eHh4eHh4"),
+    ] {
+        let answer = app
+            .call(
+                "upload_file",
+                json!({ "conversationId": "demo", "filename": name, "content": content }),
+            )
+            .await;
+        assert_eq!(answer["success"], false);
+        answers.push(format!(
+            "{name:?} {}: {}",
+            answer["code"].as_str().unwrap(),
+            answer["message"].as_str().unwrap()
+        ));
+    }
+    let missing = app
+        .call(
+            "read_file",
+            json!({ "conversationId": "demo", "filename": "nothing" }),
+        )
+        .await;
+    answers.push(missing.to_string());
+    insta::assert_snapshot!(answers.join("\n"));
+}
+
+#[tokio::test]
+async fn signed_links_expire_and_cannot_be_changed() {
+    let app = TestApp::on_fake_with(&[("FILE_URL_TTL", "1h")]).await;
+    let uploaded = app.upload("a.txt", b"hi").await;
+    let url = uploaded["file"]["url"].as_str().unwrap();
+    assert_eq!(app.download(&uploaded["file"]["url"]).await.text(), "hi");
+    let (path, query) = url.split_once('?').unwrap();
+    for changed in [
+        path.to_owned(),
+        format!("{path}?{}", query.replace("exp=", "exp=9")),
+        format!("{path}x?{query}"),
+    ] {
+        assert_eq!(app.download(&changed.into()).await.status, 404);
+    }
+}

@@ -1,0 +1,258 @@
+//! A whole server in the test's own process, on the fake engine or on the real one.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderMap, Request, StatusCode};
+use base64::Engine as _;
+use http_body_util::BodyExt as _;
+use mcp_code_sandbox::app::App;
+use mcp_code_sandbox::config::Config;
+use mcp_code_sandbox::executor::Executor;
+use mcp_code_sandbox::executor::docker::DockerExecutor;
+use mcp_code_sandbox::executor::fake::FakeExecutor;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tower::ServiceExt as _;
+
+pub(crate) const TOKEN: &str = "7f3a9c51e8d24b60a1f7c3d9";
+const SECRET: &str = "c0ffee5a9d1b48e7a2f36c8d04be917f";
+
+/// A server. Dropping it removes its files; containers must be gone by then.
+pub(crate) struct TestApp {
+    pub(crate) router: Router,
+    pub(crate) app: App,
+    pub(crate) fake: Option<FakeExecutor>,
+    root: TempDir,
+}
+
+/// A whole answer.
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|_| panic!("no JSON: {} {}", self.status, self.text()))
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers
+            .get(name)
+            .map_or("", |value| value.to_str().unwrap())
+    }
+}
+
+impl TestApp {
+    /// On the fake engine, with a `shell` runner.
+    pub(crate) async fn on_fake() -> Self {
+        Self::on_fake_with(&[]).await
+    }
+
+    pub(crate) async fn on_fake_with(settings: &[(&str, &str)]) -> Self {
+        let fake = FakeExecutor::with_languages(&["shell"]);
+        let mut app = Self::build(settings, Arc::new(fake.clone())).await;
+        app.fake = Some(fake);
+        app
+    }
+
+    /// On the real engine, with the runner images that are there.
+    pub(crate) async fn on_docker() -> Self {
+        Self::on_docker_with(&[]).await
+    }
+
+    pub(crate) async fn on_docker_with(settings: &[(&str, &str)]) -> Self {
+        let executor = Arc::new(DockerExecutor::new(None));
+        let app = Self::build(settings, executor).await;
+        let view = app.app.runs.catalog.view();
+        assert!(
+            !view.runners.is_empty(),
+            "no runner images: run ./test.sh, or ./build.sh first ({:?})",
+            view.engine
+        );
+        app
+    }
+
+    async fn build(settings: &[(&str, &str)], executor: Arc<dyn Executor>) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let config = config(root.path(), settings);
+        let app = App::with_executor(config, executor).unwrap();
+        let router = app.start();
+        app.runs.catalog.first_look().await;
+        Self {
+            router,
+            app,
+            fake: None,
+            root,
+        }
+    }
+
+    /// `SANDBOX_ROOT`.
+    pub(crate) fn root(&self) -> &Path {
+        self.root.path()
+    }
+
+    /// The directory of a conversation.
+    pub(crate) fn workspace(&self, conversation: &str) -> PathBuf {
+        let id: mcp_code_sandbox::conversation::ConversationId = conversation.parse().unwrap();
+        self.root()
+            .join(id.key(&self.app.runs.file_secret).as_str())
+    }
+
+    pub(crate) async fn send(&self, request: Request<Body>) -> Answer {
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.unwrap().to_bytes().to_vec();
+        Answer {
+            status: parts.status,
+            headers: parts.headers,
+            body,
+        }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.send(get(path).body(Body::empty()).unwrap()).await
+    }
+
+    /// Posts a body to `/mcp` as the barest `curl` does.
+    pub(crate) async fn post(&self, body: impl Into<Body>) -> Answer {
+        self.send(post().body(body.into()).unwrap()).await
+    }
+
+    /// A JSON-RPC request; gives the whole response object.
+    pub(crate) async fn rpc(&self, method: &str, params: Value) -> Value {
+        let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        self.post(message.to_string()).await.json()
+    }
+
+    /// Calls a tool; gives its structured result.
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Value {
+        let response = self
+            .rpc(
+                "tools/call",
+                json!({ "name": tool, "arguments": arguments }),
+            )
+            .await;
+        let result = &response["result"];
+        let text: Value =
+            serde_json::from_str(result["content"][0]["text"].as_str().unwrap_or_default())
+                .unwrap_or_else(|_| panic!("no result: {response}"));
+        assert_eq!(
+            text, result["structuredContent"],
+            "the text block is the same object"
+        );
+        text
+    }
+
+    /// Runs a program in conversation `demo`.
+    pub(crate) async fn run(&self, language: &str, code: &str) -> Value {
+        self.call(
+            "run_code",
+            json!({ "conversationId": "demo", "language": language, "code": code }),
+        )
+        .await
+    }
+
+    pub(crate) async fn upload(&self, name: &str, content: &[u8]) -> Value {
+        let content = base64::engine::general_purpose::STANDARD.encode(content);
+        self.call(
+            "upload_file",
+            json!({ "conversationId": "demo", "filename": name, "content": content }),
+        )
+        .await
+    }
+
+    /// Downloads by the link that a result gave.
+    pub(crate) async fn download(&self, url: &Value) -> Answer {
+        let url = url.as_str().unwrap();
+        self.get(url.strip_prefix("http://localhost:8080").unwrap())
+            .await
+    }
+
+    /// Waits until no container is left, and fails when one stays.
+    pub(crate) async fn assert_no_container_is_left(&self) {
+        eventually("all containers are gone", || {
+            self.app.runs.launcher.live_count() == 0
+        })
+        .await;
+        if let Some(fake) = &self.fake {
+            assert_eq!(fake.container_count(), 0);
+        }
+    }
+}
+
+/// A configuration for tests.
+pub(crate) fn config(root: &Path, settings: &[(&str, &str)]) -> Config {
+    let root = root.display().to_string();
+    let lookup = |name: &str| {
+        let set = settings
+            .iter()
+            .find(|(setting, _)| *setting == name)
+            .map(|(_, value)| (*value).to_owned());
+        set.or_else(|| match name {
+            "MCP_API_TOKEN" => Some(TOKEN.to_owned()),
+            "FILE_SECRET" => Some(SECRET.to_owned()),
+            "SANDBOX_ROOT" => Some(root.clone()),
+            "DISK_FREE_FLOOR" => Some("1m".to_owned()),
+            _ => None,
+        })
+    };
+    Config::from_lookup(&lookup).unwrap()
+}
+
+pub(crate) fn get(path: &str) -> axum::http::request::Builder {
+    Request::get(path).header("host", "localhost:8080")
+}
+
+/// A request to `/mcp` with the token and nothing that clients of newer revisions send.
+pub(crate) fn post() -> axum::http::request::Builder {
+    Request::post("/mcp")
+        .header("host", "localhost:8080")
+        .header("authorization", format!("Bearer {TOKEN}"))
+        .header("content-type", "application/json")
+}
+
+/// Waits for something that happens behind an answer.
+pub(crate) async fn eventually(what: &str, condition: impl Fn() -> bool) {
+    let wait = async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    assert!(
+        tokio::time::timeout(Duration::from_secs(15), wait)
+            .await
+            .is_ok(),
+        "did not happen in time: {what}"
+    );
+}
+
+/// Takes out of a result what differs from run to run.
+pub(crate) fn stable(mut value: Value) -> Value {
+    for field in ["durationMs", "usage"] {
+        if let Some(field) = value.get_mut(field) {
+            *field = "…".into();
+        }
+    }
+    for file in value
+        .get_mut("files")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        let url = file["url"].as_str().unwrap_or_default();
+        let (_, tail) = url.rsplit_once('/').unwrap_or_default();
+        file["url"] = format!("…/{tail}").into();
+    }
+    value
+}
