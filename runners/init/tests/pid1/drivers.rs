@@ -86,6 +86,26 @@ print([open(f'/proc/{pid}/comm').read() for pid in os.listdir('/proc') if pid.is
 }
 
 #[test]
+fn a_fork_bomb_that_wakes_its_own_is_beaten() {
+    let bomb = "
+import os, signal, time
+if os.fork() == 0:
+    while True:
+        try:
+            os.fork()
+            os.kill(-1, signal.SIGCONT)
+        except OSError: pass
+time.sleep(0.3)
+os._exit(0)
+";
+    let mut sandbox = parked(FORK);
+    for _ in 0..3 {
+        sandbox.run_and_clean(again(bomb)).exits(0);
+    }
+    sandbox.run_and_clean(again("print(1)")).prints("1\n");
+}
+
+#[test]
 fn the_deadline_spares_the_driver() {
     for driver in [FORK, EXEC] {
         let mut sandbox = parked(driver);
