@@ -1,0 +1,215 @@
+//! `GET` and `HEAD /files/{key}/{path}`: downloads of what programs and callers put into workspaces.
+//!
+//! Anybody who knows a link may read, nobody may list. Every miss is the same answer, so that nothing can be
+//! learned by asking. What is served is hostile: only a few types are shown by browsers at all, and those without
+//! scripts and apart from this origin. Bytes come from one open file and never more than it had when it was opened.
+
+mod content;
+mod range;
+mod transfer;
+
+use std::time::SystemTime;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::{
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE,
+    CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, IF_RANGE, LAST_MODIFIED, RANGE,
+    REFERRER_POLICY, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
+use axum::response::Response;
+use percent_encoding::percent_decode_str;
+
+use self::range::Selection;
+use super::HttpState;
+use crate::conversation::ConversationKey;
+use crate::links::FileLinks;
+use crate::workspace::path::RelativePath;
+use crate::workspace::{OpenFile, WorkspaceError, Workspaces};
+
+/// Where the route is.
+const PREFIX: &str = "/files/";
+/// What a browser may do with a file: show it without scripts, forms and the cookies of this origin.
+const POLICY: &str = "sandbox; default-src 'none'; img-src 'self' data:; style-src 'unsafe-inline'";
+
+/// What a request asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FileRequest<'a> {
+    /// Whether only the headers are wanted.
+    pub(crate) is_head: bool,
+    /// All after `/files/`, still percent-encoded.
+    pub(crate) path: &'a str,
+    /// All after `?`, or nothing.
+    pub(crate) query: &'a str,
+    /// The `Range` header, if it is to be heeded.
+    pub(crate) range: Option<&'a str>,
+}
+
+impl<'a> FileRequest<'a> {
+    /// Takes what matters from a request.
+    pub(crate) fn new(method: &Method, uri: &'a Uri, headers: &'a HeaderMap) -> Self {
+        let mut ranges = headers.get_all(RANGE).iter();
+        let range = match (ranges.next(), ranges.next()) {
+            // We give no validators, so the condition of `If-Range` is never true.
+            (Some(range), None) if !headers.contains_key(IF_RANGE) => range.to_str().ok(),
+            _ => None,
+        };
+        Self {
+            is_head: method == Method::HEAD,
+            path: uri.path().strip_prefix(PREFIX).unwrap_or_default(),
+            query: uri.query().unwrap_or_default(),
+            range,
+        }
+    }
+
+    /// Whose and which file it asks for. Percent-encoding is decoded once, after the parts are told apart.
+    fn target(&self) -> Option<(ConversationKey, RelativePath)> {
+        let (key, path) = self.path.split_once('/')?;
+        let mut parts = Vec::new();
+        for part in path.split('/') {
+            let part = percent_decode_str(part).decode_utf8().ok()?;
+            if part.contains('/') {
+                return None;
+            }
+            parts.push(part);
+        }
+        Some((
+            key.parse().ok()?,
+            RelativePath::parse(&parts.join("/")).ok()?,
+        ))
+    }
+}
+
+/// The route.
+pub(super) async fn route(State(state): State<HttpState>, request: Request) -> Response {
+    let files = &state.0.files;
+    let request = FileRequest::new(request.method(), request.uri(), request.headers());
+    serve(&files.workspaces, &files.links, request).await
+}
+
+/// Answers one request.
+pub(crate) async fn serve(
+    workspaces: &Workspaces,
+    links: &FileLinks,
+    request: FileRequest<'_>,
+) -> Response {
+    match open(workspaces, links, request).await {
+        Ok(Some((path, file))) => found(workspaces, request, &path, file),
+        Ok(None) => refusal(StatusCode::NOT_FOUND, "There is no such file.\n"),
+        Err(error) => {
+            tracing::error!(
+                error = &error as &dyn std::error::Error,
+                "a download failed"
+            );
+            refusal(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "The server failed to read the file.\n",
+            )
+        }
+    }
+}
+
+async fn open(
+    workspaces: &Workspaces,
+    links: &FileLinks,
+    request: FileRequest<'_>,
+) -> Result<Option<(RelativePath, OpenFile)>, WorkspaceError> {
+    let Some((key, path)) = request.target() else {
+        return Ok(None);
+    };
+    if !links.verify(&key, &path, request.query, SystemTime::now()) {
+        return Ok(None);
+    }
+    let Some(workspace) = workspaces.find(&key).await? else {
+        return Ok(None);
+    };
+    Ok(workspace.open_file(&path).await?.map(|file| (path, file)))
+}
+
+fn found(
+    workspaces: &Workspaces,
+    request: FileRequest<'_>,
+    path: &RelativePath,
+    file: OpenFile,
+) -> Response {
+    let size = file.size;
+    let (status, first, length) = match range::select(request.range, size) {
+        Selection::Whole => (StatusCode::OK, 0, size),
+        Selection::Part { first, last } => (StatusCode::PARTIAL_CONTENT, first, last - first + 1),
+        Selection::Unsatisfiable => {
+            let mut response = refusal(StatusCode::RANGE_NOT_SATISFIABLE, "The file is shorter.\n");
+            let range = text(format!("bytes */{size}"));
+            response.headers_mut().insert(CONTENT_RANGE, range);
+            return response;
+        }
+    };
+    let mut response = secured(status);
+    let kind = content::kind(path.file_name());
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind.media_type()));
+    let disposition = content::disposition(kind, path.file_name());
+    headers.insert(CONTENT_DISPOSITION, text(disposition));
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    if status == StatusCode::PARTIAL_CONTENT {
+        let last = first + length - 1;
+        headers.insert(CONTENT_RANGE, text(format!("bytes {first}-{last}/{size}")));
+    }
+    if let Some(date) = file.modified.and_then(content::http_date) {
+        headers.insert(LAST_MODIFIED, text(date));
+    }
+    if request.is_head || length == 0 {
+        return response;
+    }
+    let Some(place) = workspaces.reserve_download() else {
+        let mut response = refusal(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "Too many downloads, try again.\n",
+        );
+        let soon = HeaderValue::from_static("5");
+        response.headers_mut().insert(RETRY_AFTER, soon);
+        return response;
+    };
+    *response.body_mut() = transfer::body(workspaces.tasks(), file.file, first, length, place);
+    response
+}
+
+/// A short answer without a file.
+fn refusal(status: StatusCode, reason: &'static str) -> Response {
+    let mut response = secured(status);
+    let headers = response.headers_mut();
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    headers.insert(CONTENT_TYPE, plain);
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(reason.len()));
+    *response.body_mut() = Body::from(reason);
+    response
+}
+
+/// An empty answer with what all answers carry.
+fn secured(status: StatusCode) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (CONTENT_SECURITY_POLICY, POLICY),
+        // Chat clients embed pictures in their own pages.
+        (
+            HeaderName::from_static("cross-origin-resource-policy"),
+            "cross-origin",
+        ),
+        (REFERRER_POLICY, "no-referrer"),
+        (CACHE_CONTROL, "private, no-store"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+fn text(value: String) -> HeaderValue {
+    HeaderValue::try_from(value).expect("numbers, dates and encoded names are plain ASCII")
+}
+
+#[cfg(test)]
+mod tests;

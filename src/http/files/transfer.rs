@@ -1,0 +1,68 @@
+//! Sends a part of an open file.
+//!
+//! A task of its own reads ahead by one piece, so that a client that has stopped reading loses its place and its
+//! file after a while; the body of a response alone would never notice, for nobody asks it while the client sleeps.
+
+use std::fs::File;
+use std::io::{Error, ErrorKind, Result, SeekFrom};
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::task::TaskTracker;
+
+/// Bytes that are read at a time.
+const PIECE_BYTES: usize = 64 << 10;
+/// How long a client may take to ask for the next piece.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The body with `length` bytes from `first` on.
+///
+/// A program may shorten the file meanwhile. The length is announced by then, so all that is left is to break off:
+/// the body ends with an error, the connection is closed, and the client sees that something is missing.
+pub(super) fn body(
+    tasks: &TaskTracker,
+    file: File,
+    first: u64,
+    length: u64,
+    place: OwnedSemaphorePermit,
+) -> Body {
+    let (pieces, receiver) = mpsc::channel(1);
+    tasks.spawn(async move {
+        // Held until the last byte is on its way.
+        let _place = place;
+        if let Err(error) = send(file, first, length, &pieces).await {
+            let _ = tokio::time::timeout(PATIENCE, pieces.send(Err(error))).await;
+        }
+    });
+    Body::from_stream(ReceiverStream::new(receiver))
+}
+
+async fn send(
+    file: File,
+    first: u64,
+    length: u64,
+    pieces: &mpsc::Sender<Result<Bytes>>,
+) -> Result<()> {
+    let mut file = tokio::fs::File::from_std(file);
+    file.seek(SeekFrom::Start(first)).await?;
+    let mut file = file.take(length);
+    while file.limit() > 0 {
+        let mut piece = BytesMut::with_capacity(PIECE_BYTES);
+        if file.read_buf(&mut piece).await? == 0 {
+            return Err(Error::new(
+                ErrorKind::UnexpectedEof,
+                "the file became shorter during its download",
+            ));
+        }
+        match tokio::time::timeout(PATIENCE, pieces.send(Ok(piece.freeze()))).await {
+            Ok(Ok(())) => {}
+            // The client went away, or sleeps and gets a short body when it wakes up.
+            Ok(Err(_)) | Err(_) => return Ok(()),
+        }
+    }
+    Ok(())
+}
