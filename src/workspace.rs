@@ -186,3 +186,6 @@ impl Workspaces {
 fn random_name() -> String {
     hex::encode(rand::random::<[u8; 16]>())
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+//! Programs that change things exactly while we look at them.
+
+use std::os::unix::fs::symlink;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use super::*;
+
+const SECRET: &str = "root:x:0:0";
+
+/// Does something over and over in a thread of its own, as long as it lives.
+struct Meanwhile {
+    stop: Arc<AtomicBool>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Meanwhile {
+    fn repeat(mut action: impl FnMut() + Send + 'static) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&stop);
+        let thread = thread::spawn(move || {
+            while !seen.load(Ordering::Relaxed) {
+                action();
+            }
+        });
+        Self {
+            stop,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Meanwhile {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+/// Directory with a file `r.txt` that nobody may read.
+fn outside() -> TempDir {
+    let outside = TempDir::new().unwrap();
+    fs::write(outside.path().join("r.txt"), SECRET).unwrap();
+    outside
+}
+
+/// Puts by turns a file and a link to `target` in the place of `data/r.txt`.
+fn swap_file(data: PathBuf, target: PathBuf) -> Meanwhile {
+    Meanwhile::repeat(move || {
+        fs::write(data.join("f"), "benign").unwrap();
+        fs::rename(data.join("f"), data.join("r.txt")).unwrap();
+        symlink(&target, data.join("l")).unwrap();
+        fs::rename(data.join("l"), data.join("r.txt")).unwrap();
+    })
+}
+
+/// The same with the folder `data/sub`, where a folder has to be moved out of the way.
+fn swap_folder(data: PathBuf, target: PathBuf) -> Meanwhile {
+    fs::create_dir(data.join("sub")).unwrap();
+    fs::write(data.join("sub/r.txt"), "benign").unwrap();
+    Meanwhile::repeat(move || {
+        // An upload may have made a folder of this name in the meantime.
+        let _ = fs::remove_dir_all(data.join("aside"));
+        let _ = fs::rename(data.join("sub"), data.join("aside"));
+        let _ = symlink(&target, data.join("sub"));
+        let _ = fs::remove_file(data.join("sub"));
+        let _ = fs::rename(data.join("aside"), data.join("sub"));
+    })
+}
+
+async fn nothing_leaks(fixture: Fixture, name: &str, opens: usize) {
+    let workspace = fixture.workspace().await;
+    let outside = outside();
+    let _file = swap_file(fixture.data(), outside.path().join("r.txt"));
+    let _folder = swap_folder(fixture.data(), outside.path().to_owned());
+    let mut benign = 0;
+    for _ in 0..opens {
+        match read(&workspace, name).await.as_deref() {
+            None => {}
+            Some("benign") => benign += 1,
+            Some(leaked) => panic!("{leaked}"),
+        }
+    }
+    assert!(benign > 0);
+}
+
+#[tokio::test]
+async fn a_swapped_file_never_leaks() {
+    nothing_leaks(Fixture::new(), "r.txt", 20_000).await;
+}
+
+#[tokio::test]
+async fn a_swapped_folder_never_leaks() {
+    nothing_leaks(Fixture::new(), "sub/r.txt", 20_000).await;
+}
+
+#[tokio::test]
+async fn nothing_leaks_part_by_part() {
+    nothing_leaks(Fixture::part_by_part(), "sub/r.txt", 20_000).await;
+}
+
+#[tokio::test]
+async fn uploads_never_write_outside() {
+    let fixture = Fixture::new();
+    let workspace = fixture.workspace().await;
+    let outside = outside();
+    let _file = swap_file(fixture.data(), outside.path().join("r.txt"));
+    let _folder = swap_folder(fixture.data(), outside.path().to_owned());
+    for number in 0..2_000 {
+        for name in ["r.txt", "sub/r.txt", &format!("sub/new{number}")] {
+            let _ = workspace
+                .write_file(&path(name), Bytes::from("benign"))
+                .await;
+        }
+        let _ = workspace.remove_file(&path("sub/r.txt")).await;
+    }
+    assert_eq!(
+        fs::read_to_string(outside.path().join("r.txt")).unwrap(),
+        SECRET
+    );
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
+    assert_eq!(fixture.leftovers(), 0);
+}
+
+#[tokio::test]
+async fn walks_never_lead_outside_and_never_fail() {
+    let fixture = Fixture::new();
+    let workspace = fixture.workspace().await;
+    let outside = TempDir::new().unwrap();
+    fs::create_dir(outside.path().join("secret")).unwrap();
+    fs::write(outside.path().join("secret/file"), SECRET).unwrap();
+    let _folder = swap_folder(fixture.data(), outside.path().to_owned());
+    for _ in 0..2_000 {
+        let listing = workspace.list().await.unwrap();
+        assert!(
+            listing
+                .files
+                .iter()
+                .all(|file| !file.path.as_str().contains("secret")),
+            "{listing:?}"
+        );
+        assert!(workspace.usage().await.unwrap().complete);
+    }
+}
+
+#[tokio::test]
+async fn deletion_gets_along_with_a_busy_program() {
+    let fixture = Fixture::new();
+    let workspace = fixture.workspace().await;
+    let outside = outside();
+    let data = fixture.data();
+    fs::create_dir_all(data.join("a/b/c")).unwrap();
+    let target = outside.path().to_owned();
+    // A program keeps its working directory when that is moved and deleted.
+    let dir = fs::File::open(data.join("a/b")).unwrap();
+    let busy = Meanwhile::repeat(move || {
+        let name = format!("{}", rand::random::<u32>());
+        if rustix::fs::mkdirat(&dir, &name, rustix::fs::Mode::RWXU).is_ok() {
+            let _ = rustix::fs::symlinkat(&target, &dir, format!("{name}l"));
+            let _ = rustix::fs::renameat(&dir, "c", &dir, format!("{name}/c"));
+            let _ = rustix::fs::renameat(&dir, format!("{name}/c"), &dir, "c");
+        }
+    });
+    thread::sleep(std::time::Duration::from_millis(20));
+    assert!(fixture.workspaces.remove(&fixture.key).await.unwrap());
+    fixture.workspaces.settle().await;
+    drop((busy, workspace));
+    assert_eq!(
+        fs::read_to_string(outside.path().join("r.txt")).unwrap(),
+        SECRET
+    );
+    // What it made in the last moment goes at the next start.
+    let (owner, limits) = (fixture.workspaces.owner(), *fixture.workspaces.limits());
+    let Fixture {
+        root, workspaces, ..
+    } = fixture;
+    drop(workspaces);
+    Workspaces::open(root.path(), owner, limits).unwrap();
+    assert_eq!(fs::read_dir(root.path().join(".tmp")).unwrap().count(), 0);
+}

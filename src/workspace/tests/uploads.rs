@@ -1,0 +1,140 @@
+//! Files that callers put into workspaces.
+
+use std::os::unix::fs::symlink;
+
+use super::*;
+
+async fn upload(
+    workspace: &Workspace,
+    name: &str,
+    content: &str,
+) -> Result<FileEntry, WorkspaceError> {
+    workspace
+        .write_file(&path(name), Bytes::copy_from_slice(content.as_bytes()))
+        .await
+}
+
+#[tokio::test]
+async fn an_upload_is_the_programs_own_file() {
+    let fixture = Fixture::new();
+    let workspace = fixture.workspace().await;
+    let entry = upload(&workspace, "in/put/data.csv", "a,b").await.unwrap();
+    assert_eq!(
+        (entry.path.as_str(), entry.size, entry.new),
+        ("in/put/data.csv", 3, true)
+    );
+    let file = fixture.data().join("in/put/data.csv");
+    let owner = fixture.workspaces.owner();
+    for (path, expected) in [("in", 0o755), ("in/put", 0o755), ("in/put/data.csv", 0o644)] {
+        let path = fixture.data().join(path);
+        let made = fs::metadata(&path).unwrap();
+        assert_eq!(
+            (mode(&path), made.uid(), made.gid()),
+            (expected, owner.uid, owner.gid)
+        );
+    }
+    upload(&workspace, "in/put/data.csv", "new").await.unwrap();
+    assert_eq!(fs::read_to_string(file).unwrap(), "new");
+    assert_eq!(fixture.leftovers(), 0);
+}
+
+#[tokio::test]
+async fn links_are_replaced_and_not_followed() {
+    let fixture = Fixture::new();
+    let workspace = fixture.workspace().await;
+    let outside = TempDir::new().unwrap();
+    let secret = outside.path().join("secret");
+    fs::write(&secret, "secret").unwrap();
+    symlink(&secret, fixture.data().join("a")).unwrap();
+    upload(&workspace, "a", "mine").await.unwrap();
+    assert_eq!(read(&workspace, "a").await.as_deref(), Some("mine"));
+    symlink(outside.path(), fixture.data().join("folder")).unwrap();
+    let below = upload(&workspace, "folder/new", "x").await.unwrap_err();
+    insta::assert_snapshot!(below, @"filename has a folder part that is a file or a link: choose another folder");
+    assert!(!workspace.remove_file(&path("folder/secret")).await.unwrap());
+    assert_eq!(fs::read_to_string(secret).unwrap(), "secret");
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
+    assert_eq!(fixture.leftovers(), 0);
+}
+
+#[tokio::test]
+async fn folders_are_not_replaced() {
+    let fixture = Fixture::new();
+    let workspace = fixture.workspace().await;
+    fs::create_dir_all(fixture.data().join("full/x")).unwrap();
+    fs::create_dir(fixture.data().join("empty")).unwrap();
+    for name in ["full", "empty"] {
+        let error = upload(&workspace, name, "x").await.unwrap_err();
+        assert!(matches!(error, WorkspaceError::IsDirectory), "{error:?}");
+    }
+    assert_eq!(fixture.leftovers(), 0);
+}
+
+#[tokio::test]
+async fn quotas_hold_and_replacing_is_free() {
+    let limits = WorkspaceLimits {
+        quota_bytes: MIB,
+        free_space_floor: 0,
+        max_entries: 100,
+    };
+    let fixture = Fixture::with(limits);
+    let workspace = fixture.workspace().await;
+    let large = "x".repeat(700 << 10);
+    upload(&workspace, "a", &large).await.unwrap();
+    let error = upload(&workspace, "b", &large).await.unwrap_err();
+    assert!(
+        matches!(error, WorkspaceError::QuotaExceeded { limit: MIB, .. }),
+        "{error:?}"
+    );
+    upload(&workspace, "a", &large).await.unwrap();
+    // It has another name, so its bytes would stay.
+    fs::hard_link(fixture.data().join("a"), fixture.data().join("c")).unwrap();
+    assert!(upload(&workspace, "a", &large).await.is_err());
+    assert_eq!(
+        (names(&workspace).await, fixture.leftovers()),
+        (vec!["a".to_owned(), "c".to_owned()], 0)
+    );
+}
+
+#[tokio::test]
+async fn two_uploads_do_not_share_the_same_room() {
+    let limits = WorkspaceLimits {
+        quota_bytes: MIB,
+        free_space_floor: 0,
+        max_entries: 100,
+    };
+    let fixture = Fixture::with(limits);
+    let workspace = fixture.workspace().await;
+    let large = "x".repeat(700 << 10);
+    let all = futures::future::join_all(
+        ["a", "b", "c", "d"].map(|name| upload(&workspace, name, &large)),
+    )
+    .await;
+    assert_eq!(all.iter().filter(|upload| upload.is_ok()).count(), 1);
+}
+
+#[tokio::test]
+async fn entries_are_limited() {
+    let limits = WorkspaceLimits {
+        quota_bytes: MIB,
+        free_space_floor: 0,
+        max_entries: 2,
+    };
+    let fixture = Fixture::with(limits);
+    let workspace = fixture.workspace().await;
+    upload(&workspace, "a", "a").await.unwrap();
+    upload(&workspace, "b", "b").await.unwrap();
+    insta::assert_snapshot!(upload(&workspace, "c", "c").await.unwrap_err(), @"the conversation has 2 files or more: delete some, or start a new conversation");
+}
+
+#[tokio::test]
+async fn files_are_removed_by_name() {
+    let fixture = Fixture::new();
+    let workspace = fixture.workspace().await;
+    upload(&workspace, "sub/a", "a").await.unwrap();
+    assert!(workspace.remove_file(&path("sub/a")).await.unwrap());
+    assert!(!workspace.remove_file(&path("sub/a")).await.unwrap());
+    assert!(!workspace.remove_file(&path("no/a")).await.unwrap());
+    let error = workspace.remove_file(&path("sub")).await.unwrap_err();
+    assert!(matches!(error, WorkspaceError::IsDirectory));
+}
