@@ -81,6 +81,11 @@ impl Admission {
         self.0.places.close();
     }
 
+    /// How many runs wait for a place.
+    pub fn waiting(&self) -> usize {
+        self.0.waiting.load(Ordering::Relaxed)
+    }
+
     fn busy(&self) -> AdmissionError {
         AdmissionError::Busy {
             running: self.0.config.concurrent
@@ -89,7 +94,7 @@ impl Admission {
                     .places
                     .available_permits()
                     .min(self.0.config.concurrent),
-            waiting: self.0.waiting.load(Ordering::Relaxed),
+            waiting: self.waiting(),
             retry_after: Duration::from_secs(2),
         }
     }

@@ -23,13 +23,14 @@ use crate::admission::Admission;
 use crate::config::Config;
 use crate::executor::Executor;
 use crate::executor::docker::DockerExecutor;
-use crate::executor::spec::User;
+use crate::executor::spec::{ContainerLimits, User};
 use crate::files::ConversationFiles;
 use crate::http::{self, HttpState};
 use crate::links::FileLinks;
 use crate::mcp::McpHandler;
 use crate::mcp::transport::McpTransport;
 use crate::network::NetworkPolicy;
+use crate::pool::{Pool, Setup};
 use crate::run::{ActiveRuns, Runs};
 use crate::runner::catalog::{Catalog, EngineView};
 use crate::sandbox::Launcher;
@@ -95,6 +96,26 @@ impl App {
             init,
             tasks.clone(),
         );
+        let setup = Setup {
+            host_path: config.storage.host_path.clone(),
+            user: User {
+                uid: owner.uid,
+                gid: owner.gid,
+            },
+            limits: ContainerLimits {
+                nano_cpus: config.limits.nano_cpus,
+                memory: config.limits.memory,
+                pids: config.limits.pids,
+                file_size: config.limits.file_size,
+            },
+        };
+        let pool = Pool::new(
+            config.pool,
+            setup,
+            launcher.clone(),
+            workspaces.clone(),
+            tasks.clone(),
+        );
         let signing = config
             .storage
             .link_ttl
@@ -111,12 +132,9 @@ impl App {
             },
             catalog: Catalog::default(),
             admission: Admission::new(config.admission),
+            pool,
             launcher,
             network: NetworkPolicy::default(),
-            user: User {
-                uid: owner.uid,
-                gid: owner.gid,
-            },
             active: ActiveRuns::default(),
         };
         let (soft, hard) = (CancellationToken::new(), CancellationToken::new());
@@ -140,6 +158,9 @@ impl App {
         );
         self.tasks
             .spawn(async move { catalog.follow(&*executor, &stop).await });
+        let (runs, stop) = (self.runs.clone(), self.hard.clone());
+        self.tasks
+            .spawn(async move { runs.pool.keep(&runs.catalog, &runs.admission, &stop).await });
         self.tasks.spawn(upkeep::reap_leftovers(
             self.runs.launcher.clone(),
             Arc::clone(&self.instance),
@@ -246,6 +267,7 @@ impl App {
         self.runs.admission.close();
         self.soft.cancel();
         self.runs.active.stop_all();
+        self.runs.pool.close();
         let emptied = async {
             while self.runs.active.count() > 0 || self.runs.launcher.live_count() > 0 {
                 tokio::time::sleep(Duration::from_millis(10)).await;

@@ -29,6 +29,8 @@ pub struct Config {
     pub limits: RunLimits,
     /// How many runs there may be.
     pub admission: AdmissionConfig,
+    /// What is kept warm.
+    pub pool: PoolConfig,
     /// How the server logs.
     pub log: LogConfig,
 }
@@ -112,6 +114,19 @@ pub struct AdmissionConfig {
     pub wait: Duration,
 }
 
+/// What is kept warm.
+#[derive(Clone, Copy, Debug)]
+pub struct PoolConfig {
+    /// Sandboxes per runner that wait for a new conversation (`POOL_SIZE`).
+    pub size: usize,
+    /// After so long without a run a conversation loses its sandbox (`SANDBOX_IDLE_TTL`).
+    pub idle_ttl: Duration,
+    /// Warm sandboxes in all (`MAX_WARM_SANDBOXES`).
+    pub most: usize,
+    /// Whether a conversation's next run gets the same sandbox (`SANDBOX_REUSE`).
+    pub reuse: bool,
+}
+
 /// How the server logs.
 #[derive(Clone, Debug)]
 pub struct LogConfig {
@@ -155,6 +170,7 @@ impl Config {
             engine: EngineConfig::read(&mut reader),
             limits: RunLimits::read(&mut reader),
             admission: AdmissionConfig::read(&mut reader),
+            pool: PoolConfig::read(&mut reader),
             log: LogConfig::read(&mut reader),
         };
         config.check_across(&mut reader);
@@ -277,6 +293,39 @@ impl AdmissionConfig {
             queued: reader.count("MAX_QUEUED_RUNS", 0),
             wait: reader.duration("MAX_QUEUE_WAIT"),
         }
+    }
+}
+
+impl PoolConfig {
+    /// Memory that one warm sandbox is reckoned with: a parked Python takes half of it.
+    const RECKONED_MEMORY: u64 = 128 << 20;
+
+    fn read(reader: &mut Reader<'_>) -> Self {
+        let reuse = match reader.text("SANDBOX_REUSE").as_deref() {
+            Some("conversation") => true,
+            Some("never") => false,
+            _ => {
+                reader.reject("SANDBOX_REUSE", "`conversation` or `never`");
+                false
+            }
+        };
+        Self {
+            size: reader.count("POOL_SIZE", 0),
+            idle_ttl: reader.duration("SANDBOX_IDLE_TTL"),
+            most: reader
+                .optional_count("MAX_WARM_SANDBOXES", 0)
+                .unwrap_or_else(Self::fitting),
+            reuse,
+        }
+    }
+
+    /// As many as fit into half of the memory.
+    fn fitting() -> usize {
+        let memory = rustix::system::sysinfo();
+        let total = memory.totalram as u64 * u64::from(memory.mem_unit);
+        usize::try_from(total / 2 / Self::RECKONED_MEMORY)
+            .unwrap_or(usize::MAX)
+            .clamp(4, 128)
     }
 }
 

@@ -39,6 +39,13 @@ pub struct ConversationFiles {
     pub max_upload_bytes: u64,
 }
 
+/// A file that passed every check and is not stored yet.
+#[derive(Debug)]
+pub struct Upload {
+    path: RelativePath,
+    bytes: Bytes,
+}
+
 /// Why a file operation was refused.
 #[derive(Debug, Error)]
 pub enum FilesError {
@@ -96,30 +103,35 @@ impl Piece {
 }
 
 impl ConversationFiles {
-    /// Stores a file under `name`, replacing an older one.
+    /// Checks name and content of an upload before anything is made for it.
     ///
     /// # Errors
-    /// A bad name or content, no room, or trouble with the storage.
-    pub async fn upload(
-        &self,
-        id: &ConversationId,
-        name: &str,
-        content: &str,
-    ) -> Result<FileLink, FilesError> {
+    /// A bad name or content.
+    pub fn check_upload(&self, name: &str, content: &str) -> Result<Upload, FilesError> {
         let path = RelativePath::parse_for_upload(name)?;
-        // From the length first, so that a large one is not decoded in vain.
-        self.check_size(content.len() as u64 / 4 * 3)?;
+        // From the length first, so that a large one is not decoded in vain; padding makes it up to two bytes too many.
+        self.check_size((content.len() as u64 / 4 * 3).saturating_sub(2))?;
         let bytes = STANDARD.decode(content).map_err(FilesError::Base64)?;
         self.check_size(bytes.len() as u64)?;
+        Ok(Upload {
+            path,
+            bytes: Bytes::from(bytes),
+        })
+    }
+
+    /// Stores an upload, replacing an older file of that name.
+    ///
+    /// # Errors
+    /// No room, or trouble with the storage.
+    pub async fn store(&self, id: &ConversationId, upload: Upload) -> Result<FileLink, FilesError> {
         let key = id.key(&self.file_secret);
         let workspace = self.workspaces.create(&key).await?;
-        let entry = workspace.write_file(&path, Bytes::from(bytes)).await?;
+        let entry = workspace.write_file(&upload.path, upload.bytes).await?;
         Ok(link(&self.links, &key, &entry))
     }
 
     fn check_size(&self, bytes: u64) -> Result<(), FilesError> {
-        // The length of base64 tells up to two bytes too many.
-        if bytes > self.max_upload_bytes.saturating_add(2) {
+        if bytes > self.max_upload_bytes {
             return Err(FilesError::TooLarge(bytes, self.max_upload_bytes));
         }
         Ok(())

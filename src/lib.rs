@@ -13,6 +13,7 @@ pub mod http;
 pub mod links;
 pub mod mcp;
 pub mod network;
+pub mod pool;
 pub mod run;
 pub mod runner;
 pub mod sandbox;

@@ -23,17 +23,18 @@ use tracing::info;
 pub use self::active::ActiveRuns;
 use self::ending::{Ending, Verdict};
 pub use self::environment::EnvironmentError;
-use self::outcome::{RunOutcome, RunStatus, Truncated};
+use self::outcome::{FileLink, RunOutcome, RunStatus, Truncated};
 use crate::admission::{Admission, AdmissionError};
 use crate::config::RunLimits;
 use crate::conversation::{ConversationId, ConversationKey};
-use crate::executor::spec::{ContainerLimits, ContainerSpec, NetworkAccess, User};
+use crate::executor::spec::NetworkAccess;
 use crate::executor::{ContainerState, ErrorKind, ExecutorError, Stream};
 use crate::files::{ConversationFiles, FilesError, link};
 use crate::network::NetworkPolicy;
+use crate::pool::{Lease, Pool, Way};
 use crate::runner::Runner;
 use crate::runner::catalog::{Catalog, EngineView};
-use crate::sandbox::{Capture, Captured, Launcher, Program, Sandbox, SandboxError};
+use crate::sandbox::{Capture, Captured, Launcher, Program, SandboxError};
 use crate::workspace::{Listing, Workspace, WorkspaceError};
 
 /// How much longer than the program's own time limit we wait for sandbox-init's report.
@@ -106,14 +107,23 @@ pub struct Runs {
     pub catalog: Catalog,
     /// The gate.
     pub admission: Admission,
-    /// Starts sandboxes.
+    /// Warm and cold sandboxes.
+    pub pool: Pool,
+    /// What started them.
     pub launcher: Launcher,
     /// Whether runs may use the network.
     pub network: NetworkPolicy,
-    /// Who programs are.
-    pub user: User,
     /// The runs in progress.
     pub active: ActiveRuns,
+}
+
+/// Why there is no sandbox for a run.
+#[derive(Debug, Error)]
+enum LeaseError {
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
 }
 
 /// A request that passed every check, with what it needs.
@@ -176,22 +186,27 @@ impl Runs {
             permit = self.admission.enter() => permit?,
             () = &mut ended => return Ok(self.without_run(request, &Ending::Cancelled)),
         };
-        let workspace = self.files.workspaces.create(&prepared.key).await?;
+        let leased = tokio::select! {
+            leased = self.lease(&prepared) => leased,
+            () = &mut ended => return Ok(self.without_run(request, &Ending::Cancelled)),
+        };
+        let (lease, workspace) = match leased {
+            Err(LeaseError::Workspace(error)) => return Err(error.into()),
+            Err(LeaseError::Sandbox(error)) => {
+                return Ok(self.without_run(request, &Ending::EngineLost(chain(&error))));
+            }
+            Ok(leased) => leased,
+        };
         let before = workspace.snapshot().await?;
+        let way = lease.way();
         let (ending, wall) = self
-            .run_in_sandbox(&prepared, &workspace, capture, ended)
+            .run_in_sandbox(lease, &prepared, &workspace, capture, ended)
             .await;
         let listing = workspace.changes_since(&before).await?;
         let verdict = ending.explain(&self.limits, prepared.program.deadline, wall);
-        log(&prepared, &verdict, wall);
-        Ok(self.outcome(
-            request,
-            &prepared.key,
-            verdict,
-            &capture.snapshot(),
-            listing,
-            wall,
-        ))
+        log(&prepared, &verdict, way, wall);
+        let captured = capture.snapshot();
+        Ok(self.outcome(request, &prepared.key, verdict, &captured, listing, wall))
     }
 
     /// Ends the runs of a conversation and deletes its files. Says whether there were any.
@@ -199,7 +214,9 @@ impl Runs {
     /// # Errors
     /// Trouble with the storage.
     pub async fn delete_conversation(&self, id: &ConversationId) -> Result<bool, FilesError> {
-        self.active.stop(&id.key(&self.file_secret));
+        let key = id.key(&self.file_secret);
+        self.active.stop(&key);
+        self.pool.retire(&key);
         self.files.delete(id).await
     }
 
@@ -240,61 +257,53 @@ impl Runs {
     /// Runs the program and watches it until it ends or `ended` does. Gives how it ended and how long it took.
     async fn run_in_sandbox(
         &self,
+        mut lease: Lease,
         prepared: &Prepared,
         workspace: &Workspace,
         capture: &Arc<Capture>,
-        mut ended: Pin<&mut impl Future<Output = ()>>,
+        ended: Pin<&mut impl Future<Output = ()>>,
     ) -> (Ending, Duration) {
         let started = Instant::now();
-        let leased = tokio::select! {
-            sandbox = self.lease(prepared) => sandbox,
-            () = &mut ended => return (Ending::Cancelled, started.elapsed()),
-        };
-        let mut sandbox = match leased {
-            Err(error) => return (Ending::EngineLost(chain(&error)), started.elapsed()),
-            Ok(sandbox) => sandbox,
-        };
-        let started = Instant::now();
         let ending = tokio::select! {
-            end = sandbox.run(&prepared.program, Arc::clone(capture)) => match end {
+            end = lease.run(&prepared.program, Arc::clone(capture)) => match end {
                 Ok(end) => Ending::Reported(end),
-                Err(error) => silent(sandbox.state(), &error).await,
+                Err(error) => silent(lease.state(), &error).await,
             },
             () = tokio::time::sleep(prepared.program.deadline + REPORT_GRACE) => Ending::Overdue,
             () = capture.flooded() => Ending::Flooded,
             reason = disk::full(&self.files.workspaces, workspace) => Ending::DiskFull(reason),
             () = ended => Ending::Cancelled,
         };
-        (ending, started.elapsed())
-    }
-
-    /// A sandbox for one run. Here warm ones will be looked for first.
-    async fn lease(&self, prepared: &Prepared) -> Result<Sandbox, SandboxError> {
-        self.launcher.start(self.spec(prepared)).await
-    }
-
-    fn spec(&self, prepared: &Prepared) -> ContainerSpec {
-        let runner = &prepared.runner;
-        let labels = [
-            ("sandbox.conversation", prepared.key.short().to_owned()),
-            ("sandbox.run-language", runner.language.clone()),
-        ];
-        ContainerSpec {
-            image: runner.image_id.clone(),
-            command: runner.command.clone(),
-            env: runner.env.clone(),
-            init: self.launcher.init(),
-            data: self.files.host_path.join(prepared.key.as_str()),
-            user: self.user,
-            limits: ContainerLimits {
-                nano_cpus: self.limits.nano_cpus,
-                memory: self.limits.memory,
-                pids: self.limits.pids,
-                file_size: self.limits.file_size,
-            },
-            network: prepared.network.clone(),
-            labels: self.launcher.labels(&labels),
+        let wall = started.elapsed();
+        // Any other ending takes the sandbox away.
+        if let Ending::Reported(end) = &ending {
+            lease.finish(end, workspace);
         }
+        (ending, wall)
+    }
+
+    /// A sandbox for one run, warm if there is one that fits, and the workspace that it has as `/data`.
+    async fn lease(&self, prepared: &Prepared) -> Result<(Lease, Workspace), LeaseError> {
+        let Prepared {
+            runner,
+            key,
+            network,
+            program,
+        } = prepared;
+        let may_be_warm = *network == NetworkAccess::None && runner.can_be_warm(program.env.keys());
+        if may_be_warm && let Some(lease) = self.pool.claim(key, runner).await? {
+            let workspace = self.files.workspaces.create(key).await?;
+            if lease.fits(&workspace) {
+                return Ok((lease, workspace));
+            }
+        }
+        // The directory first, since the container mounts it.
+        let workspace = self.files.workspaces.create(key).await?;
+        let lease = self
+            .pool
+            .start_cold(key, runner, network.clone(), may_be_warm)
+            .await?;
+        Ok((lease, workspace))
     }
 
     fn outcome(
@@ -348,6 +357,21 @@ impl Runs {
         )
     }
 
+    /// Stores a file in a conversation. A new one gets a warm sandbox, so that its first run is warm too.
+    ///
+    /// # Errors
+    /// A bad name or content, no room, or trouble with the storage.
+    pub async fn upload(
+        &self,
+        id: &ConversationId,
+        name: &str,
+        content: &str,
+    ) -> Result<FileLink, FilesError> {
+        let upload = self.files.check_upload(name, content)?;
+        self.pool.settle(&id.key(&self.file_secret)).await?;
+        self.files.store(id, upload).await
+    }
+
     /// Whether the engine answers, else why not.
     pub fn engine(&self) -> EngineView {
         self.catalog.view().engine.clone()
@@ -383,8 +407,9 @@ fn chain(error: &dyn std::error::Error) -> String {
         .join(": ")
 }
 
-fn log(prepared: &Prepared, verdict: &Verdict, wall: Duration) {
+fn log(prepared: &Prepared, verdict: &Verdict, way: Way, wall: Duration) {
     info!(
+        run.way = way.as_str(),
         conversation.key = prepared.key.short(),
         run.language = prepared.runner.language,
         run.status = verdict.status.as_str(),

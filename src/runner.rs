@@ -10,6 +10,8 @@ use crate::executor::Image;
 
 /// Longest language name.
 const MAX_LANGUAGE_BYTES: usize = 32;
+/// The version of the warm contract that we speak.
+const PROTOCOL: &str = "2";
 /// Used where an image has no `HOME` of its own: the one place that is writable for any user.
 const HOME: &str = "HOME=/tmp";
 
@@ -32,6 +34,10 @@ pub struct Runner {
     pub env: Vec<String>,
     /// Seconds since 1970 when the image was built.
     pub created: i64,
+    /// The command that parks an interpreter; empty when the image has none, or for a protocol we do not speak.
+    pub driver: Vec<String>,
+    /// Environment variables that a parked interpreter cannot take; a trailing `*` matches any rest.
+    pub cold_env: Vec<String>,
 }
 
 /// Why a labelled image is no runner.
@@ -47,9 +53,25 @@ pub enum RunnerError {
         "the image has neither ENTRYPOINT nor CMD: it must have a program that reads source on standard input"
     )]
     Command,
+    /// `sandbox.driver` is malformed.
+    #[error("label sandbox.driver is not a JSON array of strings")]
+    Driver,
 }
 
 impl Runner {
+    /// Whether a run with this environment can be given to a parked interpreter.
+    pub fn can_be_warm<'a>(&self, mut names: impl Iterator<Item = &'a String>) -> bool {
+        let is_cold = |name: &String| {
+            self.cold_env
+                .iter()
+                .any(|pattern| match pattern.strip_suffix('*') {
+                    Some(prefix) => name.starts_with(prefix),
+                    None => name == pattern,
+                })
+        };
+        self.driver.is_empty() || !names.any(is_cold)
+    }
+
     /// Reads an image's labels. Names are compared in lower case.
     ///
     /// # Errors
@@ -91,8 +113,26 @@ impl Runner {
                 vec![HOME.to_owned()]
             },
             created: image.created,
+            driver: driver(label("sandbox.protocol"), label("sandbox.driver"))?,
+            cold_env: list(label("sandbox.cold-env")),
         })
     }
+}
+
+/// The driver's command, if the image speaks our version of the warm contract.
+fn driver(protocol: &str, command: &str) -> Result<Vec<String>, RunnerError> {
+    if protocol != PROTOCOL || command.is_empty() {
+        return Ok(Vec::new());
+    }
+    serde_json::from_str(command).map_err(|_| RunnerError::Driver)
+}
+
+fn list(text: &str) -> Vec<String> {
+    text.split(',')
+        .map(str::trim)
+        .filter(|entry| !entry.is_empty())
+        .map(str::to_owned)
+        .collect()
 }
 
 fn is_language(name: &str) -> bool {

@@ -1,15 +1,15 @@
 //! A sandbox: one container that we started, with sandbox-init as its PID 1, and what one can ask of it.
 //!
 //! ```text
-//!            start            park                 run                    clean
-//! (nothing) ───────▶ Started ───────▶ Parked ───────────▶ Running ──┬──────────▶ Parked
-//!                       │                                           │
-//!                       └──────────────────── run ──────────────────┴─▶ Spent
+//!             start            park              run                clean
+//! (nothing) ────────▶ Started ──────▶ Parked ──────────▶ Ran ──────────────▶ Parked
+//!                        │                                │        (or, when it was never parked, Started)
+//!                        └───────────── run ──────────────┘
 //! ```
 //!
-//! A *plain* sandbox goes from `Started` through one run to `Spent`. A *warm* one is parked first and may be parked
-//! again after a run. Dropping a [`Sandbox`] in any state kills and removes its container behind the caller's back,
-//! so that no path leaves one.
+//! A *plain* sandbox goes from `Started` through one run to its end. A *warm* one is parked ahead, and cleaned after
+//! each run that left it usable. Dropping a [`Sandbox`] in any state kills and removes its container behind the
+//! caller's back, so that no path leaves one.
 
 mod capture;
 mod drain;
@@ -19,16 +19,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandbox_init::{End, Frame, Nonce, Run, encode_frame};
+use sandbox_init::{End, Frame, Nonce, Park, Run, encode_frame};
 use thiserror::Error;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::capture::{Capture, Captured, Segment};
-use self::drain::Expect;
+use self::drain::{Expect, Report, Waiting};
 use self::launcher::Container;
 pub use self::launcher::{Identity, Launcher};
 use crate::executor::{ContainerId, ContainerState, ExecutorError};
+use crate::workspace::WorkspaceError;
 
 /// A program to run, with all that it sees.
 #[derive(Clone, Debug)]
@@ -47,6 +48,10 @@ pub struct Sandbox {
     container: Container,
     input: Input,
     expectations: mpsc::UnboundedSender<Expect>,
+    /// Resolves when the sandbox is clean after a run.
+    cleaning: Option<oneshot::Receiver<Report>>,
+    /// Whether a driver was started in it.
+    parked: bool,
 }
 
 struct Input(Box<dyn AsyncWrite + Send + Unpin>);
@@ -69,6 +74,15 @@ pub enum SandboxError {
     /// The output ended without a record. The container's own state says why.
     #[error("failed to hear from the sandbox: its output ended without a record")]
     Silent,
+    /// There is no directory for it.
+    #[error("failed to make a directory for a sandbox")]
+    Data(#[source] WorkspaceError),
+    /// The driver did not park an interpreter; in its words.
+    #[error("failed to park an interpreter: {0}")]
+    NotReady(String),
+    /// What a run left cannot be undone; in the words of sandbox-init.
+    #[error("failed to clean the sandbox: {0}")]
+    NotClean(String),
     /// The program does not fit into a frame.
     #[error("failed to hand over the program")]
     Frame(#[source] sandbox_init::FrameError),
@@ -80,7 +94,48 @@ impl Sandbox {
         self.container.id()
     }
 
-    /// Runs a program to its end. Its output goes to `capture` as it comes.
+    /// Whether a driver was started in it.
+    pub fn is_parked(&self) -> bool {
+        self.parked
+    }
+
+    /// Whether the container lives, as far as its output tells.
+    pub fn is_alive(&self) -> bool {
+        !self.expectations.is_closed()
+    }
+
+    /// Resolves when the container has ended.
+    pub fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
+        let expectations = self.expectations.clone();
+        async move { expectations.closed().await }
+    }
+
+    /// Has `driver` park an interpreter, so that the next run starts at once. Without a driver the sandbox just waits.
+    /// It ends by itself when it is not used for `idle`.
+    ///
+    /// # Errors
+    /// The driver failed, or the container ended.
+    pub async fn park(&mut self, driver: &[String], idle: Duration) -> Result<(), SandboxError> {
+        let nonce = Nonce::from_random(rand::random());
+        let (answer, ready) = oneshot::channel();
+        let frame = Frame::Park(Park {
+            nonce: nonce.clone(),
+            driver: driver.to_vec(),
+            env: BTreeMap::new(),
+            idle_ms: milliseconds(idle),
+        });
+        self.parked = true;
+        let expect = Expect {
+            nonce,
+            waiting: Waiting::Ready(answer),
+        };
+        self.send(expect, &frame, ready)
+            .await?
+            .map_err(SandboxError::NotReady)
+    }
+
+    /// Runs a program to its end. Its output goes to `capture` as it comes. With `reuse`, the sandbox then cleans
+    /// itself: wait for it with [`Sandbox::clean`].
     ///
     /// # Errors
     /// [`SandboxError::Silent`] when the container ended, or the engine went away, before the program's end was
@@ -89,24 +144,52 @@ impl Sandbox {
         &mut self,
         program: &Program,
         capture: Arc<Capture>,
+        reuse: bool,
     ) -> Result<End, SandboxError> {
         let nonce = Nonce::from_random(rand::random());
-        let frame = encode_frame(&Frame::Run(Run {
+        let frame = Frame::Run(Run {
             nonce: nonce.clone(),
             code: program.code.clone(),
             env: program.env.clone(),
-            deadline_ms: u64::try_from(program.deadline.as_millis()).unwrap_or(u64::MAX),
-            reuse: false,
-        }))
-        .map_err(SandboxError::Frame)?;
-        let (answer, end) = oneshot::channel();
+            deadline_ms: milliseconds(program.deadline),
+            reuse,
+        });
+        let ((end, answer), (clean, cleaned)) = (oneshot::channel(), oneshot::channel());
+        self.cleaning = reuse.then_some(cleaned);
+        let expect = Expect {
+            nonce,
+            waiting: Waiting::Run {
+                capture,
+                end,
+                clean,
+            },
+        };
+        self.send(expect, &frame, answer).await
+    }
+
+    /// Waits until the sandbox is as good as new after a run with `reuse`.
+    ///
+    /// # Errors
+    /// It cannot be made clean, or it has ended: drop it.
+    pub async fn clean(&mut self) -> Result<(), SandboxError> {
+        let cleaning = self.cleaning.take().ok_or(SandboxError::Silent)?;
+        cleaning
+            .await
+            .map_err(|_| SandboxError::Silent)?
+            .map_err(SandboxError::NotClean)
+    }
+
+    /// Sends a frame and waits for what answers it.
+    async fn send<T>(
+        &mut self,
+        expect: Expect,
+        frame: &Frame,
+        answer: oneshot::Receiver<T>,
+    ) -> Result<T, SandboxError> {
+        let frame = encode_frame(frame).map_err(SandboxError::Frame)?;
         // Before the frame is sent, so that the record cannot come unexpected.
         self.expectations
-            .send(Expect {
-                nonce,
-                capture,
-                answer,
-            })
+            .send(expect)
             .map_err(|_| SandboxError::Silent)?;
         let send = async {
             // A sandbox that ended does not read: then the output has ended too, and that is the answer.
@@ -115,7 +198,7 @@ impl Sandbox {
             std::future::pending().await
         };
         tokio::select! {
-            end = end => end.map_err(|_| SandboxError::Silent),
+            answer = answer => answer.map_err(|_| SandboxError::Silent),
             () = send => Err(SandboxError::Silent),
         }
     }
@@ -129,4 +212,8 @@ impl Sandbox {
     ) -> impl Future<Output = Result<ContainerState, ExecutorError>> + Send + use<> {
         self.container.state()
     }
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! SANDBOX_ROOT/          0711: the container engine passes through, other users of the host cannot list keys
-//! ├── .tmp/              0700: uploads in the making and trees being deleted; no program ever sees it
+//! ├── .tmp/              0700: uploads in the making, slots, and trees being deleted; no program ever sees it
 //! └── <key>/             0755: the workspace of a conversation, mounted at /data
 //! ```
 //!
@@ -16,6 +16,7 @@ mod handle;
 mod listing;
 pub mod path;
 mod removal;
+mod slot;
 mod store;
 mod upload;
 mod usage;
@@ -27,8 +28,9 @@ use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 
 pub use self::error::WorkspaceError;
-pub use self::handle::{OpenFile, Workspace};
+pub use self::handle::{DirectoryId, OpenFile, Workspace};
 pub use self::listing::{FileEntry, Listing, MAX_FILES, Snapshot};
+pub use self::slot::Slot;
 use self::store::Store;
 pub use self::usage::Usage;
 use crate::conversation::ConversationKey;

@@ -132,6 +132,26 @@ pub const VARIABLES: &[Variable] = &[
         "runs that wait for a place; further ones are told to come back",
     ),
     variable("MAX_QUEUE_WAIT", "30s", "longest wait for a place"),
+    variable(
+        "POOL_SIZE",
+        "2",
+        "warm sandboxes per runner that wait for a new conversation",
+    ),
+    variable(
+        "SANDBOX_IDLE_TTL",
+        "5m",
+        "after so long without a run a conversation loses its warm sandbox",
+    ),
+    variable(
+        "MAX_WARM_SANDBOXES",
+        "",
+        "warm sandboxes in all; default: what fits into half of the memory",
+    ),
+    variable(
+        "SANDBOX_REUSE",
+        "conversation",
+        "`conversation`: the next run of a conversation gets its sandbox again, cleaned; `never`: a new one for each run",
+    ),
     variable("LOG_FORMAT", "text", "`text` or `json`"),
     variable(
         "RUST_LOG",

@@ -9,73 +9,65 @@ use crate::conversation::ConversationKey;
 
 /// The runs in progress.
 #[derive(Clone, Debug, Default)]
-pub struct ActiveRuns(Arc<Mutex<HashMap<ConversationKey, Conversation>>>);
+pub struct ActiveRuns(Arc<Mutex<Book>>);
 
 #[derive(Debug, Default)]
-struct Conversation {
-    runs: usize,
-    stop: CancellationToken,
+struct Book {
+    next: u64,
+    runs: HashMap<u64, (ConversationKey, CancellationToken)>,
 }
 
 /// A run in progress. Dropping it says that the run is over.
 #[derive(Debug)]
 pub(super) struct ActiveRun {
     active: ActiveRuns,
-    key: ConversationKey,
+    number: u64,
     /// Cancelled when the run has to end.
     pub(super) stop: CancellationToken,
 }
 
 impl ActiveRuns {
     pub(super) fn enter(&self, key: &ConversationKey) -> ActiveRun {
-        let mut conversations = self.lock();
-        let conversation = conversations.entry(key.clone()).or_default();
-        conversation.runs += 1;
+        let mut book = self.lock();
+        book.next += 1;
+        let (number, stop) = (book.next, CancellationToken::new());
+        book.runs.insert(number, (key.clone(), stop.clone()));
         ActiveRun {
             active: self.clone(),
-            key: key.clone(),
-            stop: conversation.stop.clone(),
+            number,
+            stop,
         }
     }
 
     /// Ends the runs of a conversation.
     pub fn stop(&self, key: &ConversationKey) {
-        if let Some(conversation) = self.lock().remove(key) {
-            conversation.stop.cancel();
-        }
+        let book = self.lock();
+        book.runs
+            .values()
+            .filter(|(owner, _)| owner == key)
+            .for_each(|(_, stop)| stop.cancel());
     }
 
     /// Ends all runs.
     pub fn stop_all(&self) {
-        for conversation in self.lock().values() {
-            conversation.stop.cancel();
-        }
+        self.lock()
+            .runs
+            .values()
+            .for_each(|(_, stop)| stop.cancel());
     }
 
     /// How many runs are in progress.
     pub fn count(&self) -> usize {
-        self.lock()
-            .values()
-            .map(|conversation| conversation.runs)
-            .sum()
+        self.lock().runs.len()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ConversationKey, Conversation>> {
+    fn lock(&self) -> MutexGuard<'_, Book> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for ActiveRun {
     fn drop(&mut self) {
-        let mut conversations = self.active.lock();
-        // A stopped conversation was taken out already; a later one of the same key is not ours to count down.
-        if let Some(conversation) = conversations.get_mut(&self.key)
-            && !self.stop.is_cancelled()
-        {
-            conversation.runs -= 1;
-            if conversation.runs == 0 {
-                conversations.remove(&self.key);
-            }
-        }
+        self.active.lock().runs.remove(&self.number);
     }
 }

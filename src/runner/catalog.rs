@@ -71,6 +71,11 @@ impl Catalog {
         self.0.borrow().clone()
     }
 
+    /// The current state and all that follow.
+    pub fn watch(&self) -> watch::Receiver<Arc<View>> {
+        self.0.subscribe()
+    }
+
     /// Waits until the engine was asked once.
     pub async fn first_look(&self) {
         let first = Arc::<View>::default();

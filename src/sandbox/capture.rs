@@ -4,10 +4,9 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use bytes::Bytes;
 use tokio::sync::watch;
 
-use crate::executor::{Chunk, Stream};
+use crate::executor::Stream;
 
 /// A run that writes this many times its limit to a stream is not meant to be read, and is stopped.
 const FLOOD_FACTOR: u64 = 16;
@@ -61,13 +60,12 @@ impl Capture {
     }
 
     /// Adds what was printed.
-    pub(super) fn push(&self, chunk: &Chunk) {
-        if chunk.bytes.is_empty() {
+    pub(super) fn push(&self, stream: Stream, bytes: &[u8]) {
+        if bytes.is_empty() {
             return;
         }
-        self.with(|captured| captured.push(self.limit, chunk.stream, &chunk.bytes));
-        self.seen
-            .send_modify(|seen| *seen += chunk.bytes.len() as u64);
+        self.with(|captured| captured.push(self.limit, stream, bytes));
+        self.seen.send_modify(|seen| *seen += bytes.len() as u64);
     }
 
     /// A copy of what came so far.
@@ -89,7 +87,7 @@ impl Capture {
 }
 
 impl Captured {
-    fn push(&mut self, limit: usize, stream: Stream, bytes: &Bytes) {
+    fn push(&mut self, limit: usize, stream: Stream, bytes: &[u8]) {
         let counter = match stream {
             Stream::Stdout => &mut self.stdout,
             Stream::Stderr => &mut self.stderr,
@@ -139,10 +137,7 @@ mod tests {
     use super::*;
 
     fn push(capture: &Capture, stream: Stream, text: &'static str) {
-        capture.push(&Chunk {
-            stream,
-            bytes: Bytes::from_static(text.as_bytes()),
-        });
+        capture.push(stream, text.as_bytes());
     }
 
     #[test]

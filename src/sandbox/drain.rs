@@ -1,7 +1,7 @@
 //! The task that owns a container's output and reads it to its end, whatever happens to those who listen.
 //!
 //! An engine hangs on a container whose output nobody reads, so this task is never cancelled: it ends when the
-//! container does.
+//! container does. Then all that was still expected fails, which is how others learn of it.
 
 use std::sync::Arc;
 
@@ -14,11 +14,25 @@ use tokio::sync::{mpsc, oneshot};
 use super::capture::Capture;
 use crate::executor::{Chunk, ExecutorError, Stream};
 
-/// A run whose output and end are waited for.
+/// What sandbox-init says of its own doing: done, or why not.
+pub(super) type Report = Result<(), String>;
+
+/// A frame that was, or is about to be, sent, and who waits for its records.
 pub(super) struct Expect {
     pub(super) nonce: Nonce,
-    pub(super) capture: Arc<Capture>,
-    pub(super) answer: oneshot::Sender<End>,
+    pub(super) waiting: Waiting,
+}
+
+/// Who waits for what.
+pub(super) enum Waiting {
+    /// For a parked run process.
+    Ready(oneshot::Sender<Report>),
+    /// For the end of a run and, later, for the sandbox to be clean again.
+    Run {
+        capture: Arc<Capture>,
+        end: oneshot::Sender<End>,
+        clean: oneshot::Sender<Report>,
+    },
 }
 
 /// Reads `output` to its end. Output that belongs to no expected run is dropped.
@@ -26,87 +40,148 @@ pub(super) async fn drain(
     mut output: BoxStream<'static, Result<Chunk, ExecutorError>>,
     mut expectations: mpsc::UnboundedReceiver<Expect>,
 ) {
-    let mut listening: Option<Listening> = None;
+    let mut listening = Listening::Nobody;
     let mut may_expect = true;
     loop {
         tokio::select! {
             // A run is announced before its frame is sent: looking here first, its output cannot overtake it.
             biased;
             expect = expectations.recv(), if may_expect => match expect {
-                Some(expect) => listening = Some(Listening::new(expect)),
+                Some(expect) => listening = Listening::to(expect),
                 None => may_expect = false,
             },
             chunk = output.next() => match chunk {
-                Some(Ok(chunk)) => listening = listening.and_then(|listening| listening.hear(chunk)),
+                Some(Ok(chunk)) => listening.hear(chunk),
                 Some(Err(_)) | None => break,
             },
         }
     }
-    // A marker that never became a record was output.
-    if let Some(listening) = listening {
-        listening.finish();
-    }
+    listening.finish();
 }
 
-/// A run in progress: what it prints, until its record was seen on both streams.
-struct Listening {
+enum Listening {
+    Nobody,
+    Ready {
+        scanner: RecordScanner,
+        answer: Option<oneshot::Sender<Report>>,
+    },
+    Run(Box<Run>),
+}
+
+/// A run in progress, or its sandbox being cleaned.
+struct Run {
     capture: Arc<Capture>,
-    answer: oneshot::Sender<End>,
-    /// `None` once the record was seen there.
-    stdout: Option<RecordScanner>,
-    stderr: Option<RecordScanner>,
-    end: Option<End>,
+    stdout: RecordScanner,
+    stderr: RecordScanner,
+    /// The record on standard output, until it was seen on standard error too.
+    stdout_end: Option<End>,
+    stderr_ended: bool,
+    end: Option<oneshot::Sender<End>>,
+    clean: Option<oneshot::Sender<Report>>,
 }
 
 impl Listening {
-    fn new(expect: Expect) -> Self {
-        let scanner = RecordScanner::new(&expect.nonce);
-        Self {
-            stdout: Some(scanner),
-            stderr: Some(RecordScanner::new(&expect.nonce)),
-            capture: expect.capture,
-            answer: expect.answer,
-            end: None,
+    fn to(expect: Expect) -> Self {
+        let scanner = || RecordScanner::new(&expect.nonce);
+        match expect.waiting {
+            Waiting::Ready(answer) => Self::Ready {
+                scanner: scanner(),
+                answer: Some(answer),
+            },
+            Waiting::Run {
+                capture,
+                end,
+                clean,
+            } => Self::Run(Box::new(Run {
+                capture,
+                stdout: scanner(),
+                stderr: scanner(),
+                stdout_end: None,
+                stderr_ended: false,
+                end: Some(end),
+                clean: Some(clean),
+            })),
         }
     }
 
-    /// Takes a chunk; gives itself back as long as the run goes on.
-    fn hear(mut self, chunk: Chunk) -> Option<Self> {
-        let slot = match chunk.stream {
-            Stream::Stdout => &mut self.stdout,
-            Stream::Stderr => &mut self.stderr,
-        };
-        // After the record, leftovers speak.
-        let Some(scanner) = slot else {
-            return Some(self);
-        };
-        let scanned = scanner.push(&chunk.bytes);
-        self.capture.push(&Chunk {
-            stream: chunk.stream,
-            bytes: Bytes::from(scanned.output),
-        });
-        if let Some(Record::End(end)) = scanned.record {
-            *slot = None;
-            // Standard output is written last and its numbers are the later ones; they are the same record.
-            self.end = Some(end);
+    fn hear(&mut self, chunk: Chunk) {
+        match self {
+            Self::Nobody => {}
+            // What a driver prints while it warms up is nobody's output.
+            Self::Ready { scanner, answer } if chunk.stream == Stream::Stdout => {
+                if let Some(Record::Ready(report)) = scanner.push(&chunk.bytes).record
+                    && let Some(answer) = answer.take()
+                {
+                    let _ = answer.send(report);
+                }
+            }
+            Self::Ready { .. } => {}
+            Self::Run(run) => match chunk.stream {
+                Stream::Stdout => run.hear_stdout(chunk.bytes),
+                Stream::Stderr => run.hear_stderr(&chunk.bytes),
+            },
         }
-        if self.stdout.is_some() || self.stderr.is_some() {
-            return Some(self);
-        }
-        if let Some(end) = self.end.take() {
-            // Nobody waits any more when the run was cancelled.
-            let _ = self.answer.send(end);
-        }
-        None
     }
 
     fn finish(self) {
-        for (stream, scanner) in [(Stream::Stdout, self.stdout), (Stream::Stderr, self.stderr)] {
-            let rest = scanner.map(RecordScanner::finish).unwrap_or_default();
-            self.capture.push(&Chunk {
-                stream,
-                bytes: Bytes::from(rest),
-            });
+        if let Self::Run(run) = self {
+            run.finish();
+        }
+    }
+}
+
+impl Run {
+    fn hear_stdout(&mut self, bytes: Bytes) {
+        let mut rest = bytes.to_vec();
+        loop {
+            let scanned = self.stdout.push(&rest);
+            // After the end record, leftovers speak.
+            if self.end.is_some() && self.stdout_end.is_none() {
+                self.capture.push(Stream::Stdout, &scanned.output);
+            }
+            match scanned.record {
+                Some(Record::End(end)) if self.end.is_some() => self.stdout_end = Some(end),
+                Some(Record::Clean(report)) => {
+                    if let Some(clean) = self.clean.take() {
+                        let _ = clean.send(report);
+                    }
+                }
+                Some(_) => {}
+                None => break,
+            }
+            rest = scanned.rest;
+        }
+        self.answer_when_ended();
+    }
+
+    fn hear_stderr(&mut self, bytes: &[u8]) {
+        if self.stderr_ended {
+            return;
+        }
+        let scanned = self.stderr.push(bytes);
+        self.capture.push(Stream::Stderr, &scanned.output);
+        self.stderr_ended = matches!(scanned.record, Some(Record::End(_)));
+        self.answer_when_ended();
+    }
+
+    /// Every byte of the program is in once the record was seen on both streams.
+    fn answer_when_ended(&mut self) {
+        if self.stderr_ended
+            && let Some(end) = self.stdout_end.take()
+            && let Some(answer) = self.end.take()
+        {
+            // Nobody waits any more when the run was cancelled.
+            let _ = answer.send(end);
+        }
+    }
+
+    /// The container ended first: a marker that never became a record was output.
+    fn finish(self) {
+        if self.end.is_some() && self.stdout_end.is_none() {
+            self.capture.push(Stream::Stdout, &self.stdout.finish());
+        }
+        if !self.stderr_ended {
+            self.capture.push(Stream::Stderr, &self.stderr.finish());
         }
     }
 }

@@ -113,6 +113,8 @@ impl Launcher {
             container,
             input: Input(attached.input),
             expectations,
+            cleaning: None,
+            parked: false,
         })
     }
 

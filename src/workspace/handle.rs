@@ -39,6 +39,13 @@ pub struct OpenFile {
     pub modified: Option<SystemTime>,
 }
 
+/// A directory, whatever its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirectoryId {
+    device: u64,
+    inode: u64,
+}
+
 impl Workspace {
     pub(super) fn new(store: Arc<Store>, key: ConversationKey, dir: OwnedFd) -> Self {
         Self {
@@ -46,6 +53,15 @@ impl Workspace {
             key,
             dir: Arc::new(dir),
         }
+    }
+
+    /// Which directory this is, whatever its name. `None` when the operating system does not say.
+    pub fn directory_id(&self) -> Option<DirectoryId> {
+        let stat = rustix::fs::fstat(&self.dir).ok()?;
+        Some(DirectoryId {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+        })
     }
 
     /// Which conversation it belongs to.

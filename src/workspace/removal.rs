@@ -7,7 +7,9 @@
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
-use rustix::fs::{AtFlags, FileType, Mode, RawDir, fchmod, mkdirat, renameat, unlinkat};
+use rustix::fs::{
+    AtFlags, FileType, Mode, RawDir, RawDirEntry, fchmod, mkdirat, renameat, unlinkat,
+};
 use rustix::io::{Errno, Result};
 
 use super::beneath::Opener;
@@ -87,23 +89,16 @@ impl Staging {
         };
         // Deleting takes write permission; as root, or when it fails, that does not matter.
         let _ = fchmod(&dir, Mode::RWXU);
-        let mut buffer = Vec::with_capacity(BUFFER_BYTES);
-        let mut entries = RawDir::new(&dir, buffer.spare_capacity_mut());
-        while let Some(entry) = entries.next() {
-            let entry = entry?;
-            let name = entry.file_name();
-            if name == c"." || name == c".." {
-                continue;
-            }
+        for_each_entry(dir.as_fd(), |entry| {
+            let (name, at) = (entry.file_name().to_bytes(), dir.as_fd());
             if entry.file_type() == FileType::Directory {
-                self.move_up(dir.as_fd(), name.to_bytes())?;
-                continue;
+                return self.move_up(at, name);
             }
-            match unlinkat(&dir, name, AtFlags::empty()) {
-                Err(Errno::ISDIR) => self.move_up(dir.as_fd(), name.to_bytes())?,
-                result => _ = gone_is_none(result)?,
+            match unlinkat(at, name, AtFlags::empty()) {
+                Err(Errno::ISDIR) => self.move_up(at, name),
+                result => gone_is_none(result).map(drop),
             }
-        }
+        })?;
         unlinkat(&self.dir, name, AtFlags::REMOVEDIR)
     }
 
@@ -131,7 +126,9 @@ fn move_folder(
     }
 }
 
-/// Calls `delete` for the names in `dir` until there are none, or none of them can be deleted.
+/// Calls `delete` for everything in `dir`, over and over until nothing is left, or nothing can be deleted.
+///
+/// Each pass reads on where it was: starting afresh would go over all the places that deletions have emptied.
 fn until_empty(
     opener: Opener,
     dir: BorrowedFd<'_>,
@@ -139,12 +136,13 @@ fn until_empty(
 ) -> Result<()> {
     loop {
         let (mut deleted, mut failure) = (false, None);
-        for name in names(opener, dir)? {
-            match delete(&name) {
+        for_each_entry(opener.folder(dir, [&b"."[..]])?.as_fd(), |entry| {
+            match delete(entry.file_name().to_bytes()) {
                 Ok(()) => deleted = true,
                 Err(error) => failure = Some(error),
             }
-        }
+            Ok(())
+        })?;
         match (deleted, failure) {
             (true, _) => {}
             (false, Some(error)) => return Err(error),
@@ -153,21 +151,17 @@ fn until_empty(
     }
 }
 
-/// The first names in a directory, as many as one system call gives.
-fn names(opener: Opener, dir: BorrowedFd<'_>) -> Result<Vec<Box<[u8]>>> {
-    let dir = opener.folder(dir, [&b"."[..]])?;
+fn for_each_entry(
+    dir: BorrowedFd<'_>,
+    mut act: impl FnMut(&RawDirEntry<'_>) -> Result<()>,
+) -> Result<()> {
     let mut buffer = Vec::with_capacity(BUFFER_BYTES);
     let mut entries = RawDir::new(dir, buffer.spare_capacity_mut());
-    let mut names = Vec::new();
     while let Some(entry) = entries.next() {
         let entry = entry?;
-        let name = entry.file_name().to_bytes();
-        if name != b"." && name != b".." {
-            names.push(name.into());
-        }
-        if entries.is_buffer_empty() && !names.is_empty() {
-            break;
+        if entry.file_name() != c"." && entry.file_name() != c".." {
+            act(&entry)?;
         }
     }
-    Ok(names)
+    Ok(())
 }

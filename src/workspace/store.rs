@@ -21,9 +21,9 @@ use super::{Owner, WorkspaceLimits};
 use crate::conversation::ConversationKey;
 
 /// Name of the private directory, which no conversation key equals.
-const PRIVATE: &str = ".tmp";
+pub(super) const PRIVATE: &str = ".tmp";
 /// Mode of a workspace.
-const WORKSPACE_MODE: u32 = 0o755;
+pub(super) const WORKSPACE_MODE: u32 = 0o755;
 /// Short operations at a time. More would only queue for the disk, and each takes a thread.
 const OPERATIONS: usize = 16;
 /// Files that are being downloaded at a time, each with an open file and a buffer.
@@ -83,6 +83,10 @@ impl Store {
             downloads: Arc::new(Semaphore::new(DOWNLOADS)),
             tasks: TaskTracker::new(),
         })
+    }
+
+    pub(super) fn root(&self) -> BorrowedFd<'_> {
+        self.root.as_fd()
     }
 
     /// Does `work` on a thread that may block.

@@ -86,11 +86,11 @@ async fn health_needs_no_token() {
     assert_eq!(app.get("/healthz").await.text(), r#"{"status":"ok"}"#);
     assert_eq!(
         app.get("/readyz").await.text(),
-        r#"{"runners":["shell"],"status":"ok"}"#
+        r#"{"status":"ok","runners":["shell"]}"#
     );
     assert_eq!(
         app.get("/health").await.text(),
-        r#"{"runners":["shell"],"status":"ok"}"#
+        r#"{"status":"ok","runners":["shell"]}"#
     );
     let page = app.get("/").await;
     assert_eq!(page.header("content-type"), "text/html; charset=utf-8");

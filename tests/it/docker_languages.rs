@@ -16,7 +16,7 @@ async fn python_says_hello_and_has_its_libraries() {
         (&json!("hello 42\n"), &json!("")),
         "{result}"
     );
-    app.assert_no_container_is_left().await;
+    app.assert_nothing_is_left().await;
 }
 
 #[tokio::test]

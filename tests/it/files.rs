@@ -7,23 +7,79 @@ use crate::support::{TestApp, stable};
 #[tokio::test]
 async fn files_are_uploaded_listed_read_and_deleted() {
     let app = TestApp::on_fake().await;
-    insta::assert_json_snapshot!(stable(app.upload("data.csv", b"a,b\n1,2\n3,4\n5,6,7\n").await), { ".file.url" => "…" }, @"");
+    insta::assert_json_snapshot!(stable(app.upload("data.csv", b"a,b\n1,2\n3,4\n5,6,7\n").await), { ".file.url" => "…" }, @r#"
+    {
+      "success": true,
+      "message": "File 'data.csv' uploaded successfully (18 bytes)",
+      "file": {
+        "name": "data.csv",
+        "url": "…",
+        "size": 18,
+        "mimeType": "text/csv",
+        "new": true
+      },
+      "conversationId": "demo"
+    }
+    "#);
     app.upload("deep/er/note.txt", "äöü".as_bytes()).await;
     let list = app
         .call("list_files", json!({ "conversationId": "demo" }))
         .await;
-    insta::assert_json_snapshot!(stable(list), @"");
+    insta::assert_json_snapshot!(stable(list), @r#"
+    {
+      "files": [
+        {
+          "name": "data.csv",
+          "url": "…/data.csv",
+          "size": 18,
+          "mimeType": "text/csv",
+          "new": false
+        },
+        {
+          "name": "deep/er/note.txt",
+          "url": "…/note.txt",
+          "size": 6,
+          "mimeType": "text/plain",
+          "new": false
+        }
+      ],
+      "truncated": null,
+      "skipped": 0
+    }
+    "#);
     let read = app
         .call(
             "read_file",
             json!({ "conversationId": "demo", "filename": "data.csv", "offset": 4, "length": 3 }),
         )
         .await;
-    insta::assert_json_snapshot!(stable(read), { ".file.url" => "…" }, @"");
+    insta::assert_json_snapshot!(stable(read), { ".file.url" => "…" }, @r#"
+    {
+      "success": true,
+      "file": {
+        "name": "data.csv",
+        "url": "…",
+        "size": 18,
+        "mimeType": "text/csv",
+        "new": false
+      },
+      "offset": 4,
+      "length": 3,
+      "encoding": "utf-8",
+      "content": "1,2",
+      "more": true
+    }
+    "#);
     let deleted = app
         .call("delete_conversation", json!({ "conversationId": "demo" }))
         .await;
-    insta::assert_json_snapshot!(deleted, @"");
+    insta::assert_json_snapshot!(deleted, @r#"
+    {
+      "success": true,
+      "existed": true,
+      "message": "The conversation's files were deleted"
+    }
+    "#);
     let list = app
         .call("list_files", json!({ "conversationId": "demo" }))
         .await;

@@ -9,8 +9,32 @@ use crate::support::{TestApp, post};
 async fn curl_needs_nothing_but_a_token() {
     let app = TestApp::on_fake().await;
     let initialize = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "curl", "version": "8" } });
-    insta::assert_json_snapshot!(app.rpc("initialize", initialize).await, { ".result.serverInfo.version" => "…" }, @"");
-    insta::assert_json_snapshot!(app.rpc("ping", json!({})).await, @"");
+    insta::assert_json_snapshot!(app.rpc("initialize", initialize).await, { ".result.serverInfo.version" => "…" }, @r#"
+    {
+      "jsonrpc": "2.0",
+      "id": 1,
+      "result": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {
+          "tools": {}
+        },
+        "serverInfo": {
+          "name": "mcp-code-sandbox",
+          "title": "Code sandbox",
+          "version": "…",
+          "description": "MCP server that runs code in hardened, ephemeral containers"
+        },
+        "instructions": "Runs code in isolated containers. Give the same conversationId to upload_file, run_code and list_files so that they share the directory /data; leave it out of the first call and one is made for you. Files that a program writes to /data come back as links. Nothing else is kept between runs."
+      }
+    }
+    "#);
+    insta::assert_json_snapshot!(app.rpc("ping", json!({})).await, @r#"
+    {
+      "jsonrpc": "2.0",
+      "id": 1,
+      "result": {}
+    }
+    "#);
     let answer = app
         .post(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#)
         .await;

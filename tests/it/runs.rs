@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 
 use crate::support::{TestApp, eventually, stable};
 
-/// One test on both engines: a body that takes a server with a `shell` runner.
-macro_rules! on_both_engines {
+/// One test on all engines: a body that takes a server with a `shell` runner.
+macro_rules! on_all_engines {
     ($($name:ident $settings:expr => $body:expr;)*) => {
         mod on_fake {
             use super::*;
             $(#[tokio::test] async fn $name() {
                 let app = TestApp::on_fake_with($settings).await;
                 $body(&app).await;
-                app.assert_no_container_is_left().await;
+                app.assert_nothing_is_left().await;
             })*
         }
         mod on_docker {
@@ -23,13 +23,27 @@ macro_rules! on_both_engines {
             $(#[tokio::test] async fn $name() {
                 let app = TestApp::on_docker_with($settings).await;
                 $body(&app).await;
-                app.assert_no_container_is_left().await;
+                app.assert_nothing_is_left().await;
+            })*
+        }
+        /// The same in sandboxes that were started ahead and stay with their conversation.
+        mod on_warm_docker {
+            use super::*;
+            $(#[tokio::test] async fn $name() {
+                let mut settings: Vec<(&str, &str)> = vec![("POOL_SIZE", "1"), ("SANDBOX_REUSE", "conversation")];
+                settings.extend::<&[(&str, &str)]>($settings);
+                let app = TestApp::on_docker_with(&settings).await;
+                eventually("every runner has a warm sandbox", || {
+                    app.app.runs.pool.count().0 == app.app.runs.catalog.view().runners.len()
+                }).await;
+                $body(&app).await;
+                app.assert_nothing_is_left().await;
             })*
         }
     };
 }
 
-on_both_engines! {
+on_all_engines! {
     output_of_both_streams_comes_back &[] => output_of_both_streams;
     a_failing_program_is_a_result &[] => failing_program;
     a_death_by_signal_is_named &[] => death_by_signal;
@@ -43,8 +57,27 @@ on_both_engines! {
 }
 
 async fn output_of_both_streams(app: &TestApp) {
+    let result = app.run("shell", "echo out\nsleep 0.1\necho err >&2").await;
     insta::allow_duplicates! {
-        insta::assert_json_snapshot!(stable(app.run("shell", "echo out\nsleep 0.1\necho err >&2").await), @"");
+        insta::assert_json_snapshot!(stable(result), @r#"
+        {
+          "success": true,
+          "output": "out\nerr\n",
+          "stdout": "out\n",
+          "stderr": "err\n",
+          "exitCode": 0,
+          "status": "ok",
+          "durationMs": "…",
+          "usage": "…",
+          "truncated": {
+            "stdout": 0,
+            "stderr": 0
+          },
+          "files": [],
+          "filesTruncated": false,
+          "conversationId": "demo"
+        }
+        "#);
     }
 }
 
@@ -164,7 +197,7 @@ async fn flood(app: &TestApp) {
 async fn deleted_while_running(app: &TestApp) {
     let delete = async {
         eventually("the run is in progress", || {
-            app.app.runs.launcher.live_count() == 1
+            app.app.runs.active.count() == 1
         })
         .await;
         app.call("delete_conversation", json!({ "conversationId": "demo" }))
@@ -295,7 +328,12 @@ async fn a_lost_engine_is_told_and_comes_back_by_itself() {
         });
     };
     let (result, ()) = tokio::join!(app.run("shell", "sleep 60"), lose);
-    insta::assert_json_snapshot!((&result["status"], &result["hint"]), @"");
+    insta::assert_json_snapshot!((&result["status"], &result["hint"]), @r#"
+    [
+      "engine_lost",
+      "The server could not run the program, through no fault of it: the container engine stopped answering. Try again in a few seconds."
+    ]
+    "#);
     eventually("the engine is seen to be down", || {
         app.app.runs.engine() != first_engine()
     })
@@ -308,7 +346,7 @@ async fn a_lost_engine_is_told_and_comes_back_by_itself() {
     })
     .await;
     assert_eq!(app.run("shell", "echo hi").await["stdout"], "hi\n");
-    app.assert_no_container_is_left().await;
+    app.assert_nothing_is_left().await;
 }
 
 fn first_engine() -> mcp_code_sandbox::runner::catalog::EngineView {
@@ -340,7 +378,7 @@ async fn trouble_at_every_step_leaves_nothing() {
             "{result}"
         );
         fake.trouble(Trouble::default());
-        app.assert_no_container_is_left().await;
+        eventually("all containers are gone", || fake.container_count() == 0).await;
     }
 }
 
@@ -349,7 +387,7 @@ async fn shutting_down_ends_runs_and_takes_no_new_ones() {
     let app = TestApp::on_fake().await;
     let stop = async {
         eventually("the run is in progress", || {
-            app.app.runs.launcher.live_count() == 1
+            app.app.runs.active.count() == 1
         })
         .await;
         app.app.shut_down().await;

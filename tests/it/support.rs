@@ -1,5 +1,9 @@
 //! A whole server in the test's own process, on the fake engine or on the real one.
 
+pub(crate) mod dockerd;
+pub(crate) mod server;
+pub(crate) mod wait;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +23,7 @@ use tempfile::TempDir;
 use tower::ServiceExt as _;
 
 pub(crate) const TOKEN: &str = "7f3a9c51e8d24b60a1f7c3d9";
-const SECRET: &str = "c0ffee5a9d1b48e7a2f36c8d04be917f";
+pub(crate) const SECRET: &str = "c0ffee5a9d1b48e7a2f36c8d04be917f";
 
 /// A server. Dropping it removes its files; containers must be gone by then.
 pub(crate) struct TestApp {
@@ -179,12 +183,10 @@ impl TestApp {
             .await
     }
 
-    /// Waits until no container is left, and fails when one stays.
-    pub(crate) async fn assert_no_container_is_left(&self) {
-        eventually("all containers are gone", || {
-            self.app.runs.launcher.live_count() == 0
-        })
-        .await;
+    /// Shuts the server down, and fails when a container stays.
+    pub(crate) async fn assert_nothing_is_left(&self) {
+        self.app.shut_down().await;
+        assert_eq!(self.app.runs.launcher.live_count(), 0);
         if let Some(fake) = &self.fake {
             assert_eq!(fake.container_count(), 0);
         }
@@ -204,6 +206,9 @@ pub(crate) fn config(root: &Path, settings: &[(&str, &str)]) -> Config {
             "FILE_SECRET" => Some(SECRET.to_owned()),
             "SANDBOX_ROOT" => Some(root.clone()),
             "DISK_FREE_FLOOR" => Some("1m".to_owned()),
+            // Tests that want warm sandboxes say so.
+            "POOL_SIZE" => Some("0".to_owned()),
+            "SANDBOX_REUSE" => Some("never".to_owned()),
             _ => None,
         })
     };

@@ -1,5 +1,7 @@
 //! Requests for files and the whole answers to them.
 
+mod transfers;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -12,7 +14,6 @@ use http_body_util::BodyExt as _;
 use rustix::fs::{AtFlags, CWD, Mode, Timespec, Timestamps, mkfifoat, utimensat};
 use secrecy::SecretString;
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::*;
 use crate::workspace::{Owner, WorkspaceLimits};
@@ -402,110 +403,4 @@ async fn dates_that_cannot_be_written_are_left_out() {
             .map(|date| date.to_str().unwrap());
         assert_eq!(date, expected);
     }
-}
-
-#[tokio::test]
-async fn downloads_are_limited() {
-    let fixture = Fixture::new().await;
-    fixture.write("a.txt", b"hello");
-    let places: Vec<_> = std::iter::from_fn(|| fixture.workspaces.reserve_download()).collect();
-    insta::assert_snapshot!(whole(fixture.get("a.txt").await).await, @"
-    503 Service Unavailable
-    x-content-type-options: nosniff
-    content-security-policy: sandbox; default-src 'none'; img-src 'self' data:; style-src 'unsafe-inline'
-    cross-origin-resource-policy: cross-origin
-    referrer-policy: no-referrer
-    cache-control: private, no-store
-    content-type: text/plain; charset=utf-8
-    content-length: 31
-    retry-after: 5
-
-    Too many downloads, try again.
-    ");
-    drop(places);
-    assert_eq!(content(fixture.get("a.txt").await).await, "hello");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_client_that_sleeps_loses_its_place() {
-    let fixture = Fixture::new().await;
-    fixture.write("large", &vec![1; 1 << 20]);
-    let responses: Vec<_> = futures::future::join_all((0..64).map(|_| fixture.get("large"))).await;
-    assert!(fixture.workspaces.reserve_download().is_none());
-    fixture.workspaces.settle().await;
-    assert!(fixture.workspaces.reserve_download().is_some());
-    for response in responses {
-        assert!(content(response).await.len() < 1 << 20);
-    }
-}
-
-#[tokio::test]
-async fn a_large_file_arrives_whole() {
-    let fixture = Fixture::new().await;
-    let bytes: Vec<u8> = (0..3_000_000_u32)
-        .map(|number| number.to_le_bytes()[number as usize % 3])
-        .collect();
-    fixture.write("large", &bytes);
-    assert!(content(fixture.get("large").await).await == bytes);
-    assert!(
-        content(fixture.get_range("large", "bytes=1000000-1999999").await).await
-            == bytes[1_000_000..2_000_000]
-    );
-    fixture.workspaces.settle().await;
-}
-
-#[tokio::test]
-async fn a_file_that_grows_is_sent_as_it_was() {
-    let fixture = Fixture::new().await;
-    fixture.write("log.txt", b"hello");
-    let response = fixture.get("log.txt").await;
-    fs::write(fixture.data().join("log.txt"), "hello and more").unwrap();
-    assert_eq!(content(response).await, "hello");
-}
-
-/// A server on a real socket, since it is the connection that ends when a file has shrunk.
-async fn listen(fixture: &Fixture) -> std::net::SocketAddr {
-    let (workspaces, links) = (fixture.workspaces.clone(), fixture.links.clone());
-    let app = axum::Router::new().fallback(move |request: Request| async move {
-        let request = FileRequest::new(request.method(), request.uri(), request.headers());
-        serve(&workspaces, &links, request).await
-    });
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    fixture
-        .workspaces
-        .tasks()
-        .spawn(async move { axum::serve(listener, app).await });
-    address
-}
-
-#[tokio::test]
-async fn a_file_that_shrinks_breaks_the_download_off() {
-    const SIZE: usize = 64 << 20;
-    let fixture = Fixture::new().await;
-    let file = fs::File::create(fixture.data().join("large")).unwrap();
-    file.set_len(SIZE as u64).unwrap();
-    let address = listen(&fixture).await;
-    let request = format!("GET /files/{KEY}/large HTTP/1.1\r\nhost: localhost\r\n\r\n");
-    let mut client = tokio::net::TcpStream::connect(address).await.unwrap();
-    client.write_all(request.as_bytes()).await.unwrap();
-    let mut received = vec![0; 1_000];
-    client.read_exact(&mut received).await.unwrap();
-    assert!(String::from_utf8_lossy(&received).contains(&format!("content-length: {SIZE}\r\n")));
-    file.set_len(0).unwrap();
-    // The server hangs up, with or without a reset.
-    let mut rest = Vec::new();
-    let _ = tokio::time::timeout(Duration::from_secs(10), client.read_to_end(&mut rest))
-        .await
-        .unwrap();
-    assert!(rest.len() < SIZE);
-    // And goes on serving.
-    fixture.write("a.txt", b"hello");
-    let request =
-        format!("GET /files/{KEY}/a.txt HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
-    let mut client = tokio::net::TcpStream::connect(address).await.unwrap();
-    client.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    client.read_to_string(&mut answer).await.unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.ends_with("hello"));
 }

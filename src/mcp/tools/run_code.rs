@@ -42,7 +42,7 @@ struct Arguments {
 
 /// A variable's value. Models write numbers and booleans without quotes.
 #[derive(Debug, Deserialize)]
-#[serde(untagged, expecting = "a string, number or boolean")]
+#[serde(untagged, expecting = "a value must be a string, number or boolean")]
 enum Variable {
     Text(String),
     Number(serde_json::Number),

@@ -54,7 +54,6 @@ pub(super) async fn call(runs: &Runs, arguments: JsonObject) -> Result<CallToolR
     let arguments: Arguments = parse(NAME, arguments)?;
     let id = conversation(arguments.conversation_id.as_deref())?;
     let file = runs
-        .files
         .upload(&id, &arguments.filename, &arguments.content)
         .await?;
     Ok(structured(&Uploaded {

@@ -1,0 +1,284 @@
+//! Who is warm: sandboxes that were started ahead, and those that stay with their conversation between runs.
+//!
+//! ```text
+//!             started, parked             claimed by a new conversation
+//! (nothing) ─────────────────▶ Pooled ──────────────────────────────────┐
+//!                                │                                      ▼
+//!     expired, image gone, dead  │    ┌────── claimed again ───────▶ Leased ◀──── cold start
+//!                                │    │                                 │
+//!                                │    │            clean                │ run ended well, reuse
+//!                                ▼    │                                 ▼
+//!                             Retired ◀── Owned ◀─────────────────── Cleaning
+//!                                ▲    idle, dead, room needed           │
+//!                                └──────────────────────────────────────┘
+//!                                  timeout, memory limit, cancelled, not clean
+//! ```
+//!
+//! A pooled sandbox has a *slot* as its `/data`. A bind mount follows the directory and not its name: renamed to the
+//! conversation's key, the slot *becomes* the workspace. A sandbox never serves two conversations.
+//!
+//! [`shelf`] keeps the books and is pure; [`keeper`] starts and retires behind the answers; [`Lease`] is the guard.
+
+mod keeper;
+mod lease;
+mod shelf;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
+
+pub use self::lease::{Lease, Way};
+use self::shelf::{Claim, Shelf};
+use crate::config::PoolConfig;
+use crate::conversation::ConversationKey;
+use crate::executor::spec::{ContainerLimits, ContainerSpec, NetworkAccess, User};
+use crate::runner::Runner;
+use crate::sandbox::{Launcher, Sandbox, SandboxError};
+use crate::workspace::{DirectoryId, Slot, WorkspaceError, Workspaces};
+
+/// A run that finds its conversation's sandbox being cleaned waits so long for it before it starts another.
+const CLEANING_WAIT: Duration = Duration::from_millis(150);
+
+/// All warm sandboxes.
+#[derive(Clone, Debug)]
+pub struct Pool(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    shelf: Mutex<Shelf<Warm>>,
+    /// Something was taken or came back: the keeper looks, and those who wait for cleaning.
+    changed: Notify,
+    launcher: Launcher,
+    workspaces: Workspaces,
+    setup: Setup,
+    config: PoolConfig,
+    tasks: TaskTracker,
+}
+
+/// What all containers have in common.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The directory of all workspaces as the engine's host sees it.
+    pub host_path: PathBuf,
+    /// Who programs are.
+    pub user: User,
+    /// How much they may use.
+    pub limits: ContainerLimits,
+}
+
+/// A warm sandbox; as long as it belongs to nobody, with its slot.
+#[derive(Debug)]
+struct Warm {
+    sandbox: Sandbox,
+    slot: Option<Slot>,
+    /// The directory that it has as `/data`, once it belongs to a conversation.
+    data: Option<DirectoryId>,
+}
+
+/// Which runs may share a sandbox: those of one image.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Kind(String);
+
+impl Kind {
+    fn of(runner: &Runner) -> Self {
+        Self(runner.image_id.clone())
+    }
+}
+
+impl Pool {
+    /// An empty pool. [`Pool::keep`] fills it.
+    pub fn new(
+        config: PoolConfig,
+        setup: Setup,
+        launcher: Launcher,
+        workspaces: Workspaces,
+        tasks: TaskTracker,
+    ) -> Self {
+        Self(Arc::new(Shared {
+            shelf: Mutex::new(Shelf::new(config.size, config.most, config.idle_ttl)),
+            changed: Notify::new(),
+            launcher,
+            workspaces,
+            setup,
+            config,
+            tasks,
+        }))
+    }
+
+    /// A warm sandbox for a run of this conversation: its own, else one from the pool if the conversation is new.
+    /// `None` when there is neither.
+    ///
+    /// # Errors
+    /// Trouble with the storage.
+    pub async fn claim(
+        &self,
+        key: &ConversationKey,
+        runner: &Runner,
+    ) -> Result<Option<Lease>, WorkspaceError> {
+        if let Some(Warm { sandbox, data, .. }) = self.claim_own(key, &Kind::of(runner)).await {
+            return Ok(Some(Lease::new(
+                self.clone(),
+                sandbox,
+                key.clone(),
+                runner,
+                Way::Own,
+                data,
+            )));
+        }
+        if self.0.workspaces.find(key).await?.is_some() {
+            return Ok(None);
+        }
+        let sandbox = self.claim_pooled(key, &Kind::of(runner)).await?;
+        Ok(sandbox
+            .map(|sandbox| Lease::new(self.clone(), sandbox, key.clone(), runner, Way::Pool, None)))
+    }
+
+    /// Gives a new conversation a pooled sandbox before it is known what it will run, so that its first run is warm.
+    /// Does nothing when the conversation is not new or nothing is warm.
+    ///
+    /// # Errors
+    /// Trouble with the storage.
+    pub async fn settle(&self, key: &ConversationKey) -> Result<(), WorkspaceError> {
+        if self.0.workspaces.find(key).await?.is_some() {
+            return Ok(());
+        }
+        let Some(kind) = self.shelf().likeliest_kind() else {
+            return Ok(());
+        };
+        if let Some(sandbox) = self.claim_pooled(key, &kind).await? {
+            let workspace = self.0.workspaces.find(key).await?;
+            let data = workspace.and_then(|workspace| workspace.directory_id());
+            let warm = Warm {
+                sandbox,
+                slot: None,
+                data,
+            };
+            let retired = self.shelf().give_back(key, &kind, warm, Instant::now());
+            drop(retired);
+        }
+        Ok(())
+    }
+
+    /// The conversation's own sandbox, after a short wait if it is just being cleaned.
+    async fn claim_own(&self, key: &ConversationKey, kind: &Kind) -> Option<Warm> {
+        let deadline = Instant::now() + CLEANING_WAIT;
+        loop {
+            let changed = self.0.changed.notified();
+            let claim = self.shelf().claim_own(key, kind);
+            match claim {
+                Claim::Granted(warm) if warm.sandbox.is_alive() => return Some(warm),
+                Claim::Granted(_dead) => {}
+                Claim::Nothing => return None,
+                Claim::Cleaning => {
+                    tokio::time::timeout_at(deadline, changed).await.ok()?;
+                }
+            }
+        }
+    }
+
+    /// A pooled sandbox whose slot has become the conversation's workspace.
+    async fn claim_pooled(
+        &self,
+        key: &ConversationKey,
+        kind: &Kind,
+    ) -> Result<Option<Sandbox>, WorkspaceError> {
+        loop {
+            let claimed = self.shelf().claim_pooled(kind);
+            let Some(Warm {
+                sandbox,
+                slot: Some(slot),
+                ..
+            }) = claimed
+            else {
+                return Ok(None);
+            };
+            self.0.changed.notify_waiters();
+            if !sandbox.is_alive() {
+                continue;
+            }
+            return match self.0.workspaces.adopt(slot, key).await? {
+                Ok(()) => Ok(Some(sandbox)),
+                // Somebody else made the conversation's directory meanwhile: the sandbox can still serve another.
+                Err(slot) => {
+                    let warm = Warm {
+                        sandbox,
+                        slot: Some(slot),
+                        data: None,
+                    };
+                    self.shelf().pooled(kind, warm, Instant::now());
+                    Ok(None)
+                }
+            };
+        }
+    }
+
+    /// Starts a container for one run of a conversation, which keeps it afterwards if `reuse` allows.
+    ///
+    /// # Errors
+    /// The engine failed.
+    pub async fn start_cold(
+        &self,
+        key: &ConversationKey,
+        runner: &Runner,
+        network: NetworkAccess,
+        may_stay: bool,
+    ) -> Result<Lease, SandboxError> {
+        let data = self.0.setup.host_path.join(key.as_str());
+        let spec = self.spec(runner, data, network, ("sandbox.conversation", key.short()));
+        let sandbox = self.0.launcher.start(spec).await?;
+        let mut lease = Lease::new(self.clone(), sandbox, key.clone(), runner, Way::Cold, None);
+        lease.reuse &= may_stay;
+        Ok(lease)
+    }
+
+    fn spec(
+        &self,
+        runner: &Runner,
+        data: PathBuf,
+        network: NetworkAccess,
+        label: (&'static str, &str),
+    ) -> ContainerSpec {
+        let setup = &self.0.setup;
+        let labels = [
+            (label.0, label.1.to_owned()),
+            ("sandbox.run-language", runner.language.clone()),
+        ];
+        ContainerSpec {
+            image: runner.image_id.clone(),
+            command: runner.command.clone(),
+            env: runner.env.clone(),
+            init: self.0.launcher.init(),
+            data,
+            user: setup.user,
+            limits: setup.limits,
+            network,
+            labels: self.0.launcher.labels(&labels),
+        }
+    }
+
+    /// Takes away all sandboxes of a conversation that are not running anything.
+    pub fn retire(&self, key: &ConversationKey) {
+        let retired = self.shelf().retire(key);
+        drop(retired);
+    }
+
+    /// Takes away everything and keeps nothing from now on.
+    pub fn close(&self) {
+        let retired = self.shelf().close();
+        drop(retired);
+        self.0.changed.notify_waiters();
+    }
+
+    /// How many sandboxes wait in the pool, and how many with a conversation.
+    pub fn count(&self) -> (usize, usize) {
+        self.shelf().count()
+    }
+
+    fn shelf(&self) -> MutexGuard<'_, Shelf<Warm>> {
+        self.0.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,127 @@
+//! Keeps the pool filled and tidy, behind the answers: the one task that starts sandboxes ahead and retires them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use super::{Kind, Pool, Warm};
+use crate::admission::Admission;
+use crate::executor::spec::NetworkAccess;
+use crate::runner::Runner;
+use crate::runner::catalog::{Catalog, EngineView};
+use crate::sandbox::SandboxError;
+
+/// How long a parked sandbox lives on its own. The server retires it long before; this is for a server that is gone.
+pub(super) const PARKED_FOR: Duration = Duration::from_secs(24 * 3600);
+/// Sandboxes started at a time: an engine starts about nine a second, whatever one does.
+const STARTS_AT_A_TIME: usize = 2;
+/// Longest pause between two looks.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Longest time an interpreter may take to be parked.
+const READY_WAIT: Duration = Duration::from_secs(60);
+
+impl Pool {
+    /// Keeps the pool until `stop`.
+    pub async fn keep(&self, catalog: &Catalog, admission: &Admission, stop: &CancellationToken) {
+        let keep = async {
+            let mut views = catalog.watch();
+            loop {
+                let changed = self.0.changed.notified();
+                let view = views.borrow_and_update().clone();
+                self.tidy(view.runners.values());
+                // While runs wait for a place, every core is theirs.
+                if matches!(view.engine, EngineView::Up(_)) && admission.waiting() == 0 {
+                    self.fill(view.runners.values());
+                }
+                tokio::select! {
+                    () = changed => {}
+                    _ = views.changed() => {}
+                    () = tokio::time::sleep(LOOK_EVERY) => {}
+                }
+            }
+        };
+        stop.run_until_cancelled(keep).await;
+        self.close();
+    }
+
+    fn tidy<'a>(&self, runners: impl Iterator<Item = &'a Arc<Runner>>) {
+        let kinds: BTreeSet<Kind> = runners.map(|runner| Kind::of(runner)).collect();
+        let mut shelf = self.shelf();
+        let mut retired = shelf.set_kinds(&kinds);
+        retired.extend(shelf.expire(Instant::now(), |warm| !warm.sandbox.is_alive()));
+        drop(shelf);
+        for warm in retired {
+            debug!(container.id = %warm.sandbox.id(), "retired a sandbox");
+        }
+    }
+
+    fn fill<'a>(&self, runners: impl Iterator<Item = &'a Arc<Runner>>) {
+        let by_kind: BTreeMap<Kind, &Arc<Runner>> =
+            runners.map(|runner| (Kind::of(runner), runner)).collect();
+        loop {
+            let mut shelf = self.shelf();
+            if shelf.starting() >= STARTS_AT_A_TIME {
+                return;
+            }
+            let Some(kind) = shelf.begin_start(Instant::now()) else {
+                return;
+            };
+            drop(shelf);
+            let Some(runner) = by_kind.get(&kind) else {
+                self.shelf().start_failed(&kind, Instant::now());
+                continue;
+            };
+            let (pool, runner) = (self.clone(), Arc::clone(runner));
+            self.0
+                .tasks
+                .spawn(async move { pool.start_ahead(kind, &runner).await });
+        }
+    }
+
+    async fn start_ahead(&self, kind: Kind, runner: &Runner) {
+        match self.started(runner).await {
+            Ok(warm) => {
+                let unwanted = self.shelf().started(&kind, warm, Instant::now());
+                drop(unwanted);
+            }
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                warn!(
+                    runner.language = runner.language,
+                    error, "failed to start a sandbox ahead"
+                );
+                self.shelf().start_failed(&kind, Instant::now());
+            }
+        }
+        self.0.changed.notify_waiters();
+    }
+
+    async fn started(&self, runner: &Runner) -> Result<Warm, SandboxError> {
+        let slot = self
+            .0
+            .workspaces
+            .new_slot()
+            .await
+            .map_err(SandboxError::Data)?;
+        let data = self.0.setup.host_path.join(slot.path());
+        let spec = self.spec(
+            runner,
+            data,
+            NetworkAccess::None,
+            ("sandbox.slot", slot.name()),
+        );
+        let mut sandbox = self.0.launcher.start(spec).await?;
+        match tokio::time::timeout(READY_WAIT, sandbox.park(&runner.driver, PARKED_FOR)).await {
+            Ok(parked) => parked.map(|()| Warm {
+                sandbox,
+                slot: Some(slot),
+                data: None,
+            }),
+            Err(_) => Err(SandboxError::NotReady("it took too long".to_owned())),
+        }
+    }
+}

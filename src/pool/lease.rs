@@ -1,0 +1,160 @@
+//! Exclusive use of a sandbox for one run. Dropping it takes the sandbox away; [`Lease::finish`] gives it back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sandbox_init::End;
+use tokio::time::Instant;
+use tracing::debug;
+
+use super::{Kind, Pool, Warm};
+use crate::conversation::ConversationKey;
+use crate::executor::{ContainerState, ExecutorError};
+use crate::runner::Runner;
+use crate::sandbox::{Capture, Program, Sandbox, SandboxError};
+use crate::workspace::{DirectoryId, Workspace};
+
+/// Longest time a sandbox may take to clean itself and park the next interpreter.
+const CLEAN_WAIT: Duration = Duration::from_secs(60);
+
+/// How a run came by its sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// It was the conversation's own.
+    Own,
+    /// It was started ahead for nobody in particular.
+    Pool,
+    /// It was started for this run.
+    Cold,
+}
+
+impl Way {
+    /// The word in logs.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Own => "own",
+            Self::Pool => "pool",
+            Self::Cold => "cold",
+        }
+    }
+}
+
+/// Exclusive use of a sandbox for one run.
+#[derive(Debug)]
+pub struct Lease {
+    pool: Pool,
+    sandbox: Sandbox,
+    key: ConversationKey,
+    kind: Kind,
+    driver: Vec<String>,
+    way: Way,
+    /// Whether the conversation may keep the sandbox.
+    pub(super) reuse: bool,
+    /// The directory that the sandbox has as `/data`, once that was seen.
+    data: Option<DirectoryId>,
+}
+
+impl Lease {
+    pub(super) fn new(
+        pool: Pool,
+        sandbox: Sandbox,
+        key: ConversationKey,
+        runner: &Runner,
+        way: Way,
+        data: Option<DirectoryId>,
+    ) -> Self {
+        let (kind, driver) = (Kind::of(runner), runner.driver.clone());
+        let reuse = pool.0.config.reuse;
+        Self {
+            pool,
+            sandbox,
+            key,
+            kind,
+            driver,
+            way,
+            reuse,
+            data,
+        }
+    }
+
+    /// How the run came by the sandbox.
+    pub fn way(&self) -> Way {
+        self.way
+    }
+
+    /// Whether the workspace is still the directory that the sandbox has: it may have been deleted and made anew.
+    pub fn fits(&self, workspace: &Workspace) -> bool {
+        self.data
+            .is_none_or(|data| workspace.directory_id() == Some(data))
+    }
+
+    /// Runs the program; see [`Sandbox::run`].
+    ///
+    /// # Errors
+    /// Those of [`Sandbox::run`].
+    pub async fn run(
+        &mut self,
+        program: &Program,
+        capture: Arc<Capture>,
+    ) -> Result<End, SandboxError> {
+        self.sandbox.run(program, capture, self.reuse).await
+    }
+
+    /// How the container is; see [`Sandbox::state`].
+    pub fn state(
+        &self,
+    ) -> impl Future<Output = Result<ContainerState, ExecutorError>> + Send + use<> {
+        self.sandbox.state()
+    }
+
+    /// Leaves the sandbox with its conversation after a run that ended so, if it may stay. Cleaning goes on behind.
+    pub fn finish(mut self, end: &End, workspace: &Workspace) {
+        self.data = workspace.directory_id();
+        let usable = self.reuse && !end.timed_out && end.oom_kills == 0;
+        if !usable || !self.pool.shelf().begin_cleaning(&self.key, &self.kind) {
+            return;
+        }
+        let tasks = self.pool.0.tasks.clone();
+        tasks.spawn(self.clean());
+    }
+
+    async fn clean(mut self) {
+        let cleaned = tokio::time::timeout(CLEAN_WAIT, async {
+            self.sandbox.clean().await?;
+            // One that was started for a run has no interpreter parked yet.
+            if !self.sandbox.is_parked() {
+                self.sandbox
+                    .park(&self.driver, super::keeper::PARKED_FOR)
+                    .await?;
+            }
+            Ok::<(), SandboxError>(())
+        })
+        .await;
+        let Self {
+            pool,
+            sandbox,
+            key,
+            kind,
+            data,
+            ..
+        } = self;
+        let warm = Warm {
+            sandbox,
+            slot: None,
+            data,
+        };
+        let mut shelf = pool.shelf();
+        shelf.end_cleaning(&key, &kind);
+        let retired = match cleaned {
+            Ok(Ok(())) => shelf.give_back(&key, &kind, warm, Instant::now()),
+            Ok(Err(error)) => {
+                debug!(container.id = %warm.sandbox.id(), %error, "a sandbox is not used again");
+                vec![warm]
+            }
+            Err(_) => vec![warm],
+        };
+        drop(shelf);
+        drop(retired);
+        pool.0.changed.notify_waiters();
+    }
+}

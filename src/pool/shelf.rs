@@ -1,0 +1,301 @@
+//! The books of the pool: what is warm, whose it is, what to start next and what has to go. Pure: what a sandbox is,
+//! what time it is and what happens to what it hands out is the caller's business.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Kind;
+use crate::conversation::ConversationKey;
+
+/// A pooled sandbox is replaced after so long, so that none gets very old.
+const POOLED_TTL: Duration = Duration::from_secs(12 * 3600);
+/// After a start that failed, the next one of that kind waits so long.
+const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(5);
+/// Idle sandboxes that one conversation may keep of one kind.
+const OWNED_PER_KIND: usize = 2;
+
+/// The books. `S` is a sandbox.
+#[derive(Debug)]
+pub(super) struct Shelf<S> {
+    pool_size: usize,
+    most: usize,
+    idle_ttl: Duration,
+    closed: bool,
+    /// The kinds there are now; others are neither started nor kept.
+    kinds: BTreeMap<Kind, KindBook<S>>,
+    owned: Vec<Owned<S>>,
+    /// Sandboxes on their way back, by owner.
+    cleaning: BTreeMap<(ConversationKey, Kind), usize>,
+}
+
+#[derive(Debug)]
+struct KindBook<S> {
+    pooled: Vec<(S, Instant)>,
+    starting: usize,
+    not_before: Option<Instant>,
+    /// How often it was asked for, and a hint at which kind an upload is for.
+    claims: u64,
+}
+
+#[derive(Debug)]
+struct Owned<S> {
+    key: ConversationKey,
+    kind: Kind,
+    sandbox: S,
+    since: Instant,
+}
+
+/// What a conversation that asks for its own sandbox gets.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Claim<S> {
+    /// This one.
+    Granted(S),
+    /// It has one that will soon be clean.
+    Cleaning,
+    /// It has none.
+    Nothing,
+}
+
+impl<S> Default for KindBook<S> {
+    fn default() -> Self {
+        Self {
+            pooled: Vec::new(),
+            starting: 0,
+            not_before: None,
+            claims: 0,
+        }
+    }
+}
+
+impl<S> Shelf<S> {
+    /// Keeps `pool_size` of each kind ready, `most` in all, and lets conversations keep theirs for `idle_ttl`.
+    pub(super) fn new(pool_size: usize, most: usize, idle_ttl: Duration) -> Self {
+        Self {
+            pool_size,
+            most,
+            idle_ttl,
+            closed: false,
+            kinds: BTreeMap::new(),
+            owned: Vec::new(),
+            cleaning: BTreeMap::new(),
+        }
+    }
+
+    /// Says which kinds there are now. Gives what is of no kind any more.
+    #[must_use]
+    pub(super) fn set_kinds(&mut self, kinds: &BTreeSet<Kind>) -> Vec<S> {
+        let gone: Vec<Kind> = self
+            .kinds
+            .keys()
+            .filter(|kind| !kinds.contains(*kind))
+            .cloned()
+            .collect();
+        let pooled = gone
+            .iter()
+            .filter_map(|kind| self.kinds.remove(kind))
+            .flat_map(|book| book.pooled);
+        let mut retired: Vec<S> = pooled.map(|(sandbox, _)| sandbox).collect();
+        for kind in kinds {
+            self.kinds.entry(kind.clone()).or_default();
+        }
+        retired.extend(self.take_owned(|owned| !kinds.contains(&owned.kind)));
+        retired
+    }
+
+    /// The kind to start next, if one is missing and there is room. The caller starts it and reports with
+    /// [`Shelf::pooled`] or [`Shelf::start_failed`].
+    pub(super) fn begin_start(&mut self, now: Instant) -> Option<Kind> {
+        if self.closed || self.total() >= self.most {
+            return None;
+        }
+        let missing = |book: &KindBook<S>| {
+            let waits = book.not_before.is_some_and(|not_before| now < not_before);
+            (!waits && book.pooled.len() + book.starting < self.pool_size)
+                .then(|| book.pooled.len() + book.starting)
+        };
+        // The emptiest first, and of those the most wanted.
+        let next = self
+            .kinds
+            .iter_mut()
+            .filter_map(|(kind, book)| Some((missing(book)?, kind, book)));
+        let (_, kind, book) = next.min_by_key(|(have, _, book)| (*have, u64::MAX - book.claims))?;
+        book.starting += 1;
+        Some(kind.clone())
+    }
+
+    /// How many are being started.
+    pub(super) fn starting(&self) -> usize {
+        self.kinds.values().map(|book| book.starting).sum()
+    }
+
+    /// A start has failed.
+    pub(super) fn start_failed(&mut self, kind: &Kind, now: Instant) {
+        if let Some(book) = self.kinds.get_mut(kind) {
+            book.starting -= 1;
+            book.not_before = Some(now + PAUSE_AFTER_FAILURE);
+        }
+    }
+
+    /// A start that was begun has come to its end. Gives the sandbox back when nobody wants it any more.
+    #[must_use]
+    pub(super) fn started(&mut self, kind: &Kind, sandbox: S, now: Instant) -> Option<S> {
+        match self.kinds.get_mut(kind) {
+            Some(book) if !self.closed => {
+                book.starting -= 1;
+                book.not_before = None;
+                book.pooled.push((sandbox, now));
+                None
+            }
+            _ => Some(sandbox),
+        }
+    }
+
+    /// Puts one that was claimed and not used back.
+    pub(super) fn pooled(&mut self, kind: &Kind, sandbox: S, now: Instant) {
+        if let Some(book) = self.kinds.get_mut(kind) {
+            book.pooled.push((sandbox, now));
+        }
+    }
+
+    /// A pooled sandbox. It is the caller's from now on.
+    pub(super) fn claim_pooled(&mut self, kind: &Kind) -> Option<S> {
+        let book = self.kinds.get_mut(kind)?;
+        book.claims += 1;
+        // The oldest one, so that none gets very old.
+        (!book.pooled.is_empty()).then(|| book.pooled.remove(0).0)
+    }
+
+    /// The kind that was asked for most often among those that are there.
+    pub(super) fn likeliest_kind(&self) -> Option<Kind> {
+        let ready = self
+            .kinds
+            .iter()
+            .filter(|(_, book)| !book.pooled.is_empty());
+        ready
+            .max_by_key(|(_, book)| book.claims)
+            .map(|(kind, _)| kind.clone())
+    }
+
+    /// The conversation's own sandbox of a kind, the last used one first. It is the caller's from now on.
+    pub(super) fn claim_own(&mut self, key: &ConversationKey, kind: &Kind) -> Claim<S> {
+        if let Some(book) = self.kinds.get_mut(kind) {
+            book.claims += 1;
+        }
+        let found = self
+            .owned
+            .iter()
+            .rposition(|owned| owned.key == *key && owned.kind == *kind);
+        match found {
+            Some(index) => Claim::Granted(self.owned.remove(index).sandbox),
+            None if self.cleaning.contains_key(&(key.clone(), kind.clone())) => Claim::Cleaning,
+            None => Claim::Nothing,
+        }
+    }
+
+    /// A sandbox is on its way back to its conversation. False when it is not wanted back.
+    pub(super) fn begin_cleaning(&mut self, key: &ConversationKey, kind: &Kind) -> bool {
+        if self.closed || !self.kinds.contains_key(kind) {
+            return false;
+        }
+        *self
+            .cleaning
+            .entry((key.clone(), kind.clone()))
+            .or_default() += 1;
+        true
+    }
+
+    /// That way has ended, well or not.
+    pub(super) fn end_cleaning(&mut self, key: &ConversationKey, kind: &Kind) {
+        let owner = (key.clone(), kind.clone());
+        if let Some(count) = self.cleaning.get_mut(&owner) {
+            *count -= 1;
+            if *count == 0 {
+                self.cleaning.remove(&owner);
+            }
+        }
+    }
+
+    /// Leaves a clean sandbox with its conversation. Gives those that have to go for it, perhaps itself.
+    #[must_use]
+    pub(super) fn give_back(
+        &mut self,
+        key: &ConversationKey,
+        kind: &Kind,
+        sandbox: S,
+        now: Instant,
+    ) -> Vec<S> {
+        if self.closed || !self.kinds.contains_key(kind) || self.most == 0 {
+            return vec![sandbox];
+        }
+        let mut retired = Vec::new();
+        let same = |owned: &Owned<S>| owned.key == *key && owned.kind == *kind;
+        if self.owned.iter().filter(|owned| same(owned)).count() >= OWNED_PER_KIND {
+            let oldest = self.owned.iter().position(same);
+            retired.extend(oldest.map(|index| self.owned.remove(index).sandbox));
+        }
+        // The list is in order of use: the least recently used one is the first.
+        while self.total() >= self.most && !self.owned.is_empty() {
+            retired.push(self.owned.remove(0).sandbox);
+        }
+        self.owned.push(Owned {
+            key: key.clone(),
+            kind: kind.clone(),
+            sandbox,
+            since: now,
+        });
+        retired
+    }
+
+    /// Everything whose time has come, or that `is_dead`.
+    #[must_use]
+    pub(super) fn expire(&mut self, now: Instant, is_dead: impl Fn(&S) -> bool) -> Vec<S> {
+        let idle_ttl = self.idle_ttl;
+        let mut retired =
+            self.take_owned(|owned| now >= owned.since + idle_ttl || is_dead(&owned.sandbox));
+        for book in self.kinds.values_mut() {
+            let old = book.pooled.extract_if(.., |(sandbox, since)| {
+                now >= *since + POOLED_TTL || is_dead(sandbox)
+            });
+            retired.extend(old.map(|(sandbox, _)| sandbox));
+        }
+        retired
+    }
+
+    /// Everything of a conversation.
+    #[must_use]
+    pub(super) fn retire(&mut self, key: &ConversationKey) -> Vec<S> {
+        self.take_owned(|owned| owned.key == *key)
+    }
+
+    /// Everything, for ever.
+    #[must_use]
+    pub(super) fn close(&mut self) -> Vec<S> {
+        self.closed = true;
+        self.set_kinds(&BTreeSet::new())
+    }
+
+    /// How many are pooled and how many are owned.
+    pub(super) fn count(&self) -> (usize, usize) {
+        (
+            self.kinds.values().map(|book| book.pooled.len()).sum(),
+            self.owned.len(),
+        )
+    }
+
+    fn total(&self) -> usize {
+        let (pooled, owned) = self.count();
+        pooled + owned + self.starting() + self.cleaning.values().sum::<usize>()
+    }
+
+    fn take_owned(&mut self, mut which: impl FnMut(&Owned<S>) -> bool) -> Vec<S> {
+        self.owned
+            .extract_if(.., |owned| which(owned))
+            .map(|owned| owned.sandbox)
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! The books, with numbers for sandboxes.
+
+use super::*;
+
+const TTL: Duration = Duration::from_secs(300);
+
+fn kind(name: &str) -> Kind {
+    Kind(name.to_owned())
+}
+
+fn kinds(names: &[&str]) -> BTreeSet<Kind> {
+    names.iter().map(|name| kind(name)).collect()
+}
+
+fn key(digit: char) -> ConversationKey {
+    digit.to_string().repeat(64).parse().unwrap()
+}
+
+/// A shelf of one kind, `p`.
+fn shelf(pool_size: usize, most: usize) -> Shelf<u32> {
+    let mut shelf = Shelf::new(pool_size, most, TTL);
+    assert!(shelf.set_kinds(&kinds(&["p"])).is_empty());
+    shelf
+}
+
+#[test]
+fn each_kind_is_filled_to_its_size_the_emptiest_first() {
+    let (mut shelf, now) = (Shelf::<u32>::new(2, 10, TTL), Instant::now());
+    let _ = shelf.set_kinds(&kinds(&["p", "t"]));
+    let order: Vec<_> = std::iter::from_fn(|| shelf.begin_start(now)).collect();
+    assert_eq!(order, [kind("p"), kind("t"), kind("p"), kind("t")]);
+    assert_eq!(shelf.starting(), 4);
+}
+
+#[test]
+fn the_most_in_all_is_never_exceeded() {
+    let (mut shelf, now) = (shelf(5, 3), Instant::now());
+    for number in 0..3 {
+        let kind = shelf.begin_start(now).unwrap();
+        assert_eq!(shelf.started(&kind, number, now), None);
+    }
+    assert_eq!(shelf.begin_start(now), None);
+    assert_eq!(shelf.claim_pooled(&kind("p")), Some(0));
+    assert!(shelf.give_back(&key('a'), &kind("p"), 0, now).is_empty());
+    assert_eq!(shelf.begin_start(now), None);
+    assert_eq!(shelf.give_back(&key('b'), &kind("p"), 9, now), [0]);
+    assert_eq!(shelf.count(), (2, 1));
+}
+
+#[test]
+fn a_failed_start_is_tried_again_after_a_pause() {
+    let (mut shelf, now) = (shelf(1, 3), Instant::now());
+    let kind = shelf.begin_start(now).unwrap();
+    shelf.start_failed(&kind, now);
+    assert_eq!(shelf.begin_start(now), None);
+    assert_eq!(shelf.begin_start(now + PAUSE_AFTER_FAILURE), Some(kind));
+}
+
+#[test]
+fn a_conversation_gets_its_own_back_and_nobody_elses() {
+    let (mut shelf, now) = (shelf(0, 9), Instant::now());
+    assert!(shelf.begin_cleaning(&key('a'), &kind("p")));
+    assert_eq!(shelf.claim_own(&key('a'), &kind("p")), Claim::Cleaning);
+    assert_eq!(shelf.claim_own(&key('b'), &kind("p")), Claim::Nothing);
+    shelf.end_cleaning(&key('a'), &kind("p"));
+    assert!(shelf.give_back(&key('a'), &kind("p"), 7, now).is_empty());
+    assert_eq!(shelf.claim_own(&key('b'), &kind("p")), Claim::Nothing);
+    assert_eq!(shelf.claim_own(&key('a'), &kind("t")), Claim::Nothing);
+    assert_eq!(shelf.claim_own(&key('a'), &kind("p")), Claim::Granted(7));
+    assert_eq!(shelf.claim_own(&key('a'), &kind("p")), Claim::Nothing);
+}
+
+#[test]
+fn the_least_recently_used_one_makes_room() {
+    let (mut shelf, now) = (shelf(0, 2), Instant::now());
+    for (digit, number) in [('a', 1), ('b', 2)] {
+        assert!(
+            shelf
+                .give_back(&key(digit), &kind("p"), number, now)
+                .is_empty()
+        );
+    }
+    let Claim::Granted(used) = shelf.claim_own(&key('a'), &kind("p")) else {
+        panic!("it is there")
+    };
+    assert!(shelf.give_back(&key('a'), &kind("p"), used, now).is_empty());
+    assert_eq!(shelf.give_back(&key('c'), &kind("p"), 3, now), [2]);
+}
+
+#[test]
+fn idle_and_dead_ones_go() {
+    let (mut shelf, now) = (shelf(1, 9), Instant::now());
+    let started = shelf.begin_start(now).unwrap();
+    assert_eq!(shelf.started(&started, 1, now), None);
+    let _ = shelf.give_back(&key('a'), &kind("p"), 2, now);
+    let _ = shelf.give_back(&key('b'), &kind("p"), 3, now);
+    assert!(shelf.expire(now, |_| false).is_empty());
+    assert_eq!(shelf.expire(now, |sandbox| *sandbox == 3), [3]);
+    assert_eq!(shelf.expire(now + TTL, |_| false), [2]);
+    assert_eq!(shelf.expire(now + POOLED_TTL, |_| false), [1]);
+    assert_eq!(shelf.count(), (0, 0));
+}
+
+#[test]
+fn a_rebuilt_image_replaces_what_is_warm() {
+    let (mut shelf, now) = (shelf(1, 9), Instant::now());
+    let started = shelf.begin_start(now).unwrap();
+    let _ = shelf.give_back(&key('a'), &kind("p"), 2, now);
+    assert_eq!(shelf.set_kinds(&kinds(&["p2"])), [2]);
+    // What was begun before is given back, and not counted for the new image.
+    assert_eq!(shelf.started(&started, 1, now), Some(1));
+    assert_eq!(shelf.begin_start(now), Some(kind("p2")));
+    assert_eq!(shelf.give_back(&key('a'), &kind("p"), 5, now), [5]);
+}
+
+#[test]
+fn a_closed_shelf_keeps_nothing() {
+    let (mut shelf, now) = (shelf(1, 9), Instant::now());
+    let _ = shelf.give_back(&key('a'), &kind("p"), 2, now);
+    assert_eq!(shelf.close(), [2]);
+    assert_eq!(shelf.begin_start(now), None);
+    assert!(!shelf.begin_cleaning(&key('a'), &kind("p")));
+    assert_eq!(shelf.give_back(&key('a'), &kind("p"), 3, now), [3]);
+}
+
+#[test]
+fn an_upload_is_for_the_kind_that_is_asked_for_most() {
+    let (mut shelf, now) = (Shelf::new(1, 9, TTL), Instant::now());
+    let _ = shelf.set_kinds(&kinds(&["p", "t"]));
+    for number in 0..2 {
+        let kind = shelf.begin_start(now).unwrap();
+        assert_eq!(shelf.started(&kind, number, now), None);
+    }
+    assert_eq!(shelf.claim_own(&key('a'), &kind("t")), Claim::Nothing);
+    assert_eq!(shelf.likeliest_kind(), Some(kind("t")));
+}

@@ -1,0 +1,130 @@
+//! A directory that waits to become a conversation's workspace while a warm sandbox already has it as `/data`.
+//!
+//! It waits in the private directory, out of everybody's sight. A bind mount follows the directory and not its name,
+//! so renaming it is all that it takes.
+
+use std::os::fd::AsFd as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, Mode, RenameFlags, mkdirat, renameat_with, unlinkat};
+use rustix::io::Errno;
+
+use super::store::{PRIVATE, Store, WORKSPACE_MODE};
+use super::{WorkspaceError, Workspaces, random_name};
+use crate::conversation::ConversationKey;
+
+/// An empty directory of nobody's. Dropping it removes it.
+#[derive(Debug)]
+pub struct Slot {
+    store: Arc<Store>,
+    name: String,
+    adopted: bool,
+}
+
+impl Slot {
+    /// Its name, unique among all slots.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where it is below `SANDBOX_ROOT`.
+    pub fn path(&self) -> PathBuf {
+        PathBuf::from(PRIVATE).join(&self.name)
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        if !self.adopted {
+            // It is empty, so this is one quick system call. What fails here is cleared at the next start.
+            let _ = unlinkat(&self.store.private, &self.name, AtFlags::REMOVEDIR);
+        }
+    }
+}
+
+impl Workspaces {
+    /// Makes an empty directory that can become a workspace.
+    ///
+    /// # Errors
+    /// The operating system failed.
+    pub async fn new_slot(&self) -> Result<Slot, WorkspaceError> {
+        let name = random_name();
+        let slot = Slot {
+            store: Arc::clone(&self.store),
+            name: name.clone(),
+            adopted: false,
+        };
+        self.store
+            .work(move |store| {
+                mkdirat(&store.private, &name, Mode::from_raw_mode(WORKSPACE_MODE))
+                    .map_err(WorkspaceError::of("make a slot"))?;
+                let dir = store
+                    .opener
+                    .folder(store.private.as_fd(), [name.as_bytes()])
+                    .map_err(WorkspaceError::of("open a slot"))?;
+                store.take_over(dir.as_fd())
+            })
+            .await?;
+        Ok(slot)
+    }
+
+    /// Makes a slot the workspace of a new conversation. Gives the slot back when the conversation has one already.
+    ///
+    /// # Errors
+    /// The operating system failed.
+    pub async fn adopt(
+        &self,
+        mut slot: Slot,
+        key: &ConversationKey,
+    ) -> Result<Result<(), Slot>, WorkspaceError> {
+        let (name, key) = (slot.name.clone(), key.clone());
+        let renamed = self.store.work(move |store| {
+            let (from, to) = (&store.private, store.root());
+            match renameat_with(from, &name, to, key.as_str(), RenameFlags::NOREPLACE) {
+                Ok(()) => Ok(true),
+                Err(Errno::EXIST) => Ok(false),
+                Err(error) => {
+                    Err(WorkspaceError::of("make a slot a conversation's directory")(error))
+                }
+            }
+        });
+        slot.adopted = renamed.await?;
+        Ok(if slot.adopted { Ok(()) } else { Err(slot) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Owner, WorkspaceLimits};
+    use super::*;
+
+    fn workspaces(root: &std::path::Path) -> Workspaces {
+        let limits = WorkspaceLimits {
+            quota_bytes: 1 << 20,
+            free_space_floor: 0,
+            max_entries: 100,
+        };
+        Workspaces::open(root, Owner::for_this_process(), limits).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_slot_becomes_the_workspace_of_one_conversation() {
+        let root = tempfile::tempdir().unwrap();
+        let workspaces = workspaces(root.path());
+        let key: ConversationKey = "a".repeat(64).parse().unwrap();
+        let (first, second) = (
+            workspaces.new_slot().await.unwrap(),
+            workspaces.new_slot().await.unwrap(),
+        );
+        let path = root.path().join(first.path());
+        std::fs::write(path.join("by-a-program"), "x").unwrap();
+        assert!(workspaces.adopt(first, &key).await.unwrap().is_ok());
+        assert!(root.path().join(key.as_str()).join("by-a-program").exists());
+        let second = workspaces.adopt(second, &key).await.unwrap().unwrap_err();
+        let path = root.path().join(second.path());
+        assert!(path.exists());
+        drop(second);
+        assert!(!path.exists());
+    }
+}
