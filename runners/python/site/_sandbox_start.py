@@ -1,6 +1,7 @@
 """Runs at the start of every interpreter of this image, by way of sandbox.pth: keep it small."""
 
 import os
+import stat
 import sys
 
 
@@ -21,5 +22,22 @@ def lend_font_cache():
         pass  # there already, or not ours
 
 
+def is_driver():
+    try:
+        return os.environ.pop("SANDBOX_DRIVER", None) is not None and stat.S_ISSOCK(os.fstat(3).st_mode)
+    except OSError:
+        return False
+
+
+def become_program():
+    shown = set(sys.modules)
+    from _sandbox_driver import serve
+
+    serve(shown)
+    lend_font_cache()  # the one from before went with the scrub
+
+
 follow_output_by_line()
 lend_font_cache()
+if is_driver():
+    become_program()

@@ -1,0 +1,65 @@
+"""Ends a run process without the part of the interpreter's ending that nobody can see.
+
+When a program is over, the interpreter runs the exit functions, takes apart the program's modules, `sys` and
+`builtins`, and then itself. That last step visits every string and type there is, and in a forked process each
+visit copies a page of memory: 25 ms for an interpreter with pandas in it. The process leaves just before, if the
+exit code is known by then; if it is not, everything goes on as ever.
+"""
+
+import atexit
+import builtins
+import ctypes
+import sys
+
+from sys import monitoring
+
+TOOL = 4  # an identifier that no known debugger or profiler takes
+LIBC = ctypes.CDLL(None)
+
+
+class Ending:
+    """Dropped by the interpreter together with the namespace of `builtins`, which is the very last one."""
+
+    def __init__(self, program):
+        self._program = program
+        self._returned = False
+        self._exit_code = None
+        self._flush, self._leave = LIBC.fflush, LIBC._exit
+
+    def prepare(self):
+        """Be there at the end. The exit function is meant to be the first one registered, and so the last one run."""
+        atexit.register(self._settle)
+
+    def watch(self):
+        """From now on, look out for the program's start, to be told of its regular end."""
+        builtins.__spec__.loader_state = self
+        monitoring.use_tool_id(TOOL, "sandbox")
+        monitoring.register_callback(TOOL, monitoring.events.PY_START, self._started)
+        monitoring.register_callback(TOOL, monitoring.events.PY_RETURN, self._ended)
+        monitoring.set_events(TOOL, monitoring.events.PY_START)
+
+    def _started(self, code, _offset):
+        if code.co_filename == self._program:
+            monitoring.set_events(TOOL, monitoring.events.NO_EVENTS)
+            monitoring.set_local_events(TOOL, code, monitoring.events.PY_RETURN)
+
+    def _ended(self, _code, _offset, _value):
+        self._returned = True
+
+    def _settle(self):
+        if self._returned:
+            self._exit_code = 0
+        elif sys.excepthook is sys.__excepthook__ and self._has_failed(getattr(sys, "last_exc", None)):
+            self._exit_code = 1
+
+    def _has_failed(self, error):
+        """Whether this error, not an interrupt, went all the way up through the program."""
+        if not isinstance(error, Exception) or error.__traceback__ is None:
+            return False
+        frame = error.__traceback__.tb_frame
+        return frame.f_code.co_filename == self._program and frame.f_back is None
+
+    def __del__(self):
+        if self._exit_code is not None:
+            self._flush(None)
+            self._leave(self._exit_code)

@@ -1,0 +1,166 @@
+"""Modules that are loaded ahead but look as if they were not, until the program imports them.
+
+The driver loads libraries before it knows the program. A program must not see them: neither in `sys.modules`, nor
+as an attribute of a package whose submodule it did not import, nor by what they do when the interpreter ends.
+So they are taken out of sight, together with a record of what loading each of them brought along, and an `import`
+puts exactly that in place, in no time.
+
+All imports of modules that are not in `sys.modules` come through `_find_and_load` of the import system, which is
+where the shelf sits, first to record and then to serve. Nothing may be imported here that a plain run has not loaded.
+"""
+
+import _frozen_importlib as _bootstrap
+import atexit
+import builtins
+import sys
+
+
+class Shelf:
+    def __init__(self, shown):
+        self._shown = frozenset(shown)
+        self._modules = {}  # name -> module, in the order of loading
+        self._hidden = set()  # names of those that the program has not imported
+        self._unbound = set()  # names of submodules that were taken out of their package
+        self._needs = {}  # name -> names that were imported while it was loaded
+        self._exit_calls = []  # (name of the module that was being loaded, function, args, kwargs)
+        self._loading = []  # names of the modules that are being loaded, innermost last
+        self._known = set()  # names whose place is recorded
+        self._path = None
+        self._find_and_load = _bootstrap._find_and_load
+        self._import = builtins.__import__
+        self._register = atexit.register
+
+    def record(self):
+        """From now on, remember who imports what."""
+        self._known.update(sys.modules)
+        _bootstrap._find_and_load = self._load_and_record
+        builtins.__import__ = self._import_and_record
+        atexit.register = self._register_later
+
+    def fill(self, name, warm_up=None):
+        """Load a module; what `warm_up` makes it load later on counts as loaded with it."""
+        self._loading.append(name)
+        module = self._import(name, fromlist=["__name__"])
+        if warm_up is not None:
+            warm_up(module)
+        self._loading.pop()
+
+    def close(self):
+        """Take out of sight what was loaded since, and serve it from here."""
+        builtins.__import__ = self._import
+        atexit.register = self._register
+        self._path = list(sys.path)
+        self._modules = {name: module for name, module in sys.modules.items() if name not in self._shown}
+        for name in self._modules:
+            self._unbind(name)
+        self._hidden.update(self._modules)
+        self.hide()
+        _bootstrap._find_and_load = _as_part_of_importlib(self._find_or_load())
+
+    def hide(self):
+        for name in self._modules:
+            sys.modules.pop(name, None)
+
+    def _load_and_record(self, name, import_):
+        self._note(name)
+        self._note_strays()
+        self._known.add(name)
+        self._loading.append(name)
+        try:
+            return self._find_and_load(name, import_)
+        finally:
+            self._note_strays()
+            self._loading.pop()
+
+    def _import_and_record(self, name, globals=None, locals=None, fromlist=(), level=0):
+        module = self._import(name, globals, locals, fromlist, level)
+        if level:
+            name = _bootstrap._resolve_name(name, _bootstrap._calc___package__(globals), level)
+        self._note(name)
+        for attribute in fromlist or ():
+            self._note(f"{name}.{attribute}")
+        return module
+
+    def _note(self, name):
+        if self._loading:
+            self._needs.setdefault(self._loading[-1], set()).add(name)
+
+    def _note_strays(self):
+        """Record the modules that the one being loaded has put into `sys.modules` by hand."""
+        if len(self._known) != len(sys.modules):
+            for name in sys.modules.keys() - self._known:
+                self._note(name)
+            self._known = set(sys.modules)
+
+    def _register_later(self, function, /, *args, **kwargs):
+        # Modules that took `register` out of atexit keep this function.
+        if atexit.register is not self._register and self._loading:
+            self._exit_calls.append((self._loading[-1], function, args, kwargs))
+            return function
+        return self._register(function, *args, **kwargs)
+
+    def _find_or_load(self):
+        hidden, load = self._hidden, self._find_and_load
+
+        def _find_and_load(name, import_):
+            if name in hidden and self._is_meant(name):
+                self._show(name)
+                return sys.modules[name]
+            return load(name, import_)
+
+        return _find_and_load
+
+    def _is_meant(self, name):
+        """Whether an import would still find this module, should the program have changed where to look."""
+        if sys.path == self._path or "." in name:
+            return True
+        spec = _bootstrap._find_spec(name, None)
+        return spec is not None and spec.origin == self._modules[name].__spec__.origin
+
+    def _closure(self, name):
+        """The names of all that importing a module brings along."""
+        closure = set()
+        waiting = [name]
+        while waiting:
+            name = waiting.pop()
+            if name in self._modules and name not in closure:
+                closure.add(name)
+                waiting.append(name.rpartition(".")[0])
+                waiting.extend(self._needs.get(name, ()))
+        return closure
+
+    def _unbind(self, name):
+        """Take a submodule out of its package, unless the package itself imports it and may rely on it."""
+        package, _, child = name.rpartition(".")
+        attributes = self._namespace(package)
+        if attributes.get(child) is self._modules[name] and name not in self._closure(package):
+            del attributes[child]
+            self._unbound.add(name)
+
+    def _show(self, name):
+        closure = self._closure(name) & self._hidden
+        names = [name for name in self._modules if name in closure]
+        self._hidden -= closure
+        for name in names:
+            sys.modules[name] = self._modules[name]
+            if name in self._unbound:
+                package, _, child = name.rpartition(".")
+                self._namespace(package)[child] = self._modules[name]
+        for name, function, args, kwargs in self._exit_calls:
+            if name in names:
+                self._register(function, *args, **kwargs)
+
+    def _namespace(self, name):
+        module = self._modules.get(name) or sys.modules.get(name)
+        return vars(module) if module else {}
+
+
+def _as_part_of_importlib(function):
+    """Tracebacks leave out the frames of the import system, which they know by this file name."""
+    return type(function)(
+        function.__code__.replace(co_filename="<frozen importlib._bootstrap>"),
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
