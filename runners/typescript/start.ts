@@ -3,16 +3,71 @@
 // The program is /tmp/app/main.ts, because /data belongs to the user. What lies in /data is linked beside it,
 // so that `import { x } from "./helper"` and `new URL("./table.csv", import.meta.url)` find uploaded files, by
 // the ordinary rules. Bun starts in / (see run.sh), so that it takes no settings from files in /data.
-import { readdirSync, symlinkSync } from "node:fs";
+//
+// As a driver (see runners/PROTOCOL.md, section 5) it is of the `exec` kind: this very process waits here for its
+// program, with Bun started and packages loaded, and then becomes it.
+import { closeSync, fstatSync, readSync, readdirSync, symlinkSync, writeFileSync, writeSync } from "node:fs";
 import { isMainThread } from "node:worker_threads";
 
 const FILES = "/data";
-const PROGRAM_DIRECTORY = "/tmp/app";
+const DIRECTORY = "/tmp/app";
+const CHANNEL = 3;
+
+interface Request {
+  code: string;
+  env: Record<string, string>;
+}
+
+/** Only PID 1 starts a process with a socket as its descriptor 3. */
+function isDriver(): boolean {
+  try {
+    return process.ppid === 1 && fstatSync(CHANNEL).isSocket();
+  } catch {
+    return false;
+  }
+}
+
+function read(length: number): Buffer {
+  const bytes = Buffer.alloc(length);
+  for (let at = 0; at < length; ) {
+    const count = readSync(CHANNEL, bytes, at, length - at, null);
+    if (count === 0) process.exit(0);
+    at += count;
+  }
+  return bytes;
+}
+
+function takeRequest(): void {
+  writeSync(CHANNEL, `ready ${process.pid}\n`);
+  const request: Request = JSON.parse(read(read(4).readUInt32BE(0)).toString());
+  closeSync(CHANNEL);
+  Object.assign(process.env, request.env);
+  inheritEnvironment({ ...process.env });
+  writeFileSync(`${DIRECTORY}/main.ts`, request.code);
+}
+
+/** Makes `Bun.spawn` pass on `env`: by itself it passes on what there was when Bun started. */
+function inheritEnvironment(env: Record<string, string | undefined>): void {
+  for (const name of ["spawn", "spawnSync"] as const) {
+    const native: Function = Bun[name];
+    const inheriting = (first: any, ...rest: any[]) => {
+      const [command, options] = Array.isArray(first) ? [[first], rest[0]] : [[], first];
+      try {
+        return native(...command, { ...options, env: options?.env ?? env });
+      } catch (error) {
+        Error.captureStackTrace(error as Error, inheriting);
+        throw error;
+      }
+    };
+    Object.defineProperty(inheriting, "name", { value: name });
+    Bun[name] = inheriting as never;
+  }
+}
 
 function linkFiles(): void {
   for (const name of readdirSync(FILES)) {
     try {
-      symlinkSync(`${FILES}/${name}`, `${PROGRAM_DIRECTORY}/${name}`);
+      symlinkSync(`${FILES}/${name}`, `${DIRECTORY}/${name}`);
     } catch {
       // The program itself, or linked before.
     }
@@ -20,6 +75,7 @@ function linkFiles(): void {
 }
 
 if (isMainThread) {
+  if (isDriver()) takeRequest();
   linkFiles();
   process.chdir(FILES);
 }
