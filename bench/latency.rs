@@ -1,0 +1,93 @@
+//! How long a run takes through HTTP, beside `docker run` of the same image in the same minutes, and how many there
+//! are in a second. Needs a container engine and the runner images.
+//!
+//! `cargo bench` prints the table of `bench/RESULTS.md`.
+#![expect(clippy::unwrap_used, reason = "a measurement that cannot go on ends")]
+#![expect(clippy::print_stdout, reason = "the table is the output")]
+
+#[path = "latency/cases.rs"]
+mod cases;
+#[path = "latency/server.rs"]
+mod server;
+#[path = "latency/stats.rs"]
+mod stats;
+
+use self::server::Server;
+use self::stats::Series;
+
+fn main() {
+    // `cargo test --benches` only wants to know whether it builds.
+    if std::env::args().any(|argument| argument == "--test") {
+        return;
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        println!("{}\n", stats::machine());
+        latencies().await;
+        throughput().await;
+    });
+}
+
+/// One run at a time.
+async fn latencies() {
+    println!("{}", Series::HEADER);
+    let docker = cases::docker_run("mcp-sandbox-python", "print(1)", 30);
+    docker.print(None);
+    let baseline = docker.median();
+    let cold = Server::start(&[("POOL_SIZE", "0"), ("SANDBOX_REUSE", "never")]).await;
+    cases::new_conversations(&cold, "cold path, print(1)", cases::PRINT, 30)
+        .await
+        .print(Some(baseline));
+    cold.stop().await;
+
+    let warm = Server::start(&[("POOL_SIZE", "2")]).await;
+    warm.wait_until_full().await;
+    cases::new_conversations(
+        &warm,
+        "first run of a conversation, print(1)",
+        cases::PRINT,
+        30,
+    )
+    .await
+    .print(Some(baseline));
+    cases::following_runs(&warm, "following run, print(1)", cases::PRINT, 100)
+        .await
+        .print(Some(baseline));
+    cases::following_runs(&warm, "following run, pandas describe", cases::PANDAS, 50)
+        .await
+        .print(None);
+    cases::following_runs(&warm, "following run, TypeScript", cases::TYPESCRIPT, 50)
+        .await
+        .print(None);
+    cases::following_runs(&warm, "following run, shell", cases::SHELL, 50)
+        .await
+        .print(None);
+    cases::burst(
+        &warm,
+        "burst of 32 new conversations, print(1)",
+        cases::PRINT,
+        32,
+    )
+    .await
+    .print(None);
+    warm.wait_until_full().await;
+    println!("\nserver at idle with a full pool: {}\n", warm.idle().await);
+    warm.stop().await;
+}
+
+/// Many runs at a time.
+async fn throughput() {
+    println!("| busy conversations | runs per second, print(1) |\n|---|---|");
+    let server = Server::start(&[("POOL_SIZE", "2")]).await;
+    server.wait_until_full().await;
+    for conversations in [1, 2, 4, 8] {
+        println!(
+            "| {conversations} | {:.0} |",
+            cases::busy(&server, conversations).await
+        );
+    }
+    server.stop().await;
+}

@@ -1,0 +1,158 @@
+//! What is measured.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use futures::future::join_all;
+use tokio::time::Instant;
+
+use super::server::{Program, Server};
+use super::stats::Series;
+
+/// Time between two runs of a conversation: a quick caller's.
+const BETWEEN: Duration = Duration::from_millis(30);
+/// How long throughput is measured.
+const BUSY_FOR: Duration = Duration::from_secs(5);
+
+pub(crate) const PRINT: &Program = &Program {
+    language: "python",
+    code: "print(1)",
+    prints: "1\n",
+};
+pub(crate) const PANDAS: &Program = &Program {
+    language: "python",
+    code: "import pandas as pd\ndf = pd.DataFrame({'a': range(100), 'b': list('xy') * 50})\n\
+           print(df.describe())\nprint(df.groupby('b').a.mean())",
+    prints: "mean",
+};
+pub(crate) const TYPESCRIPT: &Program = &Program {
+    language: "typescript",
+    code: "const x: number = 1; console.log(x)",
+    prints: "1\n",
+};
+pub(crate) const SHELL: &Program = &Program {
+    language: "shell",
+    code: "echo 1",
+    prints: "1\n",
+};
+
+/// `docker run` with the same limits, from its start to its end.
+pub(crate) fn docker_run(image: &str, code: &str, count: usize) -> Series {
+    let data = tempfile::tempdir().unwrap();
+    let mount = format!("type=bind,source={},target=/data", data.path().display());
+    let run = || {
+        let mut child = Command::new("docker")
+            .args([
+                "run",
+                "--rm",
+                "-i",
+                "--network=none",
+                "--read-only",
+                "--tmpfs=/tmp",
+                "--cap-drop=ALL",
+            ])
+            .args([
+                "--security-opt=no-new-privileges",
+                "--memory=256m",
+                "--memory-swap=256m",
+                "--cpus=0.5",
+            ])
+            .args([
+                "--pids-limit=128",
+                "--log-driver=none",
+                "--user=1000:1000",
+                "--mount",
+                &mount,
+                image,
+            ])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(code.as_bytes())
+            .unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.stdout, b"1\n");
+    };
+    let time = || {
+        let started = Instant::now();
+        run();
+        started.elapsed()
+    };
+    Series::new(
+        "`docker run`, print(1)",
+        (0..count).map(|_| time()).collect(),
+    )
+}
+
+/// One run in each of many new conversations, with time for the pool to fill in between.
+pub(crate) async fn new_conversations(
+    server: &Server,
+    name: &str,
+    program: &Program,
+    count: usize,
+) -> Series {
+    let mut times = Vec::new();
+    for number in 0..count {
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        times.push(timed(server, &format!("{name} {number}"), program).await);
+    }
+    Series::new(name, times)
+}
+
+/// Runs of one conversation, a little apart.
+pub(crate) async fn following_runs(
+    server: &Server,
+    name: &str,
+    program: &Program,
+    count: usize,
+) -> Series {
+    server.run(name, program).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let mut times = Vec::new();
+    for _ in 0..count {
+        tokio::time::sleep(BETWEEN).await;
+        times.push(timed(server, name, program).await);
+    }
+    Series::new(name, times)
+}
+
+/// Many new conversations at the same moment.
+pub(crate) async fn burst(server: &Server, name: &str, program: &Program, count: usize) -> Series {
+    let names: Vec<String> = (0..count)
+        .map(|number| format!("{name} {number}"))
+        .collect();
+    let times = join_all(names.iter().map(|name| timed(server, name, program))).await;
+    Series::new(name, times)
+}
+
+/// Runs per second of conversations that each begin the next run when the last has ended.
+pub(crate) async fn busy(server: &Server, conversations: usize) -> f64 {
+    let names: Vec<String> = (0..conversations)
+        .map(|number| format!("busy {conversations} {number}"))
+        .collect();
+    join_all(names.iter().map(|name| server.run(name, PRINT))).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let end = Instant::now() + BUSY_FOR;
+    let count = async |name: &String| {
+        let mut runs = 0_u32;
+        while Instant::now() < end {
+            server.run(name, PRINT).await;
+            runs += 1;
+        }
+        runs
+    };
+    let runs: u32 = join_all(names.iter().map(count)).await.into_iter().sum();
+    f64::from(runs) / BUSY_FOR.as_secs_f64()
+}
+
+async fn timed(server: &Server, conversation: &str, program: &Program) -> Duration {
+    let started = Instant::now();
+    server.run(conversation, program).await;
+    started.elapsed()
+}

@@ -1,0 +1,148 @@
+//! The release binary as a child process, and a client on one kept-alive connection.
+
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+const TOKEN: &str = "b3f1a97c20de4586a1c8e7f5";
+
+/// A running server.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) client: reqwest::Client,
+    port: u16,
+    _root: tempfile::TempDir,
+}
+
+/// One program.
+pub(crate) struct Program {
+    pub(crate) language: &'static str,
+    pub(crate) code: &'static str,
+    pub(crate) prints: &'static str,
+}
+
+impl Server {
+    pub(crate) async fn start(settings: &[(&str, &str)]) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let port = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        let child = Command::new(env!("CARGO_BIN_EXE_mcp-code-sandbox"))
+            .current_dir(root.path())
+            .env("MCP_HTTP_ADDR", format!("127.0.0.1:{port}"))
+            .env("MCP_API_TOKEN", TOKEN)
+            .env("FILE_SECRET", "5e0d7c41b69f48a3920fbc6de17a83f4")
+            .env("SANDBOX_ROOT", root.path().join("sandboxes"))
+            .env("RUST_LOG", "warn")
+            .envs(settings.iter().copied())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .unwrap();
+        let client = reqwest::Client::builder()
+            .tcp_nodelay(true)
+            .build()
+            .unwrap();
+        let server = Self {
+            child,
+            client,
+            port,
+            _root: root,
+        };
+        server
+            .until(|answer| answer.is_some_and(|status| status.is_success()))
+            .await;
+        server
+    }
+
+    async fn until(&self, ready: impl Fn(Option<reqwest::StatusCode>) -> bool) {
+        loop {
+            let answer = self
+                .client
+                .get(format!("http://127.0.0.1:{}/readyz", self.port))
+                .send()
+                .await;
+            if ready(answer.ok().map(|answer| answer.status())) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Waits until the pool had time to fill: no container was started for two seconds.
+    pub(crate) async fn wait_until_full(&self) {
+        let count = || {
+            let output = Command::new("docker").args(["ps", "-q"]).output().unwrap();
+            output.stdout.split(|byte| *byte == b'\n').count()
+        };
+        let mut seen = (count(), 0);
+        while seen.1 < 8 {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            let now = count();
+            seen = if now == seen.0 {
+                (now, seen.1 + 1)
+            } else {
+                (now, 0)
+            };
+        }
+    }
+
+    /// Runs a program and checks its output.
+    pub(crate) async fn run(&self, conversation: &str, program: &Program) {
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": "run_code",
+            "arguments": { "conversationId": conversation, "language": program.language, "code": program.code } } });
+        let request = self
+            .client
+            .post(format!("http://127.0.0.1:{}/mcp", self.port))
+            .bearer_auth(TOKEN);
+        let request = request
+            .header("content-type", "application/json")
+            .body(body.to_string());
+        let answer = request.send().await.unwrap().text().await.unwrap();
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        let output = &answer["result"]["structuredContent"]["stdout"];
+        assert!(
+            output
+                .as_str()
+                .is_some_and(|output| output.contains(program.prints)),
+            "{answer}"
+        );
+    }
+
+    /// Memory and processor time while nothing happens.
+    pub(crate) async fn idle(&self) -> String {
+        let read = |name: &str| {
+            std::fs::read_to_string(format!("/proc/{}/{name}", self.child.id())).unwrap()
+        };
+        let ticks = || -> u64 {
+            let stat = read("stat");
+            let fields: Vec<&str> = stat
+                .rsplit(')')
+                .next()
+                .unwrap()
+                .split_whitespace()
+                .collect();
+            fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+        };
+        let before = ticks();
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        // A tick is 10 ms everywhere that containers run.
+        let busy = (ticks() - before) as f64 * 10.0 / 10_000.0 * 100.0;
+        let status = read("status");
+        let resident = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .unwrap_or_default()
+            .trim();
+        format!("{resident} resident, {busy:.1} % of one core")
+    }
+
+    pub(crate) async fn stop(mut self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        self.child.wait().unwrap();
+    }
+}
