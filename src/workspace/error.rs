@@ -10,7 +10,7 @@ use thiserror::Error;
 pub enum WorkspaceError {
     /// The conversation would have more bytes than it may keep.
     #[error(
-        "the conversation's files take {used} bytes and the limit is {limit}: delete some, or start a new conversation"
+        "the conversation's files would take {used} bytes and the limit is {limit}: delete some, or start a new conversation"
     )]
     QuotaExceeded {
         /// Bytes that its files would take.

@@ -1,9 +1,9 @@
 //! Deletes a directory tree of any shape, while a program may still be changing it.
 //!
 //! A private *staging* directory serves as the queue. To delete a directory, its files are unlinked and the
-//! directories in it are moved up into the staging directory, whose entries are deleted in turn. So the depth of a
-//! tree does not matter, two directories are open at a time, nothing is kept in memory, no name has more than one
-//! part, and what a crash leaves behind is found in the private directory at the next start.
+//! directories in it that are not empty are moved up into the staging directory, whose entries are deleted in turn.
+//! So the depth of a tree does not matter, few directories are open at a time, nothing is kept in memory, no name
+//! has more than one part, and what a crash leaves behind is found in the private directory at the next start.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
@@ -92,7 +92,10 @@ impl Staging {
         for_each_entry(dir.as_fd(), |entry| {
             let (name, at) = (entry.file_name().to_bytes(), dir.as_fd());
             if entry.file_type() == FileType::Directory {
-                return self.move_up(at, name);
+                return match unlinkat(at, name, AtFlags::REMOVEDIR) {
+                    Err(_) => self.move_up(at, name),
+                    result => result,
+                };
             }
             match unlinkat(at, name, AtFlags::empty()) {
                 Err(Errno::ISDIR) => self.move_up(at, name),
