@@ -1,0 +1,135 @@
+#!/usr/bin/env bash
+# From a fresh clone to a running server: Docker, runner images, the program, settings, firewall rules.
+#
+#   ./start.sh             all of it, then serves until Ctrl-C
+#   ./start.sh --no-run    all of it but serving
+#
+# What is done already is not done again: a second start takes seconds. An existing .env stays as it is.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+PROGRAM=${CARGO_TARGET_DIR:-target}/release/mcp-code-sandbox
+
+say() { printf '%s\n' "$*" >&2; }
+
+die() {
+    say "error: $*"
+    exit 1
+}
+
+usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; }
+
+need_packages() {
+    local command=$1
+    shift
+    ! command -v "$command" >/dev/null || return 0
+    if [[ $EUID -ne 0 ]] || ! command -v apt-get >/dev/null; then
+        die "$command is missing. Install it (on Debian: sudo apt-get install -y $*)"
+    fi
+    say "Installing $*"
+    {
+        apt-get update -qq
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
+    } </dev/null >/dev/null
+}
+
+need_rust() {
+    # shellcheck source=/dev/null
+    if [[ -r ${CARGO_HOME:-$HOME/.cargo}/env ]]; then . "${CARGO_HOME:-$HOME/.cargo}/env"; fi
+    command -v cargo >/dev/null || die "Rust is missing. Get it from https://rustup.rs and start again"
+}
+
+# A setting from the environment, else from .env.
+setting() {
+    local value=${!1:-}
+    if [[ -z $value && -r .env ]]; then
+        value=$(sed -n "s/^$1=//p" .env | tail -n 1)
+        value=${value#[\"\']}
+        value=${value%[\"\']}
+    fi
+    printf '%s' "$value"
+}
+
+random() { od -An -N32 -tx1 /dev/urandom | tr -d ' \n'; }
+
+quoted() {
+    if [[ $1 =~ ^[[:alnum:]/._-]+$ ]]; then printf '%s' "$1"; else printf "'%s'" "$1"; fi
+}
+
+write_settings() {
+    local line
+    [[ ! -e .env ]] || return 0
+    say "Writing .env with new secrets; all settings are explained in it"
+    umask 077
+    while IFS= read -r line; do
+        case $line in
+            MCP_API_TOKEN=*) line="MCP_API_TOKEN=$(random)" ;;
+            FILE_SECRET=*) line="FILE_SECRET=$(random)" ;;
+            '#SANDBOX_ROOT='*) line=SANDBOX_ROOT=$(quoted "$PWD/sandboxes") ;;
+        esac
+        printf '%s\n' "$line"
+    done <.env.example >.env.new
+    mv .env.new .env
+    umask 022
+}
+
+install_rules() {
+    local resolvers=$1
+    if [[ $EUID -eq 0 ]]; then
+        say "Installing firewall rules for runs with network: true (scripts/firewall.sh remove takes them away)"
+        # shellcheck disable=SC2086 # several addresses
+        scripts/firewall.sh install $resolvers && return
+    fi
+    say "note: network: true will be refused, since no firewall rules keep such runs away from this host." \
+        "To change it: sudo scripts/firewall.sh install $resolvers"
+}
+
+# One value of the configuration as the program understands it.
+effective() { sed -n "s/^$1=//p" <<<"$CONFIGURATION"; }
+
+greet() {
+    local addr url token
+    addr=$(effective MCP_HTTP_ADDR)
+    url=http://localhost:${addr##*:}
+    token=$(setting MCP_API_TOKEN)
+    cat >&2 <<END
+
+Page:     $(effective PUBLIC_BASE_URL)
+MCP:      $(effective PUBLIC_BASE_URL)/mcp
+Token:    $token
+
+Try it:
+curl -s $url/mcp -H 'Authorization: Bearer $token' -H 'Content-Type: application/json' \\
+  -d '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"run_code","arguments":{"language":"python","code":"print(6*7)"}}}'
+
+END
+}
+
+prepare() {
+    need_rust
+    need_packages curl curl ca-certificates
+    need_packages cc gcc libc6-dev
+    write_settings
+    DOCKER_HOST=$(setting DOCKER_HOST)
+    if [[ -n $DOCKER_HOST ]]; then export DOCKER_HOST; else unset DOCKER_HOST; fi
+    scripts/install-docker.sh
+    ./build.sh
+    say "Building the server"
+    cargo build --release --locked
+    CONFIGURATION=$("$PROGRAM" check-config) || exit
+    install_rules "$(effective RUN_DNS | tr ',' ' ')"
+    greet
+}
+
+case ${1:-} in
+    "")
+        prepare
+        exec "$PROGRAM"
+        ;;
+    --no-run) prepare ;;
+    -h | --help) usage ;;
+    *)
+        usage >&2
+        exit 2
+        ;;
+esac
