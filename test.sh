@@ -1,0 +1,156 @@
+#!/usr/bin/env bash
+# Every check there is, from nothing: sets up what the tests need, then runs them. The first failure ends it.
+#
+#   ./test.sh              all steps
+#   ./test.sh STEP...      only these, such as ./test.sh lint unit
+#
+# setup    packages, Docker, the images
+# lint     cargo fmt, cargo clippy
+# shell    shellcheck of all scripts
+# unit     the tests that need no container engine
+# docker   those that do; they need root, for engines and networks of their own
+# deny     licences, banned crates and sources
+# clients  other people's MCP clients against the server
+set -euo pipefail
+cd "$(dirname "$0")"
+
+STEPS=(setup lint shell unit docker deny clients)
+PACKAGES=(ca-certificates curl gcc iproute2 iptables jq libc6-dev shellcheck)
+TOOLS=$PWD/.build/tools
+CARGO_DENY=0.20.2
+# Tests on Docker wait more than they compute, but some watch the clock.
+DOCKER_THREADS=2
+
+# Snapshots that differ fail; none is written.
+export INSTA_UPDATE=no
+export RUST_BACKTRACE=1
+
+say() { printf '%s\n' "$*" >&2; }
+
+die() {
+    say "error: $*"
+    exit 1
+}
+
+usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; }
+
+find_cargo() {
+    # shellcheck source=/dev/null
+    if [[ -r ${CARGO_HOME:-$HOME/.cargo}/env ]]; then . "${CARGO_HOME:-$HOME/.cargo}/env"; fi
+    command -v cargo >/dev/null || die "Rust is missing. Get it from https://rustup.rs"
+}
+
+installed() { [[ $(dpkg-query -W -f '${db:Status-Abbrev}' "$1" 2>/dev/null) == ii* ]]; }
+
+install_packages() {
+    local missing=() name
+    command -v dpkg-query >/dev/null || die "this needs Debian or Ubuntu. Elsewhere install ${PACKAGES[*]} and name the steps"
+    for name in "${PACKAGES[@]}"; do installed "$name" || missing+=("$name"); done
+    ((${#missing[@]})) || return 0
+    [[ $EUID -eq 0 ]] || die "packages are missing. Run: sudo apt-get install -y ${missing[*]}"
+    say "Installing ${missing[*]}"
+    {
+        apt-get update -qq
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
+    } </dev/null >/dev/null
+}
+
+need_component() {
+    ! cargo "$1" --version >/dev/null 2>&1 || return 0
+    command -v rustup >/dev/null || die "cargo $1 is missing. Install it the way Rust was installed"
+    say "Installing $2"
+    rustup component add "$2"
+}
+
+step_setup() {
+    install_packages
+    need_component fmt rustfmt
+    need_component clippy clippy
+    scripts/install-docker.sh
+    ./build.sh
+}
+
+step_lint() {
+    cargo fmt --all --check
+    cargo clippy --all-targets --workspace --locked -- -D warnings
+}
+
+# The programs among the fixtures are meant to be bad.
+step_shell() {
+    local scripts
+    mapfile -t scripts < <(find . \( -path ./target -o -path ./.build -o -path ./.git -o -path ./sandboxes \
+        -o -path ./tests/fixtures -o -name node_modules \) -prune -o -name '*.sh' -print)
+    shellcheck .ci/run "${scripts[@]}"
+}
+
+# The modules on Docker are those whose names begin with docker_: what one step leaves out, the other takes.
+step_unit() { cargo test --workspace --locked -- --skip docker_; }
+
+step_docker() {
+    [[ $EUID -eq 0 ]] || die "the tests on Docker need root. Run: sudo ./test.sh docker"
+    cargo test --workspace --locked --lib --bins --tests -- docker_ --test-threads "$DOCKER_THREADS"
+}
+
+step_deny() {
+    if [[ ! -e deny.toml ]]; then
+        absent "no deny.toml"
+        return
+    fi
+    if [[ $("$TOOLS/bin/cargo-deny" --version 2>/dev/null) != "cargo-deny $CARGO_DENY" ]]; then
+        say "Building cargo-deny $CARGO_DENY, once (a few minutes)"
+        cargo install cargo-deny --version "$CARGO_DENY" --locked --quiet --root "$TOOLS"
+    fi
+    "$TOOLS/bin/cargo-deny" check licenses bans sources
+}
+
+step_clients() {
+    if [[ ! -e tests/clients/run.sh ]]; then
+        absent "no tests/clients/run.sh"
+        return
+    fi
+    tests/clients/run.sh
+}
+
+# What is not there yet is no failure, but the summary says so.
+absent() { REMARK="NOTHING TO DO: $1"; }
+
+SUMMARY=()
+CURRENT=""
+
+run_step() {
+    local begun=$SECONDS
+    CURRENT=$1 REMARK=ok
+    say "== $1"
+    "step_$1"
+    SUMMARY+=("$(printf '%-9s%4d s  %s' "$1" $((SECONDS - begun)) "$REMARK")")
+    CURRENT=""
+}
+
+summarize() {
+    local status=$?
+    say ""
+    printf '%s\n' "${SUMMARY[@]}" >&2
+    if [[ -n $CURRENT ]]; then
+        say "$CURRENT FAILED, after $SECONDS s in all. Again: ./test.sh $CURRENT"
+        exit $((status ? status : 1))
+    fi
+    say "All of it passed in $SECONDS s."
+}
+
+main() {
+    local step
+    for step in "$@"; do
+        [[ " ${STEPS[*]} " == *" $step "* ]] || {
+            usage >&2
+            exit 2
+        }
+    done
+    find_cargo
+    trap summarize EXIT
+    for step in "${@:-${STEPS[@]}}"; do run_step "$step"; done
+}
+
+case ${1:-} in
+    -h | --help) usage ;;
+    *) main "$@" ;;
+esac
