@@ -110,16 +110,14 @@ def _park(set_dumpable):
 
 def _fork_again(waiting, taken, set_dumpable):
     try:
-        pid = os.fork()
-        if pid != 0:
-            os.write(taken, b"%d" % pid)
+        if os.fork() != 0:
+            os._exit(0)
     except OSError:
-        pid = None
-    if pid != 0:
-        os._exit(0)
+        os._exit(1)
     os.close(waiting)
     os.setsid()
     set_dumpable(True)
+    os.write(taken, b"%d" % os.getpid())
     request = _read(int.from_bytes(_read(4), "big"))
     os.close(CHANNEL)
     os.close(taken)

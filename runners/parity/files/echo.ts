@@ -1,0 +1,3 @@
+declare const self: Worker;
+
+self.onmessage = (event: MessageEvent) => postMessage(event.data);

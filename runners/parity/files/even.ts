@@ -1,0 +1,3 @@
+import { odd } from "./odd";
+
+export const even = (n: number): boolean => n === 0 || odd(n - 1);

@@ -1,0 +1,3 @@
+from .inner import deep
+
+answer = deep()

@@ -1,0 +1,3 @@
+import { square } from "./square";
+
+export default (side: number) => square(side);

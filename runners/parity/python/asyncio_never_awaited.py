@@ -1,0 +1,7 @@
+# A coroutine that nobody awaits.
+async def forgotten():
+    pass
+
+
+forgotten()
+print("on")

@@ -1,0 +1,2 @@
+# A name that a library does not have.
+from collections import OrderedDictt

@@ -1,0 +1,3 @@
+# Wrong indentation.
+def broken():
+print("x")

@@ -1,0 +1,2 @@
+# KeyboardInterrupt ends the process by the signal.
+raise KeyboardInterrupt

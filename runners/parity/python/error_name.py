@@ -1,0 +1,3 @@
+# A name that is not defined, with a suggestion.
+lenght = 3
+print(length)

@@ -1,0 +1,3 @@
+# A syntax error, with its caret.
+def broken(:
+    pass

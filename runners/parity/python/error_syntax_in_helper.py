@@ -1,0 +1,2 @@
+# An uploaded module that is not Python.
+import unparsable

@@ -1,0 +1,4 @@
+# sys.exit without a value is success.
+import sys
+
+sys.exit()

@@ -1,0 +1,2 @@
+# An exit status of another type is printed as text.
+raise SystemExit({"reason": "odd"})

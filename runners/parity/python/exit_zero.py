@@ -1,0 +1,2 @@
+# The simplest program.
+print("hello")

@@ -1,0 +1,4 @@
+# Nothing is loaded that the program did not import.
+import sys
+
+print(sorted(sys.modules))

@@ -1,0 +1,4 @@
+# A column that is not there.
+import pandas as pd
+
+pd.DataFrame({"a": [1]})["b"]

@@ -1,0 +1,6 @@
+# ResourceWarning when asked for.
+import warnings
+
+warnings.simplefilter("always")
+open("/data/table.csv")
+print("done")

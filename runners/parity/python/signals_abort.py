@@ -1,0 +1,5 @@
+# abort().
+import os
+
+print("aborting")
+os.abort()

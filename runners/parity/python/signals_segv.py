@@ -1,0 +1,5 @@
+# A crash.
+import ctypes
+
+print("crashing", flush=True)
+ctypes.string_at(0)

@@ -1,0 +1,4 @@
+# A last line that is a comment, and a form feed.
+
+print("end")
+# no more

@@ -1,0 +1,2 @@
+# input() without a handler.
+name = input("name? ")

@@ -1,0 +1,3 @@
+# Text beyond ASCII, and what cannot be encoded.
+print("äöü € 漢字 🙂 \u202eabc")
+print("\ud800")

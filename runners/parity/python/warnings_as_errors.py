@@ -1,0 +1,5 @@
+# Warnings made errors.
+import warnings
+
+warnings.simplefilter("error")
+warnings.warn("now an error")

@@ -1,0 +1,2 @@
+// Top-level await of a rejection.
+await Promise.reject(new TypeError("awaited"));

@@ -1,0 +1,2 @@
+// Anything can be thrown.
+throw { reason: "odd", code: 3 };

@@ -1,0 +1,2 @@
+// Even nothing.
+throw null;

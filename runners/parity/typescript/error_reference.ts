@@ -1,0 +1,3 @@
+// A name that does not exist.
+// @ts-ignore
+console.log(unknownName);

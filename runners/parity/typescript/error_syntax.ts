@@ -1,0 +1,2 @@
+// A syntax error, with its place.
+const x: number = ;

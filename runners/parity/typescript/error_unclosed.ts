@@ -1,0 +1,3 @@
+// A brace that is missing.
+function broken() {
+  console.log("x");

@@ -1,0 +1,3 @@
+// A call of what is not a function.
+const thing: any = { name: "x" };
+thing.nothing();

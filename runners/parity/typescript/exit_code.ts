@@ -1,0 +1,3 @@
+// process.exit with a number.
+console.log("before");
+process.exit(7);

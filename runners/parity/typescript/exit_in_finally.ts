@@ -1,0 +1,6 @@
+// process.exit does not run finally blocks.
+try {
+  process.exit(2);
+} finally {
+  console.log("never");
+}

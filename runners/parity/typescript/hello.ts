@@ -1,0 +1,2 @@
+// The simplest program.
+console.log("hello");

@@ -1,0 +1,2 @@
+// An uploaded module that fails while it is loaded.
+import "./failing";

@@ -1,0 +1,5 @@
+// CommonJS and ES modules in JavaScript.
+import common from "./common.cjs";
+import { modern } from "./modern.mjs";
+
+console.log(common.name, modern());

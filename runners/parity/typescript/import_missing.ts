@@ -1,0 +1,4 @@
+// An uploaded module that is not there.
+import { x } from "./missing";
+
+console.log(x);

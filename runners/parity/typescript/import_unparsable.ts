@@ -1,0 +1,2 @@
+// An uploaded module that is not TypeScript.
+import "./unparsable";

@@ -1,0 +1,3 @@
+// abort().
+console.log("aborting");
+process.abort();

@@ -1,0 +1,4 @@
+// Death by a signal.
+console.log("going");
+process.kill(process.pid, "SIGKILL");
+setTimeout(() => {}, 1000);
