@@ -40,6 +40,8 @@ use crate::workspace::{Owner, WorkspaceLimits, Workspaces};
 const MAX_ENTRIES: u64 = 100_000;
 /// How long containers may take to go away at the end.
 const REMOVAL_WAIT: Duration = Duration::from_secs(10);
+/// How long downloads and deletions may go on at the end.
+const SETTLE_WAIT: Duration = Duration::from_secs(5);
 /// Sessions outlive the longest run by this.
 const SESSION_MARGIN: Duration = Duration::from_secs(3600);
 /// Room in a request around the file or program in it.
@@ -96,7 +98,9 @@ impl App {
             init,
             tasks.clone(),
         );
+        let catalog = Catalog::default();
         let setup = Setup {
+            catalog: catalog.clone(),
             host_path: config.storage.host_path.clone(),
             user: User {
                 uid: owner.uid,
@@ -130,7 +134,7 @@ impl App {
                 host_path: config.storage.host_path.clone(),
                 max_upload_bytes: config.storage.max_upload_bytes,
             },
-            catalog: Catalog::default(),
+            catalog,
             admission: Admission::new(config.admission),
             pool,
             launcher,
@@ -279,6 +283,8 @@ impl App {
                 "left containers to the next start"
             );
         }
+        // Deletions that take longer are finished at the next start.
+        let _ = tokio::time::timeout(SETTLE_WAIT, self.runs.files.workspaces.settle()).await;
         self.hard.cancel();
         info!("stopped");
     }

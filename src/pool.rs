@@ -37,6 +37,7 @@ use crate::config::PoolConfig;
 use crate::conversation::ConversationKey;
 use crate::executor::spec::{ContainerLimits, ContainerSpec, NetworkAccess, User};
 use crate::runner::Runner;
+use crate::runner::catalog::{Catalog, EngineView};
 use crate::sandbox::{Launcher, Sandbox, SandboxError};
 use crate::workspace::{DirectoryId, Slot, WorkspaceError, Workspaces};
 
@@ -68,6 +69,21 @@ pub struct Setup {
     pub user: User,
     /// How much they may use.
     pub limits: ContainerLimits,
+    /// Tells whether the engine is rootless.
+    pub catalog: Catalog,
+}
+
+impl Setup {
+    /// Who programs are for the engine, so that they share files with the server.
+    ///
+    /// A rootless engine maps root in a container to its own user, which is ours, and every other user to one that
+    /// nobody else on the host is: there, root without a single capability is the only one that can share.
+    fn user(&self) -> User {
+        match &self.catalog.view().engine {
+            EngineView::Up(engine) if engine.rootless => User { uid: 0, gid: 0 },
+            _ => self.user,
+        }
+    }
 }
 
 /// A warm sandbox; as long as it belongs to nobody, with its slot.
@@ -253,7 +269,7 @@ impl Pool {
             env: runner.env.clone(),
             init: self.0.launcher.init(),
             data,
-            user: setup.user,
+            user: setup.user(),
             limits: setup.limits,
             network,
             labels: self.0.launcher.labels(&labels),

@@ -132,6 +132,18 @@ impl FakeExecutor {
         self.lock().containers.len()
     }
 
+    /// How many containers were ever made.
+    pub fn made(&self) -> u64 {
+        self.lock().made
+    }
+
+    /// Removes all containers, as somebody else on the same engine might.
+    pub fn remove_all(&self) {
+        for (_, container) in self.lock().containers.drain() {
+            container.kill.cancel();
+        }
+    }
+
     /// The descriptions of all containers.
     pub fn specs(&self) -> Vec<ContainerSpec> {
         self.lock()
@@ -273,6 +285,8 @@ impl Executor for FakeExecutor {
             container.kill.clone(),
         );
         self.0.tasks.spawn(async move {
+            // As a mount does, the directory is followed wherever it is renamed to.
+            let data = std::fs::File::open(data).ok();
             let live = Init {
                 input,
                 output,
@@ -329,7 +343,7 @@ impl Executor for FakeExecutor {
 struct Init {
     input: DuplexStream,
     output: mpsc::UnboundedSender<Chunk>,
-    data: std::path::PathBuf,
+    data: Option<std::fs::File>,
 }
 
 impl Init {
@@ -360,7 +374,12 @@ impl Init {
 
     async fn run(&self, run: &Run) {
         let print = |stream, text: String| self.send(stream, text.into_bytes());
-        let program = program::run(&run.code, &run.env, &self.data, &print);
+        let descriptor = self
+            .data
+            .as_ref()
+            .map_or(-1, std::os::fd::AsRawFd::as_raw_fd);
+        let data = std::path::PathBuf::from(format!("/proc/self/fd/{descriptor}"));
+        let program = program::run(&run.code, &run.env, &data, &print);
         let deadline = std::time::Duration::from_millis(run.deadline_ms);
         let (status, timed_out) = match tokio::time::timeout(deadline, program).await {
             Ok(status) => (status, false),

@@ -18,8 +18,12 @@ const PAUSE_FACTOR: u32 = 10;
 /// Resolves, with a sentence for the model, when the run must be stopped. Never resolves otherwise.
 pub(super) async fn full(workspaces: &Workspaces, workspace: &Workspace) -> String {
     // A conversation that is over its quota already may run a program that tidies up, but not grow.
-    let at_start = workspace.usage().await.map_or(0, |usage| usage.bytes);
-    let allowed = workspaces.limits().quota_bytes.max(at_start);
+    let at_start = workspace.usage().await.ok();
+    let quota = workspaces.limits().quota_bytes;
+    let allowed = at_start
+        .as_ref()
+        .map_or(quota, |usage| usage.bytes.max(quota));
+    let may_be_incomplete = at_start.is_some_and(|usage| !usage.complete);
     let mut pause = PAUSE;
     loop {
         tokio::time::sleep(pause).await;
@@ -34,7 +38,7 @@ pub(super) async fn full(workspaces: &Workspaces, workspace: &Workspace) -> Stri
             .usage()
             .await
             .ok()
-            .and_then(|usage| over_limit(&usage, allowed, workspaces));
+            .and_then(|usage| over_limit(&usage, allowed, may_be_incomplete, workspaces));
         if let Some(reason) = over {
             return reason;
         }
@@ -42,11 +46,16 @@ pub(super) async fn full(workspaces: &Workspaces, workspace: &Workspace) -> Stri
     }
 }
 
-fn over_limit(usage: &Usage, allowed: u64, workspaces: &Workspaces) -> Option<String> {
+fn over_limit(
+    usage: &Usage,
+    allowed: u64,
+    may_be_incomplete: bool,
+    workspaces: &Workspaces,
+) -> Option<String> {
     let limits = workspaces.limits();
-    if !usage.complete {
+    if !usage.complete && !may_be_incomplete {
         return Some(format!(
-            "The program was stopped because /data holds more than {} files.",
+            "The program was stopped because /data holds more than {} files, or folders in folders too deep to count.",
             limits.max_entries
         ));
     }

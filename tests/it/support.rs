@@ -25,6 +25,9 @@ use tower::ServiceExt as _;
 pub(crate) const TOKEN: &str = "7f3a9c51e8d24b60a1f7c3d9";
 pub(crate) const SECRET: &str = "c0ffee5a9d1b48e7a2f36c8d04be917f";
 
+/// Longest wait for something that happens behind an answer, on a machine that does other things too.
+const EVENTUALLY: Duration = Duration::from_secs(60);
+
 /// A server. Dropping it removes its files; containers must be gone by then.
 pub(crate) struct TestApp {
     pub(crate) router: Router,
@@ -235,7 +238,7 @@ pub(crate) async fn eventually(what: &str, condition: impl Fn() -> bool) {
         }
     };
     assert!(
-        tokio::time::timeout(Duration::from_secs(15), wait)
+        tokio::time::timeout(EVENTUALLY, wait)
             .await
             .is_ok(),
         "did not happen in time: {what}"

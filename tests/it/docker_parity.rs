@@ -1,0 +1,187 @@
+//! A program must not be able to tell whether it runs in an interpreter that was parked for it: every program of
+//! `runners/parity` is run cold and warm, and everything that can be seen of it must be the same.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use futures::StreamExt as _;
+use serde_json::{Value, json};
+
+use crate::support::{TestApp, eventually};
+
+/// Programs that are run at the same time.
+const AT_A_TIME: usize = 2;
+/// What programs of parity need to be quick on a small machine, and the same on both ways.
+const SETTINGS: [(&str, &str); 2] = [("RUN_CPUS", "1"), ("MAX_CONCURRENT_RUNS", "4")];
+
+#[tokio::test]
+async fn python_programs_cannot_tell() {
+    compare("python", "py", 60).await;
+}
+
+#[tokio::test]
+async fn typescript_programs_cannot_tell() {
+    compare("typescript", "ts", 60).await;
+}
+
+/// What can be seen of a run.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    status: Value,
+    exit_code: Value,
+    stdout: String,
+    stderr: String,
+    files: BTreeMap<String, Vec<u8>>,
+}
+
+async fn compare(language: &str, extension: &str, least: usize) {
+    let programs = programs(language, extension);
+    assert!(programs.len() >= least, "only {} programs", programs.len());
+    let cold = TestApp::on_docker_with(&SETTINGS).await;
+    let warm = [
+        &SETTINGS[..],
+        &[("POOL_SIZE", "2"), ("SANDBOX_REUSE", "conversation")],
+    ]
+    .concat();
+    let warm = TestApp::on_docker_with(&warm).await;
+    let expected: Vec<Seen> = futures::stream::iter(&programs)
+        .map(|program| run(&cold, language, program, program_name(program)))
+        .buffered(AT_A_TIME)
+        .collect()
+        .await;
+    cold.assert_nothing_is_left().await;
+    let mut differences = Vec::new();
+    for (number, (program, expected)) in programs.iter().zip(&expected).enumerate() {
+        let conversation = warm_conversation(&warm, language, number).await;
+        let seen = run(&warm, language, program, conversation.clone()).await;
+        if seen != *expected {
+            differences.push(format!(
+                "{}\ncold {expected:#?}\nwarm {seen:#?}",
+                program.display()
+            ));
+        }
+        empty(&warm.workspace(&conversation));
+    }
+    warm.assert_nothing_is_left().await;
+    assert!(
+        differences.is_empty(),
+        "{} programs can tell:\n{}",
+        differences.len(),
+        differences.join("\n\n")
+    );
+}
+
+/// A conversation that has a warm sandbox: the last one, unless its program has spoilt that.
+async fn warm_conversation(app: &TestApp, language: &str, number: usize) -> String {
+    let kept = app.root().join(format!("{language}-conversation"));
+    let again = fs::read_to_string(&kept).ok();
+    if let Some(conversation) = again
+        && settles(app).await
+    {
+        return conversation;
+    }
+    let pool = &app.app.runs.pool;
+    eventually("the pool is full", || {
+        pool.count().0 >= 2 * app.app.runs.catalog.view().runners.len()
+    })
+    .await;
+    let conversation = format!("{language} {number}");
+    fs::write(kept, &conversation).unwrap();
+    conversation
+}
+
+/// Whether the last run's sandbox comes back to its conversation.
+async fn settles(app: &TestApp) -> bool {
+    let live = || app.app.runs.launcher.live_count();
+    let counted = || {
+        let (pooled, owned) = app.app.runs.pool.count();
+        pooled + owned
+    };
+    eventually("sandboxes are clean or gone", || live() == counted()).await;
+    app.app.runs.pool.count().1 == 1
+}
+
+async fn run(app: &TestApp, language: &str, program: &Path, conversation: String) -> Seen {
+    for (name, content) in files(&parity().join("files")) {
+        let content = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, content);
+        let arguments =
+            json!({ "conversationId": conversation, "filename": name, "content": content });
+        let uploaded = app.call("upload_file", arguments).await;
+        assert_eq!(uploaded["success"], true, "{uploaded}");
+    }
+    let code = fs::read_to_string(program).unwrap();
+    let arguments = json!({ "conversationId": conversation, "language": language, "code": code });
+    let result = app.call("run_code", arguments).await;
+    // Links and paths name the conversation: the same in all that is compared.
+    let key = app
+        .workspace(&conversation)
+        .file_name()
+        .unwrap()
+        .to_str()
+        .unwrap()
+        .to_owned();
+    let text = |field: &str| {
+        result[field]
+            .as_str()
+            .unwrap_or_default()
+            .replace(&key, "<key>")
+    };
+    Seen {
+        status: result["status"].clone(),
+        exit_code: result["exitCode"].clone(),
+        stdout: text("stdout"),
+        stderr: text("stderr"),
+        files: files(&app.workspace(&conversation)),
+    }
+}
+
+fn parity() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("runners/parity")
+}
+
+fn programs(language: &str, extension: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(parity().join(language))
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let mut programs: Vec<_> = entries
+        .filter(|path| path.extension().is_some_and(|e| e == extension))
+        .collect();
+    programs.sort();
+    programs
+}
+
+fn program_name(program: &Path) -> String {
+    program.file_name().unwrap().to_string_lossy().into_owned()
+}
+
+/// All files of a workspace with their content.
+fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![root.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_symlink() || !path.is_dir() {
+                let name = path.strip_prefix(root).unwrap().display().to_string();
+                found.insert(name, fs::read(&path).unwrap_or_default());
+            } else {
+                folders.push(path);
+            }
+        }
+    }
+    found
+}
+
+/// Empties a workspace for the next program.
+fn empty(root: &Path) {
+    for entry in fs::read_dir(root).unwrap() {
+        let path = entry.unwrap().path();
+        let removed = if path.is_dir() && !path.is_symlink() {
+            fs::remove_dir_all(&path)
+        } else {
+            fs::remove_file(&path)
+        };
+        removed.unwrap();
+    }
+}
