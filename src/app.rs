@@ -6,6 +6,7 @@
 //! ```
 
 mod instance;
+pub mod stdio;
 mod upkeep;
 
 use std::sync::Arc;
@@ -28,9 +29,10 @@ use crate::files::ConversationFiles;
 use crate::http::{self, HttpState};
 use crate::links::FileLinks;
 use crate::mcp::McpHandler;
-use crate::mcp::transport::McpTransport;
+use crate::mcp::transport::{McpTransport, TransportSettings};
 use crate::network::NetworkPolicy;
 use crate::pool::{Pool, Setup};
+use crate::run::ledger::Ledger;
 use crate::run::{ActiveRuns, Runs};
 use crate::runner::catalog::{Catalog, EngineView};
 use crate::sandbox::Launcher;
@@ -42,6 +44,10 @@ const MAX_ENTRIES: u64 = 100_000;
 const REMOVAL_WAIT: Duration = Duration::from_secs(10);
 /// How long downloads and deletions may go on at the end.
 const SETTLE_WAIT: Duration = Duration::from_secs(5);
+/// How long the last answers may take to leave, first to be made and then to be read.
+const ANSWER_WAIT: Duration = Duration::from_secs(2);
+/// Between handing an answer to its connection and closing that.
+const FLUSH: Duration = Duration::from_millis(50);
 /// Sessions outlive the longest run by this.
 const SESSION_MARGIN: Duration = Duration::from_secs(3600);
 /// Room in a request around the file or program in it.
@@ -56,6 +62,8 @@ pub struct App {
     executor: Arc<dyn Executor>,
     instance: Arc<Instance>,
     tasks: TaskTracker,
+    /// Calls of clients that have no answer yet.
+    calls: TaskTracker,
     soft: CancellationToken,
     hard: CancellationToken,
 }
@@ -148,9 +156,24 @@ impl App {
             executor,
             instance: Arc::new(instance),
             tasks,
+            calls: TaskTracker::new(),
             soft,
             hard,
         })
+    }
+
+    /// Bytes of the largest message: an upload in base64, or a program with every character escaped.
+    fn max_body(&self) -> usize {
+        let bytes = self.config.storage.max_upload_bytes / 3 * 4
+            + self.config.limits.code as u64 * 2
+            + BODY_MARGIN;
+        usize::try_from(bytes).unwrap_or(usize::MAX)
+    }
+
+    /// What answers MCP clients, whatever way they come.
+    fn handler(&self) -> McpHandler {
+        let ledger = Ledger::new(self.runs.clone(), self.tasks.clone());
+        McpHandler::new(self.runs.clone(), ledger, self.calls.clone())
     }
 
     /// The HTTP routes, and all tasks behind them started.
@@ -176,13 +199,14 @@ impl App {
             self.runs.clone(),
             self.hard.clone(),
         ));
-        let max_body = self.config.storage.max_upload_bytes / 3 * 4
-            + self.config.limits.code as u64 * 2
-            + BODY_MARGIN;
         let transport = McpTransport::new(
-            McpHandler::new(self.runs.clone()),
-            usize::try_from(max_body).unwrap_or(usize::MAX),
-            self.config.limits.timeout_max + SESSION_MARGIN,
+            self.handler(),
+            &TransportSettings {
+                max_body: self.max_body(),
+                idle: self.config.limits.timeout_max + SESSION_MARGIN,
+                public_path: self.config.http.public_path().to_owned(),
+            },
+            &self.tasks,
             &self.hard,
         );
         let catalog = self.runs.catalog.clone();
@@ -217,7 +241,11 @@ impl App {
         );
         self.wait_for_signal().await?;
         self.shut_down().await;
-        server.abort();
+        // Connections close as soon as their last answer has left.
+        let abort = server.abort_handle();
+        if tokio::time::timeout(ANSWER_WAIT, server).await.is_err() {
+            abort.abort();
+        }
         Ok(())
     }
 
@@ -285,7 +313,24 @@ impl App {
         }
         // Deletions that take longer are finished at the next start.
         let _ = tokio::time::timeout(SETTLE_WAIT, self.runs.files.workspaces.settle()).await;
+        // Runs that were cancelled are answers too.
+        self.calls.close();
+        let _ = tokio::time::timeout(ANSWER_WAIT, self.calls.wait()).await;
+        tokio::time::sleep(FLUSH).await;
         self.hard.cancel();
         info!("stopped");
     }
+}
+
+/// Resolves at the first signal that asks the server to stop.
+async fn terminated() -> std::io::Result<()> {
+    let (mut terminate, mut interrupt) = (
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::interrupt())?,
+    );
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
 }

@@ -101,6 +101,10 @@ pub struct RunLimits {
     pub file_size: u64,
     /// Largest program in bytes (`MAX_CODE_BYTES`).
     pub code: usize,
+    /// How long a call waits for a run that may take longer (`CALL_BUDGET`).
+    pub call_budget: Duration,
+    /// Characters of output in one answer (`OUTPUT_FOR_MODEL`).
+    pub output_for_model: usize,
 }
 
 /// How many runs there may be.
@@ -145,17 +149,22 @@ pub enum LogFormat {
     Json,
 }
 
+/// A variable of the process, for [`Config::from_lookup`].
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place that reads the environment"
+)]
+pub fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
 impl Config {
     /// Reads the process environment.
     ///
     /// # Errors
     /// All bad values at once.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the one place that reads the environment"
-    )]
     pub fn from_env() -> Result<Self, ConfigErrors> {
-        Self::from_lookup(&|name| std::env::var(name).ok())
+        Self::from_lookup(&environment)
     }
 
     /// Reads variables from `lookup`. An empty value counts as not set.
@@ -230,6 +239,18 @@ impl HttpConfig {
     }
 }
 
+impl HttpConfig {
+    /// The path of the public address, without a slash at its end: empty unless a proxy serves us below a path.
+    pub fn public_path(&self) -> &str {
+        let rest = self.public_base_url.split_once("://");
+        let authority_and_path = rest.map_or("", |(_, rest)| rest);
+        let path = authority_and_path.find('/');
+        path.map_or("", |start| {
+            authority_and_path[start..].trim_end_matches('/')
+        })
+    }
+}
+
 /// The host of `host:port`, where an IPv6 address stands in brackets.
 fn host_of(authority: &str) -> &str {
     match authority
@@ -279,6 +300,8 @@ impl RunLimits {
             output: reader.bytes_in_memory("RUN_OUTPUT_LIMIT", 1 << 10, 64 << 20),
             file_size: reader.size("RUN_FILE_SIZE", 1 << 20),
             code: reader.bytes_in_memory("MAX_CODE_BYTES", 1, 4 << 20),
+            call_budget: reader.duration("CALL_BUDGET"),
+            output_for_model: reader.count("OUTPUT_FOR_MODEL", 1000),
         }
     }
 }
@@ -384,6 +407,8 @@ impl fmt::Display for Config {
             ("RUN_OUTPUT_LIMIT", size(limits.output as u64)),
             ("RUN_FILE_SIZE", size(limits.file_size)),
             ("MAX_CODE_BYTES", size(limits.code as u64)),
+            ("CALL_BUDGET", time(limits.call_budget)),
+            ("OUTPUT_FOR_MODEL", limits.output_for_model.to_string()),
             ("MAX_CONCURRENT_RUNS", self.admission.concurrent.to_string()),
             ("MAX_QUEUED_RUNS", self.admission.queued.to_string()),
             ("MAX_QUEUE_WAIT", time(self.admission.wait)),

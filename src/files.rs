@@ -15,14 +15,14 @@ use crate::conversation::{ConversationId, ConversationKey};
 use crate::links::FileLinks;
 use crate::run::outcome::FileLink;
 use crate::workspace::path::{PathError, RelativePath};
-use crate::workspace::{FileEntry, WorkspaceError, Workspaces};
+use crate::workspace::{FileEntry, OpenFile, WorkspaceError, Workspaces};
 
 /// Most bytes that one `read_file` gives.
 pub const MAX_READ_BYTES: u64 = 256 << 10;
 /// Largest picture that `read_file` gives whole as a picture.
 pub const MAX_PICTURE_BYTES: u64 = 1 << 20;
 /// Picture types that MCP clients show.
-const PICTURES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
+pub const PICTURES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 /// Everybody's files, and how they are linked to.
 #[derive(Clone, Debug)]
@@ -173,18 +173,7 @@ impl ConversationFiles {
         offset: u64,
         length: u64,
     ) -> Result<Piece, FilesError> {
-        let path = RelativePath::parse(name)?;
-        let not_found = || FilesError::NotFound(name.chars().take(255).collect());
-        let key = id.key(&self.file_secret);
-        let workspace = self.workspaces.find(&key).await?.ok_or_else(not_found)?;
-        let open = workspace.open_file(&path).await?.ok_or_else(not_found)?;
-        let entry = FileEntry {
-            path,
-            size: open.size,
-            modified: open.modified,
-            new: false,
-        };
-        let file = link(&self.links, &key, &entry);
+        let (file, open) = self.open(id, name).await?;
         let whole = offset == 0
             && PICTURES.contains(&file.mime_type.as_str())
             && file.size <= MAX_PICTURE_BYTES;
@@ -209,6 +198,49 @@ impl ConversationFiles {
             offset,
             bytes,
         })
+    }
+
+    /// A whole file of at most `limit` bytes; a larger one without its bytes.
+    ///
+    /// # Errors
+    /// There is no such file, or trouble with the storage.
+    pub async fn read_whole(
+        &self,
+        id: &ConversationId,
+        name: &str,
+        limit: u64,
+    ) -> Result<(FileLink, Option<Vec<u8>>), FilesError> {
+        let (file, open) = self.open(id, name).await?;
+        if open.size > limit {
+            return Ok((file, None));
+        }
+        let mut bytes = Vec::new();
+        // A program may go on writing to it.
+        tokio::fs::File::from_std(open.file)
+            .take(limit)
+            .read_to_end(&mut bytes)
+            .await
+            .map_err(FilesError::Read)?;
+        Ok((file, Some(bytes)))
+    }
+
+    async fn open(
+        &self,
+        id: &ConversationId,
+        name: &str,
+    ) -> Result<(FileLink, OpenFile), FilesError> {
+        let path = RelativePath::parse(name)?;
+        let not_found = || FilesError::NotFound(name.chars().take(255).collect());
+        let key = id.key(&self.file_secret);
+        let workspace = self.workspaces.find(&key).await?.ok_or_else(not_found)?;
+        let open = workspace.open_file(&path).await?.ok_or_else(not_found)?;
+        let entry = FileEntry {
+            path,
+            size: open.size,
+            modified: open.modified,
+            new: false,
+        };
+        Ok((link(&self.links, &key, &entry), open))
     }
 
     /// Deletes all files of a conversation. Says whether there were any.

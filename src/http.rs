@@ -17,13 +17,13 @@ use axum::http::header::{
 use axum::http::{HeaderValue, Method};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::Response;
-use axum::routing::{any, get};
+use axum::routing::{any, get, post};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use crate::config::HttpConfig;
 use crate::files::ConversationFiles;
-use crate::mcp::transport::McpTransport;
+use crate::mcp::transport::{MESSAGES, McpTransport};
 use crate::runner::catalog::Catalog;
 
 /// What routes need.
@@ -57,9 +57,20 @@ impl HttpState {
 
 /// All routes.
 pub fn router(state: HttpState) -> Router {
-    let with_token = Router::new()
+    // A client of the old transport goes where its stream says, which is below the path of the public address. A
+    // proxy takes that path away; who comes without the proxy brings it along.
+    let public_messages = format!("{}{MESSAGES}", state.0.config.public_path());
+    let mut with_token = Router::new()
         .route("/mcp", any(mcp))
-        .route_layer(from_fn_with_state(state.clone(), access::require_token));
+        .route("/sse", get(open_stream))
+        .route("/mcp/sse", get(open_stream))
+        .route("/mcp/events", get(open_stream))
+        .route(MESSAGES, post(messages));
+    if public_messages != MESSAGES {
+        with_token = with_token.route(&public_messages, post(messages));
+    }
+    let with_token =
+        with_token.route_layer(from_fn_with_state(state.clone(), access::require_token));
     let public = Router::new()
         .route("/", get(page::index))
         .route("/files/{*path}", get(files::route))
@@ -78,6 +89,15 @@ pub fn router(state: HttpState) -> Router {
         .layer(CatchPanicLayer::custom(health::panicked))
         .layer(from_fn(log_request::log_request))
         .with_state(state)
+}
+
+/// The old transport: an event stream, and where its client posts.
+async fn open_stream(State(state): State<HttpState>, request: Request<Body>) -> Response {
+    state.0.mcp.open_stream(&request)
+}
+
+async fn messages(State(state): State<HttpState>, request: Request<Body>) -> Response {
+    state.0.mcp.messages(request).await
 }
 
 async fn mcp(State(state): State<HttpState>, request: Request<Body>) -> Response {

@@ -14,6 +14,7 @@ pub mod links;
 pub mod mcp;
 pub mod network;
 pub mod pool;
+pub mod principal;
 pub mod run;
 pub mod runner;
 pub mod sandbox;

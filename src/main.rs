@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
-use mcp_code_sandbox::app::App;
-use mcp_code_sandbox::config::Config;
+use mcp_code_sandbox::app::{App, stdio};
+use mcp_code_sandbox::config::{self, Config};
 use mcp_code_sandbox::telemetry;
 
 /// `EX_USAGE` of sysexits: the configuration is wrong, starting again does not help.
@@ -19,10 +19,12 @@ struct Cli {
     command: Option<Command>,
 }
 
-#[derive(Debug, Subcommand)]
+#[derive(Clone, Copy, Debug, Subcommand)]
 enum Command {
     /// Serve MCP over HTTP (the default).
     Serve,
+    /// Serve one MCP client on standard input and output, and files over HTTP on loopback. Needs no settings.
+    Stdio,
     /// Print the effective configuration with secrets hidden.
     CheckConfig,
     /// Ask the server of this configuration whether it is alive; for container health checks.
@@ -47,6 +49,10 @@ fn run(command: Command, dotenv: dotenvy::Result<std::path::PathBuf>) -> anyhow:
         Err(error) if !error.not_found() => return Err(error).context(".env cannot be read"),
         _ => {}
     }
+    // It has settings of its own, so those of the others may be missing.
+    if matches!(command, Command::Stdio) {
+        return serve_stdio();
+    }
     let config = match Config::from_env() {
         Ok(config) => config,
         Err(errors) => {
@@ -69,6 +75,7 @@ fn run(command: Command, dotenv: dotenvy::Result<std::path::PathBuf>) -> anyhow:
                 ExitCode::FAILURE
             }
         }),
+        Command::Stdio => serve_stdio(),
         Command::Serve => {
             telemetry::init(&config.log);
             let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
@@ -76,6 +83,22 @@ fn run(command: Command, dotenv: dotenvy::Result<std::path::PathBuf>) -> anyhow:
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+fn serve_stdio() -> anyhow::Result<ExitCode> {
+    let setup = match stdio::set_up(&config::environment)? {
+        Ok(setup) => setup,
+        Err(errors) => {
+            complain(&errors.to_string());
+            return Ok(ExitCode::from(BAD_CONFIGURATION));
+        }
+    };
+    telemetry::init(&setup.config.log);
+    let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
+    let result = runtime.block_on(App::serve_stdio(setup));
+    // A read of standard input that nobody waits for any more must not keep the process.
+    runtime.shutdown_background();
+    result.map(|()| ExitCode::SUCCESS)
 }
 
 #[expect(clippy::print_stderr, reason = "there is no log yet")]

@@ -2,23 +2,38 @@
 //!
 //! rmcp speaks the protocol. Ours are the tools, the [`transport`] in front of rmcp, and the table of errors.
 
+mod caller;
+mod client;
 mod error;
+mod live;
+mod logs;
+mod pictures;
+mod resources;
+mod tasks;
 pub mod tools;
 pub mod transport;
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 
 use futures::FutureExt as _;
 use rmcp::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData,
-    Implementation, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
-    Tool,
+    CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams,
+    CompleteResult, CustomRequest, CustomResult, ErrorCode, ErrorData, GetTaskParams,
+    GetTaskResult, Implementation, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
+    ReadResourceResponse, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::{RequestContext, RoleServer};
+use tokio_util::task::TaskTracker;
 use tracing::error;
 
+use self::caller::Caller;
+use self::client::Client;
+use self::tools::Call;
 use crate::run::Runs;
+use crate::run::ledger::Ledger;
 
 /// What a client's model is told once.
 const INSTRUCTIONS: &str = "Runs code in isolated containers. Give the same conversationId to upload_file, run_code and \
@@ -44,21 +59,73 @@ const REMOVED_METHODS: &[&str] = &["initialize", "ping", "logging/setLevel"];
 
 /// Answers the requests of one client.
 #[derive(Clone, Debug)]
-pub struct McpHandler(Runs);
+pub struct McpHandler {
+    runs: Runs,
+    ledger: Ledger,
+    client: Arc<Client>,
+    /// Calls that have no answer yet.
+    calls: TaskTracker,
+}
 
 impl McpHandler {
-    /// A handler over the use cases.
-    pub fn new(runs: Runs) -> Self {
-        Self(runs)
+    /// A handler over the use cases. Each call is on `calls` until it has its answer.
+    pub fn new(runs: Runs, ledger: Ledger, calls: TaskTracker) -> Self {
+        Self {
+            runs,
+            ledger,
+            client: Arc::default(),
+            calls,
+        }
+    }
+
+    /// The same for a new client: what is remembered of one is not for others.
+    #[must_use]
+    pub fn for_one_client(&self) -> Self {
+        Self {
+            client: Arc::default(),
+            ..self.clone()
+        }
+    }
+
+    fn call<'a>(&'a self, context: &'a RequestContext<RoleServer>) -> Call<'a> {
+        Call {
+            runs: &self.runs,
+            ledger: &self.ledger,
+            client: &self.client,
+            caller: Caller::of(context),
+            context,
+        }
     }
 }
 
+/// The answer to a call, also when it panics: rmcp leaves such a request unanswered for ever.
+async fn unless_it_panics<T>(
+    tool: &str,
+    call: impl Future<Output = Result<T, ErrorData>>,
+) -> Result<T, ErrorData> {
+    AssertUnwindSafe(call)
+        .catch_unwind()
+        .await
+        .unwrap_or_else(|_panic| {
+            error!(tool, "a tool panicked");
+            Err(error::broken())
+        })
+}
+
 impl ServerHandler for McpHandler {
+    #[expect(deprecated, reason = "clients of older revisions ask for logs")]
     fn get_info(&self) -> ServerConfig {
         let server = Implementation::new("mcp-code-sandbox", env!("CARGO_PKG_VERSION"))
             .with_title("Code sandbox")
             .with_description(env!("CARGO_PKG_DESCRIPTION"));
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_resources()
+            .enable_prompts()
+            .enable_completions()
+            .enable_logging()
+            .enable_tasks();
+        ServerConfig::new(capabilities.build())
             .with_server_info(server)
             .with_instructions(INSTRUCTIONS)
     }
@@ -68,7 +135,7 @@ impl ServerHandler for McpHandler {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(tools::list(&self.0)))
+        Ok(ListToolsResult::with_all_items(tools::list(&self.runs)))
     }
 
     fn get_tool(&self, _name: &str) -> Option<Tool> {
@@ -81,24 +148,95 @@ impl ServerHandler for McpHandler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        let _unanswered = self.calls.token();
         let arguments = request.arguments.unwrap_or_default();
-        // rmcp leaves a request unanswered for ever when its handler panics.
-        let call = AssertUnwindSafe(tools::call(&self.0, &request.name, arguments, &context.ct))
-            .catch_unwind();
-        match call.await {
-            Ok(Some(result)) => Ok(result.into()),
-            Ok(None) => Err(ErrorData::invalid_params(
-                format!("unknown tool: {}", request.name),
-                None,
-            )),
-            Err(_panic) => {
-                error!(tool = %request.name, "a tool panicked");
-                Err(ErrorData::internal_error(
-                    "the server made a mistake: its log has the details",
-                    None,
-                ))
-            }
-        }
+        let call = self.call(&context);
+        unless_it_panics(&request.name, tools::call(&call, &request.name, arguments)).await
+    }
+
+    async fn list_resources(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let list = resources::list(&self.runs.files, &self.client, &context);
+        let list = unless_it_panics("resources/list", list).await?;
+        Ok(list.with_cache_scope(CacheScope::Private))
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(resources::templates())
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let read = resources::read(&self.runs.files, &request.uri);
+        let read = unless_it_panics("resources/read", read).await?;
+        Ok(ReadResourceResponse::Complete(
+            read.with_cache_scope(CacheScope::Private),
+        ))
+    }
+
+    async fn list_prompts(
+        &self,
+        _request: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        // There are none. Clients ask anyway.
+        Ok(ListPromptsResult::with_all_items(Vec::new()))
+    }
+
+    async fn complete(
+        &self,
+        _request: CompleteRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        // Ids of conversations are secrets, so there is nothing to suggest.
+        Ok(CompleteResult::default())
+    }
+
+    #[expect(deprecated, reason = "clients of older revisions ask for it")]
+    async fn set_level(
+        &self,
+        request: rmcp::model::SetLevelRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.client.set_log_level(request.level.into());
+        Ok(())
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        let call = self.call(&context);
+        let run = self.ledger.find(&call.caller.principal, &request.task_id);
+        let run = run.ok_or_else(|| tasks::unknown(&request.task_id))?;
+        let result = match run.result() {
+            Some(result) => Some(unless_it_panics("tasks/get", tools::ended(&call, &result)).await),
+            None => None,
+        };
+        Ok(GetTaskResult::new(tasks::detailed(&run, result)))
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let caller = Caller::of(&context);
+        let run = self.ledger.find(&caller.principal, &request.task_id);
+        run.ok_or_else(|| tasks::unknown(&request.task_id))?
+            .cancel();
+        Ok(())
     }
 
     async fn on_custom_request(
@@ -123,5 +261,22 @@ impl ServerHandler for McpHandler {
             )
         };
         Err(ErrorData::new(code, message, None))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_is_an_internal_error() {
+        let call = async { panic!("a mistake of ours") };
+        let error = unless_it_panics::<()>("run_code", call).await.unwrap_err();
+        insta::assert_json_snapshot!(error, @r#"
+        {
+          "code": -32603,
+          "message": "the server made a mistake: its log has the details"
+        }
+        "#);
     }
 }

@@ -7,7 +7,10 @@ mod active;
 mod disk;
 mod ending;
 mod environment;
+pub mod ledger;
 pub mod outcome;
+pub mod render;
+mod texts;
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -92,6 +95,9 @@ pub enum RunError {
     /// The files are not usable.
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
+    /// We made a mistake; the log has it.
+    #[error("the server made a mistake while it ran the program: its log has the details")]
+    Broken,
 }
 
 /// Runs programs.
@@ -340,6 +346,8 @@ impl Runs {
                 .collect(),
             files_truncated,
             conversation_id: request.conversation.as_str().to_owned(),
+            // The ledger knows it.
+            run_id: String::new(),
         }
     }
 

@@ -122,6 +122,16 @@ pub const VARIABLES: &[Variable] = &[
     ),
     variable("MAX_CODE_BYTES", "1m", "largest program"),
     variable(
+        "CALL_BUDGET",
+        "45s",
+        "how long a call waits for a run whose time limit is longer; get_run waits for the rest",
+    ),
+    variable(
+        "OUTPUT_FOR_MODEL",
+        "30000",
+        "characters of output in one answer; get_run reads the rest",
+    ),
+    variable(
         "MAX_CONCURRENT_RUNS",
         "",
         "runs at the same time; default: four per core",

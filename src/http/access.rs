@@ -14,16 +14,19 @@ use serde_json::json;
 use subtle::ConstantTimeEq as _;
 
 use super::HttpState;
+use crate::principal::Principal;
 
 /// Lets through who has the token.
 pub(super) async fn require_token(
     State(state): State<HttpState>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
     let expected = state.0.config.api_token.expose_secret();
     let given = bearer(request.headers()).unwrap_or_default();
     if bool::from(given.as_bytes().ct_eq(expected.as_bytes())) {
+        let principal = Principal::of_token(given);
+        request.extensions_mut().insert(principal);
         return next.run(request).await;
     }
     let message = "the bearer token is missing or wrong: send the header `Authorization: Bearer <MCP_API_TOKEN>`";

@@ -1,6 +1,6 @@
 //! The one table from our errors to what an MCP client sees: a stable code and a sentence that a model can act on.
 
-use rmcp::model::CallToolResult;
+use rmcp::model::{CallToolResult, ErrorData};
 use serde_json::json;
 use tracing::error;
 
@@ -16,6 +16,9 @@ pub(super) struct ToolError {
     code: &'static str,
     message: String,
 }
+
+/// The code of mistakes of ours, which are no tool results but errors of the protocol.
+const BROKEN: &str = "broken";
 
 impl ToolError {
     /// The arguments do not fit the tool's input schema.
@@ -36,12 +39,52 @@ impl ToolError {
     }
 }
 
-impl From<ToolError> for CallToolResult {
-    fn from(error: ToolError) -> Self {
-        Self::structured_error(
-            json!({ "success": false, "code": error.code, "message": error.message }),
-        )
+impl ToolError {
+    /// There is no such run for this caller.
+    pub(super) fn no_run(what: &str) -> Self {
+        Self {
+            code: "run_not_found",
+            message: format!(
+                "there is no run {what:?} of yours: outcomes are kept for 10 minutes after the end, and only for the \
+                 caller that started the run"
+            ),
+        }
     }
+
+    /// Neither of two arguments was given.
+    pub(super) fn missing(message: &str) -> Self {
+        Self {
+            code: "invalid_arguments",
+            message: message.to_owned(),
+        }
+    }
+
+    /// As a result that the model reads, or as a failed request where it is the server that is broken.
+    pub(super) fn into_result(self) -> Result<CallToolResult, ErrorData> {
+        if self.code == BROKEN {
+            return Err(broken());
+        }
+        Ok(CallToolResult::structured_error(
+            json!({ "success": false, "code": self.code, "message": self.message }),
+        ))
+    }
+}
+
+/// We made a mistake. What it was is in the log, and nowhere else.
+pub(super) fn broken() -> ErrorData {
+    ErrorData::internal_error("the server made a mistake: its log has the details", None)
+}
+
+/// A resource cannot be read, and why.
+pub(super) fn no_resource(uri: &str, why: &str) -> ErrorData {
+    let uri: String = uri.chars().take(256).collect();
+    ErrorData::resource_not_found(format!("there is no resource {uri}: {why}"), None)
+}
+
+/// There is no tool of this name.
+pub(super) fn unknown_tool(name: &str) -> ErrorData {
+    let name: String = name.chars().take(64).collect();
+    ErrorData::invalid_params(format!("unknown tool: {name}"), None)
 }
 
 impl From<ConversationIdError> for ToolError {
@@ -55,6 +98,12 @@ impl From<ConversationIdError> for ToolError {
 
 impl From<RunError> for ToolError {
     fn from(error: RunError) -> Self {
+        (&error).into()
+    }
+}
+
+impl From<&RunError> for ToolError {
+    fn from(error: &RunError) -> Self {
         let code = match error {
             RunError::CodeTooLarge(..) => "code_too_large",
             RunError::Timeout(..) | RunError::Environment(_) => "invalid_arguments",
@@ -63,6 +112,7 @@ impl From<RunError> for ToolError {
             RunError::Admission(AdmissionError::Busy { .. }) => "busy",
             RunError::Admission(AdmissionError::Closed) => "stopping",
             RunError::Workspace(error) => return error.into(),
+            RunError::Broken => BROKEN,
         };
         Self {
             code,
@@ -77,7 +127,7 @@ impl From<FilesError> for ToolError {
             FilesError::Path(_) | FilesError::Base64(_) => "invalid_arguments",
             FilesError::TooLarge(..) => "file_too_large",
             FilesError::NotFound(_) => "file_not_found",
-            FilesError::Workspace(error) => return error.into(),
+            FilesError::Workspace(error) => return (&error).into(),
             FilesError::Read(_) => return internal(&error),
         };
         Self {
@@ -87,15 +137,15 @@ impl From<FilesError> for ToolError {
     }
 }
 
-impl From<WorkspaceError> for ToolError {
-    fn from(error: WorkspaceError) -> Self {
+impl From<&WorkspaceError> for ToolError {
+    fn from(error: &WorkspaceError) -> Self {
         let code = match error {
             WorkspaceError::QuotaExceeded { .. } => "quota_exceeded",
             WorkspaceError::DiskFull => "disk_full",
             WorkspaceError::IsDirectory => "is_directory",
             WorkspaceError::NotADirectory => "not_a_directory",
             WorkspaceError::TooManyEntries { .. } => "too_many_files",
-            WorkspaceError::Io { .. } => return internal(&error),
+            WorkspaceError::Io { .. } => return internal(error),
         };
         Self {
             code,

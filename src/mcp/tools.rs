@@ -1,23 +1,29 @@
 //! The tools: one file each, with what the model reads about it, its arguments, and the use case it calls.
 
+mod cancel_run;
 mod delete_conversation;
+mod get_run;
 mod list_files;
 mod list_runners;
+mod outcome;
 mod read_file;
 mod run_code;
 mod upload_file;
 
 use rmcp::handler::server::tool::schema_for_type;
-use rmcp::model::{CallToolResult, JsonObject, Tool, ToolAnnotations};
+use rmcp::model::{CallToolResponse, CallToolResult, ErrorData, JsonObject, Tool, ToolAnnotations};
+use rmcp::service::{RequestContext, RoleServer};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
 
-use super::error::ToolError;
+use super::Client;
+use super::caller::Caller;
+use super::error::{ToolError, unknown_tool};
 use crate::conversation::{ConversationId, ConversationIdError};
 use crate::run::Runs;
+use crate::run::ledger::{Ledger, RunResult};
 
 /// Older names of tools, accepted and not listed.
 const ALIASES: &[(&str, &str)] = &[
@@ -25,10 +31,29 @@ const ALIASES: &[(&str, &str)] = &[
     ("sandbox.list_runners", list_runners::NAME),
 ];
 
+/// What a tool may use and know.
+pub(super) struct Call<'a> {
+    pub(super) runs: &'a Runs,
+    pub(super) ledger: &'a Ledger,
+    pub(super) client: &'a Client,
+    pub(super) caller: Caller,
+    pub(super) context: &'a RequestContext<RoleServer>,
+}
+
+impl Call<'_> {
+    /// Whether the client asks for the end of long calls by itself.
+    fn supports_tasks(&self) -> bool {
+        let capabilities = self.context.client_capabilities();
+        capabilities.is_some_and(|capabilities| capabilities.supports_tasks())
+    }
+}
+
 /// All tools, as `tools/list` gives them.
 pub fn list(runs: &Runs) -> Vec<Tool> {
     vec![
+        cancel_run::tool(),
         delete_conversation::tool(),
+        get_run::tool(runs),
         list_files::tool(),
         list_runners::tool(),
         read_file::tool(),
@@ -37,27 +62,45 @@ pub fn list(runs: &Runs) -> Vec<Tool> {
     ]
 }
 
-/// Calls a tool by name; `None` when there is no such tool.
-pub async fn call(
-    runs: &Runs,
+/// Calls a tool by name.
+///
+/// # Errors
+/// There is no such tool, or the server is broken. What the model can do something about is a result.
+pub(super) async fn call(
+    call: &Call<'_>,
     name: &str,
     arguments: JsonObject,
-    cancel: &CancellationToken,
-) -> Option<CallToolResult> {
-    let name = ALIASES
-        .iter()
-        .find(|(alias, _)| *alias == name)
-        .map_or(name, |(_, name)| name);
-    let result = match name {
+) -> Result<CallToolResponse, ErrorData> {
+    let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
+    let runs = call.runs;
+    let result = match alias.map_or(name, |(_, name)| name) {
+        cancel_run::NAME => cancel_run::call(call, arguments).await,
         delete_conversation::NAME => delete_conversation::call(runs, arguments).await,
+        get_run::NAME => get_run::call(call, arguments).await,
         list_files::NAME => list_files::call(runs, arguments).await,
         list_runners::NAME => Ok(list_runners::call(runs)),
         read_file::NAME => read_file::call(runs, arguments).await,
-        run_code::NAME => run_code::call(runs, arguments, cancel).await,
-        upload_file::NAME => upload_file::call(runs, arguments).await,
-        _ => return None,
+        run_code::NAME => {
+            return match run_code::call(call, arguments).await {
+                Ok(response) => Ok(response),
+                Err(error) => error.into_result().map(Into::into),
+            };
+        }
+        upload_file::NAME => upload_file::call(call, arguments).await,
+        unknown => return Err(unknown_tool(unknown)),
     };
-    Some(result.unwrap_or_else(CallToolResult::from))
+    result.or_else(ToolError::into_result).map(Into::into)
+}
+
+/// The answer of `run_code` for a run that has ended, as a task gives it.
+pub(super) async fn ended(
+    call: &Call<'_>,
+    result: &RunResult,
+) -> Result<CallToolResult, ErrorData> {
+    match result.as_ref() {
+        Ok(outcome) => Ok(outcome::answer(call, outcome).await),
+        Err(error) => ToolError::from(error).into_result(),
+    }
 }
 
 /// A tool with schemas made from its types.

@@ -2,18 +2,27 @@
 //!
 //! rmcp answers a request as the newest revisions of the protocol ask, which is stricter than what clients send:
 //! `curl` has no `Accept` header, no `initialize` and no session. And what it refuses it refuses in plain text. Here
-//! the envelope is checked first, then one of two services is chosen:
+//! the envelope is checked first, then one of these is chosen:
 //!
 //! * *stateful*, for clients that open a session and read event streams;
-//! * *stateless*, for everybody else and when there are too many sessions.
+//! * *stateless*, for everybody else, when there are too many sessions, and for a request whose id its session is
+//!   busy with;
+//! * [`legacy`], for clients of the first revision, which read one long event stream.
+//!
+//! A session or stream belongs to the caller that opened it: for others it does not exist.
 
 mod envelope;
+mod events;
+mod legacy;
+mod sessions;
+mod unique;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::header::{ACCEPT, ALLOW, CONTENT_TYPE};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -21,23 +30,47 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use self::envelope::{Envelope, EnvelopeError};
+use self::events::Events;
+use self::legacy::LegacyStreams;
+pub(crate) use self::legacy::MESSAGES;
+use self::sessions::Sessions;
+pub(crate) use self::unique::UniqueIds;
 use super::McpHandler;
+use super::caller::{Caller, Delivery};
+use crate::principal::Principal;
 
-/// Sessions at the same time. Clients beyond them are served without one.
-const MAX_SESSIONS: usize = 1000;
 /// What rmcp wants to see.
 const BOTH_TYPES: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const SESSION_ID: &str = "mcp-session-id";
+const REVISION: &str = "mcp-protocol-version";
+/// Headers of a GET that knows sessions or newer revisions, and so does not want the old transport.
+const NOT_LEGACY: &[&str] = &[SESSION_ID, REVISION, "last-event-id"];
+/// How often a silent event stream shows that it lives.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// What the transport is told by the configuration.
+#[derive(Clone, Debug)]
+pub struct TransportSettings {
+    /// Largest body in bytes.
+    pub max_body: usize,
+    /// A session that was silent for so long is closed. Must be longer than the longest run, which is silent too.
+    pub idle: Duration,
+    /// Path of the public address, without a slash at its end; mostly empty.
+    pub public_path: String,
+}
 
 /// The MCP endpoint.
 #[derive(Clone)]
 pub struct McpTransport {
+    handler: McpHandler,
     stateful: StreamableHttpService<McpHandler, LocalSessionManager>,
     stateless: StreamableHttpService<McpHandler, NeverSessionManager>,
-    sessions: Arc<LocalSessionManager>,
+    sessions: Sessions,
+    legacy: LegacyStreams,
     max_body: usize,
 }
 
@@ -48,54 +81,94 @@ impl std::fmt::Debug for McpTransport {
 }
 
 impl McpTransport {
-    /// An endpoint that takes bodies of up to `max_body` bytes. A session that was silent for `idle` is closed: it
-    /// must be longer than the longest run, which is silent too. `stop` ends all sessions and streams at once.
+    /// An endpoint. `stop` ends all sessions and streams at once.
     pub fn new(
         handler: McpHandler,
-        max_body: usize,
-        idle: Duration,
+        settings: &TransportSettings,
+        tasks: &TaskTracker,
         stop: &CancellationToken,
     ) -> Self {
         // Host and Origin were checked before, for all routes alike.
         let config = StreamableHttpServerConfig::default()
             .with_json_response(true)
             .with_sse_retry(None)
+            .with_sse_keep_alive(Some(KEEP_ALIVE))
             .disable_allowed_hosts()
-            .with_max_request_body_bytes(max_body)
+            .with_max_request_body_bytes(settings.max_body)
             .with_cancellation_token(stop.child_token());
-        let mut sessions = LocalSessionManager::default();
+        let mut sessions =
+            LocalSessionManager::default().with_event_store(Arc::new(Events::default()));
         sessions.session_config.sse_retry = None;
-        sessions.session_config.keep_alive = Some(idle);
+        sessions.session_config.keep_alive = Some(settings.idle);
         let sessions = Arc::new(sessions);
-        let for_stateless = handler.clone();
+        let (for_stateful, for_stateless) = (handler.clone(), handler.clone());
         Self {
             stateful: StreamableHttpService::new(
-                move || Ok(handler.clone()),
+                move || Ok(for_stateful.for_one_client()),
                 Arc::clone(&sessions),
                 config.clone(),
             ),
             stateless: StreamableHttpService::new(
-                move || Ok(for_stateless.clone()),
+                move || Ok(for_stateless.for_one_client()),
                 Arc::default(),
                 config.with_legacy_session_mode(false),
             ),
-            sessions,
-            max_body,
+            sessions: Sessions::new(sessions),
+            legacy: LegacyStreams::new(&settings.public_path, tasks.clone(), stop.clone()),
+            handler,
+            max_body: settings.max_body,
         }
     }
 
-    /// Answers one request.
+    /// Answers one request to `/mcp`.
     pub async fn handle(&self, request: Request<Body>) -> Response {
         let response = match *request.method() {
             Method::POST => self.post(request).await,
-            _ if request.headers().contains_key(SESSION_ID) => self.in_session(request).await,
-            _ => return without_session(),
+            Method::GET if wants_legacy(request.headers()) => return self.open_stream(&request),
+            _ => self.in_session(request).await,
         };
         speak_json(response).await
     }
 
+    /// Opens an event stream of the old transport.
+    pub fn open_stream(&self, request: &Request<Body>) -> Response {
+        self.legacy.open(
+            self.handler.for_one_client(),
+            principal(request.extensions()),
+        )
+    }
+
+    /// Takes a message for an event stream of the old transport.
+    pub async fn messages(&self, request: Request<Body>) -> Response {
+        let (mut parts, body) = request.into_parts();
+        let bytes = match self.read(body).await {
+            Ok(bytes) => bytes,
+            Err(error) => return error.into_response(),
+        };
+        if let Err(error) = Envelope::read(&bytes) {
+            return error.into_response();
+        }
+        let principal = principal(&parts.extensions);
+        parts.extensions.insert(Caller {
+            principal: principal.clone(),
+            may_stream: true,
+            names_revision: true,
+            delivery: Delivery::default(),
+        });
+        self.legacy.post(parts, &principal, &bytes).await
+    }
+
     /// GET and DELETE belong to sessions.
     async fn in_session(&self, request: Request<Body>) -> Response {
+        let Some(session) = session_id(request.headers()) else {
+            return ([(ALLOW, "POST")], EnvelopeError::NoSession.into_response()).into_response();
+        };
+        if !self
+            .sessions
+            .belongs_to(session, &principal(request.extensions()))
+        {
+            return EnvelopeError::UnknownSession.into_response();
+        }
         let deletes = request.method() == Method::DELETE;
         let mut response = self.stateful.handle(request).await.map(Body::new);
         // Some clients take 202 for a failure.
@@ -107,33 +180,92 @@ impl McpTransport {
 
     async fn post(&self, request: Request<Body>) -> Response {
         let (mut parts, body) = request.into_parts();
-        let bytes = match Limited::new(body, self.max_body).collect().await {
-            Ok(collected) => collected.to_bytes(),
-            Err(error) if error.is::<LengthLimitError>() => {
-                return EnvelopeError::TooLarge(self.max_body).into_response();
-            }
-            Err(_) => return EnvelopeError::Interrupted.into_response(),
+        let envelope = match self.read(body).await {
+            Ok(bytes) => Envelope::read(&bytes).map(|envelope| (envelope, bytes)),
+            Err(error) => Err(error),
         };
-        let envelope = match Envelope::read(&bytes) {
-            Ok(envelope) => envelope,
+        let (envelope, bytes) = match envelope {
+            Ok(read) => read,
             Err(error) => return error.into_response(),
         };
-        let streams = accepts_streams(&parts.headers);
+        let caller = Caller {
+            principal: principal(&parts.extensions),
+            may_stream: accepts_streams(&parts.headers),
+            names_revision: session_id(&parts.headers).is_some()
+                || parts.headers.contains_key(REVISION),
+            delivery: match session_id(&parts.headers) {
+                Some(_) => Delivery::counted(),
+                None => Delivery::default(),
+            },
+        };
         parts.headers.insert(ACCEPT, BOTH_TYPES);
         parts.headers.insert(CONTENT_TYPE, JSON);
-        let stateful = parts.headers.contains_key(SESSION_ID)
-            || (envelope.method == "initialize" && streams && self.has_room().await);
-        let request = Request::from_parts(parts, Body::from(bytes));
-        if stateful {
-            self.stateful.handle(request).await.map(Body::new)
-        } else {
-            self.stateless.handle(request).await.map(Body::new)
+        parts.extensions.insert(caller.clone());
+        if session_id(&parts.headers).is_some() {
+            return self.post_in_session(parts, bytes, &envelope, &caller).await;
         }
+        let request = Request::from_parts(parts, Body::from(bytes));
+        if envelope.method != "initialize" || !caller.may_stream || !self.sessions.has_room().await
+        {
+            return self.stateless.handle(request).await.map(Body::new);
+        }
+        let response = self.stateful.handle(request).await.map(Body::new);
+        if let Some(id) = session_id(response.headers()) {
+            self.sessions.bind(id, caller.principal).await;
+        }
+        response
     }
 
-    async fn has_room(&self) -> bool {
-        self.sessions.sessions.read().await.len() < MAX_SESSIONS
+    async fn post_in_session(
+        &self,
+        mut parts: Parts,
+        bytes: Bytes,
+        envelope: &Envelope,
+        caller: &Caller,
+    ) -> Response {
+        let session = session_id(&parts.headers).unwrap_or_default();
+        if !self.sessions.belongs_to(session, &caller.principal) {
+            return EnvelopeError::UnknownSession.into_response();
+        }
+        // Answers of the client's and notifications have no id.
+        let id = envelope.id.as_deref();
+        let answering = id.and_then(|id| self.sessions.answer(session, id));
+        if id.is_some() && answering.is_none() {
+            parts.headers.remove(SESSION_ID);
+            let request = Request::from_parts(parts, Body::from(bytes));
+            return self.stateless.handle(request).await.map(Body::new);
+        }
+        let request = Request::from_parts(parts, Body::from(bytes));
+        let response = self.stateful.handle(request).await;
+        let reading = caller.delivery.reading();
+        response.map(|body| {
+            Body::new(body.map_frame(move |frame| {
+                // Both are the body's, so that they end with it.
+                let _ = &answering;
+                reading.more();
+                frame
+            }))
+        })
     }
+
+    async fn read(&self, body: Body) -> Result<Bytes, EnvelopeError> {
+        match Limited::new(body, self.max_body).collect().await {
+            Ok(collected) => Ok(collected.to_bytes()),
+            Err(error) if error.is::<LengthLimitError>() => {
+                Err(EnvelopeError::TooLarge(self.max_body))
+            }
+            Err(_) => Err(EnvelopeError::Interrupted),
+        }
+    }
+}
+
+/// Who sent a request: the route's guard has noted it.
+fn principal(extensions: &axum::http::Extensions) -> Principal {
+    extensions.get().cloned().unwrap_or_else(Principal::local)
+}
+
+fn session_id(headers: &HeaderMap) -> Option<&str> {
+    headers.get(SESSION_ID)?.to_str().ok()
 }
 
 fn accepts_streams(headers: &HeaderMap) -> bool {
@@ -146,9 +278,8 @@ fn accepts_streams(headers: &HeaderMap) -> bool {
         .any(|kind| kind.trim().starts_with("text/event-stream"))
 }
 
-fn without_session() -> Response {
-    let error = EnvelopeError::NoSession;
-    ([(ALLOW, "POST")], error.into_response()).into_response()
+fn wants_legacy(headers: &HeaderMap) -> bool {
+    accepts_streams(headers) && !NOT_LEGACY.iter().any(|name| headers.contains_key(*name))
 }
 
 /// rmcp's own refusals are plain text; clients get them as JSON-RPC errors.

@@ -9,11 +9,12 @@ use serde::Serialize;
 pub struct RunOutcome {
     /// Whether the program ended by itself with exit code 0.
     pub success: bool,
-    /// Standard output and error in the order in which they came.
+    /// Standard output and error in the order in which they came. Colours are removed and progress bars are in their
+    /// last state; of long output head and tail, with a line between them that says how to read the rest.
     pub output: String,
-    /// Standard output alone.
+    /// Standard output alone, as far as there is room for it beside `output`.
     pub stdout: String,
-    /// Standard error alone.
+    /// Standard error alone, as far as there is room for it beside `output`.
     pub stderr: String,
     /// Exit code, 128 + number for a death by signal, null when the program was stopped before its end.
     pub exit_code: Option<i32>,
@@ -34,12 +35,16 @@ pub struct RunOutcome {
     pub files_truncated: bool,
     /// The conversation: give it again to find the same files.
     pub conversation_id: String,
+    /// The run: `get_run` reads its whole output, and its outcome while and after it runs.
+    pub run_id: String,
 }
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
+    /// It has not ended: `get_run` waits for its end.
+    Running,
     /// By itself, with exit code 0.
     Ok,
     /// By itself, with another exit code, or by a signal.
@@ -62,6 +67,7 @@ impl RunStatus {
     /// The word in answers and logs.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Running => "running",
             Self::Ok => "ok",
             Self::Error => "error",
             Self::Timeout => "timeout",

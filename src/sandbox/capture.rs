@@ -73,6 +73,21 @@ impl Capture {
         self.with(|captured| captured.clone())
     }
 
+    /// Up to `most` bytes from `offset` on, of one stream or of both in the order in which they came.
+    pub fn read(&self, stream: Option<Stream>, offset: usize, most: usize) -> Vec<u8> {
+        self.with(|captured| captured.read(stream, offset, most))
+    }
+
+    /// How many bytes of both streams there are to read.
+    pub fn kept(&self) -> usize {
+        self.with(|captured| captured.stdout.kept + captured.stderr.kept)
+    }
+
+    /// Wakes whoever reads along: its value is the number of bytes seen so far, kept or not.
+    pub fn watch(&self) -> watch::Receiver<u64> {
+        self.seen.subscribe()
+    }
+
     /// Resolves when the run has written so much that it is to be stopped.
     pub async fn flooded(&self) {
         let limit = (self.limit as u64).saturating_mul(FLOOD_FACTOR);
@@ -105,6 +120,29 @@ impl Captured {
                 bytes: kept.to_vec(),
             }),
         }
+    }
+
+    /// All bytes of one stream, or of both in the order in which they came.
+    pub fn bytes(&self, stream: Option<Stream>) -> Vec<u8> {
+        self.read(stream, 0, usize::MAX)
+    }
+
+    fn read(&self, stream: Option<Stream>, offset: usize, most: usize) -> Vec<u8> {
+        let (mut skip, mut bytes) = (offset, Vec::new());
+        let wanted = self
+            .segments
+            .iter()
+            .filter(|segment| stream.is_none_or(|stream| segment.stream == stream));
+        for segment in wanted {
+            let from = skip.min(segment.bytes.len());
+            skip -= from;
+            let rest = &segment.bytes[from..];
+            bytes.extend_from_slice(&rest[..rest.len().min(most - bytes.len())]);
+            if bytes.len() == most {
+                break;
+            }
+        }
+        bytes
     }
 
     /// One stream as text; what is no UTF-8 is replaced.

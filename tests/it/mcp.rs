@@ -1,5 +1,7 @@
 //! The protocol as plain clients speak it, and every way to get it wrong.
 
+use std::fmt::Write as _;
+
 use axum::body::Body;
 use serde_json::json;
 
@@ -16,6 +18,13 @@ async fn curl_needs_nothing_but_a_token() {
       "result": {
         "protocolVersion": "2025-06-18",
         "capabilities": {
+          "extensions": {
+            "io.modelcontextprotocol/tasks": {}
+          },
+          "logging": {},
+          "completions": {},
+          "prompts": {},
+          "resources": {},
           "tools": {}
         },
         "serverInfo": {
@@ -69,7 +78,12 @@ async fn bad_messages_get_json_rpc_errors() {
     for body in bodies {
         let answer = app.post(body).await;
         assert_eq!(answer.header("content-type"), "application/json", "{body}");
-        answers += &format!("{body}\n  {} {}\n", answer.status.as_u16(), answer.text());
+        let _ = writeln!(
+            answers,
+            "{body}\n  {} {}",
+            answer.status.as_u16(),
+            answer.text()
+        );
     }
     insta::assert_snapshot!(answers);
 }

@@ -17,6 +17,7 @@ struct Arguments {}
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[expect(clippy::struct_field_names, reason = "the names that clients see")]
 struct Runners {
     runners: Vec<RunnerInfo>,
     limits: Limits,
@@ -27,7 +28,7 @@ struct Runners {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct RunnerInfo {
-    /// What run_code takes as language.
+    /// What `run_code` takes as language.
     language: String,
     /// Other names for it.
     aliases: BTreeSet<String>,

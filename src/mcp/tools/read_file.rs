@@ -23,7 +23,7 @@ const DEFAULT_LENGTH: u64 = 64 << 10;
 struct Arguments {
     /// Names the conversation.
     conversation_id: String,
-    /// Name of the file as list_files gives it.
+    /// Name of the file as `list_files` gives it.
     filename: String,
     /// First byte to read; 0 when left out.
     #[serde(default)]
@@ -39,6 +39,7 @@ fn default_length() -> u64 {
 
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[expect(clippy::struct_field_names, reason = "the names that clients see")]
 struct Content {
     success: bool,
     file: FileLink,

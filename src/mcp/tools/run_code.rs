@@ -3,17 +3,22 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rmcp::model::{CallToolResult, JsonObject, Tool, ToolAnnotations};
+use rmcp::model::{CallToolResponse, CreateTaskResult, JsonObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tokio_util::sync::CancellationToken;
+use tokio::time::Instant;
 
-use super::{conversation, define, parse, structured};
+use super::{Call, conversation, define, outcome, parse, structured};
 use crate::mcp::error::ToolError;
+use crate::mcp::live::{self, Woken};
+use crate::mcp::{logs, tasks};
 use crate::run::outcome::RunOutcome;
 use crate::run::{RunError, RunRequest, Runs};
 
 pub(super) const NAME: &str = "run_code";
+
+/// A client that follows tasks gets one after this time, so that it can show what it is waiting for.
+const TASK_AFTER: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -23,7 +28,7 @@ struct Arguments {
     #[serde(default)]
     #[schemars(with = "String")]
     conversation_id: Option<String>,
-    /// Language of the program, for example "python": see list_runners.
+    /// Language of the program, for example "python": see `list_runners`.
     language: String,
     /// The whole program. Print what you want to see: the value of the last expression is not shown.
     code: String,
@@ -66,12 +71,14 @@ pub(super) fn tool(runs: &Runs) -> Tool {
         "Runs a program in an isolated container and returns its output. Use it to calculate, analyse data, draw \
          charts or try code. Languages here: {}. The program starts in /data, which holds the conversation's files; \
          what it writes there is kept and returned as links (save charts to files). Variables are not kept between \
-         calls. Limits: {} s (timeoutSeconds up to {}), {} MiB of memory, {} KiB of code, no internet unless \
+         calls. Limits: {} s (timeoutSeconds up to {}; above {} the answer can be \
+         status \"running\": then call get_run), {} MiB of memory, {} KiB of code, no internet unless \
          network is true. Example: {{\"language\": \"python\", \"code\": \"import pandas as pd\\n\
          print(pd.read_csv('data.csv').describe())\", \"conversationId\": \"demo\"}}",
         languages.join(", "),
         limits.timeout.as_secs(),
         limits.timeout_max.as_secs(),
+        limits.call_budget.as_secs(),
         limits.memory >> 20,
         limits.code >> 10,
     );
@@ -84,12 +91,49 @@ pub(super) fn tool(runs: &Runs) -> Tool {
 }
 
 pub(super) async fn call(
-    runs: &Runs,
+    call: &Call<'_>,
     arguments: JsonObject,
-    cancel: &CancellationToken,
-) -> Result<CallToolResult, ToolError> {
+) -> Result<CallToolResponse, ToolError> {
+    let request = request(call.runs, arguments)?;
+    call.client.remember(&request.conversation);
+    let limits = &call.runs.limits;
+    let run = call.ledger.start(call.caller.principal.clone(), request);
+    // Whatever happens to this call: a run that nobody waits for was cancelled, or is told to its caller.
+    let guard = run.cancel_on_drop();
+    let takes_long = run.timeout > limits.call_budget;
+    let patience = if call.supports_tasks() {
+        limits.call_budget.min(TASK_AFTER)
+    } else {
+        limits.call_budget
+    };
+    let due = takes_long.then(|| Instant::now() + patience);
+    match live::wait(&run, call.context, &call.caller, 0, due).await {
+        Woken::Ended(result) => {
+            guard.disarm();
+            let outcome = result.as_ref().as_ref().map_err(ToolError::from)?;
+            logs::ended(call.context, &call.caller, call.client, outcome).await;
+            Ok(outcome::answer(call, outcome).await.into())
+        }
+        Woken::Cancelled => {
+            drop(guard);
+            // Nobody reads it. The run ends meanwhile, and the server does not stop before it has.
+            Ok(structured(&run.so_far()).into())
+        }
+        Woken::Due => {
+            guard.disarm();
+            if call.supports_tasks() {
+                return Ok(CallToolResponse::Task(CreateTaskResult::new(tasks::task(
+                    &run,
+                ))));
+            }
+            Ok(structured(&run.so_far()).into())
+        }
+    }
+}
+
+fn request(runs: &Runs, arguments: JsonObject) -> Result<RunRequest, ToolError> {
     let arguments: Arguments = parse(NAME, arguments)?;
-    let request = RunRequest {
+    Ok(RunRequest {
         conversation: conversation(arguments.conversation_id.as_deref())?,
         language: arguments.language,
         code: arguments.code,
@@ -103,9 +147,7 @@ pub(super) async fn call(
             .timeout_seconds
             .map(|seconds| timeout(seconds, runs))
             .transpose()?,
-    };
-    let capture = runs.new_capture();
-    Ok(structured(&runs.execute(&request, &capture, cancel).await?))
+    })
 }
 
 /// Seconds as a duration. Whether it is within the limits, the use case decides.

@@ -4,7 +4,7 @@ use rmcp::model::{CallToolResult, JsonObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{conversation, define, parse, structured};
+use super::{Call, conversation, define, parse, structured};
 use crate::mcp::error::ToolError;
 use crate::run::Runs;
 use crate::run::outcome::FileLink;
@@ -31,7 +31,7 @@ struct Uploaded {
     /// What happened, in a sentence.
     message: String,
     file: FileLink,
-    /// The conversation: give it to run_code to find the file in /data.
+    /// The conversation: give it to `run_code` to find the file in /data.
     conversation_id: String,
 }
 
@@ -50,10 +50,15 @@ pub(super) fn tool(runs: &Runs) -> Tool {
     define::<Arguments, Uploaded>(NAME, "Upload a file", description, annotations)
 }
 
-pub(super) async fn call(runs: &Runs, arguments: JsonObject) -> Result<CallToolResult, ToolError> {
+pub(super) async fn call(
+    call: &Call<'_>,
+    arguments: JsonObject,
+) -> Result<CallToolResult, ToolError> {
     let arguments: Arguments = parse(NAME, arguments)?;
     let id = conversation(arguments.conversation_id.as_deref())?;
-    let file = runs
+    call.client.remember(&id);
+    let file = call
+        .runs
         .upload(&id, &arguments.filename, &arguments.content)
         .await?;
     Ok(structured(&Uploaded {

@@ -18,6 +18,8 @@ const INTERNAL_ERROR: i32 = -32603;
 pub(super) struct Envelope {
     /// Empty for a response of the client's.
     pub(super) method: String,
+    /// The id of a request, as JSON.
+    pub(super) id: Option<String>,
 }
 
 /// Why there was no answer by a handler.
@@ -35,6 +37,18 @@ pub(super) enum EnvelopeError {
         "this needs the Mcp-Session-Id of a session: send an initialize request first, or use POST without one"
     )]
     NoSession,
+    #[error(
+        "there is no such session any more, or it is another caller's: send a new initialize request"
+    )]
+    UnknownSession,
+    #[error(
+        "there is no such event stream any more, or it is another caller's: open a new one with GET"
+    )]
+    NoStream,
+    #[error("too many event streams are open: use POST /mcp, which needs none, or try again later")]
+    TooManyStreams,
+    #[error("the message is not one of the protocol: {0}")]
+    Unreadable(String),
     #[error("{1}")]
     Refused(StatusCode, String),
 }
@@ -86,8 +100,10 @@ impl Envelope {
         let method = fields
             .method
             .and_then(|method| serde_json::from_str(method.get()).ok());
+        let id = fields.method.and(fields.id).map(|id| id.get().to_owned());
         Ok(Self {
             method: method.unwrap_or_default(),
+            id,
         })
     }
 }
@@ -136,7 +152,11 @@ impl IntoResponse for EnvelopeError {
     fn into_response(self) -> Response {
         let (status, code) = match &self {
             Self::Parse(_) | Self::Interrupted => (StatusCode::BAD_REQUEST, PARSE_ERROR),
-            Self::Invalid { .. } => (StatusCode::BAD_REQUEST, INVALID_REQUEST),
+            Self::Invalid { .. } | Self::Unreadable(_) => {
+                (StatusCode::BAD_REQUEST, INVALID_REQUEST)
+            }
+            Self::UnknownSession | Self::NoStream => (StatusCode::NOT_FOUND, INVALID_REQUEST),
+            Self::TooManyStreams => (StatusCode::SERVICE_UNAVAILABLE, INTERNAL_ERROR),
             Self::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, INVALID_REQUEST),
             Self::NoSession => (StatusCode::METHOD_NOT_ALLOWED, INVALID_REQUEST),
             Self::Refused(status, _) if status.is_client_error() => (*status, INVALID_REQUEST),

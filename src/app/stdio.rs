@@ -1,0 +1,190 @@
+//! The server as a client's child process: MCP on standard input and output, and beside it the page and the files
+//! over HTTP on loopback, so that links work.
+//!
+//! A client that starts its own server should not have to configure it: there is nobody else to protect from, so what
+//! is missing is made up. The token of `/mcp` is a new one each time. The secret behind directory names and links is
+//! kept in `SANDBOX_ROOT`, so that conversations and links are found again after a restart.
+
+use std::fs;
+use std::io::{ErrorKind, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener as StdTcpListener};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use rmcp::service::serve_server_with_ct;
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::{TransportAdapterIdentity, stdio_pipes};
+use tokio::net::TcpListener;
+use tracing::{info, warn};
+
+use super::App;
+use crate::config::{Config, ConfigErrors};
+use crate::mcp::transport::UniqueIds;
+
+/// The port that is tried first, where `MCP_HTTP_ADDR` names none.
+const USUAL_PORT: u16 = 8080;
+/// Where the secret is kept, below `SANDBOX_ROOT`.
+const SECRET_FILE: &str = ".file-secret";
+
+/// The configuration and the address that files are served on.
+#[derive(Debug)]
+pub struct StdioSetup {
+    /// The environment's settings, with what was missing.
+    pub config: Config,
+    listener: StdTcpListener,
+}
+
+/// Works out the configuration of a server on standard input.
+///
+/// # Errors
+/// No port is free, or the directory of the files is not usable. The inner error is a bad setting.
+pub fn set_up(
+    lookup: &dyn Fn(&str) -> Option<String>,
+) -> anyhow::Result<Result<StdioSetup, ConfigErrors>> {
+    let set = |name: &str| lookup(name).filter(|value| !value.trim().is_empty());
+    let listener =
+        listen(set("MCP_HTTP_ADDR").as_deref()).context("no port is free on 127.0.0.1")?;
+    let addr = listener.local_addr()?.to_string();
+    let root = set("SANDBOX_ROOT").unwrap_or_else(|| data_directory(&set).display().to_string());
+    let token = hex::encode(rand::random::<[u8; 32]>());
+    let secret = match set("FILE_SECRET") {
+        Some(secret) => secret,
+        None => file_secret(Path::new(&root))
+            .with_context(|| format!("SANDBOX_ROOT={root} is not usable"))?,
+    };
+    let config = Config::from_lookup(&|name| match name {
+        "MCP_HTTP_ADDR" => Some(addr.clone()),
+        "SANDBOX_ROOT" => Some(root.clone()),
+        "FILE_SECRET" => Some(secret.clone()),
+        "MCP_API_TOKEN" => set(name).or_else(|| Some(token.clone())),
+        _ => set(name),
+    });
+    Ok(config.map(|config| StdioSetup { config, listener }))
+}
+
+/// The usual port, or any other when it is taken.
+fn listen(configured: Option<&str>) -> std::io::Result<StdTcpListener> {
+    let port = configured.and_then(|addr| addr.rsplit_once(':')?.1.parse().ok());
+    let on = |port| StdTcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    let listener = on(port.unwrap_or(USUAL_PORT)).or_else(|_| on(0))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// Where a program keeps a user's data (XDG base directories), since a client starts us wherever it likes.
+fn data_directory(set: &dyn Fn(&str) -> Option<String>) -> PathBuf {
+    let data = set("XDG_DATA_HOME")
+        .map(PathBuf::from)
+        .or_else(|| set("HOME").map(|home| Path::new(&home).join(".local/share")))
+        .unwrap_or_else(std::env::temp_dir);
+    data.join("mcp-code-sandbox")
+}
+
+/// The secret that was kept, or a new one.
+fn file_secret(root: &Path) -> std::io::Result<String> {
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(root)?;
+    let path = root.join(SECRET_FILE);
+    let secret = hex::encode(rand::random::<[u8; 32]>());
+    let created = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path);
+    match created {
+        Ok(mut file) => {
+            file.write_all(secret.as_bytes())?;
+            Ok(secret)
+        }
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            Ok(fs::read_to_string(&path)?.trim().to_owned())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+impl App {
+    /// Serves one client on standard input and output until it closes the input, or until a signal. Then whatever
+    /// still runs is cancelled.
+    ///
+    /// # Errors
+    /// The page cannot be served.
+    pub async fn serve_stdio(setup: StdioSetup) -> anyhow::Result<()> {
+        let app = Self::build(setup.config)?;
+        let listener = TcpListener::from_std(setup.listener)?;
+        let router = app.start();
+        app.announce(&listener).await;
+        app.tasks.spawn(
+            axum::serve(listener, router)
+                .with_graceful_shutdown(app.soft.clone().cancelled_owned())
+                .into_future(),
+        );
+        let gone = app.hard.child_token();
+        let (input, output) = stdio_pipes();
+        let transport =
+            AsyncRwTransport::new_server(input, output).with_max_line_length(app.max_body());
+        let transport = UniqueIds::new(transport, gone.clone());
+        let handler = app.handler();
+        let client = async {
+            let serving =
+                serve_server_with_ct::<_, _, _, TransportAdapterIdentity>(handler, transport, gone);
+            match serving.await {
+                Ok(service) => drop(service.waiting().await),
+                Err(error) => info!(%error, "the client said no hello"),
+            }
+        };
+        tokio::select! {
+            () = client => info!("standard input was closed"),
+            signal = super::terminated() => if let Err(error) = signal {
+                warn!(%error, "signals are not heard");
+            },
+        }
+        app.shut_down().await;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set_up_in(root: &Path, more: &[(&str, &str)]) -> Config {
+        let lookup = |name: &str| match name {
+            "SANDBOX_ROOT" => Some(root.display().to_string()),
+            _ => more
+                .iter()
+                .find(|(set, _)| *set == name)
+                .map(|(_, value)| (*value).to_owned()),
+        };
+        set_up(&lookup).unwrap().unwrap().config
+    }
+
+    #[test]
+    fn nothing_has_to_be_set_and_the_secret_stays() {
+        use secrecy::ExposeSecret as _;
+        let root = tempfile::tempdir().unwrap();
+        let (first, second) = (set_up_in(root.path(), &[]), set_up_in(root.path(), &[]));
+        let secret = |config: &Config| config.storage.file_secret.expose_secret().to_owned();
+        let token = |config: &Config| config.http.api_token.expose_secret().to_owned();
+        assert_eq!(secret(&first), secret(&second));
+        assert_ne!(token(&first), token(&second));
+    }
+
+    #[test]
+    fn a_taken_port_is_replaced_and_links_follow() {
+        let root = tempfile::tempdir().unwrap();
+        let taken = StdTcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = taken.local_addr().unwrap();
+        let config = set_up_in(root.path(), &[("MCP_HTTP_ADDR", &addr.to_string())]);
+        assert_ne!(config.http.addr.port(), addr.port());
+        assert_eq!(
+            config.http.public_base_url,
+            format!("http://localhost:{}", config.http.addr.port())
+        );
+        let config = set_up_in(root.path(), &[("PUBLIC_BASE_URL", "https://box.example")]);
+        assert_eq!(config.http.public_base_url, "https://box.example");
+    }
+}

@@ -1,0 +1,83 @@
+//! What the transport knows about the sender of a request and the handler has to.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::http::request::Parts;
+use rmcp::service::{RequestContext, RoleServer};
+
+use crate::principal::Principal;
+
+/// The sender of one request.
+#[derive(Clone, Debug)]
+pub(super) struct Caller {
+    /// Whose runs and sessions it may touch.
+    pub(super) principal: Principal,
+    /// Whether it reads event streams, so that notifications may go before the answer.
+    pub(super) may_stream: bool,
+    /// Whether the request says which revision it speaks, itself or by its session.
+    pub(super) names_revision: bool,
+    /// How far its connection has taken the event stream.
+    pub(super) delivery: Delivery,
+}
+
+/// Counts what a connection has taken of an event stream. A session stops for all its requests when one of its
+/// streams is not read, so nothing but the answer may be sent into a stream that stands still. Other transports have
+/// no such weakness and count nothing.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Delivery(Option<Arc<AtomicU64>>);
+
+impl Delivery {
+    /// The stream is not connected: what is sent is kept for later and stops nothing.
+    const DETACHED: u64 = u64::MAX;
+
+    /// One that counts.
+    pub(super) fn counted() -> Self {
+        Self(Some(Arc::default()))
+    }
+
+    /// Changes with every event that was taken; `None` when nothing can stand still.
+    pub(super) fn taken(&self) -> Option<u64> {
+        let taken = self.0.as_ref()?.load(Ordering::Relaxed);
+        (taken != Self::DETACHED).then_some(taken)
+    }
+
+    /// For the connection.
+    pub(super) fn reading(&self) -> Reading {
+        Reading(self.clone())
+    }
+}
+
+/// A connection that reads. Dropping it says that it is gone.
+pub(super) struct Reading(Delivery);
+
+impl Reading {
+    /// One more event was taken.
+    pub(super) fn more(&self) {
+        if let Some(taken) = &self.0.0 {
+            taken.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        if let Some(taken) = &self.0.0 {
+            taken.store(Delivery::DETACHED, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Caller {
+    /// The sender of a request: by the HTTP request that brought it, or else the process on standard input.
+    pub(super) fn of(context: &RequestContext<RoleServer>) -> Self {
+        let parts = context.extensions.get::<Parts>();
+        let caller = parts.and_then(|parts| parts.extensions.get::<Self>());
+        caller.cloned().unwrap_or_else(|| Self {
+            principal: Principal::local(),
+            may_stream: parts.is_none(),
+            names_revision: true,
+            delivery: Delivery::default(),
+        })
+    }
+}

@@ -1,0 +1,55 @@
+//! What the server remembers of one client: as long as its session or stream lives, and no longer than the request
+//! where there is neither.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::logs::LogLevel;
+use crate::conversation::ConversationId;
+
+/// Conversations that are remembered: the latest.
+const MAX_CONVERSATIONS: usize = 16;
+
+/// One client.
+#[derive(Debug, Default)]
+pub(super) struct Client {
+    conversations: Mutex<VecDeque<ConversationId>>,
+    log_level: Mutex<Option<LogLevel>>,
+}
+
+impl Client {
+    /// Notes that the client has worked with a conversation: its files are listed as resources.
+    pub(super) fn remember(&self, id: &ConversationId) {
+        let mut conversations = self.lock();
+        conversations.retain(|known| known != id);
+        conversations.push_front(id.clone());
+        conversations.truncate(MAX_CONVERSATIONS);
+    }
+
+    /// The conversations it has worked with, the latest first.
+    pub(super) fn conversations(&self) -> Vec<ConversationId> {
+        self.lock().iter().cloned().collect()
+    }
+
+    /// What it wants to hear of, if it has asked.
+    pub(super) fn log_level(&self) -> Option<LogLevel> {
+        *self
+            .log_level
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// It asks to hear of this and what is more serious.
+    pub(super) fn set_log_level(&self, level: LogLevel) {
+        *self
+            .log_level
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(level);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<ConversationId>> {
+        self.conversations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}

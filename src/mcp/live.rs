@@ -1,0 +1,195 @@
+//! Waiting for a run while its client watches: new output as progress notifications, and a sign of life when there is
+//! none.
+
+use std::time::Duration;
+
+use rmcp::model::{ProgressNotificationParam, ProgressToken};
+use rmcp::service::{RequestContext, RoleServer};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::caller::Caller;
+use crate::run::ledger::{LiveRun, RunResult};
+use crate::run::render;
+
+/// Notifications are at least this far apart.
+const GAP: Duration = Duration::from_millis(100);
+/// And at most this far: clients take longer silence for a dead server.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+/// Bytes of output in one notification.
+const MAX_TEXT: usize = 4 << 10;
+/// A program that is further ahead of its client than this is not followed word by word.
+const MAX_LAG: usize = 64 << 10;
+/// Notifications that may wait in a stream that stands still.
+const MAX_WAITING: u32 = 8;
+/// How long handing over one notification may take.
+const HANDOVER: Duration = Duration::from_secs(1);
+
+/// Why waiting ended.
+pub(super) enum Woken {
+    /// The run is over.
+    Ended(RunResult),
+    /// The client does not want the answer any more.
+    Cancelled,
+    /// It took too long.
+    Due,
+}
+
+/// Waits for the end of a run, but not beyond `due`, and tells the client what it prints meanwhile.
+pub(super) async fn wait(
+    run: &LiveRun,
+    context: &RequestContext<RoleServer>,
+    caller: &Caller,
+    from: usize,
+    due: Option<Instant>,
+) -> Woken {
+    let mut relay = Relay::new(run, context, caller, from);
+    let woken = async {
+        let late = async {
+            match due {
+                Some(due) => sleep_until(due).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            result = run.ended() => Woken::Ended(result),
+            () = context.ct.cancelled() => Woken::Cancelled,
+            () = late => Woken::Due,
+        }
+    };
+    tokio::pin!(woken);
+    loop {
+        let progress = tokio::select! {
+            biased;
+            woken = &mut woken => return woken,
+            progress = relay.next() => progress,
+        };
+        // Not inside the select: once begun, a notification must be through before the answer is.
+        let _ = timeout(HANDOVER, context.peer.notify_progress(progress)).await;
+    }
+}
+
+/// What a client was told and what comes next.
+struct Relay<'a> {
+    run: &'a LiveRun,
+    caller: &'a Caller,
+    token: Option<ProgressToken>,
+    seen: watch::Receiver<u64>,
+    /// How much of the output was told.
+    offset: usize,
+    behind: bool,
+    progress: f64,
+    started: Instant,
+    last: Instant,
+    /// What the client had taken, and how much was sent since that last changed.
+    taken: Option<u64>,
+    waiting: u32,
+}
+
+impl<'a> Relay<'a> {
+    fn new(
+        run: &'a LiveRun,
+        context: &RequestContext<RoleServer>,
+        caller: &'a Caller,
+        offset: usize,
+    ) -> Self {
+        let token = context.meta.get_progress_token();
+        let now = Instant::now();
+        Self {
+            run,
+            caller,
+            token: token.filter(|_| caller.may_stream),
+            seen: run.capture.watch(),
+            offset,
+            // Whatever is there already.
+            behind: true,
+            progress: 0.0,
+            started: now,
+            last: now,
+            taken: None,
+            waiting: 0,
+        }
+    }
+
+    /// The next notification. Dropping the future loses nothing.
+    async fn next(&mut self) -> ProgressNotificationParam {
+        let Some(token) = self.token.clone() else {
+            return std::future::pending().await;
+        };
+        loop {
+            if !self.behind {
+                tokio::select! {
+                    _ = self.seen.changed() => {}
+                    () = sleep_until(self.last + HEARTBEAT) => {}
+                }
+            }
+            sleep_until(self.last + GAP).await;
+            if self.stands_still() {
+                (self.last, self.behind) = (Instant::now(), false);
+                continue;
+            }
+            let text = self.text();
+            if text.is_none() && self.last.elapsed() < HEARTBEAT {
+                continue;
+            }
+            self.last = Instant::now();
+            // Seconds, which every client can show; the clock may not have moved, the value has to.
+            self.progress = self
+                .started
+                .elapsed()
+                .as_secs_f64()
+                .max(self.progress + 0.001);
+            let progress = ProgressNotificationParam::new(token, self.progress);
+            return match text {
+                Some(text) => progress.with_message(text),
+                None => progress,
+            };
+        }
+    }
+
+    /// Output that was not told yet, up to a last character that is not complete.
+    fn text(&mut self) -> Option<String> {
+        let kept = self.run.capture.read(None, self.offset, MAX_LAG + 1);
+        let skipped = kept.len() > MAX_LAG;
+        let bytes = if skipped {
+            // To the latest, without the rest of a character at its beginning.
+            let end = self.run.capture.kept();
+            let from = end.saturating_sub(MAX_TEXT / 2);
+            let bytes = self.run.capture.read(None, from, MAX_TEXT / 2);
+            let rest = bytes
+                .iter()
+                .take_while(|byte| (0x80..0xc0).contains(*byte))
+                .count();
+            self.offset = from + rest;
+            bytes[rest..].to_vec()
+        } else {
+            kept
+        };
+        let mut piece = &bytes[..bytes.len().min(MAX_TEXT)];
+        piece = &piece[..render::whole(piece)];
+        let mut text = render::clean(piece);
+        if text.len() > MAX_TEXT - 64 {
+            // Each byte that is no UTF-8 becomes three.
+            piece = &piece[..piece.len().min(MAX_TEXT / 4)];
+            piece = &piece[..render::whole(piece)];
+            text = render::clean(piece);
+        }
+        self.offset += piece.len();
+        self.behind = piece.len() < bytes.len() && !piece.is_empty();
+        if skipped {
+            text.insert_str(0, "[… output left out …]\n");
+        }
+        (!text.is_empty()).then_some(text)
+    }
+
+    /// Whether the client has stopped reading: more would stop its whole session.
+    fn stands_still(&mut self) -> bool {
+        let taken = self.caller.delivery.taken();
+        if taken.is_none() || taken != self.taken {
+            (self.taken, self.waiting) = (taken, 0);
+        }
+        self.waiting += 1;
+        self.waiting > MAX_WAITING && taken.is_some()
+    }
+}

@@ -1,0 +1,176 @@
+//! Pictures of a run, in a size that a model's context can bear.
+
+use std::io::Cursor;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use image::codecs::jpeg::JpegEncoder;
+use image::imageops::FilterType;
+use image::{DynamicImage, GenericImageView as _, ImageFormat, ImageReader, Limits};
+
+/// Pictures in one answer.
+pub(super) const MAX_PICTURES: usize = 4;
+/// All pictures of one answer together, in base64.
+pub(super) const MAX_BYTES: usize = 1 << 20;
+/// A picture file that is larger than this is not looked at.
+pub(super) const MAX_FILE: u64 = 16 << 20;
+/// Sides in pixels that are tried, the longest first: models scale to it themselves.
+const SIDES: &[u32] = &[1568, 1024, 640, 320];
+/// Pixels that are decoded at most: a small file can claim to have billions.
+const MAX_PIXELS: u64 = 40_000_000;
+/// Memory that decoding may take.
+const MAX_MEMORY: u64 = 256 << 20;
+/// Quality of JPEG, for what is too large as PNG.
+const QUALITY: u8 = 80;
+
+/// A picture as it is shown.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Shown {
+    /// Its bytes in base64.
+    pub(super) data: String,
+    /// Its type by its content, whatever the file's name says.
+    pub(super) mime_type: &'static str,
+    /// Original and new size in pixels, when it was scaled down.
+    pub(super) scaled: Option<[(u32, u32); 2]>,
+}
+
+/// Makes a file fit into `room` bytes of base64: as it is, else smaller. `None` when it is no picture that can be
+/// shown.
+pub(super) fn fit(bytes: &[u8], room: usize) -> Option<Shown> {
+    let reader = ImageReader::new(Cursor::new(bytes))
+        .with_guessed_format()
+        .ok()?;
+    let format = reader.format()?;
+    let mime_type = match format {
+        ImageFormat::Png | ImageFormat::Jpeg | ImageFormat::Gif | ImageFormat::WebP => {
+            format.to_mime_type()
+        }
+        _ => return None,
+    };
+    let original = reader.into_dimensions().ok()?;
+    let longest = original.0.max(original.1);
+    if longest <= SIDES[0] && bytes.len().div_ceil(3) * 4 <= room {
+        return Some(Shown {
+            data: STANDARD.encode(bytes),
+            mime_type,
+            scaled: None,
+        });
+    }
+    if u64::from(original.0) * u64::from(original.1) > MAX_PIXELS {
+        return None;
+    }
+    let picture = decode(bytes, format)?;
+    SIDES
+        .iter()
+        .filter(|side| **side <= longest.max(SIDES[3]))
+        .find_map(|side| {
+            let smaller = if longest > *side {
+                picture.resize(*side, *side, FilterType::Triangle)
+            } else {
+                picture.clone()
+            };
+            let (data, mime_type) = encode(&smaller, format, room)?;
+            Some(Shown {
+                data,
+                mime_type,
+                scaled: Some([original, smaller.dimensions()]),
+            })
+        })
+}
+
+fn decode(bytes: &[u8], format: ImageFormat) -> Option<DynamicImage> {
+    let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
+    let mut limits = Limits::default();
+    limits.max_alloc = Some(MAX_MEMORY);
+    reader.limits(limits);
+    reader.decode().ok()
+}
+
+/// As PNG, which keeps lines and letters sharp, or as JPEG where that is too large.
+fn encode(
+    picture: &DynamicImage,
+    format: ImageFormat,
+    room: usize,
+) -> Option<(String, &'static str)> {
+    let fits = |bytes: Vec<u8>, mime_type| {
+        (bytes.len().div_ceil(3) * 4 <= room).then(|| (STANDARD.encode(bytes), mime_type))
+    };
+    let png = (format != ImageFormat::Jpeg).then(|| {
+        let mut png = Vec::new();
+        picture
+            .write_to(&mut Cursor::new(&mut png), ImageFormat::Png)
+            .ok()?;
+        fits(png, "image/png")
+    });
+    png.flatten().or_else(|| {
+        let mut jpeg = Vec::new();
+        let encoder = JpegEncoder::new_with_quality(&mut jpeg, QUALITY);
+        picture.to_rgb8().write_with_encoder(encoder).ok()?;
+        fits(jpeg, "image/jpeg")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noise(width: u32, height: u32, format: ImageFormat) -> Vec<u8> {
+        let mut state = 1_u32;
+        let picture = image::RgbImage::from_fn(width, height, |_, _| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let [_, r, g, b] = state.to_be_bytes();
+            image::Rgb([r, g, b])
+        });
+        let mut bytes = Vec::new();
+        DynamicImage::from(picture)
+            .write_to(&mut Cursor::new(&mut bytes), format)
+            .unwrap();
+        bytes
+    }
+
+    #[test]
+    fn small_pictures_stay_as_they_are() {
+        for (format, mime_type) in [
+            (ImageFormat::Png, "image/png"),
+            (ImageFormat::Jpeg, "image/jpeg"),
+            (ImageFormat::Gif, "image/gif"),
+            (ImageFormat::WebP, "image/webp"),
+        ] {
+            let bytes = noise(8, 4, format);
+            let shown = fit(&bytes, MAX_BYTES).unwrap();
+            assert_eq!((shown.mime_type, shown.scaled), (mime_type, None));
+            assert_eq!(STANDARD.decode(shown.data).unwrap(), bytes);
+        }
+    }
+
+    #[test]
+    fn large_pictures_become_smaller() {
+        let wide = fit(&noise(2000, 10, ImageFormat::Png), MAX_BYTES).unwrap();
+        assert_eq!(
+            (wide.mime_type, wide.scaled),
+            ("image/png", Some([(2000, 10), (1568, 8)]))
+        );
+        let heavy = fit(&noise(700, 700, ImageFormat::Png), 300_000).unwrap();
+        assert!(heavy.data.len() <= 300_000, "{}", heavy.data.len());
+        assert_eq!(
+            (heavy.mime_type, heavy.scaled.unwrap()[0]),
+            ("image/jpeg", (700, 700))
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_shown_is_not() {
+        assert_eq!(fit(b"no picture", MAX_BYTES), None);
+        assert_eq!(fit(b"\x89PNG\r\n\x1a\n", MAX_BYTES), None);
+        assert_eq!(fit(&noise(400, 400, ImageFormat::Png), 100), None);
+    }
+
+    #[test]
+    fn a_bomb_is_not_decoded() {
+        // The head of a PNG of 60,000 x 60,000 pixels, and nothing else.
+        let mut bytes = noise(1, 1, ImageFormat::Png);
+        bytes[16..20].copy_from_slice(&60_000_u32.to_be_bytes());
+        bytes[20..24].copy_from_slice(&60_000_u32.to_be_bytes());
+        assert_eq!(fit(&bytes, MAX_BYTES), None);
+    }
+}

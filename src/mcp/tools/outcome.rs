@@ -1,0 +1,110 @@
+//! The answer that tells of a run: its outcome, then its new pictures, then links to its new files.
+
+use rmcp::model::{CallToolResult, ContentBlock, ProtocolVersion, Resource};
+use tokio::sync::Semaphore;
+use tracing::debug;
+
+use super::{Call, structured};
+use crate::conversation::ConversationId;
+use crate::files::PICTURES;
+use crate::mcp::pictures::{self, Shown};
+use crate::run::outcome::{FileLink, RunOutcome};
+
+/// Links in one answer; `files` has them all.
+const MAX_LINKS: usize = 20;
+/// Pictures decoded at the same time on the whole server.
+static DECODING: Semaphore = Semaphore::const_new(2);
+
+/// The whole answer.
+pub(super) async fn answer(call: &Call<'_>, outcome: &RunOutcome) -> CallToolResult {
+    let mut result = structured(outcome);
+    let new: Vec<_> = outcome.files.iter().filter(|file| file.new).collect();
+    let shown = match outcome.conversation_id.parse() {
+        Ok(id) => pictures_of(call, &id, &new).await,
+        Err(_) => Vec::new(),
+    };
+    let note = |file: &FileLink| {
+        let (_, shown) = shown.iter().find(|(name, _)| *name == file.name)?;
+        let [(width, height), (to_width, to_height)] = shown.scaled?;
+        Some(format!(
+            "The original: {width} x {height} pixels, shown above scaled down to {to_width} x {to_height}."
+        ))
+    };
+    let links: Vec<_> = if understands_links(call) {
+        new.iter()
+            .take(MAX_LINKS)
+            .map(|file| link(file, note(file)))
+            .collect()
+    } else {
+        // Told in words where there are no links.
+        let notes = new
+            .iter()
+            .filter_map(|file| Some(format!("{}: {}", file.name, note(file)?)));
+        notes.map(ContentBlock::text).collect()
+    };
+    result.content.extend(
+        shown
+            .into_iter()
+            .map(|(_, shown)| ContentBlock::image(shown.data, shown.mime_type)),
+    );
+    result.content.extend(links);
+    result
+}
+
+/// The first new pictures, each in its share of the room.
+async fn pictures_of(
+    call: &Call<'_>,
+    id: &ConversationId,
+    new: &[&FileLink],
+) -> Vec<(String, Shown)> {
+    let candidates: Vec<_> = new
+        .iter()
+        .filter(|file| {
+            PICTURES.contains(&file.mime_type.as_str()) && file.size <= pictures::MAX_FILE
+        })
+        .take(pictures::MAX_PICTURES)
+        .collect();
+    let (mut shown, mut room) = (Vec::new(), pictures::MAX_BYTES);
+    for (index, file) in candidates.iter().enumerate() {
+        let share = room / (candidates.len() - index);
+        let read = call
+            .runs
+            .files
+            .read_whole(id, &file.name, pictures::MAX_FILE)
+            .await;
+        // Changed since the run ended.
+        let Ok((_, Some(bytes))) = read else {
+            continue;
+        };
+        let Ok(_permit) = DECODING.acquire().await else {
+            continue;
+        };
+        match tokio::task::spawn_blocking(move || pictures::fit(&bytes, share)).await {
+            Ok(Some(picture)) => {
+                room -= picture.data.len();
+                shown.push((file.name.clone(), picture));
+            }
+            Ok(None) => {}
+            Err(error) => debug!(%error, "a picture was not to be decoded"),
+        }
+    }
+    shown
+}
+
+/// Links came with revision 2025-06-18; clients of older ones refuse a result that has any. A request that names no
+/// revision is no such client's.
+fn understands_links(call: &Call<'_>) -> bool {
+    let version = call.context.protocol_version();
+    !call.caller.names_revision
+        || version.is_none_or(|version| version.as_str() >= ProtocolVersion::V_2025_06_18.as_str())
+}
+
+fn link(file: &FileLink, note: Option<String>) -> ContentBlock {
+    let resource = Resource::new(&file.url, &file.name)
+        .with_mime_type(&file.mime_type)
+        .with_size(file.size);
+    ContentBlock::resource_link(match note {
+        Some(note) => resource.with_description(note),
+        None => resource,
+    })
+}

@@ -1,0 +1,268 @@
+//! What was sent on the event streams of sessions, so that a client whose connection broke can read on.
+//!
+//! rmcp forgets a stream as soon as its answer was handed to a connection, dead or alive. Here the latest events stay
+//! for a while: a client that comes back with the id of the last one it saw gets all that followed, then live ones.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::stream;
+use rmcp::model::JsonRpcMessage;
+use rmcp::transport::streamable_http_server::session::{
+    EventId, EventStore, EventStoreError, EventStream, ServerSseMessage,
+};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// How long a stream can be taken up after its last event.
+const KEPT: Duration = Duration::from_secs(600);
+/// Events kept of one stream: heartbeats of half an hour.
+const MAX_EVENTS: usize = 360;
+/// Bytes kept of all streams together.
+const MAX_BYTES: usize = 32 << 20;
+
+/// The latest events of all streams.
+#[derive(Clone, Default)]
+pub(super) struct Events(Arc<Mutex<Inner>>);
+
+#[derive(Default)]
+struct Inner {
+    logs: HashMap<String, Log>,
+    bytes: usize,
+}
+
+/// The latest events of one stream.
+struct Log {
+    events: VecDeque<Event>,
+    /// Number of the next event.
+    next: u64,
+    /// Whether the answer was sent, after which nothing comes.
+    complete: bool,
+    touched: Instant,
+    /// Wakes those who read along. Dropping it tells them that the log is gone.
+    grown: watch::Sender<()>,
+}
+
+struct Event {
+    message: ServerSseMessage,
+    bytes: usize,
+}
+
+impl Inner {
+    fn append(&mut self, stream: &str, message: &ServerSseMessage) -> EventId {
+        let log = self.logs.entry(stream.to_owned()).or_insert_with(|| Log {
+            events: VecDeque::new(),
+            next: 1,
+            complete: false,
+            touched: Instant::now(),
+            grown: watch::Sender::new(()),
+        });
+        let id = format!("{stream}_{}", log.next);
+        let bytes = message
+            .message
+            .as_deref()
+            .and_then(|message| serde_json::to_vec(message).ok())
+            .map_or(0, |json| json.len());
+        let mut message = message.clone();
+        message.event_id = Some(id.clone());
+        log.complete |= matches!(
+            message.message.as_deref(),
+            Some(JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_))
+        );
+        log.events.push_back(Event { message, bytes });
+        log.next += 1;
+        log.touched = Instant::now();
+        self.bytes += bytes;
+        if log.events.len() > MAX_EVENTS {
+            self.bytes -= log.events.pop_front().map_or(0, |event| event.bytes);
+        }
+        log.grown.send_replace(());
+        self.forget();
+        id
+    }
+
+    /// Lets go of what is old, and of the oldest when all together is too much.
+    fn forget(&mut self) {
+        let now = Instant::now();
+        self.logs.retain(|_, log| {
+            let keep = now.duration_since(log.touched) < KEPT;
+            if !keep {
+                self.bytes -= log.bytes();
+            }
+            keep
+        });
+        while self.bytes > MAX_BYTES {
+            let oldest = self
+                .logs
+                .iter()
+                .min_by_key(|(_, log)| log.touched)
+                .map(|(id, _)| id.clone());
+            let Some(log) = oldest.and_then(|id| self.logs.remove(&id)) else {
+                return;
+            };
+            self.bytes -= log.bytes();
+        }
+    }
+}
+
+impl Log {
+    fn bytes(&self) -> usize {
+        self.events.iter().map(|event| event.bytes).sum()
+    }
+
+    /// The event with this number, or the first one after it that is still there.
+    fn at(&self, number: u64) -> Option<(u64, ServerSseMessage)> {
+        let first = self.next - self.events.len() as u64;
+        let number = number.max(first);
+        let index = usize::try_from(number - first).ok()?;
+        Some((number, self.events.get(index)?.message.clone()))
+    }
+}
+
+/// Where somebody reads along.
+struct Reader {
+    events: Events,
+    stream: String,
+    next: u64,
+    grown: watch::Receiver<()>,
+}
+
+impl Reader {
+    async fn read(mut self) -> Option<(ServerSseMessage, Self)> {
+        loop {
+            self.grown.mark_unchanged();
+            {
+                let inner = self.events.lock();
+                let log = inner.logs.get(&self.stream)?;
+                if let Some((number, message)) = log.at(self.next) {
+                    drop(inner);
+                    self.next = number + 1;
+                    return Some((message, self));
+                }
+                if log.complete {
+                    return None;
+                }
+            }
+            self.grown.changed().await.ok()?;
+        }
+    }
+}
+
+impl Events {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl EventStore for Events {
+    async fn store_event(
+        &self,
+        stream_id: &str,
+        event: &ServerSseMessage,
+    ) -> Result<EventId, EventStoreError> {
+        Ok(self.lock().append(stream_id, event))
+    }
+
+    async fn replay_events_after(
+        &self,
+        last_event_id: &str,
+    ) -> Result<EventStream, EventStoreError> {
+        let (stream, number) = last_event_id
+            .rsplit_once('_')
+            .ok_or("the event id is not one of ours")?;
+        let number: u64 = number.parse()?;
+        let grown = {
+            let inner = self.lock();
+            let log = inner
+                .logs
+                .get(stream)
+                .ok_or("the stream is not kept any more")?;
+            log.grown.subscribe()
+        };
+        let reader = Reader {
+            events: self.clone(),
+            stream: stream.to_owned(),
+            next: number.saturating_add(1),
+            grown,
+        };
+        Ok(Box::pin(stream::unfold(reader, Reader::read)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::StreamExt as _;
+    use rmcp::model::{EmptyResult, RequestId, ServerJsonRpcMessage, ServerResult};
+
+    use super::*;
+
+    fn message(retry: u64) -> ServerSseMessage {
+        ServerSseMessage::retry(Duration::from_millis(retry))
+    }
+
+    fn answer() -> ServerSseMessage {
+        let result = ServerResult::EmptyResult(EmptyResult {});
+        ServerSseMessage::from_message(ServerJsonRpcMessage::response(result, RequestId::Number(1)))
+    }
+
+    #[tokio::test]
+    async fn a_client_reads_on_after_the_last_event_it_saw() {
+        let events = Events::default();
+        let first = events.store_event("s", &message(1)).await.unwrap();
+        let mut other = events.replay_events_after(&first).await.unwrap();
+        events.store_event("s", &message(2)).await.unwrap();
+        events.store_event("other", &message(9)).await.unwrap();
+        events.store_event("s", &answer()).await.unwrap();
+        let ids = |events: Vec<ServerSseMessage>| {
+            events
+                .into_iter()
+                .map(|event| event.event_id.unwrap())
+                .collect::<Vec<_>>()
+        };
+        // Somebody who was there before, and somebody who comes after the end.
+        let early = ids(other.by_ref().collect().await);
+        let late = ids(events
+            .replay_events_after(&first)
+            .await
+            .unwrap()
+            .collect()
+            .await);
+        assert_eq!(
+            (early, late),
+            (
+                vec!["s_2".to_owned(), "s_3".to_owned()],
+                vec!["s_2".to_owned(), "s_3".to_owned()]
+            )
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn events_are_forgotten_by_age_and_by_size() {
+        let events = Events::default();
+        let first = events.store_event("old", &message(1)).await.unwrap();
+        tokio::time::advance(KEPT).await;
+        for _ in 0..MAX_EVENTS + 5 {
+            events.store_event("new", &message(1)).await.unwrap();
+        }
+        assert!(events.replay_events_after(&first).await.is_err());
+        assert_eq!(events.lock().logs["new"].events.len(), MAX_EVENTS);
+        let next = events
+            .replay_events_after("new_1")
+            .await
+            .unwrap()
+            .next()
+            .await;
+        assert_eq!(next.unwrap().event_id.unwrap(), "new_6");
+    }
+
+    #[tokio::test]
+    async fn foreign_ids_are_refused() {
+        let events = Events::default();
+        for id in ["", "0", "s_1", "s_x", "_", "s_18446744073709551615"] {
+            assert!(events.replay_events_after(id).await.is_err(), "{id}");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! HTTP+SSE, the transport of revision 2024-11-05: answers come on one long event stream, requests go to `/messages`.
+//!
+//! rmcp has dropped it and many clients have not. A stream belongs to the caller that opened it; when it closes, what
+//! still runs for it is cancelled, since nobody is left to read the answer.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::body::Body;
+use axum::http::header::{CACHE_CONTROL, HeaderName};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
+use futures::{SinkExt as _, StreamExt as _, stream};
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::service::serve_server_with_ct;
+use rmcp::transport::TransportAdapterIdentity;
+use rmcp::transport::sink_stream::SinkStreamTransport;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
+
+use super::envelope::EnvelopeError;
+use super::unique::UniqueIds;
+use super::{KEEP_ALIVE, McpHandler};
+use crate::principal::Principal;
+
+/// Streams at the same time.
+const MAX_STREAMS: usize = 500;
+/// Messages on their way in either direction of one stream. Who sends more waits.
+const CAPACITY: usize = 32;
+/// Where messages are posted, below the public address.
+pub(crate) const MESSAGES: &str = "/messages";
+
+/// All open streams.
+#[derive(Clone)]
+pub(super) struct LegacyStreams {
+    open: Arc<Mutex<HashMap<String, Open>>>,
+    /// What goes before [`MESSAGES`] where the public address has a path.
+    prefix: Arc<str>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+#[derive(Clone)]
+struct Open {
+    owner: Principal,
+    input: mpsc::Sender<ClientJsonRpcMessage>,
+}
+
+/// Lives as long as the response's body.
+struct Closing {
+    streams: LegacyStreams,
+    id: String,
+    _cancel: DropGuard,
+}
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.streams.lock().remove(&self.id);
+    }
+}
+
+impl LegacyStreams {
+    pub(super) fn new(prefix: &str, tasks: TaskTracker, stop: CancellationToken) -> Self {
+        Self {
+            open: Arc::default(),
+            prefix: prefix.into(),
+            tasks,
+            stop,
+        }
+    }
+
+    /// Opens a stream for a caller. Its first event says where messages go.
+    pub(super) fn open(&self, handler: McpHandler, owner: Principal) -> Response {
+        let (input, incoming) = mpsc::channel(CAPACITY);
+        let id = hex::encode(rand::random::<[u8; 16]>());
+        {
+            let mut open = self.lock();
+            if open.len() >= MAX_STREAMS {
+                return EnvelopeError::TooManyStreams.into_response();
+            }
+            open.insert(id.clone(), Open { owner, input });
+        }
+        let stop = self.stop.child_token();
+        let (outgoing, answers) = futures::channel::mpsc::channel::<ServerJsonRpcMessage>(CAPACITY);
+        let transport = SinkStreamTransport::new(
+            outgoing.sink_map_err(std::io::Error::other),
+            ReceiverStream::new(incoming),
+        );
+        let transport = UniqueIds::new(transport, stop.clone());
+        let served = stop.clone();
+        self.tasks.spawn(async move {
+            let service = serve_server_with_ct::<_, _, _, TransportAdapterIdentity>(
+                handler, transport, served,
+            );
+            // A client that goes away before it said hello is no failure of ours.
+            if let Ok(service) = service.await {
+                let _ = service.waiting().await;
+            }
+        });
+        let endpoint = format!("{}{MESSAGES}?sessionId={id}", self.prefix);
+        let closing = Closing {
+            streams: self.clone(),
+            id,
+            _cancel: stop.drop_guard(),
+        };
+        let first = stream::iter([Event::default().event("endpoint").data(endpoint)]);
+        let events = first.chain(answers.filter_map(async |message| {
+            let json = serde_json::to_string(&message).ok()?;
+            Some(Event::default().event("message").data(json))
+        }));
+        let events = events.map(move |event| {
+            // Owned by the stream, so that it ends with it.
+            let _ = &closing;
+            Ok::<_, Infallible>(event)
+        });
+        let mut response = Sse::new(events)
+            .keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
+            .into_response();
+        let headers = response.headers_mut();
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        headers.insert(
+            HeaderName::from_static("x-accel-buffering"),
+            HeaderValue::from_static("no"),
+        );
+        response
+    }
+
+    /// Takes a message for the stream that the query names.
+    pub(super) async fn post(&self, parts: Parts, caller: &Principal, body: &Bytes) -> Response {
+        let open = stream_id(&parts)
+            .and_then(|id| self.lock().get(id).cloned())
+            .filter(|open| open.owner == *caller);
+        let Some(open) = open else {
+            return EnvelopeError::NoStream.into_response();
+        };
+        let mut message: ClientJsonRpcMessage = match serde_json::from_slice(body) {
+            Ok(message) => message,
+            Err(error) => return EnvelopeError::Unreadable(error.to_string()).into_response(),
+        };
+        message.insert_extension(parts);
+        if open.input.send(message).await.is_err() {
+            return EnvelopeError::NoStream.into_response();
+        }
+        (StatusCode::ACCEPTED, Body::from("Accepted")).into_response()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Open>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn stream_id(parts: &Parts) -> Option<&str> {
+    parts
+        .uri
+        .query()?
+        .split('&')
+        .find_map(|pair| pair.strip_prefix("sessionId="))
+}

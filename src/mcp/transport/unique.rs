@@ -1,0 +1,140 @@
+//! Two requests with one id: clients do it, and both get their answer.
+//!
+//! rmcp keeps requests by id, so that of two with the same id only one is answered. On a stream of our own each
+//! request gets an id of ours on the way in and its client's on the way out.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientNotification, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+};
+use rmcp::service::RoleServer;
+use rmcp::transport::Transport;
+use tokio_util::sync::CancellationToken;
+
+/// A transport whose requests never have the same id. When its client goes away, `gone` is cancelled: rmcp itself
+/// waits for what still runs.
+pub(crate) struct UniqueIds<T> {
+    inner: T,
+    gone: CancellationToken,
+    ids: Arc<Mutex<Ids>>,
+}
+
+#[derive(Default)]
+struct Ids {
+    last: i64,
+    /// The client's id by ours.
+    theirs: HashMap<RequestId, RequestId>,
+    /// Ours by the client's, the latest if there are several.
+    ours: HashMap<RequestId, RequestId>,
+}
+
+impl Ids {
+    fn enter(&mut self, theirs: RequestId) -> RequestId {
+        self.last += 1;
+        let ours = RequestId::Number(self.last);
+        self.ours.insert(theirs.clone(), ours.clone());
+        self.theirs.insert(ours.clone(), theirs);
+        ours
+    }
+
+    fn leave(&mut self, ours: &RequestId) -> Option<RequestId> {
+        let theirs = self.theirs.remove(ours)?;
+        if self.ours.get(&theirs) == Some(ours) {
+            self.ours.remove(&theirs);
+        }
+        Some(theirs)
+    }
+
+    fn translate_in(&mut self, message: &mut ClientJsonRpcMessage) {
+        match message {
+            JsonRpcMessage::Request(request) => request.id = self.enter(request.id.clone()),
+            JsonRpcMessage::Notification(notification) => {
+                if let ClientNotification::CancelledNotification(cancelled) =
+                    &mut notification.notification
+                    && let Some(id) = &mut cancelled.params.request_id
+                    && let Some(ours) = self.ours.get(id)
+                {
+                    *id = ours.clone();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn translate_out(&mut self, message: &mut ServerJsonRpcMessage) {
+        let id = match message {
+            JsonRpcMessage::Response(response) => Some(&mut response.id),
+            JsonRpcMessage::Error(error) => error.id.as_mut(),
+            _ => None,
+        };
+        if let Some(id) = id
+            && let Some(theirs) = self.leave(id)
+        {
+            *id = theirs;
+        }
+    }
+}
+
+impl<T> UniqueIds<T> {
+    pub(crate) fn new(inner: T, gone: CancellationToken) -> Self {
+        Self {
+            inner,
+            gone,
+            ids: Arc::default(),
+        }
+    }
+}
+
+impl<T: Transport<RoleServer>> Transport<RoleServer> for UniqueIds<T> {
+    type Error = T::Error;
+
+    fn send(
+        &mut self,
+        mut item: ServerJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        self.ids
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .translate_out(&mut item);
+        self.inner.send(item)
+    }
+
+    async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
+        let Some(mut message) = self.inner.receive().await else {
+            self.gone.cancel();
+            return None;
+        };
+        self.ids
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .translate_in(&mut message);
+        Some(message)
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.inner.close().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_request_has_its_own_id_and_its_answer_the_clients() {
+        let mut ids = Ids::default();
+        let theirs = RequestId::String("a".into());
+        let (first, second) = (ids.enter(theirs.clone()), ids.enter(theirs.clone()));
+        assert_ne!(first, second);
+        // A cancellation means the latest.
+        assert_eq!(ids.ours[&theirs], second);
+        assert_eq!(ids.leave(&first), Some(theirs.clone()));
+        assert_eq!(ids.leave(&second), Some(theirs.clone()));
+        assert_eq!(
+            (ids.leave(&second), ids.theirs.len(), ids.ours.len()),
+            (None, 0, 0)
+        );
+    }
+}

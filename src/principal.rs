@@ -1,0 +1,28 @@
+//! Who is calling, as far as the server needs to know: enough to keep what belongs to one caller from another.
+
+use std::fmt;
+
+use sha2::{Digest as _, Sha256};
+
+/// A caller. Two requests come from the same one when they carry the same token.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Principal([u8; 32]);
+
+impl Principal {
+    /// The holder of a bearer token, of which only the hash is kept.
+    pub fn of_token(token: &str) -> Self {
+        Self(Sha256::digest(token.as_bytes()).into())
+    }
+
+    /// Whoever started this process and speaks to it on standard input.
+    pub fn local() -> Self {
+        Self([0; 32])
+    }
+}
+
+/// A few digits of the hash, to tell callers apart in a log.
+impl fmt::Debug for Principal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Principal({})", hex::encode(&self.0[..4]))
+    }
+}

@@ -1,0 +1,304 @@
+//! What a program printed, as a model reads it: without colours, with progress bars in their last state only, and no
+//! longer than it has patience for.
+//!
+//! All functions here are pure. Offsets are always those of the bytes as the program wrote them, so that they mean
+//! the same while a run goes on and afterwards.
+
+use std::ops::Range;
+
+/// Longest escape sequence that is waited for at the end of a piece. A longer one is shown as it is.
+const MAX_ESCAPE: usize = 64;
+/// Characters of an answer that are set aside for saying what was left out.
+const NOTE: usize = 200;
+
+/// Bytes as text: colour codes and other terminal sequences removed, of a line that was written several times (with
+/// carriage returns) the last state, and what is no UTF-8 replaced.
+pub fn clean(bytes: &[u8]) -> String {
+    lines(bytes)
+        .map(|(line, _)| line)
+        .collect::<Vec<_>>()
+        .concat()
+}
+
+/// The same, with at most about `most` characters: head and tail, and between them what `note` says of the number of
+/// characters left out and the offset in `bytes` where they begin.
+pub fn clip(bytes: &[u8], most: usize, note: impl Fn(usize, usize) -> String) -> String {
+    let lines: Vec<(String, Range<usize>)> = lines(bytes).collect();
+    let total: usize = lines.iter().map(|(line, _)| line.chars().count()).sum();
+    if total <= most {
+        return lines.into_iter().map(|(line, _)| line).collect();
+    }
+    let room = most.saturating_sub(NOTE) / 2;
+    let (head, offset) = head(bytes, &lines, room);
+    let tail = tail(&lines, room);
+    let left_out = total - head.chars().count() - tail.chars().count();
+    let before = if head.is_empty() || head.ends_with('\n') {
+        ""
+    } else {
+        "\n"
+    };
+    format!("{head}{before}{}\n{tail}", note(left_out, offset))
+}
+
+/// How many of the bytes can be shown now: all, but for a character or an escape sequence that is still on its way.
+pub fn whole(bytes: &[u8]) -> usize {
+    let end = whole_characters(bytes);
+    let window = end.saturating_sub(MAX_ESCAPE);
+    let escape = bytes[window..end].iter().rposition(|byte| *byte == 0x1b);
+    match escape.map(|at| window + at) {
+        Some(at) if escape_length(&bytes[at..end]).is_none() => at,
+        _ => end,
+    }
+}
+
+/// The end without a last character that is not complete.
+fn whole_characters(bytes: &[u8]) -> usize {
+    let tail = bytes.len().saturating_sub(3);
+    let lead = bytes[tail..].iter().rposition(|byte| *byte >= 0xc0);
+    match lead.map(|at| tail + at) {
+        Some(at)
+            if std::str::from_utf8(&bytes[at..])
+                .is_err_and(|error| error.error_len().is_none()) =>
+        {
+            at
+        }
+        _ => bytes.len(),
+    }
+}
+
+/// Each line as it is shown, with its place in the bytes.
+fn lines(bytes: &[u8]) -> impl Iterator<Item = (String, Range<usize>)> {
+    let mut start = 0;
+    bytes
+        .split_inclusive(|byte| *byte == b'\n')
+        .map(move |line| {
+            let place = start..start + line.len();
+            start = place.end;
+            (clean_line(line), place)
+        })
+}
+
+fn clean_line(line: &[u8]) -> String {
+    let (line, end) = match line.strip_suffix(b"\n") {
+        Some(line) => (line, "\n"),
+        None => (line, ""),
+    };
+    let plain = if line.contains(&0x1b) {
+        without_escapes(line)
+    } else {
+        line.to_vec()
+    };
+    let last_state = plain
+        .split(|byte| *byte == b'\r')
+        .rfind(|state| !state.is_empty())
+        .unwrap_or_default();
+    let mut text = String::from_utf8_lossy(last_state).into_owned();
+    text.push_str(end);
+    text
+}
+
+fn without_escapes(mut line: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(line.len());
+    while let Some(at) = line.iter().position(|byte| *byte == 0x1b) {
+        plain.extend_from_slice(&line[..at]);
+        // One that never ends is no sequence: only its first byte, which nobody can see, goes.
+        let length = escape_length(&line[at..]).unwrap_or(1);
+        line = &line[at + length..];
+    }
+    plain.extend_from_slice(line);
+    plain
+}
+
+/// The length of the terminal sequence that the bytes begin with (ECMA-48); `None` while its end is missing. Of one
+/// that is malformed only the first byte counts.
+fn escape_length(bytes: &[u8]) -> Option<usize> {
+    match bytes.get(1)? {
+        // Control sequence: parameters, intermediates, a final byte.
+        b'[' => {
+            let last = bytes[2..]
+                .iter()
+                .position(|byte| !(0x20..=0x3f).contains(byte))?;
+            let ends_well = (0x40..=0x7e).contains(&bytes[2 + last]);
+            Some(if ends_well { 3 + last } else { 1 })
+        }
+        // Strings such as a window's title, ended by BEL or by ESC and a backslash.
+        b']' | b'P' | b'X' | b'^' | b'_' => {
+            let last = bytes[2..]
+                .iter()
+                .position(|byte| *byte == 0x07 || *byte == 0x1b)?;
+            match (bytes[2 + last], bytes.get(3 + last)) {
+                (0x07, _) => Some(3 + last),
+                (_, Some(b'\\')) => Some(4 + last),
+                (_, Some(_)) => Some(1),
+                (_, None) => None,
+            }
+        }
+        0x20..=0x2f => {
+            let last = bytes[1..]
+                .iter()
+                .position(|byte| !(0x20..=0x2f).contains(byte))?;
+            Some(2 + last)
+        }
+        0x30..=0x7e => Some(2),
+        _ => Some(1),
+    }
+}
+
+/// The first lines with at most `room` characters, and where in the bytes they end. A line that does not fit is cut,
+/// unless little of it would be left.
+fn head(bytes: &[u8], lines: &[(String, Range<usize>)], room: usize) -> (String, usize) {
+    let mut head = String::new();
+    let mut left = room;
+    for (line, place) in lines {
+        let length = line.chars().count();
+        if length <= left {
+            head.push_str(line);
+            left -= length;
+            continue;
+        }
+        if left < room / 4 {
+            return (head, place.start);
+        }
+        let part: String = line.chars().take(left).collect();
+        // Where the line is shown as it was written, the place of the cut is known; else the line is read again.
+        let as_written = bytes[place.clone()].starts_with(part.as_bytes());
+        let offset = place.start + if as_written { part.len() } else { 0 };
+        head.push_str(&part);
+        return (head, offset);
+    }
+    (head, bytes.len())
+}
+
+/// The last lines with at most `room` characters, the first of them cut like the last of the head.
+fn tail(lines: &[(String, Range<usize>)], room: usize) -> String {
+    let mut parts = Vec::new();
+    let mut left = room;
+    for (line, _) in lines.iter().rev() {
+        let length = line.chars().count();
+        if length > left {
+            if left >= room / 4 {
+                parts.push(line.chars().skip(length - left).collect());
+            }
+            break;
+        }
+        parts.push(line.clone());
+        left -= length;
+    }
+    parts.into_iter().rev().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn clipped(text: &str, most: usize) -> String {
+        clip(text.as_bytes(), most, |left_out, offset| {
+            format!("[{left_out} left out from {offset}]")
+        })
+    }
+
+    #[test]
+    fn colours_and_titles_go() {
+        assert_eq!(
+            clean(b"\x1b[1;31mred\x1b[0m \x1b]0;title\x07and \x1b]8;;http://x\x1b\\link\x1b(B!"),
+            "red and link!"
+        );
+        assert_eq!(clean(b"never ends \x1b[12"), "never ends [12");
+    }
+
+    #[test]
+    fn progress_bars_keep_their_last_state() {
+        assert_eq!(clean(b"\r 1%\r 50%\r100%\ndone\r\n"), "100%\ndone\n");
+        assert_eq!(clean(b"10%\r20%\r"), "20%");
+        assert_eq!(clean(b"10%\r\x1b[K\n"), "10%\n");
+    }
+
+    #[test]
+    fn what_is_no_utf_8_is_replaced() {
+        assert_eq!(clean(b"caf\xe9 \xf0\x9f"), "caf\u{fffd} \u{fffd}");
+    }
+
+    #[test]
+    fn a_long_text_keeps_head_and_tail() {
+        let lines: Vec<_> = (1..=400).map(|number| format!("line {number}\n")).collect();
+        let text = lines.concat();
+        insta::assert_snapshot!(clipped(&text, 300), @"
+        line 1
+        line 2
+        line 3
+        line 4
+        line 5
+        line 6
+        line 7
+        [3398 left out from 49]
+        line 396
+        line 397
+        line 398
+        line 399
+        line 400
+        ");
+    }
+
+    #[test]
+    fn a_long_line_is_cut_inside() {
+        let text = "a".repeat(500) + &"z".repeat(500);
+        insta::assert_snapshot!(clipped(&text, 300), @"
+        aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+        [900 left out from 50]
+        zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz
+        ");
+    }
+
+    #[test]
+    fn half_a_character_or_sequence_waits() {
+        assert_eq!(whole("aé".as_bytes()), 3);
+        assert_eq!(whole(&"aé".as_bytes()[..2]), 1);
+        assert_eq!(whole(&"ab😀".as_bytes()[..5]), 2);
+        assert_eq!(whole(b"ab\x1b[3"), 2);
+        assert_eq!(whole(b"ab\x1b[31m"), 7);
+        assert_eq!(whole(b"\xff\xff\xff\xff"), 4);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_become_short_text(bytes in proptest::collection::vec(any::<u8>(), 0..2000), most in 300_usize..1000) {
+            let note = "[…]";
+            let text = clip(&bytes, most, |_, offset| { assert!(offset <= bytes.len()); note.to_owned() });
+            prop_assert!(text.chars().count() <= most);
+            prop_assert!(!text.contains('\r'));
+        }
+
+        #[test]
+        fn plain_text_stays_as_it_is(text in "([a-z é😀]{0,20}\n){0,30}") {
+            prop_assert_eq!(clean(text.as_bytes()), text.as_str());
+            prop_assert_eq!(clipped(&text, 10_000), text);
+        }
+
+        #[test]
+        fn pieces_together_are_the_whole(text in "[aé😀\u{1b}m\\[0-9]{0,60}", size in 1_usize..20) {
+            // Read as a live reader does: what is whole now, the rest next time.
+            let bytes = text.as_bytes();
+            let (mut shown, mut end, mut from) = (String::new(), 0, 0);
+            while end < bytes.len() {
+                end = (end + size).min(bytes.len());
+                let ready = from + whole(&bytes[from..end]);
+                shown += &clean(&bytes[from..ready]);
+                from = ready;
+            }
+            shown += &clean(&bytes[from..]);
+            prop_assert_eq!(shown, clean(bytes));
+        }
+
+        #[test]
+        fn the_offset_is_where_the_head_ends(text in "([a-z]{0,80}\n){20,40}") {
+            let clipped = clip(text.as_bytes(), 400, |left_out, offset| format!("[{left_out} {offset}]"));
+            if let Some((head, rest)) = clipped.split_once('[') {
+                let (numbers, _) = rest.split_once(']').unwrap();
+                let offset: usize = numbers.split_once(' ').unwrap().1.parse().unwrap();
+                prop_assert_eq!(head.trim_end_matches('\n'), text[..offset].trim_end_matches('\n'));
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! The three texts of an outcome, which together are no longer than `OUTPUT_FOR_MODEL`.
+//!
+//! `output` comes first: it has everything, in the order in which it came, and gets all the room there is. `stdout`
+//! and `stderr` say most of it again, so they get what is left; where nothing is, they say how to read them.
+
+use super::render::{clean, clip};
+use crate::executor::Stream;
+use crate::sandbox::Captured;
+
+/// Below this a text is not worth cutting.
+const LEAST: usize = 600;
+/// Room for saying that a text is not there.
+const POINTER: usize = 200;
+
+/// What the fields of an outcome hold.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Texts {
+    pub(super) output: String,
+    pub(super) stdout: String,
+    pub(super) stderr: String,
+}
+
+impl Texts {
+    /// The texts of a run's output, with at most about `most` characters in all.
+    pub(super) fn of(captured: &Captured, most: usize, run_id: &str) -> Self {
+        let both = captured.bytes(None);
+        let whole = clean(&both);
+        let length = whole.chars().count();
+        let stderr = captured.bytes(Some(Stream::Stderr));
+        let stdout = captured.bytes(Some(Stream::Stdout));
+        if length.saturating_mul(2) <= most {
+            return Self {
+                output: whole,
+                stdout: clean(&stdout),
+                stderr: clean(&stderr),
+            };
+        }
+        let pointers = [&stdout, &stderr]
+            .iter()
+            .filter(|text| !text.is_empty())
+            .count()
+            * POINTER;
+        let output = clip(&both, most.saturating_sub(pointers), |left_out, offset| {
+            note(run_id, "output", left_out, offset)
+        });
+        let left = most.saturating_sub(output.chars().count());
+        // Errors are short and matter most.
+        let stderr = fit(&stderr, left.saturating_sub(POINTER), run_id, "stderr");
+        let left = left.saturating_sub(stderr.chars().count());
+        let stdout = fit(&stdout, left, run_id, "stdout");
+        Self {
+            output,
+            stdout,
+            stderr,
+        }
+    }
+}
+
+/// A stream in the room that is left for it.
+fn fit(bytes: &[u8], most: usize, run_id: &str, stream: &str) -> String {
+    let whole = clean(bytes);
+    if whole.chars().count() <= most {
+        return whole;
+    }
+    if most < LEAST {
+        return format!(
+            "[it is part of output; alone: get_run {}]",
+            arguments(run_id, stream, 0)
+        );
+    }
+    clip(bytes, most, |left_out, offset| {
+        note(run_id, stream, left_out, offset)
+    })
+}
+
+/// What stands where something was left out.
+fn note(run_id: &str, stream: &str, left_out: usize, offset: usize) -> String {
+    format!(
+        "[… {left_out} characters left out: read them with get_run {} …]",
+        arguments(run_id, stream, offset)
+    )
+}
+
+fn arguments(run_id: &str, stream: &str, offset: usize) -> String {
+    format!(r#"{{"runId": "{run_id}", "stream": "{stream}", "offset": {offset}}}"#)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sandbox::Segment;
+
+    const RUN: &str = "run_0123456789abcdef0123456789abcdef";
+
+    fn captured(parts: &[(Stream, usize)]) -> Captured {
+        let segments = parts.iter().map(|(stream, lines)| Segment {
+            stream: *stream,
+            bytes: (1..=*lines)
+                .flat_map(|line| format!("{stream:?} {line:08}\n").into_bytes())
+                .collect(),
+        });
+        Captured {
+            segments: segments.collect(),
+            ..Captured::default()
+        }
+    }
+
+    fn lengths(texts: &Texts) -> [usize; 3] {
+        [&texts.output, &texts.stdout, &texts.stderr].map(|text| text.chars().count())
+    }
+
+    #[test]
+    fn short_output_is_in_all_three() {
+        let texts = Texts::of(
+            &captured(&[(Stream::Stdout, 2), (Stream::Stderr, 1)]),
+            1000,
+            RUN,
+        );
+        insta::assert_debug_snapshot!(texts, @r#"
+        Texts {
+            output: "Stdout 00000001\nStdout 00000002\nStderr 00000001\n",
+            stdout: "Stdout 00000001\nStdout 00000002\n",
+            stderr: "Stderr 00000001\n",
+        }
+        "#);
+    }
+
+    #[test]
+    fn long_output_says_how_to_read_the_rest() {
+        let texts = Texts::of(
+            &captured(&[(Stream::Stdout, 500), (Stream::Stderr, 2)]),
+            1000,
+            RUN,
+        );
+        insta::assert_debug_snapshot!(texts, @r#"
+        Texts {
+            output: "Stdout 00000001\nStdout 00000002\nStdout 00000003\nStdout 00000004\nStdout 00000005\nStdout 00000006\nStdout 00000007\nStdout 00000008\nStdout 00000009\nStdout 00000010\nStdout 00000011\nStdout 00000012\n[… 7648 characters left out: read them with get_run {\"runId\": \"run_0123456789abcdef0123456789abcdef\", \"stream\": \"output\", \"offset\": 192} …]\nStdout 00000491\nStdout 00000492\nStdout 00000493\nStdout 00000494\nStdout 00000495\nStdout 00000496\nStdout 00000497\nStdout 00000498\nStdout 00000499\nStdout 00000500\nStderr 00000001\nStderr 00000002\n",
+            stdout: "[it is part of output; alone: get_run {\"runId\": \"run_0123456789abcdef0123456789abcdef\", \"stream\": \"stdout\", \"offset\": 0}]",
+            stderr: "Stderr 00000001\nStderr 00000002\n",
+        }
+        "#);
+    }
+
+    #[test]
+    fn together_they_keep_to_the_limit() {
+        for out in [10, 100, 500, 1000, 1700, 1800, 1900, 5000] {
+            for err in [0, 10, 1000, 5000] {
+                let texts = Texts::of(
+                    &captured(&[(Stream::Stdout, out), (Stream::Stderr, err)]),
+                    30_000,
+                    RUN,
+                );
+                let sum: usize = lengths(&texts).iter().sum();
+                assert!(sum <= 30_000, "{out} {err}: {:?}", lengths(&texts));
+            }
+        }
+    }
+}

@@ -1,0 +1,389 @@
+//! Runs while they live: output as it comes, cancellation, and runs that outlive their call.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::sse::{EventStream, Session, post_sse, run};
+use crate::support::{TestApp, eventually, post};
+
+fn progress(messages: &[Value]) -> Vec<(f64, Option<&str>)> {
+    let progress = messages
+        .iter()
+        .filter(|message| message["method"] == "notifications/progress");
+    progress
+        .map(|message| {
+            (
+                message["params"]["progress"].as_f64().unwrap(),
+                message["params"]["message"].as_str(),
+            )
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn output_comes_while_the_program_prints() {
+    let app = TestApp::on_fake().await;
+    let code = "echo one\nsleep 0.2\necho two >&2\nsleep 0.2\necho three\nsleep 0.2";
+    let mut stream = EventStream::open(&app, post_sse(&run(1, code))).await;
+    let messages = stream.rest().await;
+    let told = progress(&messages);
+    let texts: Vec<_> = told.iter().filter_map(|(_, text)| *text).collect();
+    assert_eq!(texts, ["one\n", "two\n", "three\n"]);
+    assert!(
+        told.windows(2).all(|pair| pair[0].0 < pair[1].0),
+        "{told:?}"
+    );
+    assert_eq!(
+        messages.last().unwrap()["result"]["structuredContent"]["output"],
+        "one\ntwo\nthree\n"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_run_shows_that_it_lives() {
+    let app = TestApp::on_fake().await;
+    let started = Instant::now();
+    let messages = EventStream::open(&app, post_sse(&run(1, "sleep 22")))
+        .await
+        .rest()
+        .await;
+    let told = progress(&messages);
+    assert_eq!(
+        (told.len(), started.elapsed().as_secs()),
+        (4, 22),
+        "{told:?}"
+    );
+    assert!(told.iter().all(|(_, text)| text.is_none()));
+}
+
+#[tokio::test]
+async fn without_event_streams_there_is_one_answer() {
+    let app = TestApp::on_fake().await;
+    let answer = app
+        .post(run(1, "echo one\nsleep 0.3\necho two").to_string())
+        .await;
+    assert_eq!(answer.header("content-type"), "application/json");
+    assert_eq!(
+        answer.json()["result"]["structuredContent"]["output"],
+        "one\ntwo\n"
+    );
+}
+
+#[tokio::test]
+async fn pieces_are_small_and_a_flood_is_not_followed() {
+    let app = TestApp::on_fake_with(&[("RUN_OUTPUT_LIMIT", "1m")]).await;
+    let messages = EventStream::open(&app, post_sse(&run(1, "yes")))
+        .await
+        .rest()
+        .await;
+    let told = progress(&messages);
+    assert!(
+        told.iter()
+            .all(|(_, text)| text.is_none_or(|text| text.len() <= 4096)),
+        "{told:?}"
+    );
+    assert_eq!(
+        messages.last().unwrap()["result"]["structuredContent"]["status"],
+        "output_limit"
+    );
+}
+
+/// Everything that ends a run, on either engine.
+macro_rules! on_both_engines {
+    ($($name:ident)*) => {
+        mod on_fake {
+            use super::*;
+            $(#[tokio::test] async fn $name() { super::$name(TestApp::on_fake().await).await; })*
+        }
+        mod on_docker {
+            use super::*;
+            $(#[tokio::test] async fn $name() { super::$name(TestApp::on_docker().await).await; })*
+        }
+    };
+}
+
+on_both_engines! {
+    a_cancelled_request_ends_its_run
+    a_dropped_connection_ends_its_run
+    a_dropped_event_stream_ends_its_run
+    a_closed_old_stream_ends_its_run
+    a_run_is_cancelled_by_its_id
+}
+
+const LONG: &str = "echo started\nsleep 25";
+
+/// Waits until the only container is gone, which must be soon.
+async fn container_is_gone(app: &TestApp) {
+    let since = Instant::now();
+    eventually("the container is gone", || {
+        app.app.runs.launcher.live_count() == 0
+    })
+    .await;
+    assert!(
+        since.elapsed() < Duration::from_secs(1),
+        "it took {:?}",
+        since.elapsed()
+    );
+}
+
+async fn started(stream: &mut EventStream) {
+    while stream.message().await["params"]["message"] != "started\n" {}
+}
+
+async fn a_cancelled_request_ends_its_run(app: TestApp) {
+    let session = Session::open(&app, "2025-06-18").await;
+    let mut stream = session.send(&run(9, LONG)).await;
+    started(&mut stream).await;
+    let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 9, "reason": "test" } });
+    assert_eq!(session.send(&cancel).await.status, 202);
+    container_is_gone(&app).await;
+    // The outcome can still be read.
+    let outcome = app
+        .call(
+            "get_run",
+            json!({ "conversationId": "demo", "waitSeconds": 5 }),
+        )
+        .await;
+    assert_eq!(
+        (&outcome["status"], &outcome["output"]),
+        (&json!("cancelled"), &json!("started\n"))
+    );
+}
+
+async fn a_dropped_connection_ends_its_run(app: TestApp) {
+    let request = post().body(run(1, LONG).to_string().into()).unwrap();
+    let answer = app.send(request);
+    tokio::select! {
+        _ = answer => panic!("the program ended by itself"),
+        () = eventually("the program runs", || app.app.runs.launcher.live_count() == 1) => {}
+    }
+    container_is_gone(&app).await;
+}
+
+async fn a_dropped_event_stream_ends_its_run(app: TestApp) {
+    let mut stream = EventStream::open(&app, post_sse(&run(1, LONG))).await;
+    started(&mut stream).await;
+    drop(stream);
+    container_is_gone(&app).await;
+}
+
+async fn a_closed_old_stream_ends_its_run(app: TestApp) {
+    let request = post()
+        .method("GET")
+        .uri("/sse")
+        .body(axum::body::Body::empty())
+        .unwrap();
+    let mut stream = EventStream::open(&app, request).await;
+    let endpoint = stream.next().await.unwrap().data;
+    let send = async |message: Value| {
+        let request = post()
+            .uri(&endpoint)
+            .body(message.to_string().into())
+            .unwrap();
+        assert_eq!(app.send(request).await.status, 202);
+    };
+    send(json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": { "name": "old", "version": "1" } } })).await;
+    stream.message().await;
+    send(json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
+    send(run(1, LONG)).await;
+    started(&mut stream).await;
+    drop(stream);
+    container_is_gone(&app).await;
+}
+
+async fn a_run_is_cancelled_by_its_id(app: TestApp) {
+    let session = Session::open(&app, "2025-06-18").await;
+    let mut stream = session.send(&run(1, LONG)).await;
+    started(&mut stream).await;
+    let running = app
+        .call("get_run", json!({ "conversationId": "demo" }))
+        .await;
+    assert_eq!(
+        (&running["status"], &running["output"]),
+        (&json!("running"), &json!("started\n"))
+    );
+    let outcome = app
+        .call("cancel_run", json!({ "runId": running["runId"] }))
+        .await;
+    assert_eq!(outcome["status"], "cancelled");
+    container_is_gone(&app).await;
+    let answer = stream.rest().await;
+    assert_eq!(
+        answer.last().unwrap()["result"]["structuredContent"]["status"],
+        "cancelled"
+    );
+}
+
+#[tokio::test]
+async fn a_long_run_outlives_its_call_and_runs_once() {
+    let app = TestApp::on_fake_with(&[("CALL_BUDGET", "100ms")]).await;
+    let arguments = json!({ "conversationId": "demo", "language": "shell", "timeoutSeconds": 60,
+        "code": "echo begin\nsleep 0.5\necho end" });
+    let running = app.call("run_code", arguments).await;
+    assert_eq!(
+        (&running["status"], &running["success"]),
+        (&json!("running"), &json!(false))
+    );
+    let id = running["runId"].as_str().unwrap();
+    assert_eq!(
+        running["hint"],
+        format!(
+            "The program is still running: call get_run with {{\"runId\": \"{id}\", \"waitSeconds\": 30}} until status is \
+         not running, or cancel_run to end it."
+        )
+    );
+    // The budget bounds a wait, so it may take several.
+    let mut outcome = running.clone();
+    while outcome["status"] == "running" {
+        outcome = app
+            .call("get_run", json!({ "runId": id, "waitSeconds": 30 }))
+            .await;
+    }
+    assert_eq!(
+        (&outcome["status"], &outcome["output"]),
+        (&json!("ok"), &json!("begin\nend\n"))
+    );
+    assert_eq!(
+        app.call("get_run", json!({ "runId": id })).await,
+        outcome,
+        "it stays as it was"
+    );
+}
+
+#[tokio::test]
+async fn a_short_limit_is_waited_for() {
+    let app = TestApp::on_fake_with(&[("CALL_BUDGET", "100ms"), ("RUN_TIMEOUT", "90ms")]).await;
+    let result = app.run("shell", "sleep 3").await;
+    assert_eq!(result["status"], "timeout");
+}
+
+#[tokio::test(start_paused = true)]
+async fn outcomes_are_kept_for_ten_minutes() {
+    let app = TestApp::on_fake().await;
+    let id = app.run("shell", "echo hello").await["runId"].clone();
+    tokio::time::advance(Duration::from_secs(590)).await;
+    assert_eq!(
+        app.call("get_run", json!({ "runId": id })).await["stdout"],
+        "hello\n"
+    );
+    tokio::time::advance(Duration::from_secs(20)).await;
+    let gone = app.call("get_run", json!({ "runId": id })).await;
+    assert_eq!(gone["code"], "run_not_found");
+}
+
+#[tokio::test]
+async fn long_output_is_read_piece_by_piece() {
+    let app =
+        TestApp::on_fake_with(&[("OUTPUT_FOR_MODEL", "1000"), ("RUN_OUTPUT_LIMIT", "64k")]).await;
+    let code: Vec<_> = (0..300)
+        .map(|line| format!("echo line {line:04}\n"))
+        .collect();
+    let result = app.run("shell", &code.concat()).await;
+    let texts: usize = ["output", "stdout", "stderr"]
+        .iter()
+        .map(|field| result[*field].as_str().unwrap().len())
+        .sum();
+    assert!(
+        texts <= 1000
+            && result["output"]
+                .as_str()
+                .unwrap()
+                .contains("characters left out"),
+        "{result}"
+    );
+    let (mut whole, mut offset) = (String::new(), json!(0));
+    loop {
+        let page = app
+            .call(
+                "get_run",
+                json!({ "runId": result["runId"], "stream": "stdout", "offset": offset }),
+            )
+            .await["page"]
+            .clone();
+        whole += page["text"].as_str().unwrap();
+        offset = page["nextOffset"].clone();
+        if page["more"] == false {
+            break;
+        }
+    }
+    let expected: Vec<_> = (0..300).map(|line| format!("line {line:04}\n")).collect();
+    assert_eq!(whole, expected.concat());
+}
+
+#[tokio::test]
+async fn mistakes_about_runs_are_told() {
+    let app = TestApp::on_fake().await;
+    insta::assert_json_snapshot!(app.call("get_run", json!({})).await, @r#"
+    {
+      "success": false,
+      "code": "invalid_arguments",
+      "message": "get_run: give runId, as the answer of `run_code` names it"
+    }
+    "#);
+    insta::assert_json_snapshot!(app.call("cancel_run", json!({ "runId": "run_x" })).await, @r#"
+    {
+      "success": false,
+      "code": "run_not_found",
+      "message": "there is no run \"run_x\" of yours: outcomes are kept for 10 minutes after the end, and only for the caller that started the run"
+    }
+    "#);
+}
+
+#[tokio::test]
+async fn a_client_that_follows_tasks_gets_one() {
+    let app = TestApp::on_fake_with(&[("CALL_BUDGET", "100ms")]).await;
+    let send = async |method: &str, name: &str, mut params: Value| {
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": { "extensions": { "io.modelcontextprotocol/tasks": {} } },
+        });
+        let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let mut request = post_sse(&message);
+        let headers = request.headers_mut();
+        headers.insert("mcp-protocol-version", "2026-07-28".parse().unwrap());
+        headers.insert("mcp-method", method.parse().unwrap());
+        headers.insert("mcp-name", name.parse().unwrap());
+        app.send(request).await.json()["result"].clone()
+    };
+    let arguments = json!({ "conversationId": "demo", "language": "shell", "timeoutSeconds": 60, "code": "sleep 0.4\necho done" });
+    let task = send(
+        "tools/call",
+        "run_code",
+        json!({ "name": "run_code", "arguments": arguments }),
+    )
+    .await;
+    assert_eq!(
+        (&task["resultType"], &task["status"]),
+        (&json!("task"), &json!("working")),
+        "{task}"
+    );
+    let id = task["taskId"].as_str().unwrap();
+    let ended = app
+        .call("get_run", json!({ "runId": id, "waitSeconds": 5 }))
+        .await;
+    assert!(["ok", "running"].contains(&ended["status"].as_str().unwrap()));
+    let mut state = task.clone();
+    while state["status"] == "working" {
+        state = send("tasks/get", id, json!({ "taskId": id })).await;
+    }
+    assert_eq!(
+        state["result"]["structuredContent"]["stdout"], "done\n",
+        "{state}"
+    );
+    let task = send("tools/call", "run_code", json!({ "name": "run_code", "arguments": {
+        "conversationId": "demo", "language": "shell", "timeoutSeconds": 60, "code": "sleep 20" } })).await;
+    let id = task["taskId"].as_str().unwrap();
+    send("tasks/cancel", id, json!({ "taskId": id })).await;
+    eventually("the container is gone", || {
+        app.app.runs.launcher.live_count() == 0
+    })
+    .await;
+    let mut state = task.clone();
+    while state["status"] == "working" {
+        state = send("tasks/get", id, json!({ "taskId": id })).await;
+    }
+    assert_eq!(state["status"], "cancelled");
+}
