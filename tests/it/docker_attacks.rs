@@ -1,0 +1,229 @@
+//! Hostile programs on the real engine, in sandboxes of their own and in those that stay with a conversation.
+//!
+//! Each must end as its header says and harm nobody: the next program must run, in the same conversation and in
+//! another, and find nothing of the one before; and no container may be left.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::process::Command;
+use tokio::time::Instant;
+
+use crate::support::TestApp;
+use crate::support::wait::within;
+
+/// For each function one test on a server that starts a sandbox for each run, and one test that calls them all, one
+/// after the other, on a server where a conversation keeps its sandbox.
+macro_rules! in_cold_and_warm_sandboxes {
+    ($($name:ident),* $(,)?) => {
+        mod cold {
+            $(#[tokio::test]
+            async fn $name() {
+                let target = crate::docker_attacks::Target::cold(&[]).await;
+                super::$name(&target).await;
+                target.finish().await;
+            })*
+        }
+
+        #[tokio::test]
+        async fn in_a_warm_sandbox() {
+            let target = crate::docker_attacks::Target::warm().await;
+            $($name(&target).await;)*
+            target.finish().await;
+        }
+    };
+}
+
+mod exhaustion;
+mod files;
+mod isolation;
+mod leftovers;
+mod streams;
+
+const ATTACKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/attacks");
+/// How much later than its time limit a run may be answered.
+const LATE: Duration = Duration::from_secs(3);
+/// How long a harmless program may take right after an attack.
+const NEIGHBOURLY: Duration = Duration::from_secs(5);
+/// How long what goes on behind an answer may take: to remove containers, or to clean them and park the next program.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What is attacked.
+struct Target {
+    app: TestApp,
+    /// Whether conversations keep their sandboxes.
+    warm: bool,
+}
+
+impl Target {
+    async fn cold(settings: &[(&str, &str)]) -> Self {
+        Self {
+            app: TestApp::on_docker_with(settings).await,
+            warm: false,
+        }
+    }
+
+    async fn warm() -> Self {
+        let settings = [("SANDBOX_REUSE", "conversation")];
+        Self {
+            app: TestApp::on_docker_with(&settings).await,
+            warm: true,
+        }
+    }
+
+    /// Runs an attack in conversation `demo` and sees to it that it harmed nobody.
+    async fn attack(&self, file: &str, seconds: u32) -> Value {
+        self.attack_with(file, seconds, json!({})).await
+    }
+
+    /// Runs attacks that must find everything closed within so many seconds.
+    async fn assert_harmless(&self, attacks: &[(&str, u32)]) {
+        for (file, seconds) in attacks {
+            let result = self.attack(file, *seconds).await;
+            assert_eq!(verdict(&result), SAFE, "{file}: {result}");
+        }
+    }
+
+    /// The same with variables in its environment.
+    async fn attack_with(&self, file: &str, seconds: u32, environment: Value) -> Value {
+        if self.warm {
+            self.warm_up(language(file)).await;
+        }
+        let result = self.run(file, seconds, environment).await;
+        self.settle().await;
+        self.assert_well("demo", language(file)).await;
+        self.assert_well("another", "shell").await;
+        result
+    }
+
+    /// Sees to it that the conversation has a sandbox, in which the next program of that language will run.
+    async fn warm_up(&self, language: &str) {
+        let own = async || {
+            self.assert_well("demo", language).await;
+            self.settle().await;
+            // Where all is slow, one may not be clean in time.
+            (self.app.app.runs.pool.count().1 > 0).then_some(())
+        };
+        within(PATIENCE, "the conversation has a sandbox", own).await;
+    }
+
+    /// Runs an attack and sees to it that its answer comes in time.
+    async fn run(&self, file: &str, seconds: u32, environment: Value) -> Value {
+        let code = std::fs::read_to_string(Path::new(ATTACKS).join(file)).unwrap();
+        let arguments = json!({
+            "conversationId": "demo",
+            "language": language(file),
+            "code": code,
+            "timeoutSeconds": seconds,
+            "environment": environment,
+        });
+        let started = Instant::now();
+        let result = self.app.call("run_code", arguments).await;
+        let limit = Duration::from_secs(seconds.into()) + LATE;
+        assert!(
+            started.elapsed() <= limit,
+            "{file} took {:?}: {result}",
+            started.elapsed()
+        );
+        result
+    }
+
+    /// Runs a harmless program, which must come soon and find its sandbox as good as new.
+    async fn assert_well(&self, conversation: &str, language: &str) {
+        let code = match language {
+            "python" => {
+                "import os\nown = {'main.py', '.matplotlib'}\nprint('well', set(os.listdir('/tmp')) - own or '', \
+                 *os.listdir('/dev/shm'), [name for name in os.listdir('/proc') if name.isdigit()][3:] or '')"
+            }
+            _ => "echo well $(ls -A /tmp | grep -v ^main.sh) $(ls -A /dev/shm)",
+        };
+        let arguments =
+            json!({ "conversationId": conversation, "language": language, "code": code });
+        let started = Instant::now();
+        let result = self.app.call("run_code", arguments).await;
+        let said = result["stdout"].as_str().unwrap();
+        assert_eq!(
+            said.trim(),
+            "well",
+            "in conversation {conversation}: {result}"
+        );
+        assert!(
+            started.elapsed() < NEIGHBOURLY,
+            "in conversation {conversation}: {:?}",
+            started.elapsed()
+        );
+    }
+
+    /// Waits until what goes on behind an answer is over: each container that lives waits for the next run.
+    async fn settle(&self) {
+        let runs = &self.app.app.runs;
+        let settled = async || {
+            let (pooled, owned) = runs.pool.count();
+            let nothing_else = runs.launcher.live_count() == pooled + owned;
+            (nothing_else && (self.warm || owned == 0)).then_some(())
+        };
+        within(PATIENCE, "all containers are gone or clean", settled).await;
+    }
+
+    /// Stops the server and asks the engine itself what is left, and not the server, which might have forgotten one.
+    async fn finish(&self) {
+        self.app.assert_nothing_is_left().await;
+        let root = std::fs::read_to_string(self.app.root().join(".root-id")).unwrap();
+        let label = format!("label=sandbox.root={root}");
+        let gone = async || {
+            let left = docker(&["ps", "--all", "--quiet", "--filter", &label]).await;
+            left.is_empty().then_some(())
+        };
+        within(PATIENCE, "the containers are gone", gone).await;
+    }
+}
+
+fn language(file: &str) -> &'static str {
+    match Path::new(file)
+        .extension()
+        .and_then(|extension| extension.to_str())
+    {
+        Some("py") => "python",
+        Some("sh") => "shell",
+        other => panic!("no language for {other:?}"),
+    }
+}
+
+/// A program that finds no hole prints `SAFE` at its end, so that one that did not get that far does not pass.
+const SAFE: (&str, Option<i64>, &str) = ("ok", Some(0), "SAFE");
+
+/// Status, exit code and last line.
+fn verdict(result: &Value) -> (&str, Option<i64>, &str) {
+    let last = result["stdout"].as_str().unwrap().lines().last();
+    let (status, exit_code) = end(result);
+    (status, exit_code, last.unwrap_or_default())
+}
+
+fn assert_safe(result: &Value) {
+    assert_eq!(verdict(result), SAFE, "{result}");
+}
+
+/// Status and exit code.
+fn end(result: &Value) -> (&str, Option<i64>) {
+    (
+        result["status"].as_str().unwrap(),
+        result["exitCode"].as_i64(),
+    )
+}
+
+/// Calls the command line of the engine's own client.
+async fn docker(arguments: &[&str]) -> String {
+    let output = Command::new("docker")
+        .args(arguments)
+        .env("DOCKER_BUILDKIT", "0")
+        .output()
+        .await
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}

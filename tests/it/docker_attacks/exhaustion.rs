@@ -1,0 +1,347 @@
+//! Programs that take all there is of something: processes, memory, disk, output, time.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::{Target, assert_safe, docker, end};
+use crate::support::{TestApp, eventually};
+
+in_cold_and_warm_sandboxes! {
+    everything_has_a_limit,
+    forking_has_a_limit,
+    every_end_is_told,
+    the_memory_limit_holds_for_all_processes_together,
+    a_flood_is_stopped_and_never_on_disk,
+    a_daemon_ends_with_its_program,
+}
+
+async fn everything_has_a_limit(target: &Target) {
+    let attacks = [
+        ("huge_file.py", 30),
+        ("sparse_files.py", 10),
+        ("processes_and_descriptors.py", 30),
+    ];
+    target.assert_harmless(&attacks).await;
+}
+
+async fn forking_has_a_limit(target: &Target) {
+    let result = target.attack("fork_bomb.py", 20).await;
+    // An interpreter that was parked has more to copy: there, the limit of memory can come before that of processes.
+    if !(target.warm && result["status"] == "out_of_memory") {
+        assert_safe(&result);
+    }
+}
+
+async fn every_end_is_told(target: &Target) {
+    for (file, seconds, status, exit_code) in [
+        ("fork_bomb.sh", 2, "timeout", None),
+        ("ignored_signals.py", 1, "timeout", None),
+        ("memory.py", 20, "out_of_memory", Some(137)),
+        ("memory_files.py", 30, "out_of_memory", Some(137)),
+        ("crash.py", 10, "error", Some(139)),
+    ] {
+        let result = target.attack(file, seconds).await;
+        assert_eq!(end(&result), (status, exit_code), "{file}: {result}");
+    }
+}
+
+async fn the_memory_limit_holds_for_all_processes_together(target: &Target) {
+    let result = target.attack("memory_of_children.py", 30).await;
+    assert_eq!(result["status"], "out_of_memory", "{result}");
+    assert!(
+        result["hint"]
+            .as_str()
+            .unwrap()
+            .contains("memory limit of 256 MiB"),
+        "{result}"
+    );
+}
+
+#[tokio::test]
+async fn the_quota_stops_many_large_files() {
+    let target = Target::cold(&[("WORKSPACE_QUOTA", "50m")]).await;
+    let result = target.attack("many_large_files.py", 30).await;
+    assert_eq!(end(&result), ("disk_limit", None), "{result}");
+    // Looks are apart by some milliseconds, in which a fast disk takes a lot.
+    let taken = size_of(&target.app.workspace("demo"));
+    assert!(taken < 200 << 20, "{} MiB", taken >> 20);
+    target.finish().await;
+}
+
+#[tokio::test]
+async fn the_limit_on_files_stops_many_small_ones() {
+    let target = Target::cold(&[]).await;
+    let result = target.run("many_small_files.py", 60, json!({})).await;
+    assert_eq!(end(&result), ("disk_limit", None), "{result}");
+    assert!(
+        result["hint"]
+            .as_str()
+            .unwrap()
+            .contains("more than 100000 files"),
+        "{result}"
+    );
+    target.settle().await;
+    // What is left of the conversation can still be looked at, tidied up, and deleted.
+    list_is_short(&target.app).await;
+    let tidy = target
+        .app
+        .run(
+            "shell",
+            "cd many && printf '%s\\0' * | xargs -0 rm && cd .. && rmdir many && echo tidy",
+        )
+        .await;
+    assert_eq!(
+        (end(&tidy), &tidy["stdout"]),
+        (("ok", Some(0)), &json!("tidy\n")),
+        "{tidy}"
+    );
+    delete_is_quick(&target.app).await;
+    target.finish().await;
+}
+
+#[tokio::test]
+async fn a_long_list_of_files_is_cut() {
+    let target = Target::cold(&[]).await;
+    let result = target.attack("long_list.py", 30).await;
+    assert_eq!(
+        (end(&result), &result["filesTruncated"]),
+        (("ok", Some(0)), &json!(true))
+    );
+    assert_eq!(result["files"].as_array().unwrap().len(), 100);
+    assert!(
+        result.to_string().len() < 200_000,
+        "{}",
+        result.to_string().len()
+    );
+    list_is_short(&target.app).await;
+    delete_is_quick(&target.app).await;
+    target.finish().await;
+}
+
+async fn list_is_short(app: &TestApp) {
+    let started = Instant::now();
+    let list = app
+        .call("list_files", json!({ "conversationId": "demo" }))
+        .await;
+    assert!(list["truncated"].is_string(), "{}", list["truncated"]);
+    assert!(list["files"].as_array().unwrap().len() <= 1000);
+    assert!(
+        started.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        started.elapsed()
+    );
+}
+
+async fn delete_is_quick(app: &TestApp) {
+    let started = Instant::now();
+    let deleted = app
+        .call("delete_conversation", json!({ "conversationId": "demo" }))
+        .await;
+    assert_eq!(deleted["existed"], true);
+    assert!(
+        started.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        started.elapsed()
+    );
+    app.app.runs.files.workspaces.settle().await;
+    assert_eq!(
+        fs::read_dir(app.root().join(".tmp")).unwrap().count(),
+        0,
+        "the files are gone"
+    );
+}
+
+async fn a_flood_is_stopped_and_never_on_disk(target: &Target) {
+    let logs = docker(&["info", "--format", "{{.DockerRootDir}}"]).await;
+    let logs = Path::new(logs.trim()).join("containers");
+    assert!(
+        logs.is_dir(),
+        "the engine keeps its logs elsewhere: {}",
+        logs.display()
+    );
+    let before = size_of(&logs);
+    let mut most = before;
+    let sample = async {
+        loop {
+            most = most.max(size_of(&logs));
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let result = tokio::select! {
+        result = target.attack("flood.py", 10) => result,
+        () = sample => unreachable!(),
+    };
+    assert_eq!(result["status"], "output_limit", "{}", result["hint"]);
+    assert_eq!(result["stdout"].as_str().unwrap().len(), 1 << 20);
+    assert!(result["truncated"]["stdout"].as_u64().unwrap() > 10 << 20);
+    // Other tests' containers have their small files there too.
+    assert!(most < before + (2 << 20), "{before} bytes grew to {most}");
+}
+
+async fn a_daemon_ends_with_its_program(target: &Target) {
+    let started = Instant::now();
+    let result = target.run("daemon.py", 30, json!({})).await;
+    assert_eq!(
+        (end(&result), &result["stdout"]),
+        (("ok", Some(0)), &json!("main done\n")),
+        "{result}"
+    );
+    assert!(
+        started.elapsed() < Duration::from_secs(5),
+        "it waited for the daemon: {:?}",
+        started.elapsed()
+    );
+    target.settle().await;
+    let beat = target.app.workspace("demo").join("beat");
+    let beats = fs::metadata(&beat).unwrap().len();
+    // Several of its beats long: there is nothing that tells that nothing happens.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(fs::metadata(&beat).unwrap().len(), beats);
+}
+
+#[tokio::test]
+async fn a_busy_program_gets_its_share_and_leaves_others_theirs() {
+    let target = Target::cold(&[]).await;
+    let neighbour = async {
+        eventually("the program runs", || {
+            target.app.app.runs.active.count() == 1
+        })
+        .await;
+        target.assert_well("another", "shell").await;
+    };
+    let (result, ()) = tokio::join!(target.run("busy.py", 20, json!({})), neighbour);
+    assert_eq!(end(&result), ("ok", Some(0)), "{result}");
+    let of_usage = |name: &str| result["usage"][name].as_f64().unwrap();
+    let share = of_usage("cpuMs") / of_usage("wallMs");
+    assert!(
+        (0.2..0.6).contains(&share),
+        "half a core is the limit: {share} in {result}"
+    );
+    target.settle().await;
+    target.finish().await;
+}
+
+#[tokio::test]
+async fn a_crash_leaves_no_core() {
+    let target = Target::cold(&[]).await;
+    let result = target.run("crash.py", 10, json!({})).await;
+    assert_eq!(
+        (end(&result), &result["files"]),
+        (("error", Some(139)), &json!([])),
+        "{result}"
+    );
+    assert!(result["hint"].as_str().unwrap().contains("signal 11"));
+    assert_eq!(
+        fs::read_dir(target.app.workspace("demo")).unwrap().count(),
+        0
+    );
+    target.settle().await;
+    target.finish().await;
+}
+
+#[tokio::test]
+async fn a_program_need_not_read_its_code() {
+    let target = Target::cold(&[("MAX_CODE_BYTES", "4m")]).await;
+    let (language, image) = ("test-deaf", "mcp-sandbox-test-deaf");
+    let dir = tempfile::tempdir().unwrap();
+    let dockerfile = format!(
+        "FROM mcp-sandbox-shell:latest\nLABEL sandbox.language={language} sandbox.aliases=\n\
+         ENTRYPOINT [\"bash\", \"-c\", \"eval \\\"$DO\\\"\"]\n"
+    );
+    fs::write(dir.path().join("Dockerfile"), dockerfile).unwrap();
+    docker(&["build", "-q", "-t", image, dir.path().to_str().unwrap()]).await;
+    let catalog = &target.app.app.runs.catalog;
+    eventually("the image is seen", || {
+        catalog.view().runners.contains_key(language)
+    })
+    .await;
+    let mut ends = Vec::new();
+    for action in ["exit 7", "exec <&-; sleep 0.2; exit 8", "sleep 60"] {
+        let code = "#".repeat(2 << 20);
+        let arguments = json!({ "conversationId": "demo", "language": language, "code": code, "environment": { "DO": action }, "timeoutSeconds": 2 });
+        let result = target.app.call("run_code", arguments).await;
+        ends.push((result["status"].clone(), result["exitCode"].clone()));
+        target.settle().await;
+    }
+    // An image in use would stay, without its name.
+    target.app.app.shut_down().await;
+    docker(&["rmi", "-f", image]).await;
+    assert_eq!(
+        json!(ends),
+        json!([["error", 7], ["error", 8], ["timeout", null]])
+    );
+    target.finish().await;
+}
+
+#[tokio::test]
+async fn one_attack_of_each_kind_at_the_same_time() {
+    let target = Target::cold(&[("WORKSPACE_QUOTA", "50m")]).await;
+    let attacks = [
+        "fork_bomb.sh",
+        "memory.py",
+        "flood.py",
+        "ignored_signals.py",
+        "many_large_files.py",
+        "busy.py",
+    ];
+    let results =
+        futures::future::join_all(attacks.map(|file| target.run(file, 6, json!({})))).await;
+    let ends: Vec<_> = results.iter().map(|result| end(result).0).collect();
+    // They share a conversation, so the quota may stop any of them.
+    let expected = [
+        "timeout",
+        "out_of_memory",
+        "output_limit",
+        "timeout",
+        "disk_limit",
+        "ok",
+    ];
+    for (end, expected) in ends.iter().zip(expected) {
+        assert!(
+            [expected, "disk_limit", "timeout"].contains(end),
+            "{ends:?}"
+        );
+    }
+    target.settle().await;
+    target.assert_well("another", "shell").await;
+    target.finish().await;
+}
+
+/// Bytes of disk of all files below a directory, some of which may go away meanwhile.
+fn size_of(directory: &Path) -> u64 {
+    let mut directories: Vec<PathBuf> = vec![directory.to_owned()];
+    let mut bytes = 0;
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+            match entry.metadata() {
+                Ok(metadata) if metadata.is_dir() => directories.push(entry.path()),
+                Ok(metadata) => bytes += metadata.blocks() * 512,
+                Err(_) => {}
+            }
+        }
+    }
+    bytes
+}
+
+#[test]
+fn every_attack_is_carried_out() {
+    let tests = concat!(
+        include_str!("exhaustion.rs"),
+        include_str!("isolation.rs"),
+        include_str!("streams.rs"),
+        include_str!("files.rs"),
+        include_str!("leftovers.rs")
+    );
+    for entry in fs::read_dir(super::ATTACKS).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(
+            tests.contains(&format!("\"{name}\"")),
+            "{name} is in no test"
+        );
+    }
+}

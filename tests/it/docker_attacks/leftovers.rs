@@ -1,0 +1,82 @@
+//! Programs that attack the next program of their conversation, which may get the same sandbox again.
+
+use serde_json::json;
+
+use super::{Target, assert_safe};
+
+in_cold_and_warm_sandboxes! {
+    traces_are_gone,
+    other_processes_can_be_meddled_with_in_vain,
+    other_processes_can_be_killed_in_vain,
+    other_processes_can_be_stopped_in_vain,
+    what_lies_in_the_workspace_is_not_run_by_itself,
+}
+
+async fn traces_are_gone(target: &Target) {
+    leaves_nothing(target, "leave_traces.py").await;
+    // One for each of the two conversations.
+    let kept = if target.warm { 2 } else { 0 };
+    assert_eq!(
+        target.app.app.runs.pool.count().1,
+        kept,
+        "it came back clean"
+    );
+}
+
+async fn other_processes_can_be_meddled_with_in_vain(target: &Target) {
+    leaves_nothing(target, "meddle_with_others.py").await;
+}
+
+async fn other_processes_can_be_killed_in_vain(target: &Target) {
+    leaves_nothing(target, "kill_others.py").await;
+}
+
+async fn other_processes_can_be_stopped_in_vain(target: &Target) {
+    leaves_nothing(target, "stop_others.py").await;
+}
+
+/// Runs an attack and then, three times, the program that looks for its traces.
+async fn leaves_nothing(target: &Target, file: &str) {
+    assert_safe(&target.attack(file, 10).await);
+    for _ in 0..3 {
+        target.settle().await;
+        assert_safe(&target.run("find_traces.py", 10, json!({})).await);
+    }
+    target.settle().await;
+}
+
+async fn what_lies_in_the_workspace_is_not_run_by_itself(target: &Target) {
+    let names = [
+        "sitecustomize.py",
+        "usercustomize.py",
+        "planted.pth",
+        "json.py",
+        "os.py",
+        "numpy.py",
+        ".bashrc",
+        ".profile",
+        "bunfig.toml",
+        ".env",
+    ];
+    for name in names {
+        target
+            .app
+            .upload(name, b"import builtins; print('PLANTED')\n")
+            .await;
+    }
+    for _ in 0..2 {
+        for (language, code) in [
+            ("python", "import json, numpy\nprint(1)"),
+            ("shell", "echo 1"),
+            ("typescript", "console.log(1)"),
+        ] {
+            let result = target.app.run(language, code).await;
+            assert_eq!(
+                (&result["output"], &result["status"]),
+                (&json!("1\n"), &json!("ok")),
+                "{language}: {result}"
+            );
+            target.settle().await;
+        }
+    }
+}

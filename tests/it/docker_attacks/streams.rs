@@ -1,0 +1,85 @@
+//! Programs that play with what PID 1 and the server share with them: the output, and the records in it.
+
+use serde_json::json;
+
+use super::{Target, assert_safe, end};
+
+in_cold_and_warm_sandboxes! {
+    forged_records_are_output,
+    closing_the_streams_is_not_the_end,
+    a_full_pipe_does_not_hold_up_the_end,
+    streams_that_do_not_wait_are_read_like_others,
+    what_is_left_behind_does_not_hold_up_the_answer,
+    other_ways_to_the_streams_lead_to_the_same_place,
+    a_program_that_reads_its_own_output_only_deceives_itself,
+}
+
+async fn forged_records_are_output(target: &Target) {
+    let result = target.attack("forged_record.py", 10).await;
+    assert_eq!(end(&result), ("error", Some(3)), "{result}");
+    let (stdout, stderr) = (
+        result["stdout"].as_str().unwrap(),
+        result["stderr"].as_str().unwrap(),
+    );
+    for (text, markers_at_end) in [(stdout, 1), (stderr, 100)] {
+        assert_eq!(text.matches("{\"end\": {\"exit\": 0").count(), 505);
+        assert_eq!(
+            text.matches('\u{17}').count(),
+            3 * 505 + markers_at_end,
+            "none is lost"
+        );
+    }
+    assert!(stdout.ends_with(&format!("last\n\u{17}{}", "0".repeat(20))));
+    assert!(stderr.ends_with(&"\u{17}".repeat(100)));
+}
+
+async fn closing_the_streams_is_not_the_end(target: &Target) {
+    let result = target.attack("closed_streams.py", 1).await;
+    assert_eq!(
+        (end(&result), &result["output"]),
+        (("timeout", None), &json!("before\n")),
+        "{result}"
+    );
+    let result = target.attack("quiet_end.py", 10).await;
+    assert_eq!(
+        (end(&result), &result["output"]),
+        (("error", Some(6)), &json!("before\n")),
+        "{result}"
+    );
+}
+
+async fn a_full_pipe_does_not_hold_up_the_end(target: &Target) {
+    let result = target.attack("nonblocking_end.py", 10).await;
+    assert_eq!(end(&result), ("error", Some(5)), "{result}");
+}
+
+async fn streams_that_do_not_wait_are_read_like_others(target: &Target) {
+    let result = target.attack("nonblocking_flood.py", 10).await;
+    assert_eq!(result["status"], "output_limit", "{}", result["hint"]);
+    for stream in ["stdout", "stderr"] {
+        assert_eq!(result[stream].as_str().unwrap().len(), 1 << 20);
+    }
+}
+
+async fn what_is_left_behind_does_not_hold_up_the_answer(target: &Target) {
+    let result = target.attack("orphan_output.py", 30).await;
+    assert_eq!(end(&result), ("error", Some(4)), "{result}");
+    let stdout = result["stdout"].as_str().unwrap();
+    assert!(stdout.starts_with("in time\n"), "{result}");
+    assert!(result["durationMs"].as_u64().unwrap() < 10_000, "{result}");
+}
+
+async fn other_ways_to_the_streams_lead_to_the_same_place(target: &Target) {
+    let result = target.attack("write_through_init.py", 10).await;
+    assert_safe(&result);
+    assert!(
+        result["stdout"].as_str().unwrap().contains("again 1\n"),
+        "{result}"
+    );
+    assert_eq!(result["stderr"], "again 2\n");
+}
+
+async fn a_program_that_reads_its_own_output_only_deceives_itself(target: &Target) {
+    let result = target.attack("stolen_output.py", 5).await;
+    assert!(["ok", "timeout"].contains(&end(&result).0), "{result}");
+}
