@@ -1,0 +1,215 @@
+//! A container engine of the test's own, which it may stop and kill: the one of the machine is never touched.
+//!
+//! Its processes, files and socket are below a directory of its own, and it has a network of its own, where bridges
+//! and firewall rules are out of everybody's way. Needs root and `dockerd` in the search path.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+use tokio::process::{Child, Command};
+
+use super::wait::within;
+
+/// How long the engine may take to answer, and to stop.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// An engine. Dropping it ends it and all that it started.
+pub(crate) struct Dockerd {
+    dir: TempDir,
+    process: Option<Child>,
+}
+
+impl Dockerd {
+    /// An engine that does not run yet.
+    pub(crate) fn new() -> Self {
+        assert!(
+            rustix::process::geteuid().is_root(),
+            "only root can start an engine of its own"
+        );
+        let dir = tempfile::Builder::new()
+            .prefix("dockerd-")
+            .tempdir()
+            .unwrap();
+        // Settings of the machine's engine are not for this one.
+        fs::write(dir.path().join("daemon.json"), "{}").unwrap();
+        Self { dir, process: None }
+    }
+
+    /// The value of `DOCKER_HOST` that leads to it.
+    pub(crate) fn host(&self) -> String {
+        format!("unix://{}", self.path("socket").display())
+    }
+
+    /// Starts it and waits until it answers.
+    pub(crate) async fn start(&mut self) {
+        assert!(self.process.is_none(), "it runs already");
+        // After a kill it finds its own, and takes whoever has the number now for itself.
+        let _ = fs::remove_file(self.path("pid"));
+        let log = fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.path("log"))
+            .unwrap();
+        let name = self.dir.path().file_name().unwrap().to_str().unwrap();
+        let mut command = Command::new("unshare");
+        command
+            .args([
+                "--net",
+                "dockerd",
+                "--bridge=none",
+                "--iptables=false",
+                "--ip6tables=false",
+                "--ip-forward=false",
+            ])
+            .args([
+                "--containerd-namespace",
+                name,
+                "--containerd-plugins-namespace",
+                &format!("{name}-plugins"),
+            ])
+            .arg("--config-file")
+            .arg(self.path("daemon.json"))
+            .arg("--data-root")
+            .arg(self.path("data"))
+            .arg("--exec-root")
+            .arg(self.path("exec"))
+            .arg("--pidfile")
+            .arg(self.path("pid"))
+            .args(["--host", &self.host()])
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log);
+        self.process = Some(command.spawn().expect("unshare and dockerd are installed"));
+        let answers = async || {
+            let ended = self.process.as_mut().unwrap().try_wait().unwrap();
+            assert!(
+                ended.is_none(),
+                "dockerd ended: {}",
+                fs::read_to_string(self.path("log")).unwrap()
+            );
+            self.docker(&["version"]).await
+        };
+        within(PATIENCE, "the engine answers", answers).await;
+    }
+
+    /// Copies an image from the machine's engine.
+    pub(crate) async fn load(&self, image: &str) {
+        let script = "set -o pipefail; docker save \"$1\" | docker --host \"$2\" load";
+        let output = Command::new("bash")
+            .args(["-c", script, "copy", image, &self.host()])
+            .output()
+            .await
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+
+    /// Kills it without a warning. What it had started goes on.
+    pub(crate) async fn kill(&mut self) {
+        let mut process = self.process.take().expect("it runs");
+        process.kill().await.unwrap();
+        // Its containerd goes with it, and must not be taken for one that still runs because nobody has waited for it.
+        let pid_file = self.path("exec").join("containerd").join("containerd.pid");
+        if let Ok(pid) = fs::read_to_string(&pid_file) {
+            signal(pid.trim().parse().ok(), Signal::KILL);
+            fs::remove_file(pid_file).unwrap();
+        }
+    }
+
+    /// The containers that there are, whatever their state, with a label if that is not empty.
+    pub(crate) async fn containers(&self, label: &str) -> Vec<String> {
+        let filter = format!("label={label}");
+        let mut arguments = vec!["ps", "--all", "--quiet", "--no-trunc"];
+        if !label.is_empty() {
+            arguments.extend(["--filter", &filter]);
+        }
+        let output = self.docker(&arguments).await.expect("the engine answers");
+        output.lines().map(str::to_owned).collect()
+    }
+
+    /// The command line of the engine's client; `None` when it fails.
+    pub(crate) async fn docker(&self, arguments: &[&str]) -> Option<String> {
+        let mut command = Command::new("docker");
+        command
+            .args(["--host", &self.host()])
+            .args(arguments)
+            .kill_on_drop(true);
+        let output = command.output().await.unwrap();
+        output
+            .status
+            .success()
+            .then(|| String::from_utf8(output.stdout).unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+}
+
+impl Drop for Dockerd {
+    fn drop(&mut self) {
+        if let Some(process) = &mut self.process {
+            signal(process.id(), Signal::TERM);
+            for _ in 0..500 {
+                if process.try_wait().is_ok_and(|status| status.is_some()) {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            // Nobody is left to tell.
+            let _ = process.start_kill();
+        }
+        // Only after a failure is anything left: containerd and its shims, known by our directory in their arguments.
+        for pid in processes_of(self.dir.path()) {
+            signal(Some(pid), Signal::KILL);
+        }
+        unmount_below(self.dir.path());
+    }
+}
+
+/// Sends a signal to a process that this one, or an engine of its own, has started.
+pub(crate) fn signal(pid: Option<u32>, signal: Signal) {
+    let pid = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+    if let Some(pid) = pid {
+        // It may just have ended.
+        let _ = kill_process(pid, signal);
+    }
+}
+
+fn processes_of(dir: &Path) -> Vec<u32> {
+    let dir = dir.display().to_string();
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let ours = |pid: &u32| {
+        let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let program = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+        let program = program
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        program.starts_with("containerd") && String::from_utf8_lossy(&arguments).contains(&dir)
+    };
+    pids.filter(ours).collect()
+}
+
+fn unmount_below(dir: &Path) {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let points = mounts.lines().filter_map(|line| line.split(' ').nth(1));
+    let mut points: Vec<_> = points
+        .filter(|point| Path::new(point).starts_with(dir))
+        .collect();
+    points.reverse();
+    for point in points {
+        let _ = std::process::Command::new("umount")
+            .args(["--lazy", point])
+            .status();
+    }
+}

@@ -1,0 +1,173 @@
+//! The real program as a process of its own, asked over the network.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Output, Stdio};
+use std::time::Duration;
+
+use reqwest::{Client, Response};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tokio::process::{Child, Command};
+
+use super::TOKEN;
+use super::dockerd::signal;
+use super::wait::within;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-code-sandbox");
+/// How long the server may take to listen.
+const START: Duration = Duration::from_secs(10);
+
+/// A running server. Dropping it kills it.
+pub(crate) struct Server {
+    process: Child,
+    addr: SocketAddr,
+    log: PathBuf,
+}
+
+impl Server {
+    /// Starts a server on the directory `root/data` and waits until it answers.
+    pub(crate) async fn start(root: &Path, settings: &[(&str, &str)]) -> Self {
+        let addr = free_address().await;
+        let log = root.join(format!("{}.log", addr.port()));
+        let file = fs::File::create(&log).unwrap();
+        let mut command = command(root, settings);
+        command
+            .env("MCP_HTTP_ADDR", addr.to_string())
+            .stdout(file.try_clone().unwrap())
+            .stderr(file);
+        let process = command.kill_on_drop(true).spawn().unwrap();
+        let mut server = Self { process, addr, log };
+        let listens = async || {
+            let ended = server.process.try_wait().unwrap();
+            assert!(
+                ended.is_none(),
+                "it ended: {}",
+                fs::read_to_string(&server.log).unwrap()
+            );
+            client()
+                .get(format!("http://{addr}/healthz"))
+                .send()
+                .await
+                .ok()
+                .map(drop)
+        };
+        within(START, "the server listens", listens).await;
+        server
+    }
+
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Status and body of a page.
+    pub(crate) async fn get(&self, path: &str) -> (u16, Value) {
+        let response = client()
+            .get(format!("http://{}{path}", self.addr))
+            .send()
+            .await
+            .unwrap();
+        (response.status().as_u16(), response.json().await.unwrap())
+    }
+
+    /// Runs a shell program. `Err` when the server does not answer any more.
+    pub(crate) fn run(&self, code: &str) -> impl Future<Output = reqwest::Result<Value>> + use<> {
+        let arguments = json!({ "conversationId": "demo", "language": "shell", "code": code, "timeoutSeconds": 20 });
+        let params = json!({ "name": "run_code", "arguments": arguments });
+        let message =
+            json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+        let request = client()
+            .post(format!("http://{}/mcp", self.addr))
+            .bearer_auth(TOKEN)
+            .json(&message);
+        async move {
+            let response: Value = request
+                .send()
+                .await
+                .and_then(Response::error_for_status)?
+                .json()
+                .await?;
+            let result = &response["result"]["structuredContent"];
+            assert!(result.is_object(), "no result: {response}");
+            Ok(result.clone())
+        }
+    }
+
+    /// Status of the answer to `/readyz`, once it is as expected.
+    pub(crate) async fn until_ready(&self, limit: Duration) {
+        let ready = async || (self.get("/readyz").await.0 == 200).then_some(());
+        within(limit, "the server is ready", ready).await;
+    }
+
+    pub(crate) fn signal(&self, which: Signal) {
+        signal(self.process.id(), which);
+    }
+
+    /// Waits until it has ended.
+    pub(crate) async fn ended(&mut self, limit: Duration) -> ExitStatus {
+        let ended = tokio::time::timeout(limit, self.process.wait()).await;
+        ended
+            .unwrap_or_else(|_| panic!("the server is still there after {limit:?}"))
+            .unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = fs::read_to_string(&self.log).unwrap_or_default();
+            #[expect(
+                clippy::print_stdout,
+                reason = "shown with the failure that it explains"
+            )]
+            {
+                println!("log of the server:\n{log}");
+            }
+        }
+    }
+}
+
+/// Calls the program with arguments and waits for its end.
+pub(crate) async fn call(arguments: &[&str], settings: &[(&str, &str)]) -> Output {
+    let root = tempfile::tempdir().unwrap();
+    let output = command(root.path(), settings)
+        .args(arguments)
+        .kill_on_drop(true)
+        .output();
+    tokio::time::timeout(START, output)
+        .await
+        .expect("it ends by itself")
+        .unwrap()
+}
+
+/// The program with nothing of the test's own environment, in a directory without a `.env`.
+fn command(root: &Path, settings: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command
+        .current_dir(root)
+        .env_clear()
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin")
+        .env("MCP_API_TOKEN", TOKEN)
+        .env("FILE_SECRET", super::SECRET)
+        .env("SANDBOX_ROOT", root.join("data"))
+        .env("DISK_FREE_FLOOR", "1m")
+        // Pages that are asked for again and again say nothing.
+        .env("RUST_LOG", "info,mcp_code_sandbox::http=warn")
+        // No containers of the network's check among those that are counted.
+        .env("ALLOW_NETWORK", "1")
+        .envs(settings.iter().copied())
+        .stdin(Stdio::null());
+    command
+}
+
+async fn free_address() -> SocketAddr {
+    let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .await
+        .unwrap();
+    listener.local_addr().unwrap()
+}
+
+fn client() -> Client {
+    Client::builder().no_proxy().build().unwrap()
+}
