@@ -1,0 +1,365 @@
+//! Programs on the network. The firewall rules close the host, private networks and neighbours to them, and leave the
+//! rest open; without the rules there is no network.
+//!
+//! All that is dialled belongs to the test: listeners on this host, and addresses in a network namespace. A routing
+//! rule sends there whatever leaves the programs' bridge, so that nothing gets any further. Needs root.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use std::os::fd::AsFd as _;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use mcp_code_sandbox::executor::spec::NETWORK_NAME;
+use rustix::fs::{FlockOperation, flock};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+
+use crate::support::TestApp;
+use crate::support::wait::within;
+
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/firewall.sh");
+/// Name of the namespace, and of the interface on the host that leads there.
+const WORLD: &str = "mcpsbx-world";
+/// In a private network, and the programs' resolver.
+const PRIVATE: &str = "10.99.0.2";
+/// Where clouds keep what is not for programs.
+const METADATA: &str = "169.254.169.254";
+/// In a range for documentation, as if on the internet.
+const PUBLIC: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
+/// What the resolver says is `PUBLIC`.
+const NAME: &str = "somewhere.example";
+const WEB: u16 = 80;
+const DNS: u16 = 53;
+const NEIGHBOUR: u16 = 8000;
+/// How long the server may take to check the network: it waits for each address of the host in turn.
+const CHECK: Duration = Duration::from_secs(60);
+/// How long a program may take to begin.
+const BEGINNING: Duration = Duration::from_secs(20);
+
+/// Says which of `TARGETS` answer, and sends each a datagram.
+const DIAL: &str = r#"
+dial() { exec 3<>"/dev/tcp/$1/$2" && [ "$(head -c 7 <&3)" = reached ] && echo "$1:$2"; }
+export -f dial
+for target in $TARGETS; do timeout 5 bash -c "dial ${target/:/ }" 2>/dev/null & done
+for target in $TARGETS; do echo hello >"/dev/udp/${target/://}" & done 2>/dev/null
+wait
+"#;
+
+/// Listens, makes sure of it, and says where, until it is told to stop.
+const LISTEN: &str = r#"
+import os, socket, threading, time
+listener = socket.create_server(("", 8000))
+def serve():
+    while True:
+        listener.accept()[0].sendall(b"reached")
+threading.Thread(target=serve, daemon=True).start()
+own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+own.connect(("10.99.0.2", 53))
+address = own.getsockname()[0]
+assert socket.create_connection((address, 8000)).recv(7) == b"reached"
+with open("address.new", "w") as file:
+    file.write(address)
+os.rename("address.new", "address")
+while not os.path.exists("stop"):
+    time.sleep(0.05)
+"#;
+
+#[tokio::test]
+async fn with_the_rules_programs_reach_the_internet_only() {
+    let _world = World::new();
+    install_rules();
+    let app = TestApp::on_docker_with(&[("RUN_DNS", PRIVATE)]).await;
+    assert_eq!(checked(&app).await, Ok(()));
+    let found = dial_everything(&app).await;
+    let open = [
+        format!("{PRIVATE}:{DNS}"),
+        format!("{PUBLIC}:{WEB}"),
+        format!("{NAME}:{WEB}"),
+    ];
+    assert_eq!(found.reached, BTreeSet::from(open));
+    assert_eq!(found.datagrams, [false; 3]);
+    app.assert_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn without_the_rules_the_network_must_be_allowed() {
+    let _world = World::new();
+    remove_rules();
+    let app = TestApp::on_docker_with(&[("RUN_DNS", PRIVATE)]).await;
+    assert!(checked(&app).await.unwrap_err().contains("firewall"));
+    let refused = call(&app, "demo", "shell", DIAL, "").await;
+    let message = refused["message"].as_str().unwrap();
+    assert_eq!(
+        (&refused["success"], &refused["code"]),
+        (&json!(false), &json!("network_refused"))
+    );
+    for text in [
+        "MCP-SANDBOX",
+        "scripts/firewall.sh install",
+        "ALLOW_NETWORK=1",
+    ] {
+        assert!(message.contains(text), "{message}");
+    }
+    app.assert_nothing_is_left().await;
+
+    // It also shows that there is something to close: all of it answers.
+    let app = TestApp::on_docker_with(&[("RUN_DNS", PRIVATE), ("ALLOW_NETWORK", "1")]).await;
+    assert_eq!(checked(&app).await, Ok(()));
+    let found = dial_everything(&app).await;
+    assert_eq!(found.reached, found.all_but_the_neighbour);
+    assert_eq!(found.datagrams, [true; 3]);
+    app.assert_nothing_is_left().await;
+}
+
+/// Whether the server lets programs use the network, once it knows.
+async fn checked(app: &TestApp) -> Result<(), String> {
+    within(CHECK, "the network is checked", async || {
+        match app.app.runs.network.access() {
+            Err(reason) if reason.contains("not checked yet") => None,
+            answer => Some(answer.map(drop)),
+        }
+    })
+    .await
+}
+
+/// What a program found.
+struct Found {
+    reached: BTreeSet<String>,
+    all_but_the_neighbour: BTreeSet<String>,
+    /// Whether datagrams came to the host, a private network and the cloud's address.
+    datagrams: [bool; 3],
+}
+
+/// Dials everything from a program: the host by all of its names, the world, and another program.
+async fn dial_everything(app: &TestApp) -> Found {
+    let host = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+    let port = host.local_addr().unwrap().port();
+    let [web, dns] = [WEB, DNS].map(|port| in_the_world(|| tcp(port)));
+    let resolver = in_the_world(|| udp(PRIVATE, DNS));
+    let [private, metadata] = [PRIVATE, METADATA].map(|address| in_the_world(|| udp(address, WEB)));
+    let closed = [udp("0.0.0.0", port), private, metadata];
+
+    let interfaces = if_addrs::get_if_addrs().unwrap();
+    let own = interfaces.iter().map(if_addrs::Interface::ip);
+    let own = own.filter(|address| address.is_ipv4() && !address.is_loopback());
+    let mut targets: BTreeSet<_> = own.map(|address| format!("{address}:{port}")).collect();
+    for address in [PRIVATE, METADATA, &PUBLIC.to_string(), NAME] {
+        targets.insert(format!("{address}:{WEB}"));
+    }
+    targets.insert(format!("{PRIVATE}:{DNS}"));
+
+    let data = app.workspace("neighbour");
+    let neighbour = call(app, "neighbour", "python", LISTEN, "");
+    let dial = async {
+        let address = within(BEGINNING, "the neighbour listens", async || {
+            fs::read_to_string(data.join("address")).ok()
+        })
+        .await;
+        let all = targets.iter().cloned().collect::<Vec<_>>().join(" ");
+        let with_neighbour = format!("{all} {address}:{NEIGHBOUR}");
+        let result = call(app, "demo", "shell", DIAL, &with_neighbour).await;
+        fs::write(data.join("stop"), "").unwrap();
+        result
+    };
+    let (neighbour, result) = tokio::select! {
+        results = async { tokio::join!(neighbour, dial) } => results,
+        () = async { tokio::join!(answer(host), answer(web), answer(dns), resolve(resolver)); } => unreachable!(),
+    };
+    assert_eq!(neighbour["status"], "ok", "{neighbour}");
+    assert_eq!(result["status"], "ok", "{result}");
+    let reached = result["stdout"].as_str().unwrap().lines();
+    let arrived = |socket: &UdpSocket| socket.recv(&mut [0; 16]).is_ok();
+    Found {
+        reached: reached.map(str::to_owned).collect(),
+        all_but_the_neighbour: targets,
+        datagrams: closed.map(|socket| arrived(&socket)),
+    }
+}
+
+async fn call(
+    app: &TestApp,
+    conversation: &str,
+    language: &str,
+    code: &str,
+    targets: &str,
+) -> Value {
+    let arguments = json!({
+        "conversationId": conversation,
+        "language": language,
+        "code": code,
+        "network": true,
+        "timeoutSeconds": 60,
+        "environment": { "TARGETS": targets },
+    });
+    app.call("run_code", arguments).await
+}
+
+fn tcp(port: u16) -> TcpListener {
+    TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).unwrap()
+}
+
+fn udp(address: &str, port: u16) -> UdpSocket {
+    let socket = UdpSocket::bind((address, port)).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    socket
+}
+
+/// Tells everyone who calls that we were reached. Never ends.
+async fn answer(listener: TcpListener) {
+    listener.set_nonblocking(true).unwrap();
+    let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+    loop {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        // Whoever went away was not told.
+        let _ = stream.write_all(b"reached").await;
+    }
+}
+
+/// Answers every question about an IPv4 address with `PUBLIC`, and others with nothing. Never ends.
+async fn resolve(socket: UdpSocket) {
+    let socket = tokio::net::UdpSocket::from_std(socket).unwrap();
+    let mut query = [0; 512];
+    loop {
+        let (length, client) = socket.recv_from(&mut query).await.unwrap();
+        if let Some(response) = response(&query[..length]) {
+            socket.send_to(&response, client).await.unwrap();
+        }
+    }
+}
+
+fn response(query: &[u8]) -> Option<Vec<u8>> {
+    const HEADER: usize = 12;
+    // Labels up to the empty one, then type and class.
+    let name = query.get(HEADER..)?.iter().position(|byte| *byte == 0)? + 1;
+    let question = query.get(HEADER..HEADER + name + 4)?;
+    let is_address = question[name..] == [0, 1, 0, 1];
+    let mut response = query[..2].to_vec();
+    response.extend([0x81, 0x80, 0, 1, 0, u8::from(is_address), 0, 0, 0, 0]);
+    response.extend(question);
+    if is_address {
+        // The name asked for, an IPv4 address, for a minute, of four bytes.
+        response.extend([0xc0, 0x0c, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4]);
+        response.extend(PUBLIC.octets());
+    }
+    Some(response)
+}
+
+/// Does something, such as opening a socket, inside the namespace.
+fn in_the_world<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    let namespace = File::open(Path::new("/run/netns").join(WORLD)).unwrap();
+    let enter = || {
+        move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+        work()
+    };
+    std::thread::scope(|scope| scope.spawn(enter).join().unwrap())
+}
+
+/// The namespace, and what is done to the host's rules. Dropping it leaves the host as it was.
+struct World {
+    /// The resolvers of the rules that were there.
+    before: Option<Vec<String>>,
+    /// All of it is the whole machine's: one test at a time, in whatever process.
+    _turn: File,
+}
+
+impl World {
+    fn new() -> Self {
+        assert!(
+            rustix::process::geteuid().is_root(),
+            "only root can set up networks and rules"
+        );
+        let turn = File::create(std::env::temp_dir().join("mcp-sandbox-network-test")).unwrap();
+        flock(&turn, FlockOperation::LockExclusive).unwrap();
+        let world = Self {
+            before: resolvers_of_the_rules(),
+            _turn: turn,
+        };
+        // Of a test that was killed.
+        take_down();
+        assert!(shell(&format!(
+            "ip netns add {WORLD}
+            ip link add {WORLD} type veth peer name eth0 netns {WORLD}
+            ip address add 10.99.0.1/30 dev {WORLD}
+            ip link set {WORLD} up
+            ip -n {WORLD} address add {PRIVATE}/30 dev eth0
+            ip -n {WORLD} address add {METADATA}/32 dev lo
+            ip -n {WORLD} address add {PUBLIC}/32 dev lo
+            ip -n {WORLD} link set lo up
+            ip -n {WORLD} link set eth0 up
+            ip route add {PRIVATE} dev {WORLD} table 7399
+            ip route add {METADATA} via {PRIVATE} dev {WORLD} table 7399
+            ip route add {PUBLIC} via {PRIVATE} dev {WORLD} table 7399
+            ip route add unreachable default table 7399
+            ip rule add iif {NETWORK_NAME} lookup 7399 priority 7399
+            # Answers may come from where the host itself would not look for them.
+            echo 2 >/proc/sys/net/ipv4/conf/{WORLD}/rp_filter"
+        )));
+        world
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        take_down();
+        let action = match &self.before {
+            Some(resolvers) => format!("install {}", resolvers.join(" ")),
+            None => "remove".to_owned(),
+        };
+        if !shell(&format!("bash {SCRIPT} {action}")) {
+            println!("the firewall rules are not as they were before");
+        }
+    }
+}
+
+/// With the resolver of the test beside those of the host, for which the server asks.
+fn install_rules() {
+    assert!(shell(&format!("bash {SCRIPT} install")));
+    let resolvers = resolvers_of_the_rules().unwrap().join(" ");
+    let install = format!("bash {SCRIPT} install {PRIVATE} {resolvers}");
+    assert!(shell(&install));
+}
+
+fn remove_rules() {
+    assert!(shell(&format!("bash {SCRIPT} remove")));
+}
+
+fn take_down() {
+    shell(&format!(
+        "exec 2>/dev/null
+        ip rule delete priority 7399 || :
+        ip route flush table 7399 || :
+        ip link delete {WORLD} || :
+        ip netns delete {WORLD} || :"
+    ));
+}
+
+fn resolvers_of_the_rules() -> Option<Vec<String>> {
+    let output = Command::new("iptables")
+        .args(["-w", "-S", "MCP-SANDBOX"])
+        .output()
+        .unwrap();
+    let rules = String::from_utf8(output.stdout).unwrap();
+    let resolver = |rule: &str| {
+        let (address, rest) = rule
+            .strip_prefix("-A MCP-SANDBOX -d ")?
+            .split_once("/32 ")?;
+        rest.starts_with("-p udp").then(|| address.to_owned())
+    };
+    output
+        .status
+        .success()
+        .then(|| rules.lines().filter_map(resolver).collect())
+}
+
+/// Runs commands up to the first that fails.
+fn shell(script: &str) -> bool {
+    let output = Command::new("sh").args(["-ec", script]).output().unwrap();
+    if !output.status.success() {
+        println!("{}", String::from_utf8_lossy(&output.stderr));
+    }
+    output.status.success()
+}
