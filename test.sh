@@ -83,12 +83,12 @@ step_shell() {
     shellcheck .ci/run "${scripts[@]}"
 }
 
-# The modules on Docker are those whose names begin with docker_: what one step leaves out, the other takes.
-step_unit() { cargo test --workspace --locked -- --skip docker_; }
+# Tests on Docker have it in their path, as in docker_engine:: and on_docker::. What one step leaves out, the other takes.
+step_unit() { cargo test --workspace --locked -- --skip docker; }
 
 step_docker() {
     [[ $EUID -eq 0 ]] || die "the tests on Docker need root. Run: sudo ./test.sh docker"
-    cargo test --workspace --locked --lib --bins --tests -- docker_ --test-threads "$DOCKER_THREADS"
+    cargo test --workspace --locked -- docker --test-threads "$DOCKER_THREADS"
 }
 
 step_deny() {
