@@ -220,13 +220,11 @@ impl HttpConfig {
         }
         let mut allowed_origins = reader.list("ALLOWED_ORIGINS");
         if allowed_origins.is_empty() {
-            let port = addr.port();
-            allowed_origins = vec![
-                format!("http://localhost:{port}"),
-                format!("http://127.0.0.1:{port}"),
-                format!("{scheme}://{authority}"),
-            ];
-            allowed_origins.dedup();
+            // Pages of this machine, whatever serves them: they need the token like everybody.
+            allowed_origins = ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"]
+                .map(str::to_owned)
+                .to_vec();
+            allowed_origins.push(format!("{scheme}://{authority}"));
         }
         Self {
             addr,

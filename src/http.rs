@@ -11,10 +11,10 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::Method;
 use axum::http::header::{
     ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE,
 };
-use axum::http::{HeaderValue, Method};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::{any, get, post};
@@ -110,12 +110,12 @@ fn cors(config: &HttpConfig) -> CorsLayer {
     let origins = if config.allowed_origins.iter().any(|origin| origin == "*") {
         AllowOrigin::any()
     } else {
-        AllowOrigin::list(
-            config
-                .allowed_origins
-                .iter()
-                .filter_map(|origin| HeaderValue::from_str(origin).ok()),
-        )
+        let allowed = config.allowed_origins.clone();
+        AllowOrigin::predicate(move |origin, _| {
+            origin
+                .to_str()
+                .is_ok_and(|origin| access::allows_origin(&allowed, origin))
+        })
     };
     CorsLayer::new()
         .allow_origin(origins)

@@ -44,7 +44,7 @@ pub const VARIABLES: &[Variable] = &[
     variable(
         "ALLOWED_ORIGINS",
         "",
-        "origins whose pages may call; default: this server's own; `*` for any",
+        "origins whose pages may call, with `:*` for any port; default: this server's own and those of this machine; `*` for any",
     ),
     variable(
         "SHUTDOWN_GRACE",

@@ -89,11 +89,21 @@ fn allows_host(allowed: &[String], host: &str) -> bool {
     !host.is_empty() && allowed.iter().any(fits)
 }
 
-/// Whether an Origin is listed. The server's own page is not special: its origin is on the list by default.
-fn allows_origin(allowed: &[String], origin: &str) -> bool {
-    allowed
-        .iter()
-        .any(|entry| entry == "*" || entry.trim_end_matches('/').eq_ignore_ascii_case(origin))
+/// Whether an Origin is listed, with `:*` for any port. The server's own page is not special: its origin is on the
+/// list by default.
+pub(super) fn allows_origin(allowed: &[String], origin: &str) -> bool {
+    allowed.iter().any(|entry| match entry.strip_suffix(":*") {
+        Some(host) => {
+            let (given, port) = match origin.rsplit_once(':') {
+                Some((given, port)) if !port.starts_with("//") && !port.contains(']') => {
+                    (given, port)
+                }
+                _ => (origin, ""),
+            };
+            given.eq_ignore_ascii_case(host) && port.bytes().all(|byte| byte.is_ascii_digit())
+        }
+        None => entry == "*" || entry.trim_end_matches('/').eq_ignore_ascii_case(origin),
+    })
 }
 
 fn refuse(status: StatusCode, code: &str, message: &str) -> Response {
@@ -122,6 +132,36 @@ mod tests {
         }
         for host in ["", "evil", "localhost.evil", "box", "box:9001"] {
             assert!(!allows_host(&allowed, host), "{host}");
+        }
+    }
+
+    #[test]
+    fn origins_are_compared_with_any_port_where_it_is_left_open() {
+        let allowed = [
+            "http://localhost:*",
+            "http://[::1]:*",
+            "https://box.example/",
+        ];
+        let allowed = allowed.map(str::to_owned);
+        for origin in [
+            "http://localhost",
+            "http://localhost:5173",
+            "http://[::1]",
+            "http://[::1]:80",
+            "https://box.example",
+        ] {
+            assert!(allows_origin(&allowed, origin), "{origin}");
+        }
+        for origin in [
+            "https://localhost:1",
+            "http://localhost.evil.example",
+            "http://localhost:1.evil.example",
+            "http://evil.example:1",
+            "https://box.example:1",
+            "null",
+            "",
+        ] {
+            assert!(!allows_origin(&allowed, origin), "{origin}");
         }
     }
 }

@@ -83,7 +83,7 @@ fn check_config_hides_secrets() {
     PUBLIC_BASE_URL=http://localhost:8080
     MCP_API_TOKEN=(hidden)
     ALLOWED_HOSTS=localhost,127.0.0.1,::1,localhost
-    ALLOWED_ORIGINS=http://localhost:8080,http://127.0.0.1:8080,http://localhost:8080
+    ALLOWED_ORIGINS=http://localhost:*,http://127.0.0.1:*,http://[::1]:*,http://localhost:8080
     SHUTDOWN_GRACE=30s
     SANDBOX_ROOT=/srv/sandboxes
     SANDBOX_HOST_PATH=/srv/sandboxes
