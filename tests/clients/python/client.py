@@ -1,0 +1,66 @@
+"""The official Python client against a running server: one way to connect per call.
+
+Usage: client.py WAY, with MCP_URL, MCP_API_TOKEN and MCP_SERVER in the environment.
+"""
+
+import asyncio
+import os
+import sys
+
+import httpx2
+from mcp.client.client import Client
+from mcp.client.sse import sse_client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+URL = os.environ["MCP_URL"]
+HEADERS = {"Authorization": f"Bearer {os.environ['MCP_API_TOKEN']}"}
+CODE = "import time\nprint('one', flush=True)\ntime.sleep(0.4)\nprint('two', flush=True)\ntime.sleep(0.4)\nprint('three')"
+
+
+def http() -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(headers=HEADERS, timeout=60)
+
+
+WAYS = {
+    "auto": lambda: Client(streamable_http_client(f"{URL}/mcp", http_client=http()), mode="auto"),
+    "legacy": lambda: Client(streamable_http_client(f"{URL}/mcp", http_client=http()), mode="legacy"),
+    "2026-07-28": lambda: Client(streamable_http_client(f"{URL}/mcp", http_client=http()), mode="2026-07-28"),
+    "sse": lambda: Client(sse_client(f"{URL}/sse", headers=HEADERS), mode="legacy"),
+    "stdio": lambda: Client(stdio_client(server()), mode="auto"),
+    "stdio-legacy": lambda: Client(stdio_client(server()), mode="legacy"),
+}
+
+
+def server() -> StdioServerParameters:
+    environment = {name: os.environ[name] for name in ("PATH", "HOME", "SANDBOX_ROOT")}
+    return StdioServerParameters(command=os.environ["MCP_SERVER"], args=["stdio"], env=environment)
+
+
+async def main(way: str) -> None:
+    async with WAYS[way]() as client:
+        tools = {tool.name for tool in (await client.list_tools()).tools}
+        assert {"run_code", "get_run", "cancel_run", "upload_file"} <= tools, tools
+        told: list[str] = []
+        values: list[float] = []
+
+        async def progress(value: float, total: float | None, message: str | None) -> None:
+            values.append(value)
+            if message:
+                told.append(message)
+
+        arguments = {"language": "python", "code": CODE, "conversationId": f"client-{way}"}
+        result = await client.call_tool("run_code", arguments, progress_callback=progress)
+        outcome = result.structured_content
+        assert outcome["status"] == "ok" and outcome["stdout"] == "one\ntwo\nthree\n", outcome
+        assert told[:1] == ["one\n"], told
+        assert values == sorted(set(values)), values
+        again = await client.call_tool("get_run", {"runId": outcome["runId"]})
+        assert again.structured_content["stdout"] == outcome["stdout"]
+        wrong = await client.call_tool("run_code", {"language": "cobol", "code": ""})
+        assert wrong.is_error, wrong
+        templates = await client.list_resource_templates()
+        assert templates.resource_templates[0].uri_template.startswith("sandbox://")
+
+
+asyncio.run(asyncio.wait_for(main(sys.argv[1]), 90))

@@ -1,0 +1,101 @@
+#!/usr/bin/env bash
+# Real clients against the built server, over loopback and standard input. Needs Docker and the Python runner image.
+# Installs the pinned clients below tests/clients/ on the first run. One line per client, at the end a count.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+server=${MCP_SERVER:-$(realpath ../../target/debug/mcp-code-sandbox)}
+[ -x "$server" ] || { echo "$server is not there: run cargo build first" >&2; exit 2; }
+work=$(mktemp -d)
+server_pid='' forwarder_pid=''
+clean_up() {
+  [ -z "$forwarder_pid" ] || kill "$forwarder_pid" 2>/dev/null || true
+  if [ -n "$server_pid" ]; then
+    kill "$server_pid" 2>/dev/null || true
+    wait "$server_pid" 2>/dev/null || true
+  fi
+  rm -rf "$work"
+}
+trap clean_up EXIT
+
+install() {
+  if ! cmp -s python/requirements.txt python/.venv/installed; then
+    rm -rf python/.venv
+    python3 -m venv python/.venv
+    python/.venv/bin/pip install --quiet --requirement python/requirements.txt
+    cp python/requirements.txt python/.venv/installed
+  fi
+  if ! cmp -s node/package-lock.json node/node_modules/installed; then
+    (cd node && npm ci --silent --no-audit --no-fund)
+    # The Node of the conformance suite, in case scripts of packages are not run.
+    (cd node && [ -x node_modules/.bin/node ] || npm rebuild --silent node)
+    cp node/package-lock.json node/node_modules/installed
+  fi
+}
+
+start() {
+  MCP_API_TOKEN=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+  FILE_SECRET=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+  # A port that was free a moment ago.
+  port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+  MCP_URL=http://localhost:$port
+  SANDBOX_ROOT=$work/http
+  export MCP_API_TOKEN FILE_SECRET MCP_URL SANDBOX_ROOT MCP_SERVER=$server
+  MCP_HTTP_ADDR=127.0.0.1:$port DISK_FREE_FLOOR=1m "$server" >"$work/server.log" 2>&1 &
+  server_pid=$!
+  curl --silent --fail --output /dev/null --retry 50 --retry-delay 1 --retry-connrefused --retry-all-errors \
+    "$MCP_URL/readyz" || { cat "$work/server.log" >&2; exit 2; }
+}
+
+passed=0 failed=0
+check() {
+  local name=$1
+  shift
+  if "$@" >"$work/output" 2>&1; then
+    echo "ok      $name"
+    passed=$((passed + 1))
+  else
+    echo "FAILED  $name"
+    tail -n 25 "$work/output" | cut -c1-500 | sed 's/^/        /'
+    failed=$((failed + 1))
+  fi
+}
+
+curl_runs_code() {
+  curl --silent --fail "$MCP_URL/mcp" --header "Authorization: Bearer $MCP_API_TOKEN" --data \
+    '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"run_code","arguments":{"language":"python","code":"print(6 * 7)"}}}' |
+    grep '"stdout":"42\\n"'
+}
+
+conformance() {
+  node/node_modules/.bin/node node/node_modules/@modelcontextprotocol/conformance/dist/index.js \
+    server --url "$forwarder/mcp" --scenario "$1"
+}
+
+install
+start
+check 'curl' curl_runs_code
+for way in auto legacy 2026-07-28 sse; do
+  check "Python mcp, $way" python/.venv/bin/python python/client.py "$way"
+done
+for way in sdk-http sdk-sse client-legacy client-auto; do
+  check "TypeScript, $way" node/node_modules/.bin/node node/client.mjs "$way"
+done
+
+node/node_modules/.bin/node node/forward.mjs >"$work/forwarder" &
+forwarder_pid=$!
+until [ -s "$work/forwarder" ]; do sleep 0.1; done
+forwarder=$(cat "$work/forwarder")
+for scenario in server-initialize ping logging-set-level completion-complete tools-list resources-list prompts-list \
+  server-sse-multiple-streams dns-rebinding-protection; do
+  check "conformance, $scenario" conformance "$scenario"
+done
+
+SANDBOX_ROOT=$work/stdio
+for way in stdio stdio-legacy; do
+  check "Python mcp, $way" python/.venv/bin/python python/client.py "$way"
+done
+check 'TypeScript, sdk-stdio' node/node_modules/.bin/node node/client.mjs sdk-stdio
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
