@@ -294,6 +294,11 @@ impl Pool {
         self.shelf().count()
     }
 
+    /// How many sandboxes wait in the pool for runs of this runner.
+    pub fn ready(&self, runner: &Runner) -> usize {
+        self.shelf().ready(&Kind::of(runner))
+    }
+
     fn shelf(&self) -> MutexGuard<'_, Shelf<Warm>> {
         self.0.shelf.lock().unwrap_or_else(PoisonError::into_inner)
     }

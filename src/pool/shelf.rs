@@ -26,6 +26,8 @@ pub(super) struct Shelf<S> {
     /// The kinds there are now; others are neither started nor kept.
     kinds: BTreeMap<Kind, KindBook<S>>,
     owned: Vec<Owned<S>>,
+    /// Starts that have begun and not ended, also of kinds that are gone meanwhile and may come back.
+    starting: BTreeMap<Kind, usize>,
     /// Sandboxes on their way back, by owner.
     cleaning: BTreeMap<(ConversationKey, Kind), usize>,
 }
@@ -33,7 +35,6 @@ pub(super) struct Shelf<S> {
 #[derive(Debug)]
 struct KindBook<S> {
     pooled: Vec<(S, Instant)>,
-    starting: usize,
     not_before: Option<Instant>,
     /// How often it was asked for, and a hint at which kind an upload is for.
     claims: u64,
@@ -62,7 +63,6 @@ impl<S> Default for KindBook<S> {
     fn default() -> Self {
         Self {
             pooled: Vec::new(),
-            starting: 0,
             not_before: None,
             claims: 0,
         }
@@ -79,6 +79,7 @@ impl<S> Shelf<S> {
             closed: false,
             kinds: BTreeMap::new(),
             owned: Vec::new(),
+            starting: BTreeMap::new(),
             cleaning: BTreeMap::new(),
         }
     }
@@ -110,30 +111,32 @@ impl<S> Shelf<S> {
         if self.closed || self.total() >= self.most {
             return None;
         }
-        let missing = |book: &KindBook<S>| {
+        let (starting, pool_size) = (&self.starting, self.pool_size);
+        let missing = |kind: &Kind, book: &KindBook<S>| {
             let waits = book.not_before.is_some_and(|not_before| now < not_before);
-            (!waits && book.pooled.len() + book.starting < self.pool_size)
-                .then(|| book.pooled.len() + book.starting)
+            let have = book.pooled.len() + starting.get(kind).copied().unwrap_or_default();
+            (!waits && have < pool_size).then_some(have)
         };
         // The emptiest first, and of those the most wanted.
         let next = self
             .kinds
-            .iter_mut()
-            .filter_map(|(kind, book)| Some((missing(book)?, kind, book)));
-        let (_, kind, book) = next.min_by_key(|(have, _, book)| (*have, u64::MAX - book.claims))?;
-        book.starting += 1;
-        Some(kind.clone())
+            .iter()
+            .filter_map(|(kind, book)| Some((missing(kind, book)?, kind, book)));
+        let (_, kind, _) = next.min_by_key(|(have, _, book)| (*have, u64::MAX - book.claims))?;
+        let kind = kind.clone();
+        *self.starting.entry(kind.clone()).or_default() += 1;
+        Some(kind)
     }
 
     /// How many are being started.
     pub(super) fn starting(&self) -> usize {
-        self.kinds.values().map(|book| book.starting).sum()
+        self.starting.values().sum()
     }
 
     /// A start has failed.
     pub(super) fn start_failed(&mut self, kind: &Kind, now: Instant) {
+        self.end_start(kind);
         if let Some(book) = self.kinds.get_mut(kind) {
-            book.starting -= 1;
             book.not_before = Some(now + PAUSE_AFTER_FAILURE);
         }
     }
@@ -141,14 +144,23 @@ impl<S> Shelf<S> {
     /// A start that was begun has come to its end. Gives the sandbox back when nobody wants it any more.
     #[must_use]
     pub(super) fn started(&mut self, kind: &Kind, sandbox: S, now: Instant) -> Option<S> {
+        self.end_start(kind);
         match self.kinds.get_mut(kind) {
             Some(book) if !self.closed => {
-                book.starting -= 1;
                 book.not_before = None;
                 book.pooled.push((sandbox, now));
                 None
             }
             _ => Some(sandbox),
+        }
+    }
+
+    fn end_start(&mut self, kind: &Kind) {
+        if let Some(count) = self.starting.get_mut(kind) {
+            *count -= 1;
+            if *count == 0 {
+                self.starting.remove(kind);
+            }
         }
     }
 
@@ -274,6 +286,11 @@ impl<S> Shelf<S> {
     pub(super) fn close(&mut self) -> Vec<S> {
         self.closed = true;
         self.set_kinds(&BTreeSet::new())
+    }
+
+    /// How many of a kind are pooled.
+    pub(super) fn ready(&self, kind: &Kind) -> usize {
+        self.kinds.get(kind).map_or(0, |book| book.pooled.len())
     }
 
     /// How many are pooled and how many are owned.

@@ -41,7 +41,7 @@ async fn compare(language: &str, extension: &str, least: usize) {
     let cold = TestApp::on_docker_with(&SETTINGS).await;
     let warm = [
         &SETTINGS[..],
-        &[("POOL_SIZE", "2"), ("SANDBOX_REUSE", "conversation")],
+        &[("POOL_SIZE", "1"), ("SANDBOX_REUSE", "conversation")],
     ]
     .concat();
     let warm = TestApp::on_docker_with(&warm).await;
@@ -81,11 +81,7 @@ async fn warm_conversation(app: &TestApp, language: &str, number: usize) -> Stri
     {
         return conversation;
     }
-    let pool = &app.app.runs.pool;
-    eventually("the pool is full", || {
-        pool.count().0 >= 2 * app.app.runs.catalog.view().runners.len()
-    })
-    .await;
+    app.parked(language, 1).await;
     let conversation = format!("{language} {number}");
     fs::write(kept, &conversation).unwrap();
     conversation

@@ -33,9 +33,7 @@ macro_rules! on_all_engines {
                 let mut settings: Vec<(&str, &str)> = vec![("POOL_SIZE", "1"), ("SANDBOX_REUSE", "conversation")];
                 settings.extend::<&[(&str, &str)]>($settings);
                 let app = TestApp::on_docker_with(&settings).await;
-                eventually("every runner has a warm sandbox", || {
-                    app.app.runs.pool.count().0 == app.app.runs.catalog.view().runners.len()
-                }).await;
+                app.parked("shell", 1).await;
                 $body(&app).await;
                 app.assert_nothing_is_left().await;
             })*

@@ -186,6 +186,16 @@ impl TestApp {
             .await
     }
 
+    /// Waits until `count` sandboxes are parked for new conversations of a language.
+    pub(crate) async fn parked(&self, language: &str, count: usize) {
+        let ready = || {
+            let view = self.app.runs.catalog.view();
+            view.find(language)
+                .map_or(0, |runner| self.app.runs.pool.ready(runner))
+        };
+        eventually("sandboxes are parked", || ready() >= count).await;
+    }
+
     /// Shuts the server down, and fails when a container stays.
     pub(crate) async fn assert_nothing_is_left(&self) {
         self.app.shut_down().await;
@@ -238,9 +248,7 @@ pub(crate) async fn eventually(what: &str, condition: impl Fn() -> bool) {
         }
     };
     assert!(
-        tokio::time::timeout(EVENTUALLY, wait)
-            .await
-            .is_ok(),
+        tokio::time::timeout(EVENTUALLY, wait).await.is_ok(),
         "did not happen in time: {what}"
     );
 }

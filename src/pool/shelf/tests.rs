@@ -114,6 +114,17 @@ fn a_rebuilt_image_replaces_what_is_warm() {
 }
 
 #[test]
+fn an_image_that_is_gone_for_a_moment_does_not_upset_the_books() {
+    let (mut shelf, now) = (shelf(1, 9), Instant::now());
+    let begun = shelf.begin_start(now).unwrap();
+    let _ = shelf.set_kinds(&kinds(&[]));
+    let _ = shelf.set_kinds(&kinds(&["p"]));
+    assert_eq!(shelf.begin_start(now), None, "one is being started already");
+    assert_eq!(shelf.started(&begun, 1, now), None);
+    assert_eq!((shelf.starting(), shelf.count()), (0, (1, 0)));
+}
+
+#[test]
 fn a_closed_shelf_keeps_nothing() {
     let (mut shelf, now) = (shelf(1, 9), Instant::now());
     let _ = shelf.give_back(&key('a'), &kind("p"), 2, now);
