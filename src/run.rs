@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 pub use self::active::ActiveRuns;
+use self::disk::Allowance;
 use self::ending::{Ending, Verdict};
 pub use self::environment::EnvironmentError;
 use self::outcome::{FileLink, RunOutcome, RunStatus, Truncated};
@@ -205,9 +206,13 @@ impl Runs {
         };
         let before = workspace.snapshot().await?;
         let way = lease.way();
-        let (ending, wall) = self
-            .run_in_sandbox(lease, &prepared, &workspace, capture, ended)
-            .await;
+        let (ending, wall) = match Allowance::of(&self.files.workspaces, &workspace).await {
+            Ok(allowance) => {
+                self.run_in_sandbox(lease, &prepared, &workspace, allowance, capture, ended)
+                    .await
+            }
+            Err(reason) => (Ending::DiskFull(reason), Duration::ZERO),
+        };
         let listing = workspace.changes_since(&before).await?;
         let verdict = ending.explain(&self.limits, prepared.program.deadline, wall);
         log(&prepared, &verdict, way, wall);
@@ -266,6 +271,7 @@ impl Runs {
         mut lease: Lease,
         prepared: &Prepared,
         workspace: &Workspace,
+        allowance: Allowance,
         capture: &Arc<Capture>,
         ended: Pin<&mut impl Future<Output = ()>>,
     ) -> (Ending, Duration) {
@@ -277,7 +283,7 @@ impl Runs {
             },
             () = tokio::time::sleep(prepared.program.deadline + REPORT_GRACE) => Ending::Overdue,
             () = capture.flooded() => Ending::Flooded,
-            reason = disk::full(&self.files.workspaces, workspace) => Ending::DiskFull(reason),
+            reason = allowance.exceeded(&self.files.workspaces, workspace) => Ending::DiskFull(reason),
             () = ended => Ending::Cancelled,
         };
         let wall = started.elapsed();

@@ -1,7 +1,9 @@
 //! Watches what a running program writes: one conversation must neither exceed its quota nor fill the disk.
 //!
 //! The watch is a poll, so a program gets past the limit by what it writes between two looks. Looks are close
-//! together while the tree is small and never take more than a tenth of the time.
+//! together while the tree is small and never take more than a tenth of the time. Hence a conversation can be over its
+//! limits when a run begins. Such a run may tidy up, but not grow; and where it is over them by more than one run can
+//! have got past them, there are no further runs, or many short ones would get past any limit.
 
 use std::time::Duration;
 
@@ -14,57 +16,82 @@ use crate::workspace::{Usage, Workspace, Workspaces};
 const PAUSE: Duration = Duration::from_millis(25);
 /// Pauses are at least this many times as long as a look takes.
 const PAUSE_FACTOR: u32 = 10;
+/// Bytes over the quota with which a run may still begin: more than a fast disk takes between two looks.
+const EXCESS_BYTES: u64 = 512 << 20;
+/// Times the limit on files with which a run may still begin.
+const EXCESS_FACTOR: u64 = 4;
 
-/// Resolves, with a sentence for the model, when the run must be stopped. Never resolves otherwise.
-pub(super) async fn full(workspaces: &Workspaces, workspace: &Workspace) -> String {
-    // A conversation that is over its quota already may run a program that tidies up, but not grow.
-    let at_start = workspace.usage().await.ok();
-    let quota = workspaces.limits().quota_bytes;
-    let allowed = at_start
-        .as_ref()
-        .map_or(quota, |usage| usage.bytes.max(quota));
-    let may_be_incomplete = at_start.is_some_and(|usage| !usage.complete);
-    let mut pause = PAUSE;
-    loop {
-        tokio::time::sleep(pause).await;
-        let started = Instant::now();
-        if workspaces.check_space().is_err() {
-            return "The program was stopped because the server's disk is nearly full: write less, or ask the operator \
-                    for room."
-                .to_owned();
-        }
-        // A tree that cannot be read right now is looked at again.
-        let over = workspace
-            .usage()
-            .await
-            .ok()
-            .and_then(|usage| over_limit(&usage, allowed, may_be_incomplete, workspaces));
-        if let Some(reason) = over {
-            return reason;
-        }
-        pause = PAUSE.max(started.elapsed() * PAUSE_FACTOR);
-    }
+/// What a run may have at most.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Allowance {
+    bytes: u64,
+    entries: u64,
 }
 
-fn over_limit(
-    usage: &Usage,
-    allowed: u64,
-    may_be_incomplete: bool,
-    workspaces: &Workspaces,
-) -> Option<String> {
-    let limits = workspaces.limits();
-    if !usage.complete && !may_be_incomplete {
-        return Some(format!(
-            "The program was stopped because /data holds more than {} files, or folders in folders too deep to count.",
-            limits.max_entries
-        ));
+impl Allowance {
+    /// Looks at what a run finds, before it can add to it. `Err` with a sentence for the model when that is far too
+    /// much already.
+    pub(super) async fn of(workspaces: &Workspaces, workspace: &Workspace) -> Result<Self, String> {
+        let limits = workspaces.limits();
+        let mut found = workspace.usage().await;
+        if found.as_ref().is_ok_and(|found| !found.complete) {
+            let most = limits.max_entries * EXCESS_FACTOR;
+            found = workspace.usage_up_to(most).await;
+        }
+        // A tree that cannot be read right now is looked at again, while the program runs.
+        let found = found.unwrap_or(Usage {
+            complete: true,
+            ..Usage::default()
+        });
+        if !found.complete || found.bytes > limits.quota_bytes.saturating_add(EXCESS_BYTES) {
+            return Err(
+                "The program was not started because the conversation's files in /data are far over its limits: \
+                 delete the conversation, or start a new one."
+                    .to_owned(),
+            );
+        }
+        Ok(Self {
+            bytes: found.bytes.max(limits.quota_bytes),
+            entries: found.entries.max(limits.max_entries),
+        })
     }
-    (usage.bytes > allowed).then(|| {
-        format!(
-            "The program was stopped because its files take {}, the limit for a conversation is {}: delete files in \
-             /data, or start a new conversation.",
-            mebibytes(usage.bytes),
-            mebibytes(limits.quota_bytes)
-        )
-    })
+
+    /// Resolves, with a sentence for the model, when the run must be stopped. Never resolves otherwise.
+    pub(super) async fn exceeded(self, workspaces: &Workspaces, workspace: &Workspace) -> String {
+        let mut pause = PAUSE;
+        loop {
+            tokio::time::sleep(pause).await;
+            let started = Instant::now();
+            if workspaces.check_space().is_err() {
+                return "The program was stopped because the server's disk is nearly full: write less, or ask the \
+                        operator for room."
+                    .to_owned();
+            }
+            // A tree that cannot be read right now is looked at again.
+            let usage = workspace.usage_up_to(self.entries).await.ok();
+            if let Some(reason) = usage.and_then(|usage| self.excess(&usage, workspaces)) {
+                return reason;
+            }
+            pause = PAUSE.max(started.elapsed() * PAUSE_FACTOR);
+        }
+    }
+
+    fn excess(self, usage: &Usage, workspaces: &Workspaces) -> Option<String> {
+        let limits = workspaces.limits();
+        if !usage.complete {
+            return Some(format!(
+                "The program was stopped because /data holds more than {} files, or folders in folders too deep to \
+                 count.",
+                limits.max_entries
+            ));
+        }
+        (usage.bytes > self.bytes).then(|| {
+            format!(
+                "The program was stopped because its files take {}, the limit for a conversation is {}: delete files \
+                 in /data, or start a new conversation.",
+                mebibytes(usage.bytes),
+                mebibytes(limits.quota_bytes)
+            )
+        })
+    }
 }

@@ -108,8 +108,16 @@ impl Workspace {
     /// # Errors
     /// The operating system failed.
     pub async fn usage(&self) -> Result<Usage, WorkspaceError> {
-        self.within("measure the conversation's files", |store, dir| {
-            usage::measure(store.opener, dir, store.limits.max_entries)
+        self.usage_up_to(self.store.limits.max_entries).await
+    }
+
+    /// The same, counting so many entries and not just as many as there may be.
+    ///
+    /// # Errors
+    /// The operating system failed.
+    pub async fn usage_up_to(&self, max_entries: u64) -> Result<Usage, WorkspaceError> {
+        self.within("measure the conversation's files", move |store, dir| {
+            usage::measure(store.opener, dir, max_entries)
         })
         .await
     }

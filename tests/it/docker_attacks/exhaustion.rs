@@ -105,6 +105,27 @@ async fn the_limit_on_files_stops_many_small_ones() {
 }
 
 #[tokio::test]
+async fn the_quota_holds_where_nobody_looks() {
+    for place in ["deep", "behind many names"] {
+        let target = Target::cold(&[("WORKSPACE_QUOTA", "20m")]).await;
+        for _ in 0..3 {
+            let result = target
+                .run("hidden_bytes.py", 60, json!({ "WHERE": place }))
+                .await;
+            assert_eq!(
+                result["status"], "disk_limit",
+                "{place}: {}",
+                result["output"]
+            );
+            target.settle().await;
+        }
+        let taken = size_of(&target.app.workspace("demo"));
+        assert!(taken < 170 << 20, "{place}: {} MiB", taken >> 20);
+        target.finish().await;
+    }
+}
+
+#[tokio::test]
 async fn a_long_list_of_files_is_cut() {
     let target = Target::cold(&[]).await;
     let result = target.attack("long_list.py", 30).await;
