@@ -81,6 +81,36 @@ async fn the_server_outlives_its_engine() {
         are_gone(&engine, &containers).await
     })
     .await;
+    a_frozen_engine_holds_up_nobody(&engine, &server, root.path()).await;
+}
+
+async fn a_frozen_engine_holds_up_nobody(engine: &Dockerd, server: &Server, root: &Path) {
+    fs::remove_file(root.join("data").join(workspace(root)).join("started")).unwrap();
+    let run = async {
+        let result = server.run_for(2, "touch started; sleep 60").await.unwrap();
+        (result, Instant::now())
+    };
+    let freeze = async {
+        started(root).await;
+        let containers = engine.containers("").await;
+        engine.signal(Signal::STOP);
+        (containers, Instant::now())
+    };
+    let ((result, ended), (containers, frozen)) = tokio::join!(run, freeze);
+    assert_eq!(result["status"], "timeout", "{result}");
+    assert!(
+        ended - frozen < Duration::from_secs(2) + LOSS,
+        "{:?}",
+        ended - frozen
+    );
+    assert_eq!(server.get("/healthz").await.0, 200);
+    engine.signal(Signal::CONT);
+    server.until_ready(RECOVERY).await;
+    assert_eq!(server.run("echo hi").await.unwrap()["stdout"], "hi\n");
+    within(DEADLINE, "nothing is left of the run", async || {
+        are_gone(engine, &containers).await
+    })
+    .await;
 }
 
 async fn is_alive_but_not_ready(server: &Server, expected: &str) {

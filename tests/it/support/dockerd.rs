@@ -111,6 +111,11 @@ impl Dockerd {
         );
     }
 
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, which: Signal) {
+        signal(self.process.as_ref().and_then(Child::id), which);
+    }
+
     /// Kills it without a warning. What it had started goes on.
     pub(crate) async fn kill(&mut self) {
         let mut process = self.process.take().expect("it runs");
@@ -156,6 +161,7 @@ impl Dockerd {
 impl Drop for Dockerd {
     fn drop(&mut self) {
         if let Some(process) = &mut self.process {
+            signal(process.id(), Signal::CONT);
             signal(process.id(), Signal::TERM);
             for _ in 0..500 {
                 if process.try_wait().is_ok_and(|status| status.is_some()) {

@@ -71,9 +71,18 @@ impl Server {
         (response.status().as_u16(), response.json().await.unwrap())
     }
 
-    /// Runs a shell program. `Err` when the server does not answer any more.
+    /// Runs a shell program for at most 20 s. `Err` when the server does not answer any more.
     pub(crate) fn run(&self, code: &str) -> impl Future<Output = reqwest::Result<Value>> + use<> {
-        let arguments = json!({ "conversationId": "demo", "language": "shell", "code": code, "timeoutSeconds": 20 });
+        self.run_for(20, code)
+    }
+
+    /// The same with another time limit.
+    pub(crate) fn run_for(
+        &self,
+        seconds: u32,
+        code: &str,
+    ) -> impl Future<Output = reqwest::Result<Value>> + use<> {
+        let arguments = json!({ "conversationId": "demo", "language": "shell", "code": code, "timeoutSeconds": seconds });
         let params = json!({ "name": "run_code", "arguments": arguments });
         let message =
             json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
