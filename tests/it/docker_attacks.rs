@@ -136,6 +136,11 @@ impl Target {
                 "import os\nown = {'main.py', '.matplotlib'}\nprint('well', set(os.listdir('/tmp')) - own or '', \
                  *os.listdir('/dev/shm'), [name for name in os.listdir('/proc') if name.isdigit()][3:] or '')"
             }
+            "typescript" => {
+                "import { readdirSync } from 'node:fs';\nconst own = /^(app|bun-.*|\\.bun)$/;\n\
+                 console.log('well', ...readdirSync('/tmp').filter((name) => !own.test(name)), ...readdirSync('/dev/shm'), \
+                 ...readdirSync('/proc').filter((name) => /^\\d+$/.test(name)).slice(3));"
+            }
             _ => "echo well $(ls -A /tmp | grep -v ^main.sh) $(ls -A /dev/shm)",
         };
         let arguments =
@@ -186,6 +191,7 @@ fn language(file: &str) -> &'static str {
     {
         Some("py") => "python",
         Some("sh") => "shell",
+        Some("ts") => "typescript",
         other => panic!("no language for {other:?}"),
     }
 }

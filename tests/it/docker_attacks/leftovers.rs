@@ -9,6 +9,7 @@ in_cold_and_warm_sandboxes! {
     other_processes_can_be_meddled_with_in_vain,
     other_processes_can_be_killed_in_vain,
     other_processes_can_be_stopped_in_vain,
+    traces_of_typescript_are_gone_too,
     what_lies_in_the_workspace_is_not_run_by_itself,
 }
 
@@ -33,6 +34,12 @@ async fn other_processes_can_be_killed_in_vain(target: &Target) {
 
 async fn other_processes_can_be_stopped_in_vain(target: &Target) {
     leaves_nothing(target, "stop_others.py").await;
+}
+
+async fn traces_of_typescript_are_gone_too(target: &Target) {
+    for _ in 0..2 {
+        assert_safe(&target.attack("leave_traces.ts", 20).await);
+    }
 }
 
 /// Runs an attack and then, three times, the program that looks for its traces.
