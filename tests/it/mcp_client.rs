@@ -1,7 +1,7 @@
 //! The client of the Rust SDK over a real socket.
 
 use rmcp::ServiceExt as _;
-use rmcp::model::{CallToolRequestParams, ClientInfo};
+use rmcp::model::{CallToolRequestParams, ClientConfig};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use serde_json::json;
@@ -18,7 +18,7 @@ async fn the_rust_client_runs_code() {
     let client = async {
         let config = StreamableHttpClientTransportConfig::with_uri(url).auth_header(TOKEN);
         let transport = StreamableHttpClientTransport::from_config(config);
-        let client = ClientInfo::default().serve(transport).await.unwrap();
+        let client = ClientConfig::default().serve(transport).await.unwrap();
         let tools = client.list_all_tools().await.unwrap();
         assert!(tools.iter().any(|tool| tool.name == "run_code"));
         let arguments = json!({ "language": "shell", "code": "echo hello" });
