@@ -280,7 +280,7 @@ impl World {
         };
         // Of a test that was killed.
         take_down();
-        assert!(shell(&format!(
+        shell(&format!(
             "ip netns add {WORLD}
             ip link add {WORLD} type veth peer name eth0 netns {WORLD}
             ip address add 10.99.0.1/30 dev {WORLD}
@@ -297,7 +297,8 @@ impl World {
             ip rule add iif {NETWORK_NAME} lookup 7399 priority 7399
             # Answers may come from where the host itself would not look for them.
             echo 2 >/proc/sys/net/ipv4/conf/{WORLD}/rp_filter"
-        )));
+        ))
+        .unwrap();
         world
     }
 }
@@ -309,26 +310,25 @@ impl Drop for World {
             Some(resolvers) => format!("install {}", resolvers.join(" ")),
             None => "remove".to_owned(),
         };
-        if !shell(&format!("bash {SCRIPT} {action}")) {
-            println!("the firewall rules are not as they were before");
-        }
+        let restored = shell(&format!("bash {SCRIPT} {action}"));
+        assert!(std::thread::panicking() || restored.is_ok(), "{restored:?}");
     }
 }
 
 /// With the resolver of the test beside those of the host, for which the server asks.
 fn install_rules() {
-    assert!(shell(&format!("bash {SCRIPT} install")));
+    shell(&format!("bash {SCRIPT} install")).unwrap();
     let resolvers = resolvers_of_the_rules().unwrap().join(" ");
-    let install = format!("bash {SCRIPT} install {PRIVATE} {resolvers}");
-    assert!(shell(&install));
+    shell(&format!("bash {SCRIPT} install {PRIVATE} {resolvers}")).unwrap();
 }
 
 fn remove_rules() {
-    assert!(shell(&format!("bash {SCRIPT} remove")));
+    shell(&format!("bash {SCRIPT} remove")).unwrap();
 }
 
 fn take_down() {
-    shell(&format!(
+    // There may be nothing to take down.
+    let _ = shell(&format!(
         "exec 2>/dev/null
         ip rule delete priority 7399 || :
         ip route flush table 7399 || :
@@ -355,11 +355,9 @@ fn resolvers_of_the_rules() -> Option<Vec<String>> {
         .then(|| rules.lines().filter_map(resolver).collect())
 }
 
-/// Runs commands up to the first that fails.
-fn shell(script: &str) -> bool {
+/// Runs commands up to the first that fails; gives what that says.
+fn shell(script: &str) -> Result<(), String> {
     let output = Command::new("sh").args(["-ec", script]).output().unwrap();
-    if !output.status.success() {
-        println!("{}", String::from_utf8_lossy(&output.stderr));
-    }
-    output.status.success()
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    output.status.success().then_some(()).ok_or(complaint)
 }
