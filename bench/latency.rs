@@ -41,7 +41,7 @@ async fn latencies() {
     cases::new_conversations(&cold, "cold path, print(1)", cases::PRINT, 30)
         .await
         .print(Some(baseline));
-    cold.stop().await;
+    cold.stop();
 
     let warm = Server::start(&[("POOL_SIZE", "2")]).await;
     warm.wait_until_full().await;
@@ -75,7 +75,7 @@ async fn latencies() {
     .print(None);
     warm.wait_until_full().await;
     println!("\nserver at idle with a full pool: {}\n", warm.idle().await);
-    warm.stop().await;
+    warm.stop();
 }
 
 /// Many runs at a time.
@@ -89,5 +89,5 @@ async fn throughput() {
             cases::busy(&server, conversations).await
         );
     }
-    server.stop().await;
+    server.stop();
 }

@@ -1,7 +1,7 @@
 //! Puts the parts together, and takes them down in order.
 //!
 //! ```text
-//! SIGTERM ─▶ soft: no new runs, readyz fails ─▶ runs end, or SHUTDOWN_GRACE passes, or a second signal
+//! SIGTERM ─▶ soft: no new runs or connections ─▶ runs end, or SHUTDOWN_GRACE passes, or a second signal
 //!         ─▶ hard: runs are cancelled, sessions closed ─▶ containers removed ─▶ exit
 //! ```
 
@@ -49,7 +49,7 @@ const ANSWER_WAIT: Duration = Duration::from_secs(2);
 /// Between handing an answer to its connection and closing that.
 const FLUSH: Duration = Duration::from_millis(50);
 /// Sessions outlive the longest run by this.
-const SESSION_MARGIN: Duration = Duration::from_secs(3600);
+const SESSION_MARGIN: Duration = Duration::from_hours(1);
 /// Room in a request around the file or program in it.
 const BODY_MARGIN: u64 = 64 << 10;
 
@@ -139,7 +139,6 @@ impl App {
                 workspaces,
                 links: FileLinks::new(config.http.public_base_url.clone(), signing),
                 file_secret: config.storage.file_secret.clone(),
-                host_path: config.storage.host_path.clone(),
                 max_upload_bytes: config.storage.max_upload_bytes,
             },
             catalog,

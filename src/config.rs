@@ -216,6 +216,7 @@ impl HttpConfig {
             allowed_hosts = ["localhost", "127.0.0.1", "::1", host_of(authority)]
                 .map(str::to_owned)
                 .to_vec();
+            allowed_hosts.sort();
             allowed_hosts.dedup();
         }
         let mut allowed_origins = reader.list("ALLOWED_ORIGINS");
@@ -410,6 +411,18 @@ impl fmt::Display for Config {
             ("MAX_CONCURRENT_RUNS", self.admission.concurrent.to_string()),
             ("MAX_QUEUED_RUNS", self.admission.queued.to_string()),
             ("MAX_QUEUE_WAIT", time(self.admission.wait)),
+            ("POOL_SIZE", self.pool.size.to_string()),
+            ("SANDBOX_IDLE_TTL", time(self.pool.idle_ttl)),
+            ("MAX_WARM_SANDBOXES", self.pool.most.to_string()),
+            (
+                "SANDBOX_REUSE",
+                if self.pool.reuse {
+                    "conversation"
+                } else {
+                    "never"
+                }
+                .to_owned(),
+            ),
             (
                 "LOG_FORMAT",
                 format!("{:?}", self.log.format).to_lowercase(),

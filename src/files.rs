@@ -1,7 +1,5 @@
 //! The use cases of a conversation's files: upload, list, read, delete.
 
-use std::path::PathBuf;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -33,8 +31,6 @@ pub struct ConversationFiles {
     pub links: FileLinks,
     /// Behind conversation keys.
     pub file_secret: SecretString,
-    /// The directory of all workspaces as the engine's host sees it.
-    pub host_path: PathBuf,
     /// Largest upload in bytes.
     pub max_upload_bytes: u64,
 }

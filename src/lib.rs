@@ -1,6 +1,6 @@
 //! An MCP server that runs code in hardened, ephemeral containers.
 //!
-//! Modules in reading order, highest first; imports run downwards only. `ARCHITECTURE.md` has the map and the rules.
+//! `ARCHITECTURE.md` has the map of the modules and the rules that hold between them.
 #![forbid(unsafe_code)]
 
 pub mod admission;

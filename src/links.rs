@@ -135,7 +135,7 @@ mod tests {
         let secret = SecretString::from("0123456789abcdef0123456789abcdef");
         FileLinks::new(
             "https://files.example/",
-            Some((Duration::from_secs(3_600), secret)),
+            Some((Duration::from_hours(1), secret)),
         )
     }
 

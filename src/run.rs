@@ -157,9 +157,10 @@ impl Runs {
         capture: &Arc<Capture>,
         cancel: &CancellationToken,
     ) -> Result<RunOutcome, RunError> {
-        let network = match request.network {
-            false => NetworkAccess::None,
-            true => self.network.access().map_err(RunError::Network)?,
+        let network = if request.network {
+            self.network.access().map_err(RunError::Network)?
+        } else {
+            NetworkAccess::None
         };
         self.execute_on(network, request, capture, cancel).await
     }

@@ -195,7 +195,7 @@ impl Sandbox {
             // A sandbox that ended does not read: then the output has ended too, and that is the answer.
             let _ = self.input.0.write_all(&frame).await;
             let _ = self.input.0.flush().await;
-            std::future::pending().await
+            std::future::pending::<()>().await;
         };
         tokio::select! {
             answer = answer => answer.map_err(|_| SandboxError::Silent),

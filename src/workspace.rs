@@ -1,4 +1,5 @@
-//! The only code that touches files under `SANDBOX_ROOT`.
+//! The only code that touches conversations' files under `SANDBOX_ROOT`; what the server keeps there for itself
+//! (`.bin`, `.servers` and the like) is `app/instance.rs`'s.
 //!
 //! ```text
 //! SANDBOX_ROOT/          0711: the container engine passes through, other users of the host cannot list keys

@@ -130,7 +130,8 @@ impl Server {
         let before = ticks();
         tokio::time::sleep(Duration::from_secs(10)).await;
         // A tick is 10 ms everywhere that containers run.
-        let busy = (ticks() - before) as f64 * 10.0 / 10_000.0 * 100.0;
+        let ticks = u32::try_from(ticks() - before).unwrap();
+        let busy = f64::from(ticks) / 10.0;
         let status = read("status");
         let resident = status
             .lines()
@@ -140,7 +141,7 @@ impl Server {
         format!("{resident} resident, {busy:.1} % of one core")
     }
 
-    pub(crate) async fn stop(mut self) {
+    pub(crate) fn stop(mut self) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         self.child.wait().unwrap();

@@ -38,11 +38,7 @@ impl Instance {
         fs::create_dir_all(&servers)?;
         fs::set_permissions(&servers, Permissions::from_mode(0o700))?;
         let server = random_id();
-        let lock = OpenOptions::new()
-            .create_new(true)
-            .write(true)
-            .open(servers.join(&server))?;
-        flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+        let lock = lock_file(&servers, &server)?;
         let identity = Identity {
             root: root_id(root)?,
             server,
@@ -89,6 +85,18 @@ impl Drop for Instance {
         let _ = fs::remove_file(self.servers.join(&self.identity.server));
         let _ = flock(&self.lock, FlockOperation::Unlock);
     }
+}
+
+/// A locked file of that name. It gets the name once it is locked, so that nobody ever sees it without its lock.
+fn lock_file(servers: &Path, server: &str) -> io::Result<File> {
+    let unnamed = servers.join(format!(".{server}"));
+    let lock = OpenOptions::new()
+        .create_new(true)
+        .write(true)
+        .open(&unnamed)?;
+    flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+    fs::rename(unnamed, servers.join(server))?;
+    Ok(lock)
 }
 
 /// The directory's id, made once.

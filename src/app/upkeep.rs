@@ -9,12 +9,14 @@ use tracing::{debug, warn};
 use super::instance::Instance;
 use crate::config::EngineConfig;
 use crate::executor::Executor;
-use crate::network;
+use crate::network::{self, State};
 use crate::run::Runs;
 use crate::sandbox::Launcher;
 
 const REAP_EVERY: Duration = Duration::from_secs(30);
-const CHECK_NETWORK_EVERY: Duration = Duration::from_secs(600);
+const CHECK_NETWORK_EVERY: Duration = Duration::from_mins(10);
+/// A closed network may be closed for a passing reason, or its rules be installed just now.
+const CHECK_CLOSED_NETWORK_EVERY: Duration = Duration::from_secs(30);
 /// Pause before an engine that did not answer is asked again.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -52,11 +54,17 @@ pub(super) async fn watch_network(
     stop: CancellationToken,
 ) {
     let watch = async {
+        // The check runs a program of its own.
+        runs.catalog.first_look().await;
         loop {
             let pause = match network::check(&config, &*executor, &runs).await {
                 Ok(state) => {
+                    let pause = match state {
+                        State::Open { .. } => CHECK_NETWORK_EVERY,
+                        State::Closed(_) => CHECK_CLOSED_NETWORK_EVERY,
+                    };
                     runs.network.set(state);
-                    CHECK_NETWORK_EVERY
+                    pause
                 }
                 Err(error) => {
                     debug!(%error, "cannot check the network now");

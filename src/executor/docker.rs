@@ -27,7 +27,7 @@ const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
 /// Limit of requests that only read.
 const QUICK: Duration = Duration::from_secs(5);
 /// Limit of requests that make the engine work: under load it starts a container in seconds.
-const SLOW: Duration = Duration::from_secs(60);
+const SLOW: Duration = Duration::from_mins(1);
 
 /// Containers by the Docker Engine API.
 #[derive(Debug)]

@@ -361,7 +361,7 @@ impl Init {
                     self.record(Stream::Stdout, &run.nonce, &Record::Clean(Ok(())));
                 }
                 Ok(Some(Frame::Park(park))) => {
-                    self.record(Stream::Stdout, &park.nonce, &Record::Ready(Ok(())))
+                    self.record(Stream::Stdout, &park.nonce, &Record::Ready(Ok(())));
                 }
                 Ok(None) => match self.input.read(&mut buffer).await {
                     Ok(0) | Err(_) => return 0,

@@ -37,10 +37,6 @@ pub(super) async fn ready(State(state): State<HttpState>) -> Response {
 }
 
 /// A handler panicked. The log has the details.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "the signature that the layer asks for"
-)]
 pub(super) fn panicked(_panic: Box<dyn Any + Send + 'static>) -> Response {
     let body = json!({ "error": { "code": "internal", "message": "the server made a mistake: its log has the details" } });
     (StatusCode::INTERNAL_SERVER_ERROR, Json(body)).into_response()

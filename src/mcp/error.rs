@@ -76,9 +76,10 @@ pub(super) fn broken() -> ErrorData {
 }
 
 /// A resource cannot be read, and why.
-pub(super) fn no_resource(uri: &str, why: &str) -> ErrorData {
-    let uri: String = uri.chars().take(256).collect();
-    ErrorData::resource_not_found(format!("there is no resource {uri}: {why}"), None)
+///
+/// The address is not repeated: it has the conversation's id in it, and rmcp logs what it answers.
+pub(super) fn no_resource(why: &str) -> ErrorData {
+    ErrorData::resource_not_found(format!("there is no such resource: {why}"), None)
 }
 
 /// There is no tool of this name.

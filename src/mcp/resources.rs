@@ -71,16 +71,12 @@ pub(super) async fn read(
     files: &ConversationFiles,
     uri: &str,
 ) -> Result<ReadResourceResult, ErrorData> {
-    let (id, name) = parse(uri).ok_or_else(|| {
-        no_resource(
-            uri,
-            "it is not of the form sandbox://{conversationId}/{path}",
-        )
-    })?;
+    let (id, name) = parse(uri)
+        .ok_or_else(|| no_resource("it is not of the form sandbox://{conversationId}/{path}"))?;
     let (file, bytes) = match files.read_whole(&id, &name, MAX_BYTES).await {
         Ok(read) => read,
         Err(FilesError::NotFound(_) | FilesError::Path(_)) => {
-            return Err(no_resource(uri, "the conversation has no such file"));
+            return Err(no_resource("the conversation has no such file"));
         }
         Err(error) => {
             tracing::error!(
@@ -91,10 +87,10 @@ pub(super) async fn read(
         }
     };
     let Some(bytes) = bytes else {
-        return Err(no_resource(
-            uri,
-            &format!("it is larger than {MAX_BYTES} bytes: download {}", file.url),
-        ));
+        return Err(no_resource(&format!(
+            "it is larger than {MAX_BYTES} bytes: download {}",
+            file.url
+        )));
     };
     let contents = match String::from_utf8(bytes) {
         Ok(text) if !text.contains('\0') => ResourceContents::text(text, uri),

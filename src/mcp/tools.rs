@@ -114,7 +114,12 @@ where
     Arguments: JsonSchema + 'static,
     Output: JsonSchema + 'static,
 {
-    Tool::new(name, description, schema_for_type::<Arguments>())
+    let mut input = (*schema_for_type::<Arguments>()).clone();
+    // Some function-calling interfaces refuse an object without them.
+    input
+        .entry("properties")
+        .or_insert_with(|| Value::Object(JsonObject::new()));
+    Tool::new(name, description, input)
         .with_title(title)
         .with_raw_output_schema(schema_for_type::<Output>())
         .with_annotations(annotations.with_title_if_none(title))

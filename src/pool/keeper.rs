@@ -16,13 +16,13 @@ use crate::runner::catalog::{Catalog, EngineView};
 use crate::sandbox::SandboxError;
 
 /// How long a parked sandbox lives on its own. The server retires it long before; this is for a server that is gone.
-pub(super) const PARKED_FOR: Duration = Duration::from_secs(24 * 3600);
+pub(super) const PARKED_FOR: Duration = Duration::from_hours(24);
 /// Sandboxes started at a time: an engine starts about nine a second, whatever one does.
 const STARTS_AT_A_TIME: usize = 2;
 /// Longest pause between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Longest time an interpreter may take to be parked.
-const READY_WAIT: Duration = Duration::from_secs(60);
+const READY_WAIT: Duration = Duration::from_mins(1);
 
 impl Pool {
     /// Keeps the pool until `stop`.

@@ -15,7 +15,7 @@ use crate::sandbox::{Capture, Program, Sandbox, SandboxError};
 use crate::workspace::{DirectoryId, Workspace};
 
 /// Longest time a sandbox may take to clean itself and park the next interpreter.
-const CLEAN_WAIT: Duration = Duration::from_secs(60);
+const CLEAN_WAIT: Duration = Duration::from_mins(1);
 
 /// How a run came by its sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

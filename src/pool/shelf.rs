@@ -10,7 +10,7 @@ use super::Kind;
 use crate::conversation::ConversationKey;
 
 /// A pooled sandbox is replaced after so long, so that none gets very old.
-const POOLED_TTL: Duration = Duration::from_secs(12 * 3600);
+const POOLED_TTL: Duration = Duration::from_hours(12);
 /// After a start that failed, the next one of that kind waits so long.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(5);
 /// Idle sandboxes that one conversation may keep of one kind.

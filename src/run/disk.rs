@@ -1,7 +1,7 @@
 //! Watches what a running program writes: one conversation must neither exceed its quota nor fill the disk.
 //!
 //! The watch is a poll, so a program gets past the limit by what it writes between two looks. Looks are close
-//! together while the tree is small and never take more than a tenth of the time. Hence a conversation can be over its
+//! together while the tree is small and take a tenth of the time when it is large. Hence a conversation can be over its
 //! limits when a run begins. Such a run may tidy up, but not grow; and where it is over them by more than one run can
 //! have got past them, there are no further runs, or many short ones would get past any limit.
 
@@ -16,6 +16,8 @@ use crate::workspace::{Usage, Workspace, Workspaces};
 const PAUSE: Duration = Duration::from_millis(25);
 /// Pauses are at least this many times as long as a look takes.
 const PAUSE_FACTOR: u32 = 10;
+/// Pauses are no longer than this, so that not even a slow look lets much through.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// Bytes over the quota with which a run may still begin: more than a fast disk takes between two looks.
 const EXCESS_BYTES: u64 = 512 << 20;
 /// Times the limit on files with which a run may still begin.
@@ -58,21 +60,25 @@ impl Allowance {
 
     /// Resolves, with a sentence for the model, when the run must be stopped. Never resolves otherwise.
     pub(super) async fn exceeded(self, workspaces: &Workspaces, workspace: &Workspace) -> String {
-        let mut pause = PAUSE;
+        let mut next_look = Instant::now() + PAUSE;
         loop {
-            tokio::time::sleep(pause).await;
-            let started = Instant::now();
+            tokio::time::sleep(PAUSE).await;
             if workspaces.check_space().is_err() {
                 return "The program was stopped because the server's disk is nearly full: write less, or ask the \
                         operator for room."
                     .to_owned();
+            }
+            let started = Instant::now();
+            if started < next_look {
+                continue;
             }
             // A tree that cannot be read right now is looked at again.
             let usage = workspace.usage_up_to(self.entries).await.ok();
             if let Some(reason) = usage.and_then(|usage| self.excess(&usage, workspaces)) {
                 return reason;
             }
-            pause = PAUSE.max(started.elapsed() * PAUSE_FACTOR);
+            let took = started.elapsed();
+            next_look = started + took + (took * PAUSE_FACTOR).min(LONGEST_PAUSE);
         }
     }
 

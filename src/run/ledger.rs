@@ -24,7 +24,7 @@ use crate::principal::Principal;
 use crate::sandbox::{Capture, Captured};
 
 /// How long the outcome of a run can be read after its end.
-pub const KEPT: Duration = Duration::from_secs(600);
+pub const KEPT: Duration = Duration::from_mins(10);
 /// Finished runs kept at most, and their output in bytes: the oldest go first.
 const MAX_FINISHED: usize = 20_000;
 const MAX_BYTES: usize = 256 << 20;

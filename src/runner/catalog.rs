@@ -138,7 +138,11 @@ impl Catalog {
 fn log_changes(before: &View, after: &View) {
     match (&before.engine, &after.engine) {
         (EngineView::Down(_), EngineView::Up(engine)) => {
-            info!(engine.name = engine.name, "the container engine answers")
+            info!(
+                engine.name = engine.name,
+                engine.runc = engine.runc,
+                "the container engine answers"
+            );
         }
         (EngineView::Down(before), EngineView::Down(after)) if before == after => {}
         (_, EngineView::Down(reason)) => warn!(reason, "the container engine does not answer"),

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use crate::executor::Stream;
 
-/// A run that writes this many times its limit to a stream is not meant to be read, and is stopped.
+/// A run that writes this many times its limit, both streams together, is not meant to be read, and is stopped.
 const FLOOD_FACTOR: u64 = 16;
 
 /// The output of one run, shared between the run and those who read it.

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use sandbox_init::{End, Nonce, Record, RecordScanner};
@@ -51,7 +50,7 @@ pub(super) async fn drain(
                 None => may_expect = false,
             },
             chunk = output.next() => match chunk {
-                Some(Ok(chunk)) => listening.hear(chunk),
+                Some(Ok(chunk)) => listening.hear(&chunk),
                 Some(Err(_)) | None => break,
             },
         }
@@ -104,7 +103,7 @@ impl Listening {
         }
     }
 
-    fn hear(&mut self, chunk: Chunk) {
+    fn hear(&mut self, chunk: &Chunk) {
         match self {
             Self::Nobody => {}
             // What a driver prints while it warms up is nobody's output.
@@ -117,7 +116,7 @@ impl Listening {
             }
             Self::Ready { .. } => {}
             Self::Run(run) => match chunk.stream {
-                Stream::Stdout => run.hear_stdout(chunk.bytes),
+                Stream::Stdout => run.hear_stdout(&chunk.bytes),
                 Stream::Stderr => run.hear_stderr(&chunk.bytes),
             },
         }
@@ -131,7 +130,7 @@ impl Listening {
 }
 
 impl Run {
-    fn hear_stdout(&mut self, bytes: Bytes) {
+    fn hear_stdout(&mut self, bytes: &[u8]) {
         let mut rest = bytes.to_vec();
         loop {
             let scanned = self.stdout.push(&rest);

@@ -78,11 +78,18 @@ fn all_mistakes_are_told_at_once_and_no_secret_is_shown() {
 fn check_config_hides_secrets() {
     let root = std::path::Path::new("/srv/sandboxes");
     let shown = crate::support::config(root, &[("MAX_CONCURRENT_RUNS", "4")]).to_string();
+    for variable in VARIABLES {
+        assert!(
+            shown.contains(&format!("{}=", variable.name)),
+            "{} is not shown",
+            variable.name
+        );
+    }
     insta::assert_snapshot!(shown, @"
     MCP_HTTP_ADDR=127.0.0.1:8080
     PUBLIC_BASE_URL=http://localhost:8080
     MCP_API_TOKEN=(hidden)
-    ALLOWED_HOSTS=localhost,127.0.0.1,::1,localhost
+    ALLOWED_HOSTS=127.0.0.1,::1,localhost
     ALLOWED_ORIGINS=http://localhost:*,http://127.0.0.1:*,http://[::1]:*,http://localhost:8080
     SHUTDOWN_GRACE=30s
     SANDBOX_ROOT=/srv/sandboxes
@@ -108,6 +115,10 @@ fn check_config_hides_secrets() {
     MAX_CONCURRENT_RUNS=4
     MAX_QUEUED_RUNS=64
     MAX_QUEUE_WAIT=30s
+    POOL_SIZE=0
+    SANDBOX_IDLE_TTL=5m
+    MAX_WARM_SANDBOXES=94
+    SANDBOX_REUSE=never
     LOG_FORMAT=text
     RUST_LOG=info,rmcp=warn
     ");

@@ -64,7 +64,7 @@ async fn a_clients_own_conversations_are_listed_and_any_known_one_is_read() {
     insta::assert_json_snapshot!(read("sandbox://demo/../x").await["error"], @r#"
     {
       "code": -32002,
-      "message": "there is no resource sandbox://demo/../x: the conversation has no such file"
+      "message": "there is no such resource: the conversation has no such file"
     }
     "#);
     insta::assert_json_snapshot!(ask(&session, "resources/templates/list", json!({})).await["result"]["resourceTemplates"], @r#"

@@ -10,7 +10,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 /// The longest frame, without its length: 8 MiB.
-pub const FRAME_MAX: usize = 8 << 20;
+pub const FRAME_MAX: usize = 32 << 20;
 
 const HEADER: usize = 4;
 

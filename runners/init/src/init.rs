@@ -23,10 +23,10 @@ use crate::scrub::Scrubber;
 use crate::sys::{self, Ended};
 
 /// How long a sandbox waits that was never told how long.
-const IDLE: Duration = Duration::from_secs(60);
+const IDLE: Duration = Duration::from_mins(1);
 
 /// How long a driver may take to park a run process.
-const PARKING: Duration = Duration::from_secs(60);
+const PARKING: Duration = Duration::from_mins(1);
 
 /// How often to look again for what no descriptor tells.
 const TICK: Duration = Duration::from_millis(1);

@@ -22,18 +22,16 @@ pub(super) async fn run(
         let (command, rest) = line.split_once(' ').unwrap_or((line, ""));
         match command {
             "echo" => echo(rest, env, data, print).await,
-            "cat" => match tokio::fs::read_to_string(data.join(rest)).await {
-                Ok(text) => print(Stream::Stdout, text),
-                Err(_) => {
-                    print(
-                        Stream::Stderr,
-                        format!("cat: {rest}: No such file or directory\n"),
-                    );
+            "cat" => {
+                let Ok(text) = tokio::fs::read_to_string(data.join(rest)).await else {
+                    let complaint = format!("cat: {rest}: No such file or directory\n");
+                    print(Stream::Stderr, complaint);
                     return Status::Exit(1);
-                }
-            },
+                };
+                print(Stream::Stdout, text);
+            }
             "sleep" => {
-                tokio::time::sleep(Duration::from_secs_f64(rest.parse().unwrap_or(0.0))).await
+                tokio::time::sleep(Duration::from_secs_f64(rest.parse().unwrap_or(0.0))).await;
             }
             "yes" => loop {
                 print(Stream::Stdout, "y\n".repeat(4096));

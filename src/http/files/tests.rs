@@ -311,7 +311,7 @@ async fn signed_links_are_needed_and_expire() {
     let mut fixture = Fixture::new().await;
     fixture.write("a b.txt", b"hello");
     let secret = SecretString::from("0123456789abcdef0123456789abcdef");
-    fixture.links = FileLinks::new("http://localhost", Some((Duration::from_secs(60), secret)));
+    fixture.links = FileLinks::new("http://localhost", Some((Duration::from_mins(1), secret)));
     let (key, path) = (
         KEY.parse().unwrap(),
         RelativePath::parse("a b.txt").unwrap(),

@@ -17,7 +17,7 @@ use tokio_util::task::TaskTracker;
 /// Bytes that are read at a time.
 const PIECE_BYTES: usize = 64 << 10;
 /// How long a client may take to ask for the next piece.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The body with `length` bytes from `first` on.
 ///

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// How long a stream can be taken up after its last event.
-const KEPT: Duration = Duration::from_secs(600);
+const KEPT: Duration = Duration::from_mins(10);
 /// Events kept of one stream: heartbeats of half an hour.
 const MAX_EVENTS: usize = 360;
 /// Bytes kept of all streams together.

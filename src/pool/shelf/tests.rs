@@ -2,7 +2,7 @@
 
 use super::*;
 
-const TTL: Duration = Duration::from_secs(300);
+const TTL: Duration = Duration::from_mins(5);
 
 fn kind(name: &str) -> Kind {
     Kind(name.to_owned())
