@@ -28,7 +28,7 @@ install() {
   if ! cmp -s node/package-lock.json node/node_modules/installed; then
     (cd node && npm ci --silent --no-audit --no-fund)
     # The Node of the conformance suite, in case scripts of packages are not run.
-    (cd node && [ -x node_modules/.bin/node ] || npm rebuild --silent node)
+    (cd node && if ! [ -x node_modules/.bin/node ]; then npm rebuild --silent node; fi)
     cp node/package-lock.json node/node_modules/installed
   fi
 }

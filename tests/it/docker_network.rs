@@ -36,7 +36,7 @@ const WEB: u16 = 80;
 const DNS: u16 = 53;
 const NEIGHBOUR: u16 = 8000;
 /// How long the server may take to check the network: it waits for each address of the host in turn.
-const CHECK: Duration = Duration::from_secs(60);
+const CHECK: Duration = Duration::from_mins(1);
 /// How long a program may take to begin.
 const BEGINNING: Duration = Duration::from_secs(20);
 

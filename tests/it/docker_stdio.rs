@@ -69,7 +69,7 @@ impl Server {
 
     /// The next line of standard output, which holds messages and nothing else.
     async fn message(&mut self) -> Value {
-        let line = timeout(Duration::from_secs(60), self.output.next_line()).await;
+        let line = timeout(Duration::from_mins(1), self.output.next_line()).await;
         serde_json::from_str(&line.expect("the server is silent").unwrap().unwrap()).unwrap()
     }
 

@@ -266,7 +266,7 @@ async fn sessions_streams_and_runs_belong_to_their_caller() {
     );
     let settings = TransportSettings {
         max_body: 1 << 20,
-        idle: std::time::Duration::from_secs(60),
+        idle: std::time::Duration::from_mins(1),
         public_path: String::new(),
     };
     let transport = McpTransport::new(handler, &settings, &tasks, &stop);

@@ -74,7 +74,7 @@ async fn output_of_both_streams(app: &TestApp) {
           "files": [],
           "filesTruncated": false,
           "conversationId": "demo",
-          "runId": "run_1b4c0c9d2a44d62ec9f67f7d76cb57bf"
+          "runId": "…"
         }
         "#);
     }

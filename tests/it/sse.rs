@@ -64,7 +64,7 @@ impl EventStream {
                     None => continue,
                 }
             }
-            let bytes = tokio::time::timeout(Duration::from_secs(60), self.body.next()).await;
+            let bytes = tokio::time::timeout(Duration::from_mins(1), self.body.next()).await;
             let Some(bytes) = bytes.expect("the stream is silent") else {
                 // Not a stream after all: one JSON answer.
                 let data = std::mem::take(&mut self.buffer);
