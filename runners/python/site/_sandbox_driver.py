@@ -12,38 +12,46 @@ import gc
 import io
 import os
 import sys
+from types import SimpleNamespace
 
 from _sandbox_shelf import Shelf
 
 CHANNEL = 3
 PROGRAM = "/tmp/main.py"
+UPLOADS = "/data"
 PR_SET_DUMPABLE = 4
 
 
 def serve(shown):
     """Return in each run process, once it has its program. `shown` is what a plain run has loaded."""
-    environment = dict(os.environ)
+    environment, path = dict(os.environ), list(sys.path)
+    sys.path[:] = [directory for directory in path if directory != UPLOADS]
     gc.disable()
     shelf = Shelf(shown)
     shelf.record()
-    set_dumpable, parse, reseed, ending, collapse = _preload(shelf)
+    tools = _preload(shelf)
+    sys.path[:] = path
     shelf.close()
     os.environ.clear()
     os.environ.update(environment)
     _spare_from_teardown(shelf)
+    ending = tools.Ending(PROGRAM)
     ending.prepare()
     gc.enable()
     gc.collect()
     gc.freeze()  # the collector never again touches what is loaded, and the run processes share its memory
-    collapse()
-    set_dumpable(False)
-    while True:
-        request = _park(set_dumpable)
-        if request is not None:
-            break
-    _become_program(parse(request))
-    reseed()
+    tools.collapse()
+    tools.set_dumpable(False)
+
+    parked = None
+    while parked is None:
+        parked = _fork_run_process()
+    tools.set_dumpable(True)
+    tools.reseed()
+    _renew_main()
     ending.watch()
+    _rehearse(tools.parse)
+    _become_program(tools.parse(_take_request(parked)))
 
 
 def _preload(shelf):
@@ -61,7 +69,13 @@ def _preload(shelf):
     from _sandbox_memory import collapse
     from numpy.random import seed  # random reseeds itself after a fork
 
-    return lambda yes: LIBC.prctl(PR_SET_DUMPABLE, int(yes)), loads, seed, Ending(PROGRAM), collapse
+    return SimpleNamespace(
+        collapse=collapse,
+        parse=loads,
+        reseed=seed,
+        set_dumpable=lambda yes: LIBC.prctl(PR_SET_DUMPABLE, int(yes)),
+        Ending=Ending,
+    )
 
 
 def _warm_pandas(pandas):
@@ -80,24 +94,24 @@ def _warm_pyplot(pyplot):
 
 
 def _spare_from_teardown(shelf):
-    """At the end, the interpreter takes apart the modules that it sees: what was not loaded by the program is hidden."""
-    atexit.register(shelf.hide)
+    """At the end, the interpreter takes apart the modules that it sees: let it see those of the program only."""
+    atexit.register(shelf.hide_for_good)
     keeper = [shelf]
     keeper.append(keeper)  # soon frozen, and then this cycle is never collected
 
 
-def _park(set_dumpable):
-    """Fork a run process, announce it, and wait to be told to park the next one.
-
-    Returns the request in the run process and None in the driver.
-    """
-    waiting, taken = os.pipe()
+def _fork_run_process():
+    """In the run process, return what it announces itself on. In the driver, return None when the next is due."""
+    waiting, parked = os.pipe()
     middle = os.fork()
     if middle == 0:
-        return _fork_again(waiting, taken, set_dumpable)
-    os.close(taken)
-    pid = os.read(waiting, 16)
+        _leave_to_child()
+        os.close(waiting)
+        os.setsid()
+        return parked
+    os.close(parked)
     os.waitpid(middle, 0)  # from now on PID 1 is the run process's parent
+    pid = os.read(waiting, 16)
     if not pid:
         os._exit(1)
     os.write(CHANNEL, b"ready %s\n" % pid)
@@ -108,19 +122,34 @@ def _park(set_dumpable):
     return None
 
 
-def _fork_again(waiting, taken, set_dumpable):
+def _leave_to_child():
     try:
         if os.fork() != 0:
             os._exit(0)
     except OSError:
         os._exit(1)
-    os.close(waiting)
-    os.setsid()
-    set_dumpable(True)
-    os.write(taken, b"%d" % os.getpid())
+
+
+def _renew_main():
+    """The program's namespace must be as new as its objects, or the frozen one would keep them from finalisation."""
+    main = type(sys)("__main__")
+    main.__loader__ = sys.modules["__main__"].__loader__
+    main.__annotations__ = {}
+    main.__builtins__ = sys.modules["builtins"]
+    sys.modules["__main__"] = main
+
+
+def _rehearse(parse):
+    """Do once what every run does: memory that is written to is copied after a fork, and copied now it is ready then."""
+    request = parse('{"code": "def f(x):\\n    return [x, str(x)]\\nf(1)", "env": {}}')
+    exec(compile(request["code"], "rehearsal", "exec"), {})
+
+
+def _take_request(parked):
+    os.write(parked, b"%d" % os.getpid())
     request = _read(int.from_bytes(_read(4), "big"))
     os.close(CHANNEL)
-    os.close(taken)
+    os.close(parked)
     return request
 
 
@@ -138,9 +167,3 @@ def _become_program(request):
     os.environ.update(request["env"])
     with open(PROGRAM, "wb") as file:
         file.write(request["code"].encode())
-    # The program's own namespace must be as new as its objects, or the frozen one would keep them from finalisation.
-    main = type(sys)("__main__")
-    main.__loader__ = sys.modules["__main__"].__loader__
-    main.__annotations__ = {}
-    main.__builtins__ = sys.modules["builtins"]
-    sys.modules["__main__"] = main

@@ -7,6 +7,9 @@ puts exactly that in place, in no time.
 
 All imports of modules that are not in `sys.modules` come through `_find_and_load` of the import system, which is
 where the shelf sits, first to record and then to serve. Nothing may be imported here that a plain run has not loaded.
+
+A run process shares its memory with the driver until it writes to it, and even a look at an object writes to it. So
+nothing here goes through all there is while a program runs, but through what it imports.
 """
 
 import _frozen_importlib as _bootstrap
@@ -14,11 +17,14 @@ import atexit
 import builtins
 import sys
 
+ESSENTIAL = {"__main__", "builtins", "sys"}
+
 
 class Shelf:
     def __init__(self, shown):
         self._shown = frozenset(shown)
-        self._modules = {}  # name -> module, in the order of loading
+        self._modules = {}  # name -> module
+        self._order = {}  # name -> its place in the order of loading
         self._hidden = set()  # names of those that the program has not imported
         self._unbound = set()  # names of submodules that were taken out of their package
         self._needs = {}  # name -> names that were imported while it was loaded
@@ -26,6 +32,7 @@ class Shelf:
         self._loading = []  # names of the modules that are being loaded, innermost last
         self._known = set()  # names whose place is recorded
         self._path = None
+        self._kept = []
         self._find_and_load = _bootstrap._find_and_load
         self._import = builtins.__import__
         self._register = atexit.register
@@ -51,15 +58,20 @@ class Shelf:
         atexit.register = self._register
         self._path = list(sys.path)
         self._modules = {name: module for name, module in sys.modules.items() if name not in self._shown}
+        self._order = {name: place for place, name in enumerate(self._modules)}
         for name in self._modules:
             self._unbind(name)
+        for name in self._modules:
+            del sys.modules[name]
         self._hidden.update(self._modules)
-        self.hide()
         _bootstrap._find_and_load = _as_part_of_importlib(self._find_or_load())
 
-    def hide(self):
-        for name in self._modules:
-            sys.modules.pop(name, None)
+    def hide_for_good(self):
+        """Leave only the program's own modules in sight, and keep what hangs on the others."""
+        self._kept.append(sys.path_importer_cache)
+        for name in list(sys.modules):
+            if (name in self._modules or name in self._shown) and name not in ESSENTIAL:
+                self._kept.append(sys.modules.pop(name))
 
     def _load_and_record(self, name, import_):
         self._note(name)
@@ -138,9 +150,8 @@ class Shelf:
             self._unbound.add(name)
 
     def _show(self, name):
-        closure = self._closure(name) & self._hidden
-        names = [name for name in self._modules if name in closure]
-        self._hidden -= closure
+        names = sorted(self._closure(name) & self._hidden, key=self._order.get)
+        self._hidden.difference_update(names)
         for name in names:
             sys.modules[name] = self._modules[name]
             if name in self._unbound:

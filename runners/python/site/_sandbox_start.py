@@ -30,15 +30,25 @@ def is_driver():
         return False
 
 
-def become_program():
-    shown = set(sys.modules)
-    from _sandbox_driver import serve
+def park_when_started():
+    """Become the driver at the very end of what `site` does, so that the least is left to do for a run."""
+    import site
 
-    serve(shown)
-    lend_font_cache()  # the one from before went with the scrub
+    last_step = site.execsitecustomize
+
+    def last_step_and_park():
+        site.execsitecustomize = last_step
+        last_step()
+        shown = set(sys.modules)
+        from _sandbox_driver import serve
+
+        serve(shown)
+        lend_font_cache()  # the one from before went with the scrub
+
+    site.execsitecustomize = last_step_and_park
 
 
 follow_output_by_line()
 lend_font_cache()
 if is_driver():
-    become_program()
+    park_when_started()
