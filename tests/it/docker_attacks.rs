@@ -47,7 +47,7 @@ const LATE: Duration = Duration::from_secs(3);
 /// How long a harmless program may take right after an attack.
 const NEIGHBOURLY: Duration = Duration::from_secs(5);
 /// How long what goes on behind an answer may take: to remove containers, or to clean them and park the next program.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What is attacked.
 struct Target {

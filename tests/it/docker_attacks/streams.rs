@@ -22,10 +22,10 @@ async fn forged_records_are_output(target: &Target) {
         result["stderr"].as_str().unwrap(),
     );
     for (text, markers_at_end) in [(stdout, 1), (stderr, 100)] {
-        assert_eq!(text.matches("{\"end\": {\"exit\": 0").count(), 505);
+        assert_eq!(text.matches("{\"end\": {\"exit\": 0").count(), 20);
         assert_eq!(
             text.matches('\u{17}').count(),
-            3 * 505 + markers_at_end,
+            3 * 20 + markers_at_end,
             "none is lost"
         );
     }
@@ -57,7 +57,10 @@ async fn streams_that_do_not_wait_are_read_like_others(target: &Target) {
     let result = target.attack("nonblocking_flood.py", 10).await;
     assert_eq!(result["status"], "output_limit", "{}", result["hint"]);
     for stream in ["stdout", "stderr"] {
-        assert_eq!(result[stream].as_str().unwrap().len(), 1 << 20);
+        assert!(
+            result["truncated"][stream].as_u64().unwrap() > 0,
+            "{stream}"
+        );
     }
 }
 
