@@ -67,6 +67,7 @@ impl Pool {
             if shelf.starting() >= STARTS_AT_A_TIME {
                 return;
             }
+            let evicted = shelf.make_room();
             let Some(kind) = shelf.begin_start(Instant::now()) else {
                 return;
             };

@@ -128,6 +128,18 @@ impl<S> Shelf<S> {
         Some(kind)
     }
 
+    /// Takes the least recently used one from its conversation when there is no room to fill the pool, which may
+    /// have half of all. Without, many old conversations would leave nothing warm for new ones.
+    #[must_use]
+    pub(super) fn make_room(&mut self) -> Option<S> {
+        let (pooled, _) = self.count();
+        let ahead = pooled + self.starting();
+        let wanted = self.pool_size * self.kinds.len();
+        let lacks = !self.closed && ahead < wanted.min(self.most / 2);
+        (lacks && self.total() >= self.most && !self.owned.is_empty())
+            .then(|| self.owned.remove(0).sandbox)
+    }
+
     /// How many are being started.
     pub(super) fn starting(&self) -> usize {
         self.starting.values().sum()

@@ -13,7 +13,12 @@ use crate::support::{TestApp, eventually};
 /// Programs that are run at the same time.
 const AT_A_TIME: usize = 2;
 /// What programs of parity need to be quick on a small machine, and the same on both ways.
-const SETTINGS: [(&str, &str); 2] = [("RUN_CPUS", "1"), ("MAX_CONCURRENT_RUNS", "4")];
+const SETTINGS: [(&str, &str); 3] = [
+    ("RUN_CPUS", "1"),
+    ("MAX_CONCURRENT_RUNS", "4"),
+    // Everything is compared, and not what a model sees of it.
+    ("OUTPUT_FOR_MODEL", "4000000"),
+];
 
 #[tokio::test]
 async fn python_programs_cannot_tell() {
@@ -84,6 +89,10 @@ async fn warm_conversation(app: &TestApp, language: &str, number: usize) -> Stri
     app.parked(language, 1).await;
     let conversation = format!("{language} {number}");
     fs::write(kept, &conversation).unwrap();
+    // An upload would give it a sandbox of the language that is asked for most.
+    let first = json!({ "conversationId": conversation, "language": language, "code": "" });
+    assert_eq!(app.call("run_code", first).await["status"], "ok");
+    assert!(settles(app).await, "the conversation keeps its sandbox");
     conversation
 }
 

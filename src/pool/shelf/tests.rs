@@ -48,6 +48,25 @@ fn the_most_in_all_is_never_exceeded() {
 }
 
 #[test]
+fn old_conversations_make_room_for_the_pool() {
+    let (mut shelf, now) = (shelf(2, 4), Instant::now());
+    for (digit, number) in [('a', 1), ('b', 2), ('c', 3), ('d', 4)] {
+        assert!(
+            shelf
+                .give_back(&key(digit), &kind("p"), number, now)
+                .is_empty()
+        );
+    }
+    assert_eq!(shelf.begin_start(now), None);
+    for evicted in [1, 2] {
+        assert_eq!(shelf.make_room(), Some(evicted));
+        assert_eq!(shelf.begin_start(now), Some(kind("p")));
+    }
+    assert_eq!(shelf.make_room(), None, "the pool is full");
+    assert_eq!(shelf.count(), (0, 2));
+}
+
+#[test]
 fn a_failed_start_is_tried_again_after_a_pause() {
     let (mut shelf, now) = (shelf(1, 3), Instant::now());
     let kind = shelf.begin_start(now).unwrap();
