@@ -72,6 +72,7 @@ impl Pool {
                 return;
             };
             drop(shelf);
+            drop(evicted);
             let Some(runner) = by_kind.get(&kind) else {
                 self.shelf().start_failed(&kind, Instant::now());
                 continue;
