@@ -42,7 +42,7 @@ use crate::sandbox::{Launcher, Sandbox, SandboxError};
 use crate::workspace::{DirectoryId, Slot, WorkspaceError, Workspaces};
 
 /// A run that finds its conversation's sandbox being cleaned waits so long for it before it starts another.
-const CLEANING_WAIT: Duration = Duration::from_millis(150);
+const CLEANING_WAIT: Duration = Duration::from_millis(500);
 
 /// All warm sandboxes.
 #[derive(Clone, Debug)]

@@ -196,7 +196,7 @@ async fn flood(app: &TestApp) {
 async fn deleted_while_running(app: &TestApp) {
     let delete = async {
         eventually("the run is in progress", || {
-            app.app.runs.active.count() == 1
+            app.workspace("demo").exists() && app.app.runs.active.count() == 1
         })
         .await;
         app.call("delete_conversation", json!({ "conversationId": "demo" }))
