@@ -3,7 +3,7 @@
 //! Every request has its own time limit, since an engine in trouble tends to keep requests open for ever.
 
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use bollard::errors::Error as BollardError;
@@ -28,6 +28,9 @@ const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
 const QUICK: Duration = Duration::from_secs(5);
 /// Limit of requests that make the engine work: under load it starts a container in seconds.
 const SLOW: Duration = Duration::from_mins(1);
+
+/// Events are asked for from so long ago on, since the engine counts in whole seconds.
+const OVERLAP: Duration = Duration::from_secs(1);
 
 /// Containers by the Docker Engine API.
 #[derive(Debug)]
@@ -142,7 +145,15 @@ impl Executor for DockerExecutor {
     async fn image_events(&self) -> Result<BoxStream<'static, ()>, ExecutorError> {
         let client = self.client("follow image events").await?;
         let filters = HashMap::from([("type", vec!["image"])]);
-        let options = EventsOptionsBuilder::new().filters(&filters).build();
+        // The request is only sent when the stream is first read: the engine then tells what came since now.
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let since = now.saturating_sub(OVERLAP).as_secs().to_string();
+        let options = EventsOptionsBuilder::new()
+            .filters(&filters)
+            .since(&since)
+            .build();
         let events = client.events(Some(options));
         let ends_on_error = events.take_while(|event| std::future::ready(event.is_ok()));
         Ok(ends_on_error.map(|_| ()).boxed())
