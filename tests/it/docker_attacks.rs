@@ -131,10 +131,11 @@ impl Target {
 
     /// Runs a harmless program, which must come soon and find its sandbox as good as new.
     async fn assert_well(&self, conversation: &str, language: &str) {
+        // PID 1, the driver, the program, and in Python the one that shares the program's memory.
         let code = match language {
             "python" => {
                 "import os\nown = {'main.py', '.matplotlib'}\nprint('well', set(os.listdir('/tmp')) - own or '', \
-                 *os.listdir('/dev/shm'), [name for name in os.listdir('/proc') if name.isdigit()][3:] or '')"
+                 *os.listdir('/dev/shm'), [name for name in os.listdir('/proc') if name.isdigit()][4:] or '')"
             }
             "typescript" => {
                 "import { readdirSync } from 'node:fs';\nconst own = /^(app|bun-.*|\\.bun)$/;\n\

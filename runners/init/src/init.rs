@@ -31,7 +31,7 @@ const PARKING: Duration = Duration::from_mins(1);
 /// How often to look again for what no descriptor tells.
 const TICK: Duration = Duration::from_millis(1);
 
-/// How long an end record waits for what a run left behind to be gone.
+/// How long an end record waits for what a run left behind to be killed.
 const LEFTOVERS: Duration = Duration::from_millis(500);
 
 /// How often to kill what did not die at the deadline.
@@ -378,7 +378,7 @@ impl Init {
         }
         // Whoever is left could read the record out of the pipe, and the nonce in it.
         let driver = self.driver.as_ref().map(|driver| driver.pid);
-        let _ = processes::kill_until_alone(driver, Instant::now() + LEFTOVERS);
+        let _ = processes::kill_until_harmless(driver, Instant::now() + LEFTOVERS);
         self.output.answer_on_both(&nonce, &Record::End(end))?;
         if !reuse {
             return Err(Stop::Done);

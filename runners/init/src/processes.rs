@@ -12,12 +12,17 @@ use crate::sys;
 /// How often to look whether the killed are gone.
 const DYING: Duration = Duration::from_micros(200);
 
+/// `PF_EXITING` of the kernel, in the flags of a process.
+const PF_EXITING: u32 = 0x4;
+
 /// What the kernel says about a process in `/proc/<pid>/stat`.
 #[derive(Debug, Clone)]
 pub(crate) struct Stat {
     /// The letter of `ps`: `Z` is a zombie, `T` is stopped.
     pub(crate) state: char,
     pub(crate) parent: i32,
+    /// Whether it is past the last instruction of its program: only the kernel still works on its end.
+    pub(crate) is_exiting: bool,
     /// Priority and nice value, real-time priority, policy.
     pub(crate) schedule: String,
 }
@@ -33,9 +38,12 @@ impl Stat {
         let fields: Vec<&str> = text.split_ascii_whitespace().collect();
         // The manual counts from one, and the first field here is its third.
         let field = |number: usize| fields.get(number - 3).copied();
+        let flags: u32 = field(9)?.parse().ok()?;
         Some(Self {
             state: field(3)?.chars().next()?,
             parent: field(4)?.parse().ok()?,
+            // The flag is the main thread's, and others may outlive it.
+            is_exiting: flags & PF_EXITING != 0 && field(20)? == "1",
             schedule: [18, 19, 40, 41]
                 .map(|number| field(number).unwrap_or(""))
                 .join(" "),
@@ -74,7 +82,7 @@ pub(crate) fn kill_others(spared: Option<Pid>) -> bool {
         return sys::kill_all(Signal::KILL);
     };
     sys::kill_all(Signal::STOP);
-    let Ok(pids) = others(spared) else {
+    let Ok(pids) = others(Some(spared)) else {
         return sys::kill_all(Signal::KILL);
     };
     for &pid in &pids {
@@ -86,6 +94,22 @@ pub(crate) fn kill_others(spared: Option<Pid>) -> bool {
 
 /// Kills until no process but PID 1 and `spared` is left.
 pub(crate) fn kill_until_alone(spared: Option<Pid>, until: Instant) -> Result<(), String> {
+    kill_until(spared, until, || false)
+}
+
+/// Kills until no process but PID 1 and `spared` executes a program: those that are left are about to be gone.
+pub(crate) fn kill_until_harmless(spared: Option<Pid>, until: Instant) -> Result<(), String> {
+    let is_exiting = |pid| Stat::of(pid).is_none_or(|stat| stat.is_exiting);
+    kill_until(spared, until, || {
+        others(spared).is_ok_and(|pids| pids.into_iter().all(is_exiting))
+    })
+}
+
+fn kill_until(
+    spared: Option<Pid>,
+    until: Instant,
+    is_enough: impl Fn() -> bool,
+) -> Result<(), String> {
     while kill_others(spared) {
         let mut reaped = false;
         while let Some(ended) = sys::reap() {
@@ -93,6 +117,9 @@ pub(crate) fn kill_until_alone(spared: Option<Pid>, until: Instant) -> Result<()
                 return Err("the driver ended".to_owned());
             }
             reaped = true;
+        }
+        if is_enough() {
+            return Ok(());
         }
         if Instant::now() >= until {
             return Err("processes are left".to_owned());
@@ -105,7 +132,11 @@ pub(crate) fn kill_until_alone(spared: Option<Pid>, until: Instant) -> Result<()
 }
 
 /// Every process but PID 1, `spared`, and what `spared` has yet to wait for.
-fn others(spared: Pid) -> io::Result<Vec<Pid>> {
+fn others(spared: Option<Pid>) -> io::Result<Vec<Pid>> {
+    let is_awaited = |pid| {
+        let parent = Stat::of(pid).filter(|stat| stat.state == 'Z');
+        parent.is_some_and(|stat| spared.is_some_and(|spared| stat.parent == raw(spared)))
+    };
     let mut pids = Vec::new();
     for entry in fs::read_dir("/proc")? {
         let name = entry?.file_name();
@@ -114,9 +145,7 @@ fn others(spared: Pid) -> io::Result<Vec<Pid>> {
         let Some(pid) = Pid::from_raw(pid) else {
             continue;
         };
-        let awaited =
-            || Stat::of(pid).is_some_and(|stat| stat.state == 'Z' && stat.parent == raw(spared));
-        if pid != spared && !awaited() {
+        if Some(pid) != spared && !is_awaited(pid) {
             pids.push(pid);
         }
     }
@@ -144,13 +173,21 @@ mod tests {
 
     #[test]
     fn a_name_cannot_forge_the_fields_after_it() {
-        let numbers = (5..=52)
-            .map(|field| field.to_string())
-            .collect::<Vec<_>>()
-            .join(" ");
-        let stat = Stat::parse(&format!("7 (x) Z 99 () S 42 {numbers}\n")).unwrap();
+        let mut fields: Vec<_> = (5..=52).map(|field| field.to_string()).collect();
+        let parse = |fields: &[String]| {
+            let numbers = fields.join(" ");
+            Stat::parse(&format!("7 (x) Z 99 () S 42 {numbers}\n")).unwrap()
+        };
+        let stat = parse(&fields);
         assert_eq!((stat.state, stat.parent), ('S', 42));
         assert_eq!(stat.schedule, "18 19 40 41");
+        // Flags are field 9, threads field 20.
+        fields[9 - 5] = "4194308".to_owned();
+        assert!(!parse(&fields).is_exiting, "other threads live");
+        fields[20 - 5] = "1".to_owned();
+        assert!(parse(&fields).is_exiting);
+        fields[9 - 5] = "4194304".to_owned();
+        assert!(!parse(&fields).is_exiting);
         assert!(Stat::parse("").is_none() && Stat::parse("1 (x)").is_none());
     }
 

@@ -34,20 +34,20 @@ def serve(shown):
     shelf.close()
     os.environ.clear()
     os.environ.update(environment)
-    _spare_from_teardown(shelf)
-    ending = tools.Ending(PROGRAM)
-    ending.prepare()
+    atexit.register(shelf.hide_for_good)
     gc.enable()
-    gc.collect()
-    gc.freeze()  # the collector never again touches what is loaded, and the run processes share its memory
+    tools.settle()
+    ending = tools.Ending(PROGRAM)  # must not live for ever
+    ending.prepare()
+    gc.freeze()
     tools.collapse()
     tools.set_dumpable(False)
 
     parked = None
     while parked is None:
-        parked = _fork_run_process()
+        parked = _fork_run_process(tools.fork)
     tools.set_dumpable(True)
-    tools.reseed()
+    tools.share_memory()
     _renew_main()
     ending.watch()
     _rehearse(tools.parse)
@@ -55,27 +55,40 @@ def serve(shown):
 
 
 def _preload(shelf):
-    """Load what takes long, and touch the parts of it that are slow the first time."""
-    for name in ("ctypes", "json", "asyncio", "statistics", "subprocess", "urllib.request"):
+    """Load what takes long, and give what the driver itself goes on with."""
+    shelf.fill("ctypes")
+    from _sandbox_memory import collapse, settle, side_by_side
+
+    with side_by_side():
+        _load_libraries(shelf)
+
+    from json import loads
+
+    from _sandbox_ending import LIBC, Ending
+    from _sandbox_native import fork_away, share_memory
+    from numpy.random import seed
+
+    # random does this by itself after a fork.
+    shelf.when_shown("numpy.random.mtrand", seed)
+    return SimpleNamespace(
+        collapse=collapse,
+        fork=fork_away,
+        parse=loads,
+        set_dumpable=lambda yes: LIBC.prctl(PR_SET_DUMPABLE, int(yes)),
+        settle=settle,
+        share_memory=share_memory,
+        Ending=Ending,
+    )
+
+
+def _load_libraries(shelf):
+    """Load what programs use, and touch the parts of it that are slow the first time."""
+    for name in ("json", "asyncio", "statistics", "subprocess", "urllib.request"):
         shelf.fill(name)
     shelf.fill("numpy", lambda numpy: numpy.linalg.inv(numpy.eye(3)))
     shelf.fill("pandas", _warm_pandas)
     shelf.fill("numpy.random")
     shelf.fill("matplotlib.pyplot", _warm_pyplot)
-
-    from json import loads
-
-    from _sandbox_ending import LIBC, Ending
-    from _sandbox_memory import collapse
-    from numpy.random import seed  # random reseeds itself after a fork
-
-    return SimpleNamespace(
-        collapse=collapse,
-        parse=loads,
-        reseed=seed,
-        set_dumpable=lambda yes: LIBC.prctl(PR_SET_DUMPABLE, int(yes)),
-        Ending=Ending,
-    )
 
 
 def _warm_pandas(pandas):
@@ -91,26 +104,18 @@ def _warm_pyplot(pyplot):
     axes.legend()
     figure.savefig(io.BytesIO(), format="png")
     pyplot.close(figure)
+    # Every fork would give back its fonts, and copy what they are written on to do so.
+    sys.modules["matplotlib.font_manager"]._get_font.cache_clear()
 
 
-def _spare_from_teardown(shelf):
-    """At the end, the interpreter takes apart the modules that it sees: let it see those of the program only."""
-    atexit.register(shelf.hide_for_good)
-    keeper = [shelf]
-    keeper.append(keeper)  # soon frozen, and then this cycle is never collected
-
-
-def _fork_run_process():
+def _fork_run_process(fork):
     """In the run process, return what it announces itself on. In the driver, return None when the next is due."""
     waiting, parked = os.pipe()
-    middle = os.fork()
-    if middle == 0:
-        _leave_to_child()
+    if not fork():
         os.close(waiting)
         os.setsid()
         return parked
     os.close(parked)
-    os.waitpid(middle, 0)  # from now on PID 1 is the run process's parent
     pid = os.read(waiting, 16)
     if not pid:
         os._exit(1)
@@ -120,14 +125,6 @@ def _fork_run_process():
     if _read(5) != b"park\n":
         os._exit(1)
     return None
-
-
-def _leave_to_child():
-    try:
-        if os.fork() != 0:
-            os._exit(0)
-    except OSError:
-        os._exit(1)
 
 
 def _renew_main():

@@ -32,7 +32,8 @@ class Ending:
 
     def watch(self):
         """From now on, look out for the program's start, to be told of its regular end."""
-        builtins.__spec__.loader_state = self
+        spec = builtins.__spec__
+        builtins.__spec__ = type(spec)(spec.name, spec.loader, origin=spec.origin, loader_state=self)  # does not live for ever
         monitoring.use_tool_id(TOOL, "sandbox")
         monitoring.register_callback(TOOL, monitoring.events.PY_START, self._started)
         monitoring.register_callback(TOOL, monitoring.events.PY_RETURN, self._ended)

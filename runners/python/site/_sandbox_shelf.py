@@ -15,6 +15,7 @@ nothing here goes through all there is while a program runs, but through what it
 import _frozen_importlib as _bootstrap
 import atexit
 import builtins
+import os
 import sys
 
 ESSENTIAL = {"__main__", "builtins", "sys"}
@@ -27,8 +28,11 @@ class Shelf:
         self._order = {}  # name -> its place in the order of loading
         self._hidden = set()  # names of those that the program has not imported
         self._unbound = set()  # names of submodules that were taken out of their package
+        self._plans = {}  # name -> what importing it brings along, for those that were asked for
         self._needs = {}  # name -> names that were imported while it was loaded
+        self._when_shown = {}  # name -> function to call when the program imports it
         self._exit_calls = []  # (name of the module that was being loaded, function, args, kwargs)
+        self._fork_hooks = []  # (name of the module that was being loaded, kwargs)
         self._loading = []  # names of the modules that are being loaded, innermost last
         self._known = set()  # names whose place is recorded
         self._path = None
@@ -36,6 +40,7 @@ class Shelf:
         self._find_and_load = _bootstrap._find_and_load
         self._import = builtins.__import__
         self._register = atexit.register
+        self._register_at_fork = os.register_at_fork
 
     def record(self):
         """From now on, remember who imports what."""
@@ -43,19 +48,26 @@ class Shelf:
         _bootstrap._find_and_load = self._load_and_record
         builtins.__import__ = self._import_and_record
         atexit.register = self._register_later
+        os.register_at_fork = self._register_at_fork_later
 
     def fill(self, name, warm_up=None):
         """Load a module; what `warm_up` makes it load later on counts as loaded with it."""
+        self._plans[name] = None
         self._loading.append(name)
         module = self._import(name, fromlist=["__name__"])
         if warm_up is not None:
             warm_up(module)
         self._loading.pop()
 
+    def when_shown(self, name, function):
+        """Have `function` called when the program gets to see a module."""
+        self._when_shown[name] = function
+
     def close(self):
         """Take out of sight what was loaded since, and serve it from here."""
         builtins.__import__ = self._import
         atexit.register = self._register
+        os.register_at_fork = self._register_at_fork
         self._path = list(sys.path)
         self._modules = {name: module for name, module in sys.modules.items() if name not in self._shown}
         self._order = {name: place for place, name in enumerate(self._modules)}
@@ -64,6 +76,7 @@ class Shelf:
         for name in self._modules:
             del sys.modules[name]
         self._hidden.update(self._modules)
+        self._plans = {name: self._plan(name) for name in self._plans}
         _bootstrap._find_and_load = _as_part_of_importlib(self._find_or_load())
 
     def hide_for_good(self):
@@ -111,6 +124,12 @@ class Shelf:
             return function
         return self._register(function, *args, **kwargs)
 
+    def _register_at_fork_later(self, **hooks):
+        if self._loading:
+            self._fork_hooks.append((self._loading[-1], hooks))
+        else:
+            self._register_at_fork(**hooks)
+
     def _find_or_load(self):
         hidden, load = self._hidden, self._find_and_load
 
@@ -149,21 +168,37 @@ class Shelf:
             del attributes[child]
             self._unbound.add(name)
 
+    def _plan(self, name):
+        """What importing a module brings along, in the order of loading."""
+        return sorted(self._closure(name), key=self._order.get)
+
     def _show(self, name):
-        names = sorted(self._closure(name) & self._hidden, key=self._order.get)
+        names = [name for name in self._plans.get(name) or self._plan(name) if name in self._hidden]
         self._hidden.difference_update(names)
         for name in names:
             sys.modules[name] = self._modules[name]
             if name in self._unbound:
                 package, _, child = name.rpartition(".")
                 self._namespace(package)[child] = self._modules[name]
+        shown = set(names)
         for name, function, args, kwargs in self._exit_calls:
-            if name in names:
+            if name in shown:
                 self._register(function, *args, **kwargs)
+        for name, hooks in self._fork_hooks:
+            if name in shown:
+                self._register_at_fork(**hooks)
+                hooks.get("after_in_child", _nothing)()  # there was a fork since it was loaded
+        for name, function in self._when_shown.items():
+            if name in shown:
+                function()
 
     def _namespace(self, name):
         module = self._modules.get(name) or sys.modules.get(name)
         return vars(module) if module else {}
+
+
+def _nothing():
+    pass
 
 
 def _as_part_of_importlib(function):
