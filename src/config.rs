@@ -15,6 +15,7 @@ use secrecy::SecretString;
 
 pub use self::reader::ConfigErrors;
 use self::reader::Reader;
+pub(crate) use self::reader::parse_size;
 
 /// The whole configuration.
 #[derive(Clone, Debug)]

@@ -29,6 +29,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use self::lease::{Lease, Way};
@@ -58,6 +59,8 @@ struct Shared {
     setup: Setup,
     config: PoolConfig,
     tasks: TaskTracker,
+    /// Nothing is cleaned or started ahead any more.
+    closed: CancellationToken,
 }
 
 /// What all containers have in common.
@@ -122,6 +125,7 @@ impl Pool {
             setup,
             config,
             tasks,
+            closed: CancellationToken::new(),
         }))
     }
 
@@ -270,7 +274,10 @@ impl Pool {
             init: self.0.launcher.init(),
             data,
             user: setup.user(),
-            limits: setup.limits,
+            limits: ContainerLimits {
+                memory: setup.limits.memory.saturating_add(runner.driver_memory),
+                ..setup.limits
+            },
             network,
             labels: self.0.launcher.labels(&labels),
         }
@@ -284,6 +291,7 @@ impl Pool {
 
     /// Takes away everything and keeps nothing from now on.
     pub fn close(&self) {
+        self.0.closed.cancel();
         let retired = self.shelf().close();
         drop(retired);
         self.0.changed.notify_waiters();

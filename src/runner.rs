@@ -6,12 +6,15 @@ use std::collections::BTreeSet;
 
 use thiserror::Error;
 
+use crate::config::parse_size;
 use crate::executor::Image;
 
 /// Longest language name.
 const MAX_LANGUAGE_BYTES: usize = 32;
 /// The version of the warm contract that we speak.
 const PROTOCOL: &str = "2";
+/// Most that a driver may ask for beside the programs' own memory.
+const MAX_DRIVER_MEMORY: u64 = 1 << 30;
 /// Used where an image has no `HOME` of its own: the one place that is writable for any user.
 const HOME: &str = "HOME=/tmp";
 
@@ -36,6 +39,8 @@ pub struct Runner {
     pub created: i64,
     /// The command that parks an interpreter; empty when the image has none, or for a protocol we do not speak.
     pub driver: Vec<String>,
+    /// Bytes that the driver holds while a program runs. Containers get them beside the program's own limit.
+    pub driver_memory: u64,
     /// Environment variables that a parked interpreter cannot take; a trailing `*` matches any rest.
     pub cold_env: Vec<String>,
 }
@@ -56,6 +61,9 @@ pub enum RunnerError {
     /// `sandbox.driver` is malformed.
     #[error("label sandbox.driver is not a JSON array of strings")]
     Driver,
+    /// `sandbox.driver-memory` is malformed.
+    #[error("label sandbox.driver-memory is {0:?}: it must be a size of at most 1g, such as 96m")]
+    DriverMemory(String),
 }
 
 impl Runner {
@@ -96,6 +104,11 @@ impl Runner {
             .split(',')
             .map(str::trim)
             .filter(|alias| is_language(alias) && *alias != language);
+        let driver = driver(label("sandbox.protocol"), label("sandbox.driver"))?;
+        let driver_memory = match label("sandbox.driver-memory") {
+            text if !driver.is_empty() && !text.is_empty() => driver_memory(text)?,
+            _ => 0,
+        };
         let has_home = image
             .env
             .iter()
@@ -113,7 +126,8 @@ impl Runner {
                 vec![HOME.to_owned()]
             },
             created: image.created,
-            driver: driver(label("sandbox.protocol"), label("sandbox.driver"))?,
+            driver,
+            driver_memory,
             cold_env: list(label("sandbox.cold-env")),
         })
     }
@@ -125,6 +139,11 @@ fn driver(protocol: &str, command: &str) -> Result<Vec<String>, RunnerError> {
         return Ok(Vec::new());
     }
     serde_json::from_str(command).map_err(|_| RunnerError::Driver)
+}
+
+fn driver_memory(text: &str) -> Result<u64, RunnerError> {
+    let size = parse_size(text).filter(|size| *size <= MAX_DRIVER_MEMORY);
+    size.ok_or_else(|| RunnerError::DriverMemory(text.to_owned()))
 }
 
 fn list(text: &str) -> Vec<String> {

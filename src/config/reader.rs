@@ -285,7 +285,8 @@ impl<'a> Reader<'a> {
 }
 
 /// A size in Docker's notation: a whole number and `b`, `k`, `m` or `g`, in powers of 1024.
-fn parse_size(value: &str) -> Option<u64> {
+/// Bytes from a number with an optional unit, which is a power of 1024: `512k`, `256m`, `1g`.
+pub(crate) fn parse_size(value: &str) -> Option<u64> {
     let value = value.to_ascii_lowercase();
     let digits = value.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match &value[digits.len()..] {

@@ -90,6 +90,7 @@ impl Pool {
                 let unwanted = self.shelf().started(&kind, warm, Instant::now());
                 drop(unwanted);
             }
+            Err(SandboxError::Stopped) => self.shelf().start_failed(&kind, Instant::now()),
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
                 warn!(
@@ -117,7 +118,11 @@ impl Pool {
             ("sandbox.slot", slot.name()),
         );
         let mut sandbox = self.0.launcher.start(spec).await?;
-        match tokio::time::timeout(READY_WAIT, sandbox.park(&runner.driver, PARKED_FOR)).await {
+        let parked = tokio::select! {
+            parked = tokio::time::timeout(READY_WAIT, sandbox.park(&runner.driver, PARKED_FOR)) => parked,
+            () = self.0.closed.cancelled() => return Err(SandboxError::Stopped),
+        };
+        match parked {
             Ok(parked) => parked.map(|()| Warm {
                 sandbox,
                 slot: Some(slot),

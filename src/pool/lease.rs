@@ -119,7 +119,8 @@ impl Lease {
     }
 
     async fn clean(mut self) {
-        let cleaned = tokio::time::timeout(CLEAN_WAIT, async {
+        let closed = self.pool.0.closed.clone();
+        let clean = async {
             self.sandbox.clean().await?;
             // One that was started for a run has no interpreter parked yet.
             if !self.sandbox.is_parked() {
@@ -128,8 +129,11 @@ impl Lease {
                     .await?;
             }
             Ok::<(), SandboxError>(())
-        })
-        .await;
+        };
+        let cleaned = tokio::select! {
+            cleaned = tokio::time::timeout(CLEAN_WAIT, clean) => cleaned.ok(),
+            () = closed.cancelled() => None,
+        };
         let Self {
             pool,
             sandbox,
@@ -146,12 +150,12 @@ impl Lease {
         let mut shelf = pool.shelf();
         shelf.end_cleaning(&key, &kind);
         let retired = match cleaned {
-            Ok(Ok(())) => shelf.give_back(&key, &kind, warm, Instant::now()),
-            Ok(Err(error)) => {
+            Some(Ok(())) => shelf.give_back(&key, &kind, warm, Instant::now()),
+            Some(Err(error)) => {
                 debug!(container.id = %warm.sandbox.id(), %error, "a sandbox is not used again");
                 vec![warm]
             }
-            Err(_) => vec![warm],
+            None => vec![warm],
         };
         drop(shelf);
         drop(retired);
