@@ -24,7 +24,7 @@ use thiserror::Error;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{mpsc, oneshot};
 
-pub use self::capture::{Capture, Captured, Segment};
+pub use self::capture::{Capture, Captured};
 use self::drain::{Expect, Report, Waiting};
 use self::launcher::Container;
 pub use self::launcher::{Identity, Launcher};

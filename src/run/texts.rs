@@ -88,21 +88,18 @@ fn arguments(run_id: &str, stream: &str, offset: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sandbox::Segment;
+    use crate::sandbox::Capture;
 
     const RUN: &str = "run_0123456789abcdef0123456789abcdef";
 
     fn captured(parts: &[(Stream, usize)]) -> Captured {
-        let segments = parts.iter().map(|(stream, lines)| Segment {
-            stream: *stream,
-            bytes: (1..=*lines)
-                .flat_map(|line| format!("{stream:?} {line:08}\n").into_bytes())
-                .collect(),
-        });
-        Captured {
-            segments: segments.collect(),
-            ..Captured::default()
+        let capture = Capture::new(1 << 20);
+        for (stream, lines) in parts {
+            for line in 1..=*lines {
+                capture.push(*stream, format!("{stream:?} {line:08}\n").as_bytes());
+            }
         }
+        capture.snapshot()
     }
 
     fn lengths(texts: &Texts) -> [usize; 3] {

@@ -23,21 +23,15 @@ pub struct Capture {
 /// Output in the order in which it came.
 #[derive(Clone, Debug, Default)]
 pub struct Captured {
-    /// Runs of bytes of one stream each.
-    pub segments: Vec<Segment>,
+    /// Of both streams.
+    bytes: Vec<u8>,
+    /// Where in `bytes` the other stream goes on; standard output begins. A position and not a piece of its own for
+    /// each turn, since a program can take turns after every byte.
+    turns: Vec<usize>,
     /// Bytes of standard output.
     pub stdout: Counter,
     /// Bytes of standard error.
     pub stderr: Counter,
-}
-
-/// Bytes that came one after the other from one stream.
-#[derive(Clone, Debug)]
-pub struct Segment {
-    /// Where they were written.
-    pub stream: Stream,
-    /// What was written.
-    pub bytes: Vec<u8>,
 }
 
 /// How much of a stream was kept and how much was not.
@@ -60,7 +54,7 @@ impl Capture {
     }
 
     /// Adds what was printed.
-    pub(super) fn push(&self, stream: Stream, bytes: &[u8]) {
+    pub(crate) fn push(&self, stream: Stream, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
         }
@@ -113,13 +107,24 @@ impl Captured {
         if kept.is_empty() {
             return;
         }
-        match self.segments.last_mut() {
-            Some(last) if last.stream == stream => last.bytes.extend_from_slice(kept),
-            _ => self.segments.push(Segment {
-                stream,
-                bytes: kept.to_vec(),
-            }),
+        let last = if self.turns.len().is_multiple_of(2) {
+            Stream::Stdout
+        } else {
+            Stream::Stderr
+        };
+        if stream != last {
+            self.turns.push(self.bytes.len());
         }
+        self.bytes.extend_from_slice(kept);
+    }
+
+    /// Bytes that came one after the other from one stream.
+    fn pieces(&self) -> impl Iterator<Item = (Stream, &[u8])> {
+        let starts = std::iter::once(0).chain(self.turns.iter().copied());
+        let ends = self.turns.iter().copied().chain([self.bytes.len()]);
+        let streams = [Stream::Stdout, Stream::Stderr].into_iter().cycle();
+        let pieces = starts.zip(ends).zip(streams);
+        pieces.map(|((start, end), stream)| (stream, &self.bytes[start..end]))
     }
 
     /// All bytes of one stream, or of both in the order in which they came.
@@ -129,14 +134,13 @@ impl Captured {
 
     fn read(&self, stream: Option<Stream>, offset: usize, most: usize) -> Vec<u8> {
         let (mut skip, mut bytes) = (offset, Vec::new());
-        let wanted = self
-            .segments
-            .iter()
-            .filter(|segment| stream.is_none_or(|stream| segment.stream == stream));
-        for segment in wanted {
-            let from = skip.min(segment.bytes.len());
-            skip -= from;
-            let rest = &segment.bytes[from..];
+        for (from, piece) in self.pieces() {
+            if stream.is_some_and(|stream| stream != from) {
+                continue;
+            }
+            let skipped = skip.min(piece.len());
+            skip -= skipped;
+            let rest = &piece[skipped..];
             bytes.extend_from_slice(&rest[..rest.len().min(most - bytes.len())]);
             if bytes.len() == most {
                 break;
@@ -147,20 +151,13 @@ impl Captured {
 
     /// One stream as text; what is no UTF-8 is replaced.
     pub fn text(&self, stream: Stream) -> String {
-        let bytes: Vec<u8> = self
-            .segments
-            .iter()
-            .filter(|segment| segment.stream == stream)
-            .flat_map(|s| s.bytes.iter().copied())
-            .collect();
-        into_text(bytes)
+        into_text(self.bytes(Some(stream)))
     }
 
     /// Both streams as text in the order in which they came.
     pub fn interleaved(&self) -> String {
-        self.segments
-            .iter()
-            .map(|segment| String::from_utf8_lossy(&segment.bytes))
+        self.pieces()
+            .map(|(_, piece)| String::from_utf8_lossy(piece))
             .collect()
     }
 }
@@ -203,6 +200,22 @@ mod tests {
                 dropped: 0
             }
         );
+    }
+
+    #[test]
+    fn pieces_keep_their_order_and_are_read_from_anywhere() {
+        let capture = Capture::new(10);
+        for (stream, text) in [
+            (Stream::Stderr, "e"),
+            (Stream::Stdout, "ab"),
+            (Stream::Stderr, "f"),
+        ] {
+            push(&capture, stream, text);
+        }
+        assert_eq!(capture.snapshot().interleaved(), "eabf");
+        assert_eq!(capture.read(None, 1, 2), b"ab");
+        assert_eq!(capture.read(Some(Stream::Stderr), 1, 9), b"f");
+        assert_eq!(capture.read(None, 9, 9), b"");
     }
 
     #[tokio::test]
