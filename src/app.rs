@@ -110,6 +110,7 @@ impl App {
         let setup = Setup {
             catalog: catalog.clone(),
             host_path: config.storage.host_path.clone(),
+            seccomp: config.storage.host_path.join(&instance.seccomp_name),
             user: User {
                 uid: owner.uid,
                 gid: owner.gid,

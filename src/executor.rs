@@ -41,6 +41,13 @@ pub trait Executor: fmt::Debug + Send + Sync {
     /// Starts a container.
     async fn start(&self, container: &ContainerId) -> Result<(), ExecutorError>;
 
+    /// Gives a container that was made with [`Priority::WarmUp`](spec::Priority::WarmUp) the share of a run.
+    async fn end_warm_up(
+        &self,
+        container: &ContainerId,
+        nano_cpus: i64,
+    ) -> Result<(), ExecutorError>;
+
     /// Tells how a container is.
     async fn state(&self, container: &ContainerId) -> Result<ContainerState, ExecutorError>;
 

@@ -36,14 +36,15 @@ pub use self::lease::{Lease, Way};
 use self::shelf::{Claim, Shelf};
 use crate::config::PoolConfig;
 use crate::conversation::ConversationKey;
-use crate::executor::spec::{ContainerLimits, ContainerSpec, NetworkAccess, User};
+use crate::executor::spec::{ContainerLimits, ContainerSpec, NetworkAccess, Priority, User};
 use crate::runner::Runner;
 use crate::runner::catalog::{Catalog, EngineView};
 use crate::sandbox::{Launcher, Sandbox, SandboxError};
 use crate::workspace::{DirectoryId, Slot, WorkspaceError, Workspaces};
 
-/// A run that finds its conversation's sandbox being cleaned waits so long for it before it starts another.
-const CLEANING_WAIT: Duration = Duration::from_millis(500);
+/// A run that finds its conversation's sandbox being cleaned waits so long for it before it starts another. Cleaning
+/// takes milliseconds; where it takes longer, every core is busy, and a start would make all wait longer still.
+const CLEANING_WAIT: Duration = Duration::from_secs(2);
 
 /// All warm sandboxes.
 #[derive(Clone, Debug)]
@@ -68,6 +69,8 @@ struct Shared {
 pub struct Setup {
     /// The directory of all workspaces as the engine's host sees it.
     pub host_path: PathBuf,
+    /// The system call filter as the engine's host sees it.
+    pub seccomp: PathBuf,
     /// Who programs are.
     pub user: User,
     /// How much they may use.
@@ -248,7 +251,8 @@ impl Pool {
         may_stay: bool,
     ) -> Result<Lease, SandboxError> {
         let data = self.0.setup.host_path.join(key.as_str());
-        let spec = self.spec(runner, data, network, ("sandbox.conversation", key.short()));
+        let label = ("sandbox.conversation", key.short());
+        let spec = self.spec(runner, data, network, Priority::Run, label);
         let sandbox = self.0.launcher.start(spec).await?;
         let mut lease = Lease::new(self.clone(), sandbox, key.clone(), runner, Way::Cold, None);
         lease.reuse &= may_stay;
@@ -260,6 +264,7 @@ impl Pool {
         runner: &Runner,
         data: PathBuf,
         network: NetworkAccess,
+        priority: Priority,
         label: (&'static str, &str),
     ) -> ContainerSpec {
         let setup = &self.0.setup;
@@ -272,6 +277,7 @@ impl Pool {
             command: runner.command.clone(),
             env: runner.env.clone(),
             init: self.0.launcher.init(),
+            seccomp: setup.seccomp.clone(),
             data,
             user: setup.user(),
             limits: ContainerLimits {
@@ -279,6 +285,7 @@ impl Pool {
                 ..setup.limits
             },
             network,
+            priority,
             labels: self.0.launcher.labels(&labels),
         }
     }

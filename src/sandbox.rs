@@ -134,6 +134,19 @@ impl Sandbox {
             .map_err(SandboxError::NotReady)
     }
 
+    /// Gives a sandbox that was started with [`Priority::WarmUp`](crate::executor::spec::Priority) a run's share of
+    /// the processor. Only then may it get a program.
+    ///
+    /// # Errors
+    /// The engine failed.
+    pub fn end_warm_up(
+        &self,
+        nano_cpus: i64,
+    ) -> impl Future<Output = Result<(), SandboxError>> + Send + use<> {
+        let ended = self.container.end_warm_up(nano_cpus);
+        async move { ended.await.map_err(SandboxError::Start) }
+    }
+
     /// Runs a program to its end. Its output goes to `capture` as it comes. With `reuse`, the sandbox then cleans
     /// itself: wait for it with [`Sandbox::clean`].
     ///

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
+use crate::executor::spec::SECCOMP_PROFILE;
 use crate::sandbox::Identity;
 
 /// PID 1 of every sandbox, built with the server.
@@ -26,13 +27,15 @@ pub(super) struct Instance {
     pub(super) identity: Identity,
     /// sandbox-init relative to `SANDBOX_ROOT`.
     pub(super) init_name: PathBuf,
+    /// The system call filter relative to `SANDBOX_ROOT`.
+    pub(super) seccomp_name: PathBuf,
     servers: PathBuf,
     /// Locked as long as the process lives.
     lock: File,
 }
 
 impl Instance {
-    /// Registers this process, and puts sandbox-init where the engine can mount it from.
+    /// Registers this process, and puts what containers need where the engine can take it from.
     pub(super) fn register(root: &Path) -> io::Result<Self> {
         let servers = root.join(SERVERS);
         fs::create_dir_all(&servers)?;
@@ -45,7 +48,8 @@ impl Instance {
         };
         Ok(Self {
             identity,
-            init_name: install_init(root)?,
+            init_name: install(root, "sandbox-init", SANDBOX_INIT, 0o555)?,
+            seccomp_name: install(root, "seccomp", SECCOMP_PROFILE.as_bytes(), 0o444)?,
             servers,
             lock,
         })
@@ -121,22 +125,22 @@ fn root_id(root: &Path) -> io::Result<String> {
     }
 }
 
-/// Writes sandbox-init under a name that depends on its content, so that servers of two versions do not collide.
-fn install_init(root: &Path) -> io::Result<PathBuf> {
+/// Writes a file under a name that depends on its content, so that servers of two versions do not collide.
+fn install(root: &Path, name: &str, content: &[u8], mode: u32) -> io::Result<PathBuf> {
     use sha2::Digest as _;
     let programs = root.join(PROGRAMS);
     fs::create_dir_all(&programs)?;
     fs::set_permissions(&programs, Permissions::from_mode(0o755))?;
-    let digest = hex::encode(sha2::Sha256::digest(SANDBOX_INIT));
-    let name = PathBuf::from(PROGRAMS).join(format!("sandbox-init-{}", &digest[..12]));
+    let digest = hex::encode(sha2::Sha256::digest(content));
+    let name = PathBuf::from(PROGRAMS).join(format!("{name}-{}", &digest[..12]));
     let path = root.join(&name);
-    if fs::read(&path).is_ok_and(|present| present == SANDBOX_INIT) {
+    if fs::read(&path).is_ok_and(|present| present == content) {
         return Ok(name);
     }
-    // By rename, so that no container ever sees half a program.
+    // By rename, so that no container ever sees half a file.
     let temporary = programs.join(random_id());
-    fs::write(&temporary, SANDBOX_INIT)?;
-    fs::set_permissions(&temporary, Permissions::from_mode(0o555))?;
+    fs::write(&temporary, content)?;
+    fs::set_permissions(&temporary, Permissions::from_mode(mode))?;
     fs::rename(&temporary, &path)?;
     Ok(name)
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use bollard::errors::Error as BollardError;
-use bollard::models::{ImageInspect, ImageSummary, NetworkCreateRequest};
+use bollard::models::{ContainerUpdateBody, ImageInspect, ImageSummary, NetworkCreateRequest};
 use bollard::query_parameters::{
     AttachContainerOptionsBuilder, EventsOptionsBuilder, InspectNetworkOptions,
     ListContainersOptionsBuilder, ListImagesOptionsBuilder, RemoveContainerOptionsBuilder,
@@ -16,7 +16,7 @@ use bollard::{API_DEFAULT_VERSION, Docker, container::LogOutput};
 use futures::stream::{BoxStream, StreamExt as _, TryStreamExt as _};
 use tokio::sync::OnceCell;
 
-use super::spec::{ContainerSpec, NETWORK_NAME};
+use super::spec::{ContainerSpec, FilterForm, NETWORK_NAME, Priority, RUN_SHARES};
 use super::{
     Attached, Chunk, ContainerId, ContainerInfo, ContainerState, Engine, ErrorKind, Executor,
     ExecutorError, Image, Network, Stream,
@@ -37,7 +37,13 @@ const OVERLAP: Duration = Duration::from_secs(1);
 pub struct DockerExecutor {
     host: String,
     /// Made at the first request that finds the engine, with the API version both sides know.
-    client: OnceCell<Docker>,
+    client: OnceCell<Client>,
+}
+
+#[derive(Debug)]
+struct Client {
+    docker: Docker,
+    is_podman: bool,
 }
 
 impl DockerExecutor {
@@ -50,12 +56,21 @@ impl DockerExecutor {
     }
 
     async fn client(&self, operation: &'static str) -> Result<&Docker, ExecutorError> {
+        Ok(&self.connected(operation).await?.docker)
+    }
+
+    async fn connected(&self, operation: &'static str) -> Result<&Client, ExecutorError> {
         let connect = || async {
             let docker = match self.host.strip_prefix("unix://") {
                 Some(path) => Docker::connect_with_unix(path, SLOW.as_secs(), API_DEFAULT_VERSION),
                 None => Docker::connect_with_host(&self.host),
             }?;
-            docker.negotiate_version().await
+            let docker = docker.negotiate_version().await?;
+            let components = docker.version().await?.components.unwrap_or_default();
+            let is_podman = components
+                .iter()
+                .any(|component| component.name.contains("Podman"));
+            Ok(Client { docker, is_podman })
         };
         within(QUICK, operation, self.client.get_or_try_init(connect)).await
     }
@@ -100,19 +115,19 @@ fn error(operation: &'static str, source: BollardError) -> ExecutorError {
 impl Executor for DockerExecutor {
     async fn engine(&self) -> Result<Engine, ExecutorError> {
         let operation = "reach the container engine";
-        let client = self.client(operation).await?;
+        let Client {
+            docker: client,
+            is_podman,
+        } = self.connected(operation).await?;
         let version = within(QUICK, operation, client.version()).await?;
         let info = within(QUICK, operation, client.info()).await?;
         let components = version.components.unwrap_or_default();
         let runc = components.iter().find(|component| component.name == "runc");
-        let podman = components
-            .iter()
-            .any(|component| component.name.contains("Podman"));
         let options = info.security_options.unwrap_or_default();
         Ok(Engine {
             name: format!(
                 "{} {}",
-                if podman { "Podman" } else { "Docker" },
+                if *is_podman { "Podman" } else { "Docker" },
                 version.version.unwrap_or_default()
             ),
             runc: runc.map(|component| component.version.clone()),
@@ -161,13 +176,19 @@ impl Executor for DockerExecutor {
 
     async fn create(&self, spec: &ContainerSpec) -> Result<ContainerId, ExecutorError> {
         let operation = "create a container";
-        let client = self.client(operation).await?;
-        let created = within(
-            SLOW,
-            operation,
-            client.create_container(None, spec.to_create_body()),
-        )
-        .await?;
+        let client = self.connected(operation).await?;
+        let body = if client.is_podman {
+            // It does not change a container's limits by this interface.
+            let priority = Priority::Run;
+            let spec = ContainerSpec {
+                priority,
+                ..spec.clone()
+            };
+            spec.to_create_body(FilterForm::File)
+        } else {
+            spec.to_create_body(FilterForm::Inline)
+        };
+        let created = within(SLOW, operation, client.docker.create_container(None, body)).await?;
         Ok(ContainerId(created.id))
     }
 
@@ -201,6 +222,29 @@ impl Executor for DockerExecutor {
         let operation = "start a container";
         let client = self.client(operation).await?;
         within(SLOW, operation, client.start_container(&container.0, None)).await
+    }
+
+    async fn end_warm_up(
+        &self,
+        container: &ContainerId,
+        nano_cpus: i64,
+    ) -> Result<(), ExecutorError> {
+        let operation = "limit a container's processor time";
+        let client = self.connected(operation).await?;
+        if client.is_podman {
+            return Ok(());
+        }
+        let body = ContainerUpdateBody {
+            nano_cpus: Some(nano_cpus),
+            cpu_shares: Some(RUN_SHARES),
+            ..Default::default()
+        };
+        within(
+            QUICK,
+            operation,
+            client.docker.update_container(&container.0, body),
+        )
+        .await
     }
 
     async fn state(&self, container: &ContainerId) -> Result<ContainerState, ExecutorError> {

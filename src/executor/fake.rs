@@ -6,6 +6,7 @@
 mod program;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -19,7 +20,7 @@ use tokio_stream::wrappers::{BroadcastStream, UnboundedReceiverStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::spec::ContainerSpec;
+use super::spec::{ContainerSpec, Priority};
 use super::{
     Attached, Chunk, ContainerId, ContainerInfo, ContainerState, Engine, ErrorKind, Executor,
     ExecutorError, Image, Network, Stream,
@@ -60,6 +61,7 @@ struct Container {
     streams: Option<(DuplexStream, mpsc::UnboundedSender<Chunk>)>,
     state: ContainerState,
     kill: CancellationToken,
+    warming_up: Arc<AtomicBool>,
 }
 
 impl Default for FakeExecutor {
@@ -246,6 +248,7 @@ impl Executor for FakeExecutor {
                 oom_killed: false,
             },
             kill: CancellationToken::new(),
+            warming_up: Arc::new(AtomicBool::new(spec.priority == Priority::WarmUp)),
         };
         inner.containers.insert(id.clone(), container);
         Ok(id)
@@ -278,11 +281,12 @@ impl Executor for FakeExecutor {
         let Some((input, output)) = container.streams.take() else {
             return Err(error(ErrorKind::Conflict, operation, "nobody is attached"));
         };
-        let (executor, id, data, kill) = (
+        let (executor, id, data, kill, warming_up) = (
             self.clone(),
             id.clone(),
             container.spec.data.clone(),
             container.kill.clone(),
+            Arc::clone(&container.warming_up),
         );
         self.0.tasks.spawn(async move {
             // As a mount does, the directory is followed wherever it is renamed to.
@@ -291,11 +295,24 @@ impl Executor for FakeExecutor {
                 input,
                 output,
                 data,
+                warming_up,
             }
             .live();
             let exit_code = kill.run_until_cancelled(live).await.unwrap_or(137);
             executor.ended(&id, exit_code);
         });
+        Ok(())
+    }
+
+    async fn end_warm_up(&self, id: &ContainerId, nano_cpus: i64) -> Result<(), ExecutorError> {
+        let operation = "limit a container's processor time";
+        let mut inner = self.request(operation)?;
+        let container = inner
+            .containers
+            .get_mut(id)
+            .ok_or_else(|| no_such_container(operation))?;
+        container.spec.limits.nano_cpus = nano_cpus;
+        container.warming_up.store(false, Ordering::Relaxed);
         Ok(())
     }
 
@@ -344,6 +361,8 @@ struct Init {
     input: DuplexStream,
     output: mpsc::UnboundedSender<Chunk>,
     data: Option<std::fs::File>,
+    /// Whether it has more of the processor than a program may have.
+    warming_up: Arc<AtomicBool>,
 }
 
 impl Init {
@@ -353,6 +372,7 @@ impl Init {
         let mut buffer = vec![0; 64 << 10];
         loop {
             match frames.next_frame() {
+                Ok(Some(Frame::Run(_))) if self.warming_up.load(Ordering::Relaxed) => return 70,
                 Ok(Some(Frame::Run(run))) => {
                     self.run(&run).await;
                     if !run.reuse {

@@ -18,7 +18,12 @@ pub const DATA_PATH: &str = "/data";
 /// Name of the bridge network, and of its interface on the host, which the firewall rules name.
 pub const NETWORK_NAME: &str = "mcpsbx0";
 /// Our system call filter, for x86-64 and arm64.
-const SECCOMP_PROFILE: &str = include_str!("seccomp.json");
+pub const SECCOMP_PROFILE: &str = include_str!("seccomp.json");
+
+/// Weights of containers against each other; the first is what an engine gives by itself.
+pub const RUN_SHARES: i64 = 1024;
+const WARM_UP_SHARES: i64 = 128;
+const ONE_CPU: i64 = 1_000_000_000;
 
 /// A container, described.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +36,8 @@ pub struct ContainerSpec {
     pub env: Vec<String>,
     /// sandbox-init as the engine's host sees it.
     pub init: PathBuf,
+    /// [`SECCOMP_PROFILE`] as a file, as the engine's host sees it.
+    pub seccomp: PathBuf,
     /// The directory that becomes `/data`, as the engine's host sees it.
     pub data: PathBuf,
     /// Who the processes are.
@@ -39,6 +46,8 @@ pub struct ContainerSpec {
     pub limits: ContainerLimits,
     /// What they may reach.
     pub network: NetworkAccess,
+    /// What they are for at first.
+    pub priority: Priority,
     /// Labels to find the container by.
     pub labels: BTreeMap<String, String>,
 }
@@ -65,6 +74,25 @@ pub struct ContainerLimits {
     pub file_size: u64,
 }
 
+/// Whose turn it is when there are more who want a core than cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Priority {
+    /// A program that somebody waits for.
+    Run,
+    /// An interpreter that is loaded ahead, with no program in it: a whole core if nobody else wants it.
+    /// [`Executor::end_warm_up`](super::Executor::end_warm_up) comes before the first program.
+    WarmUp,
+}
+
+/// In which form an engine takes a system call filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FilterForm {
+    /// Docker: with the request.
+    Inline,
+    /// Podman: as a file of the engine's host.
+    File,
+}
+
 /// What a container may reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NetworkAccess {
@@ -79,7 +107,7 @@ pub enum NetworkAccess {
 
 impl ContainerSpec {
     /// The engine's request. Every setting of `SECURITY.md` is here and nowhere else.
-    pub fn to_create_body(&self) -> ContainerCreateBody {
+    pub fn to_create_body(&self, filter: FilterForm) -> ContainerCreateBody {
         ContainerCreateBody {
             image: Some(self.image.clone()),
             entrypoint: Some(vec![INIT_PATH.to_owned()]),
@@ -97,18 +125,26 @@ impl ContainerSpec {
             stdin_once: Some(true),
             tty: Some(false),
             network_disabled: Some(self.network == NetworkAccess::None),
-            host_config: Some(self.host_config()),
+            host_config: Some(self.host_config(filter)),
             ..Default::default()
         }
     }
 
-    fn host_config(&self) -> HostConfig {
+    fn host_config(&self, filter: FilterForm) -> HostConfig {
+        let filter = match filter {
+            FilterForm::Inline => SECCOMP_PROFILE.to_owned(),
+            FilterForm::File => self.seccomp.display().to_string(),
+        };
         let (network_mode, dns) = match &self.network {
             // No resolver can be reached: looking up a name fails at once instead of after a wait.
             NetworkAccess::None => ("none", vec!["127.0.0.1".to_owned()]),
             NetworkAccess::Bridge { dns } => {
                 (NETWORK_NAME, dns.iter().map(ToString::to_string).collect())
             }
+        };
+        let (nano_cpus, shares) = match self.priority {
+            Priority::Run => (self.limits.nano_cpus, RUN_SHARES),
+            Priority::WarmUp => (self.limits.nano_cpus.max(ONE_CPU), WARM_UP_SHARES),
         };
         let memory = i64::try_from(self.limits.memory).unwrap_or(i64::MAX);
         HostConfig {
@@ -117,7 +153,7 @@ impl ContainerSpec {
             cap_drop: Some(vec!["ALL".to_owned()]),
             security_opt: Some(vec![
                 "no-new-privileges:true".to_owned(),
-                format!("seccomp={SECCOMP_PROFILE}"),
+                format!("seccomp={filter}"),
             ]),
             readonly_rootfs: Some(true),
             tmpfs: Some(HashMap::from([(
@@ -127,7 +163,8 @@ impl ContainerSpec {
             shm_size: Some(16 << 20),
             memory: Some(memory),
             memory_swap: Some(memory),
-            nano_cpus: Some(self.limits.nano_cpus),
+            nano_cpus: Some(nano_cpus),
+            cpu_shares: Some(shares),
             pids_limit: Some(i64::from(self.limits.pids)),
             ulimits: Some(self.ulimits()),
             oom_score_adj: Some(500),
@@ -191,6 +228,7 @@ mod tests {
             command: vec!["/bin/sh".to_owned()],
             env: vec!["HOME=/tmp".to_owned()],
             init: PathBuf::from("/srv/sandboxes/.bin/init"),
+            seccomp: PathBuf::from("/srv/sandboxes/.bin/seccomp"),
             data: PathBuf::from("/srv/sandboxes/key"),
             user: User {
                 uid: 1000,
@@ -203,13 +241,18 @@ mod tests {
                 file_size: 256 << 20,
             },
             network,
+            priority: Priority::Run,
             labels: BTreeMap::from([("sandbox.server".to_owned(), "s1".to_owned())]),
         }
     }
 
+    fn body(spec: &ContainerSpec, filter: FilterForm) -> serde_json::Value {
+        serde_json::to_value(spec.to_create_body(filter)).unwrap()
+    }
+
     #[test]
     fn the_whole_request_is_pinned() {
-        let mut body = serde_json::to_value(spec(NetworkAccess::None).to_create_body()).unwrap();
+        let mut body = body(&spec(NetworkAccess::None), FilterForm::Inline);
         // The profile has its own test.
         body["HostConfig"]["SecurityOpt"][1] = "seccomp=…".into();
         insta::assert_json_snapshot!(body);
@@ -217,10 +260,9 @@ mod tests {
 
     #[test]
     fn a_network_changes_three_settings_only() {
-        let without = serde_json::to_value(spec(NetworkAccess::None).to_create_body()).unwrap();
+        let without = body(&spec(NetworkAccess::None), FilterForm::Inline);
         let dns = vec![IpAddr::from([192, 0, 2, 1])];
-        let mut with =
-            serde_json::to_value(spec(NetworkAccess::Bridge { dns }).to_create_body()).unwrap();
+        let mut with = body(&spec(NetworkAccess::Bridge { dns }), FilterForm::Inline);
         assert_eq!(with["HostConfig"]["NetworkMode"], "mcpsbx0");
         assert_eq!(with["HostConfig"]["Dns"][0], "192.0.2.1");
         assert_eq!(with["NetworkDisabled"], false);
@@ -228,6 +270,26 @@ mod tests {
         with["HostConfig"]["NetworkMode"] = "none".into();
         with["HostConfig"]["Dns"][0] = "127.0.0.1".into();
         assert_eq!(with, without);
+    }
+
+    #[test]
+    fn warming_up_changes_the_share_of_the_processor_only() {
+        let run = body(&spec(NetworkAccess::None), FilterForm::Inline);
+        let mut spec = spec(NetworkAccess::None);
+        spec.priority = Priority::WarmUp;
+        let mut warm_up = body(&spec, FilterForm::Inline);
+        assert_eq!(warm_up["HostConfig"]["NanoCpus"], 1_000_000_000);
+        assert_eq!(warm_up["HostConfig"]["CpuShares"], 128);
+        warm_up["HostConfig"]["NanoCpus"] = run["HostConfig"]["NanoCpus"].clone();
+        warm_up["HostConfig"]["CpuShares"] = run["HostConfig"]["CpuShares"].clone();
+        assert_eq!(warm_up, run);
+    }
+
+    #[test]
+    fn podman_gets_the_filter_as_a_file() {
+        let body = body(&spec(NetworkAccess::None), FilterForm::File);
+        let filter = &body["HostConfig"]["SecurityOpt"][1];
+        assert_eq!(filter, "seccomp=/srv/sandboxes/.bin/seccomp");
     }
 
     #[test]

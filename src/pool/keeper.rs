@@ -10,7 +10,7 @@ use tracing::{debug, warn};
 
 use super::{Kind, Pool, Warm};
 use crate::admission::Admission;
-use crate::executor::spec::NetworkAccess;
+use crate::executor::spec::{NetworkAccess, Priority};
 use crate::runner::Runner;
 use crate::runner::catalog::{Catalog, EngineView};
 use crate::sandbox::SandboxError;
@@ -115,6 +115,7 @@ impl Pool {
             runner,
             data,
             NetworkAccess::None,
+            Priority::WarmUp,
             ("sandbox.slot", slot.name()),
         );
         let mut sandbox = self.0.launcher.start(spec).await?;
@@ -123,12 +124,14 @@ impl Pool {
             () = self.0.closed.cancelled() => return Err(SandboxError::Stopped),
         };
         match parked {
-            Ok(parked) => parked.map(|()| Warm {
-                sandbox,
-                slot: Some(slot),
-                data: None,
-            }),
-            Err(_) => Err(SandboxError::NotReady("it took too long".to_owned())),
+            Ok(parked) => parked?,
+            Err(_) => return Err(SandboxError::NotReady("it took too long".to_owned())),
         }
+        sandbox.end_warm_up(self.0.setup.limits.nano_cpus).await?;
+        Ok(Warm {
+            sandbox,
+            slot: Some(slot),
+            data: None,
+        })
     }
 }

@@ -7,6 +7,7 @@ use sandbox_init::End;
 use tokio::time::Instant;
 use tracing::debug;
 
+use super::shelf::Back;
 use super::{Kind, Pool, Warm};
 use crate::conversation::ConversationKey;
 use crate::executor::{ContainerState, ExecutorError};
@@ -111,14 +112,24 @@ impl Lease {
     pub fn finish(mut self, end: &End, workspace: &Workspace) {
         self.data = workspace.directory_id();
         let usable = self.reuse && !end.timed_out && end.oom_kills == 0;
-        if !usable || !self.pool.shelf().begin_cleaning(&self.key, &self.kind) {
+        let back = if self.sandbox.is_parked() || self.driver.is_empty() {
+            Back::Soon
+        } else {
+            Back::Later
+        };
+        if !usable
+            || !self
+                .pool
+                .shelf()
+                .begin_cleaning(&self.key, &self.kind, back)
+        {
             return;
         }
         let tasks = self.pool.0.tasks.clone();
-        tasks.spawn(self.clean());
+        tasks.spawn(self.clean(back));
     }
 
-    async fn clean(mut self) {
+    async fn clean(mut self, back: Back) {
         let closed = self.pool.0.closed.clone();
         let clean = async {
             self.sandbox.clean().await?;
@@ -148,7 +159,7 @@ impl Lease {
             data,
         };
         let mut shelf = pool.shelf();
-        shelf.end_cleaning(&key, &kind);
+        shelf.end_cleaning(&key, &kind, back);
         let retired = match cleaned {
             Some(Ok(())) => shelf.give_back(&key, &kind, warm, Instant::now()),
             Some(Err(error)) => {

@@ -29,7 +29,25 @@ pub(super) struct Shelf<S> {
     /// Starts that have begun and not ended, also of kinds that are gone meanwhile and may come back.
     starting: BTreeMap<Kind, usize>,
     /// Sandboxes on their way back, by owner.
-    cleaning: BTreeMap<(ConversationKey, Kind), usize>,
+    cleaning: BTreeMap<(ConversationKey, Kind), Cleaning>,
+}
+
+/// How many sandboxes of one owner are on their way back.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cleaning {
+    /// These have an interpreter that parks again: milliseconds.
+    soon: usize,
+    /// These have to load one first: seconds.
+    later: usize,
+}
+
+/// How soon a sandbox is clean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Back {
+    /// It is worth waiting for.
+    Soon,
+    /// It is not.
+    Later,
 }
 
 #[derive(Debug)]
@@ -213,29 +231,45 @@ impl<S> Shelf<S> {
             .rposition(|owned| owned.key == *key && owned.kind == *kind);
         match found {
             Some(index) => Claim::Granted(self.owned.remove(index).sandbox),
-            None if self.cleaning.contains_key(&(key.clone(), kind.clone())) => Claim::Cleaning,
-            None => Claim::Nothing,
+            None => match self.cleaning.get(&(key.clone(), kind.clone())) {
+                Some(cleaning) if cleaning.soon > 0 => Claim::Cleaning,
+                _ => Claim::Nothing,
+            },
         }
     }
 
     /// A sandbox is on its way back to its conversation. False when it is not wanted back.
-    pub(super) fn begin_cleaning(&mut self, key: &ConversationKey, kind: &Kind) -> bool {
+    pub(super) fn begin_cleaning(
+        &mut self,
+        key: &ConversationKey,
+        kind: &Kind,
+        back: Back,
+    ) -> bool {
         if self.closed || !self.kinds.contains_key(kind) {
             return false;
         }
-        *self
+        let cleaning = self
             .cleaning
             .entry((key.clone(), kind.clone()))
-            .or_default() += 1;
+            .or_default();
+        match back {
+            Back::Soon => cleaning.soon += 1,
+            // One at a time: a burst of cold runs would load as many interpreters, to keep two.
+            Back::Later if cleaning.later > 0 => return false,
+            Back::Later => cleaning.later += 1,
+        }
         true
     }
 
     /// That way has ended, well or not.
-    pub(super) fn end_cleaning(&mut self, key: &ConversationKey, kind: &Kind) {
+    pub(super) fn end_cleaning(&mut self, key: &ConversationKey, kind: &Kind, back: Back) {
         let owner = (key.clone(), kind.clone());
-        if let Some(count) = self.cleaning.get_mut(&owner) {
-            *count -= 1;
-            if *count == 0 {
+        if let Some(cleaning) = self.cleaning.get_mut(&owner) {
+            match back {
+                Back::Soon => cleaning.soon -= 1,
+                Back::Later => cleaning.later -= 1,
+            }
+            if cleaning.soon + cleaning.later == 0 {
                 self.cleaning.remove(&owner);
             }
         }
@@ -315,7 +349,11 @@ impl<S> Shelf<S> {
 
     fn total(&self) -> usize {
         let (pooled, owned) = self.count();
-        pooled + owned + self.starting() + self.cleaning.values().sum::<usize>()
+        let cleaning = self.cleaning.values();
+        pooled
+            + owned
+            + self.starting()
+            + cleaning.map(|each| each.soon + each.later).sum::<usize>()
     }
 
     fn take_owned(&mut self, mut which: impl FnMut(&Owned<S>) -> bool) -> Vec<S> {

@@ -199,6 +199,14 @@ impl Container {
         &self.id
     }
 
+    pub(super) fn end_warm_up(
+        &self,
+        nano_cpus: i64,
+    ) -> impl Future<Output = Result<(), ExecutorError>> + Send + use<> {
+        let (executor, id) = (Arc::clone(&self.launcher.0.executor), self.id.clone());
+        async move { executor.end_warm_up(&id, nano_cpus).await }
+    }
+
     pub(super) fn state(
         &self,
     ) -> impl Future<Output = Result<ContainerState, ExecutorError>> + Send + use<> {

@@ -67,6 +67,30 @@ curl_runs_code() {
     grep '"stdout":"42\\n"'
 }
 
+# The blocks between the marks of the README, in their order, print what it says.
+readme() {
+  mkdir -p "$work/readme"
+  awk '/<!-- tested:begin -->/ { on = 1 } /<!-- tested:end -->/ { on = 0 }
+       /^```/ { inside = on && $0 == "```sh"; next } inside' ../../README.md >"$work/readme/blocks.sh"
+  echo "MCP_API_TOKEN=$MCP_API_TOKEN" >"$work/readme/.env"
+  (cd "$work/readme" && SERVER=$MCP_URL bash -euo pipefail blocks.sh >printed)
+  diff "$work/readme/printed" - <<'END'
+"42\n"
+"python"
+"shell"
+"typescript"
+"File 'sales.csv' uploaded successfully (39 bytes)"
+region
+north    17
+south     7
+
+sales.png
+sales.csv
+PNG
+"The conversation's files were deleted"
+END
+}
+
 conformance() {
   node/node_modules/.bin/node node/node_modules/@modelcontextprotocol/conformance/dist/index.js \
     server --url "$forwarder/mcp" --scenario "$1"
@@ -75,6 +99,7 @@ conformance() {
 install
 start
 check 'curl' curl_runs_code
+check 'README, curl' readme
 for way in auto legacy 2026-07-28 sse; do
   check "Python mcp, $way" python/.venv/bin/python python/client.py "$way"
 done

@@ -78,10 +78,15 @@ fn a_failed_start_is_tried_again_after_a_pause() {
 #[test]
 fn a_conversation_gets_its_own_back_and_nobody_elses() {
     let (mut shelf, now) = (shelf(0, 9), Instant::now());
-    assert!(shelf.begin_cleaning(&key('a'), &kind("p")));
+    assert!(shelf.begin_cleaning(&key('a'), &kind("p"), Back::Soon));
     assert_eq!(shelf.claim_own(&key('a'), &kind("p")), Claim::Cleaning);
     assert_eq!(shelf.claim_own(&key('b'), &kind("p")), Claim::Nothing);
-    shelf.end_cleaning(&key('a'), &kind("p"));
+    shelf.end_cleaning(&key('a'), &kind("p"), Back::Soon);
+    // Nobody waits for an interpreter that is being loaded, and there is one of those at a time.
+    assert!(shelf.begin_cleaning(&key('a'), &kind("p"), Back::Later));
+    assert!(!shelf.begin_cleaning(&key('a'), &kind("p"), Back::Later));
+    assert_ne!(shelf.claim_own(&key('a'), &kind("p")), Claim::Cleaning);
+    shelf.end_cleaning(&key('a'), &kind("p"), Back::Later);
     assert!(shelf.give_back(&key('a'), &kind("p"), 7, now).is_empty());
     assert_eq!(shelf.claim_own(&key('b'), &kind("p")), Claim::Nothing);
     assert_eq!(shelf.claim_own(&key('a'), &kind("t")), Claim::Nothing);
@@ -149,7 +154,7 @@ fn a_closed_shelf_keeps_nothing() {
     let _ = shelf.give_back(&key('a'), &kind("p"), 2, now);
     assert_eq!(shelf.close(), [2]);
     assert_eq!(shelf.begin_start(now), None);
-    assert!(!shelf.begin_cleaning(&key('a'), &kind("p")));
+    assert!(!shelf.begin_cleaning(&key('a'), &kind("p"), Back::Soon));
     assert_eq!(shelf.give_back(&key('a'), &kind("p"), 3, now), [3]);
 }
 
