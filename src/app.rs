@@ -6,6 +6,7 @@
 //! ```
 
 mod instance;
+mod selftest;
 pub mod stdio;
 mod upkeep;
 
@@ -32,14 +33,13 @@ use crate::mcp::McpHandler;
 use crate::mcp::transport::{McpTransport, TransportSettings};
 use crate::network::NetworkPolicy;
 use crate::pool::{Pool, Setup};
+use crate::proof::Proof;
 use crate::run::ledger::Ledger;
 use crate::run::{ActiveRuns, Runs};
 use crate::runner::catalog::{Catalog, EngineView};
 use crate::sandbox::Launcher;
 use crate::workspace::{Owner, WorkspaceLimits, Workspaces};
 
-/// Files, directories and other entries that one conversation may have.
-const MAX_ENTRIES: u64 = 100_000;
 /// How long containers may take to go away at the end.
 const REMOVAL_WAIT: Duration = Duration::from_secs(10);
 /// How long downloads and deletions may go on at the end.
@@ -88,7 +88,7 @@ impl App {
         let limits = WorkspaceLimits {
             quota_bytes: config.storage.quota,
             free_space_floor: config.storage.free_space_floor,
-            max_entries: MAX_ENTRIES,
+            max_entries: config.storage.max_entries,
         };
         let workspaces =
             Workspaces::open(&config.storage.root, owner, limits).with_context(|| {
@@ -121,6 +121,7 @@ impl App {
                 pids: config.limits.pids,
                 file_size: config.limits.file_size,
             },
+            runtime: config.engine.runtime.clone(),
         };
         let pool = Pool::new(
             config.pool,
@@ -147,6 +148,7 @@ impl App {
             pool,
             launcher,
             network: NetworkPolicy::default(),
+            proof: Proof::default(),
             active: ActiveRuns::default(),
         };
         let (soft, hard) = (CancellationToken::new(), CancellationToken::new());
@@ -176,8 +178,19 @@ impl App {
         McpHandler::new(self.runs.clone(), ledger, self.calls.clone())
     }
 
-    /// The HTTP routes, and all tasks behind them started.
+    /// The HTTP routes, and all tasks behind them started. Runs wait until the sandbox is proved: see [`App::prove`].
     pub fn start(&self) -> axum::Router {
+        self.tasks.spawn(upkeep::watch_network(
+            self.config.engine.clone(),
+            Arc::clone(&self.executor),
+            self.runs.clone(),
+            self.hard.clone(),
+        ));
+        self.start_quietly()
+    }
+
+    /// The same without tasks that run programs of their own.
+    fn start_quietly(&self) -> axum::Router {
         let (catalog, executor, stop) = (
             self.runs.catalog.clone(),
             Arc::clone(&self.executor),
@@ -186,17 +199,17 @@ impl App {
         self.tasks
             .spawn(async move { catalog.follow(&*executor, &stop).await });
         let (runs, stop) = (self.runs.clone(), self.hard.clone());
-        self.tasks
-            .spawn(async move { runs.pool.keep(&runs.catalog, &runs.admission, &stop).await });
+        let has_runtime = self.config.engine.runtime.is_some();
+        self.tasks.spawn(async move {
+            // A runtime that does not work would be tried again and again.
+            if has_runtime {
+                stop.run_until_cancelled(runs.proof.held()).await;
+            }
+            runs.pool.keep(&runs.catalog, &runs.admission, &stop).await;
+        });
         self.tasks.spawn(upkeep::reap_leftovers(
             self.runs.launcher.clone(),
             Arc::clone(&self.instance),
-            self.hard.clone(),
-        ));
-        self.tasks.spawn(upkeep::watch_network(
-            self.config.engine.clone(),
-            Arc::clone(&self.executor),
-            self.runs.clone(),
             self.hard.clone(),
         ));
         let transport = McpTransport::new(
@@ -215,6 +228,7 @@ impl App {
             transport,
             self.runs.files.clone(),
             catalog,
+            self.runs.proof.clone(),
         ))
     }
 
@@ -228,6 +242,7 @@ impl App {
             .await
             .with_context(|| format!("MCP_HTTP_ADDR={addr} is not usable"))?;
         let router = self.start();
+        self.prove();
         self.announce(&listener).await;
         let stop = self.soft.clone().cancelled_owned();
         // Answers leave in several small writes: waiting for more to send costs 40 ms each.

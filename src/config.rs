@@ -16,6 +16,10 @@ use secrecy::SecretString;
 pub use self::reader::ConfigErrors;
 use self::reader::Reader;
 pub(crate) use self::reader::parse_size;
+use crate::control::Control;
+
+/// Files, directories and other entries that one conversation may have.
+const MAX_ENTRIES: u64 = 100_000;
 
 /// The whole configuration.
 #[derive(Clone, Debug)]
@@ -70,6 +74,8 @@ pub struct StorageConfig {
     pub free_space_floor: u64,
     /// Largest upload in bytes, decoded (`MAX_UPLOAD_BYTES`).
     pub max_upload_bytes: u64,
+    /// Files, directories and other entries that one conversation may have. No variable sets it.
+    pub max_entries: u64,
 }
 
 /// Which container engine is used, and what a run may reach through it.
@@ -77,6 +83,10 @@ pub struct StorageConfig {
 pub struct EngineConfig {
     /// Address of the engine; `None` means the usual socket (`DOCKER_HOST`).
     pub host: Option<String>,
+    /// The engine's runtime for sandboxes; `None` means the engine's own (`SANDBOX_RUNTIME`).
+    pub runtime: Option<String>,
+    /// Controls whose failure at the start does not refuse runs (`ALLOW_WEAKER_SANDBOX`).
+    pub allow_weaker: Vec<Control>,
     /// Allows `network: true` without proof that the host is out of reach (`ALLOW_NETWORK`).
     pub allow_network: bool,
     /// Resolvers that runs with a network use; empty means those of the host (`RUN_DNS`).
@@ -166,6 +176,22 @@ impl Config {
     /// All bad values at once.
     pub fn from_env() -> Result<Self, ConfigErrors> {
         Self::from_lookup(&environment)
+    }
+
+    /// The configuration for a selftest: secrets that are missing are made up, since nobody comes in, and only what
+    /// matters is logged.
+    ///
+    /// # Errors
+    /// All bad values at once.
+    pub fn for_selftest(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigErrors> {
+        let set = |name: &str| lookup(name).filter(|value| !value.trim().is_empty());
+        Self::from_lookup(&|name| {
+            set(name).or_else(|| match name {
+                "MCP_API_TOKEN" | "FILE_SECRET" => Some(hex::encode(rand::random::<[u8; 32]>())),
+                "RUST_LOG" => Some("error".to_owned()),
+                _ => None,
+            })
+        })
     }
 
     /// Reads variables from `lookup`. An empty value counts as not set.
@@ -275,6 +301,7 @@ impl StorageConfig {
             quota: reader.size("WORKSPACE_QUOTA", 1 << 20),
             free_space_floor: reader.size("DISK_FREE_FLOOR", 0),
             max_upload_bytes: reader.size("MAX_UPLOAD_BYTES", 1),
+            max_entries: MAX_ENTRIES,
         }
     }
 }
@@ -283,6 +310,8 @@ impl EngineConfig {
     fn read(reader: &mut Reader<'_>) -> Self {
         Self {
             host: reader.text("DOCKER_HOST"),
+            runtime: reader.word("SANDBOX_RUNTIME"),
+            allow_weaker: reader.controls("ALLOW_WEAKER_SANDBOX"),
             allow_network: reader.flag("ALLOW_NETWORK"),
             dns: reader.addresses("RUN_DNS"),
         }
@@ -376,6 +405,8 @@ impl fmt::Display for Config {
         let time = |duration: Duration| humantime::format_duration(duration).to_string();
         let (http, storage, limits) = (&self.http, &self.storage, &self.limits);
         let dns: Vec<_> = self.engine.dns.iter().map(ToString::to_string).collect();
+        let allowed = self.engine.allow_weaker.iter();
+        let allowed: Vec<_> = allowed.map(|control| control.name()).collect();
         let lines = [
             ("MCP_HTTP_ADDR", http.addr.to_string()),
             ("PUBLIC_BASE_URL", http.public_base_url.clone()),
@@ -394,6 +425,11 @@ impl fmt::Display for Config {
             ("DISK_FREE_FLOOR", size(storage.free_space_floor)),
             ("MAX_UPLOAD_BYTES", size(storage.max_upload_bytes)),
             ("DOCKER_HOST", self.engine.host.clone().unwrap_or_default()),
+            (
+                "SANDBOX_RUNTIME",
+                self.engine.runtime.clone().unwrap_or_default(),
+            ),
+            ("ALLOW_WEAKER_SANDBOX", allowed.join(",")),
             (
                 "ALLOW_NETWORK",
                 u8::from(self.engine.allow_network).to_string(),

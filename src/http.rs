@@ -24,6 +24,7 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 use crate::config::HttpConfig;
 use crate::files::ConversationFiles;
 use crate::mcp::transport::{MESSAGES, McpTransport};
+use crate::proof::Proof;
 use crate::runner::catalog::Catalog;
 
 /// What routes need.
@@ -36,6 +37,7 @@ struct Shared {
     mcp: McpTransport,
     files: ConversationFiles,
     catalog: Catalog,
+    proof: Proof,
 }
 
 impl HttpState {
@@ -45,12 +47,14 @@ impl HttpState {
         mcp: McpTransport,
         files: ConversationFiles,
         catalog: Catalog,
+        proof: Proof,
     ) -> Self {
         Self(Arc::new(Shared {
             config,
             mcp,
             files,
             catalog,
+            proof,
         }))
     }
 }

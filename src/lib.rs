@@ -6,6 +6,7 @@
 pub mod admission;
 pub mod app;
 pub mod config;
+pub mod control;
 pub mod conversation;
 pub mod executor;
 pub mod files;
@@ -15,9 +16,11 @@ pub mod mcp;
 pub mod network;
 pub mod pool;
 pub mod principal;
+pub mod proof;
 pub mod run;
 pub mod runner;
 pub mod sandbox;
+pub mod selftest;
 pub mod telemetry;
 pub mod workspace;
 

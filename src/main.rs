@@ -6,10 +6,14 @@ use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use mcp_code_sandbox::app::{App, stdio};
 use mcp_code_sandbox::config::{self, Config};
+use mcp_code_sandbox::control::Control;
+use mcp_code_sandbox::selftest::Row;
 use mcp_code_sandbox::telemetry;
 
 /// `EX_USAGE` of sysexits: the configuration is wrong, starting again does not help.
 const BAD_CONFIGURATION: u8 = 64;
+/// `EX_UNAVAILABLE` of sysexits: there is no engine, or no runner, to test.
+const UNAVAILABLE: u8 = 69;
 
 /// MCP server that runs code in hardened, ephemeral containers. Settings are environment variables: see .env.example.
 #[derive(Debug, Parser)]
@@ -19,7 +23,7 @@ struct Cli {
     command: Option<Command>,
 }
 
-#[derive(Clone, Copy, Debug, Subcommand)]
+#[derive(Clone, Debug, Subcommand)]
 enum Command {
     /// Serve MCP over HTTP (the default).
     Serve,
@@ -27,6 +31,17 @@ enum Command {
     Stdio,
     /// Print the effective configuration with secrets hidden.
     CheckConfig,
+    /// Run hostile programs in sandboxes of this configuration and say which controls hold. Takes a minute or two.
+    ///
+    /// Exit codes: 0 all held, 1 one failed, 64 bad configuration, 69 no engine or no runner, 75 some were not tried.
+    Selftest {
+        /// Print one JSON object at the end instead of a table.
+        #[arg(long)]
+        json: bool,
+        /// Try only these controls, separated by commas.
+        #[arg(long, value_delimiter = ',', value_parser = control)]
+        only: Vec<Control>,
+    },
     /// Ask the server of this configuration whether it is alive; for container health checks.
     Healthcheck,
 }
@@ -50,8 +65,10 @@ fn run(command: Command, dotenv: dotenvy::Result<std::path::PathBuf>) -> anyhow:
         _ => {}
     }
     // It has settings of its own, so those of the others may be missing.
-    if matches!(command, Command::Stdio) {
-        return serve_stdio();
+    match command {
+        Command::Stdio => return serve_stdio(),
+        Command::Selftest { json, only } => return selftest(json, &only),
+        _ => {}
     }
     let config = match Config::from_env() {
         Ok(config) => config,
@@ -62,10 +79,7 @@ fn run(command: Command, dotenv: dotenvy::Result<std::path::PathBuf>) -> anyhow:
     };
     match command {
         Command::CheckConfig => {
-            #[expect(clippy::print_stdout, reason = "the command's output")]
-            {
-                print!("{config}");
-            }
+            print(config.to_string().trim_end());
             Ok(ExitCode::SUCCESS)
         }
         Command::Healthcheck => Ok(match mcp_code_sandbox::healthcheck(config.http.addr) {
@@ -75,12 +89,50 @@ fn run(command: Command, dotenv: dotenvy::Result<std::path::PathBuf>) -> anyhow:
                 ExitCode::FAILURE
             }
         }),
-        Command::Stdio => serve_stdio(),
-        Command::Serve => {
+        Command::Stdio | Command::Selftest { .. } | Command::Serve => {
             telemetry::init(&config.log);
             let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
             runtime.block_on(async { App::build(config)?.serve().await })?;
             Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn control(name: &str) -> Result<Control, String> {
+    Control::named(name).ok_or_else(|| {
+        let names: Vec<_> = Control::ALL.iter().map(|control| control.name()).collect();
+        format!("the controls are {}", names.join(", "))
+    })
+}
+
+/// Needs no secrets, since nobody comes in.
+fn selftest(json: bool, only: &[Control]) -> anyhow::Result<ExitCode> {
+    let config = match Config::for_selftest(&config::environment) {
+        Ok(config) => config,
+        Err(errors) => {
+            complain(&errors.to_string());
+            return Ok(ExitCode::from(BAD_CONFIGURATION));
+        }
+    };
+    telemetry::init(&config.log);
+    let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
+    let tell = |row: &Row| {
+        if !json {
+            print(&row.to_string());
+        }
+    };
+    match runtime.block_on(App::run_selftest(config, only, &tell))? {
+        Ok(report) => {
+            print(&if json {
+                report.to_json()
+            } else {
+                report.summary()
+            });
+            Ok(ExitCode::from(report.exit_code()))
+        }
+        Err(reason) => {
+            complain(&format!("nothing could be tried: {reason}"));
+            Ok(ExitCode::from(UNAVAILABLE))
         }
     }
 }
@@ -99,6 +151,11 @@ fn serve_stdio() -> anyhow::Result<ExitCode> {
     // A read of standard input that nobody waits for any more must not keep the process.
     runtime.shutdown_background();
     result.map(|()| ExitCode::SUCCESS)
+}
+
+#[expect(clippy::print_stdout, reason = "the output of commands")]
+fn print(text: &str) {
+    println!("{text}");
 }
 
 #[expect(clippy::print_stderr, reason = "there is no log yet")]

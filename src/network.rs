@@ -6,6 +6,8 @@
 mod firewall;
 mod probe;
 
+pub(crate) use self::probe::{Listener, host_addresses};
+
 use std::net::IpAddr;
 use std::sync::Arc;
 

@@ -75,6 +75,8 @@ pub struct Setup {
     pub user: User,
     /// How much they may use.
     pub limits: ContainerLimits,
+    /// The engine's runtime; `None` means the engine's own.
+    pub runtime: Option<String>,
     /// Tells whether the engine is rootless.
     pub catalog: Catalog,
 }
@@ -286,6 +288,7 @@ impl Pool {
             },
             network,
             priority,
+            runtime: setup.runtime.clone(),
             labels: self.0.launcher.labels(&labels),
         }
     }
@@ -307,6 +310,11 @@ impl Pool {
     /// How many sandboxes wait in the pool, and how many with a conversation.
     pub fn count(&self) -> (usize, usize) {
         self.shelf().count()
+    }
+
+    /// Whether a sandbox of this conversation is being cleaned after a run.
+    pub fn is_cleaning(&self, key: &ConversationKey) -> bool {
+        self.shelf().is_cleaning(key)
     }
 
     /// How many sandboxes wait in the pool for runs of this runner.

@@ -36,6 +36,7 @@ use crate::executor::{ContainerState, ErrorKind, ExecutorError, Stream};
 use crate::files::{ConversationFiles, FilesError, link};
 use crate::network::NetworkPolicy;
 use crate::pool::{Lease, Pool, Way};
+use crate::proof::{Proof, Unproven};
 use crate::runner::Runner;
 use crate::runner::catalog::{Catalog, EngineView};
 use crate::sandbox::{Capture, Captured, Launcher, Program, SandboxError};
@@ -90,6 +91,9 @@ pub enum RunError {
     /// The network was asked for and is not available.
     #[error("network: true is refused: {0}. Run without it, with data that was uploaded")]
     Network(String),
+    /// The sandbox was not proved to hold.
+    #[error(transparent)]
+    Unproven(#[from] Unproven),
     /// Too many runs.
     #[error(transparent)]
     Admission(#[from] AdmissionError),
@@ -120,8 +124,19 @@ pub struct Runs {
     pub launcher: Launcher,
     /// Whether runs may use the network.
     pub network: NetworkPolicy,
+    /// Whether the sandbox holds, and so whether programs may run.
+    pub proof: Proof,
     /// The runs in progress.
     pub active: ActiveRuns,
+}
+
+/// Where a run takes place.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    /// What it may reach.
+    pub(crate) network: NetworkAccess,
+    /// Whether it may have a sandbox that was there before, and keep it for the next run.
+    pub(crate) warm: bool,
 }
 
 /// Why there is no sandbox for a run.
@@ -137,7 +152,7 @@ enum LeaseError {
 struct Prepared {
     runner: Arc<Runner>,
     program: Program,
-    network: NetworkAccess,
+    place: Place,
     key: ConversationKey,
 }
 
@@ -162,18 +177,31 @@ impl Runs {
         } else {
             NetworkAccess::None
         };
-        self.execute_on(network, request, capture, cancel).await
+        if self.proof.now().is_err() {
+            if let EngineView::Down(reason) = self.engine() {
+                return Ok(self.without_run(request, &Ending::EngineLost(reason)));
+            }
+            tokio::select! {
+                proved = self.proof.wait() => proved?,
+                () = cancel.cancelled() => return Ok(self.without_run(request, &Ending::Cancelled)),
+            }
+        }
+        let place = Place {
+            network,
+            warm: true,
+        };
+        self.execute_in(place, request, capture, cancel).await
     }
 
-    /// The same on a network that was chosen already.
-    pub(crate) async fn execute_on(
+    /// The same in a place that was chosen already, without asking whether the sandbox holds: for what finds that out.
+    pub(crate) async fn execute_in(
         &self,
-        network: NetworkAccess,
+        place: Place,
         request: &RunRequest,
         capture: &Arc<Capture>,
         cancel: &CancellationToken,
     ) -> Result<RunOutcome, RunError> {
-        let prepared = match self.prepare(network, request) {
+        let prepared = match self.prepare(place, request) {
             Err(RunError::UnknownLanguage { .. })
                 if let EngineView::Down(reason) = self.engine() =>
             {
@@ -232,7 +260,7 @@ impl Runs {
         self.files.delete(id).await
     }
 
-    fn prepare(&self, network: NetworkAccess, request: &RunRequest) -> Result<Prepared, RunError> {
+    fn prepare(&self, place: Place, request: &RunRequest) -> Result<Prepared, RunError> {
         if request.code.len() > self.limits.code {
             return Err(RunError::CodeTooLarge(request.code.len(), self.limits.code));
         }
@@ -261,7 +289,7 @@ impl Runs {
         Ok(Prepared {
             runner: runner?,
             program,
-            network,
+            place,
             key,
         })
     }
@@ -300,10 +328,11 @@ impl Runs {
         let Prepared {
             runner,
             key,
-            network,
+            place: Place { network, warm },
             program,
         } = prepared;
-        let may_be_warm = *network == NetworkAccess::None && runner.can_be_warm(program.env.keys());
+        let may_be_warm =
+            *warm && *network == NetworkAccess::None && runner.can_be_warm(program.env.keys());
         if may_be_warm && let Some(lease) = self.pool.claim(key, runner).await? {
             let workspace = self.files.workspaces.create(key).await?;
             if lease.fits(&workspace) {
@@ -429,7 +458,7 @@ fn log(prepared: &Prepared, verdict: &Verdict, way: Way, wall: Duration) {
         run.language = prepared.runner.language,
         run.status = verdict.status.as_str(),
         run.exit_code = verdict.exit_code,
-        run.network = prepared.network != NetworkAccess::None,
+        run.network = prepared.place.network != NetworkAccess::None,
         duration_ms = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX),
         "run ended"
     );

@@ -116,6 +116,7 @@ impl App {
         let app = Self::build(setup.config)?;
         let listener = TcpListener::from_std(setup.listener)?;
         let router = app.start();
+        app.prove();
         app.announce(&listener).await;
         app.tasks.spawn(
             axum::serve(listener, router)

@@ -10,6 +10,7 @@ use secrecy::SecretString;
 use thiserror::Error;
 
 use super::variables::VARIABLES;
+use crate::control::Control;
 
 /// Words that only stand in values nobody has replaced yet.
 const PLACEHOLDERS: &[&str] = &[
@@ -216,6 +217,38 @@ impl<'a> Reader<'a> {
             self.reject(name, "IP addresses separated by commas");
             Vec::new()
         })
+    }
+
+    /// Names of controls, each once.
+    pub(super) fn controls(&mut self, name: &'static str) -> Vec<Control> {
+        let entries = self.list(name);
+        let named: Option<Vec<Control>> =
+            entries.iter().map(|entry| Control::named(entry)).collect();
+        let mut controls = named.unwrap_or_else(|| {
+            let all: Vec<_> = Control::ALL.iter().map(|control| control.name()).collect();
+            let expected = format!(
+                "names of controls separated by commas, out of {}",
+                all.join(", ")
+            );
+            self.reject(name, &expected);
+            Vec::new()
+        });
+        controls.sort();
+        controls.dedup();
+        controls
+    }
+
+    /// A name without spaces or quotes.
+    pub(super) fn word(&mut self, name: &'static str) -> Option<String> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._/-".contains(&byte);
+        let value = self.text(name)?;
+        if !value.bytes().all(plain) {
+            self.reject(
+                name,
+                "a name of letters, digits, `.`, `_`, `-` and `/`, such as `runsc`",
+            );
+        }
+        Some(value)
     }
 
     pub(super) fn path(&mut self, name: &'static str) -> Option<PathBuf> {

@@ -88,6 +88,16 @@ pub const VARIABLES: &[Variable] = &[
         "engine, such as unix:///run/podman/podman.sock; default: Docker's usual socket",
     ),
     variable(
+        "SANDBOX_RUNTIME",
+        "",
+        "the engine's runtime for sandboxes, such as `runsc`; default: the engine's own",
+    ),
+    variable(
+        "ALLOW_WEAKER_SANDBOX",
+        "",
+        "controls that may fail the check at the start, such as `syscalls,limits`: runs are then not refused",
+    ),
+    variable(
         "ALLOW_NETWORK",
         "0",
         "1 allows `network: true` without proof that the host is out of reach",

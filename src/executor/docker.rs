@@ -55,6 +55,28 @@ impl DockerExecutor {
         }
     }
 
+    /// Some engines ignore the runtime that they are asked for: what is meant to be safer must not be weaker unseen.
+    async fn has_runtime(
+        &self,
+        container: &ContainerId,
+        wanted: &str,
+    ) -> Result<(), ExecutorError> {
+        let operation = "read back a container's runtime";
+        let client = self.client(operation).await?;
+        let inspect = client.inspect_container(&container.0, None);
+        let details = within(QUICK, operation, inspect).await?;
+        let runtime = details.host_config.and_then(|config| config.runtime);
+        if runtime.as_deref() == Some(wanted) {
+            return Ok(());
+        }
+        let source = format!("the engine uses {runtime:?} in place of {wanted:?}").into();
+        Err(ExecutorError {
+            kind: ErrorKind::Refused,
+            operation,
+            source,
+        })
+    }
+
     async fn client(&self, operation: &'static str) -> Result<&Docker, ExecutorError> {
         Ok(&self.connected(operation).await?.docker)
     }
@@ -189,7 +211,14 @@ impl Executor for DockerExecutor {
             spec.to_create_body(FilterForm::Inline)
         };
         let created = within(SLOW, operation, client.docker.create_container(None, body)).await?;
-        Ok(ContainerId(created.id))
+        let container = ContainerId(created.id);
+        if let Some(wanted) = &spec.runtime
+            && let Err(error) = self.has_runtime(&container, wanted).await
+        {
+            self.remove(&container).await?;
+            return Err(error);
+        }
+        Ok(container)
     }
 
     async fn attach(&self, container: &ContainerId) -> Result<Attached, ExecutorError> {

@@ -48,6 +48,8 @@ pub struct ContainerSpec {
     pub network: NetworkAccess,
     /// What they are for at first.
     pub priority: Priority,
+    /// The engine's runtime; `None` means the engine's own.
+    pub runtime: Option<String>,
     /// Labels to find the container by.
     pub labels: BTreeMap<String, String>,
 }
@@ -148,6 +150,7 @@ impl ContainerSpec {
         };
         let memory = i64::try_from(self.limits.memory).unwrap_or(i64::MAX);
         HostConfig {
+            runtime: self.runtime.clone(),
             network_mode: Some(network_mode.to_owned()),
             dns: Some(dns),
             cap_drop: Some(vec!["ALL".to_owned()]),
@@ -242,6 +245,7 @@ mod tests {
             },
             network,
             priority: Priority::Run,
+            runtime: None,
             labels: BTreeMap::from([("sandbox.server".to_owned(), "s1".to_owned())]),
         }
     }

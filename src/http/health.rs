@@ -16,7 +16,7 @@ pub(super) async fn alive() -> Response {
     Json(json!({ "status": "ok" })).into_response()
 }
 
-/// The engine answers and there is a runner; else 503 and why.
+/// The engine answers, there is a runner, and the sandbox was proved to hold; else 503 and why.
 pub(super) async fn ready(State(state): State<HttpState>) -> Response {
     let view = state.0.catalog.view();
     let runners: Vec<_> = view.runners.keys().collect();
@@ -25,7 +25,7 @@ pub(super) async fn ready(State(state): State<HttpState>) -> Response {
         EngineView::Up(_) if runners.is_empty() => {
             Some("there is no runner image: run ./build.sh".to_owned())
         }
-        EngineView::Up(_) => None,
+        EngineView::Up(_) => state.0.proof.now().err().map(|error| error.to_string()),
     };
     match problem {
         None => Json(json!({ "status": "ok", "runners": runners })).into_response(),

@@ -110,6 +110,7 @@ impl From<&RunError> for ToolError {
             RunError::Timeout(..) | RunError::Environment(_) => "invalid_arguments",
             RunError::UnknownLanguage { .. } => "unknown_language",
             RunError::Network(_) => "network_refused",
+            RunError::Unproven(_) => "sandbox_not_proven",
             RunError::Admission(AdmissionError::Busy { .. }) => "busy",
             RunError::Admission(AdmissionError::Closed) => "stopping",
             RunError::Workspace(error) => return error.into(),

@@ -15,7 +15,7 @@ use crate::conversation::ConversationId;
 use crate::executor::Network;
 use crate::executor::spec::NetworkAccess;
 use crate::run::outcome::RunStatus;
-use crate::run::{RunRequest, Runs};
+use crate::run::{Place, RunRequest, Runs};
 
 /// Dials each of `TARGETS` and prints what it hears.
 const PROGRAM: &str = r#"
@@ -36,14 +36,7 @@ pub(super) async fn host_is_closed(
     let cannot = |error: &dyn std::fmt::Display| {
         format!("whether programs can reach the host was not found out: {error}")
     };
-    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))
-        .await
-        .map_err(|error| cannot(&error))?;
-    let port = listener
-        .local_addr()
-        .map_err(|error| cannot(&error))?
-        .port();
-    let word = hex::encode(rand::random::<[u8; 16]>());
+    let listener = Listener::open().await.map_err(|error| cannot(&error))?;
     let targets = host_addresses(network);
     let conversation = ConversationId::mint();
     let request = RunRequest {
@@ -52,7 +45,7 @@ pub(super) async fn host_is_closed(
         code: PROGRAM.to_owned(),
         network: true,
         environment: BTreeMap::from([
-            ("PORT".to_owned(), port.to_string()),
+            ("PORT".to_owned(), listener.port.to_string()),
             (
                 "TARGETS".to_owned(),
                 targets
@@ -66,17 +59,20 @@ pub(super) async fn host_is_closed(
             Duration::from_secs(20 + 2 * targets.len() as u64).min(runs.limits.timeout_max),
         ),
     };
-    let access = NetworkAccess::Bridge { dns: dns.to_vec() };
+    let place = Place {
+        network: NetworkAccess::Bridge { dns: dns.to_vec() },
+        warm: false,
+    };
     let capture = runs.new_capture();
     let never = CancellationToken::new();
     let outcome = tokio::select! {
-        outcome = runs.execute_on(access, &request, &capture, &never) => outcome,
-        () = answer(&listener, &word) => return Err("the probe's listener ended".to_owned()),
+        outcome = runs.execute_in(place, &request, &capture, &never) => outcome,
+        () = listener.answer() => return Err("the probe's listener ended".to_owned()),
     };
     // Its directory only; a failure is the sweeper's business.
     let _ = runs.delete_conversation(&conversation).await;
     let outcome = outcome.map_err(|error| cannot(&error))?;
-    if outcome.stdout.contains(&word) {
+    if outcome.stdout.contains(&listener.word) {
         return Err(
             "a program on that network can reach the host: the firewall rules do not work"
                 .to_owned(),
@@ -92,17 +88,36 @@ pub(super) async fn host_is_closed(
     Ok(())
 }
 
-/// Says the word to everyone who calls. Never ends.
-async fn answer(listener: &TcpListener, word: &str) {
-    loop {
-        if let Ok((mut stream, _)) = listener.accept().await {
-            let _ = stream.write_all(word.as_bytes()).await;
+/// Listens on all of the host's addresses, with a word that nobody can guess.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    socket: TcpListener,
+    pub(crate) port: u16,
+    pub(crate) word: String,
+}
+
+impl Listener {
+    pub(crate) async fn open() -> std::io::Result<Self> {
+        let socket = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await?;
+        Ok(Self {
+            port: socket.local_addr()?.port(),
+            word: hex::encode(rand::random::<[u8; 16]>()),
+            socket,
+        })
+    }
+
+    /// Says the word to everyone who calls. Never ends.
+    pub(crate) async fn answer(&self) {
+        loop {
+            if let Ok((mut stream, _)) = self.socket.accept().await {
+                let _ = stream.write_all(self.word.as_bytes()).await;
+            }
         }
     }
 }
 
 /// The host's own IPv4 addresses, and its address on the runs' network.
-fn host_addresses(network: &Network) -> BTreeSet<IpAddr> {
+pub(crate) fn host_addresses(network: &Network) -> BTreeSet<IpAddr> {
     let interfaces = if_addrs::get_if_addrs().unwrap_or_default();
     let addresses = interfaces
         .iter()

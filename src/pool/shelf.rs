@@ -102,6 +102,11 @@ impl<S> Shelf<S> {
         }
     }
 
+    /// Whether a sandbox of this conversation is on its way back.
+    pub(super) fn is_cleaning(&self, key: &ConversationKey) -> bool {
+        self.cleaning.keys().any(|(owner, _)| owner == key)
+    }
+
     /// Says which kinds there are now. Gives what is of no kind any more.
     #[must_use]
     pub(super) fn set_kinds(&mut self, kinds: &BTreeSet<Kind>) -> Vec<S> {

@@ -40,6 +40,13 @@ pub enum EngineView {
     Down(String),
 }
 
+impl EngineView {
+    /// Whether it answers.
+    pub const fn is_up(&self) -> bool {
+        matches!(self, Self::Up(_))
+    }
+}
+
 impl Default for EngineView {
     fn default() -> Self {
         Self::Down("the container engine was not asked yet".to_owned())

@@ -1,0 +1,267 @@
+//! The controls that keep programs in their sandbox, by name: one table for `mcp-code-sandbox selftest`, the check at
+//! the start, `ALLOW_WEAKER_SANDBOX` and `SECURITY.md`.
+
+use std::fmt;
+
+/// Something that stops hostile programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Control {
+    /// The engine's runtime does what the server relies on.
+    Runtime,
+    /// Programs are nobody special.
+    Identity,
+    /// The system call filter.
+    Syscalls,
+    /// Only `/data` and scratch directories can be written to.
+    WritablePaths,
+    /// The kernel cannot be steered.
+    KernelLevers,
+    /// No secret and no socket is in reach.
+    Secrets,
+    /// The resource limits are set.
+    Limits,
+    /// There is no network.
+    NetworkOff,
+    /// `network: true` leaves the host and other runs out of reach.
+    NetworkOn,
+    /// Processes have a limit.
+    ForkBomb,
+    /// Memory has a limit.
+    Memory,
+    /// Processor time has a limit.
+    Processor,
+    /// One file has a limit.
+    FileSize,
+    /// A conversation's bytes have a limit.
+    Disk,
+    /// A conversation's files have a limit.
+    Inodes,
+    /// Output has a limit.
+    OutputFlood,
+    /// Time has a limit.
+    Timeout,
+    /// What a program leaves running ends with it.
+    Background,
+    /// Links and FIFOs lead nowhere.
+    Links,
+    /// A run finds nothing of the one before.
+    Residue,
+    /// A conversation finds nothing of another.
+    Conversations,
+    /// Others are served while a program misbehaves.
+    Neighbour,
+}
+
+/// What people are told about a control.
+#[derive(Clone, Copy, Debug)]
+pub struct About {
+    /// The name in tables and in `ALLOW_WEAKER_SANDBOX`.
+    pub name: &'static str,
+    /// What is tried against it.
+    pub tried: &'static str,
+    /// What an operator can do when it fails.
+    pub advice: &'static str,
+}
+
+impl Control {
+    /// All of them, in the order in which they are tried.
+    pub const ALL: &[Self] = &[
+        Self::Runtime,
+        Self::Identity,
+        Self::Syscalls,
+        Self::WritablePaths,
+        Self::KernelLevers,
+        Self::Secrets,
+        Self::Limits,
+        Self::NetworkOff,
+        Self::NetworkOn,
+        Self::ForkBomb,
+        Self::Memory,
+        Self::Processor,
+        Self::FileSize,
+        Self::Disk,
+        Self::Inodes,
+        Self::OutputFlood,
+        Self::Timeout,
+        Self::Background,
+        Self::Links,
+        Self::Residue,
+        Self::Conversations,
+        Self::Neighbour,
+    ];
+
+    /// The control of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        let mut all = Self::ALL.iter().copied();
+        all.find(|control| control.name() == name)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        self.about().name
+    }
+
+    /// What people are told about it.
+    pub const fn about(self) -> About {
+        let (name, tried, advice) = match self {
+            Self::Runtime
+            | Self::Identity
+            | Self::Syscalls
+            | Self::WritablePaths
+            | Self::KernelLevers
+            | Self::Secrets
+            | Self::Limits => self.about_the_container(),
+            Self::NetworkOff | Self::NetworkOn | Self::Links => self.about_ways_out(),
+            _ => self.about_running(),
+        };
+        About {
+            name,
+            tried,
+            advice,
+        }
+    }
+
+    /// How the engine set the container up.
+    const fn about_the_container(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Runtime => (
+                "runtime",
+                "mount /data, list it, read and write in it, be killed and be gone",
+                "set SANDBOX_RUNTIME to a runtime that `docker info` lists, or to nothing for the engine's own",
+            ),
+            Self::Identity => (
+                "identity",
+                "be root, hold a capability, gain privileges, switch the filter off",
+                "the engine must drop all capabilities and apply no-new-privileges: update it, or look for a policy \
+                 that changes containers",
+            ),
+            Self::Syscalls => (
+                "syscalls",
+                "user namespaces, mount, bpf, keyctl, io_uring, vsock, ptrace, mknod and more",
+                "the engine must apply seccomp profiles: see `docker info`, and that the kernel has CONFIG_SECCOMP_FILTER",
+            ),
+            Self::WritablePaths => (
+                "writable-paths",
+                "make a file in every directory of the container",
+                "the engine must mount the root file system read-only: update it, or look for a policy that changes \
+                 containers",
+            ),
+            Self::KernelLevers => (
+                "kernel-levers",
+                "write to /proc, /sys, control groups and devices; read what is masked",
+                "the engine must mask /proc and /sys and give no device: check that nothing makes containers privileged",
+            ),
+            Self::Secrets => (
+                "secrets",
+                "find the engine's socket, the server's environment, host directories, PID 1's memory",
+                "nothing but /data may be mounted: look for plugins or policies that add mounts or variables to containers",
+            ),
+            _ => (
+                "limits",
+                "read back the limits on memory, processes, processor, files",
+                "the engine must be able to set limits: with a rootless engine, delegate the cgroup controllers cpu, \
+                 memory and pids to its user",
+            ),
+        }
+    }
+
+    /// What leads out of the container.
+    const fn about_ways_out(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::NetworkOff => (
+                "network-off",
+                "an interface, a route, a foreign socket, a name, raw packets",
+                "the engine must honour network mode none: look for plugins that add networks to containers",
+            ),
+            Self::NetworkOn => (
+                "network-on",
+                "with network: true, reach the host, its gateway address and another run",
+                "install the rules with `scripts/firewall.sh install` as root, or unset ALLOW_NETWORK",
+            ),
+            _ => (
+                "links",
+                "get at another conversation through links and FIFOs in /data, by download and upload",
+                "this is a mistake of the server's: report it as SECURITY.md says, and stop the server",
+            ),
+        }
+    }
+
+    /// What a program can take from others, or leave for them.
+    const fn about_running(self) -> (&'static str, &'static str, &'static str) {
+        const ENFORCE: &str = "the engine must enforce the limits that it accepts: with a rootless engine, delegate the \
+                               cgroup controllers cpu, memory and pids to its user";
+        const REPORT: &str = "this is a mistake of the server's: report it as SECURITY.md says";
+        const SCRUB: &str =
+            "set SANDBOX_REUSE=never, and report it as SECURITY.md says: leftovers must not stay";
+        match self {
+            Self::ForkBomb => ("fork-bomb", "start more processes than RUN_PIDS", ENFORCE),
+            Self::Memory => ("memory", "take more memory than RUN_MEMORY", ENFORCE),
+            Self::Processor => (
+                "processor",
+                "compute on all cores at the same time",
+                ENFORCE,
+            ),
+            Self::FileSize => (
+                "file-size",
+                "make a file larger than RUN_FILE_SIZE",
+                ENFORCE,
+            ),
+            Self::Disk => (
+                "disk",
+                "write more than the quota in many files",
+                "SANDBOX_ROOT must be on a file system that tells how much a file takes; one of its own bounds the worst \
+                 case",
+            ),
+            Self::Inodes => (
+                "inodes",
+                "make more files than a conversation may have",
+                REPORT,
+            ),
+            Self::OutputFlood => ("output-flood", "print without end", REPORT),
+            Self::Timeout => (
+                "timeout",
+                "ignore every signal, and leave processes of its own sessions",
+                REPORT,
+            ),
+            Self::Background => ("background", "leave a daemon that goes on writing", REPORT),
+            Self::Residue => (
+                "residue",
+                "leave files, processes, sockets and IPC for the next run",
+                SCRUB,
+            ),
+            Self::Conversations => (
+                "conversations",
+                "find another conversation's files, key, processes and memory",
+                SCRUB,
+            ),
+            _ => (
+                "neighbour",
+                "get an answer in another conversation meanwhile",
+                "give runs less with RUN_CPUS and MAX_CONCURRENT_RUNS, or the server a machine with more cores",
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Control {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_name_is_one_controls_and_leads_back_to_it() {
+        let names: BTreeSet<_> = Control::ALL.iter().map(|control| control.name()).collect();
+        assert_eq!(names.len(), Control::ALL.len());
+        for control in Control::ALL {
+            assert_eq!(Control::named(control.name()), Some(*control));
+        }
+        assert_eq!(Control::named("nonsense"), None);
+    }
+}

@@ -1,0 +1,151 @@
+//! Whether the sandbox was proved to hold, and so whether programs may run.
+//!
+//! ```text
+//!             the check passed, or the operator allows what failed
+//! Pending ─────────────────────────────────────────────────────────▶ Held
+//!    ▲ │                                                              │ ▲
+//!    │ └──────────────────────▶ Broken ◀──── checked again ───────────┘ │
+//!    │                             └────────────────────────────────────┘
+//!    └── the engine went away
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::sync::watch;
+
+use crate::control::Control;
+
+/// How long a run waits for the check to end.
+const WAIT: Duration = Duration::from_secs(15);
+
+/// What is known of the sandbox. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Proof(Arc<watch::Sender<State>>);
+
+/// What is known of the sandbox.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum State {
+    /// Nothing yet.
+    #[default]
+    Pending,
+    /// Programs may run.
+    Held,
+    /// They may not, for these reasons.
+    Broken(Vec<Weakness>),
+}
+
+/// A control that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Weakness {
+    /// Which.
+    pub control: Control,
+    /// What was found.
+    pub found: String,
+}
+
+/// Why a program may not run.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum Unproven {
+    /// The check has not ended in time.
+    #[error("the server is still checking that its sandbox holds: try again in a few seconds")]
+    Pending,
+    /// A control failed.
+    #[error(
+        "no code is run here, because the server's sandbox is weaker than it must be: {0}. Its operator can see more \
+         with `mcp-code-sandbox selftest`"
+    )]
+    Broken(String),
+}
+
+impl Default for Proof {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(State::Pending)))
+    }
+}
+
+impl Proof {
+    /// Sets what is known now.
+    pub fn set(&self, state: State) {
+        self.0.send_if_modified(|current| {
+            let changed = *current != state;
+            *current = state;
+            changed
+        });
+    }
+
+    /// Whether programs may run, as far as it is known; it takes no time.
+    ///
+    /// # Errors
+    /// They may not, or it is not known yet.
+    pub fn now(&self) -> Result<(), Unproven> {
+        match &*self.0.borrow() {
+            State::Pending => Err(Unproven::Pending),
+            State::Held => Ok(()),
+            State::Broken(weaknesses) => Err(Unproven::Broken(sentence(weaknesses))),
+        }
+    }
+
+    /// The same, after a wait when it is not known yet.
+    ///
+    /// # Errors
+    /// They may not, or it is still not known.
+    pub async fn wait(&self) -> Result<(), Unproven> {
+        let mut states = self.0.subscribe();
+        let known = states.wait_for(|state| *state != State::Pending);
+        // The sender lives in `self`: only the wait can be too long, and then `now` says so.
+        let _ = tokio::time::timeout(WAIT, known).await;
+        self.now()
+    }
+
+    /// Resolves as soon as programs may run.
+    pub async fn held(&self) {
+        // The sender lives in `self`, so waiting cannot fail.
+        let _ = self
+            .0
+            .subscribe()
+            .wait_for(|state| *state == State::Held)
+            .await;
+    }
+}
+
+fn sentence(weaknesses: &[Weakness]) -> String {
+    let each = weaknesses
+        .iter()
+        .map(|weakness| format!("control {} failed ({})", weakness.control, weakness.found));
+    each.collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_run_waits_for_the_check_but_not_for_ever() {
+        let proof = Proof::default();
+        assert_eq!(proof.wait().await, Err(Unproven::Pending));
+        let (waited, ()) = tokio::join!(proof.wait(), async { proof.set(State::Held) });
+        assert_eq!(waited, Ok(()));
+    }
+
+    #[test]
+    fn the_refusal_names_every_control_that_failed() {
+        let proof = Proof::default();
+        let weakness = |control, found: &str| Weakness {
+            control,
+            found: found.to_owned(),
+        };
+        proof.set(State::Broken(vec![
+            weakness(Control::Identity, "CapEff is ffff"),
+            weakness(Control::Syscalls, "bpf"),
+        ]));
+        let said = proof.now().unwrap_err().to_string();
+        assert!(
+            said.contains(
+                "control identity failed (CapEff is ffff); control syscalls failed (bpf)"
+            ),
+            "{said}"
+        );
+    }
+}

@@ -1,0 +1,164 @@
+//! Runs hostile programs in sandboxes of this server's, the way every run goes, and says which controls held.
+//!
+//! A [`Control`] has a program and a pure judge of what came of it. [`Selftest::all`] tries every control, in new
+//! sandboxes and in parked ones; [`Selftest::at_start`] those that one look from inside can tell, within seconds.
+
+mod attack;
+mod inspection;
+mod lingering;
+mod links;
+mod neighbour;
+mod network;
+mod report;
+mod residue;
+mod runtime;
+mod stage;
+mod verdict;
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+
+pub use self::report::Report;
+use self::stage::Stage;
+pub use self::stage::Way;
+pub use self::verdict::{Row, Verdict};
+use crate::config::{Config, EngineConfig};
+use crate::control::Control;
+use crate::executor::Executor;
+use crate::run::Runs;
+
+/// Downloads a path below `/files/` as anybody would. `None` when there is no such file.
+pub type Download = Arc<dyn Fn(String) -> BoxFuture<'static, Option<Vec<u8>>> + Send + Sync>;
+
+/// Bytes and files that a conversation may have while the quota is tried: enough to see it at work.
+const TRIED_QUOTA: u64 = 64 << 20;
+const TRIED_ENTRIES: u64 = 5_000;
+/// Some controls are tried with several runs at the same time.
+const RUNS_AT_A_TIME: usize = 4;
+
+/// What is tested.
+#[derive(Clone)]
+pub struct Selftest {
+    /// Where programs run.
+    pub runs: Runs,
+    /// The engine behind.
+    pub executor: Arc<dyn Executor>,
+    /// How the engine is used.
+    pub engine: EngineConfig,
+}
+
+impl fmt::Debug for Selftest {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Selftest")
+    }
+}
+
+/// The operator's configuration with limits that can be reached without harm, and one warm sandbox for each runner.
+pub fn configuration(mut config: Config) -> Config {
+    let (storage, limits) = (&mut config.storage, &mut config.limits);
+    storage.quota = storage.quota.min(TRIED_QUOTA);
+    storage.max_entries = storage.max_entries.min(TRIED_ENTRIES);
+    storage.link_ttl = None;
+    limits.timeout_max = limits.timeout_max.max(stage::LONGEST);
+    config.admission.concurrent = config.admission.concurrent.max(RUNS_AT_A_TIME);
+    if has_warm_runs(&config) {
+        config.pool.size = 1;
+        config.pool.most = config.pool.most.max(8);
+    }
+    config
+}
+
+/// Whether runs of this configuration can have a sandbox that was there before them.
+pub fn has_warm_runs(config: &Config) -> bool {
+    config.pool.most > 0 && (config.pool.size > 0 || config.pool.reuse)
+}
+
+impl Selftest {
+    /// The controls that the start waits for: the runtime when it is not the engine's own, and all that can be seen
+    /// from inside. Gives `None` when the engine was lost, so that nothing was found out.
+    pub async fn at_start(&self) -> Option<Vec<Row>> {
+        let stage = Stage::new(self, Way::Cold);
+        let mut rows = Vec::new();
+        if self.engine.runtime.is_some() {
+            rows.push(Row::new(
+                Control::Runtime,
+                Way::Cold,
+                runtime::holds(&stage).await,
+            ));
+        }
+        rows.extend(inspection::all(&stage).await);
+        self.runs.engine().is_up().then_some(rows)
+    }
+
+    /// All controls, or those in `only`, in the ways in which runs of this server come by a sandbox. `tell` hears of
+    /// each row as soon as it is known.
+    pub async fn all(
+        &self,
+        ways: &[Way],
+        only: &[Control],
+        download: &Download,
+        tell: &(dyn Fn(&Row) + Sync),
+    ) -> Vec<Row> {
+        let mut rows = Vec::new();
+        for &way in ways {
+            let stage = Stage::new(self, way);
+            for &control in Control::ALL {
+                let wanted = only.is_empty() || only.contains(&control);
+                let is_new = way == Way::Cold || can_differ_when_warm(control);
+                if !wanted || !is_new {
+                    continue;
+                }
+                for row in try_one(&stage, control, only, download).await {
+                    tell(&row);
+                    rows.push(row);
+                }
+            }
+        }
+        rows
+    }
+}
+
+/// Runs with the network, and the check of the runtime, always have a new sandbox.
+const fn can_differ_when_warm(control: Control) -> bool {
+    !matches!(control, Control::Runtime | Control::NetworkOn)
+}
+
+/// Tries one control. Those that are seen from inside are all tried at the first of them.
+async fn try_one(
+    stage: &Stage<'_>,
+    control: Control,
+    only: &[Control],
+    download: &Download,
+) -> Vec<Row> {
+    if inspection::INSPECTIONS
+        .iter()
+        .any(|one| one.control == control)
+    {
+        let wanted = |one: &Control| only.is_empty() || only.contains(one);
+        let first = inspection::INSPECTIONS
+            .iter()
+            .map(|one| one.control)
+            .find(wanted);
+        if first != Some(control) {
+            return Vec::new();
+        }
+        let rows = inspection::all(stage).await;
+        return rows
+            .into_iter()
+            .filter(|row| wanted(&row.control))
+            .collect();
+    }
+    let verdict = match control {
+        Control::Runtime => runtime::holds(stage).await,
+        Control::NetworkOn => network::holds(stage).await,
+        Control::Timeout | Control::Background => lingering::holds(stage, control).await,
+        Control::Links => links::holds(stage, download).await,
+        Control::Residue => residue::between_runs(stage).await,
+        Control::Conversations => residue::between_conversations(stage).await,
+        Control::Neighbour => neighbour::holds(stage).await,
+        _ => attack::holds(stage, control).await,
+    };
+    vec![Row::new(control, stage.way, verdict)]
+}

@@ -1,0 +1,166 @@
+//! Controls that one program and its outcome can tell: each takes more of something than it may.
+
+use super::Verdict;
+use super::stage::{Act, Ended, Stage};
+use crate::control::Control;
+use crate::run::outcome::RunStatus;
+
+/// How much later than its time limit a run may be answered.
+const LATE_MS: u64 = 5_000;
+/// Processor time over the limit that a look at the clock explains.
+const CPU_TOLERANCE: f64 = 1.3;
+
+/// A program, what it is told, and how its outcome is judged.
+struct Attack {
+    control: Control,
+    program: &'static str,
+    seconds: u64,
+    /// What it may take, from the settings.
+    limit: fn(&Stage<'_>) -> u64,
+    judge: fn(&Ended, u64) -> Verdict,
+}
+
+const ATTACKS: &[Attack] = &[
+    Attack {
+        control: Control::ForkBomb,
+        program: include_str!("programs/fork_bomb.py"),
+        seconds: 20,
+        limit: |stage| stage.limits().pids.into(),
+        judge: stopped,
+    },
+    Attack {
+        control: Control::Memory,
+        program: include_str!("programs/memory.py"),
+        seconds: 30,
+        limit: |stage| stage.limits().memory,
+        judge: |ended, _| ended_by(ended, RunStatus::OutOfMemory, ""),
+    },
+    Attack {
+        control: Control::Processor,
+        program: include_str!("programs/processor.py"),
+        seconds: 20,
+        limit: |stage| stage.limits().nano_cpus.unsigned_abs(),
+        judge: share,
+    },
+    Attack {
+        control: Control::FileSize,
+        program: include_str!("programs/file_size.py"),
+        seconds: 20,
+        limit: |stage| stage.limits().file_size,
+        judge: stopped,
+    },
+    Attack {
+        control: Control::Disk,
+        program: include_str!("programs/disk.py"),
+        seconds: 30,
+        limit: |stage| stage.runs.files.workspaces.limits().quota_bytes,
+        judge: |ended, _| {
+            ended_by(
+                ended,
+                RunStatus::DiskLimit,
+                "the limit for a conversation is",
+            )
+        },
+    },
+    Attack {
+        control: Control::Inodes,
+        program: include_str!("programs/inodes.py"),
+        seconds: 30,
+        limit: |stage| stage.runs.files.workspaces.limits().max_entries,
+        judge: |ended, _| ended_by(ended, RunStatus::DiskLimit, "files"),
+    },
+    Attack {
+        control: Control::OutputFlood,
+        program: include_str!("programs/output_flood.py"),
+        seconds: 20,
+        limit: |stage| stage.limits().output as u64,
+        judge: flood,
+    },
+];
+
+/// Tries the control with its program.
+pub(super) async fn holds(stage: &Stage<'_>, control: Control) -> Verdict {
+    let Some(attack) = ATTACKS.iter().find(|attack| attack.control == control) else {
+        return Verdict::Skipped("there is no program for it".to_owned());
+    };
+    let limit = (attack.limit)(stage);
+    let act = Act {
+        program: attack.program,
+        environment: &[("LIMIT", limit.to_string())],
+        seconds: attack.seconds,
+        ..Act::default()
+    };
+    match stage.alone(act).await {
+        Ok(ended) => judge(attack, &ended, limit),
+        Err(verdict) => verdict,
+    }
+}
+
+fn judge(attack: &Attack, ended: &Ended, limit: u64) -> Verdict {
+    let took = u64::try_from(ended.took.as_millis()).unwrap_or(u64::MAX);
+    if !ended.was_run() {
+        return Verdict::Fail(format!("there was no run: {}", ended.ending()));
+    }
+    if took > attack.seconds * 1000 + LATE_MS {
+        return Verdict::Fail(format!("the answer came after {took} ms"));
+    }
+    (attack.judge)(ended, limit)
+}
+
+/// The program says at what it was stopped, which must be within the limit.
+fn stopped(ended: &Ended, limit: u64) -> Verdict {
+    let mut words = ended.last_line().split(' ');
+    let (word, number) = (words.next(), words.next());
+    let number: Option<u64> = number.and_then(|number| number.parse().ok());
+    match (word, number) {
+        (Some("stopped"), Some(number)) => Verdict::when(
+            number <= limit,
+            format!(
+                "stopped at {number} of {limit}: {}",
+                words.collect::<Vec<_>>().join(" ")
+            ),
+        ),
+        (Some("past"), Some(number)) => {
+            Verdict::Fail(format!("got {number}, the limit is {limit}"))
+        }
+        _ => Verdict::Fail(format!("it did not say: {}", ended.ending())),
+    }
+}
+
+/// The server must have ended the program, and say why.
+fn ended_by(ended: &Ended, status: RunStatus, why: &str) -> Verdict {
+    let hint = ended.outcome.hint.as_deref().unwrap_or_default();
+    if ended.outcome.status == status && hint.contains(why) {
+        return Verdict::Pass(format!("ended as {}", status.as_str()));
+    }
+    let said = ended.last_line();
+    Verdict::Fail(format!("{} {said}", ended.ending()))
+}
+
+fn share(ended: &Ended, nano_cpus: u64) -> Verdict {
+    let usage = &ended.outcome.usage;
+    let (Some(cpu_ms), RunStatus::Ok) = (usage.cpu_ms, ended.outcome.status) else {
+        return Verdict::Fail(format!("it did not say: {}", ended.ending()));
+    };
+    #[expect(clippy::cast_precision_loss, reason = "seconds of a few cores")]
+    let (used, may) = (
+        cpu_ms as f64 / usage.wall_ms.max(1) as f64,
+        nano_cpus as f64 / 1e9,
+    );
+    Verdict::when(
+        cpu_ms > 0 && used <= may * CPU_TOLERANCE,
+        format!("{used:.2} cores of {may}"),
+    )
+}
+
+fn flood(ended: &Ended, kept: u64) -> Verdict {
+    let dropped = ended.outcome.truncated.stdout;
+    let verdict = ended_by(ended, RunStatus::OutputLimit, "");
+    match verdict {
+        Verdict::Pass(_) => Verdict::when(
+            dropped > kept,
+            format!("ended as output_limit, {} MiB left out", dropped >> 20),
+        ),
+        other => other,
+    }
+}

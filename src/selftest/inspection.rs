@@ -1,0 +1,130 @@
+//! Controls that can be seen from inside: one run carries out all inspections, each in a process of its own.
+
+use serde::Deserialize;
+use serde_json::json;
+
+use super::stage::{Act, Ended, Stage};
+use super::{Row, Verdict};
+use crate::control::Control;
+use crate::runner::catalog::EngineView;
+
+const HARNESS: &str = include_str!("programs/harness.py");
+/// How long all of them may take.
+const SECONDS: u64 = 30;
+/// Findings that a row shows; the rest is counted.
+const SHOWN: usize = 4;
+
+/// A program that looks around.
+pub(super) struct Inspection {
+    pub(super) control: Control,
+    program: &'static str,
+}
+
+/// All of them.
+pub(super) const INSPECTIONS: &[Inspection] = &[
+    Inspection {
+        control: Control::Identity,
+        program: include_str!("programs/identity.py"),
+    },
+    Inspection {
+        control: Control::Syscalls,
+        program: include_str!("programs/syscalls.py"),
+    },
+    Inspection {
+        control: Control::WritablePaths,
+        program: include_str!("programs/writable_paths.py"),
+    },
+    Inspection {
+        control: Control::KernelLevers,
+        program: include_str!("programs/kernel_levers.py"),
+    },
+    Inspection {
+        control: Control::Secrets,
+        program: include_str!("programs/secrets.py"),
+    },
+    Inspection {
+        control: Control::Limits,
+        program: include_str!("programs/limits.py"),
+    },
+    Inspection {
+        control: Control::NetworkOff,
+        program: include_str!("programs/network_off.py"),
+    },
+];
+
+/// What an inspection printed.
+#[derive(Debug, Deserialize)]
+struct Findings {
+    control: String,
+    tried: u64,
+    found: Vec<String>,
+    /// Why it did not get to its end.
+    broke: Option<String>,
+}
+
+/// Carries out all inspections in one run.
+pub(super) async fn all(stage: &Stage<'_>) -> Vec<Row> {
+    let inspections = INSPECTIONS.iter();
+    let program = inspections.fold(HARNESS.to_owned(), |program, one| {
+        program + &call(one.control, one.program)
+    });
+    let limits = stage.limits();
+    let view = stage.runs.catalog.view();
+    let rootless = matches!(&view.engine, EngineView::Up(engine) if engine.rootless);
+    let environment = [
+        ("ROOTLESS", u8::from(rootless).to_string()),
+        ("MEMORY", limits.memory.to_string()),
+        ("PIDS", limits.pids.to_string()),
+        ("NANO_CPUS", limits.nano_cpus.to_string()),
+        ("FILE_SIZE", limits.file_size.to_string()),
+    ];
+    let act = Act {
+        program: &program,
+        environment: &environment,
+        seconds: SECONDS,
+        ..Act::default()
+    };
+    let ended = stage.alone(act).await;
+    let verdict = |control| match &ended {
+        Ok(ended) => judge(control, ended),
+        Err(verdict) => verdict.clone(),
+    };
+    INSPECTIONS
+        .iter()
+        .map(|one| Row::new(one.control, stage.way, verdict(one.control)))
+        .collect()
+}
+
+/// A program that carries out one inspection.
+pub(super) fn single(control: Control, program: &str) -> String {
+    format!("{HARNESS}{}", call(control, program))
+}
+
+/// JSON strings are strings of Python too.
+fn call(control: Control, program: &str) -> String {
+    format!("inspect({}, {})\n", json!(control.name()), json!(program))
+}
+
+/// Judges one inspection by what the run printed. One that did not report did not hold.
+pub(super) fn judge(control: Control, ended: &Ended) -> Verdict {
+    let lines = ended.outcome.stdout.lines();
+    let mut reports = lines.filter_map(|line| serde_json::from_str::<Findings>(line).ok());
+    let Some(report) = reports.find(|report| report.control == control.name()) else {
+        return Verdict::Fail(format!("the inspection did not report: {}", ended.ending()));
+    };
+    if let Some(broke) = report.broke {
+        return Verdict::Fail(format!("the inspection broke off: {broke}"));
+    }
+    if report.tried == 0 {
+        return Verdict::Fail("the inspection tried nothing".to_owned());
+    }
+    if report.found.is_empty() {
+        return Verdict::Pass(format!("{} tries, nothing found", report.tried));
+    }
+    let mut found = report.found;
+    let more = found.split_off(found.len().min(SHOWN)).len();
+    if more > 0 {
+        found.push(format!("and {more} more"));
+    }
+    Verdict::Fail(found.join(", "))
+}

@@ -1,0 +1,86 @@
+//! Controls on what goes on after the end: a tree that ignores every signal, and a daemon that is left behind. Both
+//! write to `/data` without end, so that the server sees whether they live.
+
+use std::time::Duration;
+
+use super::Verdict;
+use super::stage::{Act, Ended, Stage};
+use crate::control::Control;
+use crate::conversation::ConversationId;
+use crate::run::outcome::RunStatus;
+
+/// Several of their beats long.
+const LISTEN: Duration = Duration::from_millis(400);
+/// How long the kill of what is left may take behind the answer.
+const SETTLE: Duration = Duration::from_millis(500);
+/// How much later than due an answer may come.
+const LATE: Duration = Duration::from_secs(5);
+
+/// What was seen.
+struct Seen {
+    ended: Ended,
+    /// Bytes that each process wrote before the answer and while the server listened for more.
+    beats: Vec<(&'static str, u64, u64)>,
+}
+
+/// Tries one of the two.
+pub(super) async fn holds(stage: &Stage<'_>, control: Control) -> Verdict {
+    let (program, seconds, names, due): (_, _, &[&str], _) = match control {
+        Control::Timeout => (
+            include_str!("programs/timeout.py"),
+            2,
+            &["main", "child", "grandchild"],
+            (RunStatus::Timeout, Duration::from_secs(2)),
+        ),
+        _ => (
+            include_str!("programs/background.py"),
+            20,
+            &["daemon"],
+            (RunStatus::Ok, Duration::ZERO),
+        ),
+    };
+    let conversation = ConversationId::mint();
+    let act = Act {
+        program,
+        seconds,
+        ..Act::default()
+    };
+    let ended = stage.run(&conversation, act).await;
+    tokio::time::sleep(SETTLE).await;
+    let mut beats = Vec::new();
+    for name in names {
+        beats.push((*name, stage.size(&conversation, name).await, 0));
+    }
+    tokio::time::sleep(LISTEN).await;
+    for (name, before, after) in &mut beats {
+        *after = stage.size(&conversation, name).await - *before;
+    }
+    stage.forget(&conversation).await;
+    match ended {
+        Ok(ended) => judge(&Seen { ended, beats }, due.0, due.1),
+        Err(verdict) => verdict,
+    }
+}
+
+fn judge(seen: &Seen, status: RunStatus, due: Duration) -> Verdict {
+    let took = seen.ended.took;
+    if seen.ended.outcome.status != status {
+        return Verdict::Fail(seen.ended.ending());
+    }
+    if took > due + LATE {
+        return Verdict::Fail(format!("the answer came after {} ms", took.as_millis()));
+    }
+    for (name, before, after) in &seen.beats {
+        if *before == 0 {
+            return Verdict::Fail(format!("the {name} process wrote nothing"));
+        }
+        if *after > 0 {
+            return Verdict::Fail(format!("the {name} process lives on"));
+        }
+    }
+    Verdict::Pass(format!(
+        "answered after {} ms, {} processes are gone",
+        took.as_millis(),
+        seen.beats.len()
+    ))
+}

@@ -1,0 +1,159 @@
+//! Links and FIFOs in `/data` must not lead the server out of the workspace, neither when it serves a file nor when it
+//! stores one. The program is even told where the other conversation is.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::stage::{Act, Stage};
+use super::{Download, Verdict};
+use crate::conversation::ConversationId;
+
+const PROGRAM: &str = include_str!("programs/links.py");
+/// A file that opens does so at once; one that waits for a writer never.
+const WAIT: Duration = Duration::from_secs(5);
+/// What is uploaded over what was planted.
+const UPLOADED: &[u8] = b"uploaded";
+/// The one planted name that is a file.
+const REAL: &str = "real.txt";
+
+/// What came of it.
+#[derive(Debug, Default)]
+struct Seen {
+    planted: usize,
+    /// Whether the file that is one can be downloaded.
+    real: bool,
+    /// Names that gave something.
+    served: Vec<String>,
+    /// Names that kept the server waiting.
+    stuck: Vec<String>,
+    /// Whether the other conversation's file is what it was, and alone.
+    intact: bool,
+}
+
+pub(super) async fn holds(stage: &Stage<'_>, download: &Download) -> Verdict {
+    let (own, other) = (ConversationId::mint(), ConversationId::mint());
+    let canary = hex::encode(rand::random::<[u8; 16]>());
+    let seen = try_links(stage, download, &own, &other, &canary).await;
+    for conversation in [&own, &other] {
+        stage.forget(conversation).await;
+    }
+    match seen {
+        Ok(seen) => judge(&seen),
+        Err(verdict) => verdict,
+    }
+}
+
+async fn try_links(
+    stage: &Stage<'_>,
+    download: &Download,
+    own: &ConversationId,
+    other: &ConversationId,
+    canary: &str,
+) -> Result<Seen, Verdict> {
+    let cannot =
+        |error: &dyn std::error::Error| Verdict::Fail(format!("it could not be tried: {error}"));
+    let content = STANDARD.encode(canary);
+    let canary_name = "canary.txt";
+    let upload = stage.runs.files.check_upload(canary_name, &content);
+    let upload = upload.map_err(|error| cannot(&error))?;
+    let stored = stage.runs.files.store(other, upload).await;
+    stored.map_err(|error| cannot(&error))?;
+    let act = Act {
+        program: PROGRAM,
+        environment: &[("OTHER", stage.key(other).as_str().to_owned())],
+        seconds: 10,
+        ..Act::default()
+    };
+    let ended = stage.run(own, act).await?;
+    let planted: Vec<_> = ended.outcome.stdout.lines().map(str::to_owned).collect();
+    let mut seen = Seen {
+        planted: planted.len(),
+        real: fetch(stage, download, own, REAL).await == Fetched::Some,
+        ..Seen::default()
+    };
+    for name in &planted {
+        match fetch(stage, download, own, name).await {
+            Fetched::None => {}
+            Fetched::Some => seen.served.push(name.clone()),
+            Fetched::Stuck => seen.stuck.push(name.clone()),
+        }
+    }
+    let uploaded = STANDARD.encode(UPLOADED);
+    for name in &planted {
+        // Replacing a link by a file is fine, so is refusing: only what it led to counts.
+        let upload = stage.runs.upload(own, name, &uploaded);
+        if tokio::time::timeout(WAIT, upload).await.is_err() {
+            seen.stuck.push(format!("upload to {name}"));
+        }
+    }
+    let files = stage
+        .runs
+        .files
+        .list(other)
+        .await
+        .map_err(|error| cannot(&error))?;
+    let kept = stage.runs.files.read(other, canary_name, 0, 1024).await;
+    seen.intact =
+        files.files.len() == 1 && kept.is_ok_and(|piece| piece.bytes == canary.as_bytes());
+    Ok(seen)
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Fetched {
+    None,
+    Some,
+    Stuck,
+}
+
+/// Gets a file in both ways there are: by the route and by the tool.
+async fn fetch(
+    stage: &Stage<'_>,
+    download: &Download,
+    conversation: &ConversationId,
+    name: &str,
+) -> Fetched {
+    let both = async {
+        let path = format!("{}/{name}", stage.key(conversation).as_str());
+        let by_route = download(path).await.is_some();
+        let by_tool = stage
+            .runs
+            .files
+            .read(conversation, name, 0, 64)
+            .await
+            .is_ok();
+        by_route || by_tool
+    };
+    match tokio::time::timeout(WAIT, both).await {
+        Ok(true) => Fetched::Some,
+        Ok(false) => Fetched::None,
+        Err(_) => Fetched::Stuck,
+    }
+}
+
+fn judge(seen: &Seen) -> Verdict {
+    if seen.planted == 0 || !seen.real {
+        return Verdict::Fail(format!(
+            "it could not be tried: {} links, real file served: {}",
+            seen.planted, seen.real
+        ));
+    }
+    if !seen.served.is_empty() {
+        return Verdict::Fail(format!("served {}", seen.served.join(", ")));
+    }
+    if !seen.stuck.is_empty() {
+        return Verdict::Fail(format!(
+            "kept the server waiting: {}",
+            seen.stuck.join(", ")
+        ));
+    }
+    Verdict::when(
+        seen.intact,
+        if seen.intact {
+            format!("{} names, none led anywhere", seen.planted)
+        } else {
+            "an upload reached another conversation".to_owned()
+        },
+    )
+}

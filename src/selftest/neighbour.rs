@@ -1,0 +1,45 @@
+//! While one conversation takes all that it may, another one must get its answer.
+
+use std::time::Duration;
+
+use super::Verdict;
+use super::stage::{Act, Ended, Stage};
+use crate::run::outcome::RunStatus;
+
+const HOSTILE: &str = include_str!("programs/neighbour.py");
+const HARMLESS: &str = "print('well')";
+const SECONDS: u64 = 20;
+/// How long a harmless program may take meanwhile.
+const NEIGHBOURLY: Duration = Duration::from_secs(5);
+/// The hostile one has begun by then, and not ended.
+const HEAD_START: Duration = Duration::from_secs(2);
+
+pub(super) async fn holds(stage: &Stage<'_>) -> Verdict {
+    let act = |program| Act {
+        program,
+        seconds: SECONDS,
+        ..Act::default()
+    };
+    let neighbour = async {
+        tokio::time::sleep(HEAD_START).await;
+        stage.alone(act(HARMLESS)).await
+    };
+    let (hostile, neighbour) = tokio::join!(stage.alone(act(HOSTILE)), neighbour);
+    match (hostile, neighbour) {
+        (Ok(hostile), Ok(neighbour)) => judge(&hostile, &neighbour),
+        (Err(verdict), _) | (_, Err(verdict)) => verdict,
+    }
+}
+
+fn judge(hostile: &Ended, neighbour: &Ended) -> Verdict {
+    if !hostile.was_run() || hostile.took < HEAD_START + neighbour.took.min(HEAD_START) {
+        return Verdict::Fail(format!("it could not be tried: {}", hostile.ending()));
+    }
+    if neighbour.outcome.status != RunStatus::Ok || neighbour.last_line() != "well" {
+        return Verdict::Fail(format!("the neighbour got: {}", neighbour.ending()));
+    }
+    Verdict::when(
+        neighbour.took <= NEIGHBOURLY,
+        format!("answered after {} ms", neighbour.took.as_millis()),
+    )
+}

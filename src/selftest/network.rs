@@ -1,0 +1,133 @@
+//! What `network: true` opens. Refused, it opens nothing. Else a program dials the host's own addresses, where the
+//! selftest listens, and another run, which listens for it; nobody else is dialled. That private ranges are closed is
+//! read back from the rules.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::Verdict;
+use super::stage::{Act, Ended, Stage, until};
+use crate::conversation::ConversationId;
+use crate::executor::spec::NetworkAccess;
+use crate::network::{self, State};
+
+const DIAL: &str = include_str!("programs/dial.py");
+const LISTEN: &str = include_str!("programs/listen.py");
+/// How long the other run may take to listen.
+const BEGINNING: Duration = Duration::from_secs(30);
+const SECONDS: u64 = 50;
+/// Where the other run listens.
+const PORT: u16 = 8000;
+
+pub(super) async fn holds(stage: &Stage<'_>) -> Verdict {
+    let engine = &stage.test.engine;
+    let rules = match network::check(engine, stage.executor(), stage.runs).await {
+        Ok(State::Closed(reason)) => {
+            return Verdict::Pass(format!("network: true is refused, {reason}"));
+        }
+        Ok(State::Open { dns }) => dns,
+        Err(error) => return Verdict::Fail(format!("it could not be tried: {error}")),
+    };
+    let (listens, dials) = (ConversationId::mint(), ConversationId::mint());
+    let found = dial(stage, rules, &listens, &dials).await;
+    for conversation in [&listens, &dials] {
+        stage.forget(conversation).await;
+    }
+    match found {
+        Ok((ended, words)) => judge(&ended, &words, engine.allow_network),
+        Err(verdict) => verdict,
+    }
+}
+
+/// Gives what the dialling program said, and the words that it must not have heard.
+async fn dial(
+    stage: &Stage<'_>,
+    dns: Vec<IpAddr>,
+    listens: &ConversationId,
+    dials: &ConversationId,
+) -> Result<(Ended, [String; 2]), Verdict> {
+    let cannot =
+        |error: &dyn std::fmt::Display| Verdict::Fail(format!("it could not be tried: {error}"));
+    let host = network::Listener::open()
+        .await
+        .map_err(|error| cannot(&error))?;
+    let network = stage
+        .executor()
+        .ensure_network()
+        .await
+        .map_err(|error| cannot(&error))?;
+    let word = hex::encode(rand::random::<[u8; 16]>());
+    let access = NetworkAccess::Bridge { dns };
+    let environment = [("PORT", PORT.to_string()), ("WORD", word.clone())];
+    let listening = stage.run(
+        listens,
+        Act {
+            program: LISTEN,
+            environment: &environment,
+            seconds: SECONDS,
+            network: Some(access.clone()),
+            ..Act::default()
+        },
+    );
+    let dialling = async {
+        let began = until(BEGINNING, || async {
+            stage.size(listens, "address").await > 0
+        })
+        .await;
+        if !began {
+            return Err(cannot(&"the other run does not listen"));
+        }
+        let address = stage.runs.files.read(listens, "address", 0, 64).await;
+        let address = address.map_err(|error| cannot(&error))?.bytes;
+        let targets: BTreeSet<String> = network::host_addresses(&network)
+            .iter()
+            .map(|ip| format!("{ip}|{}", host.port))
+            .chain([format!("{}|{PORT}", String::from_utf8_lossy(&address))])
+            .collect();
+        let targets = targets.into_iter().collect::<Vec<_>>().join(" ");
+        let act = Act {
+            program: DIAL,
+            environment: &[("TARGETS", targets)],
+            seconds: SECONDS,
+            network: Some(access.clone()),
+            ..Act::default()
+        };
+        stage.run(dials, act).await
+    };
+    // Dropping the listening run ends it.
+    tokio::select! {
+        ended = dialling => ended.map(|ended| (ended, [host.word.clone(), word])),
+        listened = listening => {
+            Err(cannot(&listened.map_or_else(|verdict| verdict.found().to_owned(), |ended| ended.ending())))
+        }
+        () = host.answer() => Err(cannot(&"the listener ended")),
+    }
+}
+
+fn judge(ended: &Ended, words: &[String; 2], without_rules: bool) -> Verdict {
+    let said = &ended.outcome.stdout;
+    let [host, other] = words;
+    if said.contains(host.as_str()) {
+        return Verdict::Fail("a program with network: true reaches the host".to_owned());
+    }
+    if said.contains(other.as_str()) {
+        return Verdict::Fail("a program with network: true reaches another run".to_owned());
+    }
+    if ended.last_line() != "done" {
+        return Verdict::Fail(format!("it did not get to its end: {}", ended.ending()));
+    }
+    let shut = said
+        .lines()
+        .filter(|line| line.starts_with("shut "))
+        .count();
+    if without_rules {
+        return Verdict::Fail(format!(
+            "{shut} addresses are shut, but ALLOW_NETWORK=1 does without proof of the rules for private networks"
+        ));
+    }
+    Verdict::when(
+        shut > 1,
+        format!("{shut} addresses are shut, and the rules are in place"),
+    )
+}

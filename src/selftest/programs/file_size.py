@@ -1,0 +1,20 @@
+# Makes one file larger than allowed, without filling the disk.
+import os
+import signal
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+limit = int(os.environ["LIMIT"])
+file = os.open("/data/huge", os.O_CREAT | os.O_WRONLY)
+for name, act in (
+    ("sparse", lambda: os.ftruncate(file, limit + 1)),
+    ("reserved", lambda: os.posix_fallocate(file, limit, 1)),
+    ("written", lambda: os.pwrite(file, b"x", limit)),
+):
+    try:
+        act()
+        print("past", os.stat("/data/huge").st_size, name)
+        break
+    except OSError as error:
+        reason = error.strerror
+else:
+    print("stopped", os.stat("/data/huge").st_size, reason)

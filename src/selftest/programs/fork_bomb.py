@@ -1,0 +1,13 @@
+# Starts processes until it cannot, and leaves them behind.
+import os
+
+limit = int(os.environ["LIMIT"])
+made = 0
+try:
+    while made < limit + 64:
+        os.posix_spawn("/bin/sleep", ["sleep", "60"], {})
+        made += 1
+    print("past", made, flush=True)
+except OSError as error:
+    print("stopped", made, error.strerror, flush=True)
+os._exit(0)

@@ -1,0 +1,52 @@
+# Who a program is: nobody special, without a way to become someone else.
+import os
+import re
+import stat
+import subprocess
+
+# A rootless engine maps root to its own user, and every other user to one that shares no files with the server.
+ROOTLESS = os.environ["ROOTLESS"] == "1"
+status = open("/proc/self/status").read()
+
+
+def field(name):
+    return re.search(rf"^{name}:\s*(\S+)", status, re.MULTILINE).group(1)
+
+
+for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+    tried.append(name)
+    if int(field(name), 16):
+        found.append(f"{name} is {field(name)}")
+tried.append("NoNewPrivs")
+if field("NoNewPrivs") != "1":
+    found.append("may gain privileges")
+if not ROOTLESS:
+    tried.append("uid")
+    if 0 in os.getresuid() + os.getresgid():
+        found.append("is root")
+    found += [f"is in group {group}" for group in os.getgroups() if group < 1000]
+    for change in (lambda: os.setuid(0), lambda: os.setgid(0)):
+        tried.append("change")
+        try:
+            change()
+            found.append("became root")
+        except PermissionError:
+            pass
+tried.append("setgroups")
+try:
+    os.setgroups([0, 1])
+    found.append("chose its groups")
+except PermissionError:
+    pass
+# A setuid program of the image keeps the user of its caller.
+for path in ("/bin/mount", "/usr/bin/passwd", "/bin/su", "/usr/bin/newgrp"):
+    if os.path.exists(path) and os.stat(path).st_mode & stat.S_ISUID:
+        tried.append(path)
+        process = subprocess.Popen([path, "--help"], stdin=-1, stdout=-1, stderr=-1)
+        try:
+            uids = re.search(r"^Uid:\s*(.*)", open(f"/proc/{process.pid}/status").read(), re.MULTILINE)
+            if not ROOTLESS and uids and "0" in uids.group(1).split():
+                found.append(f"{path} runs as root")
+        except OSError:
+            pass
+        process.communicate()

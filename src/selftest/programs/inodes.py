@@ -1,0 +1,12 @@
+# Makes more names than a conversation may have: a further name of a file costs less than a further file.
+import os
+import time
+
+limit = int(os.environ["LIMIT"])
+os.mkdir("/data/many")
+os.close(os.open("/data/many/0", os.O_CREAT | os.O_WRONLY))
+for number in range(1, limit * 3):
+    os.link("/data/many/0", f"/data/many/{number}")
+# Looks are some time apart.
+time.sleep(5)
+print("past", limit * 3)

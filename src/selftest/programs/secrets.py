@@ -1,0 +1,71 @@
+# Looks for what belongs to the server or the host: secrets in environments, the engine's socket, host directories,
+# foreign descriptors, other containers' processes, and the memory of PID 1, which separates output from records.
+import glob
+import os
+import resource
+import stat
+
+NAMES = (b"MCP_API_TOKEN=", b"FILE_SECRET=", b"TUNNEL_TOKEN=", b"DOCKER_HOST=")
+PATHS = """
+/var/run/docker.sock /run/docker.sock /run/podman/podman.sock /run/containerd/containerd.sock /run/crio/crio.sock
+/var/lib/docker /var/lib/containers /host /sandboxes /var/sandboxes /root/.docker /.env /data/.env /data/../.root-id
+/var/run/secrets/kubernetes.io
+""".split()
+# What an engine mounts by itself, and what the server mounts.
+MOUNTED = ("/", "/data", "/.sandbox-init", "/etc/resolv.conf", "/etc/hostname", "/etc/hosts", "/run/.containerenv")
+BELOW = ("/proc", "/sys", "/dev")
+VIRTUAL = ("proc", "sysfs", "tmpfs", "devpts", "mqueue", "cgroup", "cgroup2", "overlay")
+
+for path in glob.glob("/proc/[0-9]*/environ") + glob.glob("/proc/[0-9]*/cmdline"):
+    try:
+        text = open(path, "rb").read()
+    except OSError:
+        continue
+    tried.append(path)
+    found += [f"{name.decode()}… in {path}" for name in NAMES if name in text]
+for path in PATHS:
+    tried.append(path)
+    if os.path.exists(path):
+        found.append(path)
+for line in open("/proc/self/mountinfo"):
+    before, _, after = line.partition(" - ")
+    root, place = before.split()[3:5]
+    tried.append(place)
+    own = place in MOUNTED or any(place == below or place.startswith(below + "/") for below in BELOW)
+    if not own and (root != "/" or after.split()[0] not in VIRTUAL):
+        found.append(f"{place} is mounted from outside")
+for descriptor in os.listdir("/proc/self/fd"):
+    try:
+        mode = os.stat(f"/proc/self/fd/{descriptor}").st_mode
+        target = os.readlink(f"/proc/self/fd/{descriptor}")
+    except OSError:
+        continue
+    tried.append(f"descriptor {descriptor}")
+    if int(descriptor) > 2 and (stat.S_ISSOCK(mode) or stat.S_ISBLK(mode) or stat.S_ISDIR(mode)):
+        if not target.startswith("/proc/"):
+            found.append(f"descriptor {descriptor} is {target}")
+processes = [name for name in os.listdir("/proc") if name.isdigit()]
+if len(processes) > 16:
+    found.append(f"{len(processes)} processes, of other containers too")
+for name in ("mem", "environ", "maps", "auxv", "stack", "syscall", "fd", "fdinfo", "map_files"):
+    path = f"/proc/1/{name}"
+    tried.append(path)
+    try:
+        shown = os.listdir(path) if os.path.isdir(path) else open(path, "rb").read(64)
+    except OSError:
+        continue
+    if shown and shown != b"running\n":
+        found.append(f"{path} can be read")
+for number in (0, 1, 2):
+    tried.append(f"/proc/1/fd/{number}")
+    try:
+        os.close(os.open(f"/proc/1/fd/{number}", os.O_WRONLY | os.O_NONBLOCK))
+        found.append(f"/proc/1/fd/{number} opens for writing")
+    except OSError:
+        pass
+tried.append("prlimit of PID 1")
+try:
+    resource.prlimit(1, resource.RLIMIT_CORE, (0, 0))
+    found.append("limits of PID 1 can be set")
+except PermissionError:
+    pass

@@ -1,0 +1,39 @@
+# Tries to make a file in every directory, and to open what other parties read for writing. Only /data and scratch
+# directories that belong to the sandbox alone are meant to be written to.
+import os
+
+MEANT = ("/data", "/tmp", "/dev/shm", "/dev/mqueue")
+SKIPPED = (*MEANT, "/proc", "/sys")
+FILES = (
+    "/.sandbox-init",
+    "/dev/console",
+    "/etc/hostname",
+    "/etc/hosts",
+    "/etc/passwd",
+    "/etc/resolv.conf",
+    "/proc/1/environ",
+    "/proc/1/exe",
+    "/proc/1/mem",
+)
+for directory, below, _ in os.walk("/"):
+    below[:] = [name for name in below if os.path.join(directory, name) not in SKIPPED]
+    tried.append(directory)
+    path = os.path.join(directory, ".selftest")
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        os.unlink(path)
+        found.append(directory)
+    except OSError:
+        pass
+for path in FILES:
+    tried.append(path)
+    try:
+        os.close(os.open(path, os.O_WRONLY))
+        found.append(path)
+    except OSError:
+        pass
+for path in ("/data", "/tmp"):
+    path = os.path.join(path, ".selftest")
+    with open(path, "w") as file:
+        file.write("x")
+    os.unlink(path)

@@ -1,0 +1,82 @@
+//! A program leaves a mark wherever it can, and another one looks for it: the next of the same conversation, and one of
+//! another conversation while the first one's files are there.
+
+use super::Verdict;
+use super::inspection;
+use super::stage::{Act, Stage};
+use crate::control::Control;
+use crate::conversation::ConversationId;
+
+const LEAVE: &str = include_str!("programs/leave.py");
+const FIND: &str = include_str!("programs/find.py");
+/// Where programs may write beside `/data`, and where they should not be able to.
+const SCRATCH: &str = "/tmp /dev/shm /dev/mqueue /var/tmp /run";
+const SECONDS: u64 = 20;
+
+/// The next run of the same conversation.
+pub(super) async fn between_runs(stage: &Stage<'_>) -> Verdict {
+    let conversation = ConversationId::mint();
+    let verdict = search(
+        stage,
+        Control::Residue,
+        &conversation,
+        &conversation,
+        SCRATCH,
+    )
+    .await;
+    stage.forget(&conversation).await;
+    verdict
+}
+
+/// A run of another conversation, which looks everywhere.
+pub(super) async fn between_conversations(stage: &Stage<'_>) -> Verdict {
+    let (first, second) = (ConversationId::mint(), ConversationId::mint());
+    let places = format!("{SCRATCH} /data");
+    let verdict = search(stage, Control::Conversations, &first, &second, &places).await;
+    for conversation in [&first, &second] {
+        stage.forget(conversation).await;
+    }
+    verdict
+}
+
+async fn search(
+    stage: &Stage<'_>,
+    control: Control,
+    leaves: &ConversationId,
+    finds: &ConversationId,
+    places: &str,
+) -> Verdict {
+    // Another conversation may not even see the first one's key, so that is what its mark is.
+    let key = stage.key(leaves);
+    let mark = if leaves == finds {
+        hex::encode(rand::random::<[u8; 8]>())
+    } else {
+        key.short().to_owned()
+    };
+    let environment = [
+        ("KRAM", mark.chars().rev().collect::<String>()),
+        ("NUMBER", (rand::random::<u16>() | 1).to_string()),
+        ("WHERE", places.to_owned()),
+    ];
+    let act = |program| Act {
+        program,
+        environment: &environment,
+        seconds: SECONDS,
+        ..Act::default()
+    };
+    let left = match stage.run(leaves, act(LEAVE)).await {
+        Ok(ended) if ended.last_line().starts_with("left ") => ended.last_line().to_owned(),
+        Ok(ended) => {
+            return Verdict::Fail(format!("it could not be tried: {}", ended.ending()));
+        }
+        Err(verdict) => return verdict,
+    };
+    let program = inspection::single(control, FIND);
+    match stage.run(finds, act(&program)).await {
+        Ok(ended) => match inspection::judge(control, &ended) {
+            Verdict::Pass(found) => Verdict::Pass(format!("{left} marks, {found}")),
+            verdict => verdict,
+        },
+        Err(verdict) => verdict,
+    }
+}

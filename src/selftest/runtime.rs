@@ -1,0 +1,109 @@
+//! The engine's runtime must do what the server relies on: mount the workspace, list it, read and write it, end a
+//! program that does not want to, and take the container away. Not every runtime does: some cannot list a mount on a
+//! new kernel, others hang at the start.
+
+use std::time::Duration;
+
+use super::Verdict;
+use super::stage::{Act, Ended, Stage, until};
+use crate::conversation::ConversationId;
+use crate::run::outcome::RunStatus;
+
+const PYTHON: &str = include_str!("programs/runtime.py");
+const SHELL: &str = include_str!("programs/runtime.sh");
+/// Its time limit, after which it must be gone.
+const SECONDS: u64 = 2;
+/// How long the engine may take to remove the container behind the answer.
+const REMOVAL: Duration = Duration::from_secs(20);
+/// What is asked for in all, for runtimes that hang.
+const PATIENCE: Duration = Duration::from_secs(40);
+const WORD: &str = "before";
+
+/// What was seen.
+#[derive(Debug)]
+struct Seen {
+    ended: Ended,
+    written: Option<Vec<u8>>,
+    removed: bool,
+}
+
+pub(super) async fn holds(stage: &Stage<'_>) -> Verdict {
+    let conversation = ConversationId::mint();
+    let seen = tokio::time::timeout(PATIENCE, try_it(stage, &conversation)).await;
+    stage.forget(&conversation).await;
+    match seen {
+        Ok(Ok(seen)) => judge(&seen),
+        Ok(Err(verdict)) => verdict,
+        Err(_) => Verdict::Fail(format!("no answer after {} s", PATIENCE.as_secs())),
+    }
+}
+
+async fn try_it(stage: &Stage<'_>, conversation: &ConversationId) -> Result<Seen, Verdict> {
+    use base64::Engine as _;
+    let content = base64::engine::general_purpose::STANDARD.encode(WORD);
+    let cannot =
+        |error: crate::files::FilesError| Verdict::Fail(format!("it could not be tried: {error}"));
+    let upload = stage.runs.files.check_upload("seen.txt", &content);
+    let stored = stage
+        .runs
+        .files
+        .store(conversation, upload.map_err(cannot)?)
+        .await;
+    stored.map_err(cannot)?;
+    // The shell's image is the smaller one.
+    let shell = stage.has_runner("shell").is_ok();
+    let act = Act {
+        program: if shell { SHELL } else { PYTHON },
+        seconds: SECONDS,
+        language: shell.then_some("shell"),
+        ..Act::default()
+    };
+    let ended = stage.run(conversation, act).await?;
+    let written = stage
+        .runs
+        .files
+        .read(conversation, "written.txt", 0, 64)
+        .await;
+    let key = stage.key(conversation);
+    let removed = || async {
+        let containers = stage
+            .executor()
+            .containers("sandbox.conversation", key.short());
+        containers
+            .await
+            .is_ok_and(|containers| containers.is_empty())
+    };
+    Ok(Seen {
+        ended,
+        written: written.ok().map(|piece| piece.bytes),
+        removed: until(REMOVAL, removed).await,
+    })
+}
+
+fn judge(seen: &Seen) -> Verdict {
+    let said = &seen.ended.outcome.stdout;
+    let expected: Vec<u8> = WORD.bytes().rev().collect();
+    if !seen.ended.was_run() {
+        return Verdict::Fail(format!("it did not start: {}", seen.ended.ending()));
+    }
+    if !said
+        .lines()
+        .any(|line| line.starts_with("lists") && line.contains("seen.txt"))
+    {
+        return Verdict::Fail(format!("/data was not listed: {}", seen.ended.ending()));
+    }
+    if seen.written.as_ref() != Some(&expected) {
+        return Verdict::Fail(format!("/data was not written: {}", seen.ended.ending()));
+    }
+    if seen.ended.outcome.status != RunStatus::Timeout {
+        return Verdict::Fail(format!("it was not killed: {}", seen.ended.ending()));
+    }
+    Verdict::when(
+        seen.removed,
+        if seen.removed {
+            "mounts, lists, writes, is killed and gone"
+        } else {
+            "its container stays"
+        },
+    )
+}

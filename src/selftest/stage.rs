@@ -1,0 +1,231 @@
+//! Where hostile programs are run: conversations of the selftest's own, which are deleted afterwards.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::{Selftest, Verdict};
+use crate::config::RunLimits;
+use crate::conversation::{ConversationId, ConversationKey};
+use crate::executor::Executor;
+use crate::executor::spec::NetworkAccess;
+use crate::run::outcome::{RunOutcome, RunStatus};
+use crate::run::{Place, RunRequest, Runs};
+use crate::sandbox::Capture;
+
+/// The language that the programs are written in.
+const LANGUAGE: &str = "python";
+/// Longest time limit of a program here.
+pub(super) const LONGEST: Duration = Duration::from_mins(1);
+/// Bytes of output that are looked at.
+const OUTPUT: usize = 256 << 10;
+/// How long a sandbox may take to be parked, or cleaned, on a slow machine.
+const WARM_WAIT: Duration = Duration::from_mins(1);
+/// Time between two looks at what happens behind answers.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How a run comes by its sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Way {
+    /// It gets a new one.
+    Cold,
+    /// It gets one that was started ahead, or that the conversation kept.
+    Warm,
+}
+
+impl Way {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Cold => "cold",
+            Self::Warm => "warm",
+        }
+    }
+}
+
+/// Where programs are run in one way.
+pub(super) struct Stage<'a> {
+    pub(super) runs: &'a Runs,
+    pub(super) test: &'a Selftest,
+    pub(super) way: Way,
+}
+
+/// A program that ended.
+#[derive(Clone, Debug)]
+pub(super) struct Ended {
+    pub(super) outcome: RunOutcome,
+    /// Until the answer came.
+    pub(super) took: Duration,
+}
+
+/// A program to run.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Act<'a> {
+    pub(super) program: &'a str,
+    pub(super) environment: &'a [(&'a str, String)],
+    pub(super) seconds: u64,
+    /// What it may reach; nothing when it is not said.
+    pub(super) network: Option<NetworkAccess>,
+    /// The language; the stage's when it is not said.
+    pub(super) language: Option<&'a str>,
+}
+
+impl<'a> Stage<'a> {
+    pub(super) fn new(test: &'a Selftest, way: Way) -> Self {
+        Self {
+            runs: &test.runs,
+            test,
+            way,
+        }
+    }
+
+    pub(super) fn limits(&self) -> &'a RunLimits {
+        &self.runs.limits
+    }
+
+    pub(super) fn executor(&self) -> &'a dyn Executor {
+        &*self.test.executor
+    }
+
+    pub(super) fn key(&self, conversation: &ConversationId) -> ConversationKey {
+        conversation.key(&self.runs.file_secret)
+    }
+
+    /// Runs a program in a conversation of its own.
+    pub(super) async fn alone(&self, act: Act<'_>) -> Result<Ended, Verdict> {
+        let conversation = ConversationId::mint();
+        let ended = self.run(&conversation, act).await;
+        self.forget(&conversation).await;
+        ended
+    }
+
+    /// Runs a program in a conversation. The error is the verdict on a control that could not be tried.
+    pub(super) async fn run(
+        &self,
+        conversation: &ConversationId,
+        act: Act<'_>,
+    ) -> Result<Ended, Verdict> {
+        let language = act.language.unwrap_or(LANGUAGE);
+        self.has_runner(language)?;
+        let is_warm = self.way == Way::Warm && act.network.is_none();
+        if is_warm {
+            self.warm(conversation).await?;
+        }
+        let place = Place {
+            network: act.network.unwrap_or(NetworkAccess::None),
+            warm: is_warm,
+        };
+        let environment = act.environment.iter();
+        let request = RunRequest {
+            conversation: conversation.clone(),
+            language: language.to_owned(),
+            code: act.program.to_owned(),
+            network: place.network != NetworkAccess::None,
+            environment: environment
+                .map(|(name, value)| ((*name).to_owned(), value.clone()))
+                .collect::<BTreeMap<_, _>>(),
+            timeout: Some(Duration::from_secs(act.seconds).min(self.limits().timeout_max)),
+        };
+        let capture = Arc::new(Capture::new(OUTPUT.max(self.limits().output)));
+        let started = Instant::now();
+        let never = CancellationToken::new();
+        let outcome = self
+            .runs
+            .execute_in(place, &request, &capture, &never)
+            .await;
+        let took = started.elapsed();
+        match outcome {
+            Ok(outcome) => Ok(Ended { outcome, took }),
+            Err(error) => Err(Verdict::Fail(format!("it could not be tried: {error}"))),
+        }
+    }
+
+    /// Nobody can say anything of a control without a runner to try it.
+    pub(super) fn has_runner(&self, language: &str) -> Result<(), Verdict> {
+        if self.runs.catalog.view().find(language).is_some() {
+            return Ok(());
+        }
+        Err(Verdict::Skipped(format!(
+            "there is no {language} runner, in which this is tried"
+        )))
+    }
+
+    /// Waits until a run in the conversation will have a sandbox that is there already, unless its own did not come
+    /// back from the run before: then it gets a new one, as every run does.
+    async fn warm(&self, conversation: &ConversationId) -> Result<(), Verdict> {
+        let is_new = matches!(
+            self.runs
+                .files
+                .workspaces
+                .find(&self.key(conversation))
+                .await,
+            Ok(None)
+        );
+        let ready = || {
+            if !is_new {
+                return !self.runs.pool.is_cleaning(&self.key(conversation));
+            }
+            let view = self.runs.catalog.view();
+            view.find(LANGUAGE)
+                .is_some_and(|runner| self.runs.pool.ready(runner) > 0)
+        };
+        if until(WARM_WAIT, || std::future::ready(ready())).await {
+            return Ok(());
+        }
+        Err(Verdict::Fail(
+            "it could not be tried: no sandbox was ready ahead of the run".to_owned(),
+        ))
+    }
+
+    /// Deletes a conversation.
+    pub(super) async fn forget(&self, conversation: &ConversationId) {
+        // Its directory only; a failure is logged by whoever deletes.
+        let _ = self.runs.delete_conversation(conversation).await;
+    }
+
+    /// Bytes of a file of the conversation; nothing when there is none.
+    pub(super) async fn size(&self, conversation: &ConversationId, name: &str) -> u64 {
+        let list = self.runs.files.list(conversation).await;
+        let files = list.map(|list| list.files).unwrap_or_default();
+        let size = files.iter().find(|file| file.name == name);
+        size.map_or(0, |file| file.size)
+    }
+}
+
+impl Ended {
+    /// What it printed last.
+    pub(super) fn last_line(&self) -> &str {
+        self.outcome.stdout.lines().last().unwrap_or_default()
+    }
+
+    /// How it ended, for people.
+    pub(super) fn ending(&self) -> String {
+        let status = self.outcome.status.as_str();
+        let hint = self.outcome.hint.as_deref().unwrap_or_default();
+        let said = self.outcome.stderr.lines().last().unwrap_or_default();
+        [status, hint, said].join(" ").trim().to_owned()
+    }
+
+    /// Whether there was a run at all.
+    pub(super) fn was_run(&self) -> bool {
+        self.outcome.status != RunStatus::EngineLost
+    }
+}
+
+/// Asks again and again until the answer is yes. Says whether it came in time.
+pub(super) async fn until<Answer: Future<Output = bool> + Send>(
+    limit: Duration,
+    mut ask: impl FnMut() -> Answer + Send,
+) -> bool {
+    let wait = async {
+        while !ask().await {
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    tokio::time::timeout(limit, wait).await.is_ok()
+}

@@ -1,0 +1,90 @@
+//! What came of trying a control.
+
+use serde::{Serialize, Serializer};
+
+use super::stage::Way;
+use crate::control::Control;
+
+/// Whether a control held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It did; what was seen.
+    Pass(String),
+    /// It did not, or nobody can say that it did; what was found.
+    Fail(String),
+    /// It could not be tried; why.
+    Skipped(String),
+}
+
+impl Verdict {
+    /// The word for it.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Pass(_) => "pass",
+            Self::Fail(_) => "FAIL",
+            Self::Skipped(_) => "skipped",
+        }
+    }
+
+    /// What was seen, or why nothing was.
+    pub fn found(&self) -> &str {
+        let (Self::Pass(found) | Self::Fail(found) | Self::Skipped(found)) = self;
+        found
+    }
+
+    /// Pass when `held`, and what was seen either way.
+    pub(super) fn when(held: bool, found: impl Into<String>) -> Self {
+        if held {
+            Self::Pass(found.into())
+        } else {
+            Self::Fail(found.into())
+        }
+    }
+}
+
+/// One control, tried in one way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Row {
+    /// Which control.
+    #[serde(serialize_with = "name")]
+    pub control: Control,
+    /// In which kind of sandbox.
+    pub way: Way,
+    /// What was tried.
+    pub tried: &'static str,
+    /// `pass`, `fail` or `skipped`.
+    #[serde(serialize_with = "word")]
+    pub verdict: Verdict,
+    /// What was found.
+    pub found: String,
+    /// What to do about it; nothing when it passed.
+    pub advice: Option<&'static str>,
+}
+
+impl Row {
+    pub(super) fn new(control: Control, way: Way, verdict: Verdict) -> Self {
+        let about = control.about();
+        let advice = match &verdict {
+            Verdict::Pass(_) => None,
+            Verdict::Fail(_) => Some(about.advice),
+            Verdict::Skipped(_) => Some("build the runner images with ./build.sh, then try again"),
+        };
+        Self {
+            control,
+            way,
+            tried: about.tried,
+            found: verdict.found().to_owned(),
+            verdict,
+            advice,
+        }
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn name<S: Serializer>(control: &Control, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(control.name())
+}
+
+fn word<S: Serializer>(verdict: &Verdict, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&verdict.as_str().to_lowercase())
+}
