@@ -131,7 +131,7 @@ impl Control {
             ),
             Self::Identity => (
                 "identity",
-                "be root, hold a capability, gain privileges, switch the filter off",
+                "be root, hold a capability, gain privileges, by setuid programs too",
                 "the engine must drop all capabilities and apply no-new-privileges: update it, or look for a policy \
                  that changes containers",
             ),
@@ -154,7 +154,8 @@ impl Control {
             Self::Secrets => (
                 "secrets",
                 "find the engine's socket, the server's environment, host directories, PID 1's memory",
-                "nothing but /data may be mounted: look for plugins or policies that add mounts or variables to containers",
+                "nothing but /data may be mounted, and PID 1 must be closed: look for plugins or policies that change \
+                 containers, and that the engine applies seccomp profiles",
             ),
             _ => (
                 "limits",
@@ -191,8 +192,8 @@ impl Control {
         const ENFORCE: &str = "the engine must enforce the limits that it accepts: with a rootless engine, delegate the \
                                cgroup controllers cpu, memory and pids to its user";
         const REPORT: &str = "this is a mistake of the server's: report it as SECURITY.md says";
-        const SCRUB: &str =
-            "set SANDBOX_REUSE=never, and report it as SECURITY.md says: leftovers must not stay";
+        const SCRUB: &str = "set SANDBOX_REUSE=never; look for plugins or policies that add mounts to containers; if it \
+                             stays, report it as SECURITY.md says";
         match self {
             Self::ForkBomb => ("fork-bomb", "start more processes than RUN_PIDS", ENFORCE),
             Self::Memory => ("memory", "take more memory than RUN_MEMORY", ENFORCE),

@@ -16,7 +16,7 @@ mod stage;
 mod verdict;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::future::BoxFuture;
 
@@ -26,6 +26,7 @@ pub use self::stage::Way;
 pub use self::verdict::{Row, Verdict};
 use crate::config::{Config, EngineConfig};
 use crate::control::Control;
+use crate::conversation::ConversationId;
 use crate::executor::Executor;
 use crate::run::Runs;
 
@@ -47,6 +48,8 @@ pub struct Selftest {
     pub executor: Arc<dyn Executor>,
     /// How the engine is used.
     pub engine: EngineConfig,
+    /// The conversations that there are now.
+    conversations: Arc<Mutex<Vec<ConversationId>>>,
 }
 
 impl fmt::Debug for Selftest {
@@ -76,6 +79,31 @@ pub fn has_warm_runs(config: &Config) -> bool {
 }
 
 impl Selftest {
+    /// A test of these runs on this engine.
+    pub fn new(runs: Runs, executor: Arc<dyn Executor>, engine: EngineConfig) -> Self {
+        Self {
+            runs,
+            executor,
+            engine,
+            conversations: Arc::default(),
+        }
+    }
+
+    /// Deletes what is left when a test was broken off.
+    pub async fn clean_up(&self) {
+        let left = std::mem::take(&mut *self.conversations());
+        for conversation in left {
+            // Its directory only; a failure is logged by whoever deletes.
+            let _ = self.runs.delete_conversation(&conversation).await;
+        }
+    }
+
+    fn conversations(&self) -> MutexGuard<'_, Vec<ConversationId>> {
+        self.conversations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The controls that the start waits for: the runtime when it is not the engine's own, and all that can be seen
     /// from inside. Gives `None` when the engine was lost, so that nothing was found out.
     pub async fn at_start(&self) -> Option<Vec<Row>> {

@@ -30,26 +30,25 @@ const ENGINE_WAIT: Duration = Duration::from_secs(10);
 impl App {
     /// What there is to test.
     fn selftest(&self) -> Selftest {
-        Selftest {
-            runs: self.runs.clone(),
-            executor: Arc::clone(&self.executor),
-            engine: self.config.engine.clone(),
-        }
+        let (runs, executor) = (self.runs.clone(), Arc::clone(&self.executor));
+        Selftest::new(runs, executor, self.config.engine.clone())
     }
 
-    /// Checks the sandbox behind the answers, now and whenever the engine or the image that is used for it changed.
+    /// Checks the sandbox behind the answers, now and whenever the engine or an image that is used for it changed.
     /// No run begins before it held once.
     pub fn prove(&self) {
         let (selftest, stop) = (self.selftest(), self.hard.clone());
-        self.tasks
-            .spawn(async move { stop.run_until_cancelled(keep_proving(&selftest)).await });
+        self.tasks.spawn(async move {
+            stop.run_until_cancelled(keep_proving(&selftest)).await;
+            selftest.clean_up().await;
+        });
     }
 
     /// Tries every control, or those in `only`, on the configured engine with a server that nobody else uses. The
     /// inner error says why nothing could be tried: there is no engine, or no runner.
     ///
     /// # Errors
-    /// The storage is not usable.
+    /// The storage is not usable, or a signal came.
     pub async fn run_selftest(
         config: Config,
         only: &[Control],
@@ -62,7 +61,7 @@ impl App {
     /// The same on any executor.
     ///
     /// # Errors
-    /// The storage is not usable.
+    /// The storage is not usable, or a signal came.
     pub async fn run_selftest_on(
         executor: Arc<dyn Executor>,
         config: Config,
@@ -77,39 +76,53 @@ impl App {
         let app = Self::with_executor(selftest::configuration(config), executor)?;
         let router = app.start_quietly();
         let _ = tokio::time::timeout(ENGINE_WAIT, app.runs.catalog.first_look()).await;
-        let view = app.runs.catalog.view();
-        let engine = match &view.engine {
-            EngineView::Down(reason) => Err(reason.clone()),
-            EngineView::Up(_) if view.runners.is_empty() => {
-                Err("there is no runner image: run ./build.sh".to_owned())
-            }
-            EngineView::Up(engine) => Ok(engine.name.clone()),
+        let (selftest, download) = (app.selftest(), downloads(router, &app.config));
+        let report = tokio::select! {
+            report = app.try_controls(&selftest, ways, only, &download, tell) => Ok(report),
+            signal = super::terminated() => Err(signal),
         };
-        let report = match engine {
-            Ok(engine) => {
-                let download = downloads(router, &app.config);
-                let rows = app.selftest().all(ways, only, &download, tell).await;
-                let is_up = app.runs.engine().is_up();
-                let report = Report::new(engine, app.config.engine.runtime.clone(), rows);
-                is_up
-                    .then_some(report)
-                    .ok_or_else(|| "it went away meanwhile".to_owned())
-            }
-            Err(reason) => Err(reason),
-        };
+        selftest.clean_up().await;
         app.shut_down().await;
-        Ok(report)
+        report.or_else(|signal| {
+            signal?;
+            anyhow::bail!("interrupted")
+        })
+    }
+
+    async fn try_controls(
+        &self,
+        selftest: &Selftest,
+        ways: &[Way],
+        only: &[Control],
+        download: &Download,
+        tell: &(dyn Fn(&Row) + Sync),
+    ) -> Result<Report, String> {
+        let view = self.runs.catalog.view();
+        let engine = match &view.engine {
+            EngineView::Down(reason) => return Err(reason.clone()),
+            EngineView::Up(_) if view.runners.is_empty() => {
+                return Err("there is no runner image: run ./build.sh".to_owned());
+            }
+            EngineView::Up(engine) => engine.name.clone(),
+        };
+        let rows = selftest.all(ways, only, download, tell).await;
+        if let EngineView::Down(reason) = self.runs.engine() {
+            return Err(reason);
+        }
+        Ok(Report::new(
+            engine,
+            self.config.engine.runtime.clone(),
+            rows,
+        ))
     }
 }
 
 /// The file route, asked as anybody on the network asks it.
 fn downloads(router: axum::Router, config: &Config) -> Download {
-    let host = config
-        .http
-        .allowed_hosts
-        .first()
-        .cloned()
-        .unwrap_or_default();
+    let host = config.http.allowed_hosts.first().cloned();
+    let host = host
+        .filter(|host| host != "*")
+        .unwrap_or_else(|| "localhost".to_owned());
     Arc::new(move |path| {
         let (router, host) = (router.clone(), host.clone());
         async move {
@@ -129,7 +142,7 @@ fn downloads(router: axum::Router, config: &Config) -> Download {
     })
 }
 
-/// What a check is valid for: this engine and the images that it is done with.
+/// What a check is valid for: this engine, and the images that it is done with.
 fn subject(view: &View) -> Option<String> {
     let EngineView::Up(engine) = &view.engine else {
         return None;
@@ -140,94 +153,100 @@ fn subject(view: &View) -> Option<String> {
 
 async fn keep_proving(selftest: &Selftest) {
     let (proof, mut views) = (&selftest.runs.proof, selftest.runs.catalog.watch());
-    let mut proved_for = None;
+    let (mut proved_for, mut told) = (None, None);
     loop {
         let now = subject(&views.borrow_and_update());
-        let mut again = Duration::MAX;
-        match now {
-            None => {
-                // What comes back may be another engine.
-                proof.set(State::Pending);
-                proved_for = None;
+        let mut again = None;
+        if now.is_none() {
+            // What comes back may be another engine.
+            proof.set(State::Pending);
+            (proved_for, told) = (None, None);
+        } else if proved_for != now {
+            let started = Instant::now();
+            if let Some(rows) = selftest.at_start().await {
+                let state = judge(&rows, &selftest.engine.allow_weaker);
+                if told.as_ref() != Some(&state) {
+                    tell(&rows, &state, started.elapsed());
+                    told = Some(state.clone());
+                }
+                if state == State::Held {
+                    proved_for = now;
+                } else {
+                    again = Some(CHECK_AGAIN);
+                }
+                proof.set(state);
+            } else {
+                debug!("cannot check the sandbox now");
+                again = Some(RETRY);
             }
-            Some(now) if proved_for.as_ref() == Some(&now) => {}
-            Some(now) => match check(selftest).await {
-                Some(State::Held) => {
-                    proof.set(State::Held);
-                    proved_for = Some(now);
-                }
-                Some(state) => {
-                    proof.set(state);
-                    again = CHECK_AGAIN;
-                }
-                None => again = RETRY,
-            },
         }
-        tokio::select! {
-            _ = views.changed() => {}
-            () = sleep(again) => {}
-        }
+        let changed = views.changed();
+        // The sender lives in the catalogue, so waiting cannot fail; that it was too long is no failure either.
+        let _ = tokio::time::timeout(again.unwrap_or(Duration::MAX), changed).await;
     }
 }
 
-/// `Duration::MAX` is for ever.
-async fn sleep(duration: Duration) {
-    if duration == Duration::MAX {
-        std::future::pending::<()>().await;
-    }
-    tokio::time::sleep(duration).await;
-}
-
-/// Tries the controls that the start waits for. `None` when the engine was lost meanwhile.
-async fn check(selftest: &Selftest) -> Option<State> {
-    let started = Instant::now();
-    let Some(rows) = selftest.at_start().await else {
-        debug!("cannot check the sandbox now");
-        return None;
-    };
-    let state = judge(&rows, &selftest.engine.allow_weaker);
-    if state == State::Held {
-        info!(
-            controls = rows.len(),
-            duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
-            "the sandbox holds"
-        );
-    }
-    Some(state)
-}
-
-/// What follows from the rows, and what of it the operator should know.
+/// What follows from the rows.
 fn judge(rows: &[Row], allowed: &[Control]) -> State {
-    let mut weaknesses = Vec::new();
+    let refuses = |row: &&Row| match row.verdict {
+        Verdict::Pass(_) => false,
+        // Without the runner that tries it nobody knows. A runtime that nobody tried is not used.
+        Verdict::Skipped(_) if row.control != Control::Runtime => false,
+        Verdict::Skipped(_) | Verdict::Fail(_) => !allowed.contains(&row.control),
+    };
+    let weaknesses: Vec<_> = rows
+        .iter()
+        .filter(refuses)
+        .map(|row| Weakness {
+            control: row.control,
+            found: row.found.clone(),
+        })
+        .collect();
+    if weaknesses.is_empty() {
+        State::Held
+    } else {
+        State::Broken(weaknesses)
+    }
+}
+
+/// Tells the operator what came of a check.
+fn tell(rows: &[Row], state: &State, took: Duration) {
+    let refused = |row: &Row| match state {
+        State::Broken(all) => all.iter().any(|one| one.control == row.control),
+        State::Pending | State::Held => false,
+    };
+    let mut skipped = Vec::new();
     for row in rows {
         let (control, found, advice) = (row.control.name(), &row.found, row.advice);
         match &row.verdict {
             Verdict::Pass(_) => {}
-            // Without the runner that tries it nobody knows. A runtime that nobody tried is not used.
-            Verdict::Skipped(_) if row.control != Control::Runtime => {
-                warn!(control, found, "a control of the sandbox was not checked");
+            _ if refused(row) => {
+                error!(
+                    control,
+                    found, advice, "a control of the sandbox failed: no code is run"
+                );
             }
-            _ if allowed.contains(&row.control) => {
+            Verdict::Skipped(_) => skipped.push(control),
+            Verdict::Fail(_) => {
                 warn!(
                     control,
                     found, advice, "a control of the sandbox failed, which is allowed"
                 );
             }
-            _ => {
-                error!(
-                    control,
-                    found, advice, "a control of the sandbox failed: no code is run"
-                );
-                weaknesses.push(Weakness {
-                    control: row.control,
-                    found: found.clone(),
-                });
-            }
         }
     }
-    if weaknesses.is_empty() {
-        State::Held
-    } else {
-        State::Broken(weaknesses)
+    if !skipped.is_empty() {
+        let controls = skipped.join(",");
+        warn!(
+            controls,
+            "controls of the sandbox were not checked: the python runner is missing"
+        );
+    }
+    if *state == State::Held {
+        info!(
+            controls = rows.len() - skipped.len(),
+            duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            "the sandbox was checked"
+        );
     }
 }

@@ -164,3 +164,86 @@ fn flood(ended: &Ended, kept: u64) -> Verdict {
         other => other,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::stage::ended;
+    use super::*;
+    use crate::run::outcome::{Truncated, Usage};
+
+    fn verdict(control: Control, ended: &Ended, limit: u64) -> &'static str {
+        let attack = ATTACKS
+            .iter()
+            .find(|attack| attack.control == control)
+            .unwrap();
+        judge(attack, ended, limit).as_str()
+    }
+
+    #[test]
+    fn a_program_must_say_that_it_was_stopped_within_the_limit() {
+        for (stdout, expected) in [
+            ("stopped 126 Resource temporarily unavailable\n", "pass"),
+            ("stopped 129 Resource temporarily unavailable\n", "FAIL"),
+            ("past 192\n", "FAIL"),
+            ("", "FAIL"),
+            ("Traceback\n", "FAIL"),
+        ] {
+            for control in [Control::ForkBomb, Control::FileSize] {
+                let ended = ended(RunStatus::Ok, stdout);
+                assert_eq!(verdict(control, &ended, 128), expected, "{stdout}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_server_must_have_stopped_it_for_the_right_reason() {
+        let mut full = ended(RunStatus::DiskLimit, "");
+        full.outcome.hint =
+            Some("its files take 70 MiB, the limit for a conversation is 64 MiB".to_owned());
+        assert_eq!(verdict(Control::Disk, &full, 64 << 20), "pass");
+        full.outcome.hint = Some("the server's disk is nearly full".to_owned());
+        assert_eq!(verdict(Control::Disk, &full, 64 << 20), "FAIL");
+        let memory = |status| verdict(Control::Memory, &ended(status, "past 1"), 0);
+        assert_eq!(memory(RunStatus::OutOfMemory), "pass");
+        for status in [
+            RunStatus::Ok,
+            RunStatus::Error,
+            RunStatus::EngineLost,
+            RunStatus::Timeout,
+        ] {
+            assert_eq!(memory(status), "FAIL");
+        }
+    }
+
+    #[test]
+    fn a_flood_must_have_been_cut() {
+        let mut flood = ended(RunStatus::OutputLimit, "");
+        assert_eq!(verdict(Control::OutputFlood, &flood, 1 << 20), "FAIL");
+        flood.outcome.truncated = Truncated {
+            stdout: 15 << 20,
+            stderr: 0,
+        };
+        assert_eq!(verdict(Control::OutputFlood, &flood, 1 << 20), "pass");
+        flood.took = Duration::from_secs(26);
+        assert_eq!(verdict(Control::OutputFlood, &flood, 1 << 20), "FAIL");
+    }
+
+    #[test]
+    fn processor_time_counts_against_the_clock() {
+        let share = |cpu_ms, wall_ms| {
+            let mut busy = ended(RunStatus::Ok, "done");
+            busy.outcome.usage = Usage {
+                cpu_ms,
+                peak_memory_bytes: None,
+                wall_ms,
+            };
+            verdict(Control::Processor, &busy, 500_000_000)
+        };
+        assert_eq!(share(Some(1000), 2000), "pass");
+        assert_eq!(share(Some(2000), 2000), "FAIL");
+        assert_eq!(share(Some(0), 2000), "FAIL");
+        assert_eq!(share(None, 2000), "FAIL");
+    }
+}

@@ -12,7 +12,7 @@ const HARNESS: &str = include_str!("programs/harness.py");
 /// How long all of them may take.
 const SECONDS: u64 = 30;
 /// Findings that a row shows; the rest is counted.
-const SHOWN: usize = 4;
+const SHOWN: usize = 8;
 
 /// A program that looks around.
 pub(super) struct Inspection {
@@ -127,4 +127,68 @@ pub(super) fn judge(control: Control, ended: &Ended) -> Verdict {
         found.push(format!("and {more} more"));
     }
     Verdict::Fail(found.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::stage::ended;
+    use super::*;
+    use crate::run::outcome::RunStatus;
+
+    /// All inspections in a container of the engine's defaults: root, no profile, nothing masked, its socket mounted.
+    const WEAK: &str = include_str!("recorded/weak.jsonl");
+
+    fn found(control: Control, stdout: &str) -> Result<String, String> {
+        match judge(control, &ended(RunStatus::Ok, stdout)) {
+            Verdict::Pass(found) => Ok(found),
+            Verdict::Fail(found) => Err(found),
+            Verdict::Skipped(_) => unreachable!("it was tried"),
+        }
+    }
+
+    #[test]
+    fn every_inspection_fails_in_a_weak_container() {
+        for inspection in INSPECTIONS {
+            let verdict = found(inspection.control, WEAK);
+            assert!(verdict.is_err(), "{}: {verdict:?}", inspection.control);
+        }
+        insta::assert_snapshot!(found(Control::Identity, WEAK).unwrap_err(), @"CapPrm is 00000000a80425fb, CapEff is 00000000a80425fb, CapBnd is 00000000a80425fb, may gain privileges, is root, is in group 0, became root, chose its groups, and 4 more");
+    }
+
+    #[test]
+    fn one_that_found_nothing_holds() {
+        let line = r#"{"control": "identity", "tried": 14, "found": []}"#;
+        assert_eq!(
+            found(Control::Identity, line).unwrap(),
+            "14 tries, nothing found"
+        );
+        let line = r#"{"control": "identity", "tried": 14, "found": ["CapEff is ffff"]}"#;
+        assert_eq!(
+            found(Control::Identity, line).unwrap_err(),
+            "CapEff is ffff"
+        );
+    }
+
+    #[test]
+    fn one_that_did_not_get_to_its_end_does_not_hold() {
+        for (stdout, why) in [
+            ("", "did not report: ok"),
+            ("SAFE\n", "did not report"),
+            (
+                r#"{"control": "syscalls", "tried": 9, "found": []}"#,
+                "did not report",
+            ),
+            (
+                r#"{"control": "identity", "tried": 0, "found": []}"#,
+                "tried nothing",
+            ),
+            (
+                r#"{"control": "identity", "broke": "OSError()", "tried": 1, "found": []}"#,
+                "broke off: OSError()",
+            ),
+        ] {
+            let verdict = found(Control::Identity, stdout).unwrap_err();
+            assert!(verdict.contains(why), "{stdout}: {verdict}");
+        }
+    }
 }

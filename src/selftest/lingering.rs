@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::Verdict;
 use super::stage::{Act, Ended, Stage};
 use crate::control::Control;
-use crate::conversation::ConversationId;
 use crate::run::outcome::RunStatus;
 
 /// Several of their beats long.
@@ -39,7 +38,7 @@ pub(super) async fn holds(stage: &Stage<'_>, control: Control) -> Verdict {
             (RunStatus::Ok, Duration::ZERO),
         ),
     };
-    let conversation = ConversationId::mint();
+    let conversation = stage.conversation();
     let act = Act {
         program,
         seconds,
@@ -79,8 +78,41 @@ fn judge(seen: &Seen, status: RunStatus, due: Duration) -> Verdict {
         }
     }
     Verdict::Pass(format!(
-        "answered after {} ms, {} processes are gone",
+        "answered after {} ms, none of {} processes lives on",
         took.as_millis(),
         seen.beats.len()
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::stage::ended;
+    use super::*;
+
+    #[test]
+    fn a_process_that_still_writes_was_not_killed() {
+        let judge = |status, beats: &[(&'static str, u64, u64)], took| {
+            let mut ended = ended(status, "");
+            ended.took = Duration::from_secs(took);
+            let beats = beats.to_vec();
+            judge(
+                &Seen { ended, beats },
+                RunStatus::Timeout,
+                Duration::from_secs(2),
+            )
+            .as_str()
+        };
+        let all_gone = [("main", 90, 0), ("child", 80, 0)];
+        assert_eq!(judge(RunStatus::Timeout, &all_gone, 2), "pass");
+        assert_eq!(judge(RunStatus::Timeout, &all_gone, 8), "FAIL");
+        assert_eq!(judge(RunStatus::Ok, &all_gone, 2), "FAIL");
+        assert_eq!(
+            judge(RunStatus::Timeout, &[("main", 90, 0), ("child", 80, 20)], 2),
+            "FAIL"
+        );
+        assert_eq!(
+            judge(RunStatus::Timeout, &[("main", 90, 0), ("child", 0, 0)], 2),
+            "FAIL"
+        );
+    }
 }

@@ -33,7 +33,7 @@ struct Seen {
 }
 
 pub(super) async fn holds(stage: &Stage<'_>, download: &Download) -> Verdict {
-    let (own, other) = (ConversationId::mint(), ConversationId::mint());
+    let (own, other) = (stage.conversation(), stage.conversation());
     let canary = hex::encode(rand::random::<[u8; 16]>());
     let seen = try_links(stage, download, &own, &other, &canary).await;
     for conversation in [&own, &other] {
@@ -156,4 +156,46 @@ fn judge(seen: &Seen) -> Verdict {
             "an upload reached another conversation".to_owned()
         },
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_but_the_real_file_may_be_served() {
+        let held = || Seen {
+            planted: 3,
+            real: true,
+            intact: true,
+            ..Seen::default()
+        };
+        let name = || vec!["relative.txt".to_owned()];
+        assert_eq!(judge(&held()).as_str(), "pass");
+        for broken in [
+            Seen {
+                served: name(),
+                ..held()
+            },
+            Seen {
+                stuck: name(),
+                ..held()
+            },
+            Seen {
+                intact: false,
+                ..held()
+            },
+            // Where nothing is served at all, nothing is shown.
+            Seen {
+                real: false,
+                ..held()
+            },
+            Seen {
+                planted: 0,
+                ..held()
+            },
+        ] {
+            assert_eq!(judge(&broken).as_str(), "FAIL", "{broken:?}");
+        }
+    }
 }

@@ -43,3 +43,28 @@ fn judge(hostile: &Ended, neighbour: &Ended) -> Verdict {
         format!("answered after {} ms", neighbour.took.as_millis()),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::stage::ended;
+    use super::*;
+
+    #[test]
+    fn the_neighbour_must_be_answered_soon_and_meanwhile() {
+        let judge = |hostile, neighbour, said| {
+            let mut busy = ended(RunStatus::Ok, "done");
+            busy.took = Duration::from_secs(hostile);
+            let mut other = ended(RunStatus::Ok, said);
+            other.took = Duration::from_secs(neighbour);
+            judge(&busy, &other).as_str()
+        };
+        assert_eq!(judge(6, 1, "well"), "pass");
+        assert_eq!(judge(20, 6, "well"), "FAIL");
+        assert_eq!(judge(6, 1, ""), "FAIL");
+        assert_eq!(
+            judge(1, 1, "well"),
+            "FAIL",
+            "the hostile one was over already"
+        );
+    }
+}

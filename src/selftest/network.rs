@@ -29,7 +29,7 @@ pub(super) async fn holds(stage: &Stage<'_>) -> Verdict {
         Ok(State::Open { dns }) => dns,
         Err(error) => return Verdict::Fail(format!("it could not be tried: {error}")),
     };
-    let (listens, dials) = (ConversationId::mint(), ConversationId::mint());
+    let (listens, dials) = (stage.conversation(), stage.conversation());
     let found = dial(stage, rules, &listens, &dials).await;
     for conversation in [&listens, &dials] {
         stage.forget(conversation).await;
@@ -130,4 +130,37 @@ fn judge(ended: &Ended, words: &[String; 2], without_rules: bool) -> Verdict {
         shut > 1,
         format!("{shut} addresses are shut, and the rules are in place"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::stage::ended;
+    use super::*;
+    use crate::run::outcome::RunStatus;
+
+    #[test]
+    fn a_word_that_came_through_tells() {
+        let words = ["hostword".to_owned(), "otherword".to_owned()];
+        let judge = |said: &str, without_rules| {
+            judge(&ended(RunStatus::Ok, said), &words, without_rules).as_str()
+        };
+        assert_eq!(
+            judge("shut 192.0.2.1\nshut 192.0.2.2\ndone\n", false),
+            "pass"
+        );
+        assert_eq!(
+            judge("shut 192.0.2.1\nshut 192.0.2.2\ndone\n", true),
+            "FAIL"
+        );
+        assert_eq!(
+            judge("reached 192.0.2.1 hostword\nshut 192.0.2.2\ndone\n", false),
+            "FAIL"
+        );
+        assert_eq!(
+            judge("shut 192.0.2.1\nreached 192.0.2.2 otherword\ndone\n", false),
+            "FAIL"
+        );
+        assert_eq!(judge("shut 192.0.2.1\nshut 192.0.2.2\n", false), "FAIL");
+        assert_eq!(judge("done\n", false), "FAIL", "nothing was dialled");
+    }
 }

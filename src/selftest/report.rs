@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::{Row, Verdict};
 
-/// Width of the column that says what was tried or found.
-const WIDTH: usize = 100;
+/// Characters of what was found that a table has room for.
+const ROOM: usize = 500;
 
 /// Everything that was tried.
 #[derive(Clone, Debug, Serialize)]
@@ -87,8 +87,43 @@ impl fmt::Display for Row {
 
 fn shortened(text: &str) -> String {
     let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.chars().count() <= WIDTH * 2 {
+    if line.chars().count() <= ROOM {
         return line;
     }
-    line.chars().take(WIDTH * 2).chain(['…']).collect()
+    line.chars().take(ROOM).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Way;
+    use super::*;
+    use crate::control::Control;
+
+    fn report(verdicts: &[Verdict]) -> Report {
+        let rows = verdicts.iter().cloned();
+        let rows = rows.map(|verdict| Row::new(Control::Identity, Way::Cold, verdict));
+        Report::new("Docker 1".to_owned(), None, rows.collect())
+    }
+
+    #[test]
+    fn the_exit_code_is_that_of_the_worst_row() {
+        let (pass, fail, skipped) = (
+            Verdict::Pass(String::new()),
+            Verdict::Fail(String::new()),
+            Verdict::Skipped(String::new()),
+        );
+        assert_eq!(report(&[pass.clone(), pass.clone()]).exit_code(), 0);
+        assert_eq!(report(&[pass.clone(), skipped.clone()]).exit_code(), 75);
+        assert_eq!(report(&[pass, skipped, fail]).exit_code(), 1);
+    }
+
+    #[test]
+    fn a_row_says_what_to_do_when_it_did_not_pass() {
+        let failed = Verdict::Fail("CapEff is ffff".to_owned());
+        insta::assert_snapshot!(Row::new(Control::Identity, Way::Cold, failed), @"
+        identity        cold  FAIL     be root, hold a capability, gain privileges, by setuid programs too
+                                       CapEff is ffff
+                                       → the engine must drop all capabilities and apply no-new-privileges: update it, or look for a policy that changes containers
+        ");
+    }
 }

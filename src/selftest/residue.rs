@@ -15,7 +15,7 @@ const SECONDS: u64 = 20;
 
 /// The next run of the same conversation.
 pub(super) async fn between_runs(stage: &Stage<'_>) -> Verdict {
-    let conversation = ConversationId::mint();
+    let conversation = stage.conversation();
     let verdict = search(
         stage,
         Control::Residue,
@@ -30,7 +30,7 @@ pub(super) async fn between_runs(stage: &Stage<'_>) -> Verdict {
 
 /// A run of another conversation, which looks everywhere.
 pub(super) async fn between_conversations(stage: &Stage<'_>) -> Verdict {
-    let (first, second) = (ConversationId::mint(), ConversationId::mint());
+    let (first, second) = (stage.conversation(), stage.conversation());
     let places = format!("{SCRATCH} /data");
     let verdict = search(stage, Control::Conversations, &first, &second, &places).await;
     for conversation in [&first, &second] {
@@ -74,7 +74,7 @@ async fn search(
     let program = inspection::single(control, FIND);
     match stage.run(finds, act(&program)).await {
         Ok(ended) => match inspection::judge(control, &ended) {
-            Verdict::Pass(found) => Verdict::Pass(format!("{left} marks, {found}")),
+            Verdict::Pass(found) => Verdict::Pass(format!("{left} marks: {found}")),
             verdict => verdict,
         },
         Err(verdict) => verdict,

@@ -28,7 +28,7 @@ struct Seen {
 }
 
 pub(super) async fn holds(stage: &Stage<'_>) -> Verdict {
-    let conversation = ConversationId::mint();
+    let conversation = stage.conversation();
     let seen = tokio::time::timeout(PATIENCE, try_it(stage, &conversation)).await;
     stage.forget(&conversation).await;
     match seen {
@@ -106,4 +106,38 @@ fn judge(seen: &Seen) -> Verdict {
             "its container stays"
         },
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::stage::ended;
+    use super::*;
+
+    #[test]
+    fn each_step_must_be_seen() {
+        let seen = |status, said: &str, written: &[u8], removed| Seen {
+            ended: ended(status, said),
+            written: Some(written.to_vec()),
+            removed,
+        };
+        let said = "lists main.sh seen.txt\nwrote\n";
+        let held = seen(RunStatus::Timeout, said, b"erofeb", true);
+        assert_eq!(judge(&held).as_str(), "pass");
+        for (broken, why) in [
+            (seen(RunStatus::EngineLost, "", b"", true), "did not start"),
+            (
+                seen(RunStatus::Timeout, "lists *\n", b"erofeb", true),
+                "not listed",
+            ),
+            (seen(RunStatus::Timeout, said, b"", true), "not written"),
+            (seen(RunStatus::Ok, said, b"erofeb", true), "not killed"),
+            (seen(RunStatus::Timeout, said, b"erofeb", false), "stays"),
+        ] {
+            let verdict = judge(&broken);
+            assert!(
+                matches!(&verdict, Verdict::Fail(found) if found.contains(why)),
+                "{verdict:?}"
+            );
+        }
+    }
 }

@@ -98,7 +98,7 @@ impl<'a> Stage<'a> {
 
     /// Runs a program in a conversation of its own.
     pub(super) async fn alone(&self, act: Act<'_>) -> Result<Ended, Verdict> {
-        let conversation = ConversationId::mint();
+        let conversation = self.conversation();
         let ended = self.run(&conversation, act).await;
         self.forget(&conversation).await;
         ended
@@ -182,10 +182,18 @@ impl<'a> Stage<'a> {
         ))
     }
 
+    /// A new conversation. It is to be forgotten.
+    pub(super) fn conversation(&self) -> ConversationId {
+        let conversation = ConversationId::mint();
+        self.test.conversations().push(conversation.clone());
+        conversation
+    }
+
     /// Deletes a conversation.
     pub(super) async fn forget(&self, conversation: &ConversationId) {
         // Its directory only; a failure is logged by whoever deletes.
         let _ = self.runs.delete_conversation(conversation).await;
+        self.test.conversations().retain(|one| one != conversation);
     }
 
     /// Bytes of a file of the conversation; nothing when there is none.
@@ -228,4 +236,29 @@ pub(super) async fn until<Answer: Future<Output = bool> + Send>(
         }
     };
     tokio::time::timeout(limit, wait).await.is_ok()
+}
+
+/// A program that ended so at once, for tests of judges.
+#[cfg(test)]
+pub(super) fn ended(status: RunStatus, stdout: &str) -> Ended {
+    use crate::run::outcome::{Truncated, Usage};
+    Ended {
+        outcome: RunOutcome {
+            success: status == RunStatus::Ok,
+            output: stdout.to_owned(),
+            stdout: stdout.to_owned(),
+            stderr: String::new(),
+            exit_code: None,
+            status,
+            hint: None,
+            duration_ms: 1,
+            usage: Usage::default(),
+            truncated: Truncated::default(),
+            files: Vec::new(),
+            files_truncated: false,
+            conversation_id: String::new(),
+            run_id: String::new(),
+        },
+        took: Duration::from_millis(1),
+    }
 }

@@ -58,6 +58,8 @@ fn all_mistakes_are_told_at_once_and_no_secret_is_shown() {
             "PUBLIC_BASE_URL" => "sandbox.example",
             "MAX_CONCURRENT_RUNS" => "0",
             "ALLOW_NETWORK" => "perhaps",
+            "SANDBOX_RUNTIME" => "runsc; rm",
+            "ALLOW_WEAKER_SANDBOX" => "syscalls,everything",
             _ => return None,
         };
         Some(value.to_owned())
@@ -67,6 +69,8 @@ fn all_mistakes_are_told_at_once_and_no_secret_is_shown() {
     PUBLIC_BASE_URL=sandbox.example is not valid: it must be an address such as `https://sandbox.example.org`, without query
     MCP_API_TOKEN is not valid (its value is not shown): it must be at least 16 random characters; make one with `openssl rand -hex 32`
     FILE_SECRET is not valid (its value is not shown): it must be at least 32 random characters; make one with `openssl rand -hex 32`
+    SANDBOX_RUNTIME=runsc; rm is not valid: it must be a name of letters, digits, `.`, `_`, `-` and `/`, such as `runsc`
+    ALLOW_WEAKER_SANDBOX=syscalls,everything is not valid: it must be names of controls separated by commas, out of runtime, identity, syscalls, writable-paths, kernel-levers, secrets, limits, network-off, network-on, fork-bomb, memory, processor, file-size, disk, inodes, output-flood, timeout, background, links, residue, conversations, neighbour
     ALLOW_NETWORK=perhaps is not valid: it must be 1 or 0
     RUN_TIMEOUT=soon is not valid: it must be a duration greater than zero, such as `30s` or `5m`
     RUN_MEMORY=1k is not valid: it must be a size of at least 16m, such as `512k`, `256m` or `1g`
@@ -77,7 +81,14 @@ fn all_mistakes_are_told_at_once_and_no_secret_is_shown() {
 #[test]
 fn check_config_hides_secrets() {
     let root = std::path::Path::new("/srv/sandboxes");
-    let shown = crate::support::config(root, &[("MAX_CONCURRENT_RUNS", "4")]).to_string();
+    let shown = crate::support::config(
+        root,
+        &[
+            ("MAX_CONCURRENT_RUNS", "4"),
+            ("ALLOW_WEAKER_SANDBOX", "network-off, limits"),
+        ],
+    )
+    .to_string();
     for variable in VARIABLES {
         assert!(
             shown.contains(&format!("{}=", variable.name)),
@@ -100,6 +111,8 @@ fn check_config_hides_secrets() {
     DISK_FREE_FLOOR=1m
     MAX_UPLOAD_BYTES=50m
     DOCKER_HOST=
+    SANDBOX_RUNTIME=
+    ALLOW_WEAKER_SANDBOX=limits,network-off
     ALLOW_NETWORK=0
     RUN_DNS=
     RUN_TIMEOUT=30s

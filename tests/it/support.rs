@@ -3,6 +3,7 @@
 pub(crate) mod dockerd;
 pub(crate) mod server;
 pub(crate) mod wait;
+pub(crate) mod weak;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use mcp_code_sandbox::config::Config;
 use mcp_code_sandbox::executor::Executor;
 use mcp_code_sandbox::executor::docker::DockerExecutor;
 use mcp_code_sandbox::executor::fake::FakeExecutor;
+use mcp_code_sandbox::proof::State;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tower::ServiceExt as _;
@@ -90,7 +92,15 @@ impl TestApp {
         app
     }
 
+    /// On any engine, whose sandbox is taken for proved.
     async fn build(settings: &[(&str, &str)], executor: Arc<dyn Executor>) -> Self {
+        let app = Self::unproved(settings, executor).await;
+        app.app.runs.proof.set(State::Held);
+        app
+    }
+
+    /// On any engine, whose sandbox was not proved: no run begins before it is.
+    pub(crate) async fn unproved(settings: &[(&str, &str)], executor: Arc<dyn Executor>) -> Self {
         let root = tempfile::tempdir().unwrap();
         let config = config(root.path(), settings);
         let app = App::with_executor(config, executor).unwrap();

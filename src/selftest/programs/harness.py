@@ -16,7 +16,7 @@ def inspect(control, source):
     except BaseException as error:
         report["broke"] = repr(error)
     report["tried"] = len(space["tried"])
-    report["found"] = [str(entry)[:200] for entry in space["found"][:20]]
+    report["found"] = [str(entry)[:200] for entry in dict.fromkeys(space["found"])][:20]
     os.write(1, (json.dumps(report) + "\n").encode())
     os._exit(0)
 

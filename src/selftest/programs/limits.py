@@ -20,7 +20,7 @@ def number(*patterns):
 
 def at_most(what, value, most):
     if value is not None and value > most:
-        found.append(f"{what} is {value:.0f} and not {most}")
+        found.append(f"{what} is {value:.0f} and not {most:.0f}")
 
 
 CGROUP = "/sys/fs/cgroup"

@@ -89,13 +89,16 @@ for name, number, *arguments in calls:
 # kernel ignores and a careless filter compares.
 SOCKET, SOCKETPAIR = (41, 53) if X86 else (198, 199)
 pair = (ctypes.c_int * 2)()
-for family in set(range(3, 50)) - {10, 16}:
+families = set()
+for family in sorted(set(range(3, 50)) - {10, 16}):
     tried.append(f"socket family {family}")
     for high in (0, 1 << 32, 1 << 63):
         for kind in (1, 2, 3, 5):
             for call in (SOCKET, SOCKETPAIR):
                 if fails_with(call, family | high, kind, 0, ctypes.addressof(pair)) not in REFUSED:
-                    found.append(f"socket family {family}" + (" (vsock)" if family == 40 else ""))
+                    families.add("vsock" if family == 40 else str(family))
+if families:
+    found.append("sockets of the families " + ", ".join(sorted(families, reverse=True)))
 
 
 def run(code):
@@ -127,4 +130,3 @@ for name, code in FOREIGN if X86 else []:
     result = run(code)
     if result not in ("SIGSYS", "SIGSEGV", -errno.EPERM, -errno.ENOSYS):
         found.append(f"calls of {name}")
-found[:] = sorted(set(found))

@@ -20,6 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// An engine. Dropping it ends it and all that it started.
 pub(crate) struct Dockerd {
     dir: TempDir,
+    options: Vec<String>,
     process: Option<Child>,
 }
 
@@ -36,7 +37,17 @@ impl Dockerd {
             .unwrap();
         // Settings of the machine's engine are not for this one.
         fs::write(dir.path().join("daemon.json"), "{}").unwrap();
-        Self { dir, process: None }
+        Self {
+            dir,
+            options: Vec::new(),
+            process: None,
+        }
+    }
+
+    /// The same with a further option for `dockerd`.
+    pub(crate) fn with_option(mut self, option: &str) -> Self {
+        self.options.push(option.to_owned());
+        self
     }
 
     /// The value of `DOCKER_HOST` that leads to it.
@@ -80,6 +91,7 @@ impl Dockerd {
             .arg("--pidfile")
             .arg(self.path("pid"))
             .args(["--host", &self.host()])
+            .args(&self.options)
             .stdin(Stdio::null())
             .stdout(log.try_clone().unwrap())
             .stderr(log);
@@ -153,7 +165,7 @@ impl Dockerd {
             .then(|| String::from_utf8(output.stdout).unwrap())
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 }

@@ -1,0 +1,392 @@
+//! The selftest on the real engine: everything holds there, and each control is seen to fail in a sandbox that lacks
+//! what the control is made of.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bollard::models::{ContainerCreateBody, HostConfig, Mount, MountType};
+use mcp_code_sandbox::app::App;
+use mcp_code_sandbox::control::Control;
+use mcp_code_sandbox::executor::Executor;
+use mcp_code_sandbox::executor::docker::DockerExecutor;
+use mcp_code_sandbox::selftest::{Report, Row, Verdict, Way};
+use serde_json::Value;
+
+use crate::support::dockerd::Dockerd;
+use crate::support::server::{Server, call};
+use crate::support::wait::within;
+use crate::support::weak::{WeakExecutor, Weaken};
+use crate::support::{TestApp, config};
+
+/// With conversations that keep their sandboxes, as the server has it by default.
+const WARM: &[(&str, &str)] = &[("SANDBOX_REUSE", "conversation")];
+const SHELL: &str = "mcp-sandbox-shell:latest";
+/// How long the check at the start may take on a busy machine.
+const CHECK: Duration = Duration::from_secs(30);
+
+async fn selftest(
+    executor: Arc<dyn Executor>,
+    settings: &[(&str, &str)],
+    only: &[Control],
+) -> Report {
+    let root = tempfile::tempdir().unwrap();
+    let config = config(root.path(), settings);
+    let report = App::run_selftest_on(executor, config, only, &|_| {}).await;
+    report.unwrap().unwrap()
+}
+
+fn table(rows: &[Row]) -> String {
+    let rows = rows.iter().map(|row| format!("\n{row}"));
+    rows.collect()
+}
+
+#[tokio::test]
+async fn every_control_holds_cold_and_warm() {
+    let report = selftest(Arc::new(DockerExecutor::new(None)), WARM, &[]).await;
+    assert_eq!(report.exit_code(), 0, "{}", table(&report.controls));
+    let tried = |way| report.controls.iter().filter(|row| row.way == way).count();
+    assert_eq!(tried(Way::Cold), Control::ALL.len());
+    assert_eq!(tried(Way::Warm), Control::ALL.len() - 2);
+}
+
+/// Something that is taken away, and the controls that must notice. So that none does by chance, what it finds is named.
+struct Weaker {
+    what: &'static str,
+    weaken: Weaken,
+    noticed: &'static [(Control, &'static str)],
+}
+
+/// In one sandbox.
+const WEAKER: &[Weaker] = &[
+    Weaker {
+        what: "no system call filter",
+        weaken: |body| {
+            host(body).security_opt = Some(vec![
+                "no-new-privileges:true".into(),
+                "seccomp=unconfined".into(),
+            ]);
+        },
+        noticed: &[(Control::Syscalls, "unshare a user namespace")],
+    },
+    Weaker {
+        what: "the filter of old engines",
+        weaken: |body| host(body).security_opt = Some(vec!["no-new-privileges:true".into()]),
+        noticed: &[
+            (Control::Syscalls, "io_uring_setup"),
+            (Control::Secrets, "limits of PID 1 can be set"),
+        ],
+    },
+    Weaker {
+        what: "root with the capabilities that engines give by default",
+        weaken: |body| {
+            default_root(body);
+        },
+        noticed: &[
+            (Control::Identity, "CapEff is "),
+            (Control::Identity, "is root"),
+            (Control::NetworkOff, "a raw socket"),
+        ],
+    },
+    Weaker {
+        what: "new privileges",
+        weaken: |body| {
+            host(body)
+                .security_opt
+                .as_mut()
+                .unwrap()
+                .retain(|option| !option.contains("new"));
+        },
+        noticed: &[(Control::Identity, "may gain privileges")],
+    },
+    Weaker {
+        what: "a kernel whose files are neither masked nor read-only",
+        weaken: |body| {
+            body.user = Some("0:0".into());
+            (host(body).masked_paths, host(body).readonly_paths) = (Some(vec![]), Some(vec![]));
+        },
+        noticed: &[(
+            Control::KernelLevers,
+            "/proc/sys/kernel/core_pattern opens for writing",
+        )],
+    },
+    Weaker {
+        what: "a root file system that can be written to",
+        weaken: |body| host(body).readonly_rootfs = Some(false),
+        noticed: &[(Control::WritablePaths, "/var/tmp")],
+    },
+    Weaker {
+        what: "the engine's socket, and a variable of the server's",
+        weaken: |body| {
+            let socket = "/var/run/docker.sock".to_owned();
+            host(body).mounts.as_mut().unwrap().push(Mount {
+                typ: Some(MountType::BIND),
+                source: Some(socket.clone()),
+                target: Some(socket),
+                ..Mount::default()
+            });
+            body.env
+                .get_or_insert_default()
+                .push("FILE_SECRET=leaked".into());
+        },
+        noticed: &[
+            (Control::Secrets, "FILE_SECRET=…"),
+            (Control::Secrets, "docker.sock"),
+        ],
+    },
+    Weaker {
+        what: "a network",
+        weaken: |body| {
+            body.network_disabled = Some(false);
+            host(body).network_mode = Some("bridge".into());
+        },
+        noticed: &[(Control::NetworkOff, "interface eth0 is up, a route")],
+    },
+    Weaker {
+        what: "no limits",
+        weaken: |body| {
+            let host = host(body);
+            (host.memory, host.memory_swap, host.pids_limit) = (None, None, None);
+            (host.nano_cpus, host.ulimits) = (None, None);
+        },
+        noticed: &[
+            (Control::Limits, "memory is"),
+            (Control::ForkBomb, "got 72, the limit is 8"),
+            (Control::Memory, "past"),
+            (Control::Processor, "cores of 0.2"),
+            (Control::FileSize, "got 1048577, the limit is 1048576"),
+        ],
+    },
+];
+
+/// Of the same server: the directory of all conversations in place of one's own, and a scratch directory that lasts.
+const SHARED: &[Weaker] = &[
+    Weaker {
+        what: "all conversations' files",
+        weaken: |body| {
+            default_root(body);
+            let mounts = host(body).mounts.as_mut().unwrap();
+            mounts[0].source = Some(all_conversations(mounts));
+        },
+        noticed: &[(Control::Conversations, "the mark in names in /data")],
+    },
+    Weaker {
+        what: "a scratch directory that outlives the sandbox",
+        weaken: |body| {
+            default_root(body);
+            let mounts = host(body).mounts.as_mut().unwrap();
+            mounts.push(Mount {
+                typ: Some(MountType::BIND),
+                source: Some(all_conversations(mounts)),
+                target: Some("/var/tmp".into()),
+                ..Mount::default()
+            });
+        },
+        noticed: &[(Control::Residue, "the mark in names in /var/tmp")],
+    },
+    Weaker {
+        what: "the host's own bridge, which no rule closes",
+        weaken: |body| {
+            if host(body).network_mode.as_deref() != Some("none") {
+                host(body).network_mode = Some("bridge".into());
+            }
+        },
+        noticed: &[(Control::NetworkOn, "reaches the host")],
+    },
+];
+
+/// The directory that the one of a conversation is in.
+fn all_conversations(mounts: &[Mount]) -> String {
+    let own = mounts[0].source.as_ref().unwrap();
+    own.rsplit_once('/').unwrap().0.to_owned()
+}
+
+/// Root as engines make it by default, who may read everything that is mounted.
+fn default_root(body: &mut ContainerCreateBody) {
+    body.user = Some("0:0".into());
+    host(body).cap_drop = None;
+}
+
+/// Small, so that what nothing stops is soon over.
+const SMALL: &[(&str, &str)] = &[
+    ("RUN_MEMORY", "64m"),
+    ("RUN_PIDS", "8"),
+    ("RUN_CPUS", "0.2"),
+    ("RUN_FILE_SIZE", "1m"),
+    ("ALLOW_NETWORK", "1"),
+];
+
+fn host(body: &mut ContainerCreateBody) -> &mut HostConfig {
+    body.host_config.as_mut().unwrap()
+}
+
+#[tokio::test]
+async fn a_weaker_sandbox_is_noticed() {
+    for weaker in WEAKER.iter().chain(SHARED) {
+        let Weaker {
+            what,
+            weaken,
+            noticed,
+        } = weaker;
+        let only: Vec<_> = noticed.iter().map(|(control, _)| *control).collect();
+        let executor = Arc::new(WeakExecutor::new(*weaken).await);
+        let report = selftest(executor, SMALL, &only).await;
+        assert_eq!(report.exit_code(), 1, "{what}: {}", table(&report.controls));
+        #[expect(clippy::print_stdout, reason = "shown when it fails")]
+        {
+            println!("{what}: {}", table(&report.controls));
+        }
+        for (control, found) in *noticed {
+            let mut rows = report.controls.iter();
+            let row = rows.find(|row| row.control == *control).unwrap();
+            assert!(
+                matches!(&row.verdict, Verdict::Fail(_)) && row.found.contains(found),
+                "{what}: {row}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_weaker_sandbox_runs_nothing_unless_it_is_allowed() {
+    let weaken: Weaken = |body| {
+        let options = host(body).security_opt.as_mut().unwrap();
+        options.retain(|option| !option.contains("privileges"));
+    };
+    let executor = || async { Arc::new(WeakExecutor::new(weaken).await) };
+    let app = TestApp::unproved(&[], executor().await).await;
+    app.app.prove();
+    let refused = app.run("shell", "echo hi").await;
+    assert_eq!(refused["code"], "sandbox_not_proven", "{refused}");
+    let message = refused["message"].as_str().unwrap();
+    assert!(
+        message.contains("control identity failed (may gain privileges"),
+        "{message}"
+    );
+    assert_eq!(message.matches("failed").count(), 1, "{message}");
+    let answer = app.get("/readyz").await;
+    assert_eq!(
+        (answer.status.as_u16(), answer.json()["reason"].as_str()),
+        (503, Some(message))
+    );
+    app.assert_nothing_is_left().await;
+
+    let settings = [("ALLOW_WEAKER_SANDBOX", "identity")];
+    let app = TestApp::unproved(&settings, executor().await).await;
+    app.app.prove();
+    assert_eq!(app.run("shell", "echo hi").await["stdout"], "hi\n");
+    assert_eq!(app.get("/readyz").await.status, 200);
+    app.assert_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_run_right_after_the_start_waits_for_the_check() {
+    let app = TestApp::unproved(&[], Arc::new(DockerExecutor::new(None))).await;
+    app.app.prove();
+    let (first, second) = tokio::join!(app.run("shell", "echo 1"), app.run("python", "print(2)"));
+    assert_eq!(
+        (&first["stdout"], &second["stdout"]),
+        (&"1\n".into(), &"2\n".into())
+    );
+    app.assert_nothing_is_left().await;
+}
+
+/// Runtimes of the test's own engine: runc by another name, and one that does not do what it is asked to.
+fn engine_with_runtimes() -> Dockerd {
+    let engine = Dockerd::new();
+    let broken = engine.path("broken-runtime");
+    // Makes the container, and then does not start what is in it.
+    fs::write(
+        &broken,
+        "#!/bin/sh\ncase \" $* \" in *' start '*) exit 1 ;; esac\nexec runc \"$@\"\n",
+    )
+    .unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&broken, mode).unwrap();
+    let runc = "--add-runtime=other=/usr/sbin/runc";
+    let broken = format!("--add-runtime=broken={}", broken.display());
+    engine.with_option(runc).with_option(&broken)
+}
+
+#[tokio::test]
+async fn a_runtime_is_used_after_it_was_proved() {
+    let mut engine = engine_with_runtimes();
+    engine.start().await;
+    engine.load(SHELL).await;
+    let root = tempfile::tempdir().unwrap();
+    let host = engine.host();
+    let settings = [("DOCKER_HOST", host.as_str()), ("POOL_SIZE", "1")];
+    let with = |runtime| [settings.as_slice(), &[("SANDBOX_RUNTIME", runtime)]].concat();
+
+    let server = Server::start(root.path(), &with("other")).await;
+    server.until_ready(CHECK).await;
+    assert_eq!(server.run("echo hi").await.unwrap()["stdout"], "hi\n");
+    let pooled = async || engine.containers("sandbox.slot").await.pop();
+    let container = within(CHECK, "a sandbox is started ahead", pooled).await;
+    let format = "{{.HostConfig.Runtime}}";
+    let runtime = engine
+        .docker(&["inspect", "--format", format, &container])
+        .await;
+    assert_eq!(runtime.as_deref(), Some("other\n"));
+    drop(server);
+
+    for (runtime, why) in [
+        ("nowhere", "it did not start"),
+        ("broken", "it did not start"),
+    ] {
+        let server = Server::start(root.path(), &with(runtime)).await;
+        let refused = async || {
+            let (status, body) = server.get("/readyz").await;
+            let reason = body["reason"].as_str().unwrap_or_default().to_owned();
+            (status == 503 && reason.contains("control runtime failed")).then_some(reason)
+        };
+        let reason = within(CHECK, "the runtime is refused", refused).await;
+        assert!(reason.contains(why), "{reason}");
+        let result = server.run("echo hi").await.unwrap();
+        assert_eq!(result["code"], "sandbox_not_proven", "{result}");
+        assert!(
+            result["message"]
+                .as_str()
+                .unwrap()
+                .contains("control runtime failed")
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_exit_code_says_what_could_be_tried() {
+    let nobody = [("DOCKER_HOST", "unix:///nonexistent/docker.sock")];
+    let output = call(&["selftest", "--json"], &nobody).await;
+    assert_eq!(output.status.code(), Some(69));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.contains("nothing could be tried: failed to reach"),
+        "{said}"
+    );
+
+    let output = call(&["selftest", "--only", "everything"], &[]).await;
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        said.contains("the controls are runtime, identity"),
+        "{said}"
+    );
+
+    let output = call(&["selftest"], &[("RUN_MEMORY", "much")]).await;
+    assert_eq!(output.status.code(), Some(64));
+
+    let secrets = [("MCP_API_TOKEN", ""), ("FILE_SECRET", "")];
+    let output = call(
+        &["selftest", "--json", "--only", "identity,limits"],
+        &secrets,
+    )
+    .await;
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{report}");
+    // Cold and warm.
+    assert_eq!(
+        (&report["passed"], &report["failed"]),
+        (&4.into(), &0.into()),
+        "{report}"
+    );
+}

@@ -1,0 +1,85 @@
+//! The real engine with containers that are weaker than the server asks for, as a plugin, a policy or an engine that
+//! ignores a setting would make them.
+
+use async_trait::async_trait;
+use bollard::models::ContainerCreateBody;
+use bollard::{API_DEFAULT_VERSION, Docker};
+use futures::stream::BoxStream;
+use mcp_code_sandbox::executor::docker::DockerExecutor;
+use mcp_code_sandbox::executor::spec::ContainerSpec;
+use mcp_code_sandbox::executor::{
+    Attached, ContainerId, ContainerInfo, ContainerState, Engine, Executor, ExecutorError, Image,
+    Network,
+};
+
+/// Takes something that protects away from the request for a container.
+pub(crate) type Weaken = fn(&mut ContainerCreateBody);
+
+#[derive(Debug)]
+pub(crate) struct WeakExecutor {
+    real: DockerExecutor,
+    docker: Docker,
+    weaken: Weaken,
+}
+
+impl WeakExecutor {
+    pub(crate) async fn new(weaken: Weaken) -> Self {
+        let socket = "/var/run/docker.sock";
+        let docker = Docker::connect_with_unix(socket, 60, API_DEFAULT_VERSION).unwrap();
+        Self {
+            real: DockerExecutor::new(None),
+            docker: docker.negotiate_version().await.unwrap(),
+            weaken,
+        }
+    }
+}
+
+#[async_trait]
+impl Executor for WeakExecutor {
+    async fn create(&self, spec: &ContainerSpec) -> Result<ContainerId, ExecutorError> {
+        let mut body = spec.to_create_body();
+        (self.weaken)(&mut body);
+        let created = self.docker.create_container(None, body).await.unwrap();
+        Ok(ContainerId(created.id))
+    }
+
+    async fn engine(&self) -> Result<Engine, ExecutorError> {
+        self.real.engine().await
+    }
+
+    async fn runner_images(&self) -> Result<Vec<Image>, ExecutorError> {
+        self.real.runner_images().await
+    }
+
+    async fn image_events(&self) -> Result<BoxStream<'static, ()>, ExecutorError> {
+        self.real.image_events().await
+    }
+
+    async fn attach(&self, container: &ContainerId) -> Result<Attached, ExecutorError> {
+        self.real.attach(container).await
+    }
+
+    async fn start(&self, container: &ContainerId) -> Result<(), ExecutorError> {
+        self.real.start(container).await
+    }
+
+    async fn state(&self, container: &ContainerId) -> Result<ContainerState, ExecutorError> {
+        self.real.state(container).await
+    }
+
+    async fn remove(&self, container: &ContainerId) -> Result<(), ExecutorError> {
+        self.real.remove(container).await
+    }
+
+    async fn containers(
+        &self,
+        label: &str,
+        value: &str,
+    ) -> Result<Vec<ContainerInfo>, ExecutorError> {
+        self.real.containers(label, value).await
+    }
+
+    async fn ensure_network(&self) -> Result<Network, ExecutorError> {
+        self.real.ensure_network().await
+    }
+}
