@@ -60,11 +60,10 @@ impl fmt::Debug for Selftest {
 
 /// The operator's configuration with limits that can be reached without harm, and one warm sandbox for each runner.
 pub fn configuration(mut config: Config) -> Config {
-    let (storage, limits) = (&mut config.storage, &mut config.limits);
+    let storage = &mut config.storage;
     storage.quota = storage.quota.min(TRIED_QUOTA);
     storage.max_entries = storage.max_entries.min(TRIED_ENTRIES);
     storage.link_ttl = None;
-    limits.timeout_max = limits.timeout_max.max(stage::LONGEST);
     config.admission.concurrent = config.admission.concurrent.max(RUNS_AT_A_TIME);
     if has_warm_runs(&config) {
         config.pool.size = 1;
@@ -80,7 +79,10 @@ pub fn has_warm_runs(config: &Config) -> bool {
 
 impl Selftest {
     /// A test of these runs on this engine.
-    pub fn new(runs: Runs, executor: Arc<dyn Executor>, engine: EngineConfig) -> Self {
+    pub fn new(mut runs: Runs, executor: Arc<dyn Executor>, engine: EngineConfig) -> Self {
+        // The programs are ours: limits on what callers may ask for are not for them.
+        runs.limits.timeout_max = runs.limits.timeout_max.max(stage::LONGEST);
+        runs.limits.code = runs.limits.code.max(stage::LARGEST);
         Self {
             runs,
             executor,

@@ -9,20 +9,26 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{Selftest, Verdict};
+use crate::admission::AdmissionError;
 use crate::config::RunLimits;
 use crate::conversation::{ConversationId, ConversationKey};
 use crate::executor::Executor;
 use crate::executor::spec::NetworkAccess;
 use crate::run::outcome::{RunOutcome, RunStatus};
-use crate::run::{Place, RunRequest, Runs};
+use crate::run::{Place, RunError, RunRequest, Runs};
 use crate::sandbox::Capture;
 
 /// The language that the programs are written in.
 const LANGUAGE: &str = "python";
 /// Longest time limit of a program here.
 pub(super) const LONGEST: Duration = Duration::from_mins(1);
+/// Bytes of the largest program here.
+pub(super) const LARGEST: usize = 256 << 10;
 /// Bytes of output that are looked at.
 const OUTPUT: usize = 256 << 10;
+/// How often a place is asked for where others take all there are, and the pause between.
+const PLACE_TRIES: usize = 60;
+const PLACE_PAUSE: Duration = Duration::from_secs(1);
 /// How long a sandbox may take to be parked, or cleaned, on a slow machine.
 const WARM_WAIT: Duration = Duration::from_mins(1);
 /// Time between two looks at what happens behind answers.
@@ -129,19 +135,32 @@ impl<'a> Stage<'a> {
             environment: environment
                 .map(|(name, value)| ((*name).to_owned(), value.clone()))
                 .collect::<BTreeMap<_, _>>(),
-            timeout: Some(Duration::from_secs(act.seconds).min(self.limits().timeout_max)),
+            timeout: Some(Duration::from_secs(act.seconds)),
         };
-        let capture = Arc::new(Capture::new(OUTPUT.max(self.limits().output)));
-        let started = Instant::now();
+        self.execute(&place, &request)
+            .await
+            .map_err(|error| Verdict::Fail(format!("it could not be tried: {error}")))
+    }
+
+    /// Runs a program as soon as there is a place.
+    async fn execute(&self, place: &Place, request: &RunRequest) -> Result<Ended, RunError> {
         let never = CancellationToken::new();
-        let outcome = self
-            .runs
-            .execute_in(place, &request, &capture, &never)
-            .await;
-        let took = started.elapsed();
-        match outcome {
-            Ok(outcome) => Ok(Ended { outcome, took }),
-            Err(error) => Err(Verdict::Fail(format!("it could not be tried: {error}"))),
+        let mut tries = 0;
+        loop {
+            let capture = Arc::new(Capture::new(OUTPUT.max(self.limits().output)));
+            let started = Instant::now();
+            let run = self
+                .runs
+                .execute_in(place.clone(), request, &capture, &never);
+            let outcome = run.await;
+            let took = started.elapsed();
+            tries += 1;
+            match outcome {
+                Err(RunError::Admission(AdmissionError::Busy { .. })) if tries < PLACE_TRIES => {
+                    tokio::time::sleep(PLACE_PAUSE).await;
+                }
+                outcome => return outcome.map(|outcome| Ended { outcome, took }),
+            }
         }
     }
 

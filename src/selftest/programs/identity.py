@@ -1,4 +1,5 @@
 # Who a program is: nobody special, without a way to become someone else.
+import ctypes
 import os
 import re
 import stat
@@ -6,19 +7,19 @@ import subprocess
 
 # A rootless engine maps root to its own user, and every other user to one that shares no files with the server.
 ROOTLESS = os.environ["ROOTLESS"] == "1"
+PR_GET_NO_NEW_PRIVS = 39
 status = open("/proc/self/status").read()
 
 
-def field(name):
-    return re.search(rf"^{name}:\s*(\S+)", status, re.MULTILINE).group(1)
-
-
 for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
-    tried.append(name)
-    if int(field(name), 16):
-        found.append(f"{name} is {field(name)}")
-tried.append("NoNewPrivs")
-if field("NoNewPrivs") != "1":
+    # Not every kernel tells all of them.
+    field = re.search(rf"^{name}:\s*(\S+)", status, re.MULTILINE)
+    if field:
+        tried.append(name)
+        if int(field.group(1), 16):
+            found.append(f"{name} is {field.group(1)}")
+tried.append("no new privileges")
+if ctypes.CDLL(None).prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1:
     found.append("may gain privileges")
 if not ROOTLESS:
     tried.append("uid")

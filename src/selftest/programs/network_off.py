@@ -1,7 +1,5 @@
 # Looks for any way out when the network is off. Reads the kernel's own tables and sends nothing anywhere.
-import os
 import socket
-import time
 
 
 def lines(path):
@@ -31,11 +29,8 @@ for kind, arguments in (("raw", (socket.AF_INET, socket.SOCK_RAW, 1)), ("packet"
     except OSError:
         pass
 tried.append("a name")
-started = time.monotonic()
 try:
     socket.getaddrinfo("name.invalid", 80)
     found.append("a name is looked up")
 except OSError:
     pass
-if time.monotonic() - started > 2:
-    found.append("looking up a name waits for a resolver")
