@@ -221,7 +221,7 @@ impl Control {
             Self::OutputFlood => ("output-flood", "print without end", REPORT),
             Self::Timeout => (
                 "timeout",
-                "ignore every signal, and leave processes of its own sessions",
+                "ignore every signal, in processes with sessions of their own",
                 REPORT,
             ),
             Self::Background => ("background", "leave a daemon that goes on writing", REPORT),

@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand};
 use mcp_code_sandbox::app::{App, stdio};
 use mcp_code_sandbox::config::{self, Config};
 use mcp_code_sandbox::control::Control;
-use mcp_code_sandbox::selftest::Row;
+use mcp_code_sandbox::selftest::{self, Row};
 use mcp_code_sandbox::telemetry;
 
 /// `EX_USAGE` of sysexits: the configuration is wrong, starting again does not help.
@@ -121,6 +121,9 @@ fn selftest(json: bool, only: &[Control]) -> anyhow::Result<ExitCode> {
             print(&row.to_string());
         }
     };
+    if !json {
+        print(&selftest::header());
+    }
     match runtime.block_on(App::run_selftest(config, only, &tell))? {
         Ok(report) => {
             print(&if json {

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::future::BoxFuture;
 
-pub use self::report::Report;
+pub use self::report::{Report, header};
 use self::stage::Stage;
 pub use self::stage::Way;
 pub use self::verdict::{Row, Verdict};

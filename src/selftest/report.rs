@@ -9,6 +9,14 @@ use super::{Row, Verdict};
 /// Characters of what was found that a table has room for.
 const ROOM: usize = 500;
 
+/// What stands above the rows of the table.
+pub fn header() -> String {
+    format!(
+        "{:<15} {:<5} {:<8} TRIED, FOUND, → WHAT TO DO",
+        "CONTROL", "WAY", "VERDICT"
+    )
+}
+
 /// Everything that was tried.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
