@@ -74,6 +74,8 @@ impl App {
             &[Way::Cold]
         };
         let app = Self::with_executor(selftest::configuration(config), executor)?;
+        // The pool waits for a proof of the runtime, which is what comes here.
+        app.runs.proof.set(State::Held);
         let router = app.start_quietly();
         let _ = tokio::time::timeout(ENGINE_WAIT, app.runs.catalog.first_look()).await;
         let (selftest, download) = (app.selftest(), downloads(router, &app.config));

@@ -329,6 +329,14 @@ async fn a_runtime_is_used_after_it_was_proved() {
         .await;
     assert_eq!(runtime.as_deref(), Some("other\n"));
     drop(server);
+    let only = ["selftest", "--json", "--only", "runtime,identity"];
+    let output = call(&only, &with("other")).await;
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["runtime"], "other");
+    // The runtime holds; identity is in Python, cold and warm.
+    let numbers = ["passed", "failed", "skipped"].map(|name| report[name].clone());
+    assert_eq!(numbers, [1, 0, 2].map(Value::from), "{report}");
+    assert_eq!(output.status.code(), Some(75));
 
     for (runtime, why) in [
         ("nowhere", "it did not start"),
