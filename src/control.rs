@@ -18,6 +18,8 @@ pub enum Control {
     KernelLevers,
     /// No secret and no socket is in reach.
     Secrets,
+    /// PID 1 is closed to programs.
+    PidOne,
     /// The resource limits are set.
     Limits,
     /// There is no network.
@@ -72,6 +74,7 @@ impl Control {
         Self::WritablePaths,
         Self::KernelLevers,
         Self::Secrets,
+        Self::PidOne,
         Self::Limits,
         Self::NetworkOff,
         Self::NetworkOn,
@@ -110,6 +113,7 @@ impl Control {
             | Self::WritablePaths
             | Self::KernelLevers
             | Self::Secrets
+            | Self::PidOne
             | Self::Limits => self.about_the_container(),
             Self::NetworkOff | Self::NetworkOn | Self::Links => self.about_ways_out(),
             _ => self.about_running(),
@@ -153,9 +157,14 @@ impl Control {
             ),
             Self::Secrets => (
                 "secrets",
-                "find the engine's socket, the server's environment, host directories, PID 1's memory",
-                "nothing but /data may be mounted, and PID 1 must be closed: look for plugins or policies that change \
-                 containers, and that the engine applies seccomp profiles",
+                "find the engine's socket, the server's environment, host directories, foreign processes",
+                "nothing but /data may be mounted: look for plugins or policies that add mounts or variables to containers",
+            ),
+            Self::PidOne => (
+                "pid-1",
+                "read the memory and environment of PID 1, write to its output, set its limits",
+                "the engine must apply seccomp profiles, and the kernel protect processes that are not dumpable; without, \
+                 a program can forge how its own run ended",
             ),
             _ => (
                 "limits",

@@ -48,6 +48,10 @@ pub(super) const INSPECTIONS: &[Inspection] = &[
         program: include_str!("programs/secrets.py"),
     },
     Inspection {
+        control: Control::PidOne,
+        program: include_str!("programs/pid_one.py"),
+    },
+    Inspection {
         control: Control::Limits,
         program: include_str!("programs/limits.py"),
     },

@@ -70,7 +70,7 @@ fn all_mistakes_are_told_at_once_and_no_secret_is_shown() {
     MCP_API_TOKEN is not valid (its value is not shown): it must be at least 16 random characters; make one with `openssl rand -hex 32`
     FILE_SECRET is not valid (its value is not shown): it must be at least 32 random characters; make one with `openssl rand -hex 32`
     SANDBOX_RUNTIME=runsc; rm is not valid: it must be a name of letters, digits, `.`, `_`, `-` and `/`, such as `runsc`
-    ALLOW_WEAKER_SANDBOX=syscalls,everything is not valid: it must be names of controls separated by commas, out of runtime, identity, syscalls, writable-paths, kernel-levers, secrets, limits, network-off, network-on, fork-bomb, memory, processor, file-size, disk, inodes, output-flood, timeout, background, links, residue, conversations, neighbour
+    ALLOW_WEAKER_SANDBOX=syscalls,everything is not valid: it must be names of controls separated by commas, out of runtime, identity, syscalls, writable-paths, kernel-levers, secrets, pid-1, limits, network-off, network-on, fork-bomb, memory, processor, file-size, disk, inodes, output-flood, timeout, background, links, residue, conversations, neighbour
     ALLOW_NETWORK=perhaps is not valid: it must be 1 or 0
     RUN_TIMEOUT=soon is not valid: it must be a duration greater than zero, such as `30s` or `5m`
     RUN_MEMORY=1k is not valid: it must be a size of at least 16m, such as `512k`, `256m` or `1g`

@@ -74,7 +74,7 @@ const WEAKER: &[Weaker] = &[
         weaken: |body| host(body).security_opt = Some(vec!["no-new-privileges:true".into()]),
         noticed: &[
             (Control::Syscalls, "io_uring_setup"),
-            (Control::Secrets, "limits of PID 1 can be set"),
+            (Control::PidOne, "limits of PID 1 can be set"),
         ],
     },
     Weaker {

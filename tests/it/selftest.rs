@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 use crate::support::{TestApp, config, eventually};
 
 /// The controls that are tried at every start.
-const AT_START: &str = "identity,syscalls,writable-paths,kernel-levers,secrets,limits,network-off";
+const AT_START: &str =
+    "identity,syscalls,writable-paths,kernel-levers,secrets,pid-1,limits,network-off";
 
 async fn readiness(app: &TestApp) -> (u16, Value) {
     let answer = app.get("/readyz").await;
