@@ -32,7 +32,7 @@ const ATTACKS: &[Attack] = &[
         control: Control::Memory,
         program: include_str!("programs/memory.py"),
         seconds: 30,
-        limit: |stage| stage.limits().memory,
+        limit: |stage| stage.memory(),
         judge: |ended, _| ended_by(ended, RunStatus::OutOfMemory, ""),
     },
     Attack {

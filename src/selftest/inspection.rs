@@ -82,7 +82,7 @@ pub(super) async fn all(stage: &Stage<'_>) -> Vec<Row> {
     let rootless = matches!(&view.engine, EngineView::Up(engine) if engine.rootless);
     let environment = [
         ("ROOTLESS", u8::from(rootless).to_string()),
-        ("MEMORY", limits.memory.to_string()),
+        ("MEMORY", stage.memory().to_string()),
         ("PIDS", limits.pids.to_string()),
         ("NANO_CPUS", limits.nano_cpus.to_string()),
         ("FILE_SIZE", limits.file_size.to_string()),

@@ -94,6 +94,13 @@ impl<'a> Stage<'a> {
         &self.runs.limits
     }
 
+    /// Bytes that all processes of a sandbox together may take: the program's, and what the image's driver holds.
+    pub(super) fn memory(&self) -> u64 {
+        let view = self.runs.catalog.view();
+        let driver = view.find(LANGUAGE).map_or(0, |runner| runner.driver_memory);
+        self.limits().memory.saturating_add(driver)
+    }
+
     pub(super) fn executor(&self) -> &'a dyn Executor {
         &*self.test.executor
     }
