@@ -2,6 +2,7 @@
 //! what the control is made of.
 
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -303,9 +304,12 @@ fn engine_with_runtimes() -> Dockerd {
     .unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(&broken, mode).unwrap();
-    let runc = "--add-runtime=other=/usr/sbin/runc";
+    // Where packages of engines put it.
+    let places = ["/usr/sbin/runc", "/usr/bin/runc", "/usr/local/sbin/runc"];
+    let runc = places.iter().find(|place| Path::new(place).exists());
+    let runc = format!("--add-runtime=other={}", runc.expect("runc is installed"));
     let broken = format!("--add-runtime=broken={}", broken.display());
-    engine.with_option(runc).with_option(&broken)
+    engine.with_option(&runc).with_option(&broken)
 }
 
 #[tokio::test]
