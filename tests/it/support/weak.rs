@@ -6,7 +6,7 @@ use bollard::models::ContainerCreateBody;
 use bollard::{API_DEFAULT_VERSION, Docker};
 use futures::stream::BoxStream;
 use mcp_code_sandbox::executor::docker::DockerExecutor;
-use mcp_code_sandbox::executor::spec::ContainerSpec;
+use mcp_code_sandbox::executor::spec::{ContainerSpec, FilterForm};
 use mcp_code_sandbox::executor::{
     Attached, ContainerId, ContainerInfo, ContainerState, Engine, Executor, ExecutorError, Image,
     Network,
@@ -37,7 +37,7 @@ impl WeakExecutor {
 #[async_trait]
 impl Executor for WeakExecutor {
     async fn create(&self, spec: &ContainerSpec) -> Result<ContainerId, ExecutorError> {
-        let mut body = spec.to_create_body();
+        let mut body = spec.to_create_body(FilterForm::Inline);
         (self.weaken)(&mut body);
         let created = self.docker.create_container(None, body).await.unwrap();
         Ok(ContainerId(created.id))
@@ -61,6 +61,14 @@ impl Executor for WeakExecutor {
 
     async fn start(&self, container: &ContainerId) -> Result<(), ExecutorError> {
         self.real.start(container).await
+    }
+
+    async fn end_warm_up(
+        &self,
+        container: &ContainerId,
+        nano_cpus: i64,
+    ) -> Result<(), ExecutorError> {
+        self.real.end_warm_up(container, nano_cpus).await
     }
 
     async fn state(&self, container: &ContainerId) -> Result<ContainerState, ExecutorError> {
