@@ -39,7 +39,11 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn build() -> Result<PathBuf, Box<dyn Error>> {
     let target = env::var("TARGET")?;
     let directory = PathBuf::from(env::var("OUT_DIR")?).join(PACKAGE);
-    let mut flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
+    let mut flags = match env::var_os("CARGO_CFG_FUZZING") {
+        // A fuzzer's flags are for programs with the fuzzer in them.
+        Some(_) => String::new(),
+        None => env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default(),
+    };
     if !flags.is_empty() {
         flags.push('\x1f');
     }

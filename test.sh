@@ -11,13 +11,16 @@
 # docker   those that do; they need root, for engines and networks of their own
 # deny     licences, banned crates and sources
 # clients  other people's MCP clients against the server
+# fuzz     a minute of it, for everything that takes bytes from outside; needs a nightly compiler
 set -euo pipefail
 cd "$(dirname "$0")"
 
-STEPS=(setup lint shell unit docker deny clients)
+STEPS=(setup lint shell unit docker deny clients fuzz)
 PACKAGES=(ca-certificates curl gcc iproute2 iptables jq libc6-dev shellcheck)
 TOOLS=$PWD/.build/tools
 CARGO_DENY=0.20.2
+CARGO_FUZZ=0.13.1
+FUZZ_TARGETS=(frames records names envelope range)
 # Tests on Docker wait more than they compute, but some watch the clock.
 DOCKER_THREADS=2
 
@@ -109,6 +112,26 @@ step_clients() {
         return
     fi
     tests/clients/run.sh
+}
+
+# The compiler options of a fuzzer are nightly's; the code is the same. It is all safe code: no sanitizer is needed.
+step_fuzz() {
+    local target
+    if [[ $("$TOOLS/bin/cargo-fuzz" --version 2>/dev/null) != "cargo-fuzz $CARGO_FUZZ" ]]; then
+        say "Building cargo-fuzz $CARGO_FUZZ, once (a minute or two)"
+        cargo install cargo-fuzz --version "$CARGO_FUZZ" --locked --quiet --root "$TOOLS"
+    fi
+    rustup run nightly rustc --version >/dev/null 2>&1 ||
+        rustup toolchain install nightly --profile minimal --no-self-update
+    mkdir -p .build
+    for target in "${FUZZ_TARGETS[@]}"; do
+        PATH=$TOOLS/bin:$PATH cargo +nightly fuzz run --sanitizer none "$target" -- \
+            -max_total_time=12 -max_len=4096 -verbosity=0 -print_final_stats=1 >.build/fuzz.log 2>&1 || {
+            tail -n 40 .build/fuzz.log >&2
+            die "the fuzzer found something in $target, or could not be built"
+        }
+        say "$target: $(sed -n 's/^stat::number_of_executed_units: *//p' .build/fuzz.log) inputs"
+    done
 }
 
 # What is not there yet is no failure, but the summary says so.

@@ -21,6 +21,8 @@ use axum::routing::{any, get, post};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
+#[cfg(fuzzing)]
+pub use self::files::selected;
 use crate::config::HttpConfig;
 use crate::files::ConversationFiles;
 use crate::mcp::transport::{MESSAGES, McpTransport};

@@ -28,6 +28,15 @@ use crate::links::FileLinks;
 use crate::workspace::path::RelativePath;
 use crate::workspace::{OpenFile, WorkspaceError, Workspaces};
 
+/// The first and last byte that a `Range` header selects, for the fuzzer; none is the whole file or nothing.
+#[cfg(fuzzing)]
+pub fn selected(range: &str, size: u64) -> Option<(u64, u64)> {
+    match range::select(Some(range), size) {
+        Selection::Part { first, last } => Some((first, last)),
+        Selection::Whole | Selection::Unsatisfiable => None,
+    }
+}
+
 /// Where the route is.
 const PREFIX: &str = "/files/";
 /// What a browser may do with a file: show it without scripts, forms and the cookies of this origin.

@@ -42,6 +42,12 @@ use super::McpHandler;
 use super::caller::{Caller, Delivery};
 use crate::principal::Principal;
 
+/// Whether a body has the outer form of a message, for the fuzzer.
+#[cfg(fuzzing)]
+pub fn has_form_of_a_message(body: &[u8]) -> bool {
+    Envelope::read(body).is_ok()
+}
+
 /// What rmcp wants to see.
 const BOTH_TYPES: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");

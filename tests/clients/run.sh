@@ -49,14 +49,15 @@ start() {
 
 passed=0 failed=0
 check() {
-  local name=$1
+  local name=$1 output
   shift
-  if "$@" >"$work/output" 2>&1; then
+  output=$(mktemp -p "$work")
+  if "$@" >"$output" 2>&1; then
     echo "ok      $name"
     passed=$((passed + 1))
   else
     echo "FAILED  $name"
-    tail -n 25 "$work/output" | cut -c1-500 | sed 's/^/        /'
+    tail -n 25 "$output" | cut -c1-500 | sed 's/^/        /'
     failed=$((failed + 1))
   fi
 }
@@ -86,8 +87,7 @@ south     7
 
 sales.png
 sales.csv
-PNG
-"The conversation's files were deleted"
+PNG"The conversation's files were deleted"
 END
 }
 
@@ -98,6 +98,9 @@ conformance() {
 
 install
 start
+# Takes 90 s, beside all others.
+python/.venv/bin/python python/client.py long >"$work/long" 2>&1 &
+long_pid=$!
 check 'curl' curl_runs_code
 check 'README, curl' readme
 for way in auto legacy 2026-07-28 sse; do
@@ -121,6 +124,9 @@ for way in stdio stdio-legacy; do
   check "Python mcp, $way" python/.venv/bin/python python/client.py "$way"
 done
 check 'TypeScript, sdk-stdio' node/node_modules/.bin/node node/client.mjs sdk-stdio
+
+long_run() { wait "$long_pid" || { cat "$work/long"; return 1; }; }
+check 'Python mcp, a run of 90 s with calls of 60 s' long_run
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -1,11 +1,12 @@
 """The official Python client against a running server: one way to connect per call.
 
-Usage: client.py WAY, with MCP_URL, MCP_API_TOKEN and MCP_SERVER in the environment.
+Usage: client.py WAY, or client.py long for a run that takes longer than a client waits; with MCP_URL, MCP_API_TOKEN and MCP_SERVER in the environment.
 """
 
 import asyncio
 import os
 import sys
+import time
 
 import httpx2
 from mcp.client.client import Client
@@ -63,4 +64,27 @@ async def main(way: str) -> None:
         assert templates.resource_templates[0].uri_template.startswith("sandbox://")
 
 
-asyncio.run(asyncio.wait_for(main(sys.argv[1]), 90))
+LONG = "import time\nopen('times', 'a').write('x')\nfor i in range(90):\n    print(i, flush=True)\n    time.sleep(1)"
+
+
+async def long_run() -> None:
+    """A run of 90 s through a client that gives up on a call after 60 s."""
+    async with Client(
+        streamable_http_client(f"{URL}/mcp", http_client=http()), mode="legacy", read_timeout_seconds=60
+    ) as client:
+        arguments = {"language": "python", "code": LONG, "conversationId": "long", "timeoutSeconds": 120}
+        begun = time.monotonic()
+        answer = (await client.call_tool("run_code", arguments)).structured_content
+        assert answer["status"] == "running", answer
+        while answer["status"] == "running":
+            wait = {"runId": answer["runId"], "waitSeconds": 40}
+            answer = (await client.call_tool("get_run", wait)).structured_content
+        assert time.monotonic() - begun > 89
+        assert answer["status"] == "ok", answer
+        assert answer["stdout"] == "".join(f"{i}\n" for i in range(90)), answer
+        times = await client.call_tool("read_file", {"conversationId": "long", "filename": "times"})
+        assert times.structured_content["content"] == "x", times
+
+
+way = long_run() if sys.argv[1] == "long" else main(sys.argv[1])
+asyncio.run(asyncio.wait_for(way, 120))
