@@ -16,7 +16,7 @@ use bollard::{API_DEFAULT_VERSION, Docker, container::LogOutput};
 use futures::stream::{BoxStream, StreamExt as _, TryStreamExt as _};
 use tokio::sync::OnceCell;
 
-use super::spec::{ContainerSpec, FilterForm, NETWORK_NAME, Priority, RUN_SHARES};
+use super::spec::{ContainerSpec, Dialect, NETWORK_NAME, Priority, RUN_SHARES};
 use super::{
     Attached, Chunk, ContainerId, ContainerInfo, ContainerState, Engine, ErrorKind, Executor,
     ExecutorError, Image, Network, Stream,
@@ -206,9 +206,9 @@ impl Executor for DockerExecutor {
                 priority,
                 ..spec.clone()
             };
-            spec.to_create_body(FilterForm::File)
+            spec.to_create_body(Dialect::Podman)
         } else {
-            spec.to_create_body(FilterForm::Inline)
+            spec.to_create_body(Dialect::Docker)
         };
         let created = within(SLOW, operation, client.docker.create_container(None, body)).await?;
         let container = ContainerId(created.id);

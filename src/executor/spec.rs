@@ -86,13 +86,13 @@ pub enum Priority {
     WarmUp,
 }
 
-/// In which form an engine takes a system call filter.
+/// Whose words a request is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FilterForm {
-    /// Docker: with the request.
-    Inline,
-    /// Podman: as a file of the engine's host.
-    File,
+pub enum Dialect {
+    /// Takes the system call filter with the request.
+    Docker,
+    /// Takes it as a file of the engine's host, and makes more of the root file system writable than was asked for.
+    Podman,
 }
 
 /// What a container may reach.
@@ -109,7 +109,7 @@ pub enum NetworkAccess {
 
 impl ContainerSpec {
     /// The engine's request. Every setting of `SECURITY.md` is here and nowhere else.
-    pub fn to_create_body(&self, filter: FilterForm) -> ContainerCreateBody {
+    pub fn to_create_body(&self, dialect: Dialect) -> ContainerCreateBody {
         ContainerCreateBody {
             image: Some(self.image.clone()),
             entrypoint: Some(vec![INIT_PATH.to_owned()]),
@@ -127,15 +127,15 @@ impl ContainerSpec {
             stdin_once: Some(true),
             tty: Some(false),
             network_disabled: Some(self.network == NetworkAccess::None),
-            host_config: Some(self.host_config(filter)),
+            host_config: Some(self.host_config(dialect)),
             ..Default::default()
         }
     }
 
-    fn host_config(&self, filter: FilterForm) -> HostConfig {
-        let filter = match filter {
-            FilterForm::Inline => SECCOMP_PROFILE.to_owned(),
-            FilterForm::File => self.seccomp.display().to_string(),
+    fn host_config(&self, dialect: Dialect) -> HostConfig {
+        let filter = match dialect {
+            Dialect::Docker => SECCOMP_PROFILE.to_owned(),
+            Dialect::Podman => self.seccomp.display().to_string(),
         };
         let (network_mode, dns) = match &self.network {
             // No resolver can be reached: looking up a name fails at once instead of after a wait.
@@ -159,10 +159,7 @@ impl ContainerSpec {
                 format!("seccomp={filter}"),
             ]),
             readonly_rootfs: Some(true),
-            tmpfs: Some(HashMap::from([(
-                "/tmp".to_owned(),
-                "rw,nosuid,nodev,size=64m,mode=1777".to_owned(),
-            )])),
+            tmpfs: Some(scratch(dialect)),
             shm_size: Some(16 << 20),
             memory: Some(memory),
             memory_swap: Some(memory),
@@ -204,6 +201,22 @@ impl ContainerSpec {
             limit("core", 0),
         ]
     }
+}
+
+/// What is in memory, and to what programs may write beside `/data`: `/tmp`.
+fn scratch(dialect: Dialect) -> HashMap<String, String> {
+    let mut mounts = HashMap::from([(
+        "/tmp".to_owned(),
+        "rw,nosuid,nodev,size=64m,mode=1777".to_owned(),
+    )]);
+    if dialect == Dialect::Podman {
+        // Podman makes it writable by itself.
+        mounts.insert(
+            "/var/tmp".to_owned(),
+            "ro,nosuid,nodev,noexec,size=4k".to_owned(),
+        );
+    }
+    mounts
 }
 
 /// A bind mount. As `Mounts` and not `Binds`, so that a missing source is an error instead of a new directory of root's.
@@ -250,13 +263,13 @@ mod tests {
         }
     }
 
-    fn body(spec: &ContainerSpec, filter: FilterForm) -> serde_json::Value {
-        serde_json::to_value(spec.to_create_body(filter)).unwrap()
+    fn body(spec: &ContainerSpec, dialect: Dialect) -> serde_json::Value {
+        serde_json::to_value(spec.to_create_body(dialect)).unwrap()
     }
 
     #[test]
     fn the_whole_request_is_pinned() {
-        let mut body = body(&spec(NetworkAccess::None), FilterForm::Inline);
+        let mut body = body(&spec(NetworkAccess::None), Dialect::Docker);
         // The profile has its own test.
         body["HostConfig"]["SecurityOpt"][1] = "seccomp=…".into();
         insta::assert_json_snapshot!(body);
@@ -264,9 +277,9 @@ mod tests {
 
     #[test]
     fn a_network_changes_three_settings_only() {
-        let without = body(&spec(NetworkAccess::None), FilterForm::Inline);
+        let without = body(&spec(NetworkAccess::None), Dialect::Docker);
         let dns = vec![IpAddr::from([192, 0, 2, 1])];
-        let mut with = body(&spec(NetworkAccess::Bridge { dns }), FilterForm::Inline);
+        let mut with = body(&spec(NetworkAccess::Bridge { dns }), Dialect::Docker);
         assert_eq!(with["HostConfig"]["NetworkMode"], "mcpsbx0");
         assert_eq!(with["HostConfig"]["Dns"][0], "192.0.2.1");
         assert_eq!(with["NetworkDisabled"], false);
@@ -278,10 +291,10 @@ mod tests {
 
     #[test]
     fn warming_up_changes_the_share_of_the_processor_only() {
-        let run = body(&spec(NetworkAccess::None), FilterForm::Inline);
+        let run = body(&spec(NetworkAccess::None), Dialect::Docker);
         let mut spec = spec(NetworkAccess::None);
         spec.priority = Priority::WarmUp;
-        let mut warm_up = body(&spec, FilterForm::Inline);
+        let mut warm_up = body(&spec, Dialect::Docker);
         assert_eq!(warm_up["HostConfig"]["NanoCpus"], 1_000_000_000);
         assert_eq!(warm_up["HostConfig"]["CpuShares"], 128);
         warm_up["HostConfig"]["NanoCpus"] = run["HostConfig"]["NanoCpus"].clone();
@@ -290,10 +303,16 @@ mod tests {
     }
 
     #[test]
-    fn podman_gets_the_filter_as_a_file() {
-        let body = body(&spec(NetworkAccess::None), FilterForm::File);
-        let filter = &body["HostConfig"]["SecurityOpt"][1];
-        assert_eq!(filter, "seccomp=/srv/sandboxes/.bin/seccomp");
+    fn podman_is_told_two_things_in_another_way() {
+        let docker = body(&spec(NetworkAccess::None), Dialect::Docker);
+        let mut podman = body(&spec(NetworkAccess::None), Dialect::Podman);
+        let filter = &mut podman["HostConfig"]["SecurityOpt"][1];
+        assert_eq!(*filter, "seccomp=/srv/sandboxes/.bin/seccomp");
+        *filter = docker["HostConfig"]["SecurityOpt"][1].clone();
+        let scratch = podman["HostConfig"]["Tmpfs"].as_object_mut().unwrap();
+        let options = scratch.remove("/var/tmp").unwrap();
+        assert!(options.as_str().unwrap().starts_with("ro,"));
+        assert_eq!(podman, docker);
     }
 
     #[test]

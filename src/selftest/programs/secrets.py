@@ -30,7 +30,9 @@ for line in open("/proc/self/mountinfo"):
     before, _, after = line.partition(" - ")
     root, place = before.split()[3:5]
     tried.append(place)
-    own = place in MOUNTED or any(place == below or place.startswith(below + "/") for below in BELOW)
+    # Podman writes users and groups for each container.
+    podmans = place in ("/etc/passwd", "/etc/group") and root.endswith(place.replace("/etc/", "/userdata/"))
+    own = podmans or place in MOUNTED or any(place == below or place.startswith(below + "/") for below in BELOW)
     if not own and (root != "/" or after.split()[0] not in VIRTUAL):
         found.append(f"{place} is mounted from outside")
 for descriptor in os.listdir("/proc/self/fd"):

@@ -6,7 +6,7 @@ use bollard::models::ContainerCreateBody;
 use bollard::{API_DEFAULT_VERSION, Docker};
 use futures::stream::BoxStream;
 use mcp_code_sandbox::executor::docker::DockerExecutor;
-use mcp_code_sandbox::executor::spec::{ContainerSpec, FilterForm};
+use mcp_code_sandbox::executor::spec::{ContainerSpec, Dialect};
 use mcp_code_sandbox::executor::{
     Attached, ContainerId, ContainerInfo, ContainerState, Engine, Executor, ExecutorError, Image,
     Network,
@@ -37,7 +37,7 @@ impl WeakExecutor {
 #[async_trait]
 impl Executor for WeakExecutor {
     async fn create(&self, spec: &ContainerSpec) -> Result<ContainerId, ExecutorError> {
-        let mut body = spec.to_create_body(FilterForm::Inline);
+        let mut body = spec.to_create_body(Dialect::Docker);
         (self.weaken)(&mut body);
         let created = self.docker.create_container(None, body).await.unwrap();
         Ok(ContainerId(created.id))
