@@ -127,6 +127,16 @@ pub enum Stream {
     Stderr,
 }
 
+impl Stream {
+    /// The word that clients see.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+        }
+    }
+}
+
 /// Some bytes of output. Not a line: it may be split anywhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {

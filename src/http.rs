@@ -78,7 +78,6 @@ pub fn router(state: HttpState) -> Router {
     let with_token =
         with_token.route_layer(from_fn_with_state(state.clone(), access::require_token));
     let public = Router::new()
-        .route("/", get(page::index))
         .route("/files/{*path}", get(files::route))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
@@ -86,6 +85,7 @@ pub fn router(state: HttpState) -> Router {
     // The layer added last is the first that a request meets.
     with_token
         .merge(public)
+        .merge(page::routes())
         .layer(DefaultBodyLimit::disable())
         .layer(cors(&state.0.config))
         .layer(from_fn_with_state(

@@ -1,21 +1,168 @@
-//! The page at `/`: how to use the server.
+//! The page at `/`: its files, embedded, and the rules that a browser holds it to.
 
+use axum::Router;
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH,
+    REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
-use axum::response::{Html, IntoResponse as _, Response};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use sha2::{Digest as _, Sha256};
+use tower_http::compression::CompressionLayer;
 
-const INDEX: &str = include_str!("../../static/index.html");
-const POLICY: &str = "default-src 'none'; style-src 'self' 'unsafe-inline'; base-uri 'none'; form-action 'none'; \
-    frame-ancestors 'none'";
+use super::HttpState;
 
-/// The page.
-pub(super) async fn index() -> Response {
+/// Scripts, styles and requests of this origin, and nothing else. No text can become markup: the page has no trusted
+/// types, so that a browser refuses every such assignment.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+    connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+    require-trusted-types-for 'script'; trusted-types 'none'";
+
+/// A file of the page.
+struct Asset {
+    /// Its path, and that below `static/`.
+    path: &'static str,
+    body: &'static [u8],
+}
+
+/// Embeds files by their paths below `static/`.
+macro_rules! embedded {
+    ($($path:literal)*) => {
+        &[$(Asset { path: $path, body: include_bytes!(concat!("../../static", $path)) }),*]
+    };
+}
+
+const ASSETS: &[Asset] = embedded!(
+    "/index.html"
+    "/favicon.svg"
+    "/style/base.css"
+    "/style/layout.css"
+    "/style/parts.css"
+    "/style/output.css"
+    "/app/ansi.js"
+    "/app/api.js"
+    "/app/conversation.js"
+    "/app/curl.js"
+    "/app/dom.js"
+    "/app/events.js"
+    "/app/examples.js"
+    "/app/files.js"
+    "/app/history.js"
+    "/app/languages.js"
+    "/app/main.js"
+    "/app/notices.js"
+    "/app/options.js"
+    "/app/output.js"
+    "/app/run.js"
+    "/app/status.js"
+    "/app/store.js"
+    "/app/text.js"
+    "/app/token.js"
+    "/app/upload.js"
+    "/vendor/editor.js"
+    "/vendor/editor.LICENSES.txt"
+);
+
+/// A route for every file. They are compressed for who takes that, and asked for again only when they have changed.
+pub(super) fn routes() -> Router<HttpState> {
+    let mut routes = Router::new();
+    for asset in ASSETS {
+        // Weak, since it is the same for all encodings.
+        let etag = format!("W/\"{}\"", hex::encode(&Sha256::digest(asset.body)[..16]));
+        let path = match asset.path {
+            "/index.html" => "/",
+            path => path,
+        };
+        let answer = async move |headers: HeaderMap| answer(asset, &etag, &headers);
+        routes = routes.route(path, get(answer));
+    }
+    routes.layer(CompressionLayer::new())
+}
+
+fn answer(asset: &Asset, etag: &str, request: &HeaderMap) -> Response {
     let headers = [
         (CONTENT_SECURITY_POLICY, POLICY),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (REFERRER_POLICY, "no-referrer"),
+        (
+            HeaderName::from_static("cross-origin-opener-policy"),
+            "same-origin",
+        ),
+        (
+            HeaderName::from_static("cross-origin-resource-policy"),
+            "same-origin",
+        ),
         (CACHE_CONTROL, "no-cache"),
+        (ETAG, etag),
     ];
-    (headers, Html(INDEX)).into_response()
+    let known = request.get_all(IF_NONE_MATCH).iter();
+    let is_known = known
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .any(|known| known.trim() == etag);
+    if is_known {
+        return (StatusCode::NOT_MODIFIED, headers).into_response();
+    }
+    (
+        headers,
+        [(CONTENT_TYPE, media_type(asset.path))],
+        asset.body,
+    )
+        .into_response()
+}
+
+fn media_type(path: &str) -> &'static str {
+    match path.rsplit_once('.').map(|(_, extension)| extension) {
+        Some("html") => "text/html; charset=utf-8",
+        Some("js") => "text/javascript; charset=utf-8",
+        Some("css") => "text/css; charset=utf-8",
+        Some("svg") => "image/svg+xml",
+        _ => "text/plain; charset=utf-8",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn every_file_of_the_page_is_served() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/static");
+        let mut there: BTreeSet<_> = ["/index.html", "/favicon.svg"].map(str::to_owned).into();
+        for directory in ["app", "style", "vendor"] {
+            for entry in fs::read_dir(format!("{root}/{directory}")).unwrap() {
+                let name = entry.unwrap().file_name().into_string().unwrap();
+                there.insert(format!("/{directory}/{name}"));
+            }
+        }
+        let served: BTreeSet<_> = ASSETS.iter().map(|asset| asset.path.to_owned()).collect();
+        assert_eq!(served, there);
+    }
+
+    #[test]
+    fn nothing_is_written_into_the_page_as_markup() {
+        let scripts = ASSETS
+            .iter()
+            .filter(|asset| asset.path.starts_with("/app/"));
+        for asset in scripts {
+            let text = std::str::from_utf8(asset.body).unwrap();
+            for way in [
+                "innerHTML",
+                "outerHTML",
+                "insertAdjacentHTML",
+                "document.write",
+                "eval(",
+            ] {
+                assert!(!text.contains(way), "{} has {way}", asset.path);
+            }
+        }
+        let index = std::str::from_utf8(ASSETS[0].body).unwrap();
+        for inline in ["<style", " style=", " onclick=", "<script>", "://"] {
+            assert!(!index.contains(inline), "index.html has {inline}");
+        }
+    }
 }

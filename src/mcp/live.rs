@@ -1,13 +1,16 @@
 //! Waiting for a run while its client watches: new output as progress notifications, and a sign of life when there is
 //! none.
 
+mod pieces;
+
 use std::time::Duration;
 
-use rmcp::model::{ProgressNotificationParam, ProgressToken};
+use rmcp::model::{NotificationMetaObject, ProgressNotificationParam, ProgressToken};
 use rmcp::service::{RequestContext, RoleServer};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use self::pieces::Pieces;
 use super::caller::Caller;
 use crate::run::ledger::{LiveRun, RunResult};
 use crate::run::render;
@@ -24,6 +27,8 @@ const MAX_LAG: usize = 64 << 10;
 const MAX_WAITING: u32 = 8;
 /// How long handing over one notification may take.
 const HANDOVER: Duration = Duration::from_secs(1);
+/// How long an answer may wait while its client is told what was printed before it.
+const CATCH_UP: Duration = Duration::from_secs(5);
 
 /// Why waiting ended.
 pub(super) enum Woken {
@@ -59,15 +64,19 @@ pub(super) async fn wait(
         }
     };
     tokio::pin!(woken);
-    loop {
+    let woken = loop {
         let progress = tokio::select! {
             biased;
-            woken = &mut woken => return woken,
+            woken = &mut woken => break woken,
             progress = relay.next() => progress,
         };
         // Not inside the select: once begun, a notification must be through before the answer is.
         let _ = timeout(HANDOVER, context.peer.notify_progress(progress)).await;
+    };
+    if matches!(woken, Woken::Ended(_)) {
+        relay.catch_up(context).await;
     }
+    woken
 }
 
 /// What a client was told and what comes next.
@@ -75,6 +84,8 @@ struct Relay<'a> {
     run: &'a LiveRun,
     caller: &'a Caller,
     token: Option<ProgressToken>,
+    /// For a client that wants more than text.
+    pieces: Option<Pieces>,
     seen: watch::Receiver<u64>,
     /// How much of the output was told.
     offset: usize,
@@ -95,6 +106,7 @@ impl<'a> Relay<'a> {
         offset: usize,
     ) -> Self {
         let token = context.meta.get_progress_token();
+        let pieces = Pieces::wanted(&context.meta);
         let now = Instant::now();
         Self {
             run,
@@ -102,6 +114,7 @@ impl<'a> Relay<'a> {
             token: token.filter(|_| caller.may_stream),
             seen: run.capture.watch(),
             offset,
+            pieces,
             // Whatever is there already.
             behind: true,
             progress: 0.0,
@@ -129,23 +142,63 @@ impl<'a> Relay<'a> {
                 (self.last, self.behind) = (Instant::now(), false);
                 continue;
             }
-            let text = self.text();
-            if text.is_none() && self.last.elapsed() < HEARTBEAT {
+            let progress = match &mut self.pieces {
+                Some(pieces) => pieces.next(self.run).map(|meta| (None, Some(meta))),
+                None => self.text().map(|text| (Some(text), None)),
+            };
+            if progress.is_none() && self.last.elapsed() < HEARTBEAT {
                 continue;
             }
-            self.last = Instant::now();
-            // Seconds, which every client can show; the clock may not have moved, the value has to.
-            self.progress = self
-                .started
-                .elapsed()
-                .as_secs_f64()
-                .max(self.progress + 0.001);
-            let progress = ProgressNotificationParam::new(token, self.progress);
-            return match text {
-                Some(text) => progress.with_message(text),
-                None => progress,
-            };
+            if let Some(pieces) = &self.pieces {
+                self.behind = pieces.behind;
+            }
+            let (message, meta) = progress.unwrap_or_default();
+            return self.progress(token, message, meta);
         }
+    }
+
+    /// Tells a client that reads pieces the rest before its answer, so that it need not ask for it.
+    async fn catch_up(&mut self, context: &RequestContext<RoleServer>) {
+        let Some(token) = self.token.clone() else {
+            return;
+        };
+        let until = Instant::now() + CATCH_UP;
+        while Instant::now() < until {
+            if self.stands_still() {
+                sleep(GAP).await;
+                continue;
+            }
+            let rest = self
+                .pieces
+                .as_mut()
+                .and_then(|pieces| pieces.rest(self.run));
+            let Some(meta) = rest else {
+                return;
+            };
+            let progress = self.progress(token.clone(), None, Some(meta));
+            let told = timeout(HANDOVER, context.peer.notify_progress(progress)).await;
+            if told.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn progress(
+        &mut self,
+        token: ProgressToken,
+        message: Option<String>,
+        meta: Option<NotificationMetaObject>,
+    ) -> ProgressNotificationParam {
+        self.last = Instant::now();
+        // Seconds, which every client can show; the clock may not have moved, the value has to.
+        self.progress = self
+            .started
+            .elapsed()
+            .as_secs_f64()
+            .max(self.progress + 0.001);
+        let mut progress = ProgressNotificationParam::new(token, self.progress);
+        (progress.message, progress.meta) = (message, meta);
+        progress
     }
 
     /// Output that was not told yet, up to a last character that is not complete.

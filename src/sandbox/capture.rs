@@ -72,6 +72,11 @@ impl Capture {
         self.with(|captured| captured.read(stream, offset, most))
     }
 
+    /// The same of both streams, in at most so many pieces, each of one stream.
+    pub fn read_apart(&self, offset: usize, most: usize, pieces: usize) -> Vec<(Stream, Vec<u8>)> {
+        self.with(|captured| captured.read_apart(offset, most, pieces))
+    }
+
     /// How many bytes of both streams there are to read.
     pub fn kept(&self) -> usize {
         self.with(|captured| captured.stdout.kept + captured.stderr.kept)
@@ -107,12 +112,7 @@ impl Captured {
         if kept.is_empty() {
             return;
         }
-        let last = if self.turns.len().is_multiple_of(2) {
-            Stream::Stdout
-        } else {
-            Stream::Stderr
-        };
-        if stream != last {
+        if stream != after(self.turns.len()) {
             self.turns.push(self.bytes.len());
         }
         self.bytes.extend_from_slice(kept);
@@ -149,6 +149,22 @@ impl Captured {
         bytes
     }
 
+    fn read_apart(&self, offset: usize, most: usize, pieces: usize) -> Vec<(Stream, Vec<u8>)> {
+        let past = self.turns.partition_point(|turn| *turn <= offset);
+        let limit = offset.saturating_add(most).min(self.bytes.len());
+        let ends = self.turns[past..].iter().copied().chain([limit]);
+        let (mut from, mut found) = (offset, Vec::new());
+        for (index, end) in ends.take(pieces).enumerate() {
+            let end = end.min(limit);
+            if from >= end {
+                break;
+            }
+            found.push((after(past + index), self.bytes[from..end].to_vec()));
+            from = end;
+        }
+        found
+    }
+
     /// One stream as text; what is no UTF-8 is replaced.
     pub fn text(&self, stream: Stream) -> String {
         into_text(self.bytes(Some(stream)))
@@ -159,6 +175,15 @@ impl Captured {
         self.pieces()
             .map(|(_, piece)| String::from_utf8_lossy(piece))
             .collect()
+    }
+}
+
+/// The stream that goes on after so many turns.
+const fn after(turns: usize) -> Stream {
+    if turns.is_multiple_of(2) {
+        Stream::Stdout
+    } else {
+        Stream::Stderr
     }
 }
 
@@ -216,6 +241,32 @@ mod tests {
         assert_eq!(capture.read(None, 1, 2), b"ab");
         assert_eq!(capture.read(Some(Stream::Stderr), 1, 9), b"f");
         assert_eq!(capture.read(None, 9, 9), b"");
+    }
+
+    #[test]
+    fn streams_are_told_apart_from_anywhere() {
+        let (out, err) = (Stream::Stdout, Stream::Stderr);
+        let capture = Capture::new(100);
+        for (stream, text) in [(err, "ERR"), (out, "abc"), (err, "!"), (out, "def")] {
+            push(&capture, stream, text);
+        }
+        let read = |offset, most, pieces| {
+            let pieces = capture.read_apart(offset, most, pieces).into_iter();
+            let lines = pieces
+                .map(|(stream, bytes)| format!("{stream:?} {}", String::from_utf8_lossy(&bytes)));
+            lines.collect::<Vec<_>>().join(", ")
+        };
+        assert_eq!(
+            read(0, 99, 9),
+            "Stderr ERR, Stdout abc, Stderr !, Stdout def"
+        );
+        assert_eq!(read(1, 4, 9), "Stderr RR, Stdout ab");
+        assert_eq!(read(3, 99, 2), "Stdout abc, Stderr !");
+        assert_eq!(read(9, 99, 9), "Stdout f");
+        assert_eq!(
+            (read(10, 99, 9), read(99, 1, 9)),
+            (String::new(), String::new())
+        );
     }
 
     #[tokio::test]

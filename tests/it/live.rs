@@ -41,6 +41,83 @@ async fn output_comes_while_the_program_prints() {
     );
 }
 
+/// A call by a client that wants to have the streams told apart.
+fn in_pieces(mut message: Value, offset: usize) -> Value {
+    message["params"]["_meta"] =
+        json!({ "progressToken": "live", "mcp-code-sandbox/output": { "offset": offset } });
+    message
+}
+
+/// What such a client was told: offset, next offset and pieces of each notification.
+fn pieces(messages: &[Value]) -> Vec<Value> {
+    let told = messages.iter().filter_map(|message| {
+        let told = &message["params"]["_meta"]["mcp-code-sandbox/output"];
+        told.is_object().then(|| {
+            let pieces = told["pieces"].as_array().unwrap().iter();
+            let pieces: Vec<_> = pieces
+                .map(|piece| {
+                    format!(
+                        "{}: {}",
+                        piece["stream"].as_str().unwrap(),
+                        piece["text"].as_str().unwrap()
+                    )
+                })
+                .collect();
+            json!([told["offset"], told["nextOffset"], pieces])
+        })
+    });
+    told.collect()
+}
+
+#[tokio::test]
+async fn who_asks_for_it_is_told_stream_and_colours() {
+    let app = TestApp::on_fake().await;
+    let code = "sleep 0.3\necho \u{1b}[31mone\nsleep 0.3\necho two >&2\nsleep 0.3\necho three\necho four >&2";
+    let message = in_pieces(run(1, code), 0);
+    let messages = EventStream::open(&app, post_sse(&message))
+        .await
+        .rest()
+        .await;
+    let told = pieces(&messages);
+    // First of all the run's id; what was printed just before the end comes before the answer.
+    let lines: Vec<_> = told.iter().map(ToString::to_string).collect();
+    insta::assert_snapshot!(lines.join("\n"), @r#"
+    [0,0,[]]
+    [0,9,["stdout: \u001b[31mone\n"]]
+    [9,13,["stderr: two\n"]]
+    [13,24,["stdout: three\n","stderr: four\n"]]
+    "#);
+    let id = &messages[0]["params"]["_meta"]["mcp-code-sandbox/output"]["runId"];
+    let outcome = &messages.last().unwrap()["result"]["structuredContent"];
+    assert_eq!(id, &outcome["runId"]);
+    assert!(
+        messages
+            .iter()
+            .all(|message| message["params"]["message"].is_null())
+    );
+}
+
+#[tokio::test]
+async fn all_of_it_can_be_read_after_the_end() {
+    let app = TestApp::on_fake_with(&[("RUN_OUTPUT_LIMIT", "300k")]).await;
+    let outcome = app.run("shell", "yes").await;
+    let arguments = json!({ "runId": outcome["runId"] });
+    let message = json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": { "name": "get_run", "arguments": arguments } });
+    let messages = EventStream::open(&app, post_sse(&in_pieces(message, 100_000)))
+        .await
+        .rest()
+        .await;
+    let told = pieces(&messages);
+    assert_eq!(
+        (&told[0][0], &told.last().unwrap()[1]),
+        (&json!(100_000), &json!(300 << 10))
+    );
+    assert!(
+        told.windows(2).all(|pair| pair[0][1] == pair[1][0]),
+        "nothing is missing"
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_silent_run_shows_that_it_lives() {
     let app = TestApp::on_fake().await;

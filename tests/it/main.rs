@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod access;
+mod browser;
 mod config;
 mod docker_attacks;
 mod docker_engine;
@@ -18,6 +19,7 @@ mod live;
 mod mcp;
 mod mcp_client;
 mod mcp_transports;
+mod page;
 mod pool;
 mod resources;
 mod runs;

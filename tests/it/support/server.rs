@@ -29,7 +29,11 @@ pub(crate) struct Server {
 impl Server {
     /// Starts a server on the directory `root/data` and waits until it answers.
     pub(crate) async fn start(root: &Path, settings: &[(&str, &str)]) -> Self {
-        let addr = free_address().await;
+        Self::start_at(free_address().await, root, settings).await
+    }
+
+    /// The same at an address, such as that of one that has ended.
+    pub(crate) async fn start_at(addr: SocketAddr, root: &Path, settings: &[(&str, &str)]) -> Self {
         let log = root.join(format!("{}.log", addr.port()));
         let file = fs::File::create(&log).unwrap();
         let mut command = command(root, settings);
@@ -170,7 +174,8 @@ fn command(root: &Path, settings: &[(&str, &str)]) -> Command {
     command
 }
 
-async fn free_address() -> SocketAddr {
+/// An address that was free a moment ago.
+pub(crate) async fn free_address() -> SocketAddr {
     let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .await
         .unwrap();

@@ -1,0 +1,104 @@
+// Calls tools of the server at ./mcp, and follows what they tell meanwhile.
+
+import { readEvents } from "./events.js";
+
+/** Where output with its streams is agreed on; see src/mcp/live/pieces.rs. */
+const OUTPUT = "mcp-code-sandbox/output";
+
+/** The token is missing or wrong. */
+export class Unauthorized extends Error {}
+
+/** The server does not answer, or stopped in the middle of an answer. */
+export class Unreachable extends Error {}
+
+/** The server answered that it will not. `code` is one of docs/errors.md. */
+export class Refused extends Error {
+  constructor(code, message) {
+    super(message);
+    this.code = code;
+  }
+}
+
+let lastId = 0;
+
+/** What a request for a tool looks like. */
+export function toolCall(name, args) {
+  lastId += 1;
+  return { jsonrpc: "2.0", id: lastId, method: "tools/call", params: { name, arguments: args } };
+}
+
+/** Where the server takes calls: beside the page, also below a path of a proxy. */
+export const endpoint = () => new URL("mcp", document.baseURI);
+
+/**
+ * Calls a tool and gives its result. With `onOutput` it tells what the program prints, from the byte `offset` on.
+ */
+export async function callTool(token, name, args, { onOutput, offset = 0, signal } = {}) {
+  const message = toolCall(name, args);
+  if (onOutput) message.params._meta = { progressToken: message.id, [OUTPUT]: { offset } };
+  let response;
+  try {
+    response = await fetch(endpoint(), {
+      method: "POST",
+      headers: {
+        Authorization: `Bearer ${token}`,
+        "Content-Type": "application/json",
+        Accept: onOutput ? "application/json, text/event-stream" : "application/json",
+      },
+      body: JSON.stringify(message),
+      cache: "no-store",
+      credentials: "omit",
+      signal,
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Unreachable("The server does not answer.", { cause: error });
+  }
+  return result(await answer(response, message.id, onOutput));
+}
+
+async function answer(response, id, onOutput) {
+  if (!response.headers.get("content-type")?.startsWith("text/event-stream")) return body(response.status, await text(response));
+  try {
+    for await (const message of readEvents(response.body)) {
+      if (message.id === id) return message;
+      const output = message.params?._meta?.[OUTPUT];
+      if (output) onOutput?.(output);
+    }
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Unreachable("The connection to the server was lost.", { cause: error });
+  }
+  throw new Unreachable("The connection to the server was lost.");
+}
+
+async function text(response) {
+  try {
+    return await response.text();
+  } catch (error) {
+    throw new Unreachable("The connection to the server was lost.", { cause: error });
+  }
+}
+
+/** The message in the body of an answer that is no event stream. */
+export function body(status, content) {
+  if (status === 401) throw new Unauthorized("The token is missing or wrong.");
+  // What proxies say while the server behind them is gone.
+  if (status === 502 || status === 503 || status === 504) throw new Unreachable(`The server does not answer (${status}).`);
+  let message;
+  try {
+    message = JSON.parse(content);
+  } catch {
+    throw new Refused("no_json", `The server gave an answer that is none of its own (${status}).`);
+  }
+  if (typeof message.error?.code === "string") throw new Refused(message.error.code, message.error.message);
+  return message;
+}
+
+/** The result of a tool from the message that answers. */
+export function result(message) {
+  if (message.error) throw new Refused("protocol", message.error.message);
+  const content = message.result.structuredContent;
+  if (message.result.isError) throw new Refused(content.code, content.message);
+  return content;
+}

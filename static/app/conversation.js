@@ -1,0 +1,43 @@
+// Which conversation this is: its id is kept in the browser, can be changed, and a new one can be begun.
+
+import { byId } from "./dom.js";
+import { keep, kept } from "./store.js";
+
+const MOST_BYTES = 256;
+const input = byId("conversation");
+
+// As hard to guess as those of the server: who knows an id and the token sees its files.
+function newId() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return `page_${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+}
+
+let current = kept("conversation", null) || newId();
+
+/** The id in force. */
+export const conversation = () => current;
+
+/** Goes to another conversation, if its id can be one. */
+export function goTo(id) {
+  const bytes = new TextEncoder().encode(id).length;
+  const mistake = bytes === 0 || bytes > MOST_BYTES ? `An id has 1 to ${MOST_BYTES} bytes.` : "";
+  input.setCustomValidity(mistake);
+  input.setAttribute("aria-invalid", String(Boolean(mistake)));
+  if (mistake) {
+    input.reportValidity();
+    return;
+  }
+  const isOther = id !== current;
+  current = input.value = id;
+  keep("conversation", id);
+  if (isOther) input.dispatchEvent(new CustomEvent("conversation", { bubbles: true }));
+}
+
+/** Connects the field and the button. `onChange` is called when another conversation begins. */
+export function connectConversation(onChange) {
+  goTo(current);
+  input.addEventListener("conversation", onChange);
+  input.addEventListener("change", () => goTo(input.value));
+  input.addEventListener("input", () => input.setCustomValidity(""));
+  byId("new-conversation").onclick = () => goTo(newId());
+}

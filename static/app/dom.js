@@ -1,0 +1,51 @@
+// Making elements. Whatever comes from outside goes through here, as text and never as markup.
+
+/** The element with an id of index.html. */
+export const byId = (id) => document.getElementById(id);
+
+/** An element with properties and children. A child that is a string becomes text. */
+export function make(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name in element) element[name] = value;
+    else element.setAttribute(name, value);
+  }
+  element.append(...children);
+  return element;
+}
+
+/** One of the icons of index.html. */
+export function icon(name) {
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  const use = document.createElementNS("http://www.w3.org/2000/svg", "use");
+  use.setAttribute("href", `#icon-${name}`);
+  svg.setAttribute("class", "icon");
+  svg.setAttribute("aria-hidden", "true");
+  svg.append(use);
+  return svg;
+}
+
+/** Opens a dialog, which its buttons marked data-close and a click beside it close. */
+export function openDialog(dialog) {
+  if (!dialog.dataset.ready) {
+    dialog.dataset.ready = "yes";
+    for (const button of dialog.querySelectorAll("[data-close]")) button.onclick = () => dialog.close();
+    if (dialog.querySelector("[data-close]")) {
+      dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
+    }
+  }
+  if (!dialog.open) dialog.showModal();
+}
+
+/** Copies text and says so on the button for a moment. Gives false where the browser does not allow it. */
+export async function copy(text, button) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    return false;
+  }
+  const label = button.textContent;
+  button.textContent = "Copied";
+  setTimeout(() => { button.textContent = label; }, 1500);
+  return true;
+}

@@ -1,0 +1,51 @@
+// The runs of this browser, the latest first.
+
+import { byId, make, openDialog } from "./dom.js";
+import { kept, keep } from "./store.js";
+import { duration, visibleName } from "./text.js";
+
+const MOST = 50;
+/** Longer programs are not kept. */
+const MOST_CODE = 100_000;
+const dialog = byId("history-dialog");
+
+/** Remembers a run that has ended. */
+export function remember({ language, code, conversationId }, { status, exitCode, durationMs }) {
+  if (code.length > MOST_CODE) return;
+  const run = { at: Date.now(), language, code, conversationId, status, exitCode, durationMs };
+  const runs = kept("history", []).filter((other) => other.code !== code || other.language !== language);
+  keep("history", [run, ...runs].slice(0, MOST));
+}
+
+/** Connects button and drawer. `onPick` gets the run whose program is to be edited again. */
+export function connectHistory(onPick) {
+  byId("open-history").onclick = () => {
+    show(onPick);
+    openDialog(dialog);
+  };
+  byId("clear-history").onclick = () => {
+    keep("history", []);
+    show(onPick);
+  };
+}
+
+function show(onPick) {
+  const runs = kept("history", []);
+  byId("no-history").hidden = runs.length > 0;
+  byId("clear-history").hidden = runs.length === 0;
+  byId("history-list").replaceChildren(...runs.map((run) => make("li", {}, entry(run, onPick))));
+}
+
+function entry(run, onPick) {
+  const begin = run.code.split("\n").filter((line) => line.trim()).slice(0, 3).join("\n");
+  const when = new Date(run.at).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+  const facts = [run.language, run.status.replaceAll("_", " "), duration(run.durationMs), when];
+  const onclick = () => {
+    dialog.close();
+    onPick(run);
+  };
+  return make("button", { type: "button", className: "history-entry", onclick },
+    make("code", {}, begin || "(empty)"),
+    make("span", { className: "facts" }, facts.join(" · ")),
+    make("span", { className: "facts mono" }, visibleName(run.conversationId)));
+}

@@ -1,0 +1,65 @@
+// The list of languages, as the server has them, and the examples of the one that is chosen.
+
+import { examples } from "./examples.js";
+import { byId, make } from "./dom.js";
+
+const languages = byId("language");
+const choice = byId("example");
+let editor = null;
+let runners = [{ language: "python", aliases: [], description: "" }];
+let chosen = "python";
+
+/** The language of the program. */
+export const language = () => chosen;
+
+const own = (name) => Object.hasOwn(examples, name) ? examples[name] : [];
+const runnerOf = (name) => runners.find((runner) => runner.language === name || runner.aliases.includes(name));
+/** The names of a language, the most common first: editor and examples may know it by another one. */
+const names = () => [chosen, ...runnerOf(chosen)?.aliases ?? []];
+const itsExamples = () => names().map(own).find((list) => list.length) ?? [];
+
+/** Shows the languages that the server has. */
+export function setRunners(list) {
+  runners = list;
+  languages.replaceChildren(...list.map((runner) => make("option", { value: runner.language, title: runner.description }, runner.language)));
+  languages.disabled = list.length === 0;
+  const before = chosen;
+  // A program in a language that is gone stays in the editor.
+  showLanguage(runnerOf(chosen)?.language ?? list[0]?.language ?? chosen);
+  if (before !== chosen && isExample(editor.text())) examplesChosen();
+}
+
+/** Goes to a language, without touching the program. */
+export function showLanguage(name) {
+  chosen = name;
+  languages.value = name;
+  languages.title = runnerOf(name)?.description ?? "";
+  editor.setLanguage(names());
+  const titles = itsExamples().map(([title], index) => make("option", { value: String(index) }, title));
+  choice.replaceChildren(make("option", { value: "" }, "Examples"), ...titles);
+  choice.disabled = titles.length === 0;
+}
+
+/** Puts an example into the editor, the first when none is named. */
+export function examplesChosen(index = 0) {
+  editor.setText(itsExamples()[index]?.[1] ?? "");
+}
+
+const isExample = (text) => !text.trim() || Object.values(examples).flat().some(([, program]) => program === text);
+
+/** Connects both lists. */
+export function connectLanguages(of) {
+  editor = of;
+  showLanguage(chosen);
+  languages.onchange = () => {
+    // What somebody wrote is not thrown away.
+    const untouched = isExample(editor.text());
+    showLanguage(languages.value);
+    if (untouched) examplesChosen();
+  };
+  choice.onchange = () => {
+    examplesChosen(Number(choice.value));
+    choice.value = "";
+    editor.focus();
+  };
+}

@@ -1,0 +1,160 @@
+// Puts the page together: what happens when, and what is shown of it.
+
+import { createEditor } from "../vendor/editor.js";
+import { callTool, Unreachable } from "./api.js";
+import { connectConversation, conversation, goTo } from "./conversation.js";
+import { connectCurl } from "./curl.js";
+import { byId, copy } from "./dom.js";
+import { connectFiles, refreshFiles, showPictures } from "./files.js";
+import { connectHistory, remember } from "./history.js";
+import { connectLanguages, examplesChosen, language, setRunners, showLanguage } from "./languages.js";
+import { announce, clearNotices, notice } from "./notices.js";
+import { connectOptions, options, setLimits } from "./options.js";
+import { Output } from "./output.js";
+import { isPassing, Run } from "./run.js";
+import { showIdle, showOutcome, showProblem, showRunning, tellOutcome } from "./status.js";
+import { keep, kept } from "./store.js";
+import { connectToken, withToken } from "./token.js";
+import { connectUpload, setMostBytes } from "./upload.js";
+
+const output = new Output(byId("output"));
+const isMac = navigator.platform.startsWith("Mac");
+const runButton = byId("run");
+const stopButton = byId("stop");
+let running = null;
+
+const editor = createEditor({
+  host: byId("editor"),
+  labels: { name: "Program", description: "Escape and then Tab leaves the editor. Control and Enter, or Command and Enter, runs the program." },
+  onRun: () => run(),
+  onChange: () => keep("draft", { language: language(), code: editor.text() }),
+});
+
+const request = () => ({ conversationId: conversation(), language: language(), code: editor.text(), ...options() });
+
+/** Shows which of Run and Stop there is, without losing the keyboard's place. */
+function showButtons(isRunning) {
+  const hadFocus = [runButton, stopButton].includes(document.activeElement);
+  runButton.hidden = isRunning;
+  stopButton.hidden = !isRunning;
+  stopButton.disabled = false;
+  if (hadFocus) (isRunning ? stopButton : runButton).focus();
+}
+
+async function run() {
+  if (running || runButton.disabled) return;
+  const wanted = request();
+  running = new Run(output);
+  clearNotices();
+  output.clear();
+  showPictures([]);
+  byId("empty").hidden = true;
+  showButtons(true);
+  showRunning();
+  await finish(running, wanted, () => running.execute(wanted));
+}
+
+/** Waits for the outcome of a run and shows it. */
+async function finish(live, wanted, outcome) {
+  try {
+    const ended = await outcome();
+    showOutcome(ended);
+    tellOutcome(ended);
+    remember(wanted, ended);
+    showPictures(ended.files);
+    await refreshFiles(ended.files.filter((file) => file.new).map((file) => file.name));
+  } catch (error) {
+    fail(live, wanted, error);
+  } finally {
+    running = null;
+    showButtons(false);
+  }
+}
+
+function fail(live, wanted, error) {
+  if (error.name === "AbortError") {
+    showProblem("Stopped");
+    return;
+  }
+  showProblem(error instanceof Unreachable ? "Connection lost" : "Not run");
+  let again;
+  if (error instanceof Unreachable && live.id) {
+    const ask = () => {
+      running = live;
+      showButtons(true);
+      showRunning();
+      finish(live, wanted, () => live.ask());
+    };
+    again = { label: "Ask again", act: ask };
+  } else if (isPassing(error)) again = { label: "Try again", act: run };
+  notice("problem", error.message, again);
+}
+
+async function stop() {
+  stopButton.disabled = true;
+  announce("Stopping");
+  try {
+    await running?.stop();
+  } catch (error) {
+    stopButton.disabled = false;
+    notice("problem", `The run was not stopped. ${error.message}`);
+  }
+}
+
+/** Asks the server what it has. Nothing works before that. */
+async function begin() {
+  clearNotices();
+  try {
+    const { runners, limits, unavailable } = await withToken((token) => callTool(token, "list_runners", {}));
+    setLimits(limits);
+    setMostBytes(limits.uploadBytes);
+    setRunners(runners);
+    runButton.disabled = runners.length === 0;
+    if (unavailable) notice("problem", `There can be no runs now: ${unavailable}`, { label: "Try again", act: begin });
+    else if (!runners.length) notice("problem", "This server has no languages yet. Its operator builds them with ./build.sh.", { label: "Try again", act: begin });
+    showIdle();
+    await refreshFiles();
+  } catch (error) {
+    showProblem("No connection");
+    notice("problem", error.message, { label: "Try again", act: begin });
+  }
+}
+
+/** Puts a program into the editor. */
+function edit({ language: name, code }) {
+  showLanguage(name);
+  editor.setText(code);
+}
+
+connectLanguages(editor);
+connectOptions();
+connectConversation(() => {
+  clearNotices();
+  refreshFiles().catch((error) => notice("problem", error.message, { label: "Try again", act: begin }));
+});
+connectToken(begin);
+connectUpload();
+connectFiles();
+connectCurl(request);
+connectHistory((entry) => {
+  edit(entry);
+  goTo(entry.conversationId);
+  editor.focus();
+});
+
+byId("run-key").textContent = isMac ? "⌘ ↵" : "Ctrl ↵";
+runButton.onclick = run;
+stopButton.onclick = stop;
+byId("copy-output").onclick = async ({ currentTarget }) => {
+  if (!await copy(output.text(), currentTarget)) getSelection().selectAllChildren(byId("output"));
+};
+byId("streams").onchange = ({ target }) => { byId("output").dataset.show = target.value; };
+addEventListener("keydown", (event) => {
+  const inDialog = document.querySelector("dialog[open]");
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.defaultPrevented && !inDialog) run();
+});
+
+const draft = kept("draft", null);
+if (draft) edit(draft);
+else examplesChosen();
+begin();

@@ -1,0 +1,26 @@
+// What went wrong, or is worth knowing, above the output. People read it, and screen readers say it.
+
+import { byId, make } from "./dom.js";
+import { visible } from "./text.js";
+
+const place = byId("notices");
+
+/** Shows a notice: `kind` is "problem" or "note". With `again` it has a button, which takes it away. */
+export function notice(kind, text, again) {
+  const role = kind === "problem" ? "alert" : "note";
+  const box = make("div", { className: `notice ${kind}`, role }, make("p", {}, visible(text)));
+  if (again) {
+    const onclick = () => {
+      box.remove();
+      again.act();
+    };
+    box.append(make("button", { type: "button", className: "button", onclick }, again.label));
+  }
+  place.append(box);
+}
+
+/** Takes all notices away. */
+export const clearNotices = () => place.replaceChildren();
+
+/** Says something to screen readers alone. */
+export const announce = (text) => { byId("announcement").textContent = text; };

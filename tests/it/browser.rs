@@ -1,0 +1,11 @@
+//! The page in a real browser: Chromium, driven from outside, on a real server and real Docker.
+//!
+//! `./test.sh browser` installs what they need. The names of these tests begin with `browser::`, by which the steps
+//! `unit` and `docker` leave them out.
+
+mod accessibility;
+mod files;
+mod hostile;
+mod page;
+mod runs;
+mod trouble;

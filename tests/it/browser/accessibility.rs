@@ -1,0 +1,144 @@
+//! What axe-core finds, in light and dark and on a phone, and pictures for people to look at.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::page::Page;
+
+const AXE: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/browser/node_modules/axe-core/axe.min.js"
+);
+
+/// Fails for what is serious or critical.
+async fn assert_accessible(page: &Page, what: &str) {
+    let axe =
+        fs::read_to_string(Path::new(AXE)).expect("axe-core is missing: run ./test.sh browser");
+    page.js(&axe, Vec::new()).await;
+    let script = "const done = arguments[0];
+        axe.run(document, { resultTypes: ['violations'] }).then((found) => done(found.violations
+          .filter(({ impact }) => ['serious', 'critical'].includes(impact))
+          .map(({ id, nodes }) => [id, nodes.map(({ target, failureSummary }) => [target, failureSummary])])))";
+    let found = page.driver.execute_async(script, Vec::new()).await.unwrap();
+    assert_eq!(found.json(), &Value::Array(Vec::new()), "{what}");
+}
+
+const CHART: usize = 1;
+const ERRORS: usize = 3;
+
+/// Runs one of the examples of Python.
+async fn run_example(page: &Page, index: usize) {
+    page.choose("#example", &index.to_string()).await;
+    page.click("#run").await;
+    page.ended().await;
+}
+
+#[tokio::test]
+async fn everybody_can_use_it() {
+    let page = Page::without_token(&[]).await;
+    page.scheme("light").await;
+    page.size(1360, 860, false).await;
+    page.until("document.querySelector('#editor').shadowRoot")
+        .await;
+    assert_accessible(&page, "before the token").await;
+    page.give_token(crate::support::TOKEN).await;
+    page.until("!document.getElementById('run').disabled").await;
+    run_example(&page, ERRORS).await;
+    page.click("#toggle-environment").await;
+    for scheme in ["light", "dark"] {
+        page.scheme(scheme).await;
+        assert_accessible(&page, &format!("errors, {scheme}")).await;
+    }
+    page.screenshot("errors").await;
+    page.click("#toggle-environment").await;
+    run_example(&page, CHART).await;
+    page.until("document.querySelector('#file-list img')?.naturalWidth > 100")
+        .await;
+    for scheme in ["light", "dark"] {
+        page.scheme(scheme).await;
+        assert_accessible(&page, &format!("a chart, {scheme}")).await;
+        page.screenshot(scheme).await;
+        for dialog in ["history", "curl"] {
+            page.click(&format!("#open-{dialog}")).await;
+            assert_accessible(&page, &format!("{dialog}, {scheme}")).await;
+            page.screenshot(&format!("{dialog}-{scheme}")).await;
+            page.click(&format!("#{dialog}-dialog [data-close]")).await;
+        }
+    }
+    page.close().await;
+}
+
+#[tokio::test]
+async fn a_phone_is_wide_enough() {
+    let page = Page::open(&[]).await;
+    page.scheme("light").await;
+    page.size(375, 720, true).await;
+    run_example(&page, CHART).await;
+    page.until("document.querySelector('#file-list img')?.naturalWidth > 100")
+        .await;
+    for scheme in ["light", "dark"] {
+        page.scheme(scheme).await;
+        assert_accessible(&page, &format!("a phone, {scheme}")).await;
+        page.js("scrollTo(0, 0)", Vec::new()).await;
+        page.screenshot(&format!("phone-{scheme}")).await;
+    }
+    page.js(
+        "document.getElementById('result').scrollIntoView()",
+        Vec::new(),
+    )
+    .await;
+    page.screenshot("phone-result").await;
+    let width = page
+        .js("return document.documentElement.scrollWidth", Vec::new())
+        .await;
+    assert_eq!(width, 375, "nothing is to be scrolled sideways");
+    // Fingers are not as small as the point of a mouse.
+    let small = page.js("return [...document.querySelectorAll('button, select, input:not([type=radio], [type=checkbox])')].filter((part) => part.checkVisibility() && part.getBoundingClientRect().height < 36 && part.closest('dialog') === null).map((part) => part.id || part.className)", Vec::new()).await;
+    assert_eq!(small, Value::Array(Vec::new()));
+    page.close().await;
+}
+
+#[tokio::test]
+async fn the_keyboard_is_enough() {
+    let page = Page::open(&[]).await;
+    page.js("document.activeElement.blur()", Vec::new()).await;
+    let mut visited = Vec::new();
+    for _ in 0..30 {
+        page.cdp("Input.dispatchKeyEvent", serde_json::json!({ "type": "keyDown", "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9 })).await;
+        page.cdp("Input.dispatchKeyEvent", serde_json::json!({ "type": "keyUp", "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9 })).await;
+        let id = page
+            .js("return document.activeElement.id", Vec::new())
+            .await
+            .as_str()
+            .unwrap()
+            .to_owned();
+        if id == "editor" {
+            // Tab indents there; Escape lets it go on.
+            for kind in ["keyDown", "keyUp"] {
+                page.cdp("Input.dispatchKeyEvent", serde_json::json!({ "type": kind, "key": "Escape", "code": "Escape", "windowsVirtualKeyCode": 27 })).await;
+            }
+        }
+        visited.push(id);
+    }
+    for id in [
+        "conversation",
+        "new-conversation",
+        "open-history",
+        "language",
+        "example",
+        "run",
+        "editor",
+        "timeout",
+        "open-curl",
+        "output",
+        "upload",
+    ] {
+        assert!(
+            visited.iter().any(|visited| visited == id),
+            "{id} is out of reach: {visited:?}"
+        );
+    }
+    page.close().await;
+}

@@ -1,0 +1,275 @@
+//! A browser with the page in it, and a server behind the page.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use thirtyfour::Key;
+use thirtyfour::prelude::*;
+use tokio::process::{Child, Command};
+
+use crate::support::TOKEN;
+use crate::support::server::{Server, free_address};
+use crate::support::wait::within;
+
+/// How long anything on the page may take. A cold start on a busy machine takes some seconds.
+const SOON: Duration = Duration::from_secs(60);
+
+/// The page. Dropping it ends the browser.
+pub(super) struct Page {
+    pub(super) driver: WebDriver,
+    pub(super) server: Option<Server>,
+    process: Child,
+    directory: TempDir,
+}
+
+impl Page {
+    /// The page of a new server, opened and let in.
+    pub(super) async fn open(settings: &[(&str, &str)]) -> Self {
+        let page = Self::without_token(settings).await;
+        page.give_token(TOKEN).await;
+        page.until("!document.getElementById('run').disabled").await;
+        page
+    }
+
+    /// The same before a token was given.
+    pub(super) async fn without_token(settings: &[(&str, &str)]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let settings = [&[("POOL_SIZE", "0")], settings].concat();
+        let server = Server::start(directory.path(), &settings).await;
+        server.until_ready(SOON).await;
+        let (process, driver) = browser(directory.path()).await;
+        driver
+            .goto(format!("http://{}/", server.addr()))
+            .await
+            .unwrap();
+        Self {
+            driver,
+            server: Some(server),
+            process,
+            directory,
+        }
+    }
+
+    /// Where the server has its files, beside the browser's.
+    pub(super) fn root(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Where the browser puts downloads.
+    pub(super) fn downloads(&self) -> PathBuf {
+        self.root().join("downloads")
+    }
+
+    /// Ends the browser, then the server, which takes its containers away.
+    pub(super) async fn close(mut self) {
+        let complaints = self.complaints().await;
+        assert!(
+            complaints.is_empty(),
+            "the browser complained: {complaints:?}"
+        );
+        self.driver.clone().quit().await.unwrap();
+        if let Some(mut server) = self.server.take() {
+            server.signal(Signal::TERM);
+            server.ended(SOON).await;
+        }
+    }
+
+    /// What the browser had to say against the page. Answers that the page deals with are none of it.
+    async fn complaints(&self) -> Vec<String> {
+        let log = self.driver.browser_log().await.unwrap();
+        let texts = log.into_iter().map(|entry| entry.message);
+        texts
+            .filter(|text| !text.contains("Failed to load resource"))
+            .collect()
+    }
+
+    pub(super) async fn find(&self, css: &str) -> WebElement {
+        self.driver
+            .find(By::Css(css))
+            .await
+            .unwrap_or_else(|error| panic!("{css}: {error}"))
+    }
+
+    pub(super) async fn click(&self, css: &str) {
+        let clicked = self.find(css).await.click().await;
+        clicked.unwrap_or_else(|error| panic!("{css}: {error}"));
+    }
+
+    /// The value of a script.
+    pub(super) async fn js(&self, script: &str, arguments: Vec<Value>) -> Value {
+        let result = self.driver.execute(script, arguments).await;
+        result
+            .unwrap_or_else(|error| panic!("{script}: {error}"))
+            .json()
+            .clone()
+    }
+
+    /// Waits until an expression is true.
+    pub(super) async fn until(&self, expression: &str) {
+        let script = format!("return Boolean({expression})");
+        let holds = async || (self.js(&script, Vec::new()).await == true).then_some(());
+        within(SOON, expression, holds).await;
+    }
+
+    /// All text of an element as it is, not as it is laid out.
+    pub(super) async fn text(&self, css: &str) -> String {
+        let text = self
+            .js(
+                "return document.querySelector(arguments[0]).textContent",
+                vec![json!(css)],
+            )
+            .await;
+        text.as_str().unwrap().to_owned()
+    }
+
+    pub(super) async fn give_token(&self, token: &str) {
+        let field = self.find("#token").await;
+        field.send_keys(token).await.unwrap();
+        field.send_keys(Key::Enter).await.unwrap();
+    }
+
+    pub(super) async fn choose(&self, css: &str, value: &str) {
+        self.click(&format!("{css} option[value='{value}']")).await;
+    }
+
+    /// Replaces the program by pasting, as people do.
+    pub(super) async fn paste_program(&self, code: &str) {
+        let script = "
+            const content = document.querySelector('#editor').shadowRoot.querySelector('.cm-content');
+            content.focus();
+            document.execCommand('selectAll');
+            const clipboardData = new DataTransfer();
+            clipboardData.setData('text/plain', arguments[0]);
+            content.dispatchEvent(new ClipboardEvent('paste', { clipboardData, bubbles: true, cancelable: true }));";
+        self.js(script, vec![json!(code)]).await;
+    }
+
+    /// Starts a program, and does not wait for anything.
+    pub(super) async fn start(&self, language: &str, code: &str) {
+        self.choose("#language", language).await;
+        self.paste_program(code).await;
+        self.click("#run").await;
+    }
+
+    /// Waits for the end of the run. Gives the word that the page has for it.
+    pub(super) async fn ended(&self) -> String {
+        self.until("document.getElementById('status').dataset.state !== 'running' && !document.getElementById('run').hidden").await;
+        // What is still to be shown is shown in the next frames.
+        self.driver
+            .execute_async(
+                "requestAnimationFrame(() => requestAnimationFrame(arguments[0]))",
+                Vec::new(),
+            )
+            .await
+            .unwrap();
+        self.text("#status").await
+    }
+
+    /// Runs a program to its end. Gives the word for it and what was printed.
+    pub(super) async fn run(&self, language: &str, code: &str) -> (String, String) {
+        self.start(language, code).await;
+        let word = self.ended().await;
+        (word, self.text("#output").await)
+    }
+
+    pub(super) async fn cdp(&self, method: &str, params: Value) -> Value {
+        self.driver.cdp().send_raw(method, params).await.unwrap()
+    }
+
+    /// Light or dark, as the system would say.
+    pub(super) async fn scheme(&self, scheme: &str) {
+        let features = json!([
+            { "name": "prefers-color-scheme", "value": scheme },
+            { "name": "prefers-reduced-motion", "value": "reduce" },
+        ]);
+        self.cdp(
+            "Emulation.setEmulatedMedia",
+            json!({ "features": features }),
+        )
+        .await;
+    }
+
+    /// The size of the window; a phone has a touch screen too.
+    pub(super) async fn size(&self, width: u32, height: u32, phone: bool) {
+        let scale = if phone { 2 } else { 1 };
+        let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": scale, "mobile": phone });
+        self.cdp("Emulation.setDeviceMetricsOverride", metrics)
+            .await;
+        self.cdp(
+            "Emulation.setTouchEmulationEnabled",
+            json!({ "enabled": phone }),
+        )
+        .await;
+    }
+
+    /// A picture of what is on the screen, for people to look at.
+    pub(super) async fn screenshot(&self, name: &str) {
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("page");
+        std::fs::create_dir_all(&directory).unwrap();
+        let path = directory.join(name).with_extension("png");
+        self.driver.screenshot(&path).await.unwrap();
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        // The browser's processes too, when a test has failed.
+        if let Some(group) = self
+            .process
+            .id()
+            .and_then(|id| Pid::from_raw(id.cast_signed()))
+        {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+/// A browser and the process that drives it, in a process group of their own.
+async fn browser(root: &Path) -> (Child, WebDriver) {
+    let port = free_address().await.port();
+    let process = Command::new("chromedriver")
+        .arg(format!("--port={port}"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .kill_on_drop(true)
+        .spawn()
+        .expect("chromedriver is missing: run ./test.sh browser");
+    let mut capabilities = DesiredCapabilities::chrome();
+    for argument in [
+        "--headless=new",
+        // Chromium refuses to be root with its own sandbox.
+        "--no-sandbox",
+        "--disable-dev-shm-usage",
+        "--disable-gpu",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--lang=en",
+        "--window-size=1360,860",
+    ] {
+        capabilities.add_arg(argument).unwrap();
+    }
+    capabilities
+        .add_arg(&format!(
+            "--user-data-dir={}",
+            root.join("profile").display()
+        ))
+        .unwrap();
+    let downloads = root.join("downloads");
+    let preferences =
+        json!({ "download.default_directory": downloads, "download.prompt_for_download": false });
+    capabilities
+        .add_experimental_option("prefs", preferences)
+        .unwrap();
+    let mut url = String::new();
+    write!(url, "http://127.0.0.1:{port}").unwrap();
+    let connect = async || WebDriver::new(&url, capabilities.clone()).await.ok();
+    let driver = within(SOON, "the browser starts", connect).await;
+    (process, driver)
+}

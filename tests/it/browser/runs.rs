@@ -1,0 +1,210 @@
+//! Programs on the page: two languages, output while it is printed, stopping, output without end.
+
+use std::time::Duration;
+
+use serde_json::json;
+use thirtyfour::Key;
+use thirtyfour::prelude::*;
+use tokio::time::Instant;
+
+use super::page::Page;
+
+#[tokio::test]
+async fn python_and_typescript_run() {
+    let page = Page::open(&[]).await;
+    let (word, output) = page.run("python", "print(6 * 7)").await;
+    assert_eq!((word.as_str(), output.as_str()), ("Finished", "42\n"));
+    let facts = page.text("#facts").await;
+    assert!(facts.contains("exit 0") && facts.contains("MB"), "{facts}");
+    let code = "const words: string[] = ['type', 'script'];\nconsole.log(words.join(''))";
+    let (word, output) = page.run("typescript", code).await;
+    assert_eq!(
+        (word.as_str(), output.as_str()),
+        ("Finished", "typescript\n")
+    );
+    let (word, output) = page
+        .run(
+            "python",
+            "import sys\nprint('out', flush=True)\nsys.exit('err')",
+        )
+        .await;
+    assert_eq!((word.as_str(), output.as_str()), ("Failed", "out\nerr\n"));
+    assert!(page.text("#facts").await.contains("exit 1"));
+    assert_eq!(page.text("#output .stdout").await, "out\n");
+    assert_eq!(page.text("#output .stderr").await, "err\n");
+    page.close().await;
+}
+
+#[tokio::test]
+async fn keys_write_and_run_a_program() {
+    let page = Page::open(&[]).await;
+    page.choose("#language", "python").await;
+    let editor = page.find("#editor").await.get_shadow_root().await.unwrap();
+    let content = editor.find(By::Css(".cm-content")).await.unwrap();
+    // The editor closes the brackets that are opened, and takes those that are typed for its own.
+    let program = "print('typed', sum([1, 2]))";
+    let keys = Key::Control + "a" + Key::Null + program + (Key::Control + Key::Enter);
+    content.send_keys(keys).await.unwrap();
+    page.until("document.getElementById('output').textContent === 'typed 3\\n'")
+        .await;
+    page.ended().await;
+    // What was typed is still there after the page was loaded again, and the token too.
+    page.driver.refresh().await.unwrap();
+    page.until("!document.getElementById('run').disabled").await;
+    page.click("#run").await;
+    page.until("document.getElementById('output').textContent === 'typed 3\\n'")
+        .await;
+    page.ended().await;
+    page.close().await;
+}
+
+#[tokio::test]
+async fn output_is_seen_before_the_end() {
+    let page = Page::open(&[]).await;
+    let code = "import time, sys\nprint('first', flush=True)\nprint('\\033[31mred\\033[0m', file=sys.stderr, flush=True)\ntime.sleep(4)\nprint('last')";
+    page.start("python", code).await;
+    page.until("document.getElementById('output').textContent.includes('red')")
+        .await;
+    assert_eq!(page.text("#output").await, "first\nred\n");
+    assert_eq!(page.text("#status").await, "Running");
+    let red = page
+        .find("#output .coloured")
+        .await
+        .css_value("color")
+        .await
+        .unwrap();
+    assert!(red.contains("179, 38, 30"), "{red}");
+    assert_eq!(page.ended().await, "Finished");
+    assert_eq!(page.text("#output").await, "first\nred\nlast\n");
+    page.click("#streams input[value='stderr']").await;
+    let shown = page.find("#output").await.text().await.unwrap();
+    assert_eq!(shown.trim(), "red");
+    page.close().await;
+}
+
+#[tokio::test]
+async fn a_run_is_stopped() {
+    let page = Page::open(&[]).await;
+    page.start(
+        "python",
+        "import time\nwhile True:\n    print('on', flush=True)\n    time.sleep(0.1)",
+    )
+    .await;
+    page.until("document.getElementById('output').textContent.includes('on')")
+        .await;
+    let since = Instant::now();
+    page.click("#stop").await;
+    assert_eq!(page.ended().await, "Stopped");
+    assert!(
+        since.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        since.elapsed()
+    );
+    assert!(page.text("#output").await.starts_with("on\n"));
+    page.close().await;
+}
+
+#[tokio::test]
+async fn a_run_that_outlives_its_call_is_followed() {
+    let page = Page::open(&[("CALL_BUDGET", "1s")]).await;
+    let code =
+        "import time\nfor number in range(5):\n    print(number, flush=True)\n    time.sleep(0.7)";
+    let (word, output) = page.run("python", code).await;
+    assert_eq!(
+        (word.as_str(), output.as_str()),
+        ("Finished", "0\n1\n2\n3\n4\n")
+    );
+    page.start(
+        "python",
+        "import time\nprint('on', flush=True)\ntime.sleep(25)",
+    )
+    .await;
+    page.until("parseFloat(document.getElementById('facts').textContent) > 2.5")
+        .await;
+    page.click("#stop").await;
+    assert_eq!(page.ended().await, "Stopped");
+    page.close().await;
+}
+
+#[tokio::test]
+async fn long_output_freezes_nothing() {
+    let page = Page::open(&[]).await;
+    page.js(
+        "window.longest = 0; let last = performance.now();
+        const tick = (now) => { longest = Math.max(longest, now - last); last = now; requestAnimationFrame(tick); };
+        requestAnimationFrame(tick);",
+        Vec::new(),
+    )
+    .await;
+    let code = "for number in range(200_000):\n    print(f'line {number:06}')";
+    let (word, _) = page.run("python", code).await;
+    assert_eq!(word, "Finished");
+    // As much as the server keeps: 1 MiB, all of it.
+    page.until("document.getElementById('output').textContent.length === 1048576")
+        .await;
+    let output = page.text("#output").await;
+    assert!(output.starts_with("line 000000\nline 000001\n") && output.contains("line 087380\n"));
+    assert!(
+        page.text("#notices")
+            .await
+            .contains("1.4 MB more than the server keeps")
+    );
+    let longest = page
+        .js("return window.longest", Vec::new())
+        .await
+        .as_f64()
+        .unwrap();
+    assert!(longest < 1500.0, "the page stood still for {longest} ms");
+    // A single line of that length, and progress bars.
+    let (_, output) = page.run("python", "print('x' * 300_000)").await;
+    assert_eq!(output.len(), 300_001);
+    let (_, output) = page
+        .run(
+            "python",
+            "for part in range(101):\n    print(f'\\r{part} %', end='')\nprint()",
+        )
+        .await;
+    assert_eq!(output, "100 %\n");
+    page.close().await;
+}
+
+#[tokio::test]
+async fn settings_of_a_run_and_history() {
+    let page = Page::open(&[]).await;
+    page.click("#toggle-environment").await;
+    let [name, value] = ["td:nth-child(1) input", "td:nth-child(2) input"]
+        .map(|place| format!("#variables {place}"));
+    page.find(&name).await.send_keys("GREETING").await.unwrap();
+    page.find(&value).await.send_keys("it's me").await.unwrap();
+    page.find("#timeout").await.send_keys("20").await.unwrap();
+    let (_, output) = page.run("shell", "echo \"$GREETING\"").await;
+    assert_eq!(output, "it's me\n");
+    page.click("#open-curl").await;
+    let command = page.text("#curl-command").await;
+    assert!(
+        command.contains("it'\\''s me") && command.contains("\"timeoutSeconds\": 20"),
+        "{command}"
+    );
+    assert!(command.contains("Bearer $MCP_API_TOKEN"), "{command}");
+    page.click("#curl-dialog [data-close]").await;
+    page.run("shell", "echo second").await;
+    page.click("#open-history").await;
+    let entries = page
+        .driver
+        .find_all(By::Css(".history-entry"))
+        .await
+        .unwrap();
+    assert_eq!(entries.len(), 2);
+    entries[1].click().await.unwrap();
+    page.click("#run").await;
+    page.until("document.getElementById('output').textContent === \"it's me\\n\"")
+        .await;
+    page.ended().await;
+    // The token is in the storage of the tab and nowhere else, and values of variables are nowhere.
+    let kept = page.js("return [JSON.stringify(localStorage), JSON.stringify(sessionStorage), document.cookie]", Vec::new()).await;
+    let [local, tab] = [0, 1].map(|index| kept[index].as_str().unwrap());
+    assert!(tab.contains(crate::support::TOKEN) && !local.contains(crate::support::TOKEN));
+    assert!(local.contains("echo second") && !local.contains("it's me"));
+    assert_eq!(kept[2], json!(""));
+    page.close().await;
+}
