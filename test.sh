@@ -9,14 +9,17 @@
 # shell    shellcheck of all scripts
 # unit     the tests that need no container engine
 # docker   those that do; they need root, for engines and networks of their own
+# browser  the page in Chromium, on Docker
 # deny     licences, banned crates and sources
 # clients  other people's MCP clients against the server
 # fuzz     a minute of it, for everything that takes bytes from outside; needs a nightly compiler
 set -euo pipefail
 cd "$(dirname "$0")"
 
-STEPS=(setup lint shell unit docker deny clients fuzz)
+STEPS=(setup lint shell unit docker browser deny clients fuzz)
 PACKAGES=(ca-certificates curl gcc iproute2 iptables jq libc6-dev shellcheck)
+# The fonts are those that the page asks for first, so that its pictures look alike everywhere.
+BROWSER_PACKAGES=(chromium chromium-driver fonts-inter fonts-jetbrains-mono)
 TOOLS=$PWD/.build/tools
 CARGO_DENY=0.20.2
 CARGO_FUZZ=0.13.1
@@ -47,8 +50,8 @@ installed() { [[ $(dpkg-query -W -f '${db:Status-Abbrev}' "$1" 2>/dev/null) == i
 
 install_packages() {
     local missing=() name
-    command -v dpkg-query >/dev/null || die "this needs Debian or Ubuntu. Elsewhere install ${PACKAGES[*]} and name the steps"
-    for name in "${PACKAGES[@]}"; do installed "$name" || missing+=("$name"); done
+    command -v dpkg-query >/dev/null || die "this needs Debian or Ubuntu. Elsewhere install $* and name the steps"
+    for name in "$@"; do installed "$name" || missing+=("$name"); done
     ((${#missing[@]})) || return 0
     [[ $EUID -eq 0 ]] || die "packages are missing. Run: sudo apt-get install -y ${missing[*]}"
     say "Installing ${missing[*]}"
@@ -66,7 +69,7 @@ need_component() {
 }
 
 step_setup() {
-    install_packages
+    install_packages "${PACKAGES[@]}"
     need_component fmt rustfmt
     need_component clippy clippy
     scripts/install-docker.sh
@@ -86,12 +89,24 @@ step_shell() {
     shellcheck .ci/run "${scripts[@]}"
 }
 
-# Tests on Docker have it in their path, as in docker_engine:: and on_docker::. What one step leaves out, the other takes.
-step_unit() { cargo test --workspace --locked -- --skip docker; }
+# Tests on Docker have it in their path, as in docker_engine:: and on_docker::, and those in a browser begin with
+# browser::. What one step leaves out, another takes.
+step_unit() { cargo test --workspace --locked -- --skip docker --skip browser::; }
 
 step_docker() {
     [[ $EUID -eq 0 ]] || die "the tests on Docker need root. Run: sudo ./test.sh docker"
-    cargo test --workspace --locked -- docker --test-threads "$DOCKER_THREADS"
+    cargo test --workspace --locked -- docker --skip browser:: --test-threads "$DOCKER_THREADS"
+}
+
+step_browser() {
+    [[ $EUID -eq 0 ]] || die "the tests on Docker need root. Run: sudo ./test.sh browser"
+    install_packages "${BROWSER_PACKAGES[@]}"
+    command -v npm >/dev/null || install_packages npm
+    if ! cmp -s tests/browser/package-lock.json tests/browser/node_modules/installed; then
+        (cd tests/browser && npm ci --silent --no-audit --no-fund && cp package-lock.json node_modules/installed)
+    fi
+    cargo test --locked --test it -- browser:: --test-threads "$DOCKER_THREADS"
+    say "Pictures of the page are in ${CARGO_TARGET_DIR:-target}/tmp/page"
 }
 
 step_deny() {

@@ -51,6 +51,8 @@ async function run() {
   byId("empty").hidden = true;
   showButtons(true);
   showRunning();
+  // Where the result is below the program it is out of sight.
+  if (matchMedia("(max-width: 899px)").matches) byId("result").scrollIntoView();
   await finish(running, wanted, () => running.execute(wanted));
 }
 

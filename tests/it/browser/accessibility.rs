@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
+use thirtyfour::Key;
 
 use super::page::Page;
 
@@ -104,21 +105,20 @@ async fn a_phone_is_wide_enough() {
 async fn the_keyboard_is_enough() {
     let page = Page::open(&[]).await;
     page.js("document.activeElement.blur()", Vec::new()).await;
+    let press = async |key| {
+        let keys = page.driver.action_chain().send_keys(key);
+        keys.perform().await.unwrap();
+    };
     let mut visited = Vec::new();
     for _ in 0..30 {
-        page.cdp("Input.dispatchKeyEvent", serde_json::json!({ "type": "keyDown", "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9 })).await;
-        page.cdp("Input.dispatchKeyEvent", serde_json::json!({ "type": "keyUp", "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9 })).await;
-        let id = page
+        press(Key::Tab).await;
+        let focused = page
             .js("return document.activeElement.id", Vec::new())
-            .await
-            .as_str()
-            .unwrap()
-            .to_owned();
+            .await;
+        let id = focused.as_str().unwrap().to_owned();
         if id == "editor" {
             // Tab indents there; Escape lets it go on.
-            for kind in ["keyDown", "keyUp"] {
-                page.cdp("Input.dispatchKeyEvent", serde_json::json!({ "type": kind, "key": "Escape", "code": "Escape", "windowsVirtualKeyCode": 27 })).await;
-            }
+            press(Key::Escape).await;
         }
         visited.push(id);
     }

@@ -50,7 +50,7 @@ async fn a_server_that_is_gone_is_told_and_asked_again() {
     // A new one at the same place: the button is enough.
     let settings = [("POOL_SIZE", "0")];
     let server = Server::start_at(server.addr(), page.root(), &settings).await;
-    server.until_ready(Duration::from_secs(60)).await;
+    server.until_ready(Duration::from_mins(1)).await;
     page.server = Some(server);
     page.choose("#language", "shell").await;
     page.paste_program("echo again").await;
