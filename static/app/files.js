@@ -21,8 +21,12 @@ export function address(url) {
 
 const isPicture = (file) => PICTURES.includes(file.mimeType) && file.size <= MOST_FOR_THUMBNAIL;
 
-/** An address that changes with the file, since a picture of the same name is shown from memory otherwise. */
-const fresh = (file) => `${address(file.url)}#${Date.now()}`;
+/** An address that is used once: browsers show a picture from memory when they have one of the same address. */
+function fresh(file) {
+  const url = new URL(address(file.url));
+  url.searchParams.set("shown", Date.now());
+  return url.href;
+}
 
 /** Asks for the files and shows them. Names in `changed` are marked as new. */
 export async function refreshFiles(changed = []) {
@@ -33,7 +37,9 @@ export async function refreshFiles(changed = []) {
 }
 
 function show(files, truncated, changed) {
-  const entries = files.map((file) => entry(file, changed.has(file.name)));
+  const isNew = ({ name }) => changed.has(name);
+  const sorted = [...files.filter(isNew), ...files.filter((file) => !isNew(file))];
+  const entries = sorted.map((file) => entry(file, isNew(file)));
   list.replaceChildren(...entries);
   if (truncated) list.append(make("li", { className: "note" }, truncated));
   byId("files-count").textContent = files.length ? String(files.length) : "";

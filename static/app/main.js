@@ -64,13 +64,21 @@ async function finish(live, wanted, outcome) {
     tellOutcome(ended);
     remember(wanted, ended);
     showPictures(ended.files);
-    await refreshFiles(ended.files.filter((file) => file.new).map((file) => file.name));
+    const changed = ended.files.filter((file) => file.new).map((file) => file.name);
+    if (wanted.conversationId === conversation()) showFiles(changed);
   } catch (error) {
     fail(live, wanted, error);
   } finally {
     running = null;
     showButtons(false);
   }
+}
+
+/** Shows the files of the conversation, which is no part of a run. */
+function showFiles(changed) {
+  refreshFiles(changed).catch((error) => {
+    notice("problem", `The files cannot be shown. ${error.message}`, { label: "Try again", act: () => showFiles(changed) });
+  });
 }
 
 function fail(live, wanted, error) {
@@ -114,8 +122,8 @@ async function begin() {
     runButton.disabled = runners.length === 0;
     if (unavailable) notice("problem", `There can be no runs now: ${unavailable}`, { label: "Try again", act: begin });
     else if (!runners.length) notice("problem", "This server has no languages yet. Its operator builds them with ./build.sh.", { label: "Try again", act: begin });
-    showIdle();
-    await refreshFiles();
+    if (!running) showIdle();
+    showFiles();
   } catch (error) {
     showProblem("No connection");
     notice("problem", error.message, { label: "Try again", act: begin });
@@ -132,7 +140,7 @@ connectLanguages(editor);
 connectOptions();
 connectConversation(() => {
   clearNotices();
-  refreshFiles().catch((error) => notice("problem", error.message, { label: "Try again", act: begin }));
+  showFiles();
 });
 connectToken(begin);
 connectUpload();

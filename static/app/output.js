@@ -16,8 +16,7 @@ const SHARE = 8;
 
 export class Output {
   #box;
-  /** What has the scroll bar. */
-  #screen;
+  #follows;
   #queue = [];
   #readers;
   #block;
@@ -31,7 +30,15 @@ export class Output {
 
   constructor(box) {
     this.#box = box;
-    this.#screen = box.parentElement;
+    const screen = box.parentElement;
+    // Whoever has scrolled up stays there; others follow the end, also when what is beside it grows.
+    screen.addEventListener("scroll", () => {
+      this.#follows = screen.scrollHeight - screen.scrollTop - screen.clientHeight < 40;
+    });
+    const sizes = new ResizeObserver(() => {
+      if (this.#follows) screen.scrollTop = screen.scrollHeight;
+    });
+    for (const element of [screen, ...screen.children]) sizes.observe(element);
     this.clear();
   }
 
@@ -43,6 +50,7 @@ export class Output {
     this.#shown = 0;
     this.#again = false;
     this.#lineEnded = true;
+    this.#follows = true;
   }
 
   /** Adds a piece of a stream. */
@@ -58,8 +66,6 @@ export class Output {
 
   #show() {
     this.#waiting = null;
-    const screen = this.#screen;
-    const atEnd = screen.scrollHeight - screen.scrollTop - screen.clientHeight < 40;
     const until = performance.now() + SHARE;
     let done = 0;
     while (done < this.#queue.length && performance.now() < until) {
@@ -68,7 +74,6 @@ export class Output {
       done += 1;
     }
     this.#queue.splice(0, done);
-    if (atEnd) screen.scrollTop = screen.scrollHeight;
     if (this.#queue.length) this.#waiting = requestAnimationFrame(() => this.#show());
   }
 

@@ -7,5 +7,6 @@ mod accessibility;
 mod files;
 mod hostile;
 mod page;
+mod proxied;
 mod runs;
 mod trouble;

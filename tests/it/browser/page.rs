@@ -1,5 +1,6 @@
 //! A browser with the page in it, and a server behind the page.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -18,6 +19,9 @@ use crate::support::wait::within;
 
 /// How long anything on the page may take. A cold start on a busy machine takes some seconds.
 const SOON: Duration = Duration::from_mins(1);
+
+/// A name that only the browser knows, for this machine.
+pub(super) const PUBLIC_HOST: &str = "sandbox.example";
 
 /// The page. Dropping it ends the browser.
 pub(super) struct Page {
@@ -38,9 +42,15 @@ impl Page {
 
     /// The same before a token was given.
     pub(super) async fn without_token(settings: &[(&str, &str)]) -> Self {
+        let addr = free_address().await;
+        Self::behind(&format!("http://{addr}/"), addr, settings).await
+    }
+
+    /// The page of a server at `addr` that browsers know by another address.
+    pub(super) async fn behind(home: &str, addr: SocketAddr, settings: &[(&str, &str)]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let settings = [&[("POOL_SIZE", "0")], settings].concat();
-        let server = Server::start(directory.path(), &settings).await;
+        let server = Server::start_at(addr, directory.path(), &settings).await;
         server.until_ready(SOON).await;
         let (process, driver) = browser(directory.path()).await;
         let page = Self {
@@ -49,18 +59,17 @@ impl Page {
             process,
             directory,
         };
-        page.load().await;
+        page.load(home).await;
         page
     }
 
     /// Loads the page until it is there with all its parts. Chromium drops what it is loading when an interface of the
     /// machine comes or goes, as they do where containers with networks are started.
-    async fn load(&self) {
-        let url = format!("http://{}/", self.server.as_ref().unwrap().addr());
+    async fn load(&self, url: &str) {
         let limit = Duration::from_secs(10);
         let _ = self.driver.set_page_load_timeout(limit).await;
         let there = async || {
-            let _ = self.driver.goto(&url).await;
+            let _ = self.driver.goto(url).await;
             let script = "return document.querySelector('#token-dialog')?.open";
             (self.js(script, Vec::new()).await == true).then_some(())
         };
@@ -279,6 +288,8 @@ async fn browser(root: &Path) -> (Child, WebDriver) {
     ] {
         capabilities.add_arg(argument).unwrap();
     }
+    let names = format!("--host-resolver-rules=MAP {PUBLIC_HOST} 127.0.0.1");
+    capabilities.add_arg(&names).unwrap();
     capabilities
         .add_arg(&format!(
             "--user-data-dir={}",

@@ -1,0 +1,101 @@
+//! The page behind a proxy, under another name and below a path, without TLS.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::http::header::{CONNECTION, TRANSFER_ENCODING};
+use axum::response::{IntoResponse as _, Response};
+use reqwest::Client;
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use super::page::{PUBLIC_HOST, Page};
+use crate::support::TOKEN;
+use crate::support::server::free_address;
+
+/// Passes a request on without the path that is the proxy's own.
+async fn forward(client: Client, server: SocketAddr, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let path = parts.uri.path_and_query().unwrap().as_str();
+    let Some(path) = path.strip_prefix("/box/") else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    let body = to_bytes(body, 64 << 20).await.unwrap();
+    let passed_on = client
+        .request(parts.method, format!("http://{server}/{path}"))
+        .headers(parts.headers)
+        .body(body);
+    let Ok(answer) = passed_on.send().await else {
+        return StatusCode::BAD_GATEWAY.into_response();
+    };
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = answer.status();
+    *response.headers_mut() = answer.headers().clone();
+    // Of one connection, not of the answer.
+    for own in [CONNECTION, TRANSFER_ENCODING] {
+        response.headers_mut().remove(own);
+    }
+    *response.body_mut() = Body::from_stream(answer.bytes_stream());
+    response
+}
+
+#[tokio::test]
+async fn it_works_below_a_path_of_another_name() {
+    let server = free_address().await;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let home = format!(
+        "http://{PUBLIC_HOST}:{}/box/",
+        listener.local_addr().unwrap().port()
+    );
+    let client = Client::builder().no_proxy().build().unwrap();
+    let routes = Router::new().fallback(move |request| forward(client.clone(), server, request));
+    let proxy = axum::serve(listener, routes);
+    let on_the_page = async {
+        let page = Page::behind(
+            &home,
+            server,
+            &[("PUBLIC_BASE_URL", home.trim_end_matches('/'))],
+        )
+        .await;
+        page.give_token(TOKEN).await;
+        page.until("!document.getElementById('run').disabled").await;
+        let code = "from PIL import Image\nprint('drawn', flush=True)\nImage.new('RGB', (300, 200)).save('a b.png')";
+        let (word, output) = page.run("python", code).await;
+        assert_eq!((word.as_str(), output.as_str()), ("Finished", "drawn\n"));
+        page.until("document.querySelector('#pictures img')?.naturalWidth === 300")
+            .await;
+        // The same name again is another picture.
+        page.run("python", &code.replace("300", "500")).await;
+        for css in ["#pictures img", "#file-list img"] {
+            page.until(&format!(
+                "document.querySelector('{css}')?.naturalWidth === 500"
+            ))
+            .await;
+        }
+        let link = page
+            .js(
+                "return document.querySelector('#file-list a').href",
+                Vec::new(),
+            )
+            .await;
+        assert!(
+            link.as_str().unwrap().starts_with(&format!("{home}files/")),
+            "{link}"
+        );
+        // Browsers refuse the clipboard without TLS: the command is selected, to be copied by hand.
+        page.click("#open-curl").await;
+        page.click("#copy-curl").await;
+        page.until("getSelection().toString().startsWith('curl -sS')")
+            .await;
+        let secure = page.js("return isSecureContext", Vec::new()).await;
+        assert_eq!(secure, json!(false), "else nothing of that was tested");
+        page.close().await;
+    };
+    tokio::select! {
+        ended = async { proxy.await } => panic!("the proxy ended: {ended:?}"),
+        () = on_the_page => {}
+    }
+}
