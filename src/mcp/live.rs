@@ -143,14 +143,15 @@ impl<'a> Relay<'a> {
                 continue;
             }
             let progress = match &mut self.pieces {
-                Some(pieces) => pieces.next(self.run).map(|meta| (None, Some(meta))),
+                Some(pieces) => {
+                    let meta = pieces.next(self.run);
+                    self.behind = pieces.behind;
+                    meta.map(|meta| (None, Some(meta)))
+                }
                 None => self.text().map(|text| (Some(text), None)),
             };
             if progress.is_none() && self.last.elapsed() < HEARTBEAT {
                 continue;
-            }
-            if let Some(pieces) = &self.pieces {
-                self.behind = pieces.behind;
             }
             let (message, meta) = progress.unwrap_or_default();
             return self.progress(token, message, meta);
