@@ -28,7 +28,8 @@ async fn python_and_typescript_run() {
             "import sys\nprint('out', flush=True)\nsys.exit('err')",
         )
         .await;
-    assert_eq!((word.as_str(), output.as_str()), ("Failed", "out\nerr\n"));
+    // Which of two streams is read first is the machine's choice.
+    assert_eq!((word.as_str(), output.len()), ("Failed", 8));
     assert!(page.text("#facts").await.contains("exit 1"));
     assert_eq!(page.text("#output .stdout").await, "out\n");
     assert_eq!(page.text("#output .stderr").await, "err\n");
@@ -63,9 +64,11 @@ async fn output_is_seen_before_the_end() {
     let page = Page::open(&[]).await;
     let code = "import time, sys\nprint('first', flush=True)\nprint('\\033[31mred\\033[0m', file=sys.stderr, flush=True)\ntime.sleep(4)\nprint('last')";
     page.start("python", code).await;
-    page.until("document.getElementById('output').textContent.includes('red')")
-        .await;
-    assert_eq!(page.text("#output").await, "first\nred\n");
+    for (stream, text) in [("stdout", "first"), ("stderr", "red")] {
+        let shown = format!("document.querySelector('#output .{stream}')?.textContent.trim()");
+        page.until(&format!("{shown} === '{text}'")).await;
+    }
+    assert_eq!(page.text("#output").await.len(), 10);
     assert_eq!(page.text("#status").await, "Running");
     let red = page
         .find("#output .coloured")
@@ -75,7 +78,7 @@ async fn output_is_seen_before_the_end() {
         .unwrap();
     assert!(red.contains("179, 38, 30"), "{red}");
     assert_eq!(page.ended().await, "Finished");
-    assert_eq!(page.text("#output").await, "first\nred\nlast\n");
+    assert!(page.text("#output").await.ends_with("last\n"));
     page.click("#streams input[value='stderr']").await;
     let shown = page.find("#output").await.text().await.unwrap();
     assert_eq!(shown.trim(), "red");
