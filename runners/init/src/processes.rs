@@ -12,6 +12,9 @@ use crate::sys;
 /// How often to look whether the killed are gone.
 const DYING: Duration = Duration::from_micros(200);
 
+/// How often to look whether the memory of those that are exiting is taken apart.
+const GOING: Duration = Duration::from_millis(1);
+
 /// `PF_EXITING` of the kernel, in the flags of a process.
 const PF_EXITING: u32 = 0x4;
 
@@ -94,23 +97,39 @@ pub(crate) fn kill_others(spared: Option<Pid>) -> bool {
 
 /// Kills until no process but PID 1 and `spared` is left.
 pub(crate) fn kill_until_alone(spared: Option<Pid>, until: Instant) -> Result<(), String> {
-    kill_until(spared, until, || false)
+    kill_until(Left::Nobody, spared, until)
 }
 
 /// Kills until no process but PID 1 and `spared` executes a program: those that are left are about to be gone.
 pub(crate) fn kill_until_harmless(spared: Option<Pid>, until: Instant) -> Result<(), String> {
-    let is_exiting = |pid| Stat::of(pid).is_none_or(|stat| stat.is_exiting);
-    kill_until(spared, until, || {
-        others(spared).is_ok_and(|pids| pids.into_iter().all(is_exiting))
-    })
+    kill_until(Left::Exiting, spared, until)
 }
 
-fn kill_until(
-    spared: Option<Pid>,
-    until: Instant,
-    is_enough: impl Fn() -> bool,
-) -> Result<(), String> {
-    while kill_others(spared) {
+/// What there is beside PID 1 and the one that is spared, from good to bad.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Left {
+    Nobody,
+    /// Only what the kernel is taking apart.
+    Exiting,
+    Somebody,
+}
+
+fn left(spared: Option<Pid>) -> Left {
+    let is_exiting = |pid| Stat::of(pid).is_none_or(|stat| stat.is_exiting);
+    match others(spared) {
+        Ok(pids) if pids.is_empty() => Left::Nobody,
+        Ok(pids) if pids.iter().copied().all(is_exiting) => Left::Exiting,
+        _ => Left::Somebody,
+    }
+}
+
+fn kill_until(enough: Left, spared: Option<Pid>, until: Instant) -> Result<(), String> {
+    let mut now = Left::Somebody;
+    loop {
+        // What is exiting needs no second kill, and makes no new processes.
+        if now == Left::Somebody && !kill_others(spared) {
+            return Ok(());
+        }
         let mut reaped = false;
         while let Some(ended) = sys::reap() {
             if Some(ended.pid) == spared {
@@ -118,17 +137,17 @@ fn kill_until(
             }
             reaped = true;
         }
-        if is_enough() {
+        now = left(spared);
+        if now <= enough {
             return Ok(());
         }
         if Instant::now() >= until {
             return Err("processes are left".to_owned());
         }
         if !reaped {
-            thread::sleep(DYING);
+            thread::sleep(if now == Left::Exiting { GOING } else { DYING });
         }
     }
-    Ok(())
 }
 
 /// Every process but PID 1, `spared`, and what `spared` has yet to wait for.
