@@ -7,7 +7,7 @@ use sandbox_init::End;
 use tokio::time::Instant;
 use tracing::debug;
 
-use super::shelf::Back;
+use super::shelf::{Back, Ticket};
 use super::{Kind, Pool, Warm};
 use crate::conversation::ConversationKey;
 use crate::executor::{ContainerState, ExecutorError};
@@ -117,19 +117,20 @@ impl Lease {
         } else {
             Back::Later
         };
-        if !usable
-            || !self
-                .pool
-                .shelf()
-                .begin_cleaning(&self.key, &self.kind, back)
-        {
+        if !usable {
             return;
         }
-        let tasks = self.pool.0.tasks.clone();
-        tasks.spawn(self.clean(back));
+        let ticket = self
+            .pool
+            .shelf()
+            .begin_cleaning(&self.key, &self.kind, back);
+        if let Some(ticket) = ticket {
+            let tasks = self.pool.0.tasks.clone();
+            tasks.spawn(self.clean(ticket));
+        }
     }
 
-    async fn clean(mut self, back: Back) {
+    async fn clean(mut self, ticket: Ticket) {
         let closed = self.pool.0.closed.clone();
         let clean = async {
             self.sandbox.clean().await?;
@@ -159,14 +160,14 @@ impl Lease {
             data,
         };
         let mut shelf = pool.shelf();
-        shelf.end_cleaning(&key, &kind, back);
+        let is_wanted = shelf.end_cleaning(ticket);
         let retired = match cleaned {
-            Some(Ok(())) => shelf.give_back(&key, &kind, warm, Instant::now()),
+            Some(Ok(())) if is_wanted => shelf.give_back(&key, &kind, warm, Instant::now()),
             Some(Err(error)) => {
                 debug!(container.id = %warm.sandbox.id(), %error, "a sandbox is not used again");
                 vec![warm]
             }
-            None => vec![warm],
+            Some(Ok(())) | None => vec![warm],
         };
         drop(shelf);
         drop(retired);

@@ -28,17 +28,20 @@ pub(super) struct Shelf<S> {
     owned: Vec<Owned<S>>,
     /// Starts that have begun and not ended, also of kinds that are gone meanwhile and may come back.
     starting: BTreeMap<Kind, usize>,
-    /// Sandboxes on their way back, by owner.
-    cleaning: BTreeMap<(ConversationKey, Kind), Cleaning>,
+    /// Sandboxes on their way back.
+    cleaning: BTreeMap<Ticket, Cleaning>,
+    tickets: u64,
 }
 
-/// How many sandboxes of one owner are on their way back.
-#[derive(Clone, Copy, Debug, Default)]
+/// Stands for a sandbox on its way back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Ticket(u64);
+
+#[derive(Debug)]
 struct Cleaning {
-    /// These have an interpreter that parks again: milliseconds.
-    soon: usize,
-    /// These have to load one first: seconds.
-    later: usize,
+    key: ConversationKey,
+    kind: Kind,
+    back: Back,
 }
 
 /// How soon a sandbox is clean.
@@ -99,12 +102,13 @@ impl<S> Shelf<S> {
             owned: Vec::new(),
             starting: BTreeMap::new(),
             cleaning: BTreeMap::new(),
+            tickets: 0,
         }
     }
 
     /// Whether a sandbox of this conversation is on its way back.
     pub(super) fn is_cleaning(&self, key: &ConversationKey) -> bool {
-        self.cleaning.keys().any(|(owner, _)| owner == key)
+        self.cleaning.values().any(|each| each.key == *key)
     }
 
     /// Says which kinds there are now. Gives what is of no kind any more.
@@ -236,48 +240,41 @@ impl<S> Shelf<S> {
             .rposition(|owned| owned.key == *key && owned.kind == *kind);
         match found {
             Some(index) => Claim::Granted(self.owned.remove(index).sandbox),
-            None => match self.cleaning.get(&(key.clone(), kind.clone())) {
-                Some(cleaning) if cleaning.soon > 0 => Claim::Cleaning,
-                _ => Claim::Nothing,
-            },
+            None if self.is_coming(key, kind, Back::Soon) => Claim::Cleaning,
+            None => Claim::Nothing,
         }
     }
 
-    /// A sandbox is on its way back to its conversation. False when it is not wanted back.
+    /// A sandbox is on its way back to its conversation. `None` when it is not wanted back.
     pub(super) fn begin_cleaning(
         &mut self,
         key: &ConversationKey,
         kind: &Kind,
         back: Back,
-    ) -> bool {
-        if self.closed || !self.kinds.contains_key(kind) {
-            return false;
+    ) -> Option<Ticket> {
+        // One at a time: a burst of cold runs would load as many interpreters, to keep two.
+        let is_loaded = back == Back::Later && self.is_coming(key, kind, Back::Later);
+        if self.closed || is_loaded || !self.kinds.contains_key(kind) {
+            return None;
         }
-        let cleaning = self
-            .cleaning
-            .entry((key.clone(), kind.clone()))
-            .or_default();
-        match back {
-            Back::Soon => cleaning.soon += 1,
-            // One at a time: a burst of cold runs would load as many interpreters, to keep two.
-            Back::Later if cleaning.later > 0 => return false,
-            Back::Later => cleaning.later += 1,
-        }
-        true
+        self.tickets += 1;
+        let cleaning = Cleaning {
+            key: key.clone(),
+            kind: kind.clone(),
+            back,
+        };
+        self.cleaning.insert(Ticket(self.tickets), cleaning);
+        Some(Ticket(self.tickets))
     }
 
-    /// That way has ended, well or not.
-    pub(super) fn end_cleaning(&mut self, key: &ConversationKey, kind: &Kind, back: Back) {
-        let owner = (key.clone(), kind.clone());
-        if let Some(cleaning) = self.cleaning.get_mut(&owner) {
-            match back {
-                Back::Soon => cleaning.soon -= 1,
-                Back::Later => cleaning.later -= 1,
-            }
-            if cleaning.soon + cleaning.later == 0 {
-                self.cleaning.remove(&owner);
-            }
-        }
+    /// That way has ended, well or not. Says whether the conversation still wants the sandbox.
+    pub(super) fn end_cleaning(&mut self, ticket: Ticket) -> bool {
+        self.cleaning.remove(&ticket).is_some()
+    }
+
+    fn is_coming(&self, key: &ConversationKey, kind: &Kind, back: Back) -> bool {
+        let mut cleaning = self.cleaning.values();
+        cleaning.any(|each| each.key == *key && each.kind == *kind && each.back == back)
     }
 
     /// Leaves a clean sandbox with its conversation. Gives those that have to go for it, perhaps itself.
@@ -326,9 +323,10 @@ impl<S> Shelf<S> {
         retired
     }
 
-    /// Everything of a conversation.
+    /// Everything of a conversation. What is on its way back is not wanted any more.
     #[must_use]
     pub(super) fn retire(&mut self, key: &ConversationKey) -> Vec<S> {
+        self.cleaning.retain(|_, cleaning| cleaning.key != *key);
         self.take_owned(|owned| owned.key == *key)
     }
 
@@ -354,11 +352,7 @@ impl<S> Shelf<S> {
 
     fn total(&self) -> usize {
         let (pooled, owned) = self.count();
-        let cleaning = self.cleaning.values();
-        pooled
-            + owned
-            + self.starting()
-            + cleaning.map(|each| each.soon + each.later).sum::<usize>()
+        pooled + owned + self.starting() + self.cleaning.len()
     }
 
     fn take_owned(&mut self, mut which: impl FnMut(&Owned<S>) -> bool) -> Vec<S> {

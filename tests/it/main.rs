@@ -10,6 +10,7 @@ mod config;
 mod docker_attacks;
 mod docker_engine;
 mod docker_languages;
+mod docker_leaks;
 mod docker_network;
 mod docker_parity;
 mod docker_selftest;

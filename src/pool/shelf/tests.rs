@@ -78,15 +78,22 @@ fn a_failed_start_is_tried_again_after_a_pause() {
 #[test]
 fn a_conversation_gets_its_own_back_and_nobody_elses() {
     let (mut shelf, now) = (shelf(0, 9), Instant::now());
-    assert!(shelf.begin_cleaning(&key('a'), &kind("p"), Back::Soon));
+    let soon = shelf
+        .begin_cleaning(&key('a'), &kind("p"), Back::Soon)
+        .unwrap();
     assert_eq!(shelf.claim_own(&key('a'), &kind("p")), Claim::Cleaning);
     assert_eq!(shelf.claim_own(&key('b'), &kind("p")), Claim::Nothing);
-    shelf.end_cleaning(&key('a'), &kind("p"), Back::Soon);
+    assert!(shelf.end_cleaning(soon));
     // Nobody waits for an interpreter that is being loaded, and there is one of those at a time.
-    assert!(shelf.begin_cleaning(&key('a'), &kind("p"), Back::Later));
-    assert!(!shelf.begin_cleaning(&key('a'), &kind("p"), Back::Later));
-    assert_ne!(shelf.claim_own(&key('a'), &kind("p")), Claim::Cleaning);
-    shelf.end_cleaning(&key('a'), &kind("p"), Back::Later);
+    let later = shelf
+        .begin_cleaning(&key('a'), &kind("p"), Back::Later)
+        .unwrap();
+    assert_eq!(
+        shelf.begin_cleaning(&key('a'), &kind("p"), Back::Later),
+        None
+    );
+    assert_eq!(shelf.claim_own(&key('a'), &kind("p")), Claim::Nothing);
+    assert!(shelf.end_cleaning(later));
     assert!(shelf.give_back(&key('a'), &kind("p"), 7, now).is_empty());
     assert_eq!(shelf.claim_own(&key('b'), &kind("p")), Claim::Nothing);
     assert_eq!(shelf.claim_own(&key('a'), &kind("t")), Claim::Nothing);
@@ -149,12 +156,31 @@ fn an_image_that_is_gone_for_a_moment_does_not_upset_the_books() {
 }
 
 #[test]
+fn a_conversation_that_was_deleted_wants_nothing_back() {
+    let mut shelf = shelf(0, 9);
+    let begin = |shelf: &mut Shelf<u32>, owner| {
+        shelf
+            .begin_cleaning(&key(owner), &kind("p"), Back::Soon)
+            .unwrap()
+    };
+    let (deleted, kept) = (begin(&mut shelf, 'a'), begin(&mut shelf, 'b'));
+    assert!(shelf.retire(&key('a')).is_empty());
+    // It may be made anew meanwhile.
+    let anew = begin(&mut shelf, 'a');
+    assert!(!shelf.end_cleaning(deleted));
+    assert!(shelf.end_cleaning(kept) && shelf.end_cleaning(anew));
+}
+
+#[test]
 fn a_closed_shelf_keeps_nothing() {
     let (mut shelf, now) = (shelf(1, 9), Instant::now());
     let _ = shelf.give_back(&key('a'), &kind("p"), 2, now);
     assert_eq!(shelf.close(), [2]);
     assert_eq!(shelf.begin_start(now), None);
-    assert!(!shelf.begin_cleaning(&key('a'), &kind("p"), Back::Soon));
+    assert_eq!(
+        shelf.begin_cleaning(&key('a'), &kind("p"), Back::Soon),
+        None
+    );
     assert_eq!(shelf.give_back(&key('a'), &kind("p"), 3, now), [3]);
 }
 

@@ -87,7 +87,20 @@ impl Server {
         code: &str,
     ) -> impl Future<Output = reqwest::Result<Value>> + use<> {
         let arguments = json!({ "conversationId": "demo", "language": "shell", "code": code, "timeoutSeconds": seconds });
-        let params = json!({ "name": "run_code", "arguments": arguments });
+        self.try_call("run_code", &arguments)
+    }
+
+    /// Calls a tool and gives its structured result.
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Value {
+        self.try_call(tool, &arguments).await.unwrap()
+    }
+
+    fn try_call(
+        &self,
+        tool: &str,
+        arguments: &Value,
+    ) -> impl Future<Output = reqwest::Result<Value>> + use<> {
+        let params = json!({ "name": tool, "arguments": arguments });
         let message =
             json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
         let request = client()
@@ -105,6 +118,10 @@ impl Server {
             assert!(result.is_object(), "no result: {response}");
             Ok(result.clone())
         }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.id().unwrap()
     }
 
     /// Status of the answer to `/readyz`, once it is as expected.
