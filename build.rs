@@ -1,4 +1,5 @@
-//! Builds `sandbox-init` as a static program, for `include_bytes!(env!("SANDBOX_INIT"))` in the server.
+//! Builds `sandbox-init` as a static program, for `include_bytes!(env!("SANDBOX_INIT"))` in the server, and tells it the
+//! commit that it is built from.
 //!
 //! Cargo cannot yet make one package's binary an input of another, so it is called a second time, with a target
 //! directory of its own because the outer call holds the lock on the usual one. `SANDBOX_INIT_BIN` names a program that
@@ -32,7 +33,35 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     check_static(&program)?;
     println!("cargo::rustc-env=SANDBOX_INIT={}", program.display());
+    println!("cargo::rustc-env=BUILD_COMMIT={}", commit());
     Ok(())
+}
+
+/// The commit that is built: as `SOURCE_COMMIT` says, where there is no repository, else as git does.
+fn commit() -> String {
+    println!("cargo::rerun-if-env-changed=SOURCE_COMMIT");
+    // It grows with every commit and checkout. Naming a file that does not exist would build anew each time, and naming
+    // it for a debug build would build that anew after each commit: there the commit is that of the last full build.
+    let log = Path::new(".git/logs/HEAD");
+    let is_release = env::var("PROFILE").is_ok_and(|profile| profile == "release");
+    if is_release && log.exists() {
+        println!("cargo::rerun-if-changed={}", log.display());
+    }
+    let given = env::var("SOURCE_COMMIT").unwrap_or_default();
+    let git = || {
+        let output = Command::new("git")
+            .args(["rev-parse", "--short=12", "HEAD"])
+            .output();
+        let output = output.ok().filter(|output| output.status.success())?;
+        String::from_utf8(output.stdout).ok()
+    };
+    let commit = Some(given)
+        .filter(|given| !given.trim().is_empty())
+        .or_else(git);
+    commit.map_or_else(
+        || "unknown".to_owned(),
+        |commit| commit.trim().chars().take(12).collect(),
+    )
 }
 
 /// Calls cargo for the same target, optimised for size whatever the profile of the server is.

@@ -86,14 +86,20 @@ impl Admission {
         self.0.waiting.load(Ordering::Relaxed)
     }
 
+    /// How many runs have a place.
+    pub fn running(&self) -> usize {
+        let free = self.0.places.available_permits();
+        self.0.config.concurrent - free.min(self.0.config.concurrent)
+    }
+
+    /// How many runs there may be.
+    pub fn config(&self) -> &AdmissionConfig {
+        &self.0.config
+    }
+
     fn busy(&self) -> AdmissionError {
         AdmissionError::Busy {
-            running: self.0.config.concurrent
-                - self
-                    .0
-                    .places
-                    .available_permits()
-                    .min(self.0.config.concurrent),
+            running: self.running(),
             waiting: self.waiting(),
             retry_after: Duration::from_secs(2),
         }

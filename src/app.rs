@@ -10,6 +10,7 @@ mod selftest;
 pub mod stdio;
 mod upkeep;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +32,7 @@ use crate::http::{self, HttpState};
 use crate::links::FileLinks;
 use crate::mcp::McpHandler;
 use crate::mcp::transport::{McpTransport, TransportSettings};
+use crate::metrics::Metrics;
 use crate::network::NetworkPolicy;
 use crate::pool::{Pool, Setup};
 use crate::proof::Proof;
@@ -150,6 +152,7 @@ impl App {
             network: NetworkPolicy::default(),
             proof: Proof::default(),
             active: ActiveRuns::default(),
+            metrics: Metrics::new(),
         };
         let (soft, hard) = (CancellationToken::new(), CancellationToken::new());
         Ok(Self {
@@ -183,6 +186,10 @@ impl App {
         self.tasks.spawn(upkeep::watch_network(
             self.config.engine.clone(),
             Arc::clone(&self.executor),
+            self.runs.clone(),
+            self.hard.clone(),
+        ));
+        self.tasks.spawn(upkeep::measure_storage(
             self.runs.clone(),
             self.hard.clone(),
         ));
@@ -222,13 +229,10 @@ impl App {
             &self.tasks,
             &self.hard,
         );
-        let catalog = self.runs.catalog.clone();
         http::router(HttpState::new(
             self.config.http.clone(),
             transport,
-            self.runs.files.clone(),
-            catalog,
-            self.runs.proof.clone(),
+            self.runs.clone(),
         ))
     }
 
@@ -250,7 +254,7 @@ impl App {
             let _ = stream.set_nodelay(true);
         });
         let server = self.tasks.spawn(
-            axum::serve(listener, router)
+            axum::serve(listener, with_peers(router))
                 .with_graceful_shutdown(stop)
                 .into_future(),
         );
@@ -335,6 +339,13 @@ impl App {
         self.hard.cancel();
         info!("stopped");
     }
+}
+
+/// The routes, told whom each connection is from.
+fn with_peers(
+    router: axum::Router,
+) -> axum::extract::connect_info::IntoMakeServiceWithConnectInfo<axum::Router, SocketAddr> {
+    router.into_make_service_with_connect_info::<SocketAddr>()
 }
 
 /// Resolves at the first signal that asks the server to stop.

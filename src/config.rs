@@ -49,6 +49,8 @@ pub struct HttpConfig {
     pub public_base_url: String,
     /// Bearer token that `/mcp` asks for (`MCP_API_TOKEN`).
     pub api_token: SecretString,
+    /// Bearer token that `/metrics` asks for; `None` means that only this machine may read them (`METRICS_TOKEN`).
+    pub metrics_token: Option<SecretString>,
     /// Host names that requests may carry; `*` alone switches the check off (`ALLOWED_HOSTS`).
     pub allowed_hosts: Vec<String>,
     /// Origins whose pages may call the server; `*` alone switches the check off (`ALLOWED_ORIGINS`).
@@ -260,6 +262,7 @@ impl HttpConfig {
             api_token: reader.secret("MCP_API_TOKEN", 16),
             allowed_hosts,
             allowed_origins,
+            metrics_token: reader.optional_secret("METRICS_TOKEN", 16),
             shutdown_grace: reader.duration("SHUTDOWN_GRACE"),
         }
     }
@@ -413,6 +416,13 @@ impl fmt::Display for Config {
             ("MCP_API_TOKEN", "(hidden)".to_owned()),
             ("ALLOWED_HOSTS", http.allowed_hosts.join(",")),
             ("ALLOWED_ORIGINS", http.allowed_origins.join(",")),
+            (
+                "METRICS_TOKEN",
+                http.metrics_token
+                    .as_ref()
+                    .map_or("", |_| "(hidden)")
+                    .to_owned(),
+            ),
             ("SHUTDOWN_GRACE", time(http.shutdown_grace)),
             ("SANDBOX_ROOT", storage.root.display().to_string()),
             ("SANDBOX_HOST_PATH", storage.host_path.display().to_string()),

@@ -4,6 +4,7 @@ mod access;
 mod files;
 mod health;
 mod log_request;
+mod metrics;
 mod page;
 
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use axum::http::Method;
 use axum::http::header::{
     ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE,
 };
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::{any, get, post};
 use tower_http::catch_panic::CatchPanicLayer;
@@ -24,10 +25,8 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 #[cfg(fuzzing)]
 pub use self::files::selected;
 use crate::config::HttpConfig;
-use crate::files::ConversationFiles;
 use crate::mcp::transport::{MESSAGES, McpTransport};
-use crate::proof::Proof;
-use crate::runner::catalog::Catalog;
+use crate::run::Runs;
 
 /// What routes need.
 #[derive(Clone, Debug)]
@@ -37,27 +36,13 @@ pub struct HttpState(Arc<Shared>);
 struct Shared {
     config: HttpConfig,
     mcp: McpTransport,
-    files: ConversationFiles,
-    catalog: Catalog,
-    proof: Proof,
+    runs: Runs,
 }
 
 impl HttpState {
     /// The parts that the routes lead to.
-    pub fn new(
-        config: HttpConfig,
-        mcp: McpTransport,
-        files: ConversationFiles,
-        catalog: Catalog,
-        proof: Proof,
-    ) -> Self {
-        Self(Arc::new(Shared {
-            config,
-            mcp,
-            files,
-            catalog,
-            proof,
-        }))
+    pub fn new(config: HttpConfig, mcp: McpTransport, runs: Runs) -> Self {
+        Self(Arc::new(Shared { config, mcp, runs }))
     }
 }
 
@@ -77,6 +62,9 @@ pub fn router(state: HttpState) -> Router {
     }
     let with_token =
         with_token.route_layer(from_fn_with_state(state.clone(), access::require_token));
+    let for_operators = Router::new()
+        .route("/metrics", get(metrics::show))
+        .route_layer(from_fn_with_state(state.clone(), access::require_operator));
     let public = Router::new()
         .route("/files/{*path}", get(files::route))
         .route("/healthz", get(health::alive))
@@ -84,6 +72,7 @@ pub fn router(state: HttpState) -> Router {
         .route("/health", get(health::ready));
     // The layer added last is the first that a request meets.
     with_token
+        .merge(for_operators)
         .merge(public)
         .merge(page::routes())
         .layer(DefaultBodyLimit::disable())
@@ -93,7 +82,7 @@ pub fn router(state: HttpState) -> Router {
             access::require_known_host_and_origin,
         ))
         .layer(CatchPanicLayer::custom(health::panicked))
-        .layer(from_fn(log_request::log_request))
+        .layer(from_fn_with_state(state.clone(), log_request::log_request))
         .with_state(state)
 }
 

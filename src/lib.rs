@@ -13,6 +13,7 @@ pub mod files;
 pub mod http;
 pub mod links;
 pub mod mcp;
+pub mod metrics;
 pub mod network;
 pub mod pool;
 pub mod principal;
@@ -23,6 +24,9 @@ pub mod sandbox;
 pub mod selftest;
 pub mod telemetry;
 pub mod workspace;
+
+/// Version and commit.
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("BUILD_COMMIT"), ")");
 
 mod healthcheck;
 pub use healthcheck::healthcheck;

@@ -17,7 +17,7 @@ const UNAVAILABLE: u8 = 69;
 
 /// MCP server that runs code in hardened, ephemeral containers. Settings are environment variables: see .env.example.
 #[derive(Debug, Parser)]
-#[command(version)]
+#[command(version = mcp_code_sandbox::VERSION)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,

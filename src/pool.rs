@@ -33,6 +33,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use self::lease::{Lease, Way};
+pub use self::shelf::Depth;
 use self::shelf::{Claim, Shelf};
 use crate::config::PoolConfig;
 use crate::conversation::ConversationKey;
@@ -320,6 +321,11 @@ impl Pool {
     /// How many sandboxes wait in the pool for runs of this runner.
     pub fn ready(&self, runner: &Runner) -> usize {
         self.shelf().ready(&Kind::of(runner))
+    }
+
+    /// How many warm sandboxes of this runner there are.
+    pub fn depth(&self, runner: &Runner) -> Depth {
+        self.shelf().depth(&Kind::of(runner))
     }
 
     fn shelf(&self) -> MutexGuard<'_, Shelf<Warm>> {

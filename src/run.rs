@@ -7,10 +7,12 @@ mod active;
 mod disk;
 mod ending;
 mod environment;
+mod error;
 pub mod ledger;
 pub mod outcome;
 pub mod render;
 mod texts;
+mod timing;
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -27,16 +29,20 @@ pub use self::active::ActiveRuns;
 use self::disk::Allowance;
 use self::ending::{Ending, Verdict};
 pub use self::environment::EnvironmentError;
+pub use self::error::RunError;
 use self::outcome::{FileLink, RunOutcome, RunStatus, Truncated};
-use crate::admission::{Admission, AdmissionError};
+pub use self::timing::Phase;
+use self::timing::Timing;
+use crate::admission::Admission;
 use crate::config::RunLimits;
 use crate::conversation::{ConversationId, ConversationKey};
 use crate::executor::spec::NetworkAccess;
 use crate::executor::{ContainerState, ErrorKind, ExecutorError, Stream};
 use crate::files::{ConversationFiles, FilesError, link};
+use crate::metrics::{Metrics, RunLabels, UNKNOWN_LANGUAGE};
 use crate::network::NetworkPolicy;
 use crate::pool::{Lease, Pool, Way};
-use crate::proof::{Proof, Unproven};
+use crate::proof::Proof;
 use crate::runner::Runner;
 use crate::runner::catalog::{Catalog, EngineView};
 use crate::sandbox::{Capture, Captured, Launcher, Program, SandboxError};
@@ -66,45 +72,6 @@ pub struct RunRequest {
     pub timeout: Option<Duration>,
 }
 
-/// Why there was no run. A program that fails is no error.
-#[derive(Debug, Error)]
-pub enum RunError {
-    /// The program is larger than the limit.
-    #[error(
-        "code has {0} bytes, the limit is {1}: put data into a file with upload_file and read it from /data"
-    )]
-    CodeTooLarge(usize, usize),
-    /// The time limit is out of range.
-    #[error("timeoutSeconds is {0}: it must be greater than 0 and at most {1}")]
-    Timeout(f64, u64),
-    /// The environment is not acceptable.
-    #[error(transparent)]
-    Environment(#[from] EnvironmentError),
-    /// There is no runner for the language.
-    #[error("language {language:?} has no runner here: use one of {}", known.join(", "))]
-    UnknownLanguage {
-        /// What was asked for.
-        language: String,
-        /// What there is.
-        known: Vec<String>,
-    },
-    /// The network was asked for and is not available.
-    #[error("network: true is refused: {0}. Run without it, with data that was uploaded")]
-    Network(String),
-    /// The sandbox was not proved to hold.
-    #[error(transparent)]
-    Unproven(#[from] Unproven),
-    /// Too many runs.
-    #[error(transparent)]
-    Admission(#[from] AdmissionError),
-    /// The files are not usable.
-    #[error(transparent)]
-    Workspace(#[from] WorkspaceError),
-    /// We made a mistake; the log has it.
-    #[error("the server made a mistake while it ran the program: its log has the details")]
-    Broken,
-}
-
 /// Runs programs.
 #[derive(Clone, Debug)]
 pub struct Runs {
@@ -128,6 +95,8 @@ pub struct Runs {
     pub proof: Proof,
     /// The runs in progress.
     pub active: ActiveRuns,
+    /// What is counted of them.
+    pub metrics: Arc<Metrics>,
 }
 
 /// Where a run takes place.
@@ -172,6 +141,39 @@ impl Runs {
         capture: &Arc<Capture>,
         cancel: &CancellationToken,
     ) -> Result<RunOutcome, RunError> {
+        let mut timing = Timing::new();
+        let result = self
+            .execute_proved(request, capture, cancel, &mut timing)
+            .await;
+        self.count(&request.language, &result, &timing);
+        result
+    }
+
+    /// Adds a run to the metrics. What the server runs for itself is not counted.
+    fn count(&self, language: &str, result: &Result<RunOutcome, RunError>, timing: &Timing) {
+        let view = self.catalog.view();
+        let language = view
+            .find(language)
+            .map_or(UNKNOWN_LANGUAGE, |runner| &runner.language);
+        let status = match result {
+            Ok(outcome) => outcome.status.as_str(),
+            Err(error) => error.as_str(),
+        };
+        let labels = RunLabels {
+            language: language.to_owned(),
+            status,
+        };
+        self.metrics.runs.get_or_create_owned(&labels).inc();
+        timing.tell(&self.metrics, language);
+    }
+
+    async fn execute_proved(
+        &self,
+        request: &RunRequest,
+        capture: &Arc<Capture>,
+        cancel: &CancellationToken,
+        timing: &mut Timing,
+    ) -> Result<RunOutcome, RunError> {
         let network = if request.network {
             self.network.access().map_err(RunError::Network)?
         } else {
@@ -190,7 +192,9 @@ impl Runs {
             network,
             warm: true,
         };
-        self.execute_in(place, request, capture, cancel).await
+        timing.begin();
+        self.execute_timed(place, request, capture, cancel, timing)
+            .await
     }
 
     /// The same in a place that was chosen already, without asking whether the sandbox holds: for what finds that out.
@@ -200,6 +204,18 @@ impl Runs {
         request: &RunRequest,
         capture: &Arc<Capture>,
         cancel: &CancellationToken,
+    ) -> Result<RunOutcome, RunError> {
+        self.execute_timed(place, request, capture, cancel, &mut Timing::new())
+            .await
+    }
+
+    async fn execute_timed(
+        &self,
+        place: Place,
+        request: &RunRequest,
+        capture: &Arc<Capture>,
+        cancel: &CancellationToken,
+        timing: &mut Timing,
     ) -> Result<RunOutcome, RunError> {
         let prepared = match self.prepare(place, request) {
             Err(RunError::UnknownLanguage { .. })
@@ -222,6 +238,7 @@ impl Runs {
             permit = self.admission.enter() => permit?,
             () = &mut ended => return Ok(self.without_run(request, &Ending::Cancelled)),
         };
+        timing.end(Phase::Queue);
         let leased = tokio::select! {
             leased = self.lease(&prepared) => leased,
             () = &mut ended => return Ok(self.without_run(request, &Ending::Cancelled)),
@@ -235,6 +252,7 @@ impl Runs {
         };
         let before = workspace.snapshot().await?;
         let way = lease.way();
+        timing.started(way);
         let (ending, wall) = match Allowance::of(&self.files.workspaces, &workspace).await {
             Ok(allowance) => {
                 self.run_in_sandbox(lease, &prepared, &workspace, allowance, capture, ended)
@@ -242,11 +260,14 @@ impl Runs {
             }
             Err(reason) => (Ending::DiskFull(reason), Duration::ZERO),
         };
+        timing.end(Phase::Run);
         let listing = workspace.changes_since(&before).await?;
         let verdict = ending.explain(&self.limits, prepared.program.deadline, wall);
         log(&prepared, &verdict, way, wall);
         let captured = capture.snapshot();
-        Ok(self.outcome(request, &prepared.key, verdict, &captured, listing, wall))
+        let outcome = self.outcome(request, &prepared.key, verdict, &captured, listing, wall);
+        timing.end(Phase::Answer);
+        Ok(outcome)
     }
 
     /// Ends the runs of a conversation and deletes its files. Says whether there were any.
@@ -413,7 +434,10 @@ impl Runs {
     ) -> Result<FileLink, FilesError> {
         let upload = self.files.check_upload(name, content)?;
         self.pool.settle(&id.key(&self.file_secret)).await?;
-        self.files.store(id, upload).await
+        let file = self.files.store(id, upload).await?;
+        self.metrics.uploads.inc();
+        self.metrics.uploaded_bytes.inc_by(file.size);
+        Ok(file)
     }
 
     /// Whether the engine answers, else why not.

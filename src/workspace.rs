@@ -12,6 +12,7 @@
 //! and owners and modes are set on open handles, never by name.
 
 mod beneath;
+mod census;
 mod error;
 mod handle;
 mod listing;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 
 use tokio::sync::OwnedSemaphorePermit;
 
+pub use self::census::Census;
 pub use self::error::WorkspaceError;
 pub use self::handle::{DirectoryId, OpenFile, Workspace};
 pub use self::listing::{FileEntry, Listing, MAX_FILES, Snapshot};

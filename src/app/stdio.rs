@@ -119,7 +119,7 @@ impl App {
         app.prove();
         app.announce(&listener).await;
         app.tasks.spawn(
-            axum::serve(listener, router)
+            axum::serve(listener, super::with_peers(router))
                 .with_graceful_shutdown(app.soft.clone().cancelled_owned())
                 .into_future(),
         );

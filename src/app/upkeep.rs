@@ -1,14 +1,16 @@
-//! What is done again and again behind the answers: removing leftovers, checking the network.
+//! What is done again and again behind the answers: removing leftovers, checking the network, measuring.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::instance::Instance;
 use crate::config::EngineConfig;
 use crate::executor::Executor;
+use crate::metrics::set;
 use crate::network::{self, State};
 use crate::run::Runs;
 use crate::sandbox::Launcher;
@@ -17,6 +19,10 @@ const REAP_EVERY: Duration = Duration::from_secs(30);
 const CHECK_NETWORK_EVERY: Duration = Duration::from_mins(10);
 /// A closed network may be closed for a passing reason, or its rules be installed just now.
 const CHECK_CLOSED_NETWORK_EVERY: Duration = Duration::from_secs(30);
+/// Between two looks at what conversations take.
+const MEASURE_EVERY: Duration = Duration::from_mins(5);
+/// The pause is at least this many times as long as the look, whatever there is to look at.
+const MEASURE_SHARE: u32 = 20;
 /// Pause before an engine that did not answer is asked again.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -75,4 +81,27 @@ pub(super) async fn watch_network(
         }
     };
     stop.run_until_cancelled(watch).await;
+}
+
+/// Keeps the metrics of what is stored fresh.
+pub(super) async fn measure_storage(runs: Runs, stop: CancellationToken) {
+    let measure = async {
+        loop {
+            let begun = Instant::now();
+            match runs.files.workspaces.census().await {
+                Ok(census) => {
+                    set(&runs.metrics.conversations, census.conversations);
+                    set(&runs.metrics.stored_bytes, census.bytes);
+                    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+                    set(
+                        &runs.metrics.storage_measured,
+                        now.unwrap_or_default().as_secs(),
+                    );
+                }
+                Err(error) => debug!(%error, "cannot measure the conversations now"),
+            }
+            tokio::time::sleep(MEASURE_EVERY.max(begun.elapsed() * MEASURE_SHARE)).await;
+        }
+    };
+    stop.run_until_cancelled(measure).await;
 }

@@ -300,6 +300,16 @@ impl<'a> Reader<'a> {
         Some(url.to_owned())
     }
 
+    /// The same where none is fine too.
+    pub(super) fn optional_secret(
+        &mut self,
+        name: &'static str,
+        least: usize,
+    ) -> Option<SecretString> {
+        self.text(name)?;
+        Some(self.secret(name, least))
+    }
+
     pub(super) fn secret(&mut self, name: &'static str, least: usize) -> SecretString {
         let expected =
             format!("at least {least} random characters; make one with `openssl rand -hex 32`");

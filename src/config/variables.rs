@@ -47,6 +47,11 @@ pub const VARIABLES: &[Variable] = &[
         "origins whose pages may call, with `:*` for any port; default: this server's own and those of this machine; `*` for any",
     ),
     variable(
+        "METRICS_TOKEN",
+        "",
+        "bearer token of /metrics, at least 16 characters; default: no token, and only this machine may read them",
+    ),
+    variable(
         "SHUTDOWN_GRACE",
         "30s",
         "how long runs may go on after SIGTERM",

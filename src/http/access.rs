@@ -3,8 +3,10 @@
 //! Host and Origin are checked on every route, so that no web page can reach a server on the visitor's own machine by
 //! rebinding a name (`DNS rebinding`, required by the MCP specification for HTTP transports).
 
+use std::net::SocketAddr;
+
 use axum::Json;
-use axum::extract::{Request, State};
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
@@ -18,6 +20,17 @@ use crate::principal::Principal;
 
 /// Names of this machine itself, which are always ours.
 const LOOPBACK: &[&str] = &["localhost", "127.0.0.1", "::1"];
+
+/// What proxies and tunnels add to the requests of others.
+const PROXY_HEADERS: &[&str] = &[
+    "forwarded",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-real-ip",
+    "cf-connecting-ip",
+    "via",
+];
 
 /// Lets through who has the token.
 pub(super) async fn require_token(
@@ -38,6 +51,43 @@ pub(super) async fn require_token(
         refuse(StatusCode::UNAUTHORIZED, "unauthorized", message),
     )
         .into_response()
+}
+
+/// Lets through who may see the metrics: with `METRICS_TOKEN` who has it, else who comes from this machine and by no
+/// proxy. To others there is nothing here.
+pub(super) async fn require_operator(
+    State(state): State<HttpState>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let Some(expected) = &state.0.config.metrics_token else {
+        if is_local(&request) {
+            return next.run(request).await;
+        }
+        let message = "metrics are for this machine alone: its operator can set METRICS_TOKEN to read them from elsewhere";
+        return refuse(StatusCode::NOT_FOUND, "not_found", message);
+    };
+    let given = bearer(request.headers()).unwrap_or_default();
+    if bool::from(given.as_bytes().ct_eq(expected.expose_secret().as_bytes())) {
+        return next.run(request).await;
+    }
+    let message = "the bearer token is missing or wrong: send the header `Authorization: Bearer <METRICS_TOKEN>`";
+    (
+        [(WWW_AUTHENTICATE, "Bearer")],
+        refuse(StatusCode::UNAUTHORIZED, "unauthorized", message),
+    )
+        .into_response()
+}
+
+/// Whether a request comes from this machine and nobody else's stands behind it.
+fn is_local(request: &Request) -> bool {
+    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
+    let from_here = peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback());
+    let host = text(request.headers(), HOST).unwrap_or_default();
+    let passed_on = PROXY_HEADERS
+        .iter()
+        .any(|name| request.headers().contains_key(*name));
+    from_here && allows_host(&[], host) && !passed_on
 }
 
 /// The token of the `Authorization` header. The scheme's name is compared without case (RFC 9110, section 11.1).

@@ -18,14 +18,20 @@ pub(super) async fn alive() -> Response {
 
 /// The engine answers, there is a runner, and the sandbox was proved to hold; else 503 and why.
 pub(super) async fn ready(State(state): State<HttpState>) -> Response {
-    let view = state.0.catalog.view();
+    let view = state.0.runs.catalog.view();
     let runners: Vec<_> = view.runners.keys().collect();
     let problem = match &view.engine {
         EngineView::Down(reason) => Some(reason.clone()),
         EngineView::Up(_) if runners.is_empty() => {
             Some("there is no runner image: run ./build.sh".to_owned())
         }
-        EngineView::Up(_) => state.0.proof.now().err().map(|error| error.to_string()),
+        EngineView::Up(_) => state
+            .0
+            .runs
+            .proof
+            .now()
+            .err()
+            .map(|error| error.to_string()),
     };
     match problem {
         None => Json(json!({ "status": "ok", "runners": runners })).into_response(),

@@ -80,6 +80,19 @@ pub(super) enum Claim<S> {
     Nothing,
 }
 
+/// How many warm sandboxes of one kind there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Depth {
+    /// They wait for a new conversation.
+    pub pooled: usize,
+    /// They wait for their conversation's next run.
+    pub owned: usize,
+    /// They are being made ready for it.
+    pub cleaning: usize,
+    /// They are being started ahead.
+    pub starting: usize,
+}
+
 impl<S> Default for KindBook<S> {
     fn default() -> Self {
         Self {
@@ -340,6 +353,21 @@ impl<S> Shelf<S> {
     /// How many of a kind are pooled.
     pub(super) fn ready(&self, kind: &Kind) -> usize {
         self.kinds.get(kind).map_or(0, |book| book.pooled.len())
+    }
+
+    /// How many of a kind there are, by what they are for.
+    pub(super) fn depth(&self, kind: &Kind) -> Depth {
+        let cleaning = self.cleaning.values().filter(|each| each.kind == *kind);
+        Depth {
+            pooled: self.ready(kind),
+            owned: self
+                .owned
+                .iter()
+                .filter(|owned| owned.kind == *kind)
+                .count(),
+            cleaning: cleaning.count(),
+            starting: self.starting.get(kind).copied().unwrap_or(0),
+        }
     }
 
     /// How many are pooled and how many are owned.

@@ -33,7 +33,7 @@ pub(super) struct Found<'a> {
     /// Names of the directories above, each followed by `/`.
     prefix: &'a [u8],
     /// Its own name: any bytes but NUL and `/`.
-    name: &'a CStr,
+    pub(super) name: &'a CStr,
     /// What it is.
     pub(super) kind: FileType,
     /// Parts of its path: 1 at the top of the workspace.

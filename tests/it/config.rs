@@ -102,6 +102,7 @@ fn check_config_hides_secrets() {
     MCP_API_TOKEN=(hidden)
     ALLOWED_HOSTS=127.0.0.1,::1,localhost
     ALLOWED_ORIGINS=http://localhost:*,http://127.0.0.1:*,http://[::1]:*,http://localhost:8080
+    METRICS_TOKEN=
     SHUTDOWN_GRACE=30s
     SANDBOX_ROOT=/srv/sandboxes
     SANDBOX_HOST_PATH=/srv/sandboxes

@@ -20,6 +20,7 @@ mod live;
 mod mcp;
 mod mcp_client;
 mod mcp_transports;
+mod metrics;
 mod page;
 mod pool;
 mod resources;

@@ -1,0 +1,52 @@
+//! `GET /metrics`: sets the gauges and shows everything that is counted.
+
+use axum::extract::State;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::response::IntoResponse;
+
+use super::HttpState;
+use crate::metrics::{MEDIA_TYPE, Metrics, WarmLabels, set};
+use crate::run::Runs;
+
+/// All metrics, in the format of `OpenMetrics`.
+pub(super) async fn show(State(state): State<HttpState>) -> impl IntoResponse {
+    let runs = &state.0.runs;
+    let text = runs.metrics.render(|metrics| refresh(metrics, runs));
+    (
+        [(CONTENT_TYPE, MEDIA_TYPE), (CACHE_CONTROL, "no-store")],
+        text,
+    )
+}
+
+/// What is so now, read from the books of each part: no request to the engine, no look at files.
+fn refresh(metrics: &Metrics, runs: &Runs) {
+    let admission = runs.admission.config();
+    set(&metrics.places, admission.concurrent);
+    set(&metrics.places_used, runs.admission.running());
+    set(&metrics.queue_places, admission.queued);
+    set(&metrics.queue_length, runs.admission.waiting());
+    set(&metrics.containers, runs.launcher.live_count());
+    if let Ok(free) = runs.files.workspaces.free_bytes() {
+        set(&metrics.free_bytes, free);
+    }
+    let view = runs.catalog.view();
+    let can_run = view.engine.is_up() && !view.runners.is_empty() && runs.proof.now().is_ok();
+    set(&metrics.engine_up, i64::from(view.engine.is_up()));
+    set(&metrics.ready, i64::from(can_run));
+    // Runners come and go.
+    metrics.warm.clear();
+    for runner in view.runners.values() {
+        let depth = runs.pool.depth(runner);
+        let states = [
+            ("pooled", depth.pooled),
+            ("owned", depth.owned),
+            ("cleaning", depth.cleaning),
+            ("starting", depth.starting),
+        ];
+        for (state, count) in states {
+            let language = runner.language.clone();
+            let labels = WarmLabels { language, state };
+            set(&metrics.warm.get_or_create_owned(&labels), count);
+        }
+    }
+}

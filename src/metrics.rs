@@ -1,0 +1,286 @@
+//! What the server counts for its operator: every metric there is, in one struct with its own registry.
+//!
+//! Counters and histograms are kept up to date where things happen; gauges are set when somebody asks, by
+//! `http::metrics`. Labels come from short lists: languages of runners, words of ours, route templates. A conversation,
+//! a path or anything else that a caller chooses is never one.
+
+mod process;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+
+/// The media type of [`Metrics::render`].
+pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// The language of a run that named none that has a runner.
+pub const UNKNOWN_LANGUAGE: &str = "unknown";
+/// From a warm run's millisecond to the longest time limit.
+const SECONDS: [f64; 16] = [
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0,
+];
+
+/// How a run ended or why there was none, by language.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct RunLabels {
+    /// Of a runner, or [`UNKNOWN_LANGUAGE`].
+    pub language: String,
+    /// The status of an outcome, or `busy`, `stopping`, `refused`, `unproven` or `failed`.
+    pub status: &'static str,
+}
+
+/// A part of a run's time, by language.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct PhaseLabels {
+    /// Of a runner.
+    pub language: String,
+    /// See [`Phase`](crate::run::Phase).
+    pub phase: &'static str,
+}
+
+/// How a run came by its sandbox.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct WayLabels {
+    /// See [`Way`](crate::pool::Way).
+    pub way: &'static str,
+}
+
+/// Warm sandboxes of one runner.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct WarmLabels {
+    /// Of the runner.
+    pub language: String,
+    /// `pooled`, `owned`, `cleaning` or `starting`.
+    pub state: &'static str,
+}
+
+/// An HTTP request.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct HttpLabels {
+    /// A method of HTTP, or `other`.
+    pub method: &'static str,
+    /// The template of the route, or `(none)`.
+    pub route: String,
+    /// The status code.
+    pub status: u16,
+}
+
+/// What was built.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct BuildLabels {
+    version: &'static str,
+    commit: &'static str,
+}
+
+/// Every metric. The texts of [`Metrics::new`] say what each is for.
+#[derive(Debug)]
+pub struct Metrics {
+    /// Runs asked for.
+    pub runs: Family<RunLabels, Counter>,
+    /// Where their time went.
+    pub phases: Family<PhaseLabels, Histogram, fn() -> Histogram>,
+    /// How they came by their sandboxes.
+    pub starts: Family<WayLabels, Counter>,
+    /// Runs in progress.
+    pub places_used: Gauge,
+    /// `MAX_CONCURRENT_RUNS`.
+    pub places: Gauge,
+    /// Runs that wait.
+    pub queue_length: Gauge,
+    /// `MAX_QUEUED_RUNS`.
+    pub queue_places: Gauge,
+    /// Warm sandboxes.
+    pub warm: Family<WarmLabels, Gauge>,
+    /// Containers of this server.
+    pub containers: Gauge,
+    /// 1 when the container engine answers.
+    pub engine_up: Gauge,
+    /// 1 when the server can run programs.
+    pub ready: Gauge,
+    /// Uploads stored.
+    pub uploads: Counter,
+    /// Their bytes.
+    pub uploaded_bytes: Counter,
+    /// Conversations with files.
+    pub conversations: Gauge,
+    /// What they take of the disk.
+    pub stored_bytes: Gauge,
+    /// When that was measured.
+    pub storage_measured: Gauge,
+    /// Free space on the file system of `SANDBOX_ROOT`.
+    pub free_bytes: Gauge,
+    /// Requests answered.
+    pub http_requests: Family<HttpLabels, Counter>,
+    /// Held while gauges are set and written, so that two who ask at once do not get half of each.
+    registry: Mutex<Registry>,
+}
+
+impl Metrics {
+    /// Everything at zero.
+    pub fn new() -> Arc<Self> {
+        let seconds: fn() -> Histogram = || Histogram::new(SECONDS);
+        let mut metrics = Self {
+            runs: Family::default(),
+            phases: Family::new_with_constructor(seconds),
+            starts: Family::default(),
+            places_used: Gauge::default(),
+            places: Gauge::default(),
+            queue_length: Gauge::default(),
+            queue_places: Gauge::default(),
+            warm: Family::default(),
+            containers: Gauge::default(),
+            engine_up: Gauge::default(),
+            ready: Gauge::default(),
+            uploads: Counter::default(),
+            uploaded_bytes: Counter::default(),
+            conversations: Gauge::default(),
+            stored_bytes: Gauge::default(),
+            storage_measured: Gauge::default(),
+            free_bytes: Gauge::default(),
+            http_requests: Family::default(),
+            registry: Mutex::default(),
+        };
+        let mut registry = Registry::default();
+        let ours = registry.sub_registry_with_prefix("mcp_sandbox");
+        metrics.register_runs(ours);
+        metrics.register_stock(ours);
+        registry.register_collector(Box::new(process::Process));
+        metrics.registry = Mutex::new(registry);
+        Arc::new(metrics)
+    }
+
+    fn register_runs(&self, ours: &mut Registry) {
+        let build = BuildLabels {
+            version: env!("CARGO_PKG_VERSION"),
+            commit: env!("BUILD_COMMIT"),
+        };
+        ours.register("build", "What was built", Info::new(build));
+        ours.register(
+            "runs",
+            "Runs asked for, by how they ended",
+            self.runs.clone(),
+        );
+        ours.register_with_unit(
+            "run_phase",
+            "Time of runs: queue for a place, start of a sandbox, run of the program, answer with its files",
+            Unit::Seconds,
+            self.phases.clone(),
+        );
+        ours.register(
+            "run_starts",
+            "Runs by sandbox: the conversation's own, one of the pool, or one started for them (cold)",
+            self.starts.clone(),
+        );
+        // A rate needs a zero to begin with.
+        for way in ["own", "pool", "cold"] {
+            self.starts.get_or_create_owned(&WayLabels { way });
+        }
+        ours.register(
+            "http_requests",
+            "HTTP requests answered, by route",
+            self.http_requests.clone(),
+        );
+        ours.register("uploads", "Files uploaded", self.uploads.clone());
+        ours.register_with_unit(
+            "uploaded",
+            "Bytes of files uploaded",
+            Unit::Bytes,
+            self.uploaded_bytes.clone(),
+        );
+    }
+
+    fn register_stock(&self, ours: &mut Registry) {
+        let mut gauge = |name: &str, help: &str, gauge: &Gauge| {
+            ours.register(name, help, gauge.clone());
+        };
+        gauge(
+            "places_used",
+            "Places for runs that are taken",
+            &self.places_used,
+        );
+        gauge("places", "Places for runs", &self.places);
+        gauge(
+            "queue_length",
+            "Runs that wait for a place",
+            &self.queue_length,
+        );
+        gauge(
+            "queue_places",
+            "Runs that may wait at a time",
+            &self.queue_places,
+        );
+        gauge(
+            "containers",
+            "Containers that are alive or being removed",
+            &self.containers,
+        );
+        gauge(
+            "engine_up",
+            "Whether the container engine answers",
+            &self.engine_up,
+        );
+        gauge("ready", "Whether programs can be run", &self.ready);
+        gauge(
+            "conversations",
+            "Conversations with files, when last measured",
+            &self.conversations,
+        );
+        ours.register(
+            "warm_sandboxes",
+            "Warm sandboxes: pooled, owned by a conversation, cleaning after its run, or starting for the pool",
+            self.warm.clone(),
+        );
+        let mut with_unit = |name: &str, help: &str, unit: Unit, gauge: &Gauge| {
+            ours.register_with_unit(name, help, unit, gauge.clone());
+        };
+        with_unit(
+            "stored",
+            "Disk that conversations take, when last measured",
+            Unit::Bytes,
+            &self.stored_bytes,
+        );
+        with_unit(
+            "storage_free",
+            "Free space on the file system of SANDBOX_ROOT",
+            Unit::Bytes,
+            &self.free_bytes,
+        );
+        with_unit(
+            "storage_measured_timestamp",
+            "When conversations were last measured, 0 before the first time",
+            Unit::Seconds,
+            &self.storage_measured,
+        );
+    }
+
+    /// Adds to the time that runs of a language spent in a phase.
+    pub fn observe(&self, language: &str, phase: &'static str, took: Duration) {
+        let labels = PhaseLabels {
+            language: language.to_owned(),
+            phase,
+        };
+        self.phases
+            .get_or_create_owned(&labels)
+            .observe(took.as_secs_f64());
+    }
+
+    /// All metrics as `OpenMetrics` text, after `refresh` has set the gauges.
+    pub fn render(&self, refresh: impl FnOnce(&Self)) -> String {
+        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        refresh(self);
+        let mut text = String::new();
+        text::encode(&mut text, &registry).expect("writing to a string cannot fail");
+        text
+    }
+}
+
+/// Sets a gauge to a number of things.
+pub fn set(gauge: &Gauge, number: impl TryInto<i64>) {
+    gauge.set(number.try_into().unwrap_or(i64::MAX));
+}

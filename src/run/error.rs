@@ -1,0 +1,64 @@
+//! Why there was no run.
+
+use thiserror::Error;
+
+use super::environment::EnvironmentError;
+use crate::admission::AdmissionError;
+use crate::proof::Unproven;
+use crate::workspace::WorkspaceError;
+
+/// Why there was no run. A program that fails is no error.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// The program is larger than the limit.
+    #[error(
+        "code has {0} bytes, the limit is {1}: put data into a file with upload_file and read it from /data"
+    )]
+    CodeTooLarge(usize, usize),
+    /// The time limit is out of range.
+    #[error("timeoutSeconds is {0}: it must be greater than 0 and at most {1}")]
+    Timeout(f64, u64),
+    /// The environment is not acceptable.
+    #[error(transparent)]
+    Environment(#[from] EnvironmentError),
+    /// There is no runner for the language.
+    #[error("language {language:?} has no runner here: use one of {}", known.join(", "))]
+    UnknownLanguage {
+        /// What was asked for.
+        language: String,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// The network was asked for and is not available.
+    #[error("network: true is refused: {0}. Run without it, with data that was uploaded")]
+    Network(String),
+    /// The sandbox was not proved to hold.
+    #[error(transparent)]
+    Unproven(#[from] Unproven),
+    /// Too many runs.
+    #[error(transparent)]
+    Admission(#[from] AdmissionError),
+    /// The files are not usable.
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
+    /// We made a mistake; the log has it.
+    #[error("the server made a mistake while it ran the program: its log has the details")]
+    Broken,
+}
+
+impl RunError {
+    /// The word in metrics.
+    pub(super) const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Admission(AdmissionError::Closed) => "stopping",
+            Self::Admission(_) => "busy",
+            Self::Unproven(_) => "unproven",
+            Self::Workspace(_) | Self::Broken => "failed",
+            Self::CodeTooLarge(..)
+            | Self::Timeout(..)
+            | Self::Environment(_)
+            | Self::UnknownLanguage { .. }
+            | Self::Network(_) => "refused",
+        }
+    }
+}

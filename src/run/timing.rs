@@ -1,0 +1,80 @@
+//! Where the time of a run went, for the metrics.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::metrics::{Metrics, WayLabels};
+use crate::pool::Way;
+
+/// A part of a run's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// It waits for a place.
+    Queue,
+    /// It comes by a sandbox, and its files are looked at.
+    Start,
+    /// The program runs.
+    Run,
+    /// Its files are looked at again and its outcome is put together.
+    Answer,
+}
+
+impl Phase {
+    /// The word in metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Queue => "queue",
+            Self::Start => "start",
+            Self::Run => "run",
+            Self::Answer => "answer",
+        }
+    }
+}
+
+/// A watch that is read at the end of each phase.
+#[derive(Debug)]
+pub(super) struct Timing {
+    since: Instant,
+    phases: Vec<(Phase, Duration)>,
+    way: Option<Way>,
+}
+
+impl Timing {
+    pub(super) fn new() -> Self {
+        Self {
+            since: Instant::now(),
+            phases: Vec::with_capacity(4),
+            way: None,
+        }
+    }
+
+    /// The first phase begins.
+    pub(super) fn begin(&mut self) {
+        self.since = Instant::now();
+    }
+
+    /// A phase ends and the next one begins.
+    pub(super) fn end(&mut self, phase: Phase) {
+        let now = Instant::now();
+        self.phases.push((phase, now - self.since));
+        self.since = now;
+    }
+
+    /// The sandbox is there.
+    pub(super) fn started(&mut self, way: Way) {
+        self.way = Some(way);
+        self.end(Phase::Start);
+    }
+
+    /// Adds it to the metrics.
+    pub(super) fn tell(&self, metrics: &Metrics, language: &str) {
+        for (phase, took) in &self.phases {
+            metrics.observe(language, phase.as_str(), *took);
+        }
+        if let Some(way) = self.way {
+            let labels = WayLabels { way: way.as_str() };
+            metrics.starts.get_or_create_owned(&labels).inc();
+        }
+    }
+}

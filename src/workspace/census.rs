@@ -1,0 +1,60 @@
+//! How many conversations there are and what they take, for the operator. Nobody waits for it.
+
+use rustix::fs::{FileType, fstatvfs};
+
+use super::store::Store;
+use super::walk::{Next, walk};
+use super::{WorkspaceError, Workspaces};
+use crate::conversation::ConversationKey;
+
+/// What all conversations take together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    /// Conversations that have a directory.
+    pub conversations: u64,
+    /// Bytes of disk.
+    pub bytes: u64,
+}
+
+impl Workspaces {
+    /// Measures all conversations, one after the other, so that those who work on files find room between.
+    ///
+    /// # Errors
+    /// The operating system failed.
+    pub async fn census(&self) -> Result<Census, WorkspaceError> {
+        let mut census = Census::default();
+        for key in self.store.work(Store::keys).await? {
+            // It may have been deleted meanwhile.
+            let Some(workspace) = self.find(&key).await? else {
+                continue;
+            };
+            census.conversations += 1;
+            census.bytes += workspace.usage().await?.bytes;
+        }
+        Ok(census)
+    }
+
+    /// Free bytes on the file system of the root. Takes microseconds.
+    ///
+    /// # Errors
+    /// The operating system failed.
+    pub fn free_bytes(&self) -> Result<u64, WorkspaceError> {
+        let system =
+            fstatvfs(self.store.root()).map_err(WorkspaceError::of("ask for free space"))?;
+        Ok(system.f_bavail.saturating_mul(system.f_frsize))
+    }
+}
+
+impl Store {
+    fn keys(&self) -> Result<Vec<ConversationKey>, WorkspaceError> {
+        let mut keys = Vec::new();
+        walk(self.opener, self.root(), |found| {
+            let name = found.name.to_str().ok();
+            let key = name.and_then(|name| name.parse().ok());
+            keys.extend(key.filter(|_| found.kind == FileType::Directory));
+            Ok(Next::Entry)
+        })
+        .map_err(WorkspaceError::of("list the conversations"))?;
+        Ok(keys)
+    }
+}

@@ -1,0 +1,317 @@
+//! What operators see: `/metrics` on the fake engine, who may read it, and that it counts what happened.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use axum::http::{Method, Request};
+use serde_json::json;
+
+use crate::support::{Answer, TestApp, eventually, get};
+
+const METRICS_TOKEN: &str = "b84de0c2a96f4713";
+const OPEN: (&str, &str) = ("METRICS_TOKEN", METRICS_TOKEN);
+
+async fn scrape(app: &TestApp) -> String {
+    let authorization = format!("Bearer {METRICS_TOKEN}");
+    let request = get("/metrics").header("authorization", authorization);
+    let answer = app.send(request.body(Body::empty()).unwrap()).await;
+    assert_eq!(
+        (answer.status.as_u16(), answer.header("content-type")),
+        (
+            200,
+            "application/openmetrics-text; version=1.0.0; charset=utf-8"
+        )
+    );
+    let text = answer.text();
+    assert!(text.ends_with("# EOF\n"), "{text}");
+    text
+}
+
+/// The value of one series, or nothing when there is none.
+fn value(text: &str, series: &str) -> Option<f64> {
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '))?;
+    Some(line.parse().unwrap())
+}
+
+/// The series of a metric, without their values.
+fn series<'a>(text: &'a str, metric: &str) -> Vec<&'a str> {
+    let of_metric = |line: &&str| line.starts_with(&format!("{metric}{{"));
+    let mut series: Vec<_> = text
+        .lines()
+        .filter(of_metric)
+        .filter_map(|line| line.rsplit_once(' '))
+        .map(|(series, _)| series)
+        .collect();
+    series.sort_unstable();
+    series
+}
+
+fn runs(text: &str, status: &str) -> Option<f64> {
+    let series = format!("mcp_sandbox_runs_total{{language=\"shell\",status=\"{status}\"}}");
+    value(text, &series)
+}
+
+async fn run(app: &TestApp, code: &str, seconds: u64) -> serde_json::Value {
+    let arguments = json!({ "conversationId": "secret-conversation", "language": "shell", "code": code, "timeoutSeconds": seconds });
+    app.rpc(
+        "tools/call",
+        json!({ "name": "run_code", "arguments": arguments }),
+    )
+    .await
+}
+
+#[tokio::test(start_paused = true)]
+async fn runs_are_counted_by_how_they_ended() {
+    let app =
+        TestApp::on_fake_with(&[OPEN, ("MAX_CONCURRENT_RUNS", "1"), ("MAX_QUEUED_RUNS", "0")])
+            .await;
+    for _ in 0..3 {
+        run(&app, "echo hi", 5).await;
+    }
+    run(&app, "exit 3", 5).await;
+    run(&app, "sleep 60", 1).await;
+    // One has the only place, the other is turned away.
+    tokio::join!(run(&app, "sleep 1", 5), run(&app, "sleep 1", 5));
+    let other =
+        json!({ "name": "run_code", "arguments": { "language": "cobol; secret", "code": "" } });
+    app.rpc("tools/call", other).await;
+
+    let text = scrape(&app).await;
+    let counts = ["ok", "error", "timeout", "busy"].map(|status| runs(&text, status));
+    assert_eq!(
+        counts,
+        [Some(4.0), Some(1.0), Some(1.0), Some(1.0)],
+        "{text}"
+    );
+    let unknown = "mcp_sandbox_runs_total{language=\"unknown\",status=\"refused\"}";
+    assert_eq!(value(&text, unknown), Some(1.0), "{text}");
+    // Six had a sandbox of their own, and all of them went through all phases.
+    let ways = ["own", "pool", "cold"].map(|way| {
+        value(
+            &text,
+            &format!("mcp_sandbox_run_starts_total{{way=\"{way}\"}}"),
+        )
+    });
+    assert_eq!(ways, [Some(0.0), Some(0.0), Some(6.0)], "{text}");
+    for phase in ["queue", "start", "run", "answer"] {
+        let labels = format!("{{language=\"shell\",phase=\"{phase}\"}}");
+        let count = value(
+            &text,
+            &format!("mcp_sandbox_run_phase_seconds_count{labels}"),
+        );
+        assert_eq!(count, Some(6.0), "{phase} {text}");
+    }
+    // Time passes only in the programs: a second for the one that was stopped, and one for the last.
+    let labels = "{language=\"shell\",phase=\"run\"}";
+    let seconds = value(&text, &format!("mcp_sandbox_run_phase_seconds_sum{labels}")).unwrap();
+    assert!((2.0..3.0).contains(&seconds), "{text}");
+    assert!(!text.contains("secret"), "{text}");
+    app.assert_nothing_is_left().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn gauges_show_the_pool_and_the_queue() {
+    let app = TestApp::on_fake_with(&[
+        OPEN,
+        ("POOL_SIZE", "2"),
+        ("SANDBOX_REUSE", "conversation"),
+        ("MAX_CONCURRENT_RUNS", "1"),
+        ("MAX_QUEUED_RUNS", "7"),
+    ])
+    .await;
+    app.parked("shell", 2).await;
+    let slow = async { tokio::join!(run(&app, "sleep 2", 5), run(&app, "echo hi", 5)) };
+    let look = async {
+        eventually("one runs and one waits", || {
+            app.app.runs.admission.waiting() == 1
+        })
+        .await;
+        scrape(&app).await
+    };
+    let (_, busy) = tokio::join!(slow, look);
+    let gauge = |text: &str, name: &str| value(text, &format!("mcp_sandbox_{name}"));
+    assert_eq!(
+        ["places", "places_used", "queue_places", "queue_length"].map(|name| gauge(&busy, name)),
+        [Some(1.0), Some(1.0), Some(7.0), Some(1.0)],
+        "{busy}"
+    );
+    eventually("the pool is full again", || {
+        app.app.runs.pool.count() == (2, 1)
+    })
+    .await;
+    let idle = scrape(&app).await;
+    let warm = |state: &str| {
+        gauge(
+            &idle,
+            &format!("warm_sandboxes{{language=\"shell\",state=\"{state}\"}}"),
+        )
+    };
+    assert_eq!(
+        ["pooled", "owned", "cleaning", "starting"].map(warm),
+        [Some(2.0), Some(1.0), Some(0.0), Some(0.0)],
+        "{idle}"
+    );
+    assert_eq!(
+        [
+            "places_used",
+            "queue_length",
+            "containers",
+            "engine_up",
+            "ready"
+        ]
+        .map(|name| gauge(&idle, name)),
+        [Some(0.0), Some(0.0), Some(3.0), Some(1.0), Some(1.0)],
+        "{idle}"
+    );
+    let starts = |way: &str| {
+        value(
+            &idle,
+            &format!("mcp_sandbox_run_starts_total{{way=\"{way}\"}}"),
+        )
+    };
+    assert_eq!((starts("pool"), starts("own")), (Some(1.0), Some(1.0)));
+    // A runner that is gone leaves no series behind.
+    app.fake.as_ref().unwrap().remove_images("shell");
+    eventually("the runner is gone", || {
+        app.app.runs.catalog.view().runners.is_empty()
+    })
+    .await;
+    let text = scrape(&app).await;
+    assert_eq!(series(&text, "mcp_sandbox_warm_sandboxes"), [""; 0]);
+    assert_eq!(gauge(&text, "ready"), Some(0.0));
+    app.assert_nothing_is_left().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn uploads_are_counted_and_conversations_measured() {
+    let app = TestApp::on_fake_with(&[OPEN]).await;
+    app.upload("a.txt", &[b'x'; 5000]).await;
+    app.upload("b.txt", b"12345").await;
+    app.upload("../b.txt", b"12345").await;
+    let text = scrape(&app).await;
+    assert_eq!(value(&text, "mcp_sandbox_uploads_total"), Some(2.0));
+    assert_eq!(
+        value(&text, "mcp_sandbox_uploaded_bytes_total"),
+        Some(5005.0)
+    );
+    tokio::time::sleep(Duration::from_secs(301)).await;
+    let measured = || app.app.runs.metrics.conversations.get() == 1;
+    eventually("the conversation is measured", measured).await;
+    let text = scrape(&app).await;
+    assert!(
+        value(&text, "mcp_sandbox_stored_bytes").unwrap() >= 8192.0,
+        "{text}"
+    );
+    assert!(value(&text, "mcp_sandbox_storage_free_bytes").unwrap() > 0.0);
+    assert!(value(&text, "mcp_sandbox_storage_measured_timestamp_seconds").unwrap() > 1e9);
+    app.assert_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn requests_are_counted_by_route_and_never_by_path() {
+    let app = TestApp::on_fake_with(&[OPEN]).await;
+    for path in ["/healthz", "/healthz", "/files/abc/secret.txt", "/secret"] {
+        app.get(path).await;
+    }
+    let odd = get("/healthz").method(Method::from_bytes(b"SECRET").unwrap());
+    app.send(odd.body(Body::empty()).unwrap()).await;
+    let text = scrape(&app).await;
+    insta::assert_snapshot!(series(&text, "mcp_sandbox_http_requests_total").join("\n"), @r#"
+    mcp_sandbox_http_requests_total{method="GET",route="(none)",status="404"}
+    mcp_sandbox_http_requests_total{method="GET",route="/files/{*path}",status="404"}
+    mcp_sandbox_http_requests_total{method="GET",route="/healthz",status="200"}
+    mcp_sandbox_http_requests_total{method="other",route="/healthz",status="405"}
+    "#);
+    let alive = r#"mcp_sandbox_http_requests_total{method="GET",route="/healthz",status="200"}"#;
+    assert_eq!(value(&text, alive), Some(2.0));
+}
+
+async fn from(app: &TestApp, peer: &str, headers: &[(&str, &str)]) -> Answer {
+    let peer: SocketAddr = peer.parse().unwrap();
+    let mut request = Request::get("/metrics");
+    if !headers.iter().any(|(name, _)| *name == "host") {
+        request = request.header("host", "localhost:8080");
+    }
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request.extension(ConnectInfo(peer));
+    app.send(request.body(Body::empty()).unwrap()).await
+}
+
+#[tokio::test]
+async fn without_a_token_only_this_machine_may_read() {
+    let app = TestApp::on_fake_with(&[("ALLOWED_HOSTS", "box.example")]).await;
+    for peer in ["127.0.0.1:5000", "[::1]:5000", "[::ffff:127.0.0.1]:5000"] {
+        assert_eq!(from(&app, peer, &[]).await.status, 200, "{peer}");
+    }
+    let refused = [
+        from(&app, "192.0.2.7:5000", &[]).await,
+        from(&app, "172.17.0.1:5000", &[]).await,
+        // A proxy or a tunnel on this machine brings what others ask.
+        from(&app, "127.0.0.1:5000", &[("x-forwarded-for", "192.0.2.7")]).await,
+        from(&app, "127.0.0.1:5000", &[("cf-connecting-ip", "192.0.2.7")]).await,
+        from(&app, "127.0.0.1:5000", &[("host", "box.example")]).await,
+        // Whoever the peer is when that is not known.
+        app.get("/metrics").await,
+    ];
+    for answer in refused {
+        assert_eq!(answer.status, 404);
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(answer.text(), @r#"{"error":{"code":"not_found","message":"metrics are for this machine alone: its operator can set METRICS_TOKEN to read them from elsewhere"}}"#);
+        }
+    }
+    let foreign = from(&app, "127.0.0.1:5000", &[("host", "rebound.example")]).await;
+    assert_eq!(foreign.status, 403);
+}
+
+#[tokio::test]
+async fn with_a_token_everybody_needs_it() {
+    let app = TestApp::on_fake_with(&[OPEN]).await;
+    let api_token = format!("Bearer {}", crate::support::TOKEN);
+    for headers in [
+        &[][..],
+        &[("authorization", "Bearer wrong")],
+        &[("authorization", api_token.as_str())],
+    ] {
+        let answer = from(&app, "127.0.0.1:5000", headers).await;
+        assert_eq!(
+            (answer.status.as_u16(), answer.header("www-authenticate")),
+            (401, "Bearer")
+        );
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(answer.text(), @r#"{"error":{"code":"unauthorized","message":"the bearer token is missing or wrong: send the header `Authorization: Bearer <METRICS_TOKEN>`"}}"#);
+        }
+    }
+    let right = format!("bearer {METRICS_TOKEN}");
+    let answer = from(&app, "192.0.2.7:5000", &[("authorization", &right)]).await;
+    assert_eq!(answer.status, 200);
+    // And it opens nothing else.
+    let request = Request::post("/mcp")
+        .header("host", "localhost:8080")
+        .header("authorization", right);
+    let answer = app.send(request.body(Body::from("{}")).unwrap()).await;
+    assert_eq!(answer.status, 401);
+}
+
+#[tokio::test]
+async fn every_metric_says_what_it_is() {
+    let app = TestApp::on_fake_with(&[OPEN]).await;
+    run(&app, "echo hi", 5).await;
+    let text = scrape(&app).await;
+    let described: Vec<_> = text.lines().filter(|line| line.starts_with("# ")).collect();
+    insta::assert_snapshot!(described.join("\n"));
+    let build = series(&text, "mcp_sandbox_build_info");
+    let version = format!("version=\"{}\"", env!("CARGO_PKG_VERSION"));
+    assert!(
+        build[0].contains(&version) && build[0].contains("commit=\""),
+        "{build:?}"
+    );
+    assert!(value(&text, "process_resident_memory_bytes").unwrap() > 1e6);
+    assert!(value(&text, "process_cpu_seconds_total").unwrap() >= 0.0);
+    assert!(value(&text, "process_open_fds").unwrap() > 3.0);
+}
