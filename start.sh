@@ -3,6 +3,7 @@
 #
 #   ./start.sh             all of it, then serves until Ctrl-C
 #   ./start.sh --no-run    all of it but serving
+#   ./start.sh --compose   serves from a container, by docker-compose.yml, and comes back; needs no Rust
 #
 # What is done already is not done again: a second start takes seconds. An existing .env stays as it is.
 set -euo pipefail
@@ -88,9 +89,7 @@ install_rules() {
 effective() { sed -n "s/^$1=//p" <<<"$CONFIGURATION"; }
 
 greet() {
-    local addr url token
-    addr=$(effective MCP_HTTP_ADDR)
-    url=http://localhost:${addr##*:}
+    local url=http://localhost:${1##*:} token
     token=$(setting MCP_API_TOKEN)
     cat >&2 <<END
 
@@ -118,7 +117,42 @@ prepare() {
     cargo build --release --locked
     CONFIGURATION=$("$PROGRAM" check-config) || exit
     install_rules "$(effective RUN_DNS | tr ',' ' ')"
-    greet
+    greet "$(effective MCP_HTTP_ADDR)"
+}
+
+compose() {
+    if docker compose version >/dev/null 2>&1; then docker compose "$@"; else docker-compose "$@"; fi
+}
+
+need_compose() {
+    ! docker compose version >/dev/null 2>&1 || return 0
+    need_packages docker-compose docker-compose
+}
+
+# A setting that .env has not, or has without a value.
+set_once() {
+    [[ -z $(setting "$1") ]] || return 0
+    printf '%s=%s\n' "$1" "$2" >>.env
+}
+
+serve_in_container() {
+    local socket published
+    need_packages curl curl ca-certificates
+    write_settings
+    unset DOCKER_HOST
+    scripts/install-docker.sh
+    need_compose
+    socket=$(setting DOCKER_SOCKET)
+    set_once DOCKER_GID "$(stat -c %g "${socket:-/var/run/docker.sock}")"
+    set_once SANDBOX_ROOT "$(quoted "$PWD/sandboxes")"
+    ./build.sh
+    say "Building and starting the server"
+    # Compose 1.29 takes BuildKit for granted.
+    docker buildx version >/dev/null 2>&1 || export DOCKER_BUILDKIT=0 COMPOSE_DOCKER_CLI_BUILD=0
+    SOURCE_COMMIT=$(git rev-parse --short=12 HEAD 2>/dev/null || true) compose up --detach --build
+    CONFIGURATION=$(compose run --rm --no-deps -T server check-config) || exit
+    published=$(setting PUBLISH_ADDR)
+    greet "${published:-127.0.0.1:8080}"
 }
 
 case ${1:-} in
@@ -127,6 +161,7 @@ case ${1:-} in
         exec "$PROGRAM"
         ;;
     --no-run) prepare ;;
+    --compose) serve_in_container ;;
     -h | --help) usage ;;
     *)
         usage >&2

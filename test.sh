@@ -13,10 +13,11 @@
 # deny     licences, banned crates and sources
 # clients  other people's MCP clients against the server
 # fuzz     a minute of it, for everything that takes bytes from outside; needs a nightly compiler
+# compose  the server in a container, by the compose files
 set -euo pipefail
 cd "$(dirname "$0")"
 
-STEPS=(setup lint shell unit docker browser deny clients fuzz)
+STEPS=(setup lint shell unit docker browser deny clients fuzz compose)
 PACKAGES=(ca-certificates curl gcc iproute2 iptables jq libc6-dev shellcheck)
 # The fonts are those that the page asks for first, so that its pictures look alike everywhere.
 BROWSER_PACKAGES=(chromium chromium-driver fonts-inter fonts-jetbrains-mono)
@@ -61,6 +62,11 @@ install_packages() {
     } </dev/null >/dev/null
 }
 
+# Docker's own plugin where it is there, else Debian's package.
+need_compose() {
+    docker compose version >/dev/null 2>&1 || command -v docker-compose >/dev/null || install_packages docker-compose
+}
+
 need_component() {
     ! cargo "$1" --version >/dev/null 2>&1 || return 0
     command -v rustup >/dev/null || die "cargo $1 is missing. Install it the way Rust was installed"
@@ -73,6 +79,7 @@ step_setup() {
     need_component fmt rustfmt
     need_component clippy clippy
     scripts/install-docker.sh
+    need_compose
     ./build.sh
 }
 
@@ -147,6 +154,13 @@ step_fuzz() {
         }
         say "$target: $(sed -n 's/^stat::number_of_executed_units: *//p' .build/fuzz.log) inputs"
     done
+}
+
+# The program is the one that the other steps have built: nothing is compiled in a container.
+step_compose() {
+    need_compose
+    cargo build --locked
+    tests/compose/run.sh
 }
 
 # What is not there yet is no failure, but the summary says so.

@@ -3,8 +3,21 @@
 use mcp_code_sandbox::config::Config;
 use mcp_code_sandbox::config::variables::VARIABLES;
 
-/// Read by other parts of the project, not by the server.
-const NOT_OURS: &[&str] = &["TUNNEL_TOKEN"];
+/// Read by the compose files, not by the server.
+const NOT_OURS: &[&str] = &[
+    "PUBLISH_ADDR",
+    "DOCKER_SOCKET",
+    "DOCKER_GID",
+    "TUNNEL_TOKEN",
+];
+/// What builds and tests tell the compose files, and no operator.
+const NOT_SETTINGS: &[&str] = &[
+    "CLOUDFLARED_IMAGE",
+    "ENV_FILE",
+    "SERVER_BINARY",
+    "SERVER_IMAGE",
+    "SOURCE_COMMIT",
+];
 
 #[test]
 fn the_example_lists_every_variable_with_its_default() {
@@ -25,6 +38,35 @@ fn the_example_lists_every_variable_with_its_default() {
         listed, expected,
         ".env.example and src/config/variables.rs differ"
     );
+}
+
+#[test]
+fn the_example_lists_every_variable_of_the_compose_files() {
+    let example = include_str!("../../.env.example");
+    let files = [
+        include_str!("../../docker-compose.yml"),
+        include_str!("../../docker-compose-cloudflare.yml"),
+        include_str!("../../deploy/docker-compose-socket-proxy.yml"),
+    ];
+    let used = files.iter().flat_map(|file| file.split("${").skip(1));
+    let mut names: Vec<_> = used
+        .filter_map(|rest| rest.split([':', '}']).next())
+        .filter(|name| !NOT_SETTINGS.contains(name))
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    for name in &names {
+        assert!(
+            example.contains(&format!("#{name}=")),
+            ".env.example does not have {name}, which a compose file reads"
+        );
+    }
+    for name in NOT_OURS {
+        assert!(
+            names.contains(name),
+            ".env.example has {name}, which no compose file reads"
+        );
+    }
 }
 
 #[test]

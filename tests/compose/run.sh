@@ -1,0 +1,263 @@
+#!/usr/bin/env bash
+# docker-compose.yml in earnest, with and without the filter in front of the engine's socket: builds the server's image, starts it, uploads, runs and downloads through the published
+# port with sandboxes beside it, and stops it. docker-compose-cloudflare.yml is only read, since it leads to Cloudflare.
+# Needs Docker with Compose, the runner images, curl and jq. One line per check, at the end a count.
+#
+# The program was built by cargo before, so that nothing is compiled in a container; COMPILE=1 compiles there all the same.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+say() { printf '%s\n' "$*" >&2; }
+
+die() {
+    say "error: $*"
+    exit 2
+}
+
+work=$(mktemp -d)
+PROJECT=mcp-compose-test-$$
+export SERVER_IMAGE=mcp-code-sandbox:test-$$ SERVER_BINARY=""
+port=${COMPOSE_TEST_PORT:-$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')}
+token=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+url=http://localhost:$port
+
+if docker compose version >/dev/null 2>&1; then
+    COMPOSE=(docker compose)
+elif command -v docker-compose >/dev/null; then
+    COMPOSE=(docker-compose)
+else
+    die "Docker Compose is missing. Run: sudo apt-get install -y docker-compose"
+fi
+# Without BuildKit where the client has none; Compose 1.29 does not ask.
+if ! docker buildx version >/dev/null 2>&1; then export DOCKER_BUILDKIT=0 COMPOSE_DOCKER_CLI_BUILD=0; fi
+
+FILES=(--file docker-compose.yml)
+
+compose() { "${COMPOSE[@]}" --project-name "$PROJECT" --env-file "$work/.env" "${FILES[@]}" "$@"; }
+
+# Its files belong to another user by now, which only a container can be.
+clean_up() {
+    compose down --volumes --timeout 30 >>"$work/log" 2>&1 || cat "$work/log" >&2
+    docker run --rm --network none --user 0:0 --entrypoint sh --volume "$work:/work" "$SERVER_IMAGE" \
+        -c 'rm -rf /work/data' >/dev/null 2>&1 || true
+    docker rmi "$SERVER_IMAGE" >/dev/null 2>&1 || true
+    rm -rf "$work" .build/image
+}
+trap clean_up EXIT
+
+write_settings() {
+    cat >"$work/.env" <<END
+MCP_API_TOKEN=$token
+METRICS_TOKEN=$token
+FILE_SECRET=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+DOCKER_GID=$(stat -c %g /var/run/docker.sock)
+SANDBOX_ROOT=$work/data
+PUBLISH_ADDR=127.0.0.1:$port
+PUBLIC_BASE_URL=$url
+DISK_FREE_FLOOR=1m
+POOL_SIZE=1
+ENV_FILE=$work/.env
+END
+}
+
+# The program that the other steps test, without what only a debugger reads.
+take_binary() {
+    local built=${CARGO_TARGET_DIR:-target}/debug/mcp-code-sandbox
+    [[ -z ${COMPILE:-} ]] || return 0
+    [[ -x $built ]] || die "$built is not there: run cargo build first"
+    mkdir -p .build/image
+    strip -o .build/image/mcp-code-sandbox "$built"
+    SERVER_BINARY=.build/image/mcp-code-sandbox
+}
+
+start() {
+    scripts/base-images.sh
+    compose up --detach --build >"$work/log" 2>&1 || {
+        cat "$work/log" >&2
+        exit 1
+    }
+    curl --silent --fail --output /dev/null --retry 60 --retry-delay 1 --retry-connrefused --retry-all-errors \
+        "$url/readyz" || {
+        compose logs >&2
+        exit 1
+    }
+}
+
+passed=0 failed=0
+check() {
+    local name=$1 status
+    shift
+    # Not as the condition of an `if`, in which no failure but the last would count.
+    set +e
+    (
+        set -e
+        "$@"
+    ) >"$work/output" 2>&1
+    status=$?
+    set -e
+    if ((status == 0)); then
+        echo "ok      $name"
+        passed=$((passed + 1))
+    else
+        echo "FAILED  $name"
+        tail -n 25 "$work/output" | cut -c1-500 | sed 's/^/        /'
+        failed=$((failed + 1))
+    fi
+}
+
+call() {
+    jq -n --arg tool "$1" --argjson arguments "$2" \
+        '{jsonrpc: "2.0", id: 1, method: "tools/call", params: {name: $tool, arguments: $arguments}}' |
+        curl --silent --fail "$url/mcp" --header "Authorization: Bearer $token" --data @- | jq .result.structuredContent
+}
+
+server() { compose ps -q server; }
+
+inspect() { docker inspect --format "$1" "$(server)"; }
+
+of_sandboxes() { docker ps --all --quiet --filter "label=sandbox.root=$(<"$work/data/.root-id")"; }
+
+is_unprivileged() {
+    inspect '{{.Config.User}} {{.HostConfig.CapDrop}} {{.HostConfig.ReadonlyRootfs}} {{json .NetworkSettings.Ports}}' |
+        tee /dev/stderr | grep -qF "1000:1000 [ALL] true {\"8080/tcp\":[{\"HostIp\":\"127.0.0.1\",\"HostPort\":\"$port\"}]}"
+}
+
+healthcheck() { docker exec "$(server)" mcp-code-sandbox healthcheck; }
+
+version() { docker exec "$(server)" mcp-code-sandbox --version | tee /dev/stderr | grep -Eq '^mcp-code-sandbox [0-9.]+ \([0-9a-f]{12}\)$'; }
+
+upload() {
+    call upload_file '{"conversationId": "compose", "filename": "in.txt", "content": "MjAgMjIK"}' |
+        tee /dev/stderr | jq -e '.success and .file.size == 6'
+}
+
+run() {
+    call run_code '{"conversationId": "compose", "language": "python",
+        "code": "print(sum(map(int, open(\"in.txt\").read().split())), file=open(\"out.txt\", \"a\"))"}' >"$work/result"
+    tee /dev/stderr <"$work/result" | jq -e '.status == "ok" and .files[0].name == "out.txt"'
+}
+
+download() {
+    curl --silent --fail "$(jq -r '.files[] | select(.name == "out.txt").url' "$work/result")" | tee /dev/stderr >"$work/out"
+    cmp - "$work/out" <<<"$1"
+}
+
+metric() { metrics | sed -n "s/^mcp_sandbox_$1 //p"; }
+
+# A sandbox that was started for a run loads an interpreter for the next one behind the answer, which takes seconds.
+conversation_keeps_its_sandbox() {
+    for _ in {1..60}; do
+        [[ $(metric 'warm_sandboxes{language="python",state="owned"}') != 1 ]] || return 0
+        sleep 0.5
+    done
+    metrics
+    return 1
+}
+
+own_runs() { metric 'run_starts_total{way="own"}'; }
+
+run_warm() {
+    local before
+    before=$(own_runs)
+    run
+    [[ $(own_runs) == $((before + 1)) ]]
+}
+
+metrics() { curl --silent --fail --header "Authorization: Bearer $token" "$url/metrics"; }
+
+sandboxes_are_siblings() {
+    local ids
+    mapfile -t ids < <(of_sandboxes)
+    # The host's path of the conversation is what the engine mounts.
+    docker inspect --format '{{range .Mounts}}{{.Source}} {{.Destination}}{{"\n"}}{{end}}' "${ids[@]}" |
+        tee /dev/stderr | grep -q "^$work/data/[0-9a-f]\{64\} /data$"
+}
+
+network_is_refused() {
+    call run_code '{"language": "shell", "code": "echo hi", "network": true}' |
+        tee /dev/stderr | jq -e '.code == "network_refused"'
+}
+
+down() { compose down --timeout 60; }
+
+nothing_is_left() {
+    local left
+    left=$(of_sandboxes; docker ps --all --quiet --filter "label=com.docker.compose.project=$PROJECT"
+        docker network ls --quiet --filter "label=com.docker.compose.project=$PROJECT")
+    [[ -z $left ]] || { echo "left: $left"; return 1; }
+}
+
+tunnel() {
+    export TUNNEL_TOKEN=stand-in PUBLIC_BASE_URL=https://sandbox.example.org
+    FILES=(--file docker-compose-cloudflare.yml)
+    compose config >"$work/tunnel"
+    cat "$work/tunnel"
+    grep -q 'TUNNEL_TOKEN: stand-in' "$work/tunnel"
+    if grep 'ports:' "$work/tunnel"; then return 1; fi
+}
+
+# It says which setting is missing, and how to find out what it is.
+missing_settings_are_named() {
+    sed -i.bak '/^DOCKER_GID=/d' "$work/.env"
+    local refused=""
+    compose config >"$work/missing" 2>&1 || refused=1
+    mv "$work/.env.bak" "$work/.env"
+    cat "$work/missing"
+    [[ $refused ]]
+    grep -q 'stat -c %g' "$work/missing"
+}
+
+has_no_socket() { ! docker exec "$(server)" test -S /var/run/docker.sock; }
+
+# As the server would have to: from its own network.
+filtered() {
+    docker run --rm --network "container:$(server)" --entrypoint bash "$SERVER_IMAGE" -c '
+        exec 3<>/dev/tcp/socket-proxy/2375
+        printf "%s %s HTTP/1.1\r\nHost: engine\r\nContent-Length: 0\r\nConnection: close\r\n\r\n" "$1" "$2" >&3
+        head -n 1 <&3 | cut -d " " -f 2' -- "$1" "$2"
+}
+
+other_calls_are_refused() {
+    local id call
+    id=$(docker inspect --format '{{.Id}}' "$(server)")
+    [[ $(filtered GET /_ping) == 200 ]]
+    for call in "POST /containers/$id/exec" "POST /v1.41/containers/$id/kill" "GET /containers/$id/archive?path=/" \
+        "POST /build" "POST /images/create?fromImage=x" "GET /networks/bridge" "POST /volumes/create" \
+        "DELETE /images/mcp-sandbox-none" "POST /containers/$id/../create/exec"; do
+        echo "$call"
+        # shellcheck disable=SC2086 # method and path
+        [[ $(filtered $call) == 403 ]]
+    done
+}
+
+write_settings
+take_binary
+check "a setting that is missing is named" missing_settings_are_named
+check "the file for the tunnel is valid and publishes no port" tunnel
+start
+check "the server is unprivileged and on the loopback only" is_unprivileged
+check "the health check of the image passes" healthcheck
+check "--version has the commit" version
+check "upload" upload
+check "run" run
+check "download" download 42
+check "the conversation keeps its sandbox" conversation_keeps_its_sandbox
+check "run again, warm" run_warm
+check "download again" download $'42\n42'
+check "sandboxes mount the host's paths" sandboxes_are_siblings
+check "the network is refused without the rules" network_is_refused
+check "down" down
+check "down leaves nothing" nothing_is_left
+
+FILES+=(--file deploy/docker-compose-socket-proxy.yml)
+start
+check "through the filter: the server has no socket" has_no_socket
+check "through the filter: upload" upload
+check "through the filter: run" run
+check "through the filter: the conversation keeps its sandbox" conversation_keeps_its_sandbox
+check "through the filter: run again, warm" run_warm
+check "through the filter: other calls are refused" other_calls_are_refused
+check "through the filter: down" down
+check "through the filter: down leaves nothing" nothing_is_left
+echo "$passed passed, $failed failed"
+((failed == 0))
