@@ -315,3 +315,39 @@ async fn every_metric_says_what_it_is() {
     assert!(value(&text, "process_cpu_seconds_total").unwrap() >= 0.0);
     assert!(value(&text, "process_open_fds").unwrap() > 3.0);
 }
+
+/// The names in what is handed to operators, as Prometheus writes them.
+fn names_in(text: &str) -> Vec<&str> {
+    let is_name = |c: char| c.is_ascii_lowercase() || c == '_';
+    let starts = text
+        .match_indices("mcp_sandbox_")
+        .chain(text.match_indices("process_"));
+    let names = starts.map(|(at, _)| text[at..].split(|c| !is_name(c)).next().unwrap_or_default());
+    names.filter(|name| *name != "mcp_sandbox_").collect()
+}
+
+#[tokio::test]
+async fn dashboard_alerts_and_documents_name_metrics_that_there_are() {
+    let app = TestApp::on_fake_with(&[OPEN]).await;
+    run(&app, "echo hi", 5).await;
+    app.get("/healthz").await;
+    let text = scrape(&app).await;
+    for (file, content) in [
+        (
+            "grafana-dashboard.json",
+            include_str!("../../deploy/grafana-dashboard.json"),
+        ),
+        ("alerts.yml", include_str!("../../deploy/alerts.yml")),
+        ("operating.md", include_str!("../../docs/operating.md")),
+    ] {
+        let names = names_in(content);
+        assert!(names.len() > 5, "{file} names {names:?}");
+        for name in names {
+            let is_there = text.lines().any(|line| {
+                line.strip_prefix(name)
+                    .is_some_and(|rest| rest.starts_with(['{', ' ']))
+            });
+            assert!(is_there, "{file} names {name}, which there is not");
+        }
+    }
+}
