@@ -70,6 +70,27 @@ fn the_example_lists_every_variable_of_the_compose_files() {
 }
 
 #[test]
+fn the_version_is_that_of_the_package_with_the_commit() {
+    let program = env!("CARGO_BIN_EXE_mcp-code-sandbox");
+    let output = std::process::Command::new(program)
+        .arg("--version")
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let commit = said
+        .strip_prefix(concat!(
+            "mcp-code-sandbox ",
+            env!("CARGO_PKG_VERSION"),
+            " ("
+        ))
+        .and_then(|rest| rest.strip_suffix(")\n"));
+    let is_commit = |commit: &str| {
+        commit == "unknown" || commit.len() == 12 && commit.bytes().all(|b| b.is_ascii_hexdigit())
+    };
+    assert!(commit.is_some_and(is_commit), "{said}");
+}
+
+#[test]
 fn the_readme_lists_every_variable_with_its_default() {
     let readme = include_str!("../../README.md");
     for variable in VARIABLES {
