@@ -14,12 +14,12 @@ ARG BASE=debian:trixie-slim
 FROM $BASE AS build
 ARG BINARY=""
 ARG RUST=1.95.0
-ENV CARGO_HOME=/opt/cargo RUSTUP_HOME=/opt/rustup PATH=/opt/cargo/bin:$PATH
+ENV CARGO_HOME=/opt/cargo RUSTUP_HOME=/opt/rustup
 RUN if [ -z "$BINARY" ]; then \
         apt-get update \
-        && apt-get install -y --no-install-recommends ca-certificates curl gcc libc6-dev \
-        && curl --proto '=https' --tlsv1.2 -fsSL -o /tmp/rustup.sh https://static.rust-lang.org/rustup/rustup-init.sh \
-        && sh /tmp/rustup.sh -y --no-modify-path --profile minimal --default-toolchain "$RUST"; \
+        && apt-get install -y --no-install-recommends ca-certificates gcc libc6-dev rustup \
+        && rustup toolchain install "$RUST" --profile minimal \
+        && rustup default "$RUST"; \
     fi
 WORKDIR /src
 COPY . .
