@@ -27,6 +27,7 @@ use crate::config::Config;
 use crate::executor::Executor;
 use crate::executor::docker::DockerExecutor;
 use crate::executor::spec::{ContainerLimits, User};
+use crate::expiry::{Expiry, ExpiryRules};
 use crate::files::ConversationFiles;
 use crate::http::{self, HttpState};
 use crate::links::FileLinks;
@@ -91,6 +92,7 @@ impl App {
             quota_bytes: config.storage.quota,
             free_space_floor: config.storage.free_space_floor,
             max_entries: config.storage.max_entries,
+            storage_bytes: config.storage.limit,
         };
         let workspaces =
             Workspaces::open(&config.storage.root, owner, limits).with_context(|| {
@@ -175,6 +177,17 @@ impl App {
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
+    /// What takes away conversations that have expired.
+    pub fn expiry(&self) -> Expiry {
+        let rules = ExpiryRules {
+            ttl: self.config.storage.conversation_ttl,
+            limit: self.config.storage.limit,
+            idle_ttl: self.config.pool.idle_ttl,
+        };
+        let workspaces = self.runs.files.workspaces.clone();
+        Expiry::new(rules, workspaces, self.runs.pool.clone())
+    }
+
     /// What answers MCP clients, whatever way they come.
     fn handler(&self) -> McpHandler {
         let ledger = Ledger::new(self.runs.clone(), self.tasks.clone());
@@ -214,6 +227,9 @@ impl App {
             }
             runs.pool.keep(&runs.catalog, &runs.admission, &stop).await;
         });
+        let (expiry, stop) = (self.expiry(), self.hard.clone());
+        self.tasks
+            .spawn(async move { stop.run_until_cancelled(expiry.keep()).await });
         self.tasks.spawn(upkeep::reap_leftovers(
             self.runs.launcher.clone(),
             Arc::clone(&self.instance),

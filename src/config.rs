@@ -70,6 +70,10 @@ pub struct StorageConfig {
     pub file_secret: SecretString,
     /// How long links to files are valid; `None` means for ever and unsigned (`FILE_URL_TTL`).
     pub link_ttl: Option<Duration>,
+    /// How long a conversation may be unused before it is deleted; `None` means for ever (`CONVERSATION_TTL`).
+    pub conversation_ttl: Option<Duration>,
+    /// Bytes that all conversations together may keep (`STORAGE_LIMIT`).
+    pub limit: Option<u64>,
     /// Bytes one conversation may keep (`WORKSPACE_QUOTA`).
     pub quota: u64,
     /// Bytes that stay free on the file system (`DISK_FREE_FLOOR`).
@@ -220,6 +224,13 @@ impl Config {
         if self.limits.timeout > self.limits.timeout_max {
             reader.reject("RUN_TIMEOUT", "a duration that is at most RUN_TIMEOUT_MAX");
         }
+        let ttl = self.storage.conversation_ttl;
+        if ttl.is_some_and(|ttl| ttl <= self.pool.idle_ttl) {
+            reader.reject(
+                "CONVERSATION_TTL",
+                "0 or a duration that is longer than SANDBOX_IDLE_TTL, such as `7d`",
+            );
+        }
         if !self.storage.host_path.is_absolute() {
             reader.reject(
                 "SANDBOX_HOST_PATH",
@@ -301,6 +312,8 @@ impl StorageConfig {
             root,
             file_secret: reader.secret("FILE_SECRET", 32),
             link_ttl: reader.optional_duration("FILE_URL_TTL"),
+            conversation_ttl: reader.optional_duration("CONVERSATION_TTL"),
+            limit: reader.optional_size("STORAGE_LIMIT", 1 << 20),
             quota: reader.size("WORKSPACE_QUOTA", 1 << 20),
             free_space_floor: reader.size("DISK_FREE_FLOOR", 0),
             max_upload_bytes: reader.size("MAX_UPLOAD_BYTES", 1),
@@ -430,6 +443,16 @@ impl fmt::Display for Config {
             (
                 "FILE_URL_TTL",
                 storage.link_ttl.map_or_else(|| "0".to_owned(), time),
+            ),
+            (
+                "CONVERSATION_TTL",
+                storage
+                    .conversation_ttl
+                    .map_or_else(|| "0".to_owned(), time),
+            ),
+            (
+                "STORAGE_LIMIT",
+                storage.limit.map_or_else(String::new, size),
             ),
             ("WORKSPACE_QUOTA", size(storage.quota)),
             ("DISK_FREE_FLOOR", size(storage.free_space_floor)),

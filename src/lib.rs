@@ -9,6 +9,7 @@ pub mod config;
 pub mod control;
 pub mod conversation;
 pub mod executor;
+pub mod expiry;
 pub mod files;
 pub mod http;
 pub mod links;

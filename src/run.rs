@@ -188,6 +188,7 @@ impl Runs {
                 () = cancel.cancelled() => return Ok(self.without_run(request, &Ending::Cancelled)),
             }
         }
+        self.files.workspaces.check_storage()?;
         let place = Place {
             network,
             warm: true,
@@ -226,6 +227,8 @@ impl Runs {
             prepared => prepared?,
         };
         let active = self.active.enter(&prepared.key);
+        // Until the run is over, its files do not expire.
+        let _in_use = self.files.workspaces.hold(&prepared.key).await;
         // Ends with this call, or as soon as the conversation is deleted or the server stops.
         let ended = async {
             tokio::select! {
@@ -433,7 +436,10 @@ impl Runs {
         content: &str,
     ) -> Result<FileLink, FilesError> {
         let upload = self.files.check_upload(name, content)?;
-        self.pool.settle(&id.key(&self.file_secret)).await?;
+        self.files.workspaces.check_storage()?;
+        let key = id.key(&self.file_secret);
+        let _in_use = self.files.workspaces.hold(&key).await;
+        self.pool.settle(&key).await?;
         let file = self.files.store(id, upload).await?;
         self.metrics.uploads.inc();
         self.metrics.uploaded_bytes.inc_by(file.size);

@@ -4,6 +4,7 @@
 //! ```text
 //! SANDBOX_ROOT/          0711: the container engine passes through, other users of the host cannot list keys
 //! ├── .tmp/              0700: uploads in the making, slots, and trees being deleted; no program ever sees it
+//! ├── .used/             0700: an empty file for each conversation, whose time is that of its last use
 //! └── <key>/             0755: the workspace of a conversation, mounted at /data
 //! ```
 //!
@@ -12,6 +13,7 @@
 //! and owners and modes are set on open handles, never by name.
 
 mod beneath;
+mod book;
 mod census;
 mod error;
 mod handle;
@@ -22,6 +24,7 @@ mod slot;
 mod store;
 mod upload;
 mod usage;
+mod uses;
 mod walk;
 
 use std::path::Path;
@@ -36,6 +39,8 @@ pub use self::listing::{FileEntry, Listing, MAX_FILES, Snapshot};
 pub use self::slot::Slot;
 use self::store::Store;
 pub use self::usage::Usage;
+pub use self::uses::InUse;
+pub(crate) use self::uses::NOTE_EVERY;
 use crate::conversation::ConversationKey;
 
 /// Who files belong to: the user that programs run as.
@@ -74,6 +79,8 @@ pub struct WorkspaceLimits {
     pub free_space_floor: u64,
     /// Files, folders and other entries that one conversation may have. 100,000 is a good number.
     pub max_entries: u64,
+    /// Bytes of disk that all conversations together may take.
+    pub storage_bytes: Option<u64>,
 }
 
 /// The workspaces of all conversations. Clones share one state.
@@ -112,8 +119,7 @@ impl Workspaces {
 
     /// Opens the workspace of a conversation, making it when it is new.
     ///
-    /// Owner and mode are repaired, since a program may have changed the mode, and the directory's times are set
-    /// to now, as the time of its last use. Programs can forge the modification time, but not the status change time.
+    /// Owner and mode are repaired, since a program may have changed the mode.
     ///
     /// # Errors
     /// The operating system failed.
@@ -161,11 +167,12 @@ impl Workspaces {
         Ok(true)
     }
 
-    /// Whether the file system has as much free space as must stay free. Takes microseconds.
+    /// Refuses when the file system has less free space than must stay free, else says how much it has. Takes
+    /// microseconds.
     ///
     /// # Errors
     /// [`DiskFull`](WorkspaceError::DiskFull) when it has not, or the operating system failed.
-    pub fn check_space(&self) -> Result<(), WorkspaceError> {
+    pub fn check_space(&self) -> Result<u64, WorkspaceError> {
         self.store.check_space(0)
     }
 

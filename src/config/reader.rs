@@ -152,6 +152,12 @@ impl<'a> Reader<'a> {
         })
     }
 
+    /// A size, where `0` and nothing mean none.
+    pub(super) fn optional_size(&mut self, name: &'static str, least: u64) -> Option<u64> {
+        let value = self.text(name)?;
+        (parse_size(&value) != Some(0)).then(|| self.size(name, least))
+    }
+
     /// A size of something that is held in memory, hence with an upper limit too.
     pub(super) fn bytes_in_memory(&mut self, name: &'static str, least: u64, most: u64) -> usize {
         let expected = format!("a size from {} to {}", show_size(least), show_size(most));

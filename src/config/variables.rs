@@ -77,6 +77,16 @@ pub const VARIABLES: &[Variable] = &[
         "how long links to files are valid, such as `24h`; 0: for ever, and unsigned",
     ),
     variable(
+        "CONVERSATION_TTL",
+        "7d",
+        "how long a conversation may be unused before its files are deleted; 0: for ever",
+    ),
+    variable(
+        "STORAGE_LIMIT",
+        "",
+        "bytes that all conversations together may keep, beyond which the least recently used go; default: no limit",
+    ),
+    variable(
         "WORKSPACE_QUOTA",
         "1g",
         "bytes that one conversation may keep",

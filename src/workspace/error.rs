@@ -24,6 +24,15 @@ pub enum WorkspaceError {
         /// Entries that it may have.
         limit: u64,
     },
+    /// All conversations together take more than they may, and those that could go are gone.
+    #[error(
+        "the server's storage is full (STORAGE_LIMIT, {limit} bytes) and every conversation is in use: delete \
+         conversations that are over, or try again later"
+    )]
+    StorageFull {
+        /// Bytes that all may take.
+        limit: u64,
+    },
     /// The file system has less free space than must stay free.
     #[error("the server's disk is nearly full: write less, or ask the operator for room")]
     DiskFull,

@@ -116,8 +116,11 @@ impl Workspace {
     /// # Errors
     /// The operating system failed.
     pub async fn usage_up_to(&self, max_entries: u64) -> Result<Usage, WorkspaceError> {
+        let key = self.key.clone();
         self.within("measure the conversation's files", move |store, dir| {
-            usage::measure(store.opener, dir, max_entries)
+            let usage = usage::measure(store.opener, dir, max_entries)?;
+            store.measured(&key, usage.bytes);
+            Ok(usage)
         })
         .await
     }
@@ -150,8 +153,10 @@ impl Workspace {
         let (this, path) = (self.clone(), path.clone());
         self.store
             .upload(move |store| {
+                store.uses.note(&this.key);
                 store.make_accessible(this.dir.as_fd())?;
-                upload::write(store, this.dir.as_fd(), &path, &content)
+                let measured = |bytes| store.measured(&this.key, bytes);
+                upload::write(store, this.dir.as_fd(), &path, &content, measured)
             })
             .await
     }
@@ -164,21 +169,24 @@ impl Workspace {
         let (this, path) = (self.clone(), path.clone());
         self.store
             .work(move |store| {
+                store.uses.note(&this.key);
                 store.make_accessible(this.dir.as_fd())?;
                 upload::remove(store, this.dir.as_fd(), &path)
             })
             .await
     }
 
-    /// Does something that reads, off the async threads.
+    /// Does something that reads, off the async threads. That is a use of the conversation.
     async fn within<T: Send + 'static>(
         &self,
         operation: &'static str,
         work: impl FnOnce(&Store, BorrowedFd<'_>) -> rustix::io::Result<T> + Send + 'static,
     ) -> Result<T, WorkspaceError> {
-        let dir = Arc::clone(&self.dir);
+        let this = self.clone();
         self.store
             .work(move |store| {
+                let dir = &this.dir;
+                store.uses.note(&this.key);
                 store.make_accessible(dir.as_fd())?;
                 work(store, dir.as_fd()).map_err(WorkspaceError::of(operation))
             })

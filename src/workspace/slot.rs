@@ -104,6 +104,7 @@ mod tests {
             quota_bytes: 1 << 20,
             free_space_floor: 0,
             max_entries: 100,
+            storage_bytes: None,
         };
         Workspaces::open(root, Owner::for_this_process(), limits).unwrap()
     }

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{
-    CWD, FlockOperation, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, Uid, fchmod, fchown,
-    flock, fstat, fstatvfs, futimens, mkdirat, openat,
+    CWD, FlockOperation, Gid, Mode, OFlags, Uid, fchmod, fchown, flock, fstat, fstatvfs, mkdirat,
+    openat,
 };
 use rustix::io::Errno;
 use tokio::sync::Semaphore;
@@ -17,6 +17,7 @@ use tokio_util::task::TaskTracker;
 use super::beneath::Opener;
 use super::error::WorkspaceError;
 use super::removal::{self, Staging};
+use super::uses::Uses;
 use super::{Owner, WorkspaceLimits};
 use crate::conversation::ConversationKey;
 
@@ -46,6 +47,7 @@ pub(super) struct Store {
     /// One at a time, since nobody waits for them.
     deletions: Arc<Semaphore>,
     pub(super) downloads: Arc<Semaphore>,
+    pub(super) uses: Uses,
     pub(super) tasks: TaskTracker,
 }
 
@@ -71,6 +73,7 @@ impl Store {
             .map_err(WorkspaceError::of("open the directory SANDBOX_ROOT"))?;
         let opener = Opener::for_kernel(root.as_fd());
         let private = open_private(opener, root.as_fd())?;
+        let uses = Uses::open(opener, root.as_fd())?;
         Ok(Self {
             root,
             private,
@@ -81,6 +84,7 @@ impl Store {
             uploads: Arc::new(Semaphore::new(1)),
             deletions: Arc::new(Semaphore::new(1)),
             downloads: Arc::new(Semaphore::new(DOWNLOADS)),
+            uses,
             tasks: TaskTracker::new(),
         })
     }
@@ -151,20 +155,6 @@ impl Store {
                 .map_err(WorkspaceError::of("open the conversation's directory"))?
         };
         self.take_over(dir.as_fd())?;
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: UTIME_NOW,
-        };
-        futimens(
-            &dir,
-            &Timestamps {
-                last_access: now,
-                last_modification: now,
-            },
-        )
-        .map_err(WorkspaceError::of(
-            "note the use of the conversation's directory",
-        ))?;
         Ok(dir)
     }
 
@@ -208,8 +198,8 @@ impl Store {
         }
     }
 
-    /// Refuses `bytes` more when too little space would stay free.
-    pub(super) fn check_space(&self, bytes: u64) -> Result<(), WorkspaceError> {
+    /// Refuses `bytes` more when too little space would stay free, else says how much is free now.
+    pub(super) fn check_space(&self, bytes: u64) -> Result<u64, WorkspaceError> {
         let system = fstatvfs(&self.root).map_err(WorkspaceError::of("ask for free space"))?;
         let free = system.f_bavail.saturating_mul(system.f_frsize);
         // File systems that do not count blocks or inodes say that they have none at all.
@@ -219,18 +209,34 @@ impl Store {
         if is_short || lacks_inodes {
             Err(WorkspaceError::DiskFull)
         } else {
-            Ok(())
+            Ok(free)
         }
     }
 
+    /// Takes down how much a conversation takes.
+    pub(super) fn measured(&self, key: &ConversationKey, bytes: u64) {
+        let mut book = self.uses.book();
+        book.measured(key, bytes);
+        if self
+            .limits
+            .storage_bytes
+            .is_some_and(|limit| book.total() > limit)
+        {
+            self.uses.over.notify_one();
+        }
+    }
+
+    /// Takes a conversation's directory out of sight.
     pub(super) fn stage(&self, key: &ConversationKey) -> Result<Option<Staging>, WorkspaceError> {
-        removal::stage(
+        let staging = removal::stage(
             self.opener,
             self.private.as_fd(),
             self.root.as_fd(),
             key.as_str().as_bytes(),
         )
-        .map_err(WorkspaceError::of("take away the conversation's directory"))
+        .map_err(WorkspaceError::of("take away the conversation's directory"))?;
+        self.uses.forget(key);
+        Ok(staging)
     }
 
     pub(super) async fn delete(self: &Arc<Self>, staging: Staging) -> Result<(), WorkspaceError> {

@@ -32,6 +32,7 @@ impl Fixture {
             quota_bytes: 64 * MIB,
             free_space_floor: 0,
             max_entries: 100_000,
+            storage_bytes: None,
         })
     }
 
@@ -130,6 +131,7 @@ async fn directories_have_their_owners_and_modes() {
         quota_bytes: MIB,
         free_space_floor: 0,
         max_entries: 10,
+        storage_bytes: None,
     };
     let workspaces = Workspaces::open(&root, owner, limits).unwrap();
     let key = "f".repeat(64).parse().unwrap();
@@ -154,18 +156,14 @@ async fn many_may_make_the_same_workspace() {
 #[tokio::test]
 async fn a_use_is_noted() {
     let fixture = Fixture::new();
-    fixture.workspace().await;
-    let data = fs::File::open(fixture.data()).unwrap();
-    data.set_modified(std::time::UNIX_EPOCH).unwrap();
-    fixture.workspace().await;
-    let age = data
-        .metadata()
-        .unwrap()
-        .modified()
-        .unwrap()
-        .elapsed()
-        .unwrap_or_default();
-    assert!(age < std::time::Duration::from_mins(1));
+    let workspace = fixture.workspace().await;
+    let note = fixture.root.path().join(".used").join(fixture.key.as_str());
+    assert!(!note.exists(), "opening it is no use yet");
+    workspace.list().await.unwrap();
+    let age = note.metadata().unwrap().modified().unwrap().elapsed();
+    assert!(age.unwrap_or_default() < std::time::Duration::from_mins(1));
+    let shown = fs::metadata(fixture.root.path().join(".used")).unwrap();
+    assert_eq!(shown.mode() & 0o7777, 0o700, "no program sees it");
 }
 
 #[tokio::test]
@@ -174,6 +172,7 @@ async fn a_full_file_system_is_noticed() {
         quota_bytes: MIB,
         free_space_floor: u64::MAX,
         max_entries: 10,
+        storage_bytes: None,
     };
     let fixture = Fixture::with(limits);
     assert!(matches!(

@@ -29,14 +29,15 @@ struct TempFile<'a> {
     moved: bool,
 }
 
-/// Writes `content` to `path` below `dir`, making folders on the way.
+/// Writes `content` to `path` below `dir`, making folders on the way. `measured` learns what all of it will take.
 pub(super) fn write(
     store: &Store,
     dir: BorrowedFd<'_>,
     path: &RelativePath,
     content: &[u8],
+    measured: impl FnOnce(u64),
 ) -> Result<FileEntry, WorkspaceError> {
-    check_room(store, dir, path, content.len() as u64)?;
+    measured(check_room(store, dir, path, content.len() as u64)?);
     let mut temp = TempFile::create(store.private.as_fd())?;
     temp.file
         .write_all(content)
@@ -58,13 +59,13 @@ pub(super) fn write(
     })
 }
 
-/// Refuses what does not fit. What it replaces counts as free already.
+/// Refuses what does not fit, else gives the bytes that all files will take. What it replaces counts as free already.
 fn check_room(
     store: &Store,
     dir: BorrowedFd<'_>,
     path: &RelativePath,
     bytes: u64,
-) -> Result<(), WorkspaceError> {
+) -> Result<u64, WorkspaceError> {
     let limits = &store.limits;
     store.check_space(bytes)?;
     let usage = usage::measure(store.opener, dir, limits.max_entries)
@@ -82,7 +83,7 @@ fn check_room(
             limit: limits.quota_bytes,
         });
     }
-    Ok(())
+    Ok(used)
 }
 
 /// Bytes of disk that become free when `path` is replaced: none when the file has another name too.

@@ -171,6 +171,8 @@ fn check_config_hides_secrets() {
     SANDBOX_HOST_PATH=/srv/sandboxes
     FILE_SECRET=(hidden)
     FILE_URL_TTL=0
+    CONVERSATION_TTL=7days
+    STORAGE_LIMIT=
     WORKSPACE_QUOTA=1g
     DISK_FREE_FLOOR=1m
     MAX_UPLOAD_BYTES=50m

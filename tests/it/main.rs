@@ -15,6 +15,7 @@ mod docker_network;
 mod docker_parity;
 mod docker_selftest;
 mod docker_stdio;
+mod expiry;
 mod files;
 mod live;
 mod mcp;

@@ -35,7 +35,8 @@ pub(crate) struct TestApp {
     pub(crate) router: Router,
     pub(crate) app: App,
     pub(crate) fake: Option<FakeExecutor>,
-    root: TempDir,
+    /// Servers on one directory share it.
+    root: Arc<TempDir>,
 }
 
 /// A whole answer.
@@ -101,7 +102,23 @@ impl TestApp {
 
     /// On any engine, whose sandbox was not proved: no run begins before it is.
     pub(crate) async fn unproved(settings: &[(&str, &str)], executor: Arc<dyn Executor>) -> Self {
-        let root = tempfile::tempdir().unwrap();
+        let root = Arc::new(tempfile::tempdir().unwrap());
+        Self::at(root, settings, executor).await
+    }
+
+    /// Another server on the directory of one, on a fake engine of its own.
+    pub(crate) async fn beside(other: &Self) -> Self {
+        let executor = Arc::new(FakeExecutor::with_languages(&["shell"]));
+        let app = Self::at(Arc::clone(&other.root), &[], executor).await;
+        app.app.runs.proof.set(State::Held);
+        app
+    }
+
+    async fn at(
+        root: Arc<TempDir>,
+        settings: &[(&str, &str)],
+        executor: Arc<dyn Executor>,
+    ) -> Self {
         let config = config(root.path(), settings);
         let app = App::with_executor(config, executor).unwrap();
         let router = app.start();

@@ -34,6 +34,7 @@ impl Fixture {
             quota_bytes: 1 << 30,
             free_space_floor: 0,
             max_entries: 1_000,
+            storage_bytes: None,
         };
         let workspaces = Workspaces::open(root.path(), Owner::for_this_process(), limits).unwrap();
         workspaces.create(&KEY.parse().unwrap()).await.unwrap();

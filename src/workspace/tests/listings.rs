@@ -143,6 +143,7 @@ async fn usage_gives_up_on_too_many_entries_and_too_deep_trees() {
         quota_bytes: MIB,
         free_space_floor: 0,
         max_entries: 10,
+        storage_bytes: None,
     };
     let fixture = Fixture::with(limits);
     let workspace = fixture.workspace().await;

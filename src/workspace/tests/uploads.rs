@@ -76,6 +76,7 @@ async fn quotas_hold_and_replacing_is_free() {
         quota_bytes: MIB,
         free_space_floor: 0,
         max_entries: 100,
+        storage_bytes: None,
     };
     let fixture = Fixture::with(limits);
     let workspace = fixture.workspace().await;
@@ -102,6 +103,7 @@ async fn two_uploads_do_not_share_the_same_room() {
         quota_bytes: MIB,
         free_space_floor: 0,
         max_entries: 100,
+        storage_bytes: None,
     };
     let fixture = Fixture::with(limits);
     let workspace = fixture.workspace().await;
@@ -119,6 +121,7 @@ async fn entries_are_limited() {
         quota_bytes: MIB,
         free_space_floor: 0,
         max_entries: 2,
+        storage_bytes: None,
     };
     let fixture = Fixture::with(limits);
     let workspace = fixture.workspace().await;

@@ -1,0 +1,214 @@
+//! Takes away conversations that nobody uses any more, and the least recently used ones when all of them together
+//! take too much.
+//!
+//! A sweep does a bounded amount of work, and the next one goes on where it stopped. What is in use is never taken:
+//! neither what a run or an upload holds ([`Workspaces::hold`]), nor what was used within [`Expiry::spared`], which
+//! is as long as a conversation keeps its warm sandbox, in this server or in another one on the same root.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use tracing::{info, warn};
+
+use crate::conversation::ConversationKey;
+use crate::pool::Pool;
+use crate::workspace::{NOTE_EVERY, WorkspaceError, Workspaces};
+
+/// Conversations whose last use one sweep looks up: a system call each.
+const LOOKS: usize = 10_000;
+/// Conversations that one sweep takes away.
+const REMOVALS: usize = 100;
+/// How long one sweep measures, beyond what it has begun.
+const MEASURING: Duration = Duration::from_millis(500);
+/// Pause after a sweep that has done all there was to do.
+const PAUSE: Duration = Duration::from_mins(1);
+/// Pause after one that has not.
+const SHORT_PAUSE: Duration = Duration::from_secs(1);
+
+/// The rules.
+#[derive(Clone, Copy, Debug)]
+pub struct ExpiryRules {
+    /// How long a conversation may be unused.
+    pub ttl: Option<Duration>,
+    /// Bytes that all conversations together may take.
+    pub limit: Option<u64>,
+    /// How long a conversation keeps its warm sandbox.
+    pub idle_ttl: Duration,
+}
+
+/// What takes conversations away, and what it knows of them.
+#[derive(Debug)]
+pub struct Expiry {
+    rules: ExpiryRules,
+    workspaces: Workspaces,
+    pool: Pool,
+    /// When each was last used, as far as it was looked up.
+    used: BTreeMap<ConversationKey, SystemTime>,
+    /// Where the last sweep stopped looking.
+    cursor: Option<ConversationKey>,
+}
+
+/// What a sweep did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Conversations that were taken away.
+    pub expired: usize,
+    /// Whether there is more to do at once.
+    pub more: bool,
+}
+
+impl Expiry {
+    /// Knows nothing yet.
+    pub fn new(rules: ExpiryRules, workspaces: Workspaces, pool: Pool) -> Self {
+        Self {
+            rules,
+            workspaces,
+            pool,
+            used: BTreeMap::new(),
+            cursor: None,
+        }
+    }
+
+    /// Sweeps for ever. The caller cancels it; what it has begun to delete is finished behind.
+    pub async fn keep(mut self) {
+        if self.rules.ttl.is_none() && self.rules.limit.is_none() {
+            return;
+        }
+        loop {
+            let pause = match self.sweep(SystemTime::now()).await {
+                Ok(Swept { more: true, .. }) => SHORT_PAUSE,
+                Ok(_) => PAUSE,
+                Err(error) => {
+                    let error = &error as &dyn std::error::Error;
+                    warn!(error, "cannot look for conversations that have expired");
+                    PAUSE
+                }
+            };
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = self.workspaces.over_limit() => {}
+            }
+        }
+    }
+
+    /// Looks once, as if it was `now`.
+    ///
+    /// # Errors
+    /// The conversations cannot be listed. What cannot be deleted is logged and left out.
+    pub async fn sweep(&mut self, now: SystemTime) -> Result<Swept, WorkspaceError> {
+        let all_seen = self.look().await?;
+        let all_measured = self.rules.limit.is_none() || self.measure().await?;
+        let unused = self.unused(now);
+        let many = unused.len() > REMOVALS;
+        let mut expired = 0;
+        for (key, since) in unused.into_iter().take(REMOVALS) {
+            expired += usize::from(self.remove(&key, since, "unused").await);
+        }
+        let (removed, enough) = self.make_room(now).await;
+        Ok(Swept {
+            expired: expired + removed,
+            more: many || !all_seen || !all_measured || !enough,
+        })
+    }
+
+    /// Looks up when conversations were last used. Says whether it got round.
+    async fn look(&mut self) -> Result<bool, WorkspaceError> {
+        let mut keys = self.workspaces.keys().await?;
+        keys.sort_unstable();
+        self.used.retain(|key, _| keys.binary_search(key).is_ok());
+        let start = match &self.cursor {
+            Some(cursor) => keys.partition_point(|key| key <= cursor),
+            None => 0,
+        };
+        let next: Vec<_> = keys[start..].iter().take(LOOKS).cloned().collect();
+        let round = start + next.len() == keys.len();
+        self.cursor = if round { None } else { next.last().cloned() };
+        self.used.extend(self.workspaces.last_uses(next).await?);
+        Ok(round)
+    }
+
+    /// Measures those that are new or may have grown. Says whether it got through.
+    async fn measure(&self) -> Result<bool, WorkspaceError> {
+        let unknown = |key: &&ConversationKey| !self.workspaces.is_measured(key);
+        let unknown: Vec<_> = self.used.keys().filter(unknown).cloned().collect();
+        let count = unknown.len();
+        Ok(count == 0 || self.workspaces.measure(unknown, MEASURING).await? == count)
+    }
+
+    /// How recent a use makes a conversation one in use.
+    fn spared(&self) -> Duration {
+        self.rules.idle_ttl + NOTE_EVERY
+    }
+
+    /// Those whose time is over, each with the time since when it must not have been used; the oldest first.
+    fn unused(&self, now: SystemTime) -> Vec<(ConversationKey, SystemTime)> {
+        let Some(ttl) = self.rules.ttl else {
+            return Vec::new();
+        };
+        self.idle_for(now, ttl.max(self.spared()))
+    }
+
+    fn idle_for(&self, now: SystemTime, time: Duration) -> Vec<(ConversationKey, SystemTime)> {
+        let Some(since) = now.checked_sub(time) else {
+            return Vec::new();
+        };
+        let idle = self.used.iter().filter(|(_, used)| **used <= since);
+        let mut idle: Vec<_> = idle.collect();
+        idle.sort_unstable_by_key(|(_, used)| **used);
+        idle.into_iter()
+            .map(|(key, _)| (key.clone(), since))
+            .collect()
+    }
+
+    /// Takes the least recently used ones until the rest fits. Gives how many, and whether that is all it could do.
+    async fn make_room(&mut self, now: SystemTime) -> (usize, bool) {
+        let Some(limit) = self.rules.limit else {
+            return (0, true);
+        };
+        let mut removed = 0;
+        for (key, since) in self.idle_for(now, self.spared()) {
+            if self.workspaces.stored() <= limit {
+                break;
+            }
+            if removed == REMOVALS {
+                return (removed, false);
+            }
+            removed += usize::from(self.remove(&key, since, "storage_limit").await);
+        }
+        let full = self.workspaces.stored() > limit;
+        if self.workspaces.set_full(full) != full && full {
+            warn!(
+                storage.bytes = self.workspaces.stored(),
+                storage.limit = limit,
+                "STORAGE_LIMIT is exceeded by conversations in use: no new runs and uploads"
+            );
+        }
+        (removed, true)
+    }
+
+    async fn remove(&mut self, key: &ConversationKey, since: SystemTime, reason: &str) -> bool {
+        let (pool, owner) = (self.pool.clone(), key.clone());
+        let retire = move || pool.retire(&owner);
+        match self.workspaces.expire(key, since, retire).await {
+            Ok(Some(bytes)) => {
+                info!(
+                    conversation.key = key.short(),
+                    conversation.bytes = bytes,
+                    reason,
+                    "conversation expired"
+                );
+                self.used.remove(key);
+                true
+            }
+            Ok(None) => false,
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                warn!(
+                    conversation.key = key.short(),
+                    error, "files of an expired conversation remain"
+                );
+                false
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Which conversations are in use in this process, and how much of the disk each takes. Pure but for the lock.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::conversation::ConversationKey;
+
+/// A use is noted on the disk when the last note is older than this, so that a busy conversation costs nothing.
+pub(crate) const NOTE_EVERY: Duration = Duration::from_mins(1);
+
+/// The books on all conversations that were seen.
+#[derive(Debug, Default)]
+pub(super) struct Book {
+    /// How many runs and uploads hold a conversation.
+    held: HashMap<ConversationKey, usize>,
+    /// Those that are being taken away right now.
+    leaving: HashSet<ConversationKey>,
+    /// When a use was last noted on the disk.
+    noted: HashMap<ConversationKey, Instant>,
+    /// Bytes of disk by the last look.
+    sizes: HashMap<ConversationKey, u64>,
+    total: u64,
+    /// Those that may have grown since.
+    stale: HashSet<ConversationKey>,
+    /// The limit on all of them is exceeded, and nothing more can go.
+    pub(super) full: bool,
+}
+
+impl Book {
+    /// Keeps a conversation from being taken away. False while that is going on.
+    pub(super) fn hold(&mut self, key: &ConversationKey) -> bool {
+        if self.leaving.contains(key) {
+            return false;
+        }
+        *self.held.entry(key.clone()).or_default() += 1;
+        true
+    }
+
+    /// The end of one [`Self::hold`].
+    pub(super) fn release(&mut self, key: &ConversationKey) {
+        self.stale.insert(key.clone());
+        if let Some(count) = self.held.get_mut(key) {
+            *count -= 1;
+            if *count == 0 {
+                self.held.remove(key);
+            }
+        }
+    }
+
+    /// Begins to take a conversation away. False when it is in use, or is being taken away already.
+    pub(super) fn begin_leaving(&mut self, key: &ConversationKey) -> bool {
+        !self.held.contains_key(key) && self.leaving.insert(key.clone())
+    }
+
+    /// The end of [`Self::begin_leaving`].
+    pub(super) fn end_leaving(&mut self, key: &ConversationKey) {
+        self.leaving.remove(key);
+    }
+
+    /// Whether a use of now is to be noted on the disk.
+    pub(super) fn is_due(&mut self, key: &ConversationKey, now: Instant) -> bool {
+        match self.noted.get(key) {
+            Some(noted) if now < *noted + NOTE_EVERY => false,
+            _ => {
+                self.noted.insert(key.clone(), now);
+                true
+            }
+        }
+    }
+
+    /// Takes down how much a conversation takes.
+    pub(super) fn measured(&mut self, key: &ConversationKey, bytes: u64) {
+        let before = self.sizes.insert(key.clone(), bytes).unwrap_or(0);
+        self.total = self.total - before + bytes;
+    }
+
+    /// The conversation is gone.
+    pub(super) fn forget(&mut self, key: &ConversationKey) {
+        self.total -= self.sizes.remove(key).unwrap_or(0);
+        self.noted.remove(key);
+        self.stale.remove(key);
+    }
+
+    /// Lets go of what is not there any more, and of notes that are old.
+    pub(super) fn retain(&mut self, there: &HashSet<ConversationKey>, now: Instant) {
+        let gone = |key: &&ConversationKey| !there.contains(*key) && !self.held.contains_key(*key);
+        let gone: Vec<_> = self.sizes.keys().filter(gone).cloned().collect();
+        for key in &gone {
+            self.forget(key);
+        }
+        self.noted.retain(|_, noted| now < *noted + NOTE_EVERY);
+        self.stale.retain(|key| there.contains(key));
+    }
+
+    /// How much a conversation took by the last look.
+    pub(super) fn size(&self, key: &ConversationKey) -> Option<u64> {
+        self.sizes.get(key).copied()
+    }
+
+    /// Whether it is known how much a conversation takes, and it cannot have grown since.
+    pub(super) fn is_measured(&self, key: &ConversationKey) -> bool {
+        self.sizes.contains_key(key) && !self.stale.contains(key)
+    }
+
+    /// It is about to be measured.
+    pub(super) fn begin_look(&mut self, key: &ConversationKey) {
+        self.stale.remove(key);
+    }
+
+    /// Bytes of all conversations, as far as they were measured.
+    pub(super) fn total(&self) -> u64 {
+        self.total
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(digit: char) -> ConversationKey {
+        digit.to_string().repeat(64).parse().unwrap()
+    }
+
+    #[test]
+    fn what_is_held_does_not_leave_and_what_leaves_is_not_held() {
+        let (mut book, key) = (Book::default(), key('a'));
+        assert!(book.hold(&key) && book.hold(&key));
+        book.release(&key);
+        assert!(!book.begin_leaving(&key), "one still holds it");
+        book.release(&key);
+        assert!(book.begin_leaving(&key));
+        assert!(!book.begin_leaving(&key) && !book.hold(&key));
+        book.end_leaving(&key);
+        assert!(book.hold(&key));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn uses_are_noted_once_a_minute() {
+        let (mut book, key) = (Book::default(), key('a'));
+        assert!(book.is_due(&key, Instant::now()));
+        tokio::time::advance(Duration::from_secs(59)).await;
+        assert!(!book.is_due(&key, Instant::now()));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(book.is_due(&key, Instant::now()));
+    }
+
+    #[test]
+    fn the_total_is_the_sum_of_what_is_there() {
+        let mut book = Book::default();
+        book.measured(&key('a'), 10);
+        book.measured(&key('b'), 5);
+        book.measured(&key('a'), 7);
+        assert_eq!(book.total(), 12);
+        book.retain(&HashSet::from([key('b')]), Instant::now());
+        assert_eq!((book.total(), book.size(&key('a'))), (5, None));
+        book.forget(&key('b'));
+        assert_eq!(book.total(), 0);
+    }
+}

@@ -1,0 +1,303 @@
+//! When conversations were last used, and how those that nobody uses any more are taken away.
+//!
+//! The time of the last use is that of an empty file `SANDBOX_ROOT/.used/<key>`, in a directory that no program sees.
+//! The times of the workspace itself would not do: a program owns it and can set the one, and its status change time
+//! tells neither a run that only reads nor a download. A note costs one system call, at most once a minute for each
+//! conversation, on a thread that works on its files anyway; nothing is forced to the disk.
+
+use std::collections::HashSet;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{
+    AtFlags, Mode, OFlags, RawDir, Timespec, Timestamps, UTIME_NOW, fchmod, mkdirat, openat,
+    statat, unlinkat, utimensat,
+};
+use rustix::io::{Errno, Result};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::beneath::Opener;
+use super::book::Book;
+pub(crate) use super::book::NOTE_EVERY;
+use super::store::Store;
+use super::walk::gone_is_none;
+use super::{WorkspaceError, Workspaces, listing, usage};
+use crate::conversation::ConversationKey;
+
+/// Name of the directory of notes.
+const USED: &str = ".used";
+/// Room for the entries that one system call gives.
+const BUFFER_BYTES: usize = 32 << 10;
+
+/// The notes, and the books of this process.
+#[derive(Debug)]
+pub(super) struct Uses {
+    notes: OwnedFd,
+    book: Mutex<Book>,
+    /// A conversation was taken away.
+    changed: Notify,
+    /// All conversations together have grown beyond their limit.
+    pub(super) over: Notify,
+}
+
+impl Uses {
+    pub(super) fn open(
+        opener: Opener,
+        root: BorrowedFd<'_>,
+    ) -> std::result::Result<Self, WorkspaceError> {
+        match mkdirat(root, USED, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(WorkspaceError::of("write to SANDBOX_ROOT")(error)),
+        }
+        let notes = opener
+            .folder(root, [USED.as_bytes()])
+            .map_err(WorkspaceError::of("open the directory of last uses"))?;
+        fchmod(&notes, Mode::RWXU).map_err(WorkspaceError::of(
+            "set the mode of the directory of last uses",
+        ))?;
+        Ok(Self {
+            notes,
+            book: Mutex::default(),
+            changed: Notify::new(),
+            over: Notify::new(),
+        })
+    }
+
+    pub(super) fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a conversation is used now, unless that was done within the last minute.
+    pub(super) fn note(&self, key: &ConversationKey) {
+        let due = self.book().is_due(key, Instant::now());
+        if due && let Err(error) = self.write_note(key) {
+            // The sweep makes it up when there is none, and else the conversation seems a little older than it is.
+            tracing::debug!(%error, "the use of a conversation was not noted");
+        }
+    }
+
+    fn write_note(&self, key: &ConversationKey) -> Result<()> {
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: UTIME_NOW,
+        };
+        let times = Timestamps {
+            last_access: now,
+            last_modification: now,
+        };
+        match utimensat(&self.notes, key.as_str(), &times, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => {
+                let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                openat(&self.notes, key.as_str(), flags, Mode::RUSR | Mode::WUSR).map(drop)
+            }
+            result => result,
+        }
+    }
+
+    /// When a conversation was last used: now, when there is no note yet, as after an update from an older version.
+    fn last(&self, key: &ConversationKey) -> Result<SystemTime> {
+        let stat = gone_is_none(statat(&self.notes, key.as_str(), AtFlags::SYMLINK_NOFOLLOW))?;
+        if let Some(stat) = stat {
+            return Ok(listing::modified(&stat).unwrap_or(SystemTime::UNIX_EPOCH));
+        }
+        self.write_note(key)?;
+        Ok(SystemTime::now())
+    }
+
+    pub(super) fn forget(&self, key: &ConversationKey) {
+        self.book().forget(key);
+        // What stays is swept.
+        let _ = unlinkat(&self.notes, key.as_str(), AtFlags::empty());
+    }
+}
+
+/// A conversation in use. It is not taken away before this is dropped.
+#[derive(Debug)]
+pub struct InUse {
+    store: Arc<Store>,
+    key: ConversationKey,
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        self.store.uses.book().release(&self.key);
+    }
+}
+
+/// Ends the taking away of a conversation, whatever came of it.
+struct Leaving<'a>(&'a Uses, &'a ConversationKey);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.0.book().end_leaving(self.1);
+        self.0.changed.notify_waiters();
+    }
+}
+
+impl Workspaces {
+    /// Keeps a conversation, which may be a new one, from being taken away while it is in use.
+    pub async fn hold(&self, key: &ConversationKey) -> InUse {
+        let uses = &self.store.uses;
+        loop {
+            let changed = uses.changed.notified();
+            let held = uses.book().hold(key);
+            if held {
+                return InUse {
+                    store: Arc::clone(&self.store),
+                    key: key.clone(),
+                };
+            }
+            changed.await;
+        }
+    }
+
+    /// Refuses when all conversations together take more than they may and nothing more can go.
+    ///
+    /// # Errors
+    /// [`StorageFull`](WorkspaceError::StorageFull)
+    pub fn check_storage(&self) -> std::result::Result<(), WorkspaceError> {
+        match self.store.limits.storage_bytes {
+            Some(limit) if self.store.uses.book().full => {
+                Err(WorkspaceError::StorageFull { limit })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Bytes of all conversations, as far as they were measured.
+    pub fn stored(&self) -> u64 {
+        self.store.uses.book().total()
+    }
+
+    /// Says whether there is no room and nothing more can go. Gives what was said before.
+    pub(crate) fn set_full(&self, full: bool) -> bool {
+        std::mem::replace(&mut self.store.uses.book().full, full)
+    }
+
+    /// Resolves when all conversations together have grown beyond their limit.
+    pub(crate) async fn over_limit(&self) {
+        self.store.uses.over.notified().await;
+    }
+
+    /// All conversations that have a directory. Notes of others are removed.
+    pub(crate) async fn keys(&self) -> std::result::Result<Vec<ConversationKey>, WorkspaceError> {
+        let list = |store: &Store| -> Result<Vec<ConversationKey>> {
+            // Notes first: a directory is always made before its note.
+            let noted = keys_in(store.opener, store.uses.notes.as_fd())?;
+            let there: HashSet<_> = keys_in(store.opener, store.root())?.into_iter().collect();
+            for key in noted.iter().filter(|key| !there.contains(key)) {
+                store.uses.forget(key);
+            }
+            store.uses.book().retain(&there, Instant::now());
+            Ok(there.into_iter().collect())
+        };
+        self.store
+            .work(move |store| list(store).map_err(WorkspaceError::of("list the conversations")))
+            .await
+    }
+
+    /// When each of these was last used.
+    pub(crate) async fn last_uses(
+        &self,
+        keys: Vec<ConversationKey>,
+    ) -> std::result::Result<Vec<(ConversationKey, SystemTime)>, WorkspaceError> {
+        let look = |key: ConversationKey, store: &Store| {
+            let used = store.uses.last(&key);
+            used.map(|used| (key, used))
+        };
+        self.store
+            .work(move |store| {
+                let uses: Result<Vec<_>> = keys.into_iter().map(|key| look(key, store)).collect();
+                uses.map_err(WorkspaceError::of("see when conversations were used"))
+            })
+            .await
+    }
+
+    /// Whether it is known how much a conversation takes.
+    pub(crate) fn is_measured(&self, key: &ConversationKey) -> bool {
+        self.store.uses.book().is_measured(key)
+    }
+
+    /// Measures conversations for at most `budget`. Gives how many it got to.
+    pub(crate) async fn measure(
+        &self,
+        keys: Vec<ConversationKey>,
+        budget: Duration,
+    ) -> std::result::Result<usize, WorkspaceError> {
+        self.store
+            .work(move |store| {
+                let end = Instant::now() + budget;
+                let mut done = 0;
+                for key in keys {
+                    store.uses.book().begin_look(&key);
+                    if let Some(dir) = store.find(&key)? {
+                        let most = store.limits.max_entries;
+                        let usage = usage::measure(store.opener, dir.as_fd(), most)
+                            .map_err(WorkspaceError::of("measure the conversation's files"))?;
+                        store.measured(&key, usage.bytes);
+                    }
+                    done += 1;
+                    if Instant::now() >= end {
+                        break;
+                    }
+                }
+                Ok(done)
+            })
+            .await
+    }
+
+    /// Takes a conversation away that was not used since a time, and waits until its files are deleted; `retire` is
+    /// called once that is certain. Gives the bytes that it took by the last look, or nothing when it is in use.
+    ///
+    /// # Errors
+    /// The operating system failed. When the conversation is out of sight by then, what is left of it is deleted at
+    /// the next start.
+    pub(crate) async fn expire(
+        &self,
+        key: &ConversationKey,
+        unused_since: SystemTime,
+        retire: impl FnOnce() + Send + 'static,
+    ) -> std::result::Result<Option<u64>, WorkspaceError> {
+        let uses = &self.store.uses;
+        if !uses.book().begin_leaving(key) {
+            return Ok(None);
+        }
+        let leaving = Leaving(uses, key);
+        let owned = key.clone();
+        let staged = self.store.work(move |store| {
+            let used = store
+                .uses
+                .last(&owned)
+                .map_err(WorkspaceError::of("see when a conversation was used"))?;
+            if used > unused_since {
+                return Ok(None);
+            }
+            retire();
+            let bytes = store.uses.book().size(&owned).unwrap_or(0);
+            Ok(store.stage(&owned)?.map(|staging| (staging, bytes)))
+        });
+        let staged = self.store.tasks.track_future(staged).await?;
+        drop(leaving);
+        let Some((staging, bytes)) = staged else {
+            return Ok(None);
+        };
+        let deleted = self.store.delete(staging);
+        self.store.tasks.track_future(deleted).await?;
+        Ok(Some(bytes))
+    }
+}
+
+fn keys_in(opener: Opener, dir: BorrowedFd<'_>) -> Result<Vec<ConversationKey>> {
+    let dir = opener.folder(dir, [&b"."[..]])?;
+    let mut buffer = Vec::with_capacity(BUFFER_BYTES);
+    let mut entries = RawDir::new(dir, buffer.spare_capacity_mut());
+    let mut keys = Vec::new();
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        let name = entry.file_name().to_str().ok();
+        keys.extend(name.and_then(|name| name.parse().ok()));
+    }
+    Ok(keys)
+}
