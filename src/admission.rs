@@ -1,13 +1,26 @@
 //! How many runs there are at once, who waits, and who is turned away.
+//!
+//! Conversations take turns: of those that wait, each gets one run, then the next conversation is served, and a
+//! conversation has at most so many runs at a time. So one that asks for a hundred runs delays another's by no more
+//! than one of them. Within a conversation the first to come is the first to be served.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+mod queue;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use thiserror::Error;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, interval, sleep_until};
 
+use self::queue::{Queue, Ticket};
 use crate::config::AdmissionConfig;
+use crate::conversation::ConversationKey;
+
+/// How often those who wait are told their position.
+const TOLD_EVERY: Duration = Duration::from_secs(1);
+/// When those who are turned away may come back.
+const RETRY_AFTER: Duration = Duration::from_secs(2);
 
 /// The gate that every run passes.
 #[derive(Clone, Debug)]
@@ -15,15 +28,15 @@ pub struct Admission(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    places: Arc<Semaphore>,
-    waiting: AtomicUsize,
+    queue: Mutex<Queue<oneshot::Sender<()>>>,
     config: AdmissionConfig,
 }
 
 /// The right to run. Dropping it lets the next one in.
 #[derive(Debug)]
 pub struct Permit {
-    _place: OwnedSemaphorePermit,
+    gate: Admission,
+    key: ConversationKey,
 }
 
 /// Why a run was turned away.
@@ -39,57 +52,101 @@ pub enum AdmissionError {
         /// When to come back.
         retry_after: Duration,
     },
+    /// The conversation has as many runs in progress and waiting as it may have, or the wait was too long.
+    #[error(
+        "the conversation is busy: it has {running} runs and {waiting} waiting; wait for their ends, or try again in \
+         {} s",
+        retry_after.as_secs()
+    )]
+    ConversationBusy {
+        /// Its runs at the moment.
+        running: usize,
+        /// Its runs that wait.
+        waiting: usize,
+        /// When to come back.
+        retry_after: Duration,
+    },
     /// The server is stopping.
     #[error("the server is stopping and takes no new runs; try again in a minute")]
     Closed,
 }
 
+impl AdmissionError {
+    /// When it is worth trying again.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Busy { retry_after, .. } | Self::ConversationBusy { retry_after, .. } => {
+                Some(*retry_after)
+            }
+            Self::Closed => None,
+        }
+    }
+}
+
 impl Admission {
     /// A gate with the given number of places.
     pub fn new(config: AdmissionConfig) -> Self {
-        let places = Arc::new(Semaphore::new(config.concurrent));
         Self(Arc::new(Shared {
-            places,
-            waiting: AtomicUsize::new(0),
+            queue: Mutex::new(Queue::new(config.into())),
             config,
         }))
     }
 
-    /// Waits for a place, first come first served.
+    /// Waits for a place. `tell` learns how many runs are served before this one and itself: 1 for the next.
     ///
     /// # Errors
-    /// [`AdmissionError::Busy`] at once when the queue is full, or after the longest wait;
-    /// [`AdmissionError::Closed`] when the server is stopping.
-    pub async fn enter(&self) -> Result<Permit, AdmissionError> {
-        if let Ok(place) = Arc::clone(&self.0.places).try_acquire_owned() {
-            return Ok(Permit { _place: place });
-        }
-        if self.0.places.is_closed() {
-            return Err(AdmissionError::Closed);
-        }
-        let _waiting = Waiting::join(&self.0).ok_or_else(|| self.busy())?;
-        let place = Arc::clone(&self.0.places).acquire_owned();
-        match tokio::time::timeout(self.0.config.wait, place).await {
-            Ok(Ok(place)) => Ok(Permit { _place: place }),
-            Ok(Err(_closed)) => Err(AdmissionError::Closed),
-            Err(_elapsed) => Err(self.busy()),
+    /// [`AdmissionError::Busy`] or [`AdmissionError::ConversationBusy`] at once when the queue or the conversation's
+    /// share of it is full, or after the longest wait; [`AdmissionError::Closed`] when the server is stopping.
+    pub async fn enter(
+        &self,
+        key: &ConversationKey,
+        tell: impl Fn(usize),
+    ) -> Result<Permit, AdmissionError> {
+        let mut waiting = {
+            let mut queue = self.queue();
+            if queue.try_enter(key)? {
+                return Ok(self.permit(key));
+            }
+            let (turn, place) = oneshot::channel();
+            let ticket = queue.join(key, turn);
+            Waiting {
+                gate: self,
+                key,
+                ticket,
+                place,
+            }
+        };
+        let deadline = sleep_until(Instant::now() + self.0.config.wait);
+        tokio::pin!(deadline);
+        let mut tick = interval(TOLD_EVERY);
+        loop {
+            tokio::select! {
+                biased;
+                granted = &mut waiting.place => {
+                    return granted.map(|()| self.permit(key)).map_err(|_| AdmissionError::Closed);
+                }
+                () = &mut deadline => return Err(self.queue().busy(key)),
+                _ = tick.tick() => {
+                    let position = self.queue().position(key, waiting.ticket);
+                    position.into_iter().for_each(&tell);
+                }
+            }
         }
     }
 
     /// Lets nobody in any more; those who wait are told.
     pub fn close(&self) {
-        self.0.places.close();
+        self.queue().close();
     }
 
     /// How many runs wait for a place.
     pub fn waiting(&self) -> usize {
-        self.0.waiting.load(Ordering::Relaxed)
+        self.queue().waiting()
     }
 
     /// How many runs have a place.
     pub fn running(&self) -> usize {
-        let free = self.0.places.available_permits();
-        self.0.config.concurrent - free.min(self.0.config.concurrent)
+        self.queue().running()
     }
 
     /// How many runs there may be.
@@ -97,73 +154,58 @@ impl Admission {
         &self.0.config
     }
 
-    fn busy(&self) -> AdmissionError {
-        AdmissionError::Busy {
-            running: self.running(),
-            waiting: self.waiting(),
-            retry_after: Duration::from_secs(2),
+    /// Whether runs wait because all places are taken, and not because of their conversation.
+    pub fn is_crowded(&self) -> bool {
+        self.queue().is_crowded()
+    }
+
+    fn permit(&self, key: &ConversationKey) -> Permit {
+        Permit {
+            gate: self.clone(),
+            key: key.clone(),
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue<oneshot::Sender<()>>> {
+        self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives a place back, and free places to those whose turn it is.
+    fn leave(&self, key: &ConversationKey) {
+        let mut queue = self.queue();
+        queue.leave(key);
+        while let Some((key, turn)) = queue.serve() {
+            // Nobody leaves the queue without saying so, but a place must never get lost.
+            if turn.send(()).is_err() {
+                queue.leave(&key);
+            }
         }
     }
 }
 
-/// A place in the queue.
-struct Waiting<'a>(&'a AtomicUsize);
-
-impl<'a> Waiting<'a> {
-    fn join(shared: &'a Shared) -> Option<Self> {
-        let join = |waiting| (waiting < shared.config.queued).then_some(waiting + 1);
-        shared
-            .waiting
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, join)
-            .ok()?;
-        Some(Self(&shared.waiting))
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.gate.leave(&self.key);
     }
+}
+
+/// A place in the queue. Dropping it gives it up.
+struct Waiting<'a> {
+    gate: &'a Admission,
+    key: &'a ConversationKey,
+    ticket: Ticket,
+    place: oneshot::Receiver<()>,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.gate.queue().give_up(self.key, self.ticket);
+        // Its turn came and nobody looked.
+        if self.place.try_recv().is_ok() {
+            self.gate.leave(self.key);
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn gate(concurrent: usize, queued: usize) -> Admission {
-        Admission::new(AdmissionConfig {
-            concurrent,
-            queued,
-            wait: Duration::from_secs(30),
-        })
-    }
-
-    #[tokio::test]
-    async fn a_full_queue_turns_away_at_once() {
-        let gate = gate(1, 0);
-        let permit = gate.enter().await.unwrap();
-        insta::assert_snapshot!(gate.enter().await.unwrap_err(), @"the server is busy: 1 runs and 0 waiting; try again in 2 s");
-        drop(permit);
-        gate.enter().await.unwrap();
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_wait_ends_after_its_limit() {
-        let gate = gate(1, 1);
-        let _permit = gate.enter().await.unwrap();
-        assert!(matches!(
-            gate.enter().await,
-            Err(AdmissionError::Busy { .. })
-        ));
-        assert_eq!(gate.0.waiting.load(Ordering::Relaxed), 0);
-    }
-
-    #[tokio::test]
-    async fn closing_tells_those_who_wait() {
-        let gate = gate(1, 1);
-        let _permit = gate.enter().await.unwrap();
-        let (waited, ()) = tokio::join!(gate.enter(), async { gate.close() });
-        assert_eq!(waited.unwrap_err(), AdmissionError::Closed);
-        assert_eq!(gate.enter().await.unwrap_err(), AdmissionError::Closed);
-    }
-}
+mod tests;

@@ -8,6 +8,7 @@ pub mod variables;
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -55,8 +56,41 @@ pub struct HttpConfig {
     pub allowed_hosts: Vec<String>,
     /// Origins whose pages may call the server; `*` alone switches the check off (`ALLOWED_ORIGINS`).
     pub allowed_origins: Vec<String>,
+    /// Requests with one token; `None` means as many as come (`RATE_LIMIT`).
+    pub rate_limit: Option<RateLimit>,
     /// How long runs may go on after SIGTERM (`SHUTDOWN_GRACE`).
     pub shutdown_grace: Duration,
+}
+
+/// So many in that time, and so many at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateLimit {
+    /// How many.
+    pub count: NonZeroU32,
+    /// In a second, a minute or an hour.
+    pub unit: RateUnit,
+}
+
+/// The time that a rate is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RateUnit {
+    /// `s`
+    Second,
+    /// `m`
+    Minute,
+    /// `h`
+    Hour,
+}
+
+impl fmt::Display for RateLimit {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unit = match self.unit {
+            RateUnit::Second => "s",
+            RateUnit::Minute => "m",
+            RateUnit::Hour => "h",
+        };
+        write!(formatter, "{}/{unit}", self.count)
+    }
 }
 
 /// Where files are kept, and how they are linked to.
@@ -129,6 +163,8 @@ pub struct RunLimits {
 pub struct AdmissionConfig {
     /// Runs at the same time (`MAX_CONCURRENT_RUNS`).
     pub concurrent: usize,
+    /// Runs of one conversation at the same time (`MAX_RUNS_PER_CONVERSATION`).
+    pub per_conversation: usize,
     /// Runs that wait for a place (`MAX_QUEUED_RUNS`).
     pub queued: usize,
     /// Longest wait for a place (`MAX_QUEUE_WAIT`).
@@ -206,12 +242,16 @@ impl Config {
     /// All bad values at once.
     pub fn from_lookup(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigErrors> {
         let mut reader = Reader::new(lookup);
+        let http = HttpConfig::read(&mut reader);
+        let storage = StorageConfig::read(&mut reader);
+        let engine = EngineConfig::read(&mut reader);
+        let limits = RunLimits::read(&mut reader);
         let config = Self {
-            http: HttpConfig::read(&mut reader),
-            storage: StorageConfig::read(&mut reader),
-            engine: EngineConfig::read(&mut reader),
-            limits: RunLimits::read(&mut reader),
-            admission: AdmissionConfig::read(&mut reader),
+            http,
+            storage,
+            engine,
+            admission: AdmissionConfig::read(&mut reader, limits.memory),
+            limits,
             pool: PoolConfig::read(&mut reader),
             log: LogConfig::read(&mut reader),
         };
@@ -274,6 +314,7 @@ impl HttpConfig {
             allowed_hosts,
             allowed_origins,
             metrics_token: reader.optional_secret("METRICS_TOKEN", 16),
+            rate_limit: reader.rate("RATE_LIMIT"),
             shutdown_grace: reader.duration("SHUTDOWN_GRACE"),
         }
     }
@@ -352,16 +393,35 @@ impl RunLimits {
 }
 
 impl AdmissionConfig {
-    fn read(reader: &mut Reader<'_>) -> Self {
-        let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+    fn read(reader: &mut Reader<'_>, run_memory: u64) -> Self {
+        let concurrent = reader
+            .optional_count("MAX_CONCURRENT_RUNS", 1)
+            .unwrap_or_else(|| Self::fitting(run_memory));
         Self {
-            concurrent: reader
-                .optional_count("MAX_CONCURRENT_RUNS", 1)
-                .unwrap_or(cores * 4),
+            concurrent,
+            per_conversation: reader
+                .optional_count("MAX_RUNS_PER_CONVERSATION", 1)
+                .unwrap_or(concurrent.div_ceil(2)),
             queued: reader.count("MAX_QUEUED_RUNS", 0),
             wait: reader.duration("MAX_QUEUE_WAIT"),
         }
     }
+}
+
+impl AdmissionConfig {
+    /// Four per core, but no more than fit into three quarters of the memory, the rest being for warm sandboxes that
+    /// wait, and for the host.
+    fn fitting(run_memory: u64) -> usize {
+        let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+        let fitting = usize::try_from(memory() / 4 * 3 / run_memory.max(1));
+        (cores * 4).min(fitting.unwrap_or(usize::MAX)).max(1)
+    }
+}
+
+/// Memory of the machine in bytes.
+fn memory() -> u64 {
+    let memory = rustix::system::sysinfo();
+    memory.totalram as u64 * u64::from(memory.mem_unit)
 }
 
 impl PoolConfig {
@@ -389,9 +449,7 @@ impl PoolConfig {
 
     /// As many as fit into half of the memory.
     fn fitting() -> usize {
-        let memory = rustix::system::sysinfo();
-        let total = memory.totalram as u64 * u64::from(memory.mem_unit);
-        usize::try_from(total / 2 / Self::RECKONED_MEMORY)
+        usize::try_from(memory() / 2 / Self::RECKONED_MEMORY)
             .unwrap_or(usize::MAX)
             .clamp(4, 128)
     }
@@ -436,6 +494,11 @@ impl fmt::Display for Config {
                     .map_or("", |_| "(hidden)")
                     .to_owned(),
             ),
+            (
+                "RATE_LIMIT",
+                http.rate_limit
+                    .map_or_else(String::new, |rate| rate.to_string()),
+            ),
             ("SHUTDOWN_GRACE", time(http.shutdown_grace)),
             ("SANDBOX_ROOT", storage.root.display().to_string()),
             ("SANDBOX_HOST_PATH", storage.host_path.display().to_string()),
@@ -479,6 +542,10 @@ impl fmt::Display for Config {
             ("CALL_BUDGET", time(limits.call_budget)),
             ("OUTPUT_FOR_MODEL", limits.output_for_model.to_string()),
             ("MAX_CONCURRENT_RUNS", self.admission.concurrent.to_string()),
+            (
+                "MAX_RUNS_PER_CONVERSATION",
+                self.admission.per_conversation.to_string(),
+            ),
             ("MAX_QUEUED_RUNS", self.admission.queued.to_string()),
             ("MAX_QUEUE_WAIT", time(self.admission.wait)),
             ("POOL_SIZE", self.pool.size.to_string()),

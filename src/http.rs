@@ -6,6 +6,7 @@ mod health;
 mod log_request;
 mod metrics;
 mod page;
+mod rate;
 
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 
 #[cfg(fuzzing)]
 pub use self::files::selected;
+use self::rate::Rate;
 use crate::config::HttpConfig;
 use crate::mcp::transport::{MESSAGES, McpTransport};
 use crate::run::Runs;
@@ -34,6 +36,7 @@ pub struct HttpState(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
+    rate: Option<Rate>,
     config: HttpConfig,
     mcp: McpTransport,
     runs: Runs,
@@ -42,7 +45,12 @@ struct Shared {
 impl HttpState {
     /// The parts that the routes lead to.
     pub fn new(config: HttpConfig, mcp: McpTransport, runs: Runs) -> Self {
-        Self(Arc::new(Shared { config, mcp, runs }))
+        Self(Arc::new(Shared {
+            rate: config.rate_limit.map(Rate::new),
+            config,
+            mcp,
+            runs,
+        }))
     }
 }
 
@@ -60,8 +68,9 @@ pub fn router(state: HttpState) -> Router {
     if public_messages != MESSAGES {
         with_token = with_token.route(&public_messages, post(messages));
     }
-    let with_token =
-        with_token.route_layer(from_fn_with_state(state.clone(), access::require_token));
+    let with_token = with_token
+        .route_layer(from_fn_with_state(state.clone(), rate::limit))
+        .route_layer(from_fn_with_state(state.clone(), access::require_token));
     let for_operators = Router::new()
         .route("/metrics", get(metrics::show))
         .route_layer(from_fn_with_state(state.clone(), access::require_operator));

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 use thiserror::Error;
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
@@ -99,6 +100,30 @@ pub struct Runs {
     pub metrics: Arc<Metrics>,
 }
 
+/// What can be seen of a run while it waits and runs.
+#[derive(Debug)]
+pub struct Live {
+    /// What it has printed so far.
+    pub capture: Arc<Capture>,
+    /// Its position in the queue: 1 for the next, 0 when it does not wait.
+    pub position: watch::Sender<usize>,
+}
+
+impl Live {
+    /// Nothing yet, with room for so many bytes of each stream.
+    pub fn new(room: usize) -> Self {
+        Self {
+            capture: Arc::new(Capture::new(room)),
+            position: watch::Sender::new(0),
+        }
+    }
+
+    fn set_position(&self, position: usize) {
+        self.position
+            .send_if_modified(|told| std::mem::replace(told, position) != position);
+    }
+}
+
 /// Where a run takes place.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
@@ -126,24 +151,19 @@ struct Prepared {
 }
 
 impl Runs {
-    /// Room for the output of one run.
-    pub fn new_capture(&self) -> Arc<Capture> {
-        Arc::new(Capture::new(self.limits.output))
-    }
-
-    /// Runs a program to its end, or until `cancel`. What it prints can be read from `capture` meanwhile.
+    /// Runs a program to its end, or until `cancel`. How it fares can be seen from `live` meanwhile.
     ///
     /// # Errors
     /// [`RunError`] when there was no run: a mistake of the caller's, or no room.
     pub async fn execute(
         &self,
         request: &RunRequest,
-        capture: &Arc<Capture>,
+        live: &Live,
         cancel: &CancellationToken,
     ) -> Result<RunOutcome, RunError> {
         let mut timing = Timing::new();
         let result = self
-            .execute_proved(request, capture, cancel, &mut timing)
+            .execute_proved(request, live, cancel, &mut timing)
             .await;
         self.count(&request.language, &result, &timing);
         result
@@ -170,7 +190,7 @@ impl Runs {
     async fn execute_proved(
         &self,
         request: &RunRequest,
-        capture: &Arc<Capture>,
+        live: &Live,
         cancel: &CancellationToken,
         timing: &mut Timing,
     ) -> Result<RunOutcome, RunError> {
@@ -194,7 +214,7 @@ impl Runs {
             warm: true,
         };
         timing.begin();
-        self.execute_timed(place, request, capture, cancel, timing)
+        self.execute_timed(place, request, live, cancel, timing)
             .await
     }
 
@@ -203,10 +223,10 @@ impl Runs {
         &self,
         place: Place,
         request: &RunRequest,
-        capture: &Arc<Capture>,
+        live: &Live,
         cancel: &CancellationToken,
     ) -> Result<RunOutcome, RunError> {
-        self.execute_timed(place, request, capture, cancel, &mut Timing::new())
+        self.execute_timed(place, request, live, cancel, &mut Timing::new())
             .await
     }
 
@@ -214,10 +234,11 @@ impl Runs {
         &self,
         place: Place,
         request: &RunRequest,
-        capture: &Arc<Capture>,
+        live: &Live,
         cancel: &CancellationToken,
         timing: &mut Timing,
     ) -> Result<RunOutcome, RunError> {
+        let capture = &live.capture;
         let prepared = match self.prepare(place, request) {
             Err(RunError::UnknownLanguage { .. })
                 if let EngineView::Down(reason) = self.engine() =>
@@ -238,10 +259,11 @@ impl Runs {
         };
         tokio::pin!(ended);
         let _permit = tokio::select! {
-            permit = self.admission.enter() => permit?,
+            permit = self.admission.enter(&prepared.key, |position| live.set_position(position)) => permit?,
             () = &mut ended => return Ok(self.without_run(request, &Ending::Cancelled)),
         };
         timing.end(Phase::Queue);
+        live.set_position(0);
         let leased = tokio::select! {
             leased = self.lease(&prepared) => leased,
             () = &mut ended => return Ok(self.without_run(request, &Ending::Cancelled)),

@@ -67,6 +67,7 @@ pub fn configuration(mut config: Config) -> Config {
     storage.max_entries = storage.max_entries.min(TRIED_ENTRIES);
     storage.link_ttl = None;
     config.admission.concurrent = config.admission.concurrent.max(RUNS_AT_A_TIME);
+    config.admission.per_conversation = config.admission.per_conversation.max(RUNS_AT_A_TIME);
     if has_warm_runs(&config) {
         config.pool.size = 1;
         config.pool.most = config.pool.most.max(WARM_AT_A_TIME);

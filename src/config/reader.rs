@@ -10,6 +10,7 @@ use secrecy::SecretString;
 use thiserror::Error;
 
 use super::variables::VARIABLES;
+use super::{RateLimit, RateUnit};
 use crate::control::Control;
 
 /// Words that only stand in values nobody has replaced yet.
@@ -194,6 +195,23 @@ impl<'a> Reader<'a> {
                     .then(|| (cpus * 1e9).round() as i64)
             },
         )
+    }
+
+    /// A number of requests in a time; nothing means no limit.
+    pub(super) fn rate(&mut self, name: &'static str) -> Option<RateLimit> {
+        self.text(name)?;
+        let expected = "a number and a time, such as `10/s`, `300/m` or `5000/h`";
+        self.parse(name, expected, None, |value| {
+            let (count, unit) = value.split_once('/')?;
+            let unit = match unit {
+                "s" => RateUnit::Second,
+                "m" => RateUnit::Minute,
+                "h" => RateUnit::Hour,
+                _ => return None,
+            };
+            let count = count.parse().ok()?;
+            Some(Some(RateLimit { count, unit }))
+        })
     }
 
     pub(super) fn flag(&mut self, name: &'static str) -> bool {

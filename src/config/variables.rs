@@ -52,6 +52,11 @@ pub const VARIABLES: &[Variable] = &[
         "bearer token of /metrics, at least 16 characters; default: no token, and only this machine may read them",
     ),
     variable(
+        "RATE_LIMIT",
+        "",
+        "requests with the token, such as `10/s`, `300/m` or `5000/h`; further ones get 429; default: no limit",
+    ),
+    variable(
         "SHUTDOWN_GRACE",
         "30s",
         "how long runs may go on after SIGTERM",
@@ -159,12 +164,17 @@ pub const VARIABLES: &[Variable] = &[
     variable(
         "MAX_CONCURRENT_RUNS",
         "",
-        "runs at the same time; default: four per core",
+        "runs at the same time; default: four per core, and no more than fit into three quarters of the memory",
+    ),
+    variable(
+        "MAX_RUNS_PER_CONVERSATION",
+        "",
+        "runs of one conversation at the same time; default: half of MAX_CONCURRENT_RUNS",
     ),
     variable(
         "MAX_QUEUED_RUNS",
         "64",
-        "runs that wait for a place; further ones are told to come back",
+        "runs that wait for a place, at most half of them of one conversation; further ones are told to come back",
     ),
     variable("MAX_QUEUE_WAIT", "30s", "longest wait for a place"),
     variable(

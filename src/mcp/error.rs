@@ -1,5 +1,7 @@
 //! The one table from our errors to what an MCP client sees: a stable code and a sentence that a model can act on.
 
+use std::time::Duration;
+
 use rmcp::model::{CallToolResult, ErrorData};
 use serde_json::json;
 use tracing::error;
@@ -15,6 +17,7 @@ use crate::workspace::WorkspaceError;
 pub(super) struct ToolError {
     code: &'static str,
     message: String,
+    retry_after: Option<Duration>,
 }
 
 /// The code of mistakes of ours, which are no tool results but errors of the protocol.
@@ -34,6 +37,7 @@ impl ToolError {
         };
         Self {
             code: "invalid_arguments",
+            retry_after: None,
             message: format!("{tool}: {place}{}", error.inner()),
         }
     }
@@ -44,6 +48,7 @@ impl ToolError {
     pub(super) fn no_run(what: &str) -> Self {
         Self {
             code: "run_not_found",
+            retry_after: None,
             message: format!(
                 "there is no run {what:?} of yours: outcomes are kept for 10 minutes after the end, and only for the \
                  caller that started the run"
@@ -55,6 +60,7 @@ impl ToolError {
     pub(super) fn missing(message: &str) -> Self {
         Self {
             code: "invalid_arguments",
+            retry_after: None,
             message: message.to_owned(),
         }
     }
@@ -64,9 +70,11 @@ impl ToolError {
         if self.code == BROKEN {
             return Err(broken());
         }
-        Ok(CallToolResult::structured_error(
-            json!({ "success": false, "code": self.code, "message": self.message }),
-        ))
+        let mut error = json!({ "success": false, "code": self.code, "message": self.message });
+        if let Some(time) = self.retry_after {
+            error["retryAfterSeconds"] = time.as_secs().into();
+        }
+        Ok(CallToolResult::structured_error(error))
     }
 }
 
@@ -92,6 +100,7 @@ impl From<ConversationIdError> for ToolError {
     fn from(error: ConversationIdError) -> Self {
         Self {
             code: "invalid_arguments",
+            retry_after: None,
             message: error.to_string(),
         }
     }
@@ -111,7 +120,9 @@ impl From<&RunError> for ToolError {
             RunError::UnknownLanguage { .. } => "unknown_language",
             RunError::Network(_) => "network_refused",
             RunError::Unproven(_) => "sandbox_not_proven",
-            RunError::Admission(AdmissionError::Busy { .. }) => "busy",
+            RunError::Admission(
+                AdmissionError::Busy { .. } | AdmissionError::ConversationBusy { .. },
+            ) => "busy",
             RunError::Admission(AdmissionError::Closed) => "stopping",
             RunError::Workspace(error) => return error.into(),
             RunError::Broken => BROKEN,
@@ -119,6 +130,10 @@ impl From<&RunError> for ToolError {
         Self {
             code,
             message: error.to_string(),
+            retry_after: match error {
+                RunError::Admission(error) => error.retry_after(),
+                _ => None,
+            },
         }
     }
 }
@@ -134,6 +149,7 @@ impl From<FilesError> for ToolError {
         };
         Self {
             code,
+            retry_after: None,
             message: error.to_string(),
         }
     }
@@ -152,6 +168,7 @@ impl From<&WorkspaceError> for ToolError {
         };
         Self {
             code,
+            retry_after: None,
             message: error.to_string(),
         }
     }
@@ -162,6 +179,7 @@ fn internal(cause: &(dyn std::error::Error + 'static)) -> ToolError {
     error!(error = cause, "a tool failed");
     ToolError {
         code: "internal",
+        retry_after: None,
         message: format!("the server {cause}: try again, and tell its operator if it stays"),
     }
 }

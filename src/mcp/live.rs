@@ -1,5 +1,5 @@
-//! Waiting for a run while its client watches: new output as progress notifications, and a sign of life when there is
-//! none.
+//! Waiting for a run while its client watches: its position in the queue and new output as progress notifications, and
+//! a sign of life when there is neither.
 
 mod pieces;
 
@@ -87,6 +87,9 @@ struct Relay<'a> {
     /// For a client that wants more than text.
     pieces: Option<Pieces>,
     seen: watch::Receiver<u64>,
+    queue: watch::Receiver<usize>,
+    /// The position that was told last.
+    position: usize,
     /// How much of the output was told.
     offset: usize,
     behind: bool,
@@ -112,7 +115,9 @@ impl<'a> Relay<'a> {
             run,
             caller,
             token: token.filter(|_| caller.may_stream),
-            seen: run.capture.watch(),
+            seen: run.live.capture.watch(),
+            queue: run.live.position.subscribe(),
+            position: 0,
             offset,
             pieces,
             // Whatever is there already.
@@ -134,6 +139,7 @@ impl<'a> Relay<'a> {
             if !self.behind {
                 tokio::select! {
                     _ = self.seen.changed() => {}
+                    _ = self.queue.changed() => {}
                     () = sleep_until(self.last + HEARTBEAT) => {}
                 }
             }
@@ -150,12 +156,21 @@ impl<'a> Relay<'a> {
                 }
                 None => self.text().map(|text| (Some(text), None)),
             };
+            let progress = progress.or_else(|| self.place().map(|text| (Some(text), None)));
             if progress.is_none() && self.last.elapsed() < HEARTBEAT {
                 continue;
             }
             let (message, meta) = progress.unwrap_or_default();
             return self.progress(token, message, meta);
         }
+    }
+
+    /// Where it stands in the queue, if that is news.
+    fn place(&mut self) -> Option<String> {
+        let position = *self.queue.borrow_and_update();
+        let told = std::mem::replace(&mut self.position, position);
+        (position != told && position != 0)
+            .then(|| format!("[waiting for a place: number {position} in the queue]\n"))
     }
 
     /// Tells a client that reads pieces the rest before its answer, so that it need not ask for it.
@@ -204,13 +219,13 @@ impl<'a> Relay<'a> {
 
     /// Output that was not told yet, up to a last character that is not complete.
     fn text(&mut self) -> Option<String> {
-        let kept = self.run.capture.read(None, self.offset, MAX_LAG + 1);
+        let kept = self.run.live.capture.read(None, self.offset, MAX_LAG + 1);
         let skipped = kept.len() > MAX_LAG;
         let bytes = if skipped {
             // To the latest, without the rest of a character at its beginning.
-            let end = self.run.capture.kept();
+            let end = self.run.live.capture.kept();
             let from = end.saturating_sub(MAX_TEXT / 2);
-            let bytes = self.run.capture.read(None, from, MAX_TEXT / 2);
+            let bytes = self.run.live.capture.read(None, from, MAX_TEXT / 2);
             let rest = bytes
                 .iter()
                 .take_while(|byte| (0x80..0xc0).contains(*byte))

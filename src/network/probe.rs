@@ -15,7 +15,7 @@ use crate::conversation::ConversationId;
 use crate::executor::Network;
 use crate::executor::spec::NetworkAccess;
 use crate::run::outcome::RunStatus;
-use crate::run::{Place, RunRequest, Runs};
+use crate::run::{Live, Place, RunRequest, Runs};
 
 /// Dials each of `TARGETS` and prints what it hears.
 const PROGRAM: &str = r#"
@@ -63,10 +63,10 @@ pub(super) async fn host_is_closed(
         network: NetworkAccess::Bridge { dns: dns.to_vec() },
         warm: false,
     };
-    let capture = runs.new_capture();
+    let live = Live::new(runs.limits.output);
     let never = CancellationToken::new();
     let outcome = tokio::select! {
-        outcome = runs.execute_in(place, &request, &capture, &never) => outcome,
+        outcome = runs.execute_in(place, &request, &live, &never) => outcome,
         () = listener.answer() => return Err("the probe's listener ended".to_owned()),
     };
     // Its directory only; a failure is the sweeper's business.

@@ -34,7 +34,7 @@ impl Pool {
                 let view = views.borrow_and_update().clone();
                 self.tidy(view.runners.values());
                 // While runs wait for a place, every core is theirs.
-                if matches!(view.engine, EngineView::Up(_)) && admission.waiting() == 0 {
+                if matches!(view.engine, EngineView::Up(_)) && !admission.is_crowded() {
                     self.fill(view.runners.values());
                 }
                 tokio::select! {

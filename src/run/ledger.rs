@@ -18,10 +18,10 @@ use tracing::error;
 
 use super::outcome::{RunOutcome, RunStatus, Truncated, Usage};
 use super::texts::Texts;
-use super::{RunError, RunRequest, Runs};
+use super::{Live, RunError, RunRequest, Runs};
 use crate::conversation::ConversationId;
 use crate::principal::Principal;
-use crate::sandbox::{Capture, Captured};
+use crate::sandbox::Captured;
 
 /// How long the outcome of a run can be read after its end.
 pub const KEPT: Duration = Duration::from_mins(10);
@@ -51,8 +51,8 @@ pub struct LiveRun {
     pub conversation: ConversationId,
     /// When it was asked for.
     pub created: SystemTime,
-    /// What it has printed so far.
-    pub capture: Arc<Capture>,
+    /// How it fares.
+    pub live: Live,
     /// The time limit that it runs under.
     pub timeout: Duration,
     started: Instant,
@@ -85,7 +85,7 @@ impl Ledger {
             owner,
             conversation: request.conversation.clone(),
             created: SystemTime::now(),
-            capture: self.runs.new_capture(),
+            live: Live::new(self.runs.limits.output),
             timeout: request.timeout.unwrap_or(self.runs.limits.timeout),
             started: Instant::now(),
             output_for_model: self.runs.limits.output_for_model,
@@ -98,7 +98,7 @@ impl Ledger {
         drop(entries);
         let (runs, live) = (self.runs.clone(), Arc::clone(&run));
         self.tasks.spawn(async move {
-            let execute = runs.execute(&request, &live.capture, &live.stop);
+            let execute = runs.execute(&request, &live.live, &live.stop);
             let result = AssertUnwindSafe(execute).catch_unwind().await;
             live.finish(result.unwrap_or_else(|_panic| {
                 error!("a run panicked");
@@ -201,7 +201,7 @@ impl LiveRun {
 
     /// How it stands: the outcome so far, with `status` `running`.
     pub fn so_far(&self) -> RunOutcome {
-        let captured = self.capture.snapshot();
+        let captured = self.live.capture.snapshot();
         let elapsed = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let mut outcome = RunOutcome {
             success: false,
@@ -228,7 +228,7 @@ impl LiveRun {
     }
 
     fn finish(&self, mut result: Result<RunOutcome, RunError>) {
-        let captured = self.capture.snapshot();
+        let captured = self.live.capture.snapshot();
         let bytes = captured.stdout.kept + captured.stderr.kept;
         if let Ok(outcome) = &mut result {
             outcome.run_id.clone_from(&self.id);

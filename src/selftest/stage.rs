@@ -1,7 +1,6 @@
 //! Where hostile programs are run: conversations of the selftest's own, which are deleted afterwards.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -15,8 +14,7 @@ use crate::conversation::{ConversationId, ConversationKey};
 use crate::executor::Executor;
 use crate::executor::spec::NetworkAccess;
 use crate::run::outcome::{RunOutcome, RunStatus};
-use crate::run::{Place, RunError, RunRequest, Runs};
-use crate::sandbox::Capture;
+use crate::run::{Live, Place, RunError, RunRequest, Runs};
 
 /// The language that the programs are written in.
 const LANGUAGE: &str = "python";
@@ -154,16 +152,16 @@ impl<'a> Stage<'a> {
         let never = CancellationToken::new();
         let mut tries = 0;
         loop {
-            let capture = Arc::new(Capture::new(OUTPUT.max(self.limits().output)));
+            let live = Live::new(OUTPUT.max(self.limits().output));
             let started = Instant::now();
-            let run = self
-                .runs
-                .execute_in(place.clone(), request, &capture, &never);
+            let run = self.runs.execute_in(place.clone(), request, &live, &never);
             let outcome = run.await;
             let took = started.elapsed();
             tries += 1;
             match outcome {
-                Err(RunError::Admission(AdmissionError::Busy { .. })) if tries < PLACE_TRIES => {
+                Err(RunError::Admission(
+                    AdmissionError::Busy { .. } | AdmissionError::ConversationBusy { .. },
+                )) if tries < PLACE_TRIES => {
                     tokio::time::sleep(PLACE_PAUSE).await;
                 }
                 outcome => return outcome.map(|outcome| Ended { outcome, took }),

@@ -120,6 +120,9 @@ fn all_mistakes_are_told_at_once_and_no_secret_is_shown() {
             "MCP_HTTP_ADDR" => "nowhere",
             "PUBLIC_BASE_URL" => "sandbox.example",
             "MAX_CONCURRENT_RUNS" => "0",
+            "RATE_LIMIT" => "fast",
+            "CONVERSATION_TTL" => "1m",
+            "STORAGE_LIMIT" => "much",
             "ALLOW_NETWORK" => "perhaps",
             "SANDBOX_RUNTIME" => "runsc; rm",
             "ALLOW_WEAKER_SANDBOX" => "syscalls,everything",
@@ -131,13 +134,16 @@ fn all_mistakes_are_told_at_once_and_no_secret_is_shown() {
     MCP_HTTP_ADDR=nowhere is not valid: it must be an address such as `127.0.0.1:8080`, or `:8080` for all interfaces
     PUBLIC_BASE_URL=sandbox.example is not valid: it must be an address such as `https://sandbox.example.org`, without query
     MCP_API_TOKEN is not valid (its value is not shown): it must be at least 16 random characters; make one with `openssl rand -hex 32`
+    RATE_LIMIT=fast is not valid: it must be a number and a time, such as `10/s`, `300/m` or `5000/h`
     FILE_SECRET is not valid (its value is not shown): it must be at least 32 random characters; make one with `openssl rand -hex 32`
+    STORAGE_LIMIT=much is not valid: it must be a size of at least 1m, such as `512k`, `256m` or `1g`
     SANDBOX_RUNTIME=runsc; rm is not valid: it must be a name of letters, digits, `.`, `_`, `-` and `/`, such as `runsc`
     ALLOW_WEAKER_SANDBOX=syscalls,everything is not valid: it must be names of controls separated by commas, out of runtime, identity, syscalls, writable-paths, kernel-levers, secrets, pid-1, limits, network-off, network-on, fork-bomb, memory, processor, file-size, disk, inodes, output-flood, timeout, background, links, residue, conversations, neighbour
     ALLOW_NETWORK=perhaps is not valid: it must be 1 or 0
     RUN_TIMEOUT=soon is not valid: it must be a duration greater than zero, such as `30s` or `5m`
     RUN_MEMORY=1k is not valid: it must be a size of at least 16m, such as `512k`, `256m` or `1g`
     MAX_CONCURRENT_RUNS=0 is not valid: it must be a whole number of at least 1
+    CONVERSATION_TTL=1m is not valid: it must be 0 or a duration that is longer than SANDBOX_IDLE_TTL, such as `7d`
     ");
 }
 
@@ -166,6 +172,7 @@ fn check_config_hides_secrets() {
     ALLOWED_HOSTS=127.0.0.1,::1,localhost
     ALLOWED_ORIGINS=http://localhost:*,http://127.0.0.1:*,http://[::1]:*,http://localhost:8080
     METRICS_TOKEN=
+    RATE_LIMIT=
     SHUTDOWN_GRACE=30s
     SANDBOX_ROOT=/srv/sandboxes
     SANDBOX_HOST_PATH=/srv/sandboxes
@@ -192,6 +199,7 @@ fn check_config_hides_secrets() {
     CALL_BUDGET=45s
     OUTPUT_FOR_MODEL=30000
     MAX_CONCURRENT_RUNS=4
+    MAX_RUNS_PER_CONVERSATION=2
     MAX_QUEUED_RUNS=64
     MAX_QUEUE_WAIT=30s
     POOL_SIZE=0

@@ -16,6 +16,7 @@ mod docker_parity;
 mod docker_selftest;
 mod docker_stdio;
 mod expiry;
+mod fairness;
 mod files;
 mod live;
 mod mcp;

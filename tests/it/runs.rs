@@ -51,7 +51,7 @@ on_all_engines! {
     a_run_ends_at_its_time_limit &[] => time_limit;
     output_is_cut_and_a_flood_is_stopped &[("RUN_OUTPUT_LIMIT", "1k")] => flood;
     the_conversation_can_be_deleted_while_a_program_runs &[] => deleted_while_running;
-    sixty_four_calls_at_once_get_answers &[("MAX_CONCURRENT_RUNS", "4"), ("MAX_QUEUED_RUNS", "16")] => many_at_once;
+    sixty_four_calls_at_once_get_answers &[("MAX_CONCURRENT_RUNS", "4"), ("MAX_RUNS_PER_CONVERSATION", "4"), ("MAX_QUEUED_RUNS", "32")] => many_at_once;
 }
 
 async fn output_of_both_streams(app: &TestApp) {
@@ -399,7 +399,9 @@ async fn shutting_down_ends_runs_and_takes_no_new_ones() {
     .unwrap();
     assert_eq!(result["status"], "cancelled");
     assert_eq!(app.fake.as_ref().unwrap().container_count(), 0);
-    let refused = app.app.runs.admission.enter().await.unwrap_err();
+    let key = "0".repeat(64).parse().unwrap();
+    let refused = app.app.runs.admission.enter(&key, |_| {}).await;
+    let refused = refused.unwrap_err();
     assert_eq!(
         refused.to_string(),
         "the server is stopping and takes no new runs; try again in a minute"

@@ -49,7 +49,7 @@ impl Pieces {
 
     /// What is new, without what is not complete yet. The first time there is always something: the run's id.
     pub(super) fn next(&mut self, run: &LiveRun) -> Option<NotificationMetaObject> {
-        let kept = run.capture.kept();
+        let kept = run.live.capture.kept();
         if kept.saturating_sub(self.offset) > MAX_LAG {
             // To the latest. The client sees by the offset that something is missing, and asks for it at the end.
             self.offset = kept - MAX_BYTES;
@@ -64,7 +64,7 @@ impl Pieces {
 
     fn take(&mut self, run: &LiveRun, ended: bool) -> Option<NotificationMetaObject> {
         let (offset, mut end) = (self.offset, self.offset);
-        let mut read = run.capture.read_apart(offset, MAX_BYTES, MAX_PIECES);
+        let mut read = run.live.capture.read_apart(offset, MAX_BYTES, MAX_PIECES);
         if let Some((_, last)) = read.last_mut() {
             // The end of a character may still be on its way.
             let whole = render::whole(last);
@@ -82,12 +82,12 @@ impl Pieces {
                 }
             })
             .collect();
-        self.behind = end > offset && end < run.capture.kept();
+        self.behind = end > offset && end < run.live.capture.kept();
         if end == offset && self.named {
             return None;
         }
         (self.offset, self.named) = (end, true);
-        let output = json!({ "runId": run.id, "offset": offset, "nextOffset": end, "total": run.capture.kept(), "pieces": pieces });
+        let output = json!({ "runId": run.id, "offset": offset, "nextOffset": end, "total": run.live.capture.kept(), "pieces": pieces });
         let mut meta = JsonObject::new();
         meta.insert(KEY.to_owned(), output);
         Some(NotificationMetaObject(MetaObject(meta)))

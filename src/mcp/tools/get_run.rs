@@ -102,7 +102,7 @@ pub(super) async fn call(
     let wait = Duration::try_from_secs_f64(wait).unwrap_or_default();
     let due = Instant::now() + wait.min(call.runs.limits.call_budget);
     // Told is what comes from now on; what came before is in the answer.
-    let from = run.capture.kept();
+    let from = run.live.capture.kept();
     let outcome = match live::wait(&run, call.context, &call.caller, from, Some(due)).await {
         Woken::Ended(result) => result.as_ref().as_ref().map_err(ToolError::from)?.clone(),
         // Who asks for a run and goes away does not end it.
@@ -156,7 +156,7 @@ fn page(run: &LiveRun, stream: OutputStream, offset: usize, most: usize) -> Page
         OutputStream::Stdout => Some(Stream::Stdout),
         OutputStream::Stderr => Some(Stream::Stderr),
     };
-    let bytes = run.capture.read(of, offset, most + 1);
+    let bytes = run.live.capture.read(of, offset, most + 1);
     let more = bytes.len() > most;
     let mut piece = &bytes[..bytes.len().min(most)];
     if more {

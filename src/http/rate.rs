@@ -1,0 +1,81 @@
+//! How many requests one caller may send, where the operator has set a limit.
+
+use std::fmt;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::http::header::RETRY_AFTER;
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use governor::clock::{Clock as _, DefaultClock};
+use governor::state::keyed::HashMapStateStore;
+use governor::{Quota, RateLimiter};
+use serde_json::json;
+
+use super::HttpState;
+use crate::config::{RateLimit, RateUnit};
+use crate::principal::Principal;
+
+/// The code of JSON-RPC for what a server defines itself.
+const TOO_MANY: i32 = -32000;
+
+/// Counts requests by caller. Only those with a valid token come here, so there are few.
+#[derive(Clone)]
+pub(super) struct Rate(Arc<RateLimiter<Principal, HashMapStateStore<Principal>, DefaultClock>>);
+
+impl fmt::Debug for Rate {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Rate")
+    }
+}
+
+impl Rate {
+    /// All that a rate allows may come at once; then they have to be as far apart as it says.
+    pub(super) fn new(limit: RateLimit) -> Self {
+        let quota = match limit.unit {
+            RateUnit::Second => Quota::per_second(limit.count),
+            RateUnit::Minute => Quota::per_minute(limit.count),
+            RateUnit::Hour => Quota::per_hour(limit.count),
+        };
+        Self(Arc::new(RateLimiter::hashmap(quota)))
+    }
+
+    /// The seconds to wait when there were too many.
+    fn check(&self, caller: &Principal) -> Result<(), u64> {
+        self.0.check_key(caller).map_err(|early| {
+            let wait = early.wait_time_from(DefaultClock::default().now());
+            // Rather a little late than too early again.
+            wait.as_secs() + 1
+        })
+    }
+}
+
+/// Turns away a caller that sends too many requests, in words that JSON-RPC clients understand.
+pub(super) async fn limit(
+    State(state): State<HttpState>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let caller = request.extensions().get::<Principal>();
+    let checked = match (&state.0.rate, caller) {
+        (Some(rate), Some(caller)) => rate.check(caller),
+        _ => Ok(()),
+    };
+    let Err(seconds) = checked else {
+        return next.run(request).await;
+    };
+    let message = format!("too many requests (RATE_LIMIT): try again in {seconds} s");
+    let body = json!({
+        "jsonrpc": "2.0",
+        "id": null,
+        "error": { "code": TOO_MANY, "message": message, "data": { "retryAfterSeconds": seconds } },
+    });
+    (
+        StatusCode::TOO_MANY_REQUESTS,
+        [(RETRY_AFTER, seconds.to_string())],
+        Json(body),
+    )
+        .into_response()
+}

@@ -1,0 +1,82 @@
+//! Connections: how many there are, and how long a client may take to say what it wants.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::serve::Listener;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio_util::task::TaskTracker;
+use tower::ServiceExt as _;
+use tracing::debug;
+
+/// Most connections. Further ones wait to be accepted.
+const MAX_CONNECTIONS: u64 = 4096;
+/// Open files that the server asks for, if it may have so many.
+const OPEN_FILES: u64 = 65_536;
+
+/// Serves until `stop`, then until the last answer has left. Connections live on `tasks`.
+///
+/// `patience` is how long the head of a request may take, from its connection or the answer before it on.
+pub async fn serve(
+    mut listener: TcpListener,
+    router: Router,
+    patience: Duration,
+    tasks: TaskTracker,
+    stop: impl Future<Output = ()>,
+) {
+    let places = Arc::new(Semaphore::new(places()));
+    let connections = GracefulShutdown::new();
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(patience);
+    let accept = async {
+        loop {
+            let place = Arc::clone(&places).acquire_owned().await;
+            let (stream, _) = Listener::accept(&mut listener).await;
+            // Answers leave in several small writes: waiting for more to send costs 40 ms each.
+            let _ = stream.set_nodelay(true);
+            let service = router.clone().map_request(|request: Request<Incoming>| request.map(Body::new));
+            let connection =
+                http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+            let connection = connections.watch(connection);
+            tasks.spawn(async move {
+                let _place = place;
+                if let Err(error) = connection.await {
+                    debug!(%error, "a connection ended early");
+                }
+            });
+        }
+    };
+    tokio::select! {
+        () = accept => {}
+        () = stop => {}
+    }
+    drop(listener);
+    connections.shutdown().await;
+}
+
+/// How many connections there may be, after asking for as many open files as the system allows: half are for runs.
+fn places() -> usize {
+    let now = getrlimit(Resource::Nofile);
+    let most = now.maximum.unwrap_or(OPEN_FILES).min(OPEN_FILES);
+    let have = now.current.unwrap_or(u64::MAX);
+    let wanted = Rlimit {
+        current: Some(most),
+        maximum: now.maximum,
+    };
+    let files = if have < most && setrlimit(Resource::Nofile, wanted).is_ok() {
+        most
+    } else {
+        have
+    };
+    usize::try_from((files / 2).clamp(1, MAX_CONNECTIONS)).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,105 @@
+//! Who is turned away, in what words, and what those who wait are told.
+
+use serde_json::json;
+
+use crate::sse::{EventStream, post_sse, run};
+use crate::support::{TestApp, eventually};
+
+#[tokio::test]
+async fn too_many_requests_are_told_when_to_come_back() {
+    let app = TestApp::on_fake_with(&[("RATE_LIMIT", "2/h")]).await;
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" }).to_string();
+    for _ in 0..2 {
+        assert_eq!(app.post(ping.clone()).await.status, 200);
+    }
+    let refused = app.post(ping).await;
+    assert_eq!(refused.status, 429);
+    let seconds: u64 = refused.header("retry-after").parse().unwrap();
+    assert!((1..=1801).contains(&seconds), "{seconds}");
+    insta::assert_json_snapshot!(refused.json(), {
+        ".error.message" => insta::dynamic_redaction(move |text, _| {
+            assert_eq!(text.as_str().unwrap(), format!("too many requests (RATE_LIMIT): try again in {seconds} s"));
+            "…"
+        }),
+        ".error.data.retryAfterSeconds" => "…",
+    }, @r#"
+    {
+      "jsonrpc": "2.0",
+      "id": null,
+      "error": {
+        "code": -32000,
+        "message": "…",
+        "data": {
+          "retryAfterSeconds": "…"
+        }
+      }
+    }
+    "#);
+    // What needs no token is not counted.
+    assert_eq!(app.get("/healthz").await.status, 200);
+}
+
+#[tokio::test]
+async fn who_finds_no_place_is_told_when_to_come_back() {
+    let settings = [("MAX_CONCURRENT_RUNS", "1"), ("MAX_QUEUED_RUNS", "0")];
+    let app = TestApp::on_fake_with(&settings).await;
+    let second = async {
+        eventually("the run is in progress", || app.workspace("demo").exists()).await;
+        app.run("shell", "echo hi").await
+    };
+    let (first, refused) = tokio::join!(app.run("shell", "sleep 0.5\necho done"), second);
+    assert_eq!(first["stdout"], "done\n");
+    insta::assert_json_snapshot!(refused, @r#"
+    {
+      "success": false,
+      "code": "busy",
+      "message": "the server is busy: 1 runs and 0 waiting; try again in 2 s",
+      "retryAfterSeconds": 2
+    }
+    "#);
+}
+
+#[tokio::test]
+async fn who_waits_is_told_the_position() {
+    let app = TestApp::on_fake_with(&[("MAX_CONCURRENT_RUNS", "1")]).await;
+    let second = async {
+        eventually("the run is in progress", || app.workspace("demo").exists()).await;
+        let mut stream = EventStream::open(&app, post_sse(&run(1, "echo mine"))).await;
+        stream.rest().await
+    };
+    let (first, messages) = tokio::join!(app.run("shell", "sleep 1\necho done"), second);
+    assert_eq!(first["stdout"], "done\n");
+    let told = messages
+        .iter()
+        .find_map(|message| message["params"]["message"].as_str());
+    assert_eq!(told, Some("[waiting for a place: number 1 in the queue]\n"));
+    let answer = &messages.last().unwrap()["result"]["structuredContent"];
+    assert_eq!(answer["output"], "mine\n");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conversation_with_a_hundred_runs_does_not_keep_another_waiting() {
+    let settings = [
+        ("MAX_CONCURRENT_RUNS", "2"),
+        ("MAX_RUNS_PER_CONVERSATION", "2"),
+        ("MAX_QUEUED_RUNS", "400"),
+        ("MAX_QUEUE_WAIT", "1h"),
+    ];
+    let app = TestApp::on_fake_with(&settings).await;
+    let many = futures::future::join_all((0..100).map(|_| app.run("shell", "sleep 10")));
+    let other = async {
+        eventually("all are there", || app.app.runs.admission.waiting() == 98).await;
+        let asked = tokio::time::Instant::now();
+        let arguments =
+            json!({ "conversationId": "other", "language": "shell", "code": "echo hi" });
+        let result = app.call("run_code", arguments).await;
+        assert_eq!(result["stdout"], "hi\n");
+        asked.elapsed().as_secs()
+    };
+    let (results, waited) = tokio::join!(many, other);
+    assert!(results.iter().all(|result| result["status"] == "ok"));
+    assert!(
+        waited <= 20,
+        "{waited} s are more than one run after those there are"
+    );
+}
