@@ -10,7 +10,6 @@ mod selftest;
 pub mod stdio;
 mod upkeep;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -239,6 +238,7 @@ impl App {
             self.handler(),
             &TransportSettings {
                 max_body: self.max_body(),
+                body_patience: self.config.http.patience.body,
                 idle: self.config.limits.timeout_max + SESSION_MARGIN,
                 public_path: self.config.http.public_path().to_owned(),
             },
@@ -265,15 +265,13 @@ impl App {
         self.prove();
         self.announce(&listener).await;
         let stop = self.soft.clone().cancelled_owned();
-        // Answers leave in several small writes: waiting for more to send costs 40 ms each.
-        let listener = axum::serve::ListenerExt::tap_io(listener, |stream| {
-            let _ = stream.set_nodelay(true);
-        });
-        let server = self.tasks.spawn(
-            axum::serve(listener, with_peers(router))
-                .with_graceful_shutdown(stop)
-                .into_future(),
-        );
+        let server = self.tasks.spawn(http::serve(
+            listener,
+            router,
+            self.config.http.patience.head,
+            self.tasks.clone(),
+            stop,
+        ));
         self.wait_for_signal().await?;
         self.shut_down().await;
         // Connections close as soon as their last answer has left.
@@ -355,13 +353,6 @@ impl App {
         self.hard.cancel();
         info!("stopped");
     }
-}
-
-/// The routes, told whom each connection is from.
-fn with_peers(
-    router: axum::Router,
-) -> axum::extract::connect_info::IntoMakeServiceWithConnectInfo<axum::Router, SocketAddr> {
-    router.into_make_service_with_connect_info::<SocketAddr>()
 }
 
 /// Resolves at the first signal that asks the server to stop.

@@ -22,6 +22,11 @@ use crate::control::Control;
 /// Files, directories and other entries that one conversation may have.
 const MAX_ENTRIES: u64 = 100_000;
 
+/// Longest time for the head of a request, and so for a connection without one.
+const HEAD_PATIENCE: Duration = Duration::from_secs(30);
+/// Longest time for the body of a request: 50 MiB at two megabits a second.
+const BODY_PATIENCE: Duration = Duration::from_mins(5);
+
 /// The whole configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -58,8 +63,19 @@ pub struct HttpConfig {
     pub allowed_origins: Vec<String>,
     /// Requests with one token; `None` means as many as come (`RATE_LIMIT`).
     pub rate_limit: Option<RateLimit>,
+    /// How long clients may take. No variable sets it.
+    pub patience: Patience,
     /// How long runs may go on after SIGTERM (`SHUTDOWN_GRACE`).
     pub shutdown_grace: Duration,
+}
+
+/// How long clients may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// To send the head of a request, from their connection or the answer before it on.
+    pub head: Duration,
+    /// To send its body.
+    pub body: Duration,
 }
 
 /// So many in that time, and so many at once.
@@ -315,6 +331,10 @@ impl HttpConfig {
             allowed_origins,
             metrics_token: reader.optional_secret("METRICS_TOKEN", 16),
             rate_limit: reader.rate("RATE_LIMIT"),
+            patience: Patience {
+                head: HEAD_PATIENCE,
+                body: BODY_PATIENCE,
+            },
             shutdown_grace: reader.duration("SHUTDOWN_GRACE"),
         }
     }

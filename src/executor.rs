@@ -155,6 +155,8 @@ pub struct ContainerState {
     pub exit_code: Option<i64>,
     /// Whether the engine says that the memory limit killed something in it.
     pub oom_killed: bool,
+    /// Whether somebody has stopped all that is in it for a while.
+    pub paused: bool,
 }
 
 /// A container in a list.

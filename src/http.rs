@@ -7,6 +7,7 @@ mod log_request;
 mod metrics;
 mod page;
 mod rate;
+mod serve;
 
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 #[cfg(fuzzing)]
 pub use self::files::selected;
 use self::rate::Rate;
+pub use self::serve::serve;
 use crate::config::HttpConfig;
 use crate::mcp::transport::{MESSAGES, McpTransport};
 use crate::run::Runs;

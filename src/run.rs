@@ -53,6 +53,8 @@ use crate::workspace::{Listing, Workspace, WorkspaceError};
 const REPORT_GRACE: Duration = Duration::from_secs(1);
 /// How long the engine may take to say how a silent container ended.
 const STATE_WAIT: Duration = Duration::from_secs(2);
+/// How long it may take to say whether a container is paused.
+const PAUSED_WAIT: Duration = Duration::from_millis(500);
 /// Most files that an answer lists; `list_files` gives the rest.
 const MAX_LISTED: usize = 100;
 
@@ -356,7 +358,7 @@ impl Runs {
                 Ok(end) => Ending::Reported(end),
                 Err(error) => silent(lease.state(), &error).await,
             },
-            () = tokio::time::sleep(prepared.program.deadline + REPORT_GRACE) => Ending::Overdue,
+            () = tokio::time::sleep(prepared.program.deadline + REPORT_GRACE) => overdue(lease.state()).await,
             () = capture.flooded() => Ending::Flooded,
             reason = allowance.exceeded(&self.files.workspaces, workspace) => Ending::DiskFull(reason),
             () = ended => Ending::Cancelled,
@@ -471,6 +473,16 @@ impl Runs {
     /// Whether the engine answers, else why not.
     pub fn engine(&self) -> EngineView {
         self.catalog.view().engine.clone()
+    }
+}
+
+/// There was no report in time. That is the program's doing, unless somebody has paused it together with PID 1.
+async fn overdue(state: impl Future<Output = Result<ContainerState, ExecutorError>>) -> Ending {
+    match tokio::time::timeout(PAUSED_WAIT, state).await {
+        Ok(Ok(state)) if state.paused => Ending::EngineLost(
+            "the sandbox was paused by somebody else while the program ran".to_owned(),
+        ),
+        _ => Ending::Overdue,
     }
 }
 

@@ -118,11 +118,13 @@ impl App {
         let router = app.start();
         app.prove();
         app.announce(&listener).await;
-        app.tasks.spawn(
-            axum::serve(listener, super::with_peers(router))
-                .with_graceful_shutdown(app.soft.clone().cancelled_owned())
-                .into_future(),
-        );
+        app.tasks.spawn(crate::http::serve(
+            listener,
+            router,
+            app.config.http.patience.head,
+            app.tasks.clone(),
+            app.soft.clone().cancelled_owned(),
+        ));
         let gone = app.hard.child_token();
         let (input, output) = stdio_pipes();
         let transport =

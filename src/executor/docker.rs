@@ -291,6 +291,7 @@ impl Executor for DockerExecutor {
             running,
             exit_code: state.exit_code.filter(|_| !running),
             oom_killed: state.oom_killed.unwrap_or(false),
+            paused: state.paused.unwrap_or(false),
         })
     }
 

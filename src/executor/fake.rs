@@ -190,6 +190,7 @@ impl FakeExecutor {
                 running: false,
                 exit_code: Some(exit_code),
                 oom_killed: false,
+                paused: false,
             };
         }
     }
@@ -246,6 +247,7 @@ impl Executor for FakeExecutor {
                 running: false,
                 exit_code: None,
                 oom_killed: false,
+                paused: false,
             },
             kill: CancellationToken::new(),
             warming_up: Arc::new(AtomicBool::new(spec.priority == Priority::WarmUp)),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::Request;
+use axum::extract::{ConnectInfo, Request};
 use axum::serve::Listener;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -41,10 +41,16 @@ pub async fn serve(
     let accept = async {
         loop {
             let place = Arc::clone(&places).acquire_owned().await;
-            let (stream, _) = Listener::accept(&mut listener).await;
+            let (stream, peer) = Listener::accept(&mut listener).await;
             // Answers leave in several small writes: waiting for more to send costs 40 ms each.
             let _ = stream.set_nodelay(true);
-            let service = router.clone().map_request(|request: Request<Incoming>| request.map(Body::new));
+            let service = router
+                .clone()
+                .map_request(move |request: Request<Incoming>| {
+                    let mut request = request.map(Body::new);
+                    request.extensions_mut().insert(ConnectInfo(peer));
+                    request
+                });
             let connection =
                 http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
             let connection = connections.watch(connection);

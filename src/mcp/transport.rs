@@ -63,6 +63,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 pub struct TransportSettings {
     /// Largest body in bytes.
     pub max_body: usize,
+    /// How long a body may take to come.
+    pub body_patience: Duration,
     /// A session that was silent for so long is closed. Must be longer than the longest run, which is silent too.
     pub idle: Duration,
     /// Path of the public address, without a slash at its end; mostly empty.
@@ -78,6 +80,7 @@ pub struct McpTransport {
     sessions: Sessions,
     legacy: LegacyStreams,
     max_body: usize,
+    body_patience: Duration,
 }
 
 impl std::fmt::Debug for McpTransport {
@@ -123,6 +126,7 @@ impl McpTransport {
             legacy: LegacyStreams::new(&settings.public_path, tasks.clone(), stop.clone()),
             handler,
             max_body: settings.max_body,
+            body_patience: settings.body_patience,
         }
     }
 
@@ -255,7 +259,11 @@ impl McpTransport {
     }
 
     async fn read(&self, body: Body) -> Result<Bytes, EnvelopeError> {
-        match Limited::new(body, self.max_body).collect().await {
+        let body = Limited::new(body, self.max_body).collect();
+        let Ok(read) = tokio::time::timeout(self.body_patience, body).await else {
+            return Err(EnvelopeError::TooSlow(self.body_patience));
+        };
+        match read {
             Ok(collected) => Ok(collected.to_bytes()),
             Err(error) if error.is::<LengthLimitError>() => {
                 Err(EnvelopeError::TooLarge(self.max_body))

@@ -7,8 +7,10 @@
 mod access;
 mod browser;
 mod config;
+mod connections;
 mod docker_attacks;
 mod docker_engine;
+mod docker_interference;
 mod docker_languages;
 mod docker_leaks;
 mod docker_network;

@@ -265,6 +265,7 @@ async fn sessions_streams_and_runs_belong_to_their_caller() {
         tasks.clone(),
     );
     let settings = TransportSettings {
+        body_patience: std::time::Duration::from_mins(1),
         max_body: 1 << 20,
         idle: std::time::Duration::from_mins(1),
         public_path: String::new(),

@@ -1,5 +1,7 @@
 //! The outer form of a JSON-RPC message, checked before rmcp sees it, and the errors that have no handler.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -31,6 +33,8 @@ pub(super) enum EnvelopeError {
     Invalid { id: Value, reason: &'static str },
     #[error("the body has more than {0} bytes, which is the limit: upload smaller files")]
     TooLarge(usize),
+    #[error("the body took longer than {} s: send smaller files", .0.as_secs())]
+    TooSlow(Duration),
     #[error("the body ended too early")]
     Interrupted,
     #[error(
@@ -158,6 +162,7 @@ impl IntoResponse for EnvelopeError {
             Self::UnknownSession | Self::NoStream => (StatusCode::NOT_FOUND, INVALID_REQUEST),
             Self::TooManyStreams => (StatusCode::SERVICE_UNAVAILABLE, INTERNAL_ERROR),
             Self::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, INVALID_REQUEST),
+            Self::TooSlow(_) => (StatusCode::REQUEST_TIMEOUT, INVALID_REQUEST),
             Self::NoSession => (StatusCode::METHOD_NOT_ALLOWED, INVALID_REQUEST),
             Self::Refused(status, _) if status.is_client_error() => (*status, INVALID_REQUEST),
             Self::Refused(_, _) => (StatusCode::SERVICE_UNAVAILABLE, INTERNAL_ERROR),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Output, Stdio};
 use std::time::Duration;
 
+use base64::Engine as _;
 use reqwest::{Client, Response};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -88,6 +89,13 @@ impl Server {
     ) -> impl Future<Output = reqwest::Result<Value>> + use<> {
         let arguments = json!({ "conversationId": "demo", "language": "shell", "code": code, "timeoutSeconds": seconds });
         self.try_call("run_code", &arguments)
+    }
+
+    /// Uploads a file.
+    pub(crate) async fn upload(&self, name: &str, content: &[u8]) -> Value {
+        let content = base64::engine::general_purpose::STANDARD.encode(content);
+        let arguments = json!({ "conversationId": "demo", "filename": name, "content": content });
+        self.call("upload_file", arguments).await
     }
 
     /// Calls a tool and gives its structured result.
