@@ -9,8 +9,10 @@ mod ending;
 mod environment;
 mod error;
 pub mod ledger;
+mod live;
 pub mod outcome;
 pub mod render;
+mod silence;
 mod texts;
 mod timing;
 
@@ -21,7 +23,6 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 use thiserror::Error;
-use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
@@ -31,14 +32,16 @@ use self::disk::Allowance;
 use self::ending::{Ending, Verdict};
 pub use self::environment::EnvironmentError;
 pub use self::error::RunError;
+pub use self::live::Live;
 use self::outcome::{FileLink, RunOutcome, RunStatus, Truncated};
+use self::silence::{chain, overdue, silent};
 pub use self::timing::Phase;
 use self::timing::Timing;
 use crate::admission::Admission;
 use crate::config::RunLimits;
 use crate::conversation::{ConversationId, ConversationKey};
+use crate::executor::Stream;
 use crate::executor::spec::NetworkAccess;
-use crate::executor::{ContainerState, ErrorKind, ExecutorError, Stream};
 use crate::files::{ConversationFiles, FilesError, link};
 use crate::metrics::{Metrics, RunLabels, UNKNOWN_LANGUAGE};
 use crate::network::NetworkPolicy;
@@ -51,10 +54,6 @@ use crate::workspace::{Listing, Workspace, WorkspaceError};
 
 /// How much longer than the program's own time limit we wait for sandbox-init's report.
 const REPORT_GRACE: Duration = Duration::from_secs(1);
-/// How long the engine may take to say how a silent container ended.
-const STATE_WAIT: Duration = Duration::from_secs(2);
-/// How long it may take to say whether a container is paused.
-const PAUSED_WAIT: Duration = Duration::from_millis(500);
 /// Most files that an answer lists; `list_files` gives the rest.
 const MAX_LISTED: usize = 100;
 
@@ -100,30 +99,6 @@ pub struct Runs {
     pub active: ActiveRuns,
     /// What is counted of them.
     pub metrics: Arc<Metrics>,
-}
-
-/// What can be seen of a run while it waits and runs.
-#[derive(Debug)]
-pub struct Live {
-    /// What it has printed so far.
-    pub capture: Arc<Capture>,
-    /// Its position in the queue: 1 for the next, 0 when it does not wait.
-    pub position: watch::Sender<usize>,
-}
-
-impl Live {
-    /// Nothing yet, with room for so many bytes of each stream.
-    pub fn new(room: usize) -> Self {
-        Self {
-            capture: Arc::new(Capture::new(room)),
-            position: watch::Sender::new(0),
-        }
-    }
-
-    fn set_position(&self, position: usize) {
-        self.position
-            .send_if_modified(|told| std::mem::replace(told, position) != position);
-    }
 }
 
 /// Where a run takes place.
@@ -474,45 +449,6 @@ impl Runs {
     pub fn engine(&self) -> EngineView {
         self.catalog.view().engine.clone()
     }
-}
-
-/// There was no report in time. That is the program's doing, unless somebody has paused it together with PID 1.
-async fn overdue(state: impl Future<Output = Result<ContainerState, ExecutorError>>) -> Ending {
-    match tokio::time::timeout(PAUSED_WAIT, state).await {
-        Ok(Ok(state)) if state.paused => Ending::EngineLost(
-            "the sandbox was paused by somebody else while the program ran".to_owned(),
-        ),
-        _ => Ending::Overdue,
-    }
-}
-
-/// The output ended without a report: only the engine knows why.
-async fn silent(
-    state: impl Future<Output = Result<ContainerState, ExecutorError>>,
-    error: &SandboxError,
-) -> Ending {
-    if !matches!(error, SandboxError::Silent) {
-        return Ending::EngineLost(chain(error));
-    }
-    match tokio::time::timeout(STATE_WAIT, state).await {
-        Ok(Ok(state)) if !state.running => Ending::Died(state),
-        Ok(Ok(_)) => Ending::EngineLost("the container engine dropped the connection".to_owned()),
-        Ok(Err(error)) if error.kind == ErrorKind::NotFound => {
-            Ending::EngineLost("the sandbox was removed while the program ran".to_owned())
-        }
-        Ok(Err(_)) | Err(_) => {
-            Ending::EngineLost("the container engine stopped answering".to_owned())
-        }
-    }
-}
-
-/// An error with its causes, in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join(": ")
 }
 
 fn log(prepared: &Prepared, verdict: &Verdict, way: Way, wall: Duration) {

@@ -1,0 +1,107 @@
+//! The configuration as people read it: what `check-config` prints.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::{Config, reader};
+
+/// The effective configuration as `NAME=value` lines with secrets hidden, for `check-config`.
+impl fmt::Display for Config {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let size = |bytes: u64| reader::show_size(bytes);
+        let time = |duration: Duration| humantime::format_duration(duration).to_string();
+        let (http, storage, limits) = (&self.http, &self.storage, &self.limits);
+        let dns: Vec<_> = self.engine.dns.iter().map(ToString::to_string).collect();
+        let allowed = self.engine.allow_weaker.iter();
+        let allowed: Vec<_> = allowed.map(|control| control.name()).collect();
+        let lines = [
+            ("MCP_HTTP_ADDR", http.addr.to_string()),
+            ("PUBLIC_BASE_URL", http.public_base_url.clone()),
+            ("MCP_API_TOKEN", "(hidden)".to_owned()),
+            ("ALLOWED_HOSTS", http.allowed_hosts.join(",")),
+            ("ALLOWED_ORIGINS", http.allowed_origins.join(",")),
+            (
+                "METRICS_TOKEN",
+                http.metrics_token
+                    .as_ref()
+                    .map_or("", |_| "(hidden)")
+                    .to_owned(),
+            ),
+            (
+                "RATE_LIMIT",
+                http.rate_limit
+                    .map_or_else(String::new, |rate| rate.to_string()),
+            ),
+            ("SHUTDOWN_GRACE", time(http.shutdown_grace)),
+            ("SANDBOX_ROOT", storage.root.display().to_string()),
+            ("SANDBOX_HOST_PATH", storage.host_path.display().to_string()),
+            ("FILE_SECRET", "(hidden)".to_owned()),
+            (
+                "FILE_URL_TTL",
+                storage.link_ttl.map_or_else(|| "0".to_owned(), time),
+            ),
+            (
+                "CONVERSATION_TTL",
+                storage
+                    .conversation_ttl
+                    .map_or_else(|| "0".to_owned(), time),
+            ),
+            (
+                "STORAGE_LIMIT",
+                storage.limit.map_or_else(String::new, size),
+            ),
+            ("WORKSPACE_QUOTA", size(storage.quota)),
+            ("DISK_FREE_FLOOR", size(storage.free_space_floor)),
+            ("MAX_UPLOAD_BYTES", size(storage.max_upload_bytes)),
+            ("DOCKER_HOST", self.engine.host.clone().unwrap_or_default()),
+            (
+                "SANDBOX_RUNTIME",
+                self.engine.runtime.clone().unwrap_or_default(),
+            ),
+            ("ALLOW_WEAKER_SANDBOX", allowed.join(",")),
+            (
+                "ALLOW_NETWORK",
+                u8::from(self.engine.allow_network).to_string(),
+            ),
+            ("RUN_DNS", dns.join(",")),
+            ("RUN_TIMEOUT", time(limits.timeout)),
+            ("RUN_TIMEOUT_MAX", time(limits.timeout_max)),
+            ("RUN_CPUS", reader::show_cpus(limits.nano_cpus)),
+            ("RUN_MEMORY", size(limits.memory)),
+            ("RUN_PIDS", limits.pids.to_string()),
+            ("RUN_OUTPUT_LIMIT", size(limits.output as u64)),
+            ("RUN_FILE_SIZE", size(limits.file_size)),
+            ("MAX_CODE_BYTES", size(limits.code as u64)),
+            ("CALL_BUDGET", time(limits.call_budget)),
+            ("OUTPUT_FOR_MODEL", limits.output_for_model.to_string()),
+            ("MAX_CONCURRENT_RUNS", self.admission.concurrent.to_string()),
+            (
+                "MAX_RUNS_PER_CONVERSATION",
+                self.admission.per_conversation.to_string(),
+            ),
+            ("MAX_QUEUED_RUNS", self.admission.queued.to_string()),
+            ("MAX_QUEUE_WAIT", time(self.admission.wait)),
+            ("POOL_SIZE", self.pool.size.to_string()),
+            ("SANDBOX_IDLE_TTL", time(self.pool.idle_ttl)),
+            ("MAX_WARM_SANDBOXES", self.pool.most.to_string()),
+            (
+                "SANDBOX_REUSE",
+                if self.pool.reuse {
+                    "conversation"
+                } else {
+                    "never"
+                }
+                .to_owned(),
+            ),
+            (
+                "LOG_FORMAT",
+                format!("{:?}", self.log.format).to_lowercase(),
+            ),
+            ("RUST_LOG", self.log.filter.clone()),
+        ];
+        for (name, value) in lines {
+            writeln!(formatter, "{name}={value}")?;
+        }
+        Ok(())
+    }
+}
