@@ -3,6 +3,7 @@
 //! Every request has its own time limit, since an engine in trouble tends to keep requests open for ever.
 
 use std::collections::HashMap;
+use std::os::unix::fs::MetadataExt as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
@@ -75,6 +76,13 @@ impl DockerExecutor {
             operation,
             source,
         })
+    }
+
+    /// Whether the engine's socket belongs to an ordinary user, who then is who it runs as. Podman does not tell.
+    fn has_users_socket(&self) -> bool {
+        let path = self.host.strip_prefix("unix://");
+        path.and_then(|path| std::fs::metadata(path).ok())
+            .is_some_and(|socket| socket.uid() != 0)
     }
 
     async fn client(&self, operation: &'static str) -> Result<&Docker, ExecutorError> {
@@ -153,7 +161,8 @@ impl Executor for DockerExecutor {
                 version.version.unwrap_or_default()
             ),
             runc: runc.map(|component| component.version.clone()),
-            rootless: options.iter().any(|option| option.contains("rootless")),
+            rootless: self.has_users_socket()
+                || options.iter().any(|option| option.contains("rootless")),
         })
     }
 
