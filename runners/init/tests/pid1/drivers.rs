@@ -137,7 +137,10 @@ fn a_driver_that_programs_meddled_with_is_not_clean() {
             "resource.prlimit(driver, resource.RLIMIT_NOFILE, (50, 50))",
             "tampered",
         ),
-        ("os.setpriority(os.PRIO_PROCESS, driver, 7)", "tampered"),
+        (
+            "os.setpriority(os.PRIO_PROCESS, driver, os.nice(0) + 1)",
+            "tampered",
+        ),
     ] {
         let mut sandbox = parked(FORK);
         let code = format!(

@@ -165,7 +165,7 @@ client.close()
 fn changed_limits_of_pid_1_are_told() {
     for code in [
         "import resource; resource.prlimit(1, resource.RLIMIT_NOFILE, (100, 100))",
-        "import os; os.setpriority(os.PRIO_PROCESS, 1, 5)",
+        "import os; os.setpriority(os.PRIO_PROCESS, 1, os.nice(0) + 1)",
         "import os; os.sched_setscheduler(1, os.SCHED_BATCH, os.sched_param(0))",
     ] {
         let mut sandbox = Sandbox::start(PYTHON);
