@@ -54,6 +54,8 @@ use crate::workspace::{Listing, Workspace, WorkspaceError};
 
 /// How much longer than the program's own time limit we wait for sandbox-init's report.
 const REPORT_GRACE: Duration = Duration::from_secs(1);
+/// How long runs of a conversation that is deleted may take to end.
+const STOP_WAIT: Duration = Duration::from_secs(2);
 /// Most files that an answer lists; `list_files` gives the rest.
 const MAX_LISTED: usize = 100;
 
@@ -279,6 +281,8 @@ impl Runs {
     pub async fn delete_conversation(&self, id: &ConversationId) -> Result<bool, FilesError> {
         let key = id.key(&self.file_secret);
         self.active.stop(&key);
+        // One that is about to make its directory would make it again.
+        let _ = tokio::time::timeout(STOP_WAIT, self.active.idle(&key)).await;
         self.pool.retire(&key);
         self.files.delete(id).await
     }

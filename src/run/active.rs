@@ -3,13 +3,21 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::conversation::ConversationKey;
 
 /// The runs in progress.
 #[derive(Clone, Debug, Default)]
-pub struct ActiveRuns(Arc<Mutex<Book>>);
+pub struct ActiveRuns(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    book: Mutex<Book>,
+    /// A run is over.
+    over: Notify,
+}
 
 #[derive(Debug, Default)]
 struct Book {
@@ -48,6 +56,17 @@ impl ActiveRuns {
             .for_each(|(_, stop)| stop.cancel());
     }
 
+    /// Resolves when no run of a conversation is in progress.
+    pub(super) async fn idle(&self, key: &ConversationKey) {
+        loop {
+            let over = self.0.over.notified();
+            if !self.lock().runs.values().any(|(owner, _)| owner == key) {
+                return;
+            }
+            over.await;
+        }
+    }
+
     /// Ends all runs.
     pub fn stop_all(&self) {
         self.lock()
@@ -62,12 +81,13 @@ impl ActiveRuns {
     }
 
     fn lock(&self) -> MutexGuard<'_, Book> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for ActiveRun {
     fn drop(&mut self) {
         self.active.lock().runs.remove(&self.number);
+        self.active.0.over.notify_waiters();
     }
 }
