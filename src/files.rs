@@ -180,7 +180,8 @@ impl ConversationFiles {
         };
         let mut reader = tokio::fs::File::from_std(open.file);
         reader
-            .seek(std::io::SeekFrom::Start(offset))
+            // Beyond the end there is nothing, however far.
+            .seek(std::io::SeekFrom::Start(offset.min(file.size)))
             .await
             .map_err(FilesError::Read)?;
         let mut bytes = Vec::new();

@@ -45,12 +45,20 @@ impl ToolError {
 
 impl ToolError {
     /// There is no such run for this caller.
-    pub(super) fn no_run(what: &str) -> Self {
+    pub(super) fn no_run(id: &str) -> Self {
+        Self::no_such_run(&format!("{id:?}"))
+    }
+
+    pub(super) fn no_run_of_conversation() -> Self {
+        Self::no_such_run("of this conversation")
+    }
+
+    fn no_such_run(which: &str) -> Self {
         Self {
             code: "run_not_found",
             retry_after: None,
             message: format!(
-                "there is no run {what:?} of yours: outcomes are kept for 10 minutes after the end, and only for the \
+                "there is no run {which} of yours: outcomes are kept for 10 minutes after the end, and only for the \
                  caller that started the run"
             ),
         }

@@ -100,6 +100,14 @@ async fn characters_are_never_split() {
         (&piece["content"], &piece["length"], &piece["more"]),
         (&json!("ä"), &json!(2), &json!(true))
     );
+    let beyond =
+        json!({ "conversationId": "demo", "filename": "text", "offset": u64::MAX, "length": 3 });
+    let piece = app.call("read_file", beyond).await;
+    assert_eq!(
+        (&piece["content"], &piece["more"]),
+        (&json!(""), &json!(false)),
+        "{piece}"
+    );
 }
 
 #[tokio::test]

@@ -141,7 +141,7 @@ fn find(call: &Call<'_>, arguments: &Arguments) -> Result<std::sync::Arc<LiveRun
             let id: ConversationId = conversation.parse()?;
             call.ledger
                 .latest(owner, &id)
-                .ok_or_else(|| ToolError::no_run("of that conversation"))
+                .ok_or_else(ToolError::no_run_of_conversation)
         }
         (None, None) => Err(ToolError::missing(
             "get_run: give runId, as the answer of `run_code` names it",
