@@ -47,20 +47,8 @@ start() {
     "$MCP_URL/readyz" || { cat "$work/server.log" >&2; exit 2; }
 }
 
-passed=0 failed=0
-check() {
-  local name=$1 output
-  shift
-  output=$(mktemp -p "$work")
-  if "$@" >"$output" 2>&1; then
-    echo "ok      $name"
-    passed=$((passed + 1))
-  else
-    echo "FAILED  $name"
-    tail -n 25 "$output" | cut -c1-500 | sed 's/^/        /'
-    failed=$((failed + 1))
-  fi
-}
+# shellcheck source=tests/check.sh
+. ../check.sh
 
 curl_runs_code() {
   curl --silent --fail "$MCP_URL/mcp" --header "Authorization: Bearer $MCP_API_TOKEN" --data \
@@ -125,7 +113,9 @@ for way in stdio stdio-legacy; do
 done
 check 'TypeScript, sdk-stdio' node/node_modules/.bin/node node/client.mjs sdk-stdio
 
-long_run() { wait "$long_pid" || { cat "$work/long"; return 1; }; }
+long_status=0
+wait "$long_pid" || long_status=$?
+long_run() { cat "$work/long"; return "$long_status"; }
 check 'Python mcp, a run of 90 s with calls of 60 s' long_run
 
 echo "$passed passed, $failed failed"

@@ -83,27 +83,8 @@ start() {
     }
 }
 
-passed=0 failed=0
-check() {
-    local name=$1 status
-    shift
-    # Not as the condition of an `if`, in which no failure but the last would count.
-    set +e
-    (
-        set -e
-        "$@"
-    ) >"$work/output" 2>&1
-    status=$?
-    set -e
-    if ((status == 0)); then
-        echo "ok      $name"
-        passed=$((passed + 1))
-    else
-        echo "FAILED  $name"
-        tail -n 25 "$work/output" | cut -c1-500 | sed 's/^/        /'
-        failed=$((failed + 1))
-    fi
-}
+# shellcheck source=tests/check.sh
+. tests/check.sh
 
 call() {
     jq -n --arg tool "$1" --argjson arguments "$2" \
