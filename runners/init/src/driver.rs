@@ -1,7 +1,7 @@
 //! The image's driver: the program that parks run processes (section 5 of the protocol).
 //!
-//! Of the `exec` kind it *is* the run process and is gone after the run; of the `fork` kind it stays and parks the next
-//! one when told to.
+//! Of the `exec` kind it *is* the run process and is gone after the run; of the `fork` kind it stays, maybe with helpers,
+//! and parks the next one when told to.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Command, Stdio};
@@ -20,7 +20,7 @@ use crate::sys;
 /// How long a run process may take to become a child of PID 1 after it was announced.
 const ADOPTION: Duration = Duration::from_secs(1);
 
-/// `ready <pid>\n` is shorter.
+/// `ready <pid>\n` and `instead <pid>\n` are shorter, with a few helpers too.
 const LINE_MAX: usize = 64;
 
 /// A running driver.
@@ -30,8 +30,23 @@ pub(crate) struct Driver {
     pub(crate) socket: OwnedFd,
     line: Vec<u8>,
     announced: Option<(Pid, Instant)>,
+    /// The processes that stay, once they are known: itself and its helpers.
+    staying: Vec<Staying>,
+}
+
+/// A process that outlives runs.
+#[derive(Debug)]
+struct Staying {
+    pid: Pid,
     /// What others could have changed about it since it was first ready.
-    bearing: Option<String>,
+    bearing: String,
+}
+
+/// What a driver says when a run process is parked.
+#[derive(Debug, PartialEq, Eq)]
+struct Announcement {
+    parked: Pid,
+    helpers: Vec<Pid>,
 }
 
 impl Driver {
@@ -51,8 +66,19 @@ impl Driver {
             socket,
             line: Vec::new(),
             announced: None,
-            bearing: None,
+            staying: Vec::new(),
         })
+    }
+
+    /// The processes that are spared when a run is cleaned up after. Of a driver that is the run process, there is none.
+    pub(crate) fn spared(&self, run: Option<Pid>) -> Vec<Pid> {
+        if run == Some(self.pid) {
+            return Vec::new();
+        }
+        let helpers = self.staying.iter().map(|staying| staying.pid);
+        let mut pids: Vec<_> = helpers.filter(|&pid| pid != self.pid).collect();
+        pids.push(self.pid);
+        pids
     }
 
     /// Asks a driver that stays for the next run process.
@@ -70,17 +96,21 @@ impl Driver {
 
     /// The run process, once it is announced and a child of PID 1.
     pub(crate) fn parked(&mut self) -> Result<Option<Pid>, String> {
-        if self.announced.is_none() {
-            self.announced = self.announcement()?.map(|pid| (pid, Instant::now()));
+        if self.announced.is_none()
+            && let Some(line) = self.line()?
+        {
+            let announcement = announced(&line)
+                .ok_or("the driver said something else than ready <pid>".to_owned())?;
+            self.announced = Some((announcement.parked, Instant::now()));
+            if self.staying.is_empty() {
+                self.remember(&announcement.helpers);
+            }
         }
         let Some((pid, since)) = self.announced else {
             return Ok(None);
         };
-        let own = processes::raw(getpid());
-        if Stat::of(pid).is_some_and(|stat| stat.parent == own && stat.state != 'Z') {
+        if child(pid).is_some_and(|stat| stat.state != 'Z') {
             self.announced = None;
-            self.bearing
-                .get_or_insert_with(|| processes::bearing(self.pid));
             // A run process that is not dumpable yet does this by itself.
             let _ = processes::kill_first(pid);
             return Ok(Some(pid));
@@ -94,8 +124,30 @@ impl Driver {
         Ok(None)
     }
 
-    /// Reads `ready <pid>\n`, as far as it has come.
-    fn announcement(&mut self) -> Result<Option<Pid>, String> {
+    /// Helpers are named in the first announcement, before any program could put in others.
+    fn remember(&mut self, helpers: &[Pid]) {
+        let pids = [self.pid].into_iter().chain(helpers.iter().copied());
+        self.staying = pids
+            .map(|pid| Staying {
+                pid,
+                bearing: processes::bearing(pid),
+            })
+            .collect();
+    }
+
+    /// The process that the parked one has passed its request to, if it has. `ended` is one that was just reaped.
+    pub(crate) fn successor(&mut self, ended: Pid) -> Result<Option<Pid>, String> {
+        let Some(line) = self.line()? else {
+            return Ok(None);
+        };
+        match pid_after("instead ", &line) {
+            Some(pid) if pid == ended || child(pid).is_some() => Ok(Some(pid)),
+            _ => Err("the parked process said something else than instead <pid>".to_owned()),
+        }
+    }
+
+    /// Reads a line, as far as it has come.
+    fn line(&mut self) -> Result<Option<Vec<u8>>, String> {
         let mut buffer = [0; LINE_MAX];
         match rustix::io::read(&self.socket, &mut buffer) {
             Ok(0) => return Err("the driver closed its socket".to_owned()),
@@ -106,11 +158,7 @@ impl Driver {
         if self.line.last() != Some(&b'\n') && self.line.len() < LINE_MAX {
             return Ok(None);
         }
-        let line = mem::take(&mut self.line);
-        match announced(&line) {
-            Some(pid) => Ok(Some(pid)),
-            None => Err("the driver said something else than ready <pid>".to_owned()),
-        }
+        Ok(Some(mem::take(&mut self.line)))
     }
 
     /// Hands a run to the parked process.
@@ -118,32 +166,58 @@ impl Driver {
         Ok(Feed::new(self.socket.try_clone()?, request))
     }
 
-    /// Whether the driver goes on. A program may have ended or stopped it.
+    /// Whether the driver and its helpers go on. A program may have ended or stopped them.
     pub(crate) fn is_running(&self) -> Result<(), String> {
-        match Stat::of(self.pid).map(|stat| stat.state) {
-            None | Some('Z') => Err("the driver ended".to_owned()),
-            Some('T' | 't') => Err("the driver was stopped".to_owned()),
-            Some(_) => Ok(()),
+        for pid in self.spared(None) {
+            match Stat::of(pid).map(|stat| stat.state) {
+                None | Some('Z') => return Err("the driver ended".to_owned()),
+                Some('T' | 't') => return Err("the driver was stopped".to_owned()),
+                Some(_) => {}
+            }
         }
+        Ok(())
     }
 
-    /// Whether the driver is as it was before the first program.
+    /// Whether they are as they were before the first program.
     pub(crate) fn is_unchanged(&self) -> Result<(), String> {
-        match &self.bearing {
-            Some(before) if *before != processes::bearing(self.pid) => {
-                Err("the driver was tampered with".to_owned())
+        for staying in &self.staying {
+            if staying.bearing != processes::bearing(staying.pid) {
+                return Err("the driver was tampered with".to_owned());
             }
-            _ => self.is_running(),
         }
+        self.is_running()
     }
 }
 
-/// The process in a line `ready <pid>\n`.
-fn announced(line: &[u8]) -> Option<Pid> {
-    let number = str::from_utf8(line)
+/// A process, if it is there and a child of PID 1.
+fn child(pid: Pid) -> Option<Stat> {
+    let own = processes::raw(getpid());
+    Stat::of(pid).filter(|stat| stat.parent == own)
+}
+
+/// The processes in a line `ready <pid>[ <pid of a helper>]…\n`.
+fn announced(line: &[u8]) -> Option<Announcement> {
+    let mut pids = str::from_utf8(line)
         .ok()?
         .strip_prefix("ready ")?
-        .strip_suffix('\n')?;
+        .strip_suffix('\n')?
+        .split(' ')
+        .map(pid);
+    Some(Announcement {
+        parked: pids.next()??,
+        helpers: pids.collect::<Option<_>>()?,
+    })
+}
+
+/// The process in a line of one word and its number.
+fn pid_after(word: &str, line: &[u8]) -> Option<Pid> {
+    pid(str::from_utf8(line)
+        .ok()?
+        .strip_prefix(word)?
+        .strip_suffix('\n')?)
+}
+
+fn pid(number: &str) -> Option<Pid> {
     if !number.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
@@ -157,7 +231,12 @@ mod tests {
 
     #[test]
     fn an_announcement_is_strict() {
-        assert_eq!(announced(b"ready 42\n"), Pid::from_raw(42));
+        let said =
+            |line: &[u8]| announced(line).map(|said| [vec![said.parked], said.helpers].concat());
+        let pids = |numbers: &[i32]| numbers.iter().map(|&n| Pid::from_raw(n)).collect();
+        assert_eq!(said(b"ready 42\n"), pids(&[42]));
+        assert_eq!(said(b"ready 42 7 8\n"), pids(&[42, 7, 8]));
+        assert_eq!(pid_after("instead ", b"instead 42\n"), Pid::from_raw(42));
         for bad in [
             "ready 42",
             "ready 1\n",
@@ -166,9 +245,15 @@ mod tests {
             "ready 99999999999\n",
             "ready \n",
             "ready 2\n3\n",
+            "ready 2 \n",
+            "ready 2 1\n",
+            "ready  2\n",
+            "instead 2\n",
             "",
         ] {
             assert_eq!(announced(bad.as_bytes()), None, "{bad}");
+            let other = bad.replace("ready", "instead");
+            assert_eq!(pid_after("ready ", other.as_bytes()), None, "{bad}");
         }
     }
 }

@@ -212,8 +212,9 @@ impl Init {
                 run.clock.timed_out = true;
                 run.clock.deadline = Some(now + KILL_AGAIN);
                 // A driver of the exec kind is the run process and goes with it.
-                let driver = self.driver.as_ref().map(|driver| driver.pid);
-                processes::kill_others(driver.filter(|&pid| pid != run.pid));
+                let driver = self.driver.as_ref();
+                let spared = driver.map_or_else(Vec::new, |driver| driver.spared(Some(run.pid)));
+                processes::kill_others(&spared);
                 Ok(())
             }
             _ => Ok(()),
@@ -342,6 +343,7 @@ impl Init {
             .driver
             .take_if(|driver| driver.pid == ended.pid)
             .is_some();
+        self.follow(ended);
         match &self.state {
             State::Running(run) if run.pid == ended.pid => {
                 let (nonce, reuse, clock) = (run.nonce.clone(), run.reuse, run.clock);
@@ -363,6 +365,22 @@ impl Init {
         }
     }
 
+    /// The parked process may have passed the run on to another one, and says so before it ends.
+    fn follow(&mut self, ended: &Ended) {
+        let (State::Running(run), Some(driver)) = (&mut self.state, &mut self.driver) else {
+            return;
+        };
+        // One of the exec kind has closed its socket.
+        if driver.pid == run.pid {
+            return;
+        }
+        match driver.successor(ended.pid) {
+            Ok(Some(pid)) => run.pid = pid,
+            Ok(None) => {}
+            Err(fault) => self.fault = Some(fault),
+        }
+    }
+
     /// The run is over.
     fn end(
         &mut self,
@@ -377,8 +395,7 @@ impl Init {
             self.fault = Some(fault);
         }
         // Whoever is left could read the record out of the pipe, and the nonce in it.
-        let driver = self.driver.as_ref().map(|driver| driver.pid);
-        let _ = processes::kill_until_harmless(driver, Instant::now() + LEFTOVERS);
+        let _ = processes::kill_until_harmless(&self.spared(), Instant::now() + LEFTOVERS);
         self.output.answer_on_both(&nonce, &Record::End(end))?;
         if !reuse {
             return Err(Stop::Done);
@@ -387,13 +404,19 @@ impl Init {
         Ok(())
     }
 
+    /// The processes that outlive a run.
+    fn spared(&self) -> Vec<Pid> {
+        let driver = self.driver.as_ref();
+        driver.map_or_else(Vec::new, |driver| driver.spared(None))
+    }
+
     /// Cleans up after a run and has the next run process parked.
     fn scrub(&mut self, nonce: Nonce) -> Result<bool, Stop> {
         let verdict = match (self.fault.take(), &self.driver) {
             (Some(fault), _) => Err(fault),
-            (None, None) => self.scrubber.scrub(None),
+            (None, None) => self.scrubber.scrub(&[]),
             (None, Some(driver)) => {
-                let scrubbed = self.scrubber.scrub(Some(driver.pid));
+                let scrubbed = self.scrubber.scrub(&driver.spared(None));
                 scrubbed.and_then(|()| driver.is_unchanged())
             }
         };

@@ -79,33 +79,35 @@ pub(crate) fn kill_first(pid: Pid) -> io::Result<()> {
 /// Kills every process but PID 1 and `spared`, and says whether there was one.
 ///
 /// Stopping all of them first, which happens at once, is what beats a program that forks faster than it can be killed.
-/// The one that is spared is stopped with them and continued when the others have their kill.
-pub(crate) fn kill_others(spared: Option<Pid>) -> bool {
-    let Some(spared) = spared else {
+/// Those that are spared are stopped with them and continued when the others have their kill.
+pub(crate) fn kill_others(spared: &[Pid]) -> bool {
+    if spared.is_empty() {
         return sys::kill_all(Signal::KILL);
-    };
+    }
     sys::kill_all(Signal::STOP);
-    let Ok(pids) = others(Some(spared)) else {
+    let Ok(pids) = others(spared) else {
         return sys::kill_all(Signal::KILL);
     };
     for &pid in &pids {
         let _ = kill_process(pid, Signal::KILL);
     }
-    let _ = kill_process(spared, Signal::CONT);
+    for &pid in spared {
+        let _ = kill_process(pid, Signal::CONT);
+    }
     !pids.is_empty()
 }
 
 /// Kills until no process but PID 1 and `spared` is left.
-pub(crate) fn kill_until_alone(spared: Option<Pid>, until: Instant) -> Result<(), String> {
+pub(crate) fn kill_until_alone(spared: &[Pid], until: Instant) -> Result<(), String> {
     kill_until(Left::Nobody, spared, until)
 }
 
 /// Kills until no process but PID 1 and `spared` executes a program: those that are left are about to be gone.
-pub(crate) fn kill_until_harmless(spared: Option<Pid>, until: Instant) -> Result<(), String> {
+pub(crate) fn kill_until_harmless(spared: &[Pid], until: Instant) -> Result<(), String> {
     kill_until(Left::Exiting, spared, until)
 }
 
-/// What there is beside PID 1 and the one that is spared, from good to bad.
+/// What there is beside PID 1 and those that are spared, from good to bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Left {
     Nobody,
@@ -114,7 +116,7 @@ enum Left {
     Somebody,
 }
 
-fn left(spared: Option<Pid>) -> Left {
+fn left(spared: &[Pid]) -> Left {
     let is_exiting = |pid| Stat::of(pid).is_none_or(|stat| stat.is_exiting);
     match others(spared) {
         Ok(pids) if pids.is_empty() => Left::Nobody,
@@ -123,7 +125,7 @@ fn left(spared: Option<Pid>) -> Left {
     }
 }
 
-fn kill_until(enough: Left, spared: Option<Pid>, until: Instant) -> Result<(), String> {
+fn kill_until(enough: Left, spared: &[Pid], until: Instant) -> Result<(), String> {
     let mut now = Left::Somebody;
     loop {
         // What is exiting needs no second kill, and makes no new processes.
@@ -132,7 +134,7 @@ fn kill_until(enough: Left, spared: Option<Pid>, until: Instant) -> Result<(), S
         }
         let mut reaped = false;
         while let Some(ended) = sys::reap() {
-            if Some(ended.pid) == spared {
+            if spared.contains(&ended.pid) {
                 return Err("the driver ended".to_owned());
             }
             reaped = true;
@@ -150,11 +152,11 @@ fn kill_until(enough: Left, spared: Option<Pid>, until: Instant) -> Result<(), S
     }
 }
 
-/// Every process but PID 1, `spared`, and what `spared` has yet to wait for.
-fn others(spared: Option<Pid>) -> io::Result<Vec<Pid>> {
+/// Every process but PID 1, `spared`, and what those have yet to wait for.
+fn others(spared: &[Pid]) -> io::Result<Vec<Pid>> {
     let is_awaited = |pid| {
         let parent = Stat::of(pid).filter(|stat| stat.state == 'Z');
-        parent.is_some_and(|stat| spared.is_some_and(|spared| stat.parent == raw(spared)))
+        parent.is_some_and(|stat| spared.iter().any(|&spared| stat.parent == raw(spared)))
     };
     let mut pids = Vec::new();
     for entry in fs::read_dir("/proc")? {
@@ -164,7 +166,7 @@ fn others(spared: Option<Pid>) -> io::Result<Vec<Pid>> {
         let Some(pid) = Pid::from_raw(pid) else {
             continue;
         };
-        if Some(pid) != spared && !is_awaited(pid) {
+        if !spared.contains(&pid) && !is_awaited(pid) {
             pids.push(pid);
         }
     }

@@ -45,10 +45,10 @@ impl Scrubber {
         }
     }
 
-    /// Scrubs, or says what could not be. `driver` is spared.
-    pub(crate) fn scrub(&self, driver: Option<Pid>) -> Result<(), String> {
+    /// Scrubs, or says what could not be. The processes `spared` stay.
+    pub(crate) fn scrub(&self, spared: &[Pid]) -> Result<(), String> {
         let until = Instant::now() + LIMIT;
-        processes::kill_until_alone(driver, until)?;
+        processes::kill_until_alone(spared, until)?;
         for (directory, mode) in &self.scratch {
             // Allowed to the owner alone, and nobody else can have changed it.
             let _ = fchmod(directory, *mode);

@@ -7,6 +7,7 @@
 )]
 
 mod drivers;
+mod helpers;
 mod plain;
 mod scrub;
 mod secrecy;

@@ -1,0 +1,104 @@
+"""A driver of the fork kind with a helper, which runs the programs that say PASS."""
+
+import ctypes, json, os, sys, time
+
+PR_SET_DUMPABLE = 4
+prctl = ctypes.CDLL(None).prctl
+
+
+def exact(descriptor, length):
+    data = b""
+    while len(data) < length:
+        chunk = os.read(descriptor, length - len(data))
+        if not chunk:
+            os._exit(0)
+        data += chunk
+    return data
+
+
+def fork_away(told):
+    """Return what the run process says on `told`; in the run process, return nothing."""
+    waiting, telling = told
+    middle = os.fork()
+    if middle == 0:
+        if os.fork():
+            os._exit(0)
+        os.close(waiting)
+        os.setsid()
+        return None
+    os.close(telling)
+    os.waitpid(middle, 0)
+    said = os.read(waiting, 16)
+    if said:
+        return waiting, said
+    os._exit(1)
+
+
+def become(request):
+    os.closerange(3, 32)
+    prctl(PR_SET_DUMPABLE, 1)
+    with open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
+    os.environ.update(request["env"])
+    code = 0
+    try:
+        exec(compile(request["code"], "main.py", "exec"), {"__name__": "__main__"})
+    except SystemExit as end:
+        code = end.code or 0
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def help(requests, answers):
+    while True:
+        length = int.from_bytes(exact(requests, 4), "big")
+        told = os.pipe()
+        starting, letting = os.pipe()
+        forked = fork_away(told)
+        if forked is None:
+            request = json.loads(exact(requests, length))
+            os.write(told[1], b"%d" % os.getpid())
+            os.close(letting)
+            os.read(starting, 1)
+            become(request)
+        os.write(3, LINE % forked[1])
+        os.write(answers, b"!")
+        for descriptor in (forked[0], starting, letting):
+            os.close(descriptor)
+
+
+def drive(requests, answers, helper):
+    while True:
+        told = os.pipe()
+        forked = fork_away(told)
+        if forked is None:
+            os.write(told[1], b"%d" % os.getpid())
+            length = exact(3, 4)
+            request = exact(3, int.from_bytes(length, "big"))
+            os.close(told[1])
+            if b"PASS" in request:
+                os.write(requests, length + request)
+                os.read(answers, 1)
+                os._exit(0)
+            become(json.loads(request))
+        os.write(3, b"ready %s %d\n" % (forked[1], helper))
+        os.read(forked[0], 1)
+        os.close(forked[0])
+        if exact(3, 5) != b"park\n":
+            os._exit(1)
+
+
+LINE = b"instead %s\n"
+prctl(PR_SET_DUMPABLE, 0)
+taking, passing = os.pipe()
+hearing, answering = os.pipe()
+helper = os.fork()
+if helper:
+    os.close(taking)
+    os.close(answering)
+    drive(passing, hearing, helper)
+else:
+    os.close(passing)
+    os.close(hearing)
+    help(taking, answering)

@@ -1,0 +1,133 @@
+//! The warm contract, with a driver that has a helper.
+
+use std::time::Duration;
+
+use sandbox_init::{Run, Status};
+
+use crate::support::{Sandbox, again, map, once};
+
+const HELPED: &str = include_str!("drivers/helped.py");
+
+fn parked(driver: &str) -> Sandbox {
+    let mut sandbox = Sandbox::start(&["false"]);
+    sandbox.park(&["python3", "-c", driver], &[]).unwrap();
+    sandbox
+}
+
+#[test]
+fn whoever_takes_it_in_the_end_is_the_run_process() {
+    let mut sandbox = parked(HELPED);
+    for number in 0..20 {
+        let word = if number % 3 == 0 { "PASS" } else { "" };
+        let run = Run {
+            env: map(&[("NUMBER", &number.to_string())]),
+            ..again(&format!(
+                "import os, sys; print(os.environ['NUMBER'], os.getppid(), os.getsid(0) == os.getpid()); sys.exit(3) # {word}"
+            ))
+        };
+        sandbox
+            .run_and_clean(run)
+            .exits(3)
+            .prints(&format!("{number} 1 True\n"));
+    }
+    let long = format!("print(len('{}')) # PASS", "é".repeat(2_000_000));
+    sandbox
+        .run_and_clean(again(&long))
+        .exits(0)
+        .prints("2000000\n");
+    let outcome = sandbox.run(once("import os; os.kill(os.getpid(), 11) # PASS"));
+    assert_eq!(outcome.end.status, Status::Signal(11));
+    assert_eq!(sandbox.exit_code(), 0);
+}
+
+#[test]
+fn what_it_leaves_is_gone_and_the_helper_stays() {
+    let mut sandbox = parked(HELPED);
+    for _ in 0..3 {
+        sandbox
+            .run_and_clean(again(
+                "import os, time
+if os.fork() == 0: time.sleep(60) # PASS
+print('left')",
+            ))
+            .prints("left\n");
+        sandbox
+            .run_and_clean(again(
+                "import os # PASS
+while len([p for p in os.listdir('/proc') if p.isdigit()]) != 4: pass
+print('alone')",
+            ))
+            .prints("alone\n");
+    }
+}
+
+#[test]
+fn the_deadline_ends_it_and_spares_the_helper() {
+    let mut sandbox = parked(HELPED);
+    let run = Run {
+        deadline_ms: 200,
+        ..again("import time; time.sleep(60) # PASS")
+    };
+    let outcome = sandbox.run_and_clean(run);
+    assert!(outcome.end.timed_out);
+    assert_eq!(outcome.end.status, Status::Signal(9));
+    assert!(Duration::from_millis(outcome.end.wall_ms) < Duration::from_secs(5));
+    sandbox
+        .run_and_clean(again("print(1) # PASS"))
+        .prints("1\n");
+}
+
+#[test]
+fn a_helper_that_programs_meddled_with_is_not_clean() {
+    for (code, reason) in [
+        ("os.kill(helper, signal.SIGKILL)", "ended"),
+        ("os.kill(helper, signal.SIGSTOP)", "stopped"),
+        (
+            "resource.prlimit(helper, resource.RLIMIT_NOFILE, (50, 50))",
+            "tampered",
+        ),
+        (
+            "os.setpriority(os.PRIO_PROCESS, helper, os.nice(0) + 1)",
+            "tampered",
+        ),
+    ] {
+        for word in ["", "PASS"] {
+            let mut sandbox = parked(HELPED);
+            let code = format!(
+                "import os, signal, resource, time
+helper = sorted(int(pid) for pid in os.listdir('/proc') if pid.isdigit() and int(pid) not in (1, os.getpid()))[1]
+{code} # {word}
+time.sleep(0.1)"
+            );
+            let run = again(&code);
+            let nonce = run.nonce.clone();
+            sandbox.run(run).exits(0);
+            let verdict = sandbox.clean(&nonce).unwrap_err();
+            assert!(verdict.contains(reason), "{reason}: {verdict}");
+            assert_eq!(sandbox.exit_code(), 72);
+        }
+    }
+}
+
+#[test]
+fn a_run_is_passed_to_a_child_of_pid_1_or_not_at_all() {
+    for line in [
+        "instead 1\\n",
+        "instead 99999\\n",
+        "instead x\\n",
+        "ready 7\\n",
+    ] {
+        let driver = HELPED.replace(
+            "LINE = b\"instead %s\\n\"",
+            &format!("LINE = b\"{line}%.0s\""),
+        );
+        assert_ne!(driver, HELPED);
+        let mut sandbox = parked(&driver);
+        let run = again("print(1) # PASS");
+        let nonce = run.nonce.clone();
+        sandbox.run(run);
+        let verdict = sandbox.clean(&nonce).unwrap_err();
+        assert!(verdict.contains("instead <pid>"), "{line}: {verdict}");
+        assert_eq!(sandbox.exit_code(), 72);
+    }
+}
