@@ -1,15 +1,18 @@
 """The driver of the warm contract, `fork` kind: see runners/PROTOCOL.md, section 5.
 
-It runs while the interpreter starts (`site` imports it by way of sandbox.pth), loads libraries, and forks a run
-process for every run. The run process returns from here, and so it is the interpreter itself that goes on to run
+It runs while the interpreter starts (`site` imports it by way of sandbox.pth), loads what programs use, and forks a
+run process for every run. The run process returns from here, and so it is the interpreter itself that goes on to run
 /tmp/main.py: arguments, tracebacks, exit codes and the order of things at the end are native.
+
+There are two of it, because a fork costs by what is loaded. The *light* driver has a part of the standard library,
+and what is parked is a fork of it. When a program wants more, that process passes it on to the *full* driver, a
+helper that has the large libraries too and forks the process that runs it.
 
 What all runs of a driver share, and a program can tell: the hash seed of strings.
 """
 
 import atexit
 import gc
-import io
 import os
 import sys
 from types import SimpleNamespace
@@ -17,6 +20,7 @@ from types import SimpleNamespace
 from _sandbox_shelf import Shelf
 
 CHANNEL = 3
+DESCRIPTORS = 32  # there are fewer
 PROGRAM = "/tmp/main.py"
 UPLOADS = "/data"
 PR_SET_DUMPABLE = 4
@@ -30,6 +34,7 @@ def serve(shown):
     shelf = Shelf(shown)
     shelf.record()
     tools = _preload(shelf)
+    driver = _fork_full_driver(shelf, tools)
     sys.path[:] = path
     shelf.close()
     os.environ.clear()
@@ -43,33 +48,128 @@ def serve(shown):
     tools.collapse()
     tools.set_dumpable(False)
 
-    parked = None
-    while parked is None:
-        parked = _fork_run_process(tools.fork)
+    driver.fork_run_processes()
     tools.set_dumpable(True)
-    tools.share_memory()
+    driver.settle_in()
     _renew_main()
     ending.watch()
     _rehearse(tools.parse)
-    _become_program(tools.parse(_take_request(parked)))
+    _become_program(driver.take_request())
+
+
+class LightDriver:
+    """Announces what is parked, which passes a program on if it wants more than there is here."""
+
+    def __init__(self, tools, helper, requests, answers):
+        self._tools, self._helper, self._requests, self._answers = tools, helper, requests, answers
+
+    def fork_run_processes(self):
+        """Return in each run process."""
+        os.read(self._answers, 1)  # the full driver is ready
+        while self._forked():
+            if _read(CHANNEL, 5) != b"park\n":
+                os._exit(1)
+
+    def _forked(self):
+        waiting, self._parked = os.pipe()
+        if not self._tools.fork():
+            os.close(waiting)
+            os.setsid()
+            return False
+        os.close(self._parked)
+        pid = os.read(waiting, 16)
+        if not pid:
+            os._exit(1)
+        os.write(CHANNEL, b"ready %s %d\n" % (pid, self._helper))
+        os.read(waiting, 1)  # nothing, when the run process has its request or is gone: now the channel is ours
+        os.close(waiting)
+        return True
+
+    def settle_in(self):
+        """There is nothing to it: so little memory is taken apart in no time."""
+
+    def take_request(self):
+        os.write(self._parked, b"%d" % os.getpid())
+        length = _read(CHANNEL, 4)
+        request = _read(CHANNEL, int.from_bytes(length, "big"))
+        os.close(self._parked)
+        program = self._tools.parse(request)
+        if self._tools.wants_more(program["code"]):
+            self._pass_on(length + request)
+        os.closerange(CHANNEL, DESCRIPTORS)
+        return program
+
+    def _pass_on(self, request):
+        """Have the full driver run it, and end. Without one, which should not be, all that is lost is time."""
+        view = memoryview(request)
+        try:
+            while view:
+                view = view[os.write(self._requests, view):]
+        except BrokenPipeError:
+            return
+        if os.read(self._answers, 1):
+            os._exit(0)
+
+
+class FullDriver:
+    """Forks a run process for each program that is passed to it."""
+
+    def __init__(self, tools, requests, answers):
+        self._tools, self._requests, self._answers = tools, requests, answers
+
+    def fork_run_processes(self):
+        """Return in each run process."""
+        os.write(self._answers, b"!")
+        while self._forked(int.from_bytes(_read(self._requests, 4), "big")):
+            pass
+
+    def _forked(self, length):
+        (waiting, telling), (starting, letting) = os.pipe(), os.pipe()
+        if not self._tools.fork():
+            os.close(waiting)
+            os.close(letting)
+            os.setsid()
+            self._length, self._telling, self._starting = length, telling, starting
+            return False
+        os.close(telling)
+        os.close(starting)
+        pid = os.read(waiting, 16)
+        if not pid:
+            os._exit(1)
+        # PID 1 has to know before one of the two can end.
+        os.write(CHANNEL, b"instead %s\n" % pid)
+        os.write(self._answers, b"!")
+        os.close(waiting)
+        os.close(letting)
+        return True
+
+    def settle_in(self):
+        self._tools.share_memory()
+        with open("/proc/self/oom_score_adj", "wb", 0) as file:
+            file.write(b"1000")
+
+    def take_request(self):
+        program = self._tools.parse(_read(self._requests, self._length))
+        os.write(self._telling, b"%d" % os.getpid())
+        os.read(self._starting, 1)  # nothing, when it is time to start
+        os.closerange(CHANNEL, DESCRIPTORS)
+        return program
 
 
 def _preload(shelf):
-    """Load what takes long, and give what the driver itself goes on with."""
+    """Load what both drivers have, and give what they themselves go on with."""
     shelf.fill("ctypes")
+    from _sandbox_imports import LIGHT, wants_more
     from _sandbox_memory import collapse, settle, side_by_side
 
-    with side_by_side():
-        _load_libraries(shelf)
+    for name in LIGHT:
+        shelf.fill(name)
 
     from json import loads
 
     from _sandbox_ending import LIBC, Ending
     from _sandbox_native import fork_away, share_memory
-    from numpy.random import seed
 
-    # random does this by itself after a fork.
-    shelf.when_shown("numpy.random.mtrand", seed)
     return SimpleNamespace(
         collapse=collapse,
         fork=fork_away,
@@ -77,54 +177,27 @@ def _preload(shelf):
         set_dumpable=lambda yes: LIBC.prctl(PR_SET_DUMPABLE, int(yes)),
         settle=settle,
         share_memory=share_memory,
+        side_by_side=side_by_side,
+        wants_more=wants_more,
         Ending=Ending,
     )
 
 
-def _load_libraries(shelf):
-    """Load what programs use, and touch the parts of it that are slow the first time."""
-    for name in ("json", "asyncio", "statistics", "subprocess", "urllib.request"):
-        shelf.fill(name)
-    shelf.fill("numpy", lambda numpy: numpy.linalg.inv(numpy.eye(3)))
-    shelf.fill("pandas", _warm_pandas)
-    shelf.fill("numpy.random")
-    shelf.fill("matplotlib.pyplot", _warm_pyplot)
+def _fork_full_driver(shelf, tools):
+    """Return the full driver in a new process, and the light one in this."""
+    (taking, passing), (hearing, answering) = os.pipe(), os.pipe()
+    helper = os.fork()
+    if helper:
+        os.close(taking)
+        os.close(answering)
+        return LightDriver(tools, helper, passing, hearing)
+    os.close(passing)
+    os.close(hearing)
+    from _sandbox_libraries import load
 
-
-def _warm_pandas(pandas):
-    frame = pandas.DataFrame({"a": [1.0, 2.0, 3.0], "b": list("xyx")})
-    frame = pandas.read_csv(io.StringIO(frame.to_csv(index=False)))
-    frame.describe().to_string()
-    frame.groupby("b").a.mean()
-
-
-def _warm_pyplot(pyplot):
-    figure, axes = pyplot.subplots()
-    axes.plot([1, 2], label="x")
-    axes.legend()
-    figure.savefig(io.BytesIO(), format="png")
-    pyplot.close(figure)
-    # Every fork would give back its fonts, and copy what they are written on to do so.
-    sys.modules["matplotlib.font_manager"]._get_font.cache_clear()
-
-
-def _fork_run_process(fork):
-    """In the run process, return what it announces itself on. In the driver, return None when the next is due."""
-    waiting, parked = os.pipe()
-    if not fork():
-        os.close(waiting)
-        os.setsid()
-        return parked
-    os.close(parked)
-    pid = os.read(waiting, 16)
-    if not pid:
-        os._exit(1)
-    os.write(CHANNEL, b"ready %s\n" % pid)
-    os.read(waiting, 1)  # nothing, when the run process has its request or is gone: now the channel is ours
-    os.close(waiting)
-    if _read(5) != b"park\n":
-        os._exit(1)
-    return None
+    with tools.side_by_side():
+        load(shelf)
+    return FullDriver(tools, taking, answering)
 
 
 def _renew_main():
@@ -142,18 +215,10 @@ def _rehearse(parse):
     exec(compile(request["code"], "rehearsal", "exec"), {})
 
 
-def _take_request(parked):
-    os.write(parked, b"%d" % os.getpid())
-    request = _read(int.from_bytes(_read(4), "big"))
-    os.close(CHANNEL)
-    os.close(parked)
-    return request
-
-
-def _read(length):
+def _read(descriptor, length):
     data = bytearray()
     while len(data) < length:
-        chunk = os.read(CHANNEL, length - len(data))
+        chunk = os.read(descriptor, length - len(data))
         if not chunk:
             os._exit(0)
         data += chunk

@@ -1,0 +1,30 @@
+"""Tells from a program's text whether the light driver has what it imports.
+
+A wrong guess costs time and nothing else: what is not loaded is imported as in any interpreter. So whatever looks
+unusual, such as the word `import` in a string, is left to the full driver.
+"""
+
+import re
+
+# Loaded ahead by the light driver. All of it together takes a few megabytes and no large shared library.
+LIGHT = (
+    "abc", "array", "base64", "bisect", "calendar", "cmath", "collections", "contextlib", "copy", "csv", "dataclasses",
+    "datetime", "decimal", "enum", "fractions", "functools", "gc", "glob", "heapq", "inspect", "io", "itertools",
+    "json", "math", "numbers", "operator", "os", "pathlib", "pprint", "random", "re", "shutil", "signal",
+    "statistics", "string", "struct", "sys", "tempfile", "textwrap", "threading", "time", "timeit", "traceback",
+    "types", "typing", "unicodedata", "warnings", "zlib",
+)  # fmt: skip
+WORD = re.compile(r"\bimport\b")
+STATEMENT = re.compile(r"^[ \t]*(?:from[ \t]+(\w[\w.]*)[ \t]+import\b|import[ \t]+(\w[^\n#;]*))", re.MULTILINE)
+
+
+def wants_more(code):
+    """Whether the program may import what the light driver has not loaded."""
+    statements = STATEMENT.findall(code)
+    if len(statements) != len(WORD.findall(code)):
+        return True
+    for package, names in statements:
+        for name in (package or names).split(","):
+            if name.split(" as ")[0].split(".")[0].strip() not in LIGHT:
+                return True
+    return False

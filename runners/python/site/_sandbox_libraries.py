@@ -1,0 +1,35 @@
+"""What the full driver loads ahead, and the parts of it that are slow the first time they are touched."""
+
+import io
+import sys
+
+
+def load(shelf):
+    for name in ("asyncio", "subprocess", "urllib.request"):
+        shelf.fill(name)
+    shelf.fill("numpy", lambda numpy: numpy.linalg.inv(numpy.eye(3)))
+    shelf.fill("pandas", _warm_pandas)
+    shelf.fill("numpy.random")
+    shelf.fill("matplotlib.pyplot", _warm_pyplot)
+
+    from numpy.random import seed
+
+    # random does this by itself after a fork.
+    shelf.when_shown("numpy.random.mtrand", seed)
+
+
+def _warm_pandas(pandas):
+    frame = pandas.DataFrame({"a": [1.0, 2.0, 3.0], "b": list("xyx")})
+    frame = pandas.read_csv(io.StringIO(frame.to_csv(index=False)))
+    frame.describe().to_string()
+    frame.groupby("b").a.mean()
+
+
+def _warm_pyplot(pyplot):
+    figure, axes = pyplot.subplots()
+    axes.plot([1, 2], label="x")
+    axes.legend()
+    figure.savefig(io.BytesIO(), format="png")
+    pyplot.close(figure)
+    # Every fork would give back its fonts, and copy what they are written on to do so.
+    sys.modules["matplotlib.font_manager"]._get_font.cache_clear()
