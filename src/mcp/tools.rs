@@ -10,10 +10,13 @@ mod read_file;
 mod run_code;
 mod upload_file;
 
+use std::sync::Arc;
+
 use rmcp::handler::server::tool::schema_for_type;
 use rmcp::model::{CallToolResponse, CallToolResult, ErrorData, JsonObject, Tool, ToolAnnotations};
 use rmcp::service::{RequestContext, RoleServer};
-use schemars::JsonSchema;
+use schemars::transform::{RecursiveTransform, Transform as _};
+use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -114,15 +117,27 @@ where
     Arguments: JsonSchema + 'static,
     Output: JsonSchema + 'static,
 {
-    let mut input = (*schema_for_type::<Arguments>()).clone();
+    let mut input = schema::<Arguments>();
     // Some function-calling interfaces refuse an object without them.
     input
         .entry("properties")
         .or_insert_with(|| Value::Object(JsonObject::new()));
     Tool::new(name, description, input)
         .with_title(title)
-        .with_raw_output_schema(schema_for_type::<Output>())
+        .with_raw_output_schema(Arc::new(schema::<Output>()))
         .with_annotations(annotations.with_title_if_none(title))
+}
+
+/// The schema of a type, without formats of numbers: JSON Schema has none, and clients warn of those they do not know.
+fn schema<T: JsonSchema + 'static>() -> JsonObject {
+    let mut schema = Schema::from((*schema_for_type::<T>()).clone());
+    RecursiveTransform(|part: &mut Schema| {
+        if part.get("type").is_none_or(|kind| kind != "string") {
+            part.remove("format");
+        }
+    })
+    .transform(&mut schema);
+    schema.as_object().cloned().unwrap_or_default()
 }
 
 /// Reads a tool's arguments. Unknown ones are ignored: some clients add their own.
