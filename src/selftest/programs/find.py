@@ -35,9 +35,9 @@ for name in ("shm", "sem", "msg"):
     tried.append(f"IPC {name}")
     if len(read(f"/proc/sysvipc/{name}").splitlines()) > 1:
         found.append(f"IPC objects of kind {name}")
-# PID 1, the interpreter that is parked, this one and its inspection.
+# PID 1, the drivers, this one with who shares its memory, and its inspection.
 processes = [name for name in os.listdir("/proc") if name.isdigit()]
-if len(processes) > 5:
+if len(processes) > 6:
     found.append(f"{len(processes)} processes")
 for name, value in os.environ.items():
     look("the environment", name.encode() + value.encode())
