@@ -7,9 +7,10 @@ cd "$(dirname "$0")"
 server=${MCP_SERVER:-$(realpath ../../target/debug/mcp-code-sandbox)}
 [ -x "$server" ] || { echo "$server is not there: run cargo build first" >&2; exit 2; }
 work=$(mktemp -d)
-server_pid='' forwarder_pid=''
+server_pid='' forwarder_pid='' mcpo_pid=''
 clean_up() {
   [ -z "$forwarder_pid" ] || kill "$forwarder_pid" 2>/dev/null || true
+  [ -z "$mcpo_pid" ] || kill "$mcpo_pid" 2>/dev/null || true
   if [ -n "$server_pid" ]; then
     kill "$server_pid" 2>/dev/null || true
     wait "$server_pid" 2>/dev/null || true
@@ -18,13 +19,18 @@ clean_up() {
 }
 trap clean_up EXIT
 
+# A virtual environment in directory $1, with what its requirements.txt says.
+python_environment() {
+  cmp -s "$1/requirements.txt" "$1/.venv/installed" && return
+  rm -rf "$1/.venv"
+  python3 -m venv "$1/.venv"
+  "$1/.venv/bin/pip" install --quiet --requirement "$1/requirements.txt"
+  cp "$1/requirements.txt" "$1/.venv/installed"
+}
+
 install() {
-  if ! cmp -s python/requirements.txt python/.venv/installed; then
-    rm -rf python/.venv
-    python3 -m venv python/.venv
-    python/.venv/bin/pip install --quiet --requirement python/requirements.txt
-    cp python/requirements.txt python/.venv/installed
-  fi
+  python_environment python
+  python_environment mcpo
   if ! cmp -s node/package-lock.json node/node_modules/installed; then
     (cd node && npm ci --silent --no-audit --no-fund)
     # The Node of the conformance suite, in case scripts of packages are not run.
@@ -33,11 +39,13 @@ install() {
   fi
 }
 
+# A port that was free a moment ago.
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+
 start() {
   MCP_API_TOKEN=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
   FILE_SECRET=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
-  # A port that was free a moment ago.
-  port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+  port=$(free_port)
   MCP_URL=http://localhost:$port
   SANDBOX_ROOT=$work/http
   export MCP_API_TOKEN FILE_SECRET MCP_URL SANDBOX_ROOT MCP_SERVER=$server
@@ -79,6 +87,33 @@ PNG"The conversation's files were deleted"
 END
 }
 
+# The code blocks below a heading of docs/clients.md, with this server's address and token.
+documented() {
+  awk -v heading="## $1" '/^## / { on = $0 == heading } /^```/ { inside = on && $0 != "```"; next } inside' \
+    ../../docs/clients.md |
+    sed -e "s|YOUR_MCP_API_TOKEN|$MCP_API_TOKEN|g" -e "s|http://localhost:8080|$MCP_URL|g"
+}
+
+documented_python() {
+  documented Python >"$work/example.py"
+  python/.venv/bin/python "$work/example.py" | grep --line-regexp 42
+}
+
+documented_curl() { documented curl | bash -euo pipefail | grep '"stdout":"42\\n"'; }
+
+# What Open WebUI sees: each tool at an address of its own, plain JSON in and out.
+documented_mcpo() {
+  local port
+  port=$(free_port)
+  documented 'Open WebUI, through mcpo' | sed "s|--port 8000|--port $port|; s|^mcpo|exec mcpo|" >"$work/mcpo.sh"
+  PATH=$PWD/mcpo/.venv/bin:$PATH bash -euo pipefail "$work/mcpo.sh" &
+  mcpo_pid=$!
+  curl --silent --fail --retry 30 --retry-delay 1 --retry-connrefused "http://127.0.0.1:$port/openapi.json" |
+    grep --only-matching '"/[a-z_]*":' | sort | tr -d '\n' | grep '"/list_runners":.*"/run_code":'
+  curl --silent --fail "http://127.0.0.1:$port/run_code" --header 'Content-Type: application/json' \
+    --data '{"language":"python","code":"print(6 * 7)"}' | grep '"stdout":"42\\n"'
+}
+
 conformance() {
   node/node_modules/.bin/node node/node_modules/@modelcontextprotocol/conformance/dist/index.js \
     server --url "$forwarder/mcp" --scenario "$1"
@@ -96,6 +131,13 @@ for way in auto legacy 2026-07-28 sse; do
 done
 for way in sdk-http sdk-sse client-legacy client-auto; do
   check "TypeScript, $way" node/node_modules/.bin/node node/client.mjs "$way"
+done
+
+check 'docs/clients.md, Python' documented_python
+check 'docs/clients.md, curl' documented_curl
+check 'docs/clients.md, Open WebUI through mcpo' documented_mcpo
+for heading in 'Claude Desktop' 'VS Code' Cursor LibreChat TypeScript; do
+  check "docs/clients.md, $heading" node/node_modules/.bin/node node/documented.mjs "$heading"
 done
 
 node/node_modules/.bin/node node/forward.mjs >"$work/forwarder" &

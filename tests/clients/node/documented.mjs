@@ -1,0 +1,66 @@
+// Connects as the configurations in docs/clients.md say, with the client that most of those applications are built on.
+// Usage: documented.mjs HEADING, with MCP_URL, MCP_API_TOKEN and MCP_SERVER in the environment. What a reader fills in
+// is filled in: the address of this server, its token, the path of the program. The rest is taken as it stands.
+
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { readFile, rm, writeFile } from "node:fs/promises";
+import { promisify } from "node:util";
+import { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
+import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+import { parse } from "yaml";
+
+const { MCP_URL, MCP_API_TOKEN, MCP_SERVER, PATH, HOME, SANDBOX_ROOT } = process.env;
+
+// The code blocks below a heading, each with its language.
+async function blocks(heading) {
+  const text = await readFile(new URL("../../../docs/clients.md", import.meta.url), "utf8");
+  const section = text.split(/^## /m).find((part) => part.startsWith(`${heading}\n`));
+  assert.ok(section, `docs/clients.md has no section ${heading}`);
+  return [...section.matchAll(/^```(\w+)\n(.*?)^```/gms)].map(([, language, content]) => ({ language, content }));
+}
+
+function filledIn(text) {
+  const placeholders = /YOUR_MCP_API_TOKEN|\$\{input:token\}|\$\{MCP_API_TOKEN\}/g;
+  const addresses = /http:\/\/(?:localhost|host\.docker\.internal):8080/g;
+  return text.replace(placeholders, MCP_API_TOKEN).replace(addresses, MCP_URL);
+}
+
+// An entry as the applications read it.
+function transport({ type, command, args, url, headers, ...rest }) {
+  delete rest.timeout;
+  assert.deepEqual(rest, {}, "an entry has only what is known");
+  if (command) {
+    assert.equal(command, "/usr/local/bin/mcp-code-sandbox");
+    return new StdioClientTransport({ command: MCP_SERVER, args, env: { PATH, HOME, SANDBOX_ROOT } });
+  }
+  assert.ok([undefined, "http", "streamable-http"].includes(type), type);
+  return new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } });
+}
+
+async function configuration({ language, content }) {
+  const document = (language === "yaml" ? parse : JSON.parse)(filledIn(content));
+  const client = new Client({ name: "test", version: "1.0.0" });
+  await client.connect(transport((document.mcpServers ?? document.servers).sandbox));
+  const result = await client.callTool({ name: "run_code", arguments: { language: "python", code: "print(6 * 7)" } });
+  assert.equal(result.structuredContent.stdout, "42\n");
+  await client.close();
+}
+
+async function program({ content }) {
+  const file = new URL("documented.example.mjs", import.meta.url);
+  await writeFile(file, filledIn(content));
+  try {
+    const { stdout } = await promisify(execFile)(process.execPath, [file.pathname]);
+    assert.match(stdout, /stdout: '42\\n'/);
+  } finally {
+    await rm(file);
+  }
+}
+
+const timer = setTimeout(() => { throw new Error("it took too long"); }, 60_000);
+const found = await blocks(process.argv[2]);
+assert.ok(found.length > 0, "there is an example");
+for (const block of found) await (block.language === "ts" ? program : configuration)(block);
+clearTimeout(timer);
