@@ -146,6 +146,8 @@ pub struct EngineConfig {
     pub allow_weaker: Vec<Control>,
     /// Allows `network: true` without proof that the host is out of reach (`ALLOW_NETWORK`).
     pub allow_network: bool,
+    /// Who reads the firewall rules back reports here; `None` means that the server does it itself (`FIREWALL_REPORT`).
+    pub firewall_report: Option<PathBuf>,
     /// Resolvers that runs with a network use; empty means those of the host (`RUN_DNS`).
     pub dns: Vec<IpAddr>,
 }
@@ -391,6 +393,7 @@ impl EngineConfig {
             runtime: reader.word("SANDBOX_RUNTIME"),
             allow_weaker: reader.controls("ALLOW_WEAKER_SANDBOX"),
             allow_network: reader.flag("ALLOW_NETWORK"),
+            firewall_report: reader.path("FIREWALL_REPORT"),
             dns: reader.addresses("RUN_DNS"),
         }
     }

@@ -89,11 +89,11 @@ pub async fn check(
     if config.allow_network {
         return Ok(State::Open { dns });
     }
-    if let Err(reason) = firewall::rules_are_in_place().await {
+    if let Err(reason) = firewall::rules_are_in_place(config.firewall_report.as_deref()).await {
         return Ok(State::Closed(format!(
             "the firewall rules that keep programs away from the host and from private networks are not proven to be \
-             in place ({reason}). The operator can install them with `scripts/firewall.sh install` as root, or set \
-             ALLOW_NETWORK=1 to do without"
+             in place ({reason}). The operator can install them with `scripts/firewall.sh install` as root, in Compose by \
+             the service `firewall`, or set ALLOW_NETWORK=1 to do without"
         )));
     }
     Ok(match probe::host_is_closed(runs, &network, &dns).await {

@@ -1,16 +1,30 @@
 #!/usr/bin/env bash
 # Installs the firewall rules, and installs them again when they are gone: after a restart of the machine, of Docker, or
-# of whatever else writes rules.
+# of whatever else writes rules. Every 20 seconds it says in /report/rules what it found, for the server (FIREWALL_REPORT).
 set -euo pipefail
+
+REPORT=/report/rules
 
 trap exit TERM INT
 
-until /firewall.sh check >/dev/null 2>&1 || /firewall.sh install; do
-    sleep 5 &
-    wait $!
-done
+# In one step, so that nobody reads half of it.
+report() {
+    printf '%s\n' "$1" >"$REPORT.new"
+    mv "$REPORT.new" "$REPORT"
+}
+
+look() {
+    local said
+    if said=$(/firewall.sh check 2>&1); then
+        report "in place"
+    else
+        report "${said:-the check failed}"
+        return 1
+    fi
+}
+
 while true; do
-    sleep 30 &
+    look || { /firewall.sh install && look; } || true
+    sleep 20 &
     wait $!
-    /firewall.sh check || /firewall.sh install
 done

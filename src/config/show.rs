@@ -63,6 +63,13 @@ impl fmt::Display for Config {
                 "ALLOW_NETWORK",
                 u8::from(self.engine.allow_network).to_string(),
             ),
+            (
+                "FIREWALL_REPORT",
+                self.engine
+                    .firewall_report
+                    .as_ref()
+                    .map_or_else(String::new, |path| path.display().to_string()),
+            ),
             ("RUN_DNS", dns.join(",")),
             ("RUN_TIMEOUT", time(limits.timeout)),
             ("RUN_TIMEOUT_MAX", time(limits.timeout_max)),

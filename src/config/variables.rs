@@ -123,6 +123,11 @@ pub const VARIABLES: &[Variable] = &[
         "1 allows `network: true` without proof that the host is out of reach",
     ),
     variable(
+        "FIREWALL_REPORT",
+        "",
+        "file in which `deploy/firewall` says that the rules are in place; default: the server looks itself",
+    ),
+    variable(
         "RUN_DNS",
         "",
         "resolvers of runs with a network; default: those of the host",

@@ -1,8 +1,10 @@
-//! The host's packet filter, read back through the very script that installs the rules.
+//! The host's packet filter, read back through the very script that installs the rules: by the server itself, or by a
+//! service beside it that reports into a file, where the server is in a container and cannot see the host's rules.
 
 use std::net::IpAddr;
+use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
@@ -10,10 +12,42 @@ use tokio::process::Command;
 /// Installs, checks and removes the rules.
 const SCRIPT: &str = include_str!("../../scripts/firewall.sh");
 const WAIT: Duration = Duration::from_secs(10);
+/// The service reports every 20 seconds.
+const REPORT_AGE: Duration = Duration::from_secs(70);
+const IN_PLACE: &str = "in place";
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
-/// Reads the rules back. Fails with the first thing that is missing, also when they cannot be read.
-pub(super) async fn rules_are_in_place() -> Result<(), String> {
+/// Reads the rules back, or the report on them. Fails with the first thing that is missing, also when they cannot be
+/// read.
+pub(super) async fn rules_are_in_place(report: Option<&Path>) -> Result<(), String> {
+    match report {
+        Some(path) => reported(path, SystemTime::now()).await,
+        None => checked().await,
+    }
+}
+
+/// What the service said last, if that was not long ago.
+async fn reported(path: &Path, now: SystemTime) -> Result<(), String> {
+    let read = async {
+        let text = tokio::fs::read_to_string(path).await?;
+        let modified = tokio::fs::metadata(path).await?.modified()?;
+        Ok::<_, std::io::Error>((text, modified))
+    };
+    let (text, modified) = read
+        .await
+        .map_err(|error| format!("no report at {}: {error}", path.display()))?;
+    let age = now.duration_since(modified).unwrap_or_default();
+    if age > REPORT_AGE {
+        return Err(format!("the last report is {} s old", age.as_secs()));
+    }
+    match text.trim() {
+        IN_PLACE => Ok(()),
+        "" => Err("the report is empty".to_owned()),
+        said => Err(said.lines().next().unwrap_or_default().to_owned()),
+    }
+}
+
+async fn checked() -> Result<(), String> {
     let check = async {
         let mut child = Command::new("bash")
             .args(["-s", "--", "check"])
@@ -64,6 +98,29 @@ fn resolvers(resolv_conf: &str) -> Vec<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_report_counts_while_it_is_new() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("rules");
+        let now = SystemTime::now();
+        let verdict = async |after: u64| reported(&path, now + Duration::from_secs(after)).await;
+        assert!(verdict(0).await.unwrap_err().starts_with("no report at"));
+        for (text, said) in [
+            ("in place\n", Ok(())),
+            ("", Err("the report is empty".to_owned())),
+            (
+                "missing: -A FORWARD\nmissing: more\n",
+                Err("missing: -A FORWARD".to_owned()),
+            ),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            assert_eq!(verdict(0).await, said, "{text}");
+        }
+        std::fs::write(&path, "in place\n").unwrap();
+        assert_eq!(verdict(60).await, Ok(()));
+        assert!(verdict(80).await.unwrap_err().contains("old"));
+    }
 
     #[test]
     fn resolvers_on_the_loopback_are_left_out() {
