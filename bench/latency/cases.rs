@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::server::{Program, Server};
 use super::stats::Series;
@@ -116,6 +117,21 @@ pub(crate) async fn following_runs(
     tokio::time::sleep(Duration::from_secs(3)).await;
     let mut times = Vec::new();
     for _ in 0..count {
+        tokio::time::sleep(BETWEEN).await;
+        times.push(timed(server, name, program).await);
+    }
+    Series::new(name, times)
+}
+
+/// The same until `over`.
+pub(crate) async fn runs_until(
+    server: &Server,
+    name: &str,
+    program: &Program,
+    over: &CancellationToken,
+) -> Series {
+    let mut times = Vec::new();
+    while !over.is_cancelled() {
         tokio::time::sleep(BETWEEN).await;
         times.push(timed(server, name, program).await);
     }

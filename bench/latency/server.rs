@@ -13,7 +13,7 @@ pub(crate) struct Server {
     child: Child,
     pub(crate) client: reqwest::Client,
     port: u16,
-    _root: tempfile::TempDir,
+    root: tempfile::TempDir,
 }
 
 /// One program.
@@ -50,7 +50,7 @@ impl Server {
             child,
             client,
             port,
-            _root: root,
+            root,
         };
         server
             .until(|answer| answer.is_some_and(|status| status.is_success()))
@@ -90,10 +90,27 @@ impl Server {
         }
     }
 
+    /// Where all its files are.
+    pub(crate) fn root(&self) -> std::path::PathBuf {
+        self.root.path().join("sandboxes")
+    }
+
     /// Runs a program and checks its output.
     pub(crate) async fn run(&self, conversation: &str, program: &Program) {
-        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": "run_code",
-            "arguments": { "conversationId": conversation, "language": program.language, "code": program.code } } });
+        let arguments = json!({ "conversationId": conversation, "language": program.language, "code": program.code });
+        let answer = self.call("run_code", arguments).await;
+        assert!(
+            answer["stdout"]
+                .as_str()
+                .is_some_and(|output| output.contains(program.prints)),
+            "{answer}"
+        );
+    }
+
+    /// Calls a tool and gives its structured answer.
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Value {
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+            "params": { "name": tool, "arguments": arguments } });
         let request = self
             .client
             .post(format!("http://127.0.0.1:{}/mcp", self.port))
@@ -102,14 +119,8 @@ impl Server {
             .header("content-type", "application/json")
             .body(body.to_string());
         let answer = request.send().await.unwrap().text().await.unwrap();
-        let answer: Value = serde_json::from_str(&answer).unwrap();
-        let output = &answer["result"]["structuredContent"]["stdout"];
-        assert!(
-            output
-                .as_str()
-                .is_some_and(|output| output.contains(program.prints)),
-            "{answer}"
-        );
+        let mut answer: Value = serde_json::from_str(&answer).unwrap();
+        answer["result"]["structuredContent"].take()
     }
 
     /// Memory and processor time while nothing happens.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{Config, reader};
+use super::{Config, EngineConfig, reader};
 
 /// The effective configuration as `NAME=value` lines with secrets hidden, for `check-config`.
 impl fmt::Display for Config {
@@ -11,9 +11,6 @@ impl fmt::Display for Config {
         let size = |bytes: u64| reader::show_size(bytes);
         let time = |duration: Duration| humantime::format_duration(duration).to_string();
         let (http, storage, limits) = (&self.http, &self.storage, &self.limits);
-        let dns: Vec<_> = self.engine.dns.iter().map(ToString::to_string).collect();
-        let allowed = self.engine.allow_weaker.iter();
-        let allowed: Vec<_> = allowed.map(|control| control.name()).collect();
         let lines = [
             ("MCP_HTTP_ADDR", http.addr.to_string()),
             ("PUBLIC_BASE_URL", http.public_base_url.clone()),
@@ -53,24 +50,8 @@ impl fmt::Display for Config {
             ("WORKSPACE_QUOTA", size(storage.quota)),
             ("DISK_FREE_FLOOR", size(storage.free_space_floor)),
             ("MAX_UPLOAD_BYTES", size(storage.max_upload_bytes)),
-            ("DOCKER_HOST", self.engine.host.clone().unwrap_or_default()),
-            (
-                "SANDBOX_RUNTIME",
-                self.engine.runtime.clone().unwrap_or_default(),
-            ),
-            ("ALLOW_WEAKER_SANDBOX", allowed.join(",")),
-            (
-                "ALLOW_NETWORK",
-                u8::from(self.engine.allow_network).to_string(),
-            ),
-            (
-                "FIREWALL_REPORT",
-                self.engine
-                    .firewall_report
-                    .as_ref()
-                    .map_or_else(String::new, |path| path.display().to_string()),
-            ),
-            ("RUN_DNS", dns.join(",")),
+        ];
+        let lines = lines.into_iter().chain(self.engine.lines()).chain([
             ("RUN_TIMEOUT", time(limits.timeout)),
             ("RUN_TIMEOUT_MAX", time(limits.timeout_max)),
             ("RUN_CPUS", reader::show_cpus(limits.nano_cpus)),
@@ -105,10 +86,32 @@ impl fmt::Display for Config {
                 format!("{:?}", self.log.format).to_lowercase(),
             ),
             ("RUST_LOG", self.log.filter.clone()),
-        ];
+        ]);
         for (name, value) in lines {
             writeln!(formatter, "{name}={value}")?;
         }
         Ok(())
+    }
+}
+
+impl EngineConfig {
+    fn lines(&self) -> [(&'static str, String); 6] {
+        let dns: Vec<_> = self.dns.iter().map(ToString::to_string).collect();
+        let allowed = self.allow_weaker.iter().map(|control| control.name());
+        let report = self.firewall_report.as_ref();
+        [
+            ("DOCKER_HOST", self.host.clone().unwrap_or_default()),
+            ("SANDBOX_RUNTIME", self.runtime.clone().unwrap_or_default()),
+            (
+                "ALLOW_WEAKER_SANDBOX",
+                allowed.collect::<Vec<_>>().join(","),
+            ),
+            ("ALLOW_NETWORK", u8::from(self.allow_network).to_string()),
+            (
+                "FIREWALL_REPORT",
+                report.map_or_else(String::new, |path| path.display().to_string()),
+            ),
+            ("RUN_DNS", dns.join(",")),
+        ]
     }
 }
