@@ -14,6 +14,8 @@
 # clients  other people's MCP clients against the server
 # fuzz     a minute of it, for everything that takes bytes from outside; needs a nightly compiler
 # compose  the server in a container, by the compose files
+#
+# Fuzzing goes on beside the clients, which wait more than they compute.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -145,7 +147,6 @@ step_fuzz() {
     fi
     rustup run nightly rustc --version >/dev/null 2>&1 ||
         rustup toolchain install nightly --profile minimal --no-self-update
-    mkdir -p .build
     for target in "${FUZZ_TARGETS[@]}"; do
         PATH=$TOOLS/bin:$PATH cargo +nightly fuzz run --sanitizer none "$target" -- \
             -max_total_time=12 -max_len=4096 -verbosity=0 -print_final_stats=1 >.build/fuzz.log 2>&1 || {
@@ -168,18 +169,35 @@ absent() { REMARK="NOTHING TO DO: $1"; }
 
 SUMMARY=()
 CURRENT=""
+BESIDE=""
 
 run_step() {
     local begun=$SECONDS
     CURRENT=$1 REMARK=ok
     say "== $1"
-    "step_$1"
+    "${2:-step_$1}"
     SUMMARY+=("$(printf '%-9s%4d s  %s' "$1" $((SECONDS - begun)) "$REMARK")")
     CURRENT=""
 }
 
+# Two steps at the same time: the first one is shown, the second one's output follows.
+start_beside() {
+    say "== $1, beside the next step"
+    (step_"$1") >".build/step-$1.log" 2>&1 &
+    BESIDE=$!
+}
+
+wait_for_beside() {
+    local status=0
+    wait "$BESIDE" || status=$?
+    BESIDE=""
+    cat ".build/step-$CURRENT.log" >&2
+    return "$status"
+}
+
 summarize() {
     local status=$?
+    [[ -z $BESIDE ]] || wait "$BESIDE" || true
     say ""
     printf '%s\n' "${SUMMARY[@]}" >&2
     if [[ -n $CURRENT ]]; then
@@ -199,7 +217,12 @@ main() {
     done
     find_cargo
     trap summarize EXIT
-    for step in "${@:-${STEPS[@]}}"; do run_step "$step"; done
+    mkdir -p .build
+    set -- "${@:-${STEPS[@]}}"
+    for step in "$@"; do
+        if [[ $step == clients && " $* " == *" clients fuzz "* ]]; then start_beside fuzz; fi
+        if [[ $step == fuzz && -n $BESIDE ]]; then run_step fuzz wait_for_beside; else run_step "$step"; fi
+    done
 }
 
 case ${1:-} in
