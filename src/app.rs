@@ -34,6 +34,7 @@ use crate::mcp::McpHandler;
 use crate::mcp::transport::{McpTransport, TransportSettings};
 use crate::metrics::Metrics;
 use crate::network::NetworkPolicy;
+use crate::packages::Packages;
 use crate::pool::{Pool, Setup};
 use crate::proof::Proof;
 use crate::run::ledger::Ledger;
@@ -60,6 +61,8 @@ const BODY_MARGIN: u64 = 64 << 10;
 pub struct App {
     /// The use cases.
     pub runs: Runs,
+    /// Libraries for programs.
+    pub packages: Packages,
     config: Config,
     executor: Arc<dyn Executor>,
     instance: Arc<Instance>,
@@ -157,6 +160,7 @@ impl App {
         };
         let (soft, hard) = (CancellationToken::new(), CancellationToken::new());
         Ok(Self {
+            packages: Packages::new(runs.clone(), config.packages.clone()),
             runs,
             config,
             executor,
@@ -190,7 +194,12 @@ impl App {
     /// What answers MCP clients, whatever way they come.
     fn handler(&self) -> McpHandler {
         let ledger = Ledger::new(self.runs.clone(), self.tasks.clone());
-        McpHandler::new(self.runs.clone(), ledger, self.calls.clone())
+        McpHandler::new(
+            self.runs.clone(),
+            self.packages.clone(),
+            ledger,
+            self.calls.clone(),
+        )
     }
 
     /// The HTTP routes, and all tasks behind them started. Runs wait until the sandbox is proved: see [`App::prove`].

@@ -3,6 +3,7 @@
 //! [`variables::VARIABLES`] is the one table of names, defaults and meanings; [`Config::from_lookup`] is pure, so
 //! that tests hand it a map. All errors are reported together, each with the variable's name and the form expected.
 
+mod packages;
 mod reader;
 mod show;
 pub mod variables;
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
+pub use self::packages::PackageConfig;
 pub use self::reader::ConfigErrors;
 use self::reader::Reader;
 pub(crate) use self::reader::parse_size;
@@ -43,6 +45,8 @@ pub struct Config {
     pub admission: AdmissionConfig,
     /// What is kept warm.
     pub pool: PoolConfig,
+    /// What may be installed.
+    pub packages: PackageConfig,
     /// How the server logs.
     pub log: LogConfig,
 }
@@ -272,6 +276,7 @@ impl Config {
             admission: AdmissionConfig::read(&mut reader, limits.memory),
             limits,
             pool: PoolConfig::read(&mut reader),
+            packages: PackageConfig::read(&mut reader),
             log: LogConfig::read(&mut reader),
         };
         config.check_across(&mut reader);

@@ -16,6 +16,7 @@ pub mod links;
 pub mod mcp;
 pub mod metrics;
 pub mod network;
+pub mod packages;
 pub mod pool;
 pub mod principal;
 pub mod proof;

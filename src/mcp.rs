@@ -32,6 +32,7 @@ use tracing::error;
 use self::caller::Caller;
 use self::client::Client;
 use self::tools::Call;
+use crate::packages::Packages;
 use crate::run::Runs;
 use crate::run::ledger::Ledger;
 
@@ -61,6 +62,7 @@ const REMOVED_METHODS: &[&str] = &["initialize", "ping", "logging/setLevel"];
 #[derive(Clone, Debug)]
 pub struct McpHandler {
     runs: Runs,
+    packages: Packages,
     ledger: Ledger,
     client: Arc<Client>,
     /// Calls that have no answer yet.
@@ -69,9 +71,10 @@ pub struct McpHandler {
 
 impl McpHandler {
     /// A handler over the use cases. Each call is on `calls` until it has its answer.
-    pub fn new(runs: Runs, ledger: Ledger, calls: TaskTracker) -> Self {
+    pub fn new(runs: Runs, packages: Packages, ledger: Ledger, calls: TaskTracker) -> Self {
         Self {
             runs,
+            packages,
             ledger,
             client: Arc::default(),
             calls,
@@ -90,6 +93,7 @@ impl McpHandler {
     fn call<'a>(&'a self, context: &'a RequestContext<RoleServer>) -> Call<'a> {
         Call {
             runs: &self.runs,
+            packages: &self.packages,
             ledger: &self.ledger,
             client: &self.client,
             caller: Caller::of(context),
@@ -135,7 +139,10 @@ impl ServerHandler for McpHandler {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(tools::list(&self.runs)))
+        Ok(ListToolsResult::with_all_items(tools::list(
+            &self.runs,
+            &self.packages,
+        )))
     }
 
     fn get_tool(&self, _name: &str) -> Option<Tool> {

@@ -35,6 +35,22 @@ pub struct RunLabels {
     pub status: &'static str,
 }
 
+/// What came of an install, by language.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct InstallLabels {
+    /// Of a runner, or [`UNKNOWN_LANGUAGE`].
+    pub language: String,
+    /// `ok`, or the code of the error.
+    pub outcome: &'static str,
+}
+
+/// How long installs took, by language.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct InstallTimeLabels {
+    /// Of a runner.
+    pub language: String,
+}
+
 /// A part of a run's time, by language.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct PhaseLabels {
@@ -87,6 +103,10 @@ pub struct Metrics {
     pub phases: Family<PhaseLabels, Histogram, fn() -> Histogram>,
     /// How they came by their sandboxes.
     pub starts: Family<WayLabels, Counter>,
+    /// Installs of packages asked for.
+    pub installs: Family<InstallLabels, Counter>,
+    /// How long those took that succeeded.
+    pub install_times: Family<InstallTimeLabels, Histogram, fn() -> Histogram>,
     /// Runs in progress.
     pub places_used: Gauge,
     /// `MAX_CONCURRENT_RUNS`.
@@ -129,6 +149,8 @@ impl Metrics {
             runs: Family::default(),
             phases: Family::new_with_constructor(seconds),
             starts: Family::default(),
+            installs: Family::default(),
+            install_times: Family::new_with_constructor(seconds),
             places_used: Gauge::default(),
             places: Gauge::default(),
             queue_length: Gauge::default(),
@@ -181,6 +203,17 @@ impl Metrics {
         for way in ["own", "pool", "cold"] {
             self.starts.get_or_create_owned(&WayLabels { way });
         }
+        ours.register(
+            "installs",
+            "Installs of packages asked for, by what came of them",
+            self.installs.clone(),
+        );
+        ours.register_with_unit(
+            "install_duration",
+            "Time of installs that succeeded",
+            Unit::Seconds,
+            self.install_times.clone(),
+        );
         ours.register(
             "http_requests",
             "HTTP requests answered, by route",
@@ -268,6 +301,20 @@ impl Metrics {
         self.phases
             .get_or_create_owned(&labels)
             .observe(took.as_secs_f64());
+    }
+
+    /// Adds an install; its time counts when something came of it.
+    pub fn installed(&self, language: &str, outcome: &'static str, took: Duration) {
+        let language = language.to_owned();
+        if outcome == "ok" {
+            let labels = InstallTimeLabels {
+                language: language.clone(),
+            };
+            let times = self.install_times.get_or_create_owned(&labels);
+            times.observe(took.as_secs_f64());
+        }
+        let labels = InstallLabels { language, outcome };
+        self.installs.get_or_create_owned(&labels).inc();
     }
 
     /// All metrics as `OpenMetrics` text, after `refresh` has set the gauges.

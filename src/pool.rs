@@ -37,11 +37,11 @@ pub use self::shelf::Depth;
 use self::shelf::{Claim, Shelf};
 use crate::config::PoolConfig;
 use crate::conversation::ConversationKey;
-use crate::executor::spec::{ContainerLimits, ContainerSpec, NetworkAccess, Priority, User};
+use crate::executor::spec::{ContainerLimits, ContainerSpec, NetworkAccess, Priority, Shown, User};
 use crate::runner::Runner;
 use crate::runner::catalog::{Catalog, EngineView};
 use crate::sandbox::{Launcher, Sandbox, SandboxError};
-use crate::workspace::{DirectoryId, Slot, WorkspaceError, Workspaces};
+use crate::workspace::{DirectoryId, Scratch, Slot, WorkspaceError, Workspaces};
 
 /// A run that finds its conversation's sandbox being cleaned waits so long for it before it starts another. Cleaning
 /// takes milliseconds; where it takes longer, every core is busy, and a start would make all wait longer still.
@@ -102,6 +102,17 @@ struct Warm {
     slot: Option<Slot>,
     /// The directory that it has as `/data`, once it belongs to a conversation.
     data: Option<DirectoryId>,
+}
+
+/// What is special about a container that serves no conversation.
+#[derive(Debug)]
+pub struct Apart {
+    /// Instead of the image's own command; it reads a program on standard input.
+    pub command: Vec<String>,
+    /// What else it sees.
+    pub shown: Vec<Shown>,
+    /// What it may reach.
+    pub network: NetworkAccess,
 }
 
 /// Which runs may share a sandbox: those of one image.
@@ -262,6 +273,30 @@ impl Pool {
         Ok(lease)
     }
 
+    /// Starts a container that serves no conversation: it sees a directory of its own as `/data`, and has the image's
+    /// client instead of its command.
+    ///
+    /// # Errors
+    /// The engine failed.
+    pub async fn start_apart(
+        &self,
+        runner: &Runner,
+        scratch: &Scratch,
+        apart: Apart,
+    ) -> Result<Sandbox, SandboxError> {
+        let data = self.0.setup.host_path.join(scratch.path());
+        let label = ("sandbox.scratch", scratch.name());
+        let mut spec = self.spec(runner, data, apart.network, Priority::Run, label);
+        spec.command = apart.command;
+        spec.shown = apart.shown;
+        self.0.launcher.start(spec).await
+    }
+
+    /// A path below `SANDBOX_ROOT` as the engine's host sees it.
+    pub fn on_host(&self, path: impl AsRef<std::path::Path>) -> PathBuf {
+        self.0.setup.host_path.join(path)
+    }
+
     fn spec(
         &self,
         runner: &Runner,
@@ -282,6 +317,7 @@ impl Pool {
             init: self.0.launcher.init(),
             seccomp: setup.seccomp.clone(),
             data,
+            shown: Vec::new(),
             user: setup.user(),
             limits: ContainerLimits {
                 memory: setup.limits.memory.saturating_add(runner.driver_memory),

@@ -3,8 +3,10 @@
 //!
 //! ```text
 //! SANDBOX_ROOT/          0711: the container engine passes through, other users of the host cannot list keys
-//! ├── .tmp/              0700: uploads in the making, slots, and trees being deleted; no program ever sees it
-//! ├── .used/             0700: an empty file for each conversation, whose time is that of its last use
+//! ├── .tmp/              0700: uploads in the making, slots, downloads, and trees being deleted; no
+//! │                            conversation's program ever sees it
+//! ├── .used/             0700: a file for each conversation: its time is that of the last use, its content what packages
+//! │                            were asked for
 //! └── <key>/             0755: the workspace of a conversation, mounted at /data
 //! ```
 //!
@@ -15,11 +17,14 @@
 mod beneath;
 mod book;
 mod census;
+mod downloads;
 mod error;
 mod handle;
 mod listing;
+mod packages;
 pub mod path;
 mod removal;
+mod scratch;
 mod slot;
 mod store;
 mod upload;
@@ -33,9 +38,12 @@ use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 
 pub use self::census::Census;
+pub use self::downloads::Kept;
 pub use self::error::WorkspaceError;
 pub use self::handle::{DirectoryId, OpenFile, Workspace};
 pub use self::listing::{FileEntry, Listing, MAX_FILES, Snapshot};
+pub use self::packages::PACKAGES;
+pub use self::scratch::Scratch;
 pub use self::slot::Slot;
 use self::store::Store;
 pub use self::usage::Usage;

@@ -81,12 +81,15 @@ impl fmt::Display for Config {
                 }
                 .to_owned(),
             ),
+        ]);
+        let last = [
             (
                 "LOG_FORMAT",
                 format!("{:?}", self.log.format).to_lowercase(),
             ),
             ("RUST_LOG", self.log.filter.clone()),
-        ]);
+        ];
+        let lines = lines.chain(self.packages.lines()).chain(last);
         for (name, value) in lines {
             writeln!(formatter, "{name}={value}")?;
         }

@@ -202,6 +202,72 @@ pub const VARIABLES: &[Variable] = &[
         "conversation",
         "`conversation`: the next run of a conversation gets its sandbox again, cleaned; `never`: a new one for each run",
     ),
+    variable(
+        "ALLOWED_PACKAGES",
+        "",
+        "names of packages that install_packages may be asked for; default: all",
+    ),
+    variable(
+        "BLOCKED_PACKAGES",
+        "",
+        "names of packages that may not be installed, asked for or needed by others",
+    ),
+    variable(
+        "ALLOW_SOURCE_BUILDS",
+        "0",
+        "1 builds Python packages that have no wheel, which runs their code while it can reach the network",
+    ),
+    variable(
+        "PACKAGE_WHEELHOUSE",
+        "",
+        "directory of wheels and npm's .tgz as the engine's host sees it: what is in it needs no network",
+    ),
+    variable(
+        "PACKAGE_CA_BUNDLE",
+        "",
+        "certificates that package clients trust, a file as the engine's host sees it; default: the runner's own",
+    ),
+    variable(
+        "PIP_INDEX_URL",
+        "",
+        "index of Python packages; default: that of pip",
+    ),
+    variable(
+        "PIP_EXTRA_INDEX_URL",
+        "",
+        "further indexes of Python packages, separated by spaces",
+    ),
+    variable(
+        "PIP_TRUSTED_HOST",
+        "",
+        "hosts of Python packages that need no valid certificate, separated by spaces",
+    ),
+    variable(
+        "NPM_CONFIG_REGISTRY",
+        "",
+        "registry of npm packages; default: that of Bun",
+    ),
+    variable("PACKAGE_TIMEOUT", "120s", "longest time of one install"),
+    variable(
+        "PACKAGE_SIZE_LIMIT",
+        "200m",
+        "bytes that one install may download",
+    ),
+    variable(
+        "PACKAGE_COUNT_LIMIT",
+        "100",
+        "packages that one conversation may have for a language, with those that they need",
+    ),
+    variable(
+        "PACKAGE_CACHE_SIZE",
+        "1g",
+        "bytes of downloads that are kept for other conversations; 0: none",
+    ),
+    variable(
+        "PACKAGE_RATE_LIMIT",
+        "30/h",
+        "installs of one conversation, such as `5/m` or `30/h`",
+    ),
     variable("LOG_FORMAT", "text", "`text` or `json`"),
     variable(
         "RUST_LOG",

@@ -40,6 +40,8 @@ pub struct ContainerSpec {
     pub seccomp: PathBuf,
     /// The directory that becomes `/data`, as the engine's host sees it.
     pub data: PathBuf,
+    /// What else is there to read. Containers that run a conversation's programs have none.
+    pub shown: Vec<Shown>,
     /// Who the processes are.
     pub user: User,
     /// How much they may use.
@@ -52,6 +54,15 @@ pub struct ContainerSpec {
     pub runtime: Option<String>,
     /// Labels to find the container by.
     pub labels: BTreeMap<String, String>,
+}
+
+/// A file or directory of the engine's host that a container sees and cannot change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// As the engine's host sees it.
+    pub source: PathBuf,
+    /// Its path in the container, which must not be below `/data`.
+    pub target: &'static str,
 }
 
 /// A numeric user and group.
@@ -174,10 +185,7 @@ impl ContainerSpec {
                 typ: Some("none".to_owned()),
                 config: None,
             }),
-            mounts: Some(vec![
-                bind(&self.data, DATA_PATH, false),
-                bind(&self.init, INIT_PATH, true),
-            ]),
+            mounts: Some(self.mounts()),
             restart_policy: Some(RestartPolicy {
                 name: Some(RestartPolicyNameEnum::NO),
                 maximum_retry_count: None,
@@ -186,6 +194,17 @@ impl ContainerSpec {
             auto_remove: Some(false),
             ..Default::default()
         }
+    }
+
+    /// `/data` is the only one that can be written to.
+    fn mounts(&self) -> Vec<Mount> {
+        let mut mounts = vec![
+            bind(&self.data, DATA_PATH, false),
+            bind(&self.init, INIT_PATH, true),
+        ];
+        let shown = self.shown.iter();
+        mounts.extend(shown.map(|shown| bind(&shown.source, shown.target, true)));
+        mounts
     }
 
     fn ulimits(&self) -> Vec<ResourcesUlimits> {
@@ -246,6 +265,7 @@ mod tests {
             init: PathBuf::from("/srv/sandboxes/.bin/init"),
             seccomp: PathBuf::from("/srv/sandboxes/.bin/seccomp"),
             data: PathBuf::from("/srv/sandboxes/key"),
+            shown: Vec::new(),
             user: User {
                 uid: 1000,
                 gid: 1000,
@@ -286,6 +306,30 @@ mod tests {
         with["NetworkDisabled"] = true.into();
         with["HostConfig"]["NetworkMode"] = "none".into();
         with["HostConfig"]["Dns"][0] = "127.0.0.1".into();
+        assert_eq!(with, without);
+    }
+
+    #[test]
+    fn what_is_shown_can_be_read_only_and_changes_nothing_else() {
+        let without = body(&spec(NetworkAccess::None), Dialect::Docker);
+        let mut spec = spec(NetworkAccess::None);
+        spec.shown = vec![Shown {
+            source: PathBuf::from("/srv/wheels"),
+            target: "/packages/wheelhouse",
+        }];
+        let mut with = body(&spec, Dialect::Docker);
+        let mounts = with["HostConfig"]["Mounts"].as_array_mut().unwrap();
+        insta::assert_json_snapshot!(mounts.pop().unwrap(), @r#"
+        {
+          "Target": "/packages/wheelhouse",
+          "Source": "/srv/wheels",
+          "Type": "bind",
+          "ReadOnly": true,
+          "BindOptions": {
+            "Propagation": "rprivate"
+          }
+        }
+        "#);
         assert_eq!(with, without);
     }
 

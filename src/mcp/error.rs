@@ -9,6 +9,7 @@ use tracing::error;
 use crate::admission::AdmissionError;
 use crate::conversation::ConversationIdError;
 use crate::files::FilesError;
+use crate::packages::PackagesError;
 use crate::run::RunError;
 use crate::workspace::WorkspaceError;
 
@@ -141,6 +142,20 @@ impl From<&RunError> for ToolError {
             retry_after: match error {
                 RunError::Admission(error) => error.retry_after(),
                 _ => None,
+            },
+        }
+    }
+}
+
+impl From<PackagesError> for ToolError {
+    fn from(error: PackagesError) -> Self {
+        match &error {
+            PackagesError::Workspace(error) => error.into(),
+            PackagesError::Failed { .. } => internal(&error),
+            _ => Self {
+                code: error.as_str(),
+                message: error.to_string(),
+                retry_after: error.retry_after(),
             },
         }
     }

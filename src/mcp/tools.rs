@@ -3,6 +3,7 @@
 mod cancel_run;
 mod delete_conversation;
 mod get_run;
+mod install_packages;
 mod list_files;
 mod list_runners;
 mod outcome;
@@ -25,6 +26,7 @@ use super::Client;
 use super::caller::Caller;
 use super::error::{ToolError, unknown_tool};
 use crate::conversation::{ConversationId, ConversationIdError};
+use crate::packages::Packages;
 use crate::run::Runs;
 use crate::run::ledger::{Ledger, RunResult};
 
@@ -37,6 +39,7 @@ const ALIASES: &[(&str, &str)] = &[
 /// What a tool may use and know.
 pub(super) struct Call<'a> {
     pub(super) runs: &'a Runs,
+    pub(super) packages: &'a Packages,
     pub(super) ledger: &'a Ledger,
     pub(super) client: &'a Client,
     pub(super) caller: Caller,
@@ -52,11 +55,12 @@ impl Call<'_> {
 }
 
 /// All tools, as `tools/list` gives them.
-pub fn list(runs: &Runs) -> Vec<Tool> {
+pub fn list(runs: &Runs, packages: &Packages) -> Vec<Tool> {
     vec![
         cancel_run::tool(),
         delete_conversation::tool(),
         get_run::tool(runs),
+        install_packages::tool(packages),
         list_files::tool(),
         list_runners::tool(),
         read_file::tool(),
@@ -80,6 +84,7 @@ pub(super) async fn call(
         cancel_run::NAME => cancel_run::call(call, arguments).await,
         delete_conversation::NAME => delete_conversation::call(runs, arguments).await,
         get_run::NAME => get_run::call(call, arguments).await,
+        install_packages::NAME => install_packages::call(call, arguments).await,
         list_files::NAME => list_files::call(runs, arguments).await,
         list_runners::NAME => Ok(list_runners::call(runs)),
         read_file::NAME => read_file::call(runs, arguments).await,

@@ -27,15 +27,15 @@ struct Book {
 
 /// A run in progress. Dropping it says that the run is over.
 #[derive(Debug)]
-pub(super) struct ActiveRun {
+pub(crate) struct ActiveRun {
     active: ActiveRuns,
     number: u64,
     /// Cancelled when the run has to end.
-    pub(super) stop: CancellationToken,
+    pub(crate) stop: CancellationToken,
 }
 
 impl ActiveRuns {
-    pub(super) fn enter(&self, key: &ConversationKey) -> ActiveRun {
+    pub(crate) fn enter(&self, key: &ConversationKey) -> ActiveRun {
         let mut book = self.lock();
         book.next += 1;
         let (number, stop) = (book.next, CancellationToken::new());

@@ -69,6 +69,14 @@ impl Workspace {
         &self.key
     }
 
+    pub(super) fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    pub(super) fn dir(&self) -> BorrowedFd<'_> {
+        self.dir.as_fd()
+    }
+
     /// All regular files, up to 1,000 and up to 8 levels deep.
     ///
     /// # Errors

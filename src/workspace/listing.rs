@@ -9,6 +9,7 @@ use rustix::fs::{FileType, Stat};
 use rustix::io::Result;
 
 use super::beneath::Opener;
+use super::packages::is_packages;
 use super::path::{MAX_PARTS, RelativePath};
 use super::walk::{Found, Next, walk};
 
@@ -164,6 +165,9 @@ fn scan(opener: Opener, dir: BorrowedFd<'_>) -> Result<Scan> {
     let mut scan = Scan::default();
     let mut visited = 0;
     walk(opener, dir, |found| {
+        if is_packages(found) {
+            return Ok(Next::Entry);
+        }
         visited += 1;
         if scan.files.len() == MAX_FILES && found.kind == FileType::RegularFile {
             scan.truncated = Some(format!(

@@ -7,6 +7,8 @@ use std::fmt;
 
 use thiserror::Error;
 
+use super::packages::PACKAGES;
+
 /// Most parts of a name: `a/b/c.txt` has three.
 pub const MAX_PARTS: usize = 8;
 /// Longest part of a name in bytes, which is also what file systems allow.
@@ -45,6 +47,12 @@ pub enum PathError {
     /// The name contains NUL.
     #[error("filename contains a NUL character: remove it")]
     Nul,
+    /// The name is below the folder of packages.
+    #[error(
+        "filename is in .packages, where installed packages are, which are no files of the conversation: choose \
+         another folder"
+    )]
+    Packages,
     /// The name of an upload contains a control character.
     #[error("filename contains the control character {0:?}: use printable characters only")]
     Control(char),
@@ -73,6 +81,9 @@ impl RelativePath {
             return Err(PathError::TooDeep(parts));
         }
         name.split('/').try_for_each(check_part)?;
+        if name.split('/').next() == Some(PACKAGES) {
+            return Err(PathError::Packages);
+        }
         Ok(Self(name.to_owned()))
     }
 

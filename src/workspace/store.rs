@@ -93,6 +93,11 @@ impl Store {
         self.root.as_fd()
     }
 
+    /// The directory of notes, one for each conversation.
+    pub(super) fn notes(&self) -> BorrowedFd<'_> {
+        self.uses.notes.as_fd()
+    }
+
     /// Does `work` on a thread that may block.
     pub(super) async fn work<T: Send + 'static>(
         self: &Arc<Self>,

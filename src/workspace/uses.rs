@@ -1,6 +1,6 @@
 //! When conversations were last used, and how those that nobody uses any more are taken away.
 //!
-//! The time of the last use is that of an empty file `SANDBOX_ROOT/.used/<key>`, in a directory that no program sees.
+//! The time of the last use is that of a file `SANDBOX_ROOT/.used/<key>`, in a directory that no program sees.
 //! The times of the workspace itself would not do: a program owns it and can set the one, and its status change time
 //! tells neither a run that only reads nor a download. A note costs one system call, at most once a minute for each
 //! conversation, on a thread that works on its files anyway; nothing is forced to the disk.
@@ -34,7 +34,7 @@ const BUFFER_BYTES: usize = 32 << 10;
 /// The notes, and the books of this process.
 #[derive(Debug)]
 pub(super) struct Uses {
-    notes: OwnedFd,
+    pub(super) notes: OwnedFd,
     book: Mutex<Book>,
     /// A conversation was taken away.
     changed: Notify,

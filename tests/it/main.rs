@@ -14,6 +14,7 @@ mod docker_interference;
 mod docker_languages;
 mod docker_leaks;
 mod docker_network;
+mod docker_packages;
 mod docker_parity;
 mod docker_selftest;
 mod docker_stdio;

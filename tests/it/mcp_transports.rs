@@ -261,6 +261,7 @@ async fn sessions_streams_and_runs_belong_to_their_caller() {
     let runs = app.app.runs.clone();
     let handler = McpHandler::new(
         runs.clone(),
+        app.app.packages.clone(),
         Ledger::new(runs, tasks.clone()),
         tasks.clone(),
     );

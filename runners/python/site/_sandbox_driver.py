@@ -22,14 +22,14 @@ from _sandbox_shelf import Shelf
 CHANNEL = 3
 DESCRIPTORS = 32  # there are fewer
 PROGRAM = "/tmp/main.py"
-UPLOADS = "/data"
+CONVERSATION = ("/data", "/data/.packages/python")
 PR_SET_DUMPABLE = 4
 
 
 def serve(shown):
     """Return in each run process, once it has its program. `shown` is what a plain run has loaded."""
     environment, path = dict(os.environ), list(sys.path)
-    sys.path[:] = [directory for directory in path if directory != UPLOADS]
+    sys.path[:] = [directory for directory in path if directory not in CONVERSATION]
     gc.disable()
     shelf = Shelf(shown)
     shelf.record()

@@ -4,6 +4,13 @@ import os
 import stat
 import sys
 
+PACKAGES = "/data/.packages/python"
+
+
+def find_packages():
+    """What was installed for the conversation, now or later: a line of sandbox.pth would have to be there already."""
+    sys.path.append(PACKAGES)
+
 
 def follow_output_by_line():
     """A pipe gets whole lines as soon as they are there, like a terminal, so that nothing is lost with a kill."""
@@ -48,6 +55,7 @@ def park_when_started():
     site.execsitecustomize = last_step_and_park
 
 
+find_packages()
 follow_output_by_line()
 lend_font_cache()
 if is_driver():

@@ -1,0 +1,135 @@
+//! What may be installed, and where it comes from.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use secrecy::{ExposeSecret as _, SecretString};
+
+use super::RateLimit;
+use super::reader::{Reader, show_size};
+
+/// Settings of the package clients that are handed on to them.
+const CLIENT_SETTINGS: [&str; 4] = [
+    "PIP_INDEX_URL",
+    "PIP_EXTRA_INDEX_URL",
+    "PIP_TRUSTED_HOST",
+    "NPM_CONFIG_REGISTRY",
+];
+
+/// What may be installed, and where it comes from.
+#[derive(Clone, Debug)]
+pub struct PackageConfig {
+    /// Names that may be asked for; empty means all (`ALLOWED_PACKAGES`).
+    pub allowed: Vec<String>,
+    /// Names that may not come in, asked for or not (`BLOCKED_PACKAGES`).
+    pub blocked: Vec<String>,
+    /// Whether Python packages without a wheel are built, which runs their code (`ALLOW_SOURCE_BUILDS`).
+    pub source_builds: bool,
+    /// Directory of wheels and of npm's `.tgz`, as the engine's host sees it (`PACKAGE_WHEELHOUSE`).
+    pub wheelhouse: Option<PathBuf>,
+    /// Certificates that package clients trust, as the engine's host sees the file (`PACKAGE_CA_BUNDLE`).
+    pub ca_bundle: Option<PathBuf>,
+    /// Settings of the package clients by name, which may have passwords in them (`PIP_INDEX_URL` and the like).
+    pub client: Vec<(&'static str, SecretString)>,
+    /// Longest time of one install (`PACKAGE_TIMEOUT`).
+    pub timeout: Duration,
+    /// Most bytes that one install downloads (`PACKAGE_SIZE_LIMIT`).
+    pub max_bytes: u64,
+    /// Most packages that one conversation has for a language (`PACKAGE_COUNT_LIMIT`).
+    pub max_packages: usize,
+    /// Most bytes of downloads that are kept for others; `None` means that none are (`PACKAGE_CACHE_SIZE`).
+    pub cache: Option<u64>,
+    /// Installs of one conversation; `None` means as many as come (`PACKAGE_RATE_LIMIT`).
+    pub rate_limit: Option<RateLimit>,
+}
+
+impl PackageConfig {
+    pub(super) fn read(reader: &mut Reader<'_>) -> Self {
+        let client = CLIENT_SETTINGS
+            .iter()
+            .filter_map(|name| Some((*name, SecretString::from(reader.text(name)?))));
+        Self {
+            client: client.collect(),
+            allowed: reader.list("ALLOWED_PACKAGES"),
+            blocked: reader.list("BLOCKED_PACKAGES"),
+            source_builds: reader.flag("ALLOW_SOURCE_BUILDS"),
+            wheelhouse: host_path(reader, "PACKAGE_WHEELHOUSE"),
+            ca_bundle: host_path(reader, "PACKAGE_CA_BUNDLE"),
+            timeout: reader.duration("PACKAGE_TIMEOUT"),
+            max_bytes: reader.size("PACKAGE_SIZE_LIMIT", 1 << 10),
+            max_packages: reader.count("PACKAGE_COUNT_LIMIT", 1),
+            cache: reader.optional_size("PACKAGE_CACHE_SIZE", 1 << 20),
+            rate_limit: reader.rate("PACKAGE_RATE_LIMIT"),
+        }
+    }
+
+    /// What `check-config` prints, in the order of the table.
+    pub(super) fn lines(&self) -> Vec<(&'static str, String)> {
+        let path = |path: &Option<PathBuf>| {
+            let path = path.as_ref().map(|path| path.display().to_string());
+            path.unwrap_or_default()
+        };
+        let mut lines = vec![
+            ("ALLOWED_PACKAGES", self.allowed.join(",")),
+            ("BLOCKED_PACKAGES", self.blocked.join(",")),
+            (
+                "ALLOW_SOURCE_BUILDS",
+                u8::from(self.source_builds).to_string(),
+            ),
+            ("PACKAGE_WHEELHOUSE", path(&self.wheelhouse)),
+            ("PACKAGE_CA_BUNDLE", path(&self.ca_bundle)),
+        ];
+        lines.extend(CLIENT_SETTINGS.iter().map(|name| {
+            let set = self.client.iter().find(|(set, _)| set == name);
+            let shown = set.map(|(_, value)| without_password(value.expose_secret()));
+            (*name, shown.unwrap_or_default())
+        }));
+        let timeout = humantime::format_duration(self.timeout).to_string();
+        let cache = self.cache.map_or_else(|| "0".to_owned(), show_size);
+        let rate = self.rate_limit.map(|rate| rate.to_string());
+        lines.extend([
+            ("PACKAGE_TIMEOUT", timeout),
+            ("PACKAGE_SIZE_LIMIT", show_size(self.max_bytes)),
+            ("PACKAGE_COUNT_LIMIT", self.max_packages.to_string()),
+            ("PACKAGE_CACHE_SIZE", cache),
+            ("PACKAGE_RATE_LIMIT", rate.unwrap_or_default()),
+        ]);
+        lines
+    }
+}
+
+/// A path that the engine resolves, and so an absolute one.
+fn host_path(reader: &mut Reader<'_>, name: &'static str) -> Option<PathBuf> {
+    let path = reader.path(name)?;
+    if !path.is_absolute() {
+        reader.reject(name, "an absolute path, since the engine resolves it");
+    }
+    Some(path)
+}
+
+/// Addresses with what stands before an `@` hidden.
+fn without_password(value: &str) -> String {
+    let hide = |address: &str| match (address.split_once("://"), address.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://(hidden)@{rest}"),
+        _ => address.to_owned(),
+    };
+    value
+        .split_whitespace()
+        .map(hide)
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_in_addresses_are_not_shown() {
+        let shown = without_password("https://me:p@ss@index.example/simple https://other.example/");
+        assert_eq!(
+            shown,
+            "https://(hidden)@index.example/simple https://other.example/"
+        );
+    }
+}

@@ -1,0 +1,455 @@
+//! The use case of packages: what a conversation's programs can import beyond what the runner has.
+//!
+//! ```text
+//! requirements ─▶ parse, lists ─▶ fetch ─────────────────▶ lists ─▶ unpack ──────────▶ put in place
+//!                                 own container, filtered          own container,      the server, by directory
+//!                                 network or none                  no network          handles, in one step
+//! ```
+//!
+//! No conversation's code or file is in either container, so nothing in `/data` can influence what is installed. Every
+//! install makes the whole tree anew, from what was asked for now and earlier; a failed one leaves the tree of before.
+//! Directories, containers and turns are guards: whoever goes away at any point leaves nothing.
+
+mod client;
+mod error;
+mod note;
+mod policy;
+mod requirement;
+mod step;
+mod turns;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use secrecy::ExposeSecret as _;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+use self::client::{Client, FetchRequest, Fetched, Found, Wanted};
+pub use self::error::PackagesError;
+use self::note::Note;
+use self::policy::Policy;
+pub use self::requirement::{Asked, Ecosystem, Name, Requirement, RequirementError};
+use self::step::Step;
+use self::turns::Turns;
+use crate::config::PackageConfig;
+use crate::conversation::{ConversationId, ConversationKey};
+use crate::executor::spec::{NetworkAccess, Shown};
+use crate::metrics::UNKNOWN_LANGUAGE;
+use crate::run::Runs;
+use crate::runner::Runner;
+use crate::workspace::{Kept, Scratch};
+
+/// Most packages that one call may ask for.
+pub const MAX_ASKED: usize = 50;
+/// The first step may write so many times what it may download: files, their cache, and what is unpacked of them.
+const FETCH_FACTOR: u64 = 4;
+
+/// Packages that somebody wants to have.
+#[derive(Clone, Debug)]
+pub struct InstallRequest {
+    /// For whose programs.
+    pub conversation: ConversationId,
+    /// Language or alias.
+    pub language: String,
+    /// What is asked for.
+    pub packages: Vec<Asked>,
+}
+
+/// A package that programs can import now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstalledPackage {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// What came of an install.
+#[derive(Clone, Debug)]
+pub struct Installed {
+    /// What was asked for, in that order, and then what came along. What had been there already is among it only when
+    /// it was asked for.
+    pub installed: Vec<InstalledPackage>,
+    /// What happened, in a sentence.
+    pub message: String,
+    /// How long it took.
+    pub duration: Duration,
+}
+
+impl Installed {
+    /// The version of a package, whichever way its name is written.
+    pub fn version_of(&self, name: &str) -> Option<&str> {
+        let name = Name::new(name);
+        let found = self
+            .installed
+            .iter()
+            .find(|one| Name::new(&one.name) == name);
+        found.map(|one| one.version.as_str())
+    }
+}
+
+/// Installs packages. Clones share one state.
+#[derive(Clone, Debug)]
+pub struct Packages {
+    runs: Runs,
+    config: Arc<PackageConfig>,
+    policy: Arc<Policy>,
+    turns: Turns,
+}
+
+/// A request that passed every check, with what it needs.
+struct Prepared {
+    runner: Arc<Runner>,
+    client: Client,
+    asked: Vec<Requirement>,
+    key: ConversationKey,
+    ends: Instant,
+}
+
+impl Packages {
+    /// Installs beside `runs`.
+    pub fn new(runs: Runs, config: PackageConfig) -> Self {
+        Self {
+            runs,
+            policy: Arc::new(Policy::new(&config)),
+            turns: Turns::new(config.rate_limit),
+            config: Arc::new(config),
+        }
+    }
+
+    /// The settings in force.
+    pub fn config(&self) -> &PackageConfig {
+        &self.config
+    }
+
+    /// Installs packages for a conversation's programs, or says why not. Every later run can import them; when it
+    /// fails, they can import what they could before.
+    ///
+    /// # Errors
+    /// [`PackagesError`], each with what to do about it.
+    pub async fn install(
+        &self,
+        request: &InstallRequest,
+        cancel: &CancellationToken,
+    ) -> Result<Installed, PackagesError> {
+        let started = Instant::now();
+        let result = self.within_limits(request, cancel, started).await;
+        let view = self.runs.catalog.view();
+        let language = view
+            .find(&request.language)
+            .map_or(UNKNOWN_LANGUAGE, |runner| &runner.language);
+        let outcome = result.as_ref().map_or_else(PackagesError::as_str, |_| "ok");
+        let took = started.elapsed();
+        self.runs.metrics.installed(language, outcome, took);
+        let key = request.conversation.key(&self.runs.file_secret);
+        info!(
+            conversation.key = key.short(),
+            install.language = language,
+            install.outcome = outcome,
+            duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            "install ended"
+        );
+        result
+    }
+
+    /// The same with turns, time limit and cancellation.
+    async fn within_limits(
+        &self,
+        request: &InstallRequest,
+        cancel: &CancellationToken,
+        started: Instant,
+    ) -> Result<Installed, PackagesError> {
+        let prepared = self.prepare(request, started)?;
+        let key = &prepared.key;
+        let _turn = self.turns.enter(key)?;
+        let active = self.runs.active.enter(key);
+        let work = async {
+            self.runs.proof.wait().await?;
+            self.runs.files.workspaces.check_storage()?;
+            let _in_use = self.runs.files.workspaces.hold(key).await;
+            let _permit = self.runs.admission.enter(key, |_| {}).await?;
+            self.fetch_and_place(&prepared).await
+        };
+        let mut installed = tokio::select! {
+            installed = work => installed?,
+            () = cancel.cancelled() => return Err(PackagesError::Cancelled),
+            () = active.stop.cancelled() => return Err(PackagesError::Cancelled),
+            () = tokio::time::sleep_until(prepared.ends) => {
+                return Err(PackagesError::TimedOut(self.config.timeout));
+            }
+        };
+        installed.duration = started.elapsed();
+        Ok(installed)
+    }
+
+    fn prepare(
+        &self,
+        request: &InstallRequest,
+        started: Instant,
+    ) -> Result<Prepared, PackagesError> {
+        let view = self.runs.catalog.view();
+        let runner = view.find(&request.language);
+        let client = runner.and_then(|runner| Client::of(&runner.language));
+        let (Some(runner), Some(client)) = (runner, client) else {
+            let known = Client::LANGUAGES
+                .iter()
+                .map(|(language, _)| *language)
+                .filter(|language| view.find(language).is_some());
+            return Err(PackagesError::Language {
+                language: request.language.chars().take(64).collect(),
+                known: known.collect::<Vec<_>>().join(", "),
+            });
+        };
+        let count = request.packages.len();
+        if !(1..=MAX_ASKED).contains(&count) {
+            return Err(PackagesError::Count(count, MAX_ASKED));
+        }
+        let mut asked: Vec<Requirement> = Vec::new();
+        for package in &request.packages {
+            let requirement = Requirement::parse(client.ecosystem(), package)?;
+            if asked.iter().any(|other| other.name == requirement.name) {
+                return Err(PackagesError::Twice(requirement.name.to_string()));
+            }
+            self.policy.check_asked(&requirement)?;
+            asked.push(requirement);
+        }
+        Ok(Prepared {
+            runner: Arc::clone(runner),
+            client,
+            asked,
+            key: request.conversation.key(&self.runs.file_secret),
+            ends: started + self.config.timeout,
+        })
+    }
+
+    async fn fetch_and_place(&self, prepared: &Prepared) -> Result<Installed, PackagesError> {
+        let workspaces = &self.runs.files.workspaces;
+        let language = prepared.runner.language.as_str();
+        let note = match workspaces.find(&prepared.key).await? {
+            Some(workspace) => Note::parse(&workspace.packages_note().await?),
+            None => Note::default(),
+        };
+        let ecosystem = prepared.client.ecosystem();
+        let wanted = note.with_earlier(language, ecosystem, &prepared.asked);
+        let (fetched, from) = self.fetch(prepared, &wanted).await?;
+        self.policy
+            .check_found(fetched.packages.iter().map(|found| found.name.as_str()))?;
+        if !fetched.packages.is_empty() {
+            let tree = self.unpack(prepared, from).await?;
+            let mut now = note.clone();
+            now.set(language, &wanted, &fetched.packages);
+            // A new conversation gets a warm sandbox, so that its first run is warm too.
+            self.runs.pool.settle(&prepared.key).await?;
+            let workspace = workspaces.create(&prepared.key).await?;
+            workspace
+                .place_packages(&tree, client::TREE, language, now.render())
+                .await?;
+        }
+        Ok(summary(prepared, &note, &fetched))
+    }
+
+    /// Downloads what is wanted: from the operator's directory if it has all of it, else from the index.
+    async fn fetch(
+        &self,
+        prepared: &Prepared,
+        wanted: &[Requirement],
+    ) -> Result<(Fetched, Arc<Scratch>), PackagesError> {
+        let network = self.runs.network.access();
+        let mut unfit = None;
+        if self.config.wheelhouse.is_some() || network.is_err() {
+            // Also without such a directory: what is asked for may be part of the runner.
+            let offline = self.fetch_by(prepared, wanted, NetworkAccess::None).await;
+            match (offline, &network) {
+                // The index may have it.
+                (Err(PackagesError::NotFound(_)), Ok(_)) => {}
+                (Err(error @ PackagesError::Incompatible(_)), Ok(_)) => unfit = Some(error),
+                (Err(PackagesError::NotFound(_)), Err(reason)) => {
+                    return Err(PackagesError::Offline(self.without_network(reason)));
+                }
+                (done, _) => return done,
+            }
+        }
+        let network = network.map_err(PackagesError::Offline)?;
+        match (self.fetch_by(prepared, wanted, network).await, unfit) {
+            (Err(PackagesError::Offline(_)), Some(unfit)) => Err(unfit),
+            (done, _) => done,
+        }
+    }
+
+    /// Why something that is not on this host cannot be had.
+    fn without_network(&self, reason: &str) -> String {
+        let place = match self.config.wheelhouse {
+            Some(_) => "part of the runner or in the operator's directory of packages",
+            None => "part of the runner",
+        };
+        format!("what was asked for is not {place}, and it cannot be downloaded: {reason}")
+    }
+
+    /// The first step, once.
+    async fn fetch_by(
+        &self,
+        prepared: &Prepared,
+        wanted: &[Requirement],
+        network: NetworkAccess,
+    ) -> Result<(Fetched, Arc<Scratch>), PackagesError> {
+        let workspaces = &self.runs.files.workspaces;
+        let scratch = Arc::new(workspaces.new_scratch().await?);
+        let request = FetchRequest {
+            requirements: wanted.iter().map(Wanted::new).collect(),
+            index: network != NetworkAccess::None,
+            wheelhouse: self.config.wheelhouse.is_some(),
+            source_builds: self.config.source_builds,
+            most_packages: self.config.max_packages,
+        };
+        let request = serde_json::to_string(&request)
+            .map_err(|error| PackagesError::failed("ask the package client")(error.into()))?;
+        let mut environment = self.client_environment();
+        environment.insert(client::REQUEST.to_owned(), request);
+        let step = Step {
+            script: prepared.client.fetch(),
+            environment,
+            scratch: Arc::clone(&scratch),
+            shown: self.shown().await?,
+            kept: Vec::new(),
+            network,
+            most_bytes: self.config.max_bytes.saturating_mul(FETCH_FACTOR),
+            deadline: prepared.time_left(),
+        };
+        let output = step::perform(&self.runs, &prepared.runner, step).await?;
+        let fetched = Fetched::parse(&output, self.config.max_bytes)?;
+        self.keep(&scratch, &fetched).await;
+        Ok((fetched, scratch))
+    }
+
+    /// The second step: gives the directory that the tree is in.
+    async fn unpack(
+        &self,
+        prepared: &Prepared,
+        from: Arc<Scratch>,
+    ) -> Result<Arc<Scratch>, PackagesError> {
+        let workspaces = &self.runs.files.workspaces;
+        let scratch = Arc::new(workspaces.new_scratch().await?);
+        let step = Step {
+            script: prepared.client.unpack(),
+            environment: BTreeMap::new(),
+            scratch: Arc::clone(&scratch),
+            shown: vec![Shown {
+                source: self.runs.pool.on_host(from.path()),
+                target: client::FETCHED,
+            }],
+            kept: vec![from],
+            network: NetworkAccess::None,
+            most_bytes: workspaces.limits().quota_bytes,
+            deadline: prepared.time_left(),
+        };
+        step::perform(&self.runs, &prepared.runner, step).await?;
+        Ok(scratch)
+    }
+
+    /// What the first step sees beside its own directory.
+    async fn shown(&self) -> Result<Vec<Shown>, PackagesError> {
+        let mut shown = Vec::new();
+        let mut show = |source: &PathBuf, target| {
+            shown.push(Shown {
+                source: source.clone(),
+                target,
+            });
+        };
+        if let Some(wheelhouse) = &self.config.wheelhouse {
+            show(wheelhouse, client::WHEELHOUSE);
+        }
+        if let Some(bundle) = &self.config.ca_bundle {
+            show(bundle, client::CERTIFICATES);
+        }
+        if self.config.cache.is_some() {
+            let cache = self.runs.files.workspaces.downloads().await?;
+            show(&self.runs.pool.on_host(cache), client::CACHE);
+        }
+        Ok(shown)
+    }
+
+    /// The operator's settings of the package clients.
+    fn client_environment(&self) -> BTreeMap<String, String> {
+        let settings = self.config.client.iter();
+        let mut environment: BTreeMap<_, _> = settings
+            .map(|(name, value)| ((*name).to_owned(), value.expose_secret().to_owned()))
+            .collect();
+        if self.config.ca_bundle.is_some() {
+            for name in ["PIP_CERT", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"] {
+                environment.insert(name.to_owned(), client::CERTIFICATES.to_owned());
+            }
+        }
+        environment
+    }
+
+    /// Keeps what was downloaded for others. Without it the next one downloads again, so a failure is nobody's.
+    async fn keep(&self, scratch: &Scratch, fetched: &Fetched) {
+        let Some(limit) = self.config.cache else {
+            return;
+        };
+        let files = fetched.files.iter().map(|file| Kept {
+            name: file.name.clone(),
+            sha256: file.sha256.clone(),
+        });
+        let workspaces = &self.runs.files.workspaces;
+        let kept = workspaces.keep_downloads(scratch, client::WHEELS, files.collect(), limit);
+        if let Err(error) = kept.await {
+            let error = &error as &dyn std::error::Error;
+            warn!(error, "downloads were not kept");
+        }
+    }
+}
+
+impl Prepared {
+    /// Until the install has taken as long as it may. The program itself gets a little more, since its end is awaited
+    /// by the same clock.
+    fn time_left(&self) -> Duration {
+        let left = self.ends.saturating_duration_since(Instant::now());
+        left + Duration::from_secs(1)
+    }
+}
+
+/// What to tell of an install.
+fn summary(prepared: &Prepared, before: &Note, fetched: &Fetched) -> Installed {
+    let language = &prepared.runner.language;
+    let all = fetched.packages.iter().chain(&fetched.provided);
+    let is_asked = |found: &Found| {
+        let name = Name::new(&found.name);
+        prepared.asked.iter().position(|one| one.name == name)
+    };
+    let mut told: Vec<_> = all
+        .filter(|found| is_asked(found).is_some() || !before.has(language, found))
+        .collect();
+    told.sort_by_key(|found| is_asked(found).unwrap_or(usize::MAX));
+    let names = |list: &[&Found]| {
+        let names = list
+            .iter()
+            .map(|found| format!("{} {}", found.name, found.version));
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let (provided, new): (Vec<_>, Vec<_>) = told
+        .iter()
+        .partition(|found| fetched.provided.contains(found));
+    let mut sentences = Vec::new();
+    if !new.is_empty() {
+        sentences.push(format!("Installed {}", names(&new)));
+    }
+    if !provided.is_empty() {
+        sentences.push(format!("{} is part of the runner", names(&provided)));
+    }
+    Installed {
+        installed: told
+            .iter()
+            .map(|found| InstalledPackage {
+                name: found.name.clone(),
+                version: found.version.clone(),
+            })
+            .collect(),
+        message: sentences.join(". "),
+        duration: Duration::ZERO,
+    }
+}

@@ -1,0 +1,131 @@
+//! Why nothing was installed, by what can be done about it.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+use super::requirement::RequirementError;
+use crate::admission::AdmissionError;
+use crate::proof::Unproven;
+use crate::workspace::WorkspaceError;
+
+/// Why nothing was installed. Each is a sentence that a model can act on; the packages of the conversation are then
+/// those from before.
+#[derive(Debug, Error)]
+pub enum PackagesError {
+    /// Something that was asked for is no requirement.
+    #[error("packages: {0}")]
+    Requirement(#[from] RequirementError),
+    /// Nothing was asked for, or too much.
+    #[error("packages has {0} entries: give 1 to {1}")]
+    Count(usize, usize),
+    /// One package, asked for twice.
+    #[error("packages names {0} more than once: give it once")]
+    Twice(String),
+    /// There is no runner of this language, or none that packages can be installed for.
+    #[error("packages cannot be installed for the language {language:?}: give one of {known}")]
+    Language {
+        /// What was asked for.
+        language: String,
+        /// What could have been.
+        known: String,
+    },
+    /// The operator does not want it.
+    #[error("{name} was not installed: {why}. Do without it, or ask the operator")]
+    Blocked {
+        /// Which package.
+        name: String,
+        /// Which list says so.
+        why: &'static str,
+    },
+    /// No such package, or no such version.
+    #[error(
+        "not found: {0}. Check the spelling of the name, and ask for a version that there is, or for any"
+    )]
+    NotFound(String),
+    /// It does not fit the runner, or what is asked for does not go together.
+    #[error("incompatible: {0}")]
+    Incompatible(String),
+    /// Too many bytes, or too many packages.
+    #[error("too large: {0}. Ask for less, or for smaller packages")]
+    TooLarge(String),
+    /// No network, or nobody there.
+    #[error("off-line: {0}")]
+    Offline(String),
+    /// Too many installs of one conversation.
+    #[error("too many installs for this conversation (PACKAGE_RATE_LIMIT): try again in {} s", .0.as_secs())]
+    RateLimited(Duration),
+    /// Another install of the conversation is not over yet.
+    #[error("another install of this conversation is still going on: wait for its answer")]
+    Busy,
+    /// It took longer than it may.
+    #[error("the packages were not installed within {} s (PACKAGE_TIMEOUT): ask for fewer at a time", .0.as_secs())]
+    TimedOut(Duration),
+    /// Somebody ended it, or deleted the conversation.
+    #[error("the install was cancelled")]
+    Cancelled,
+    /// No room for another container.
+    #[error(transparent)]
+    Admission(#[from] AdmissionError),
+    /// The sandbox was not proved to hold.
+    #[error(transparent)]
+    Unproven(#[from] Unproven),
+    /// No room for the files, or trouble with the storage.
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
+    /// The container engine does not answer, or a container did not do what it was started for.
+    #[error("failed to {operation}")]
+    Failed {
+        /// What was being done.
+        operation: &'static str,
+        /// What went wrong, for the log.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl PackagesError {
+    /// One word, for machines and metrics.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Requirement(_) => "invalid_requirement",
+            Self::Count(..) | Self::Twice(_) => "invalid_arguments",
+            Self::Language { .. } => "unknown_language",
+            Self::Blocked { .. } => "package_blocked",
+            Self::NotFound(_) => "package_not_found",
+            Self::Incompatible(_) => "package_incompatible",
+            Self::TooLarge(_) => "package_too_large",
+            Self::Offline(_) => "package_offline",
+            Self::RateLimited(_) => "rate_limited",
+            Self::Busy => "install_busy",
+            Self::TimedOut(_) => "install_timeout",
+            Self::Cancelled => "cancelled",
+            Self::Admission(AdmissionError::Closed) => "stopping",
+            Self::Admission(_) => "busy",
+            Self::Unproven(_) => "sandbox_not_proven",
+            Self::Workspace(error) => match error {
+                WorkspaceError::QuotaExceeded { .. } => "quota_exceeded",
+                WorkspaceError::StorageFull { .. } => "storage_full",
+                WorkspaceError::DiskFull => "disk_full",
+                WorkspaceError::TooManyEntries { .. } => "too_many_files",
+                _ => "internal",
+            },
+            Self::Failed { .. } => "internal",
+        }
+    }
+
+    /// After what time it may be different.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::RateLimited(wait) => Some(*wait),
+            Self::Admission(error) => error.retry_after(),
+            _ => None,
+        }
+    }
+
+    pub(super) fn failed(
+        operation: &'static str,
+    ) -> impl FnOnce(Box<dyn std::error::Error + Send + Sync>) -> Self {
+        move |source| Self::Failed { operation, source }
+    }
+}

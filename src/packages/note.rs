@@ -1,0 +1,130 @@
+//! What a conversation has asked for, as the server remembers it. Pure.
+//!
+//! Every install makes the whole tree anew, from this and from what is asked for now. So nothing has to be read from
+//! where programs could have changed it, and what was asked for earlier keeps its version.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::client::Found;
+use super::requirement::{Asked, Ecosystem, Name, Requirement};
+
+/// What a conversation has, by language.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(transparent)]
+pub(super) struct Note(BTreeMap<String, Installs>);
+
+/// What it has of one language.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub(super) struct Installs {
+    /// What was asked for, each in the version that it got.
+    asked: Vec<String>,
+    /// All that is there, with what came along.
+    there: Vec<Found>,
+}
+
+impl Note {
+    /// Reads a note. One that is none, as after a crash while it was written, is as good as an empty one.
+    pub(super) fn parse(text: &str) -> Self {
+        serde_json::from_str(text).unwrap_or_default()
+    }
+
+    pub(super) fn render(&self) -> String {
+        // Names and versions always become JSON.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// What is asked for now, and what was asked for earlier and not again.
+    pub(super) fn with_earlier(
+        &self,
+        language: &str,
+        ecosystem: Ecosystem,
+        now: &[Requirement],
+    ) -> Vec<Requirement> {
+        let mut all = now.to_vec();
+        let earlier = self.0.get(language).into_iter();
+        for text in earlier.flat_map(|installs| &installs.asked) {
+            let asked = Asked {
+                name: text.clone(),
+                version: None,
+            };
+            let parsed = Requirement::parse(ecosystem, &asked);
+            all.extend(parsed.ok().filter(|one| !has(now, &one.name)));
+        }
+        all
+    }
+
+    /// Whether this very version is there already.
+    pub(super) fn has(&self, language: &str, found: &Found) -> bool {
+        let installs = self.0.get(language);
+        installs.is_some_and(|installs| installs.there.contains(found))
+    }
+
+    /// Takes down what is there now.
+    pub(super) fn set(&mut self, language: &str, all: &[Requirement], there: &[Found]) {
+        let pinned = |requirement: &Requirement| {
+            let found = there
+                .iter()
+                .find(|found| Name::new(&found.name) == requirement.name)?;
+            Some(requirement.pinned(&found.version).to_string())
+        };
+        let installs = Installs {
+            asked: all.iter().filter_map(pinned).collect(),
+            there: there.to_vec(),
+        };
+        self.0.insert(language.to_owned(), installs);
+    }
+}
+
+fn has(requirements: &[Requirement], name: &Name) -> bool {
+    requirements.iter().any(|one| one.name == *name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn requirement(text: &str) -> Requirement {
+        let asked = Asked {
+            name: text.to_owned(),
+            version: None,
+        };
+        Requirement::parse(Ecosystem::Python, &asked).unwrap()
+    }
+
+    fn found(name: &str, version: &str) -> Found {
+        Found {
+            name: name.to_owned(),
+            version: version.to_owned(),
+        }
+    }
+
+    #[test]
+    fn earlier_ones_keep_their_versions_unless_they_are_asked_for_again() {
+        let mut note = Note::default();
+        let asked = [requirement("Some_Thing[extra]>=1"), requirement("other")];
+        let there = [
+            found("some-thing", "1.2"),
+            found("other", "3"),
+            found("needed", "1"),
+        ];
+        note.set("python", &asked, &there);
+        let note = Note::parse(&note.render());
+        let all = |now: &str| {
+            let all = note.with_earlier("python", Ecosystem::Python, &[requirement(now)]);
+            all.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(all("new"), ["new", "some-thing[extra]==1.2", "other==3"]);
+        assert_eq!(all("some.thing>2"), ["some-thing>2", "other==3"]);
+        assert!(note.has("python", &found("needed", "1")));
+        assert!(!note.has("typescript", &found("needed", "1")));
+    }
+
+    #[test]
+    fn a_note_that_is_none_is_empty() {
+        for text in ["", "{", "[]", r#"{"python": 1}"#] {
+            assert_eq!(Note::parse(text), Note::default());
+        }
+    }
+}

@@ -1,0 +1,165 @@
+"""Finds out what has to be installed for some requirements, and downloads it.
+
+Runs in a container of its own, with a directory of its own as /data: no conversation's code or file is here. What is
+asked for comes in the environment, what was found goes to standard output as one JSON object. pip does the work.
+"""
+
+import glob
+import hashlib
+import importlib.metadata
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+WHEELHOUSE = "/packages/wheelhouse"
+CACHE = "/packages/cache"
+WHEELS = "/data/wheels"
+LOG = "/data/pip.log"
+REPORT = "/data/report.json"
+# What pip's log says when something is there and does not fit.
+UNFIT = (
+    "none of the wheel's tags",
+    "No sources permitted",
+    "requires a different Python",
+    "require a different python version",
+)
+
+
+class Failed(Exception):
+    """Ends the program with a reason that the server knows, and a sentence."""
+
+
+def main():
+    request = json.loads(os.environ.pop("PACKAGES_REQUEST"))
+    os.environ.update(PIP_DISABLE_PIP_VERSION_CHECK="1", PIP_NO_INPUT="1", TMPDIR="/data/tmp")
+    for directory in ("/data/tmp", WHEELS):
+        os.mkdir(directory)
+    there = {normal(found.name): found.version for found in importlib.metadata.distributions()}
+    try:
+        found, hashes = resolve(request, there)
+        if len(found) > request["mostPackages"]:
+            raise Failed("too_large", f"{len(found)} packages are needed, at most {request['mostPackages']} may be")
+        download(request, hashes)
+        files = [describe(path) for path in sorted(glob.glob(WHEELS + "/*.whl"))]
+        answer = {"outcome": "fetched", "packages": found, "files": files, "provided": provided(request, there)}
+        answer["bytes"] = sum(file["size"] for file in files)
+    except Failed as failed:
+        reason, detail = failed.args
+        answer = {"outcome": "failed", "reason": reason, "detail": detail[:2000]}
+    print(json.dumps(answer))
+
+
+def normal(name):
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def provided(request, there):
+    """What was asked for and is part of the runner."""
+    names = [normal(wanted["name"]) for wanted in request["requirements"]]
+    return [{"name": name, "version": there[name]} for name in names if name in there]
+
+
+def resolve(request, there):
+    """All packages that the requirements need beside those of the runner, and the hashes of their files."""
+    with open("/data/constraints.txt", "w") as file:
+        file.writelines(f"{name}=={version}\n" for name, version in there.items())
+    arguments = ["install", "--dry-run", "--report", REPORT, "--constraint", "/data/constraints.txt"]
+    pip(arguments + sources(request) + ["--"] + [wanted["text"] for wanted in request["requirements"]])
+    with open(REPORT) as file:
+        items = json.load(file)["install"]
+    found, hashes = [], []
+    for item in items:
+        name, version = normal(item["metadata"]["name"]), item["metadata"]["version"]
+        found.append({"name": name, "version": version})
+        archive = item["download_info"].get("archive_info", {})
+        hashes.append((name, version, archive.get("hashes", {}).get("sha256")))
+    return found, hashes
+
+
+def download(request, hashes):
+    """All files into WHEELS: from the cache, else by pip, which compares them with the hashes that it has just seen."""
+    missing = [wanted for wanted in hashes if not take_from_cache(wanted[2])]
+    if not missing:
+        return
+    # pip wants all hashes or none.
+    hashed = all(digest for _, _, digest in missing)
+    with open("/data/files.txt", "w") as file:
+        for name, version, digest in missing:
+            file.write(f"{name}=={version}" + (f" --hash=sha256:{digest}\n" if hashed else "\n"))
+    pip(["wheel", "--no-deps", "--wheel-dir", WHEELS, "--requirement", "/data/files.txt"] + sources(request))
+
+
+def take_from_cache(digest):
+    for path in glob.glob(f"{CACHE}/{digest}/*.whl") if digest else []:
+        copy = f"{WHEELS}/{os.path.basename(path)}"
+        shutil.copyfile(path, copy)
+        if describe(copy)["sha256"] == digest:
+            return True
+        os.remove(copy)
+    return False
+
+
+def sources(request):
+    arguments = ["--cache-dir", "/data/cache"]
+    if not request["sourceBuilds"]:
+        arguments += ["--only-binary", ":all:"]
+    if not request["index"]:
+        arguments.append("--no-index")
+    if request["wheelhouse"]:
+        arguments += ["--find-links", WHEELHOUSE]
+    return arguments + ["--retries", "1", "--timeout", "10"]
+
+
+def describe(path):
+    with open(path, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"name": os.path.basename(path), "sha256": digest, "size": os.path.getsize(path)}
+
+
+def pip(arguments):
+    command = [sys.executable, "-I", "-m", "pip", "--log", LOG, *arguments]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    if done.returncode:
+        with open(LOG, errors="replace") as file:
+            lines = [re.sub(r"^\d{4}-\S+ ", "", line.rstrip("\n")) for line in file]
+        raise Failed(*diagnose(lines))
+
+
+def diagnose(lines):
+    """Why pip failed: a word and a sentence, without addresses, which may have a password in them."""
+    text = "\n".join(lines)
+    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
+    said = re.sub(r"\w+://\S+", "(address)", " ".join(errors)).replace("ResolutionImpossible: for help visit (address)", "")
+    said = said.strip() or "pip failed without a word"
+    unreachable = re.search(r"Could not fetch URL \S+ (?!404 )[^\n]*", text)
+    if "conflicting dependencies" in said:
+        causes = re.search(r"The conflict is caused by:\n((?: {4}.*\n)+)", text + "\n")
+        causes = " ".join((causes.group(1) if causes else "").replace("The user requested", "asked for:").split())
+        return "incompatible", f"{said} {causes.replace('(constraint)', '(part of the runner)')}".strip()
+    if "No matching distribution" in said:
+        if unreachable:
+            return "offline", silence(unreachable.group())
+        if any(mark in text for mark in UNFIT):
+            return "incompatible", said + ". What there is does not fit this Python and machine, or has no wheel"
+        return "not_found", said
+    if "File too large" in said or "No space left" in said or "Disk quota" in said:
+        return "too_large", "a file is larger than one may be (RUN_FILE_SIZE)"
+    if unreachable or "Connection" in said or "Max retries" in said:
+        return "offline", silence(text)
+    return "incompatible", said
+
+
+def silence(text):
+    """Why the index did not answer, in words of ours: those of pip are full of addresses."""
+    status = re.search(r"\b([45]\d\d) (?:Client|Server) Error", text)
+    if status:
+        return f"the package index answers with status {status.group(1)}"
+    if "CERTIFICATE" in text.upper():
+        return "the certificate of the package index is not trusted: the operator can set PACKAGE_CA_BUNDLE"
+    return "the package index cannot be reached"
+
+
+main()

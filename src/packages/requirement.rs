@@ -1,0 +1,431 @@
+//! What is asked for, as callers write it: a name, extras and versions, and nothing that leads anywhere else. Pure.
+//!
+//! Python's requirements follow PEP 508, those of TypeScript the names and ranges of npm.
+
+use std::fmt;
+use std::str::FromStr as _;
+
+use nodejs_semver::Range;
+use pep508_rs::{MarkerTree, PackageName, Requirement as Pep508, VerbatimUrl, VersionOrUrl};
+use thiserror::Error;
+
+/// Longest requirement in bytes.
+const MAX_BYTES: usize = 512;
+/// Longest name of an npm package in bytes.
+const MAX_NPM_NAME: usize = 214;
+
+/// Whose rules names and versions follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ecosystem {
+    /// Python packages, by PEP 508.
+    Python,
+    /// npm packages.
+    Npm,
+}
+
+/// A package as a caller asks for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The name, with extras where there are any; or a whole requirement such as `six==1.17.0`.
+    pub name: String,
+    /// A version or a range of versions.
+    pub version: Option<String>,
+}
+
+/// A requirement that names a package of an index and nothing else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Requirement {
+    /// The name by which packages are compared.
+    pub name: Name,
+    /// The name as its package client knows it, with its extras.
+    shown: String,
+    /// Which versions will do, as the package client reads it; empty for any.
+    pub versions: String,
+    ecosystem: Ecosystem,
+}
+
+/// A normalised name: two names of one package are equal.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Name(String);
+
+/// Why something is no requirement. Messages say what to do.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum RequirementError {
+    /// Too long to be one.
+    #[error("{0:?}… is longer than {MAX_BYTES} bytes: give a name and a version")]
+    TooLong(String),
+    /// A link to something, or a path.
+    #[error(
+        "{0:?} is a URL or a path: packages come from the configured index only, so give a name, and a version if need be"
+    )]
+    Url(String),
+    /// Conditions.
+    #[error("{0:?} has an environment marker: leave out `;` and what follows")]
+    Marker(String),
+    /// Neither a name nor a requirement.
+    #[error(
+        "{0:?} is not a package requirement ({1}): give a name such as {2:?}, or name and version such as {3:?}"
+    )]
+    Malformed(String, String, &'static str, &'static str),
+}
+
+impl Name {
+    /// The normal form of PEP 503. Names of npm keep their scope.
+    pub fn new(name: &str) -> Self {
+        let mut normal = String::with_capacity(name.len());
+        for character in name.trim().chars() {
+            match character {
+                '-' | '_' | '.' if normal.ends_with('-') => {}
+                '-' | '_' | '.' => normal.push('-'),
+                character => normal.extend(character.to_lowercase()),
+            }
+        }
+        Self(normal)
+    }
+
+    /// The normal form.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+/// As its package client reads it, and as [`Requirement::parse`] does.
+impl fmt::Display for Requirement {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.shown)?;
+        if self.ecosystem == Ecosystem::Npm && !self.versions.is_empty() {
+            formatter.write_str("@")?;
+        }
+        formatter.write_str(&self.versions)
+    }
+}
+
+impl Requirement {
+    /// Reads a package that a caller asks for.
+    ///
+    /// # Errors
+    /// It leads anywhere but to an index, or is none.
+    pub fn parse(ecosystem: Ecosystem, asked: &Asked) -> Result<Self, RequirementError> {
+        let name = asked.name.trim();
+        let version = asked.version.as_deref().map_or("", str::trim);
+        if name.len() + version.len() > MAX_BYTES {
+            return Err(RequirementError::TooLong(name.chars().take(64).collect()));
+        }
+        match ecosystem {
+            Ecosystem::Python => python(name, version),
+            Ecosystem::Npm => npm(name, version),
+        }
+    }
+
+    /// The same package in this version and no other.
+    #[must_use]
+    pub fn pinned(&self, version: &str) -> Self {
+        let versions = match self.ecosystem {
+            Ecosystem::Python => format!("=={version}"),
+            Ecosystem::Npm => version.to_owned(),
+        };
+        Self {
+            versions,
+            ..self.clone()
+        }
+    }
+
+    /// The name as its package client knows it, without extras.
+    pub fn plain_name(&self) -> &str {
+        self.shown.split('[').next().unwrap_or(&self.shown)
+    }
+}
+
+fn python(name: &str, version: &str) -> Result<Requirement, RequirementError> {
+    let is_bare = version.starts_with(|character: char| character.is_ascii_digit());
+    let text = format!("{name}{}{version}", if is_bare { "==" } else { "" });
+    let malformed = |why: &dyn fmt::Display| {
+        // The parser's own words take several lines, the first of which says it.
+        let why = why.to_string();
+        let why = why.lines().next().unwrap_or_default().to_owned();
+        RequirementError::Malformed(text.clone(), why, "six", "six==1.17.0")
+    };
+    if text.contains("://") || text.contains('@') || text.starts_with(['.', '/', '~']) {
+        return Err(RequirementError::Url(text));
+    }
+    if text.starts_with('-') {
+        return Err(malformed(&"options are not taken"));
+    }
+    // The parser panics on a name that ends like this and has something behind it.
+    let end = text.find(['<', '>', '=', '!', '~', ';', '(']);
+    let mut names = text[..end.unwrap_or(text.len())]
+        .split(|character: char| !character.is_ascii_alphanumeric() && !"-_.".contains(character));
+    if names.any(|name| name.ends_with(['-', '_', '.'])) {
+        return Err(malformed(&"names end with a letter or a digit"));
+    }
+    let parsed = Pep508::<VerbatimUrl>::from_str(&text).map_err(|error| malformed(&error))?;
+    if parsed.marker != MarkerTree::TRUE {
+        return Err(RequirementError::Marker(text));
+    }
+    let versions = match &parsed.version_or_url {
+        None => String::new(),
+        Some(VersionOrUrl::VersionSpecifier(specifiers)) => {
+            let specifiers: Vec<_> = specifiers.iter().map(ToString::to_string).collect();
+            specifiers.join(",")
+        }
+        Some(VersionOrUrl::Url(_)) => return Err(RequirementError::Url(text)),
+    };
+    let extras: Vec<_> = parsed.extras.iter().map(ToString::to_string).collect();
+    let name: &PackageName = &parsed.name;
+    let shown = match extras.as_slice() {
+        [] => name.to_string(),
+        extras => format!("{name}[{}]", extras.join(",")),
+    };
+    Ok(Requirement {
+        name: Name::new(name.as_ref()),
+        shown,
+        versions,
+        ecosystem: Ecosystem::Python,
+    })
+}
+
+fn npm(name: &str, version: &str) -> Result<Requirement, RequirementError> {
+    let malformed = |why: &str| {
+        let text = format!("{name} {version}").trim_end().to_owned();
+        RequirementError::Malformed(text, why.to_owned(), "nanoid", "nanoid@5.1.6")
+    };
+    if name.contains("://") || name.contains(':') || name.starts_with(['.', '/', '~']) {
+        return Err(RequirementError::Url(name.to_owned()));
+    }
+    let (name, given) = split_npm(name);
+    if !given.is_empty() && !version.is_empty() {
+        return Err(malformed("it has two versions"));
+    }
+    let versions = [given, version].concat();
+    let versions = match versions.strip_prefix("==").unwrap_or(&versions).trim() {
+        "latest" | "*" => "",
+        versions => versions,
+    };
+    check_npm_name(name).map_err(malformed)?;
+    if versions.contains([':', '/']) {
+        return Err(RequirementError::Url(format!("{name}@{versions}")));
+    }
+    if !versions.is_empty() && Range::parse(versions).is_err() {
+        return Err(malformed("the version is no range of semantic versions"));
+    }
+    Ok(Requirement {
+        name: Name::new(name),
+        shown: name.to_owned(),
+        versions: versions.to_owned(),
+        ecosystem: Ecosystem::Npm,
+    })
+}
+
+/// Name and version of `name@version`, of `@scope/name@version` and of `name==version`.
+fn split_npm(text: &str) -> (&str, &str) {
+    if let Some((name, version)) = text.split_once("==") {
+        return (name.trim_end(), version);
+    }
+    match text.get(1..).and_then(|rest| rest.find('@')) {
+        Some(at) => (&text[..=at], &text[at + 2..]),
+        None => (text, ""),
+    }
+}
+
+/// The rules of npm for names of new packages.
+fn check_npm_name(name: &str) -> Result<(), &'static str> {
+    let parts: Vec<_> = match name.strip_prefix('@') {
+        Some(scoped) => scoped.splitn(2, '/').collect(),
+        None => vec![name],
+    };
+    if name.starts_with('@') && parts.len() != 2 {
+        return Err("a scope is followed by / and a name");
+    }
+    let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let is_part = |part: &&str| {
+        !part.is_empty()
+            && !part.starts_with(['.', '_'])
+            && part
+                .bytes()
+                .all(|byte| is_letter(byte) || b"-._~".contains(&byte))
+    };
+    if !parts.iter().all(is_part) {
+        return Err("names have small letters, digits, -, . and _ only");
+    }
+    if name.len() > MAX_NPM_NAME || ["node_modules", "favicon.ico"].contains(&name) {
+        return Err("it cannot be the name of a package");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parse(ecosystem: Ecosystem, name: &str, version: Option<&str>) -> String {
+        let asked = Asked {
+            name: name.to_owned(),
+            version: version.map(str::to_owned),
+        };
+        match Requirement::parse(ecosystem, &asked) {
+            Ok(requirement) => format!("{} = {requirement}", requirement.name),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    fn all(ecosystem: Ecosystem, asked: &[(&str, Option<&str>)]) -> String {
+        let line = |(name, version): &(&str, Option<&str>)| parse(ecosystem, name, *version);
+        asked.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn python_requirements_have_names_extras_and_versions() {
+        insta::assert_snapshot!(all(Ecosystem::Python, &[
+            ("six", None),
+            (" Flask.Login ", None),
+            ("requests[socks,Security]", Some("2.32.3")),
+            ("six==1.17.0", None),
+            ("six >= 1, <2", None),
+            ("six", Some(">=1,<2")),
+            ("six~=1.16", None),
+            ("six==1.*", None),
+        ]), @"
+    six = six
+    flask-login = flask-login
+    requests = requests[socks,security]==2.32.3
+    six = six==1.17.0
+    six = six>=1,<2
+    six = six>=1,<2
+    six = six~=1.16
+    six = six==1.*
+    ");
+    }
+
+    #[test]
+    fn what_leads_anywhere_but_to_the_index_is_refused() {
+        insta::assert_snapshot!(all(Ecosystem::Python, &[
+            ("six @ https://example.org/six.whl", None),
+            ("https://example.org/six.whl", None),
+            ("git+ssh://git@example.org/six", None),
+            ("./six", None),
+            ("/data/six.whl", None),
+            ("-r", Some("/etc/passwd")),
+            ("--index-url=https://example.org", None),
+            ("six; python_version < '3'", None),
+            ("six", Some("1.0; os_name == 'nt'")),
+            ("six", Some("1.0 --index-url=x")),
+            ("six\n--pre", None),
+            ("six==", None),
+            ("", None),
+            ("six six", None),
+            ("six-==1", None),
+            ("six[a-]", None),
+        ]), @r#"
+        "six @ https://example.org/six.whl" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be
+        "https://example.org/six.whl" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be
+        "git+ssh://git@example.org/six" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be
+        "./six" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be
+        "/data/six.whl" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be
+        "-r/etc/passwd" is not a package requirement (options are not taken): give a name such as "six", or name and version such as "six==1.17.0"
+        "--index-url=https://example.org" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be
+        "six; python_version < '3'" has an environment marker: leave out `;` and what follows
+        "six==1.0; os_name == 'nt'" has an environment marker: leave out `;` and what follows
+        "six==1.0 --index-url=x" is not a package requirement (Trailing `--index-url=x` is not allowed): give a name such as "six", or name and version such as "six==1.17.0"
+        "six\n--pre" is not a package requirement (Expected one of `@`, `(`, `<`, `=`, `>`, `~`, `!`, `;`, found `-`): give a name such as "six", or name and version such as "six==1.17.0"
+        "six==" is not a package requirement (Unexpected end of version specifier, expected version): give a name such as "six", or name and version such as "six==1.17.0"
+        "" is not a package requirement (Empty field is not allowed for PEP508): give a name such as "six", or name and version such as "six==1.17.0"
+        "six six" is not a package requirement (Expected one of `@`, `(`, `<`, `=`, `>`, `~`, `!`, `;`, found `s`): give a name such as "six", or name and version such as "six==1.17.0"
+        "six-==1" is not a package requirement (names end with a letter or a digit): give a name such as "six", or name and version such as "six==1.17.0"
+        "six[a-]" is not a package requirement (names end with a letter or a digit): give a name such as "six", or name and version such as "six==1.17.0"
+        "#);
+    }
+
+    #[test]
+    fn npm_requirements_have_names_and_ranges() {
+        insta::assert_snapshot!(all(Ecosystem::Npm, &[
+            ("nanoid", None),
+            ("nanoid@5.1.6", None),
+            ("nanoid==5.1.6", None),
+            ("nanoid", Some("^5 || ~4.0.1")),
+            ("@scope/name", None),
+            ("@scope/name@^1", None),
+            ("@scope/name", Some("latest")),
+            ("lodash.debounce", Some("4.x")),
+        ]), @"
+        nanoid = nanoid
+        nanoid = nanoid@5.1.6
+        nanoid = nanoid@5.1.6
+        nanoid = nanoid@^5 || ~4.0.1
+        @scope/name = @scope/name
+        @scope/name = @scope/name@^1
+        @scope/name = @scope/name
+        lodash-debounce = lodash.debounce@4.x
+        ");
+    }
+
+    #[test]
+    fn npm_names_that_are_none_and_links_are_refused() {
+        insta::assert_snapshot!(all(Ecosystem::Npm, &[
+            ("https://example.org/x.tgz", None),
+            ("file:../x", None),
+            ("npm:other@1", None),
+            ("x", Some("npm:other@1")),
+            ("x", Some("git+ssh://git@example.org/x")),
+            ("x", Some("user/repository")),
+            ("./x", None),
+            ("../x", None),
+            ("X", None),
+            ("@scope", None),
+            ("@scope/..", None),
+            ("node_modules", None),
+            ("x@1", Some("2")),
+            ("x", Some("next")),
+            ("--registry=x", None),
+            ("", None),
+        ]), @r#"
+        "https://example.org/x.tgz" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be
+        "file:../x" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be
+        "npm:other@1" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be
+        "x@npm:other@1" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be
+        "x@git+ssh://git@example.org/x" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be
+        "x@user/repository" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be
+        "./x" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be
+        "../x" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be
+        "X" is not a package requirement (names have small letters, digits, -, . and _ only): give a name such as "nanoid", or name and version such as "nanoid@5.1.6"
+        "@scope" is not a package requirement (a scope is followed by / and a name): give a name such as "nanoid", or name and version such as "nanoid@5.1.6"
+        "@scope/.." is not a package requirement (names have small letters, digits, -, . and _ only): give a name such as "nanoid", or name and version such as "nanoid@5.1.6"
+        "node_modules" is not a package requirement (it cannot be the name of a package): give a name such as "nanoid", or name and version such as "nanoid@5.1.6"
+        "x@1 2" is not a package requirement (it has two versions): give a name such as "nanoid", or name and version such as "nanoid@5.1.6"
+        "x next" is not a package requirement (the version is no range of semantic versions): give a name such as "nanoid", or name and version such as "nanoid@5.1.6"
+        "--registry=x" is not a package requirement (names have small letters, digits, -, . and _ only): give a name such as "nanoid", or name and version such as "nanoid@5.1.6"
+        "" is not a package requirement (names have small letters, digits, -, . and _ only): give a name such as "nanoid", or name and version such as "nanoid@5.1.6"
+        "#);
+    }
+
+    proptest! {
+        #[test]
+        fn what_parses_is_one_plain_word_that_parses_to_itself(
+            name in "(\\PC|[-@/:;=.\\[\\]a-z0-9 \n]){0,24}",
+            version in proptest::option::of("(\\PC|[-@/:;=.*<>~^a-z0-9 \n]){0,12}"),
+            is_npm: bool,
+        ) {
+            let ecosystem = if is_npm { Ecosystem::Npm } else { Ecosystem::Python };
+            if let Ok(requirement) = Requirement::parse(ecosystem, &Asked { name, version }) {
+                let text = requirement.to_string();
+                prop_assert!(!text.starts_with(['-', '.', '/']), "{text}");
+                prop_assert!(!text.contains(['\n', ';', ':', '\0']), "{text}");
+                let again = Requirement::parse(ecosystem, &Asked { name: text, version: None });
+                prop_assert_eq!(again, Ok(requirement));
+            }
+        }
+
+        #[test]
+        fn normal_names_stay_as_they_are(name in "\\PC{0,24}") {
+            let once = Name::new(&name);
+            prop_assert_eq!(Name::new(once.as_str()), once);
+        }
+    }
+}

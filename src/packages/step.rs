@@ -1,0 +1,162 @@
+//! One step of an install: a program of ours in a container that serves no conversation.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sandbox_init::Status;
+
+use super::client::Script;
+use super::error::PackagesError;
+use crate::executor::Stream;
+use crate::executor::spec::{NetworkAccess, Shown};
+use crate::pool::Apart;
+use crate::run::Runs;
+use crate::runner::Runner;
+use crate::sandbox::{Capture, Program, Sandbox};
+use crate::workspace::{Scratch, Workspaces};
+
+/// Bytes of output that are kept: the names of a few thousand packages.
+const OUTPUT: usize = 1 << 20;
+/// Time between two looks at what it writes.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Pauses are at least this many times as long as a look takes.
+const PAUSE_FACTOR: u32 = 4;
+/// How long a container may take to end before its directory is deleted all the same.
+const END_WAIT: Duration = Duration::from_secs(10);
+
+/// What is to be done, and where.
+#[derive(Debug)]
+pub(super) struct Step {
+    pub(super) script: Script,
+    pub(super) environment: BTreeMap<String, String>,
+    /// Becomes `/data`.
+    pub(super) scratch: Arc<Scratch>,
+    /// What else it sees.
+    pub(super) shown: Vec<Shown>,
+    /// Directories that are deleted only after its end.
+    pub(super) kept: Vec<Arc<Scratch>>,
+    pub(super) network: NetworkAccess,
+    /// Bytes that it may write.
+    pub(super) most_bytes: u64,
+    /// Time that it may take.
+    pub(super) deadline: Duration,
+}
+
+/// A container at work, and what it works on. Dropping it removes the container first.
+struct Working {
+    sandbox: Option<Sandbox>,
+    directories: Vec<Arc<Scratch>>,
+    workspaces: Workspaces,
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        let (sandbox, directories) = (self.sandbox.take(), std::mem::take(&mut self.directories));
+        let Some(sandbox) = sandbox else { return };
+        let ended = sandbox.ended();
+        drop(sandbox);
+        self.workspaces.tasks().spawn(async move {
+            // It would go on writing while they are deleted.
+            let _ = tokio::time::timeout(END_WAIT, ended).await;
+            drop(directories);
+        });
+    }
+}
+
+/// Does a step, and gives what it printed.
+///
+/// # Errors
+/// It wrote too much, took too long, or did not end well.
+pub(super) async fn perform(
+    runs: &Runs,
+    runner: &Runner,
+    step: Step,
+) -> Result<Vec<u8>, PackagesError> {
+    let program = Program {
+        code: step.script.program.to_owned(),
+        env: step.environment,
+        deadline: step.deadline,
+    };
+    let command = step.script.command.iter();
+    let apart = Apart {
+        command: command.map(|&word| word.to_owned()).collect(),
+        shown: step.shown,
+        network: step.network,
+    };
+    let sandbox = runs
+        .pool
+        .start_apart(runner, &step.scratch, apart)
+        .await
+        .map_err(|error| PackagesError::failed("start the package client")(error.into()))?;
+    let mut working = Working {
+        sandbox: Some(sandbox),
+        directories: step.kept,
+        workspaces: runs.files.workspaces.clone(),
+    };
+    working.directories.push(Arc::clone(&step.scratch));
+    let sandbox = working.sandbox.as_mut().expect("it was just put there");
+    let capture = Arc::new(Capture::new(OUTPUT));
+    let end = tokio::select! {
+        end = sandbox.run(&program, Arc::clone(&capture), false) => end,
+        error = exceeded(&runs.files.workspaces, &step.scratch, step.most_bytes) => return Err(error),
+        () = capture.flooded() => {
+            return Err(PackagesError::TooLarge("the package client says too much".to_owned()));
+        }
+    };
+    let end = end.map_err(|error| PackagesError::failed("run the package client")(error.into()))?;
+    if end.timed_out {
+        return Err(PackagesError::TimedOut(step.deadline));
+    }
+    if end.oom_kills > 0 {
+        return Err(PackagesError::TooLarge(
+            "the package client needs more memory than a run may have (RUN_MEMORY)".to_owned(),
+        ));
+    }
+    let captured = capture.snapshot();
+    if end.status != Status::Exit(0) {
+        let said = captured.text(Stream::Stderr);
+        return Err(failed(end.status, &said));
+    }
+    Ok(captured.text(Stream::Stdout).into_bytes())
+}
+
+/// A client that did not end well: most often a file that does not fit.
+fn failed(status: Status, said: &str) -> PackagesError {
+    if ["No space left", "File too large", "Disk quota exceeded"]
+        .iter()
+        .any(|words| said.contains(words))
+    {
+        return PackagesError::TooLarge(
+            "a file is larger than one may be (RUN_FILE_SIZE), or the server's disk is full"
+                .to_owned(),
+        );
+    }
+    let tail: Vec<_> = said.lines().rev().take(5).collect();
+    let tail: Vec<_> = tail.into_iter().rev().collect();
+    let words = format!("it ended with {}: {}", status.code(), tail.join(" / "));
+    PackagesError::failed("run the package client")(words.into())
+}
+
+/// Resolves when the step has written more than it may.
+async fn exceeded(workspaces: &Workspaces, scratch: &Scratch, most: u64) -> PackagesError {
+    let entries = workspaces.limits().max_entries;
+    let mut pause = PAUSE;
+    loop {
+        tokio::time::sleep(pause).await;
+        if let Err(error) = workspaces.check_space() {
+            return error.into();
+        }
+        let started = tokio::time::Instant::now();
+        // A tree that cannot be read right now is looked at again.
+        if let Ok(usage) = scratch.usage(entries).await
+            && (usage.bytes > most || !usage.complete)
+        {
+            return PackagesError::TooLarge(format!(
+                "what is downloaded and unpacked takes more than {} MiB or {entries} files",
+                most >> 20
+            ));
+        }
+        pause = PAUSE.max(started.elapsed() * PAUSE_FACTOR);
+    }
+}

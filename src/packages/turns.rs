@@ -1,0 +1,131 @@
+//! Whose turn it is: one install of a conversation at a time, and not too many of them.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use governor::clock::{Clock as _, DefaultClock};
+use governor::state::keyed::HashMapStateStore;
+use governor::{Quota, RateLimiter};
+
+use super::error::PackagesError;
+use crate::config::{RateLimit, RateUnit};
+use crate::conversation::ConversationKey;
+
+/// Conversations that are remembered before those that would be let in anyway are forgotten.
+const REMEMBERED: usize = 10_000;
+
+type Rate = RateLimiter<ConversationKey, HashMapStateStore<ConversationKey>, DefaultClock>;
+
+/// The installs in progress and those of late.
+#[derive(Clone)]
+pub(super) struct Turns(Arc<Shared>);
+
+struct Shared {
+    rate: Option<Rate>,
+    busy: Mutex<HashSet<ConversationKey>>,
+}
+
+impl fmt::Debug for Turns {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Turns")
+    }
+}
+
+/// An install in progress. Dropping it lets the next one in.
+#[derive(Debug)]
+pub(super) struct Turn {
+    turns: Turns,
+    key: ConversationKey,
+}
+
+impl Turns {
+    pub(super) fn new(limit: Option<RateLimit>) -> Self {
+        let rate = limit.map(|limit| {
+            let quota = match limit.unit {
+                RateUnit::Second => Quota::per_second(limit.count),
+                RateUnit::Minute => Quota::per_minute(limit.count),
+                RateUnit::Hour => Quota::per_hour(limit.count),
+            };
+            RateLimiter::hashmap(quota)
+        });
+        Self(Arc::new(Shared {
+            rate,
+            busy: Mutex::default(),
+        }))
+    }
+
+    /// Lets an install in, or says why not.
+    pub(super) fn enter(&self, key: &ConversationKey) -> Result<Turn, PackagesError> {
+        if !self.busy().insert(key.clone()) {
+            return Err(PackagesError::Busy);
+        }
+        let turn = Turn {
+            turns: self.clone(),
+            key: key.clone(),
+        };
+        if let Some(rate) = &self.0.rate {
+            if rate.len() > REMEMBERED {
+                rate.retain_recent();
+            }
+            rate.check_key(key).map_err(|early| {
+                let wait = early.wait_time_from(DefaultClock::default().now());
+                // Rather a little late than too early again.
+                PackagesError::RateLimited(Duration::from_secs(wait.as_secs() + 1))
+            })?;
+        }
+        Ok(turn)
+    }
+
+    fn busy(&self) -> MutexGuard<'_, HashSet<ConversationKey>> {
+        self.0.busy.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.turns.busy().remove(&self.key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use super::*;
+
+    fn key(letter: &str) -> ConversationKey {
+        letter.repeat(64).parse().unwrap()
+    }
+
+    #[test]
+    fn a_conversation_has_one_install_at_a_time() {
+        let turns = Turns::new(None);
+        let first = turns.enter(&key("a")).unwrap();
+        assert!(matches!(
+            turns.enter(&key("a")).unwrap_err(),
+            PackagesError::Busy
+        ));
+        let _other = turns.enter(&key("b")).unwrap();
+        drop(first);
+        drop(turns.enter(&key("a")).unwrap());
+    }
+
+    #[test]
+    fn too_many_are_told_when_to_come_back() {
+        let turns = Turns::new(Some(RateLimit {
+            count: NonZeroU32::new(2).unwrap(),
+            unit: RateUnit::Hour,
+        }));
+        for _ in 0..2 {
+            drop(turns.enter(&key("a")).unwrap());
+        }
+        let error = turns.enter(&key("a")).unwrap_err();
+        assert!(matches!(error, PackagesError::RateLimited(wait) if wait.as_secs() > 1000));
+        // Being turned away is no install in progress.
+        let error = turns.enter(&key("a")).unwrap_err();
+        assert_eq!(error.as_str(), "rate_limited");
+        drop(turns.enter(&key("b")).unwrap());
+    }
+}

@@ -1,0 +1,220 @@
+//! Downloads that are kept for other conversations: `SANDBOX_ROOT/.packages/cache/<sha256>/<file name>`.
+//!
+//! The server alone writes there, after it has computed the hash itself: whatever came in under a name *is* what the
+//! name says. Containers see it read-only, and only those that run a package client.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Write as _};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, RawDir, Timespec, Timestamps, UTIME_NOW, fstat, mkdirat,
+    openat, renameat, statat, utimensat,
+};
+use rustix::io::Errno;
+use sha2::{Digest as _, Sha256};
+
+use super::scratch::Scratch;
+use super::store::Store;
+use super::walk::gone_is_none;
+use super::{WorkspaceError, Workspaces, listing, random_name, removal};
+
+/// Shut to everybody else on the host. A container is given what is in it and does not pass through it.
+const OUTER: &str = ".packages";
+const INNER: &str = "cache";
+/// Room for the entries that one system call gives.
+const BUFFER_BYTES: usize = 32 << 10;
+/// Bytes that are read at a time.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// A file to keep, by what the package client says.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    /// Its name in the folder that it is in.
+    pub name: String,
+    /// Its hash in hexadecimal.
+    pub sha256: String,
+}
+
+impl Workspaces {
+    /// Where downloads are kept, below `SANDBOX_ROOT`.
+    ///
+    /// # Errors
+    /// The operating system failed.
+    pub async fn downloads(&self) -> Result<PathBuf, WorkspaceError> {
+        self.store.work(|store| open(store).map(drop)).await?;
+        Ok(PathBuf::from(OUTER).join(INNER))
+    }
+
+    /// Keeps files of a directory for work, and lets go what was not used for longest when all take more than `limit`.
+    ///
+    /// # Errors
+    /// The operating system failed.
+    pub async fn keep_downloads(
+        &self,
+        scratch: &Scratch,
+        folder: &'static str,
+        files: Vec<Kept>,
+        limit: u64,
+    ) -> Result<(), WorkspaceError> {
+        let from = scratch.handle()?;
+        self.store
+            .work(move |store| {
+                let cache = open(store)?;
+                for file in files.iter().filter(|file| is_plain(file)) {
+                    keep(store, cache.as_fd(), from.as_fd(), folder, file)?;
+                }
+                make_room(store, cache.as_fd(), limit)
+            })
+            .await
+    }
+}
+
+/// Whether name and hash are nothing else.
+fn is_plain(file: &Kept) -> bool {
+    let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    file.sha256.len() == 64
+        && file.sha256.bytes().all(is_hex)
+        && file.name.len() <= 255
+        && !file.name.starts_with('.')
+        && !file.name.contains(['/', '\0'])
+}
+
+fn open(store: &Store) -> Result<OwnedFd, WorkspaceError> {
+    let folder = |dir: BorrowedFd<'_>, name: &str, mode: u32| {
+        match mkdirat(dir, name, Mode::from_raw_mode(mode)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => {
+                return Err(WorkspaceError::of("make the directory of downloads")(error));
+            }
+        }
+        store
+            .opener
+            .folder(dir, [name.as_bytes()])
+            .map_err(WorkspaceError::of("open the directory of downloads"))
+    };
+    let outer = folder(store.root(), OUTER, 0o700)?;
+    folder(outer.as_fd(), INNER, 0o755)
+}
+
+fn keep(
+    store: &Store,
+    cache: BorrowedFd<'_>,
+    from: BorrowedFd<'_>,
+    folder: &str,
+    file: &Kept,
+) -> Result<(), WorkspaceError> {
+    let failed = "keep a download";
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: UTIME_NOW,
+    };
+    let used = Timestamps {
+        last_access: now,
+        last_modification: now,
+    };
+    let known = utimensat(cache, &file.sha256, &used, AtFlags::SYMLINK_NOFOLLOW);
+    if gone_is_none(known)
+        .map_err(WorkspaceError::of(failed))?
+        .is_some()
+    {
+        return Ok(());
+    }
+    let source = store
+        .opener
+        .file(from, [folder.as_bytes(), file.name.as_bytes()])
+        .map_err(WorkspaceError::of(failed))?;
+    let kind = fstat(&source).map_err(WorkspaceError::of(failed))?.st_mode;
+    if FileType::from_raw_mode(kind) != FileType::RegularFile {
+        return Ok(());
+    }
+    // Made where nobody looks, and moved when it is whole.
+    let name = random_name();
+    let private = store.private.as_fd();
+    mkdirat(private, &name, Mode::from_raw_mode(0o755)).map_err(WorkspaceError::of(failed))?;
+    let made = store
+        .opener
+        .folder(private, [name.as_bytes()])
+        .map_err(WorkspaceError::of(failed))?;
+    let copied = copy(File::from(source), made.as_fd(), file);
+    if !matches!(copied, Ok(true)) || renameat(private, &name, cache, &file.sha256).is_err() {
+        let staged = removal::stage(store.opener, private, private, name.as_bytes());
+        if let Ok(Some(staging)) = staged {
+            // What stays is cleared at the next start.
+            let _ = staging.delete();
+        }
+    }
+    copied.map(drop).map_err(WorkspaceError::of(failed))
+}
+
+/// Copies a file, and says whether it has the hash that it should have.
+fn copy(mut source: File, to: BorrowedFd<'_>, file: &Kept) -> std::io::Result<bool> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let mut copy = File::from(openat(to, &file.name, flags, Mode::from_raw_mode(0o644))?);
+    let mut hash = Sha256::new();
+    let mut piece = vec![0; PIECE_BYTES];
+    loop {
+        let length = source.read(&mut piece)?;
+        if length == 0 {
+            break;
+        }
+        hash.update(&piece[..length]);
+        copy.write_all(&piece[..length])?;
+    }
+    Ok(hex::encode(hash.finalize()) == file.sha256)
+}
+
+/// Removes the oldest until all together take at most `limit`.
+fn make_room(store: &Store, cache: BorrowedFd<'_>, limit: u64) -> Result<(), WorkspaceError> {
+    let failed = "tidy the directory of downloads";
+    let mut by_age: BTreeMap<(SystemTime, String), u64> = BTreeMap::new();
+    for name in names(cache).map_err(WorkspaceError::of(failed))? {
+        let folder = store.opener.folder(cache, [name.as_bytes()]);
+        let Ok(folder) = folder else { continue };
+        let mut bytes = 0;
+        for file in names(folder.as_fd()).map_err(WorkspaceError::of(failed))? {
+            let stat = statat(&folder, &file, AtFlags::SYMLINK_NOFOLLOW);
+            bytes += stat.map_or(0, |stat| listing::size(&stat));
+        }
+        let stat = fstat(&folder).map_err(WorkspaceError::of(failed))?;
+        let used = listing::modified(&stat).unwrap_or(SystemTime::UNIX_EPOCH);
+        by_age.insert((used, name), bytes);
+    }
+    let mut all: u64 = by_age.values().sum();
+    for ((_, name), bytes) in by_age {
+        if all <= limit {
+            break;
+        }
+        let private = store.private.as_fd();
+        let staged = removal::stage(store.opener, private, cache, name.as_bytes())
+            .map_err(WorkspaceError::of(failed))?;
+        if let Some(staging) = staged {
+            staging.delete().map_err(WorkspaceError::of(failed))?;
+        }
+        all -= bytes;
+    }
+    Ok(())
+}
+
+fn names(dir: BorrowedFd<'_>) -> rustix::io::Result<Vec<String>> {
+    let dir = openat(
+        dir,
+        ".",
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    let mut buffer = Vec::with_capacity(BUFFER_BYTES);
+    let mut entries = RawDir::new(dir, buffer.spare_capacity_mut());
+    let mut names = Vec::new();
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        let name = entry.file_name().to_str().unwrap_or(".");
+        if !name.starts_with('.') {
+            names.push(name.to_owned());
+        }
+    }
+    Ok(names)
+}

@@ -1,0 +1,189 @@
+//! The packages of a conversation: `/data/.packages/<language>`, put in place whole, and the note of what was asked for.
+//!
+//! The directory belongs to programs like all of `/data`, so nothing is ever read from it: what is installed is known
+//! from a note of the server's own, which no program sees. It is the content of the note of the last use, and goes
+//! away with it.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, RenameFlags, mkdirat, openat, renameat_with, statat, unlinkat,
+};
+use rustix::io::Errno;
+
+use super::beneath::is_miss;
+use super::scratch::Scratch;
+use super::store::{Store, WORKSPACE_MODE};
+use super::walk::gone_is_none;
+use super::{Workspace, WorkspaceError, usage};
+
+/// Folder of all packages in a workspace. It is in no listing, and its files are neither uploaded nor downloaded.
+pub const PACKAGES: &str = ".packages";
+/// Largest note that is read.
+const MAX_NOTE_BYTES: u64 = 1 << 20;
+/// A program may make and remove what stands in the way, in turn.
+const TRIES: usize = 16;
+
+impl Workspace {
+    /// What was noted about packages by [`place_packages`](Self::place_packages); empty when nothing was.
+    ///
+    /// # Errors
+    /// The operating system failed.
+    pub async fn packages_note(&self) -> Result<String, WorkspaceError> {
+        let key = self.key().clone();
+        self.store()
+            .work(move |store| {
+                let mut note = String::new();
+                let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let file = openat(store.notes(), key.as_str(), flags, Mode::empty());
+                match gone_is_none(file) {
+                    Ok(None) => {}
+                    Ok(Some(file)) => {
+                        File::from(file)
+                            .take(MAX_NOTE_BYTES)
+                            .read_to_string(&mut note)
+                            .map_err(WorkspaceError::of("read what is installed"))?;
+                    }
+                    Err(error) => return Err(WorkspaceError::of("read what is installed")(error)),
+                }
+                Ok(note)
+            })
+            .await
+    }
+
+    /// Puts the directory `tree` of `scratch` in place of the packages of a language, in one step, and takes down
+    /// `note`. What was there before is deleted with `scratch`.
+    ///
+    /// # Errors
+    /// It does not fit, or the operating system failed: then nothing is changed.
+    pub async fn place_packages(
+        &self,
+        scratch: &Scratch,
+        tree: &'static str,
+        language: &str,
+        note: String,
+    ) -> Result<(), WorkspaceError> {
+        let (this, from, language) = (self.clone(), scratch.handle()?, language.to_owned());
+        self.store()
+            .upload(move |store| {
+                let dir = this.dir();
+                store.make_accessible(dir)?;
+                let bytes = check_room(store, dir, from.as_fd(), tree, &language)?;
+                let folder = open_or_make(store, dir)?;
+                exchange(from.as_fd(), tree, folder.as_fd(), &language)?;
+                store.measured(this.key(), bytes);
+                write_note(store, this.key().as_str(), &note)
+            })
+            .await
+    }
+}
+
+/// Refuses what does not fit, else gives the bytes that all files will take. What is replaced counts as free.
+fn check_room(
+    store: &Store,
+    dir: BorrowedFd<'_>,
+    from: BorrowedFd<'_>,
+    tree: &str,
+    language: &str,
+) -> Result<u64, WorkspaceError> {
+    let limits = &store.limits;
+    store.check_space(0)?;
+    let measure = |dir: BorrowedFd<'_>| {
+        usage::measure(store.opener, dir, limits.max_entries)
+            .map_err(WorkspaceError::of("measure the conversation's files"))
+    };
+    let folder = |dir: BorrowedFd<'_>, parts: &[&str]| {
+        let parts = parts.iter().map(|part| part.as_bytes());
+        store.opener.folder(dir, parts)
+    };
+    let new = folder(from, &[tree]).map_err(WorkspaceError::of("open what was installed"))?;
+    let (all, new) = (measure(dir)?, measure(new.as_fd())?);
+    let old = match folder(dir, &[PACKAGES, language]) {
+        Err(error) if is_miss(error) => usage::Usage::default(),
+        folder => measure(folder.map_err(WorkspaceError::of("open a folder"))?.as_fd())?,
+    };
+    let entries = all.entries.saturating_sub(old.entries) + new.entries;
+    if !all.complete || !new.complete || entries > limits.max_entries {
+        return Err(WorkspaceError::TooManyEntries {
+            limit: limits.max_entries,
+        });
+    }
+    let used = all.bytes.saturating_sub(old.bytes) + new.bytes;
+    if used > limits.quota_bytes {
+        return Err(WorkspaceError::QuotaExceeded {
+            used,
+            limit: limits.quota_bytes,
+        });
+    }
+    Ok(used)
+}
+
+/// The folder of all packages. A file or a link in its place goes.
+fn open_or_make(store: &Store, dir: BorrowedFd<'_>) -> Result<OwnedFd, WorkspaceError> {
+    for _ in 0..TRIES {
+        match store.opener.folder(dir, [PACKAGES.as_bytes()]) {
+            Ok(folder) => {
+                store.take_over(folder.as_fd())?;
+                return Ok(folder);
+            }
+            Err(Errno::NOENT) => {
+                match mkdirat(dir, PACKAGES, Mode::from_raw_mode(WORKSPACE_MODE)) {
+                    Ok(()) | Err(Errno::EXIST) => {}
+                    Err(error) => {
+                        return Err(WorkspaceError::of("make the folder of packages")(error));
+                    }
+                }
+            }
+            Err(Errno::NOTDIR | Errno::LOOP) => {
+                gone_is_none(unlinkat(dir, PACKAGES, AtFlags::empty()))
+                    .map_err(WorkspaceError::of("make room for the folder of packages"))?;
+            }
+            Err(error) => return Err(WorkspaceError::of("open the folder of packages")(error)),
+        }
+    }
+    Err(WorkspaceError::of("make the folder of packages")(
+        Errno::AGAIN,
+    ))
+}
+
+/// Gives `tree` its place. Whatever is there, link or tree, is in its stead afterwards, and at no time is nothing there.
+fn exchange(
+    from: BorrowedFd<'_>,
+    tree: &str,
+    folder: BorrowedFd<'_>,
+    language: &str,
+) -> Result<(), WorkspaceError> {
+    for _ in 0..TRIES {
+        let there = gone_is_none(statat(folder, language, AtFlags::SYMLINK_NOFOLLOW))
+            .map_err(WorkspaceError::of("examine the folder of packages"))?;
+        let how = match there {
+            Some(_) => RenameFlags::EXCHANGE,
+            None => RenameFlags::NOREPLACE,
+        };
+        match renameat_with(from, tree, folder, language, how) {
+            Ok(()) => return Ok(()),
+            Err(Errno::NOENT | Errno::EXIST) => {}
+            Err(error) => return Err(WorkspaceError::of("put packages in place")(error)),
+        }
+    }
+    Err(WorkspaceError::of("put packages in place")(Errno::AGAIN))
+}
+
+fn write_note(store: &Store, key: &str, note: &str) -> Result<(), WorkspaceError> {
+    let flags =
+        OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = openat(store.notes(), key, flags, Mode::RUSR | Mode::WUSR)
+        .map_err(WorkspaceError::of("note what is installed"))?;
+    File::from(file)
+        .write_all(note.as_bytes())
+        .map_err(WorkspaceError::of("note what is installed"))
+}
+
+/// Whether an entry at the top of a workspace is the folder of packages.
+pub(super) fn is_packages(found: &super::walk::Found<'_>) -> bool {
+    found.depth == 1
+        && found.kind == FileType::Directory
+        && found.name.to_bytes() == PACKAGES.as_bytes()
+}

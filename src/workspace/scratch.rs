@@ -1,0 +1,109 @@
+//! A directory for work that serves no conversation yet, such as what a package client downloads.
+//!
+//! It is in the private directory, where no conversation's program sees it. A container may have it as `/data`, so
+//! what is in it is taken for as hostile as anything else.
+
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustix::fs::{Mode, mkdirat};
+
+use super::store::{PRIVATE, Store, WORKSPACE_MODE};
+use super::usage::{self, Usage};
+use super::{WorkspaceError, Workspaces, random_name, removal};
+
+/// A directory of nobody's. Dropping it deletes it, with all that is in it, behind the caller's back.
+#[derive(Debug)]
+pub struct Scratch {
+    store: Arc<Store>,
+    name: String,
+    dir: Option<OwnedFd>,
+}
+
+impl Workspaces {
+    /// Makes an empty directory that programs can write to.
+    ///
+    /// # Errors
+    /// The operating system failed.
+    pub async fn new_scratch(&self) -> Result<Scratch, WorkspaceError> {
+        // The guard is there before the directory, so that a caller who goes away meanwhile leaves nothing.
+        let mut scratch = Scratch {
+            store: Arc::clone(&self.store),
+            name: random_name(),
+            dir: None,
+        };
+        let make = move |store: &Store| {
+            let name = &scratch.name;
+            mkdirat(&store.private, name, Mode::from_raw_mode(WORKSPACE_MODE))
+                .map_err(WorkspaceError::of("make a directory for work"))?;
+            let dir = store
+                .opener
+                .folder(store.private.as_fd(), [name.as_bytes()])
+                .map_err(WorkspaceError::of("open a directory for work"))?;
+            store.take_over(dir.as_fd())?;
+            scratch.dir = Some(dir);
+            Ok(scratch)
+        };
+        self.store.work(make).await
+    }
+}
+
+impl Scratch {
+    /// Its name, unique among all directories for work.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where it is below `SANDBOX_ROOT`.
+    pub fn path(&self) -> PathBuf {
+        PathBuf::from(PRIVATE).join(&self.name)
+    }
+
+    /// What it takes of the disk, counting so many entries at most.
+    ///
+    /// # Errors
+    /// The operating system failed.
+    pub async fn usage(&self, max_entries: u64) -> Result<Usage, WorkspaceError> {
+        let dir = self.handle()?;
+        let measure = move |store: &Store| usage::measure(store.opener, dir.as_fd(), max_entries);
+        self.store
+            .work(move |store| {
+                measure(store).map_err(WorkspaceError::of("measure a directory for work"))
+            })
+            .await
+    }
+
+    /// The open directory, for work on another thread.
+    pub(super) fn handle(&self) -> Result<OwnedFd, WorkspaceError> {
+        let dir = self.dir.as_ref().expect("only made ones are handed out");
+        let clone = |dir: BorrowedFd<'_>| dir.try_clone_to_owned();
+        clone(dir.as_fd()).map_err(WorkspaceError::of("open a directory for work"))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Without a runtime the process is about to end, and the next start clears what is there.
+        if tokio::runtime::Handle::try_current().is_err() {
+            return;
+        }
+        let (store, name) = (Arc::clone(&self.store), std::mem::take(&mut self.name));
+        let tasks = store.tasks.clone();
+        tasks.spawn(async move {
+            let stage = move |store: &Store| {
+                let private = store.private.as_fd();
+                removal::stage(store.opener, private, private, name.as_bytes())
+                    .map_err(WorkspaceError::of("take away a directory for work"))
+            };
+            let deleted = match store.work(stage).await {
+                Ok(Some(staging)) => store.delete(staging).await,
+                nothing => nothing.map(drop),
+            };
+            if let Err(error) = deleted {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, "a directory for work remains until the next start");
+            }
+        });
+    }
+}
