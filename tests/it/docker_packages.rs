@@ -95,7 +95,28 @@ async fn what_is_installed_can_be_imported_by_every_later_run() {
     host.app.parked("python", 1).await;
     // The conversation has a warm sandbox before anything is installed.
     host.run("python", "print(1)").await;
-    insta::assert_json_snapshot!(host.install("python", json!(["tinyone==1.0", {"name": "tinyfast"}])).await, @"");
+    insta::assert_json_snapshot!(host.install("python", json!(["tinyone==1.0", {"name": "tinyfast"}])).await, @r#"
+    {
+      "success": true,
+      "message": "Installed tinyone 1.0, tinyfast 1.0, tiny-dep 1.5",
+      "installed": [
+        {
+          "name": "tinyone",
+          "version": "1.0"
+        },
+        {
+          "name": "tinyfast",
+          "version": "1.0"
+        },
+        {
+          "name": "tiny-dep",
+          "version": "1.5"
+        }
+      ],
+      "durationMs": "…",
+      "conversationId": "demo"
+    }
+    "#);
     let code = "import tinyone, tiny_dep, tinyfast, tinyfast._queue as fast, subprocess, sys\n\
                 print(tinyone.VALUE, tiny_dep.VALUE, fast.__name__, fast.SimpleQueue().empty())\n\
                 print(subprocess.run(['tinyone-cli'], capture_output=True, text=True).stdout.strip())\n\

@@ -1,5 +1,6 @@
 """Runs at the start of every interpreter of this image, by way of sandbox.pth: keep it small."""
 
+import _frozen_importlib_external as _importing
 import os
 import stat
 import sys
@@ -8,8 +9,11 @@ PACKAGES = "/data/.packages/python"
 
 
 def find_packages():
-    """What was installed for the conversation, now or later: a line of sandbox.pth would have to be there already."""
+    """What was installed for the conversation, be it while this interpreter is parked: one that finds no directory
+    here would never look again, and neither would a line of sandbox.pth."""
     sys.path.append(PACKAGES)
+    finder = _importing.FileFinder(PACKAGES, *_importing._get_supported_file_loaders())
+    sys.path_importer_cache[PACKAGES] = finder
 
 
 def follow_output_by_line():
