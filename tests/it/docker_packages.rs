@@ -336,3 +336,82 @@ async fn an_install_that_is_given_up_leaves_nothing() {
     assert!(!host.packages().join("python/tinyone").exists());
     host.ends().await;
 }
+
+#[tokio::test]
+async fn npm_packages_are_found_from_programs_and_from_their_modules() {
+    let host = Host::with(&[("POOL_SIZE", "1"), ("SANDBOX_REUSE", "conversation")]).await;
+    host.app.parked("typescript", 1).await;
+    host.run("typescript", "console.log(1)").await;
+    let packages = json!(["tinya", {"name": "@tiny/scoped", "version": "^0.1"}, "pg"]);
+    let mut answer = host.install("typescript", packages).await;
+    answer["installed"][2]["version"] = "…".into();
+    insta::with_settings!({ filters => [(r"pg \d+\.\d+\.\d+", "pg X.Y.Z")] }, {
+        insta::assert_json_snapshot!(answer, @r#"
+        {
+          "success": true,
+          "message": "Installed tinya 1.0.0, @tiny/scoped 0.1.0, tinyb 1.2.0. pg X.Y.Z is part of the runner",
+          "installed": [
+            {
+              "name": "tinya",
+              "version": "1.0.0"
+            },
+            {
+              "name": "@tiny/scoped",
+              "version": "0.1.0"
+            },
+            {
+              "name": "pg",
+              "version": "…"
+            },
+            {
+              "name": "tinyb",
+              "version": "1.2.0"
+            }
+          ],
+          "durationMs": "…",
+          "conversationId": "demo"
+        }
+        "#);
+    });
+    host.app
+        .upload(
+            "helper.ts",
+            b"import b from 'tinyb';\nexport const found = 'helper: ' + b;",
+        )
+        .await;
+    let code = "import a from 'tinya';\nimport { found } from './helper';\nimport pg from 'pg';\n\
+                console.log(a, '|', require('@tiny/scoped'), '|', found, '|', typeof pg.Client);";
+    let expected = "a 1.0.0 with b 1.2.0 | scoped | helper: b 1.2.0 | function\n";
+    assert_eq!(host.run("typescript", code).await, expected);
+    assert_eq!(host.run("typescript", code).await, expected);
+    let cold = json!({
+        "conversationId": "demo", "language": "ts", "code": code, "environment": { "TZ": "UTC" },
+    });
+    let outcome = host.app.call("run_code", cold).await;
+    assert_eq!(outcome["stdout"], expected, "{outcome}");
+    let mut answers = String::new();
+    for packages in [
+        json!(["tinyb@2"]),
+        json!(["pg@1"]),
+        json!(["nosuch"]),
+        json!(["tinya", "file:../x"]),
+    ] {
+        let answer = host.install("typescript", packages.clone()).await;
+        answers.push_str(&format!(
+            "{packages} {}: {}\n",
+            answer["code"], answer["message"]
+        ));
+    }
+    insta::with_settings!({ filters => [(r"\d+\.\d+\.\d+ is part", "X.Y.Z is part"), (r"cannot be downloaded: .*|the package registry cannot be reached", "…"), (r"what was asked for is not[^…]*…", "…")] }, {
+        insta::assert_snapshot!(answers, @r#"
+        ["tinyb@2"] "package_incompatible": "incompatible: tinyb is needed as 1.2.0 and as 2 (by what was asked for)"
+        ["pg@1"] "package_incompatible": "incompatible: pg X.Y.Z is part of the runner, and 1 was asked for"
+        ["nosuch"] "package_offline": "off-line: …
+        ["tinya","file:../x"] "invalid_requirement": "packages: \"file:../x\" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be"
+        "#);
+    });
+    // No script of a package ran, and what could not be installed changed nothing.
+    assert!(!host.app.workspace("demo").join("ran").exists());
+    assert_eq!(host.run("typescript", code).await, expected);
+    host.ends().await;
+}
