@@ -202,7 +202,8 @@ fn failure(reason: &str, detail: &str) -> PackagesError {
         "incompatible" => PackagesError::Incompatible(detail),
         "too_large" => PackagesError::TooLarge(detail),
         "offline" => PackagesError::Offline(detail),
-        other => PackagesError::failed("understand the package client")(other.to_owned().into()),
+        // For the log only.
+        _ => PackagesError::failed("run the package client")(detail.into()),
     }
 }
 
@@ -228,7 +229,7 @@ mod tests {
             ("incompatible", "incompatible: x y"),
             ("too_large", "too large: x y."),
             ("offline", "off-line: x y"),
-            ("other", "failed to understand"),
+            ("broken", "failed to run"),
         ] {
             let failed = parse(&format!(
                 r#"{{"outcome": "failed", "reason": "{reason}", "detail": "x\ny"}}"#

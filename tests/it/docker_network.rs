@@ -25,14 +25,14 @@ const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/firewall.sh")
 /// Name of the namespace, and of the interface on the host that leads there.
 const WORLD: &str = "mcpsbx-world";
 /// In a private network, and the programs' resolver.
-const PRIVATE: &str = "10.99.0.2";
+pub(crate) const PRIVATE: &str = "10.99.0.2";
 /// Where clouds keep what is not for programs.
 const METADATA: &str = "169.254.169.254";
 /// In a range for documentation, as if on the internet.
-const PUBLIC: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
+pub(crate) const PUBLIC: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
 /// What the resolver says is `PUBLIC`.
 const NAME: &str = "somewhere.example";
-const WEB: u16 = 80;
+pub(crate) const WEB: u16 = 80;
 const DNS: u16 = 53;
 const NEIGHBOUR: u16 = 8000;
 /// How long the server may take to check the network: it waits for each address of the host in turn.
@@ -116,7 +116,7 @@ async fn without_the_rules_the_network_must_be_allowed() {
 }
 
 /// Whether the server lets programs use the network, once it knows.
-async fn checked(app: &TestApp) -> Result<(), String> {
+pub(crate) async fn checked(app: &TestApp) -> Result<(), String> {
     within(CHECK, "the network is checked", async || {
         match app.app.runs.network.access() {
             Err(reason) if reason.contains("not checked yet") => None,
@@ -198,7 +198,7 @@ async fn call(
     app.call("run_code", arguments).await
 }
 
-fn tcp(port: u16) -> TcpListener {
+pub(crate) fn tcp(port: u16) -> TcpListener {
     TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).unwrap()
 }
 
@@ -249,7 +249,7 @@ fn response(query: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Does something, such as opening a socket, inside the namespace.
-fn in_the_world<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+pub(crate) fn in_the_world<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     let namespace = File::open(Path::new("/run/netns").join(WORLD)).unwrap();
     let enter = || {
         move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
@@ -259,7 +259,7 @@ fn in_the_world<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 }
 
 /// The namespace, and what is done to the host's rules. Dropping it leaves the host as it was.
-struct World {
+pub(crate) struct World {
     /// The resolvers of the rules that were there.
     before: Option<Vec<String>>,
     /// All of it is the whole machine's: one test at a time, in whatever process.
@@ -267,7 +267,7 @@ struct World {
 }
 
 impl World {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         assert!(
             rustix::process::geteuid().is_root(),
             "only root can set up networks and rules"
@@ -316,7 +316,7 @@ impl Drop for World {
 }
 
 /// With the resolver of the test beside those of the host, for which the server asks.
-fn install_rules() {
+pub(crate) fn install_rules() {
     shell(&format!("bash {SCRIPT} install")).unwrap();
     let resolvers = resolvers_of_the_rules().unwrap().join(" ");
     shell(&format!("bash {SCRIPT} install {PRIVATE} {resolvers}")).unwrap();

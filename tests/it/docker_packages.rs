@@ -41,7 +41,7 @@ impl Host {
     }
 
     async fn install(&self, language: &str, packages: Value) -> Value {
-        install(&self.app, language, packages).await
+        install_for(&self.app, "demo", language, packages).await
     }
 
     /// What a program prints.
@@ -77,9 +77,15 @@ pub(crate) async fn make_packages(app: &TestApp, directory: &Path) {
     }
 }
 
-/// Installs for conversation `demo`.
-pub(crate) async fn install(app: &TestApp, language: &str, packages: Value) -> Value {
-    let arguments = json!({ "conversationId": "demo", "language": language, "packages": packages });
+/// Installs for a conversation.
+pub(crate) async fn install_for(
+    app: &TestApp,
+    conversation: &str,
+    language: &str,
+    packages: Value,
+) -> Value {
+    let arguments =
+        json!({ "conversationId": conversation, "language": language, "packages": packages });
     stable(app.call("install_packages", arguments).await)
 }
 

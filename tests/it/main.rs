@@ -15,6 +15,7 @@ mod docker_languages;
 mod docker_leaks;
 mod docker_network;
 mod docker_packages;
+mod docker_packages_index;
 mod docker_parity;
 mod docker_selftest;
 mod docker_stdio;

@@ -27,6 +27,36 @@ UNFIT = (
     "require a different python version",
 )
 
+# pip, which for a dry run downloads what it has read the metadata of already: everything would come twice, and what is
+# in the cache once. Of a pip that is made in another way nothing is changed.
+THRIFTY_PIP = """
+import sys
+from pip._internal.cli.main import main
+try:
+    from pip._internal.operations.prepare import RequirementPreparer
+    from pip._internal.utils.direct_url_helpers import direct_url_from_link
+
+    fetch = RequirementPreparer._fetch_metadata_only
+
+    def fetch_and_remember(self, requirement):
+        found = fetch(self, requirement)
+        if found is not None:
+            requirement.get_dist = lambda: found
+        return found
+
+    def prepare(self, requirements, parallel_builds=False):
+        for requirement in requirements:
+            if requirement.needs_more_preparation:
+                requirement.download_info = direct_url_from_link(requirement.link, requirement.source_dir)
+
+    RequirementPreparer.prepare_linked_requirements_more  # or this is another pip
+    RequirementPreparer.prepare_linked_requirements_more = prepare
+    RequirementPreparer._fetch_metadata_only = fetch_and_remember
+except (AttributeError, ImportError):
+    pass
+sys.exit(main())
+"""
+
 
 class Failed(Exception):
     """Ends the program with a reason that the server knows, and a sentence."""
@@ -67,7 +97,8 @@ def resolve(request, there):
     with open("/data/constraints.txt", "w") as file:
         file.writelines(f"{name}=={version}\n" for name, version in there.items())
     arguments = ["install", "--dry-run", "--report", REPORT, "--constraint", "/data/constraints.txt"]
-    pip(arguments + sources(request) + ["--"] + [wanted["text"] for wanted in request["requirements"]])
+    arguments += sources(request) + ["--"] + [wanted["text"] for wanted in request["requirements"]]
+    pip(arguments, ["-c", THRIFTY_PIP])
     with open(REPORT) as file:
         items = json.load(file)["install"]
     found, hashes = [], []
@@ -119,8 +150,8 @@ def describe(path):
     return {"name": os.path.basename(path), "sha256": digest, "size": os.path.getsize(path)}
 
 
-def pip(arguments):
-    command = [sys.executable, "-I", "-m", "pip", "--log", LOG, *arguments]
+def pip(arguments, program=("-m", "pip")):
+    command = [sys.executable, "-I", *program, "--log", LOG, *arguments]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     if done.returncode:
         with open(LOG, errors="replace") as file:
@@ -149,6 +180,8 @@ def diagnose(lines):
         return "too_large", "a file is larger than one may be (RUN_FILE_SIZE)"
     if unreachable or "Connection" in said or "Max retries" in said:
         return "offline", silence(text)
+    if not errors or said.startswith("Exception:"):
+        return "broken", " ".join(lines[-5:])
     return "incompatible", said
 
 

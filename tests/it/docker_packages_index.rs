@@ -1,0 +1,218 @@
+//! Packages from an index, over the filtered network. The index is the test's own, in a namespace that programs reach
+//! as if it were on the internet.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::docker_network::{
+    PRIVATE, PUBLIC, WEB, World, checked, in_the_world, install_rules, tcp,
+};
+use crate::docker_packages::{install_for, make_packages};
+use crate::support::TestApp;
+
+/// An index of Python packages and a registry of npm's, over one directory.
+#[derive(Clone)]
+struct Index {
+    files: PathBuf,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Index {
+    /// Serves for ever, where the programs' network leads.
+    async fn serve(self) {
+        let listener = in_the_world(|| tcp(WEB));
+        listener.set_nonblocking(true).unwrap();
+        let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+        let router = Router::new().fallback(answer).with_state(self);
+        axum::serve(listener, router).await.unwrap();
+    }
+
+    /// The packages that were downloaded since the last time.
+    fn downloads(&self) -> Vec<String> {
+        let asked = std::mem::take(&mut *self.asked.lock().unwrap());
+        let files = asked
+            .into_iter()
+            .filter_map(|path| Some(path.strip_prefix("/files/")?.to_owned()));
+        let mut files: Vec<_> = files.filter(|file| !file.ends_with(".metadata")).collect();
+        files.sort();
+        files
+    }
+}
+
+async fn answer(State(index): State<Index>, request: Request) -> Response {
+    let path = request.uri().path().replace("%2f", "/");
+    index.asked.lock().unwrap().push(path.clone());
+    if path.contains("unwell") {
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    }
+    let found = if let Some(name) = path.strip_prefix("/files/") {
+        fs::read(index.files.join(name)).ok().map(Body::from)
+    } else if let Some(name) = path.strip_prefix("/simple/") {
+        simple(&index.files, name.trim_end_matches('/'))
+    } else {
+        registry(&index.files, path.trim_start_matches('/'))
+    };
+    let is_npm = !path.starts_with("/simple") && !path.starts_with("/files");
+    let kind = if is_npm {
+        "application/json"
+    } else {
+        "text/html"
+    };
+    match found {
+        Some(body) => ([("content-type", kind)], body).into_response(),
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
+}
+
+/// A page of PEP 503, which says that what is in a wheel can be read beside it (PEP 658).
+fn simple(files: &Path, name: &str) -> Option<Body> {
+    let prefix = format!("{}-", name.replace('-', "_"));
+    let links: Vec<_> = names(files)
+        .filter(|file| file.starts_with(&prefix) && file.ends_with(".whl"))
+        .map(|file| {
+            let hash = hex::encode(Sha256::digest(fs::read(files.join(&file)).unwrap()));
+            format!(
+                "<a href=\"/files/{file}#sha256={hash}\" data-core-metadata=\"true\">{file}</a>"
+            )
+        })
+        .collect();
+    (!links.is_empty()).then(|| Body::from(links.join("\n")))
+}
+
+/// What a registry says of a package.
+fn registry(files: &Path, name: &str) -> Option<Body> {
+    let prefix = format!("{}-", name.replace('@', "").replace('/', "-"));
+    let mut versions = serde_json::Map::new();
+    for file in names(files).filter(|file| file.starts_with(&prefix) && file.ends_with(".tgz")) {
+        let version = file[prefix.len()..].trim_end_matches(".tgz").to_owned();
+        let dependencies = if name == "tinya" {
+            json!({ "tinyb": "^1" })
+        } else {
+            json!({})
+        };
+        let about = json!({
+            "name": name,
+            "version": version,
+            "dependencies": dependencies,
+            "hasInstallScript": true,
+            "dist": { "tarball": format!("http://{PUBLIC}/files/{file}") },
+        });
+        versions.insert(version, about);
+    }
+    let latest = versions.keys().max()?.clone();
+    let about = json!({ "name": name, "dist-tags": { "latest": latest }, "versions": versions });
+    Some(Body::from(about.to_string()))
+}
+
+fn names(files: &Path) -> impl Iterator<Item = String> {
+    let entries = fs::read_dir(files).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap())
+}
+
+async fn run(app: &TestApp, conversation: &str, language: &str, code: &str) -> Value {
+    let arguments = json!({ "conversationId": conversation, "language": language, "code": code });
+    app.call("run_code", arguments).await["stdout"].clone()
+}
+
+#[tokio::test]
+async fn packages_come_from_the_configured_index_and_then_need_no_network() {
+    let _world = World::new();
+    install_rules();
+    let (index_url, host, registry) = (
+        format!("http://{PUBLIC}/simple"),
+        PUBLIC.to_string(),
+        format!("http://{PUBLIC}/"),
+    );
+    let app = TestApp::on_docker_with(&[
+        ("RUN_DNS", PRIVATE),
+        ("PIP_INDEX_URL", &index_url),
+        ("PIP_TRUSTED_HOST", &host),
+        ("NPM_CONFIG_REGISTRY", &registry),
+        ("PACKAGE_SIZE_LIMIT", "2m"),
+    ])
+    .await;
+    let files = tempfile::tempdir().unwrap();
+    make_packages(&app, files.path()).await;
+    assert_eq!(checked(&app).await, Ok(()));
+    let index = Index {
+        files: files.path().to_owned(),
+        asked: Arc::default(),
+    };
+    tokio::select! {
+        () = use_index(&app, &index) => {}
+        () = index.clone().serve() => unreachable!("it serves for ever"),
+    }
+    app.assert_nothing_is_left().await;
+}
+
+async fn use_index(app: &TestApp, index: &Index) {
+    let answer = install_for(app, "first", "python", json!(["tinyone<2"])).await;
+    assert_eq!(answer["success"], true, "{answer}");
+    let wheels = [
+        "tiny_dep-1.5-py3-none-any.whl",
+        "tinyone-1.0-py3-none-any.whl",
+    ];
+    assert_eq!(index.downloads(), wheels);
+    let code = "import tinyone, tiny_dep; print(tinyone.VALUE, tiny_dep.VALUE)";
+    assert_eq!(run(app, "first", "python", code).await, "one 1.0 dep 1.5\n");
+    // What is kept is not downloaded again.
+    let answer = install_for(app, "second", "python", json!(["tinyone==1.0"])).await;
+    assert_eq!(answer["success"], true, "{answer}");
+    assert_eq!(index.downloads(), [""; 0]);
+    assert_eq!(
+        run(app, "second", "python", code).await,
+        "one 1.0 dep 1.5\n"
+    );
+
+    let answer = install_for(
+        app,
+        "first",
+        "typescript",
+        json!(["tinya", "@tiny/scoped@^0"]),
+    )
+    .await;
+    assert_eq!(answer["success"], true, "{answer}");
+    let code = "import a from 'tinya'; import s from '@tiny/scoped'; console.log(a, s)";
+    let expected = "a 1.0.0 with b 1.2.0 scoped\n";
+    assert_eq!(run(app, "first", "typescript", code).await, expected);
+
+    let mut answers = String::new();
+    for (language, package) in [
+        ("python", "nosuch"),
+        ("python", "tinyone==7"),
+        ("python", "tinyforeign"),
+        ("python", "tinylarge"),
+        ("python", "unwell"),
+        ("typescript", "nosuch"),
+        ("typescript", "tinyb@7"),
+        ("typescript", "unwell"),
+    ] {
+        let answer = install_for(app, "third", language, json!([package])).await;
+        let line = format!(
+            "{language} {package} {}: {}\n",
+            answer["code"], answer["message"]
+        );
+        answers.push_str(&line);
+    }
+    insta::assert_snapshot!(answers, @r#"
+    python nosuch "package_not_found": "not found: Could not find a version that satisfies the requirement nosuch (from versions: none) No matching distribution found for nosuch. Check the spelling of the name, and ask for a version that there is, or for any"
+    python tinyone==7 "package_not_found": "not found: Could not find a version that satisfies the requirement tinyone==7 (from versions: 1.0, 2.0) No matching distribution found for tinyone==7. Check the spelling of the name, and ask for a version that there is, or for any"
+    python tinyforeign "package_incompatible": "incompatible: Could not find a version that satisfies the requirement tinyforeign (from versions: none) No matching distribution found for tinyforeign. What there is does not fit this Python and machine, or has no wheel"
+    python tinylarge "package_too_large": "too large: the packages take 3146700 bytes, the limit is 2097152 (PACKAGE_SIZE_LIMIT). Ask for less, or for smaller packages"
+    python unwell "package_offline": "off-line: the package index cannot be reached"
+    typescript nosuch "package_not_found": "not found: GET (address) - 404 nosuch@* failed to resolve. Check the spelling of the name, and ask for a version that there is, or for any"
+    typescript tinyb@7 "package_not_found": "not found: No version matching \"7\" found for specifier \"tinyb\" (but package exists) tinyb@7 failed to resolve. Check the spelling of the name, and ask for a version that there is, or for any"
+    typescript unwell "package_offline": "off-line: the package registry answers with status 503"
+    "#);
+    assert!(!app.workspace("third").exists());
+    assert!(!app.workspace("first").join("ran").exists());
+}
