@@ -64,13 +64,15 @@ impl Note {
     /// Takes down what is there now.
     pub(super) fn set(&mut self, language: &str, all: &[Requirement], there: &[Found]) {
         let pinned = |requirement: &Requirement| {
-            let found = there
-                .iter()
-                .find(|found| Name::new(&found.name) == requirement.name)?;
-            Some(requirement.pinned(&found.version).to_string())
+            let mut found = there.iter();
+            match found.find(|found| Name::new(&found.name) == requirement.name) {
+                Some(found) => requirement.pinned(&found.version),
+                // Part of the runner, whatever version the next one has; its extras may be installed.
+                None => requirement.in_any_version(),
+            }
         };
         let installs = Installs {
-            asked: all.iter().filter_map(pinned).collect(),
+            asked: all.iter().map(|one| pinned(one).to_string()).collect(),
             there: there.to_vec(),
         };
         self.0.insert(language.to_owned(), installs);
@@ -103,7 +105,7 @@ mod tests {
     #[test]
     fn earlier_ones_keep_their_versions_unless_they_are_asked_for_again() {
         let mut note = Note::default();
-        let asked = [requirement("Some_Thing[extra]>=1"), requirement("other")];
+        let asked = ["Some_Thing[extra]>=1", "other", "provided[extra]>1"].map(requirement);
         let there = [
             found("some-thing", "1.2"),
             found("other", "3"),
@@ -115,8 +117,12 @@ mod tests {
             let all = note.with_earlier("python", Ecosystem::Python, &[requirement(now)]);
             all.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
-        assert_eq!(all("new"), ["new", "some-thing[extra]==1.2", "other==3"]);
-        assert_eq!(all("some.thing>2"), ["some-thing>2", "other==3"]);
+        let earlier = ["some-thing[extra]==1.2", "other==3", "provided[extra]"];
+        assert_eq!(all("new"), [&["new"], &earlier[..]].concat());
+        assert_eq!(
+            all("some.thing>2"),
+            [&["some-thing>2"], &earlier[1..]].concat()
+        );
         assert!(note.has("python", &found("needed", "1")));
         assert!(!note.has("typescript", &found("needed", "1")));
     }

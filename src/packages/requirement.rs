@@ -136,6 +136,15 @@ impl Requirement {
         }
     }
 
+    /// The same package in any version.
+    #[must_use]
+    pub fn in_any_version(&self) -> Self {
+        Self {
+            versions: String::new(),
+            ..self.clone()
+        }
+    }
+
     /// The name as its package client knows it, without extras.
     pub fn plain_name(&self) -> &str {
         self.shown.split('[').next().unwrap_or(&self.shown)

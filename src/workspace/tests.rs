@@ -2,6 +2,7 @@
 
 mod hostile;
 mod listings;
+mod packages;
 mod races;
 mod removals;
 mod uploads;

@@ -143,6 +143,13 @@ async fn what_is_installed_can_be_imported_by_every_later_run() {
         json!({ "conversationId": "demo", "filename": ".packages/python/tinyone/__init__.py" });
     let read = host.app.call("read_file", arguments).await;
     assert_eq!(read["code"], "invalid_arguments");
+    let metrics = host.app.app.runs.metrics.render(|_| {});
+    for series in [
+        "mcp_sandbox_installs_total{language=\"python\",outcome=\"ok\"} 1\n",
+        "mcp_sandbox_install_duration_seconds_count{language=\"python\"} 1\n",
+    ] {
+        assert!(metrics.contains(series), "{metrics}");
+    }
     host.ends().await;
 }
 
@@ -403,10 +410,8 @@ async fn npm_packages_are_found_from_programs_and_from_their_modules() {
         json!(["tinya", "file:../x"]),
     ] {
         let answer = host.install("typescript", packages.clone()).await;
-        answers.push_str(&format!(
-            "{packages} {}: {}\n",
-            answer["code"], answer["message"]
-        ));
+        let line = format!("{packages} {}: {}\n", answer["code"], answer["message"]);
+        answers.push_str(&line);
     }
     insta::with_settings!({ filters => [(r"\d+\.\d+\.\d+ is part", "X.Y.Z is part"), (r"cannot be downloaded: .*|the package registry cannot be reached", "…"), (r"what was asked for is not[^…]*…", "…")] }, {
         insta::assert_snapshot!(answers, @r#"

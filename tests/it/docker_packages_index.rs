@@ -76,8 +76,7 @@ async fn answer(State(index): State<Index>, request: Request) -> Response {
 /// A page of PEP 503, which says that what is in a wheel can be read beside it (PEP 658).
 fn simple(files: &Path, name: &str) -> Option<Body> {
     let prefix = format!("{}-", name.replace('-', "_"));
-    let links: Vec<_> = names(files)
-        .filter(|file| file.starts_with(&prefix) && file.ends_with(".whl"))
+    let links: Vec<_> = named(files, &prefix, "whl")
         .map(|file| {
             let hash = hex::encode(Sha256::digest(fs::read(files.join(&file)).unwrap()));
             format!(
@@ -92,7 +91,7 @@ fn simple(files: &Path, name: &str) -> Option<Body> {
 fn registry(files: &Path, name: &str) -> Option<Body> {
     let prefix = format!("{}-", name.replace('@', "").replace('/', "-"));
     let mut versions = serde_json::Map::new();
-    for file in names(files).filter(|file| file.starts_with(&prefix) && file.ends_with(".tgz")) {
+    for file in named(files, &prefix, "tgz") {
         let version = file[prefix.len()..].trim_end_matches(".tgz").to_owned();
         let dependencies = if name == "tinya" {
             json!({ "tinyb": "^1" })
@@ -113,9 +112,16 @@ fn registry(files: &Path, name: &str) -> Option<Body> {
     Some(Body::from(about.to_string()))
 }
 
-fn names(files: &Path) -> impl Iterator<Item = String> {
+/// The files whose names begin and end like this.
+fn named(files: &Path, prefix: &str, extension: &str) -> impl Iterator<Item = String> {
     let entries = fs::read_dir(files).unwrap();
-    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap())
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(move |name| {
+        let is_kind = Path::new(name)
+            .extension()
+            .is_some_and(|end| end == extension);
+        name.starts_with(prefix) && is_kind
+    })
 }
 
 async fn run(app: &TestApp, conversation: &str, language: &str, code: &str) -> Value {

@@ -331,6 +331,9 @@ async fn dashboard_alerts_and_documents_name_metrics_that_there_are() {
     let app = TestApp::on_fake_with(&[OPEN]).await;
     run(&app, "echo hi", 5).await;
     app.get("/healthz").await;
+    // The fake engine has no packages to install.
+    let metrics = &app.app.runs.metrics;
+    metrics.installed("python", "ok", Duration::from_secs(2));
     let text = scrape(&app).await;
     for (file, content) in [
         (
@@ -350,4 +353,21 @@ async fn dashboard_alerts_and_documents_name_metrics_that_there_are() {
             assert!(is_there, "{file} names {name}, which there is not");
         }
     }
+}
+
+#[tokio::test]
+async fn installs_are_counted_by_what_came_of_them() {
+    let app = TestApp::on_fake_with(&[OPEN]).await;
+    for language in ["shell", "no-such-language", "no-such-language"] {
+        let arguments = json!({ "language": language, "packages": ["six"] });
+        let answer = app.call("install_packages", arguments).await;
+        assert_eq!(answer["code"], "unknown_language");
+    }
+    let text = scrape(&app).await;
+    let found = |language: &str| {
+        let labels = format!("{{language=\"{language}\",outcome=\"unknown_language\"}}");
+        value(&text, &format!("mcp_sandbox_installs_total{labels}"))
+    };
+    assert_eq!((found("shell"), found("unknown")), (Some(1.0), Some(2.0)));
+    app.assert_nothing_is_left().await;
 }

@@ -181,7 +181,7 @@ def diagnose(lines):
     if unreachable or "Connection" in said or "Max retries" in said:
         return "offline", silence(text)
     if not errors or said.startswith("Exception:"):
-        return "broken", " ".join(lines[-5:])
+        return "broken", re.sub(r"\w+://\S+", "(address)", " ".join(lines[-5:]))
     return "incompatible", said
 
 

@@ -118,7 +118,7 @@ function diagnose(text: string): Failed {
     return new Failed("offline", "the package registry cannot be reached");
   }
   if (/FileTooBig|File too large|NoSpaceLeft/i.test(text)) return new Failed("too_large", said);
-  return said ? new Failed("incompatible", said) : new Failed("broken", text.slice(-500));
+  return said ? new Failed("incompatible", said) : new Failed("broken", text.replace(/\w+:\/\/\S+/g, "(address)").slice(-500));
 }
 
 /** All packages below a node_modules, by their own names and by those that they are installed under. */

@@ -1,0 +1,189 @@
+//! Packages that are put in place, and downloads that are kept.
+
+use std::os::unix::fs::symlink;
+
+use sha2::{Digest as _, Sha256};
+
+use super::*;
+
+impl Fixture {
+    /// A directory for work with a tree of one file in it.
+    async fn tree(&self, content: &[u8]) -> Scratch {
+        let scratch = self.workspaces.new_scratch().await.unwrap();
+        let tree = self.root.path().join(scratch.path()).join("tree");
+        fs::create_dir(&tree).unwrap();
+        fs::write(tree.join("module.py"), content).unwrap();
+        scratch
+    }
+
+    async fn place(&self, content: &[u8]) -> Result<(), WorkspaceError> {
+        let scratch = self.tree(content).await;
+        let note = format!("note of {} bytes", content.len());
+        let workspace = self.workspace().await;
+        workspace
+            .place_packages(&scratch, "tree", "python", note)
+            .await
+    }
+
+    fn placed(&self) -> Vec<u8> {
+        fs::read(self.data().join(".packages/python/module.py")).unwrap()
+    }
+
+    fn kept(&self) -> Vec<String> {
+        let cache = self.root.path().join(".packages/cache");
+        let kept = fs::read_dir(cache).unwrap();
+        let mut names: Vec<_> = kept
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+#[tokio::test]
+async fn a_tree_takes_the_place_of_whatever_is_there() {
+    let fixture = Fixture::new();
+    let outside = TempDir::new().unwrap();
+    fs::write(outside.path().join("module.py"), "mine").unwrap();
+    fixture.place(b"first").await.unwrap();
+    let packages = fixture.data().join(".packages");
+    let python = packages.join("python");
+    for prepare in [
+        (|_: &Path, _: &Path, _: &Path| {}) as fn(&Path, &Path, &Path),
+        |_, python, outside| {
+            fs::remove_dir_all(python).unwrap();
+            symlink(outside, python).unwrap();
+        },
+        |_, python, _| {
+            fs::remove_dir_all(python).unwrap();
+            fs::write(python, "a file").unwrap();
+        },
+        |packages, _, outside| {
+            fs::remove_dir_all(packages).unwrap();
+            symlink(outside, packages).unwrap();
+        },
+        |packages, _, _| {
+            fs::remove_dir_all(packages).unwrap();
+            symlink("/nowhere", packages).unwrap();
+        },
+    ] {
+        prepare(&packages, &python, outside.path());
+        fixture.place(b"second").await.unwrap();
+        assert_eq!(fixture.placed(), b"second");
+        assert!(fs::symlink_metadata(&python).unwrap().is_dir());
+    }
+    let outside: Vec<_> = fs::read_dir(outside.path()).unwrap().collect();
+    assert_eq!(outside.len(), 1);
+    fixture.workspaces.settle().await;
+    assert_eq!(fixture.leftovers(), 0);
+}
+
+#[tokio::test]
+async fn a_tree_that_does_not_fit_changes_nothing() {
+    let fixture = Fixture::with(WorkspaceLimits {
+        quota_bytes: MIB,
+        free_space_floor: 0,
+        max_entries: 6,
+        storage_bytes: None,
+    });
+    // What is replaced counts as free.
+    for _ in 0..2 {
+        fixture.place(&vec![1; 600 << 10]).await.unwrap();
+    }
+    let error = fixture.place(&vec![2; 2 << 20]).await.unwrap_err();
+    assert!(matches!(error, WorkspaceError::QuotaExceeded { .. }));
+    for name in 0..4 {
+        fs::write(fixture.data().join(name.to_string()), "").unwrap();
+    }
+    let error = fixture.place(b"small").await.unwrap_err();
+    assert!(matches!(error, WorkspaceError::TooManyEntries { .. }));
+    assert_eq!(fixture.placed().len(), 600 << 10);
+    let note = fixture.workspace().await.packages_note().await.unwrap();
+    assert_eq!(note, "note of 614400 bytes");
+    fixture.workspaces.settle().await;
+    assert_eq!(fixture.leftovers(), 0);
+}
+
+#[tokio::test]
+async fn the_note_goes_with_its_conversation() {
+    let fixture = Fixture::new();
+    assert_eq!(fixture.workspace().await.packages_note().await.unwrap(), "");
+    fixture.place(b"x").await.unwrap();
+    assert!(fixture.workspaces.remove(&fixture.key).await.unwrap());
+    assert_eq!(fixture.workspace().await.packages_note().await.unwrap(), "");
+}
+
+#[tokio::test]
+async fn packages_are_no_files_of_the_conversation() {
+    let fixture = Fixture::new();
+    let workspace = fixture.workspace().await;
+    let before = workspace.snapshot().await.unwrap();
+    fixture.place(b"x").await.unwrap();
+    fs::create_dir(fixture.data().join("sub")).unwrap();
+    fs::create_dir(fixture.data().join("sub/.packages")).unwrap();
+    fs::write(fixture.data().join("sub/.packages/own"), "").unwrap();
+    let listing = workspace.changes_since(&before).await.unwrap();
+    let names: Vec<_> = listing
+        .files
+        .iter()
+        .map(|file| file.path.as_str())
+        .collect();
+    assert_eq!(names, ["sub/.packages/own"]);
+    assert_eq!(workspace.usage().await.unwrap().entries, 6);
+    for name in [".packages", ".packages/python/module.py"] {
+        assert!(RelativePath::parse(name).is_err());
+    }
+}
+
+#[tokio::test]
+async fn downloads_are_kept_under_the_hash_of_what_is_in_them() {
+    let fixture = Fixture::new();
+    let limit = 2500;
+    let hash = |content: &[u8]| hex::encode(Sha256::digest(content));
+    let mut hashes = Vec::new();
+    for (number, age) in [(1_u8, 300), (2, 200), (3, 100)] {
+        let scratch = fixture.workspaces.new_scratch().await.unwrap();
+        let wheels = fixture.root.path().join(scratch.path()).join("wheels");
+        let content = vec![number; 1000];
+        fs::create_dir(&wheels).unwrap();
+        fs::write(wheels.join("good.whl"), &content).unwrap();
+        fs::write(wheels.join("forged.whl"), "something else").unwrap();
+        symlink("/etc/passwd", wheels.join("link.whl")).unwrap();
+        let file = |name: &str, sha256: String| Kept {
+            name: name.to_owned(),
+            sha256,
+        };
+        let files = vec![
+            file("good.whl", hash(&content)),
+            file("forged.whl", hash(b"forged")),
+            file("../../good.whl", hash(b"path")),
+            file("good.whl", "../../../x".to_owned()),
+        ];
+        let workspaces = &fixture.workspaces;
+        workspaces
+            .keep_downloads(&scratch, "wheels", files, limit)
+            .await
+            .unwrap();
+        let link = vec![file("link.whl", hash(b"link"))];
+        let followed = workspaces
+            .keep_downloads(&scratch, "wheels", link, limit)
+            .await;
+        assert!(followed.is_err());
+        hashes.push(hash(&content));
+        // As if it had been used a while ago.
+        let kept = fixture
+            .root
+            .path()
+            .join(".packages/cache")
+            .join(&hashes[hashes.len() - 1]);
+        let used = std::time::SystemTime::now() - std::time::Duration::from_secs(age);
+        fs::File::open(kept).unwrap().set_modified(used).unwrap();
+    }
+    let mut expected = hashes[1..].to_vec();
+    expected.sort();
+    assert_eq!(fixture.kept(), expected);
+    let cache = fixture.root.path().join(".packages");
+    assert_eq!(mode(&cache), 0o700);
+    fixture.workspaces.settle().await;
+    assert_eq!(fixture.leftovers(), 0);
+}
