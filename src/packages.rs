@@ -416,13 +416,15 @@ impl Prepared {
 /// What to tell of an install.
 fn summary(prepared: &Prepared, before: &Note, fetched: &Fetched) -> Installed {
     let language = &prepared.runner.language;
-    let all = fetched.packages.iter().chain(&fetched.provided);
     let is_asked = |found: &Found| {
         let name = Name::new(&found.name);
         prepared.asked.iter().position(|one| one.name == name)
     };
-    let mut told: Vec<_> = all
-        .filter(|found| is_asked(found).is_some() || !before.has(language, found))
+    let packages = fetched.packages.iter();
+    let came = packages.filter(|found| is_asked(found).is_some() || !before.has(language, found));
+    let provided = fetched.provided.iter();
+    let mut told: Vec<_> = came
+        .chain(provided.filter(|found| is_asked(found).is_some()))
         .collect();
     told.sort_by_key(|found| is_asked(found).unwrap_or(usize::MAX));
     let names = |list: &[&Found]| {
