@@ -1,12 +1,12 @@
 //! What is asked for, as callers write it: a name, extras and versions, and nothing that leads anywhere else. Pure.
 //!
-//! Python's requirements follow PEP 508, those of TypeScript the names and ranges of npm.
+//! Python's requirements follow PEP 508, with versions by PEP 440; those of TypeScript the names and ranges of npm.
 
 use std::fmt;
 use std::str::FromStr as _;
 
 use nodejs_semver::Range;
-use pep508_rs::{MarkerTree, PackageName, Requirement as Pep508, VerbatimUrl, VersionOrUrl};
+use pep440_rs::VersionSpecifiers;
 use thiserror::Error;
 
 /// Longest requirement in bytes.
@@ -157,46 +157,63 @@ fn python(name: &str, version: &str) -> Result<Requirement, RequirementError> {
     let malformed = |why: &dyn fmt::Display| {
         // The parser's own words take several lines, the first of which says it.
         let why = why.to_string();
-        let why = why.lines().next().unwrap_or_default().to_owned();
+        let why = why.lines().next().unwrap_or_default();
+        let why = why.trim_end_matches(':').to_owned();
         RequirementError::Malformed(text.clone(), why, "six", "six==1.17.0")
     };
     if text.contains("://") || text.contains('@') || text.starts_with(['.', '/', '~']) {
         return Err(RequirementError::Url(text));
     }
-    if text.starts_with('-') {
-        return Err(malformed(&"options are not taken"));
-    }
-    // The parser panics on a name that ends like this and has something behind it.
-    let end = text.find(['<', '>', '=', '!', '~', ';', '(']);
-    let mut names = text[..end.unwrap_or(text.len())]
-        .split(|character: char| !character.is_ascii_alphanumeric() && !"-_.".contains(character));
-    if names.any(|name| name.ends_with(['-', '_', '.'])) {
-        return Err(malformed(&"names end with a letter or a digit"));
-    }
-    let parsed = Pep508::<VerbatimUrl>::from_str(&text).map_err(|error| malformed(&error))?;
-    if parsed.marker != MarkerTree::TRUE {
+    if text.contains(';') {
         return Err(RequirementError::Marker(text));
     }
-    let versions = match &parsed.version_or_url {
-        None => String::new(),
-        Some(VersionOrUrl::VersionSpecifier(specifiers)) => {
-            let specifiers: Vec<_> = specifiers.iter().map(ToString::to_string).collect();
-            specifiers.join(",")
+    let end = text.find(['<', '>', '=', '!', '~']).unwrap_or(text.len());
+    let (head, specifiers) = text.split_at(end);
+    let (name, extras) = split_extras(head.trim()).ok_or_else(|| {
+        malformed(&"names have letters, digits, -, _ and . only, and begin and end with one of the first two")
+    })?;
+    let specifiers = match specifiers {
+        "" => Vec::new(),
+        text => {
+            let parsed = VersionSpecifiers::from_str(text).map_err(|error| malformed(&error))?;
+            parsed.iter().map(ToString::to_string).collect()
         }
-        Some(VersionOrUrl::Url(_)) => return Err(RequirementError::Url(text)),
     };
-    let extras: Vec<_> = parsed.extras.iter().map(ToString::to_string).collect();
-    let name: &PackageName = &parsed.name;
     let shown = match extras.as_slice() {
         [] => name.to_string(),
         extras => format!("{name}[{}]", extras.join(",")),
     };
     Ok(Requirement {
-        name: Name::new(name.as_ref()),
+        name,
         shown,
-        versions,
+        versions: specifiers.join(","),
         ecosystem: Ecosystem::Python,
     })
+}
+
+/// Name and extras of `name[extra,…]`, all in their normal form.
+fn split_extras(head: &str) -> Option<(Name, Vec<String>)> {
+    let (name, extras) = match head.split_once('[') {
+        None => (head, ""),
+        Some((name, extras)) => (name.trim_end(), extras.strip_suffix(']')?),
+    };
+    let extras = extras.split(',').map(str::trim);
+    let extras: Vec<_> = extras.filter(|extra| !extra.is_empty()).collect();
+    let all_are_names = std::iter::once(&name)
+        .chain(&extras)
+        .all(|&name| is_python_name(name));
+    let normal = |extra: &&str| Name::new(extra).to_string();
+    all_are_names.then(|| (Name::new(name), extras.iter().map(normal).collect()))
+}
+
+/// The identifier of PEP 508.
+fn is_python_name(name: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let bytes = name.as_bytes();
+    let ends = [bytes.first(), bytes.last()];
+    ends.iter()
+        .all(|end| end.is_some_and(u8::is_ascii_alphanumeric))
+        && bytes.iter().all(|&byte| is_inner(byte))
 }
 
 fn npm(name: &str, version: &str) -> Result<Requirement, RequirementError> {
@@ -254,7 +271,7 @@ fn check_npm_name(name: &str) -> Result<(), &'static str> {
     let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let is_part = |part: &&str| {
         !part.is_empty()
-            && !part.starts_with(['.', '_'])
+            && !part.starts_with(['.', '_', '-'])
             && part
                 .bytes()
                 .all(|byte| is_letter(byte) || b"-._~".contains(&byte))
@@ -338,17 +355,17 @@ mod tests {
         "git+ssh://git@example.org/six" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be
         "./six" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be
         "/data/six.whl" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be
-        "-r/etc/passwd" is not a package requirement (options are not taken): give a name such as "six", or name and version such as "six==1.17.0"
+        "-r/etc/passwd" is not a package requirement (names have letters, digits, -, _ and . only, and begin and end with one of the first two): give a name such as "six", or name and version such as "six==1.17.0"
         "--index-url=https://example.org" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be
         "six; python_version < '3'" has an environment marker: leave out `;` and what follows
         "six==1.0; os_name == 'nt'" has an environment marker: leave out `;` and what follows
-        "six==1.0 --index-url=x" is not a package requirement (Trailing `--index-url=x` is not allowed): give a name such as "six", or name and version such as "six==1.17.0"
-        "six\n--pre" is not a package requirement (Expected one of `@`, `(`, `<`, `=`, `>`, `~`, `!`, `;`, found `-`): give a name such as "six", or name and version such as "six==1.17.0"
-        "six==" is not a package requirement (Unexpected end of version specifier, expected version): give a name such as "six", or name and version such as "six==1.17.0"
-        "" is not a package requirement (Empty field is not allowed for PEP508): give a name such as "six", or name and version such as "six==1.17.0"
-        "six six" is not a package requirement (Expected one of `@`, `(`, `<`, `=`, `>`, `~`, `!`, `;`, found `s`): give a name such as "six", or name and version such as "six==1.17.0"
-        "six-==1" is not a package requirement (names end with a letter or a digit): give a name such as "six", or name and version such as "six==1.17.0"
-        "six[a-]" is not a package requirement (names end with a letter or a digit): give a name such as "six", or name and version such as "six==1.17.0"
+        "six==1.0 --index-url=x" is not a package requirement (Failed to parse version: Trailing `--index-url=x` is not allowed): give a name such as "six", or name and version such as "six==1.17.0"
+        "six\n--pre" is not a package requirement (names have letters, digits, -, _ and . only, and begin and end with one of the first two): give a name such as "six", or name and version such as "six==1.17.0"
+        "six==" is not a package requirement (Failed to parse version: Unexpected end of version specifier, expected version): give a name such as "six", or name and version such as "six==1.17.0"
+        "" is not a package requirement (names have letters, digits, -, _ and . only, and begin and end with one of the first two): give a name such as "six", or name and version such as "six==1.17.0"
+        "six six" is not a package requirement (names have letters, digits, -, _ and . only, and begin and end with one of the first two): give a name such as "six", or name and version such as "six==1.17.0"
+        "six-==1" is not a package requirement (names have letters, digits, -, _ and . only, and begin and end with one of the first two): give a name such as "six", or name and version such as "six==1.17.0"
+        "six[a-]" is not a package requirement (names have letters, digits, -, _ and . only, and begin and end with one of the first two): give a name such as "six", or name and version such as "six==1.17.0"
         "#);
     }
 
@@ -393,6 +410,7 @@ mod tests {
             ("x@1", Some("2")),
             ("x", Some("next")),
             ("--registry=x", None),
+            ("-x", None),
             ("", None),
         ]), @r#"
         "https://example.org/x.tgz" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be
@@ -410,6 +428,7 @@ mod tests {
         "x@1 2" is not a package requirement (it has two versions): give a name such as "nanoid", or name and version such as "nanoid@5.1.6"
         "x next" is not a package requirement (the version is no range of semantic versions): give a name such as "nanoid", or name and version such as "nanoid@5.1.6"
         "--registry=x" is not a package requirement (names have small letters, digits, -, . and _ only): give a name such as "nanoid", or name and version such as "nanoid@5.1.6"
+        "-x" is not a package requirement (names have small letters, digits, -, . and _ only): give a name such as "nanoid", or name and version such as "nanoid@5.1.6"
         "" is not a package requirement (names have small letters, digits, -, . and _ only): give a name such as "nanoid", or name and version such as "nanoid@5.1.6"
         "#);
     }
