@@ -208,6 +208,7 @@ async fn what_cannot_be_installed_is_explained_and_changes_nothing() {
         json!(["tinyfast==7"]),
         json!(["tinyforeign"]),
         json!(["tinyfuture"]),
+        json!(["tinysource"]),
         json!(["tinynumpy"]),
         json!(["numpy==1.0"]),
         json!(["tinylarge"]),
@@ -228,6 +229,7 @@ async fn what_cannot_be_installed_is_explained_and_changes_nothing() {
         ["tinyfast==7"] "package_offline": "off-line: …"
         ["tinyforeign"] "package_incompatible": "incompatible: Could not find a version that satisfies the requirement tinyforeign (from versions: none) No matching distribution found for tinyforeign. What there is does not fit this Python and machine, or has no wheel"
         ["tinyfuture"] "package_incompatible": "incompatible: Package 'tinyfuture' requires a different Python: X.Y.Z not in '>=4'"
+        ["tinysource"] "package_incompatible": "incompatible: Could not find a version that satisfies the requirement tinysource (from versions: none) No matching distribution found for tinysource. What there is does not fit this Python and machine, or has no wheel"
         ["tinynumpy"] "package_incompatible": "incompatible: Cannot install tinynumpy==1.0 because these package versions have conflicting dependencies. tinynumpy 1.0 depends on numpy<1 asked for: (part of the runner) numpy==X.Y.Z"
         ["numpy==1.0"] "package_incompatible": "incompatible: Cannot install numpy==1.0 because these package versions have conflicting dependencies. asked for: numpy==1.0 asked for: (part of the runner) numpy==X.Y.Z"
         ["tinylarge"] "package_too_large": "too large: the packages take 3171517 bytes, the limit is 2097152 (PACKAGE_SIZE_LIMIT). Ask for less, or for smaller packages"
@@ -244,6 +246,18 @@ async fn what_cannot_be_installed_is_explained_and_changes_nothing() {
             .await,
         "fast\n"
     );
+    host.ends().await;
+}
+
+#[tokio::test]
+async fn what_has_no_wheel_is_built_only_where_the_operator_allows_it() {
+    let host = Host::with(&[("ALLOW_SOURCE_BUILDS", "1")]).await;
+    let answer = host
+        .install("python", json!(["tinysource", "tinyone"]))
+        .await;
+    assert_eq!(answer["success"], true, "{answer}");
+    let code = "import tinysource, tinyone; print(tinysource.VALUE, tinyone.VALUE)";
+    assert_eq!(host.run("python", code).await, "built one 2.0\n");
     host.ends().await;
 }
 
