@@ -3,6 +3,7 @@
 //! [`variables::VARIABLES`] is the one table of names, defaults and meanings; [`Config::from_lookup`] is pure, so
 //! that tests hand it a map. All errors are reported together, each with the variable's name and the form expected.
 
+mod log;
 mod packages;
 mod reader;
 mod show;
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
+pub use self::log::{LogConfig, LogFormat};
 pub use self::packages::PackageConfig;
 pub use self::reader::ConfigErrors;
 use self::reader::Reader;
@@ -205,24 +207,6 @@ pub struct PoolConfig {
     pub most: usize,
     /// Whether a conversation's next run gets the same sandbox (`SANDBOX_REUSE`).
     pub reuse: bool,
-}
-
-/// How the server logs.
-#[derive(Clone, Debug)]
-pub struct LogConfig {
-    /// Lines for people or JSON for machines (`LOG_FORMAT`).
-    pub format: LogFormat,
-    /// Filter in the syntax of `tracing` (`RUST_LOG`).
-    pub filter: String,
-}
-
-/// The form of a log line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
-    /// One line of text.
-    Text,
-    /// One JSON object.
-    Json,
 }
 
 /// A variable of the process, for [`Config::from_lookup`].
@@ -481,22 +465,5 @@ impl PoolConfig {
         usize::try_from(memory() / 2 / Self::RECKONED_MEMORY)
             .unwrap_or(usize::MAX)
             .clamp(4, 128)
-    }
-}
-
-impl LogConfig {
-    fn read(reader: &mut Reader<'_>) -> Self {
-        let format = match reader.text("LOG_FORMAT").as_deref() {
-            Some("json") => LogFormat::Json,
-            Some("text") => LogFormat::Text,
-            _ => {
-                reader.reject("LOG_FORMAT", "`text` or `json`");
-                LogFormat::Text
-            }
-        };
-        Self {
-            format,
-            filter: reader.text("RUST_LOG").unwrap_or_default(),
-        }
     }
 }
