@@ -74,6 +74,19 @@ pub struct RunRequest {
     pub environment: BTreeMap<String, String>,
     /// Time limit; `None` means the configured one.
     pub timeout: Option<Duration>,
+    /// Whether it runs in the conversation's kernel of this language, where variables live on.
+    pub stateful: bool,
+    /// How it wants that kernel. Of no meaning unless `stateful`.
+    pub kernel: KernelWish,
+}
+
+/// How a stateful run wants its kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelWish {
+    /// Whether it waits in turn while another run has the kernel, instead of being refused.
+    pub wait: bool,
+    /// Whether it wants a new kernel, and the one that is there to be ended.
+    pub restart: bool,
 }
 
 /// Runs programs.
@@ -306,6 +319,15 @@ impl Runs {
                     language: request.language.chars().take(64).collect(),
                     known: view.runners.keys().cloned().collect(),
                 });
+        if let (true, Ok(runner)) = (request.stateful, &runner)
+            && !runner.kernel
+        {
+            let with_kernels = view.runners.values().filter(|runner| runner.kernel);
+            return Err(RunError::NoKernel {
+                language: runner.language.clone(),
+                known: with_kernels.map(|each| each.language.clone()).collect(),
+            });
+        }
         let key = request.conversation.key(&self.file_secret);
         let env = environment::environment(&request.environment, self.files.links.base_for(&key))?;
         let program = Program {

@@ -41,6 +41,8 @@ pub struct Runner {
     pub driver: Vec<String>,
     /// Bytes that the driver holds while a program runs. Containers get them beside the program's own limit.
     pub driver_memory: u64,
+    /// Whether what it parks can stay as a kernel, in which variables live on.
+    pub kernel: bool,
     /// Environment variables that a parked interpreter cannot take; a trailing `*` matches any rest.
     pub cold_env: Vec<String>,
 }
@@ -126,6 +128,7 @@ impl Runner {
                 vec![HOME.to_owned()]
             },
             created: image.created,
+            kernel: label("sandbox.protocol") == PROTOCOL && label("sandbox.kernel") == "true",
             driver,
             driver_memory,
             cold_env: list(label("sandbox.cold-env")),

@@ -127,6 +127,7 @@ impl From<&RunError> for ToolError {
             RunError::CodeTooLarge(..) => "code_too_large",
             RunError::Timeout(..) | RunError::Environment(_) => "invalid_arguments",
             RunError::UnknownLanguage { .. } => "unknown_language",
+            RunError::NoKernel { .. } => "stateful_unavailable",
             RunError::Network(_) => "network_refused",
             RunError::Unproven(_) => "sandbox_not_proven",
             RunError::Admission(

@@ -15,7 +15,7 @@ use crate::conversation::ConversationId;
 use crate::executor::Network;
 use crate::executor::spec::NetworkAccess;
 use crate::run::outcome::RunStatus;
-use crate::run::{Live, Place, RunRequest, Runs};
+use crate::run::{KernelWish, Live, Place, RunRequest, Runs};
 
 /// Dials each of `TARGETS` and prints what it hears.
 const PROGRAM: &str = r#"
@@ -58,6 +58,8 @@ pub(super) async fn host_is_closed(
         timeout: Some(
             Duration::from_secs(20 + 2 * targets.len() as u64).min(runs.limits.timeout_max),
         ),
+        stateful: false,
+        kernel: KernelWish::default(),
     };
     let place = Place {
         network: NetworkAccess::Bridge { dns: dns.to_vec() },

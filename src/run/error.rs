@@ -29,6 +29,17 @@ pub enum RunError {
         /// What there is.
         known: Vec<String>,
     },
+    /// The language has no kernel; which ones have.
+    #[error(
+        "stateful: true is not available for {language} here: {}",
+        instead(known)
+    )]
+    NoKernel {
+        /// What was asked for.
+        language: String,
+        /// What there is.
+        known: Vec<String>,
+    },
     /// The network was asked for and is not available.
     #[error("network: true is refused: {0}. Run without it, with data that was uploaded")]
     Network(String),
@@ -58,7 +69,16 @@ impl RunError {
             | Self::Timeout(..)
             | Self::Environment(_)
             | Self::UnknownLanguage { .. }
+            | Self::NoKernel { .. }
             | Self::Network(_) => "refused",
         }
     }
+}
+
+/// What to do without a kernel.
+fn instead(known: &[String]) -> String {
+    if known.is_empty() {
+        return "no language keeps variables, so leave stateful out".to_owned();
+    }
+    format!("leave it out, or use one of {}", known.join(", "))
 }

@@ -14,7 +14,7 @@ use crate::conversation::{ConversationId, ConversationKey};
 use crate::executor::Executor;
 use crate::executor::spec::NetworkAccess;
 use crate::run::outcome::{RunOutcome, RunStatus};
-use crate::run::{Live, Place, RunError, RunRequest, Runs};
+use crate::run::{KernelWish, Live, Place, RunError, RunRequest, Runs};
 
 /// The language that the programs are written in.
 const LANGUAGE: &str = "python";
@@ -141,6 +141,8 @@ impl<'a> Stage<'a> {
                 .map(|(name, value)| ((*name).to_owned(), value.clone()))
                 .collect::<BTreeMap<_, _>>(),
             timeout: Some(Duration::from_secs(act.seconds)),
+            stateful: false,
+            kernel: KernelWish::default(),
         };
         self.execute(&place, &request)
             .await

@@ -13,7 +13,7 @@ use crate::mcp::error::ToolError;
 use crate::mcp::live::{self, Woken};
 use crate::mcp::{logs, tasks};
 use crate::run::outcome::RunOutcome;
-use crate::run::{RunError, RunRequest, Runs};
+use crate::run::{KernelWish, RunError, RunRequest, Runs};
 
 pub(super) const NAME: &str = "run_code";
 
@@ -147,6 +147,8 @@ fn request(runs: &Runs, arguments: JsonObject) -> Result<RunRequest, ToolError> 
             .timeout_seconds
             .map(|seconds| timeout(seconds, runs))
             .transpose()?,
+        stateful: false,
+        kernel: KernelWish::default(),
     })
 }
 
