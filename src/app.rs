@@ -66,6 +66,8 @@ pub struct App {
     config: Config,
     executor: Arc<dyn Executor>,
     instance: Arc<Instance>,
+    /// The runs of clients, whatever way they come.
+    ledger: Ledger,
     tasks: TaskTracker,
     /// Calls of clients that have no answer yet.
     calls: TaskTracker,
@@ -161,6 +163,7 @@ impl App {
         let (soft, hard) = (CancellationToken::new(), CancellationToken::new());
         Ok(Self {
             packages: Packages::new(runs.clone(), config.packages.clone()),
+            ledger: Ledger::new(runs.clone(), tasks.clone()),
             runs,
             config,
             executor,
@@ -172,9 +175,10 @@ impl App {
         })
     }
 
-    /// Bytes of the largest message: an upload in base64, or a program with every character escaped.
+    /// Bytes of the largest message: an upload in base64, perhaps in lines, or a program with every character escaped.
     fn max_body(&self) -> usize {
         let bytes = self.config.storage.max_upload_bytes / 3 * 4
+            + self.config.storage.max_upload_bytes / 12
             + self.config.limits.code as u64 * 2
             + BODY_MARGIN;
         usize::try_from(bytes).unwrap_or(usize::MAX)
@@ -193,11 +197,10 @@ impl App {
 
     /// What answers MCP clients, whatever way they come.
     fn handler(&self) -> McpHandler {
-        let ledger = Ledger::new(self.runs.clone(), self.tasks.clone());
         McpHandler::new(
             self.runs.clone(),
             self.packages.clone(),
-            ledger,
+            self.ledger.clone(),
             self.calls.clone(),
         )
     }
@@ -258,6 +261,8 @@ impl App {
             self.config.http.clone(),
             transport,
             self.runs.clone(),
+            self.ledger.clone(),
+            self.calls.clone(),
         ))
     }
 

@@ -1,5 +1,7 @@
 //! The use cases of a conversation's files: upload, list, read, delete.
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -8,12 +10,13 @@ use secrecy::SecretString;
 use serde::Serialize;
 use thiserror::Error;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
+use utoipa::ToSchema;
 
 use crate::conversation::{ConversationId, ConversationKey};
 use crate::links::FileLinks;
 use crate::run::outcome::FileLink;
 use crate::workspace::path::{PathError, RelativePath};
-use crate::workspace::{FileEntry, OpenFile, WorkspaceError, Workspaces};
+use crate::workspace::{Existing, FileEntry, OpenFile, Spool, WorkspaceError, Workspaces};
 
 /// Most bytes that one `read_file` gives.
 pub const MAX_READ_BYTES: u64 = 256 << 10;
@@ -49,13 +52,20 @@ pub enum FilesError {
     #[error(transparent)]
     Path(#[from] PathError),
     /// The content is no base64.
-    #[error(
-        "content is not valid base64 ({0}): send standard base64 with padding, without line breaks"
-    )]
+    #[error("content is not valid base64 ({0}): send standard base64 with padding")]
     Base64(base64::DecodeError),
     /// The content is too large.
     #[error("content has {0} bytes, the limit is {1}: upload smaller pieces")]
     TooLarge(u64, u64),
+    /// A stream goes on after the limit.
+    #[error("the file has more than {0} bytes, which is the limit: upload smaller pieces")]
+    TooLong(u64),
+    /// A stream stands still, or takes too long.
+    #[error("the file did not come in time: send it again, or in smaller pieces")]
+    TooSlow,
+    /// A stream ended before its end.
+    #[error("the file ended too early: send it again")]
+    Interrupted,
     /// There is no such file.
     #[error("filename {0:?} is not a file of this conversation: see list_files")]
     NotFound(String),
@@ -68,7 +78,7 @@ pub enum FilesError {
 }
 
 /// The files of a conversation.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, JsonSchema, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FileList {
     /// The files by name.
@@ -104,10 +114,17 @@ impl ConversationFiles {
     /// # Errors
     /// A bad name or content.
     pub fn check_upload(&self, name: &str, content: &str) -> Result<Upload, FilesError> {
-        let path = RelativePath::parse_for_upload(name)?;
+        let path = self.check_name(name)?;
+        // Many programs that write base64 break it into lines.
+        let content = if content.bytes().any(|byte| byte.is_ascii_whitespace()) {
+            let packed = content.bytes().filter(|byte| !byte.is_ascii_whitespace());
+            Cow::Owned(packed.collect())
+        } else {
+            Cow::Borrowed(content.as_bytes())
+        };
         // From the length first, so that a large one is not decoded in vain; padding makes it up to two bytes too many.
         self.check_size((content.len() as u64 / 4 * 3).saturating_sub(2))?;
-        let bytes = STANDARD.decode(content).map_err(FilesError::Base64)?;
+        let bytes = STANDARD.decode(&*content).map_err(FilesError::Base64)?;
         self.check_size(bytes.len() as u64)?;
         Ok(Upload {
             path,
@@ -119,14 +136,48 @@ impl ConversationFiles {
     ///
     /// # Errors
     /// No room, or trouble with the storage.
-    pub async fn store(&self, id: &ConversationId, upload: Upload) -> Result<FileLink, FilesError> {
+    pub async fn store(
+        &self,
+        id: &ConversationId,
+        upload: Upload,
+        existing: Existing,
+    ) -> Result<FileLink, FilesError> {
         let key = id.key(&self.file_secret);
         let workspace = self.workspaces.create(&key).await?;
-        let entry = workspace.write_file(&upload.path, upload.bytes).await?;
+        let Upload { path, bytes } = upload;
+        let entry = workspace.write_file(&path, bytes, existing).await?;
         Ok(link(&self.links, &key, &entry))
     }
 
-    fn check_size(&self, bytes: u64) -> Result<(), FilesError> {
+    /// Puts a file that was received whole in its place, in that of an older one of its name.
+    ///
+    /// # Errors
+    /// No room, or trouble with the storage.
+    pub async fn place(
+        &self,
+        id: &ConversationId,
+        path: &RelativePath,
+        spool: Spool,
+    ) -> Result<FileLink, FilesError> {
+        let key = id.key(&self.file_secret);
+        let workspace = self.workspaces.create(&key).await?;
+        let entry = workspace.place_file(path, spool, Existing::Replace).await?;
+        Ok(link(&self.links, &key, &entry))
+    }
+
+    /// Checks the name of an upload.
+    ///
+    /// # Errors
+    /// The first rule that it breaks.
+    pub fn check_name(&self, name: &str) -> Result<RelativePath, FilesError> {
+        Ok(RelativePath::parse_for_upload(name)?)
+    }
+
+    /// Checks the size of an upload.
+    ///
+    /// # Errors
+    /// It is too large.
+    pub fn check_size(&self, bytes: u64) -> Result<(), FilesError> {
         if bytes > self.max_upload_bytes {
             return Err(FilesError::TooLarge(bytes, self.max_upload_bytes));
         }
@@ -221,7 +272,11 @@ impl ConversationFiles {
         Ok((file, Some(bytes)))
     }
 
-    async fn open(
+    /// Opens a file for reading.
+    ///
+    /// # Errors
+    /// There is no such file, or trouble with the storage.
+    pub async fn open(
         &self,
         id: &ConversationId,
         name: &str,
@@ -238,6 +293,30 @@ impl ConversationFiles {
             new: false,
         };
         Ok((link(&self.links, &key, &entry), open))
+    }
+
+    /// Deletes one file of a conversation.
+    ///
+    /// # Errors
+    /// There is no such file, it is a folder, or trouble with the storage.
+    pub async fn remove(&self, id: &ConversationId, name: &str) -> Result<(), FilesError> {
+        let path = RelativePath::parse(name)?;
+        let not_found = || FilesError::NotFound(name.chars().take(255).collect());
+        let workspace = self.workspaces.find(&id.key(&self.file_secret)).await?;
+        let workspace = workspace.ok_or_else(not_found)?;
+        if !workspace.remove_file(&path).await? {
+            return Err(not_found());
+        }
+        Ok(())
+    }
+
+    /// Whether a conversation has a directory.
+    ///
+    /// # Errors
+    /// Trouble with the storage.
+    pub async fn exists(&self, id: &ConversationId) -> Result<bool, FilesError> {
+        let key = id.key(&self.file_secret);
+        Ok(self.workspaces.find(&key).await?.is_some())
     }
 
     /// Deletes all files of a conversation. Says whether there were any.

@@ -1,6 +1,7 @@
 //! The HTTP surface: every route and the order of the middleware, on one page.
 
 mod access;
+mod api;
 mod files;
 mod health;
 mod log_request;
@@ -21,6 +22,8 @@ use axum::http::header::{
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::{any, get, post};
+use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
@@ -31,6 +34,7 @@ pub use self::serve::serve;
 use crate::config::HttpConfig;
 use crate::mcp::transport::{MESSAGES, McpTransport};
 use crate::run::Runs;
+use crate::run::ledger::Ledger;
 
 /// What routes need.
 #[derive(Clone, Debug)]
@@ -42,16 +46,31 @@ struct Shared {
     config: HttpConfig,
     mcp: McpTransport,
     runs: Runs,
+    ledger: Ledger,
+    sessions: api::Sessions,
+    /// Calls that have no answer yet.
+    calls: TaskTracker,
+    started: Instant,
 }
 
 impl HttpState {
-    /// The parts that the routes lead to.
-    pub fn new(config: HttpConfig, mcp: McpTransport, runs: Runs) -> Self {
+    /// The parts that the routes lead to. Each call is on `calls` until it has its answer.
+    pub fn new(
+        config: HttpConfig,
+        mcp: McpTransport,
+        runs: Runs,
+        ledger: Ledger,
+        calls: TaskTracker,
+    ) -> Self {
         Self(Arc::new(Shared {
             rate: config.rate_limit.map(Rate::new),
             config,
             mcp,
             runs,
+            ledger,
+            sessions: api::Sessions::default(),
+            calls,
+            started: Instant::now(),
         }))
     }
 }
@@ -73,6 +92,10 @@ pub fn router(state: HttpState) -> Router {
     let with_token = with_token
         .route_layer(from_fn_with_state(state.clone(), rate::limit))
         .route_layer(from_fn_with_state(state.clone(), access::require_token));
+    let (rest, rest_for_all) = api::routes();
+    let rest = rest
+        .route_layer(from_fn_with_state(state.clone(), rate::limit_rest))
+        .route_layer(from_fn_with_state(state.clone(), access::require_token));
     let for_operators = Router::new()
         .route("/metrics", get(metrics::show))
         .route_layer(from_fn_with_state(state.clone(), access::require_operator));
@@ -83,9 +106,13 @@ pub fn router(state: HttpState) -> Router {
         .route("/health", get(health::ready));
     // The layer added last is the first that a request meets.
     with_token
+        .merge(rest)
+        .merge(rest_for_all)
         .merge(for_operators)
         .merge(public)
         .merge(page::routes())
+        .fallback(no_such_route)
+        .method_not_allowed_fallback(method_not_allowed)
         .layer(DefaultBodyLimit::disable())
         .layer(cors(&state.0.config))
         .layer(from_fn_with_state(
@@ -95,6 +122,15 @@ pub fn router(state: HttpState) -> Router {
         .layer(CatchPanicLayer::custom(health::panicked))
         .layer(from_fn_with_state(state.clone(), log_request::log_request))
         .with_state(state)
+}
+
+async fn no_such_route() -> api::ApiError {
+    api::ApiError::new("no_such_route", "there is nothing here: see /docs")
+}
+
+async fn method_not_allowed() -> api::ApiError {
+    let message = "this address takes other methods: see the header Allow";
+    api::ApiError::new("method_not_allowed", message)
 }
 
 /// The old transport: an event stream, and where its client posts.
@@ -110,7 +146,7 @@ async fn mcp(State(state): State<HttpState>, request: Request<Body>) -> Response
     state.0.mcp.handle(request).await
 }
 
-/// Pages of the allowed origins may call `/mcp` and read what clients need to see.
+/// Pages of the allowed origins may call and read what clients need to see.
 fn cors(config: &HttpConfig) -> CorsLayer {
     let header = HeaderName::from_static;
     let origins = if config.allowed_origins.iter().any(|origin| origin == "*") {
@@ -125,7 +161,7 @@ fn cors(config: &HttpConfig) -> CorsLayer {
     };
     CorsLayer::new()
         .allow_origin(origins)
-        .allow_methods([Method::GET, Method::POST, Method::DELETE])
+        .allow_methods([Method::GET, Method::POST, Method::PUT, Method::DELETE])
         .allow_headers([
             AUTHORIZATION,
             CONTENT_TYPE,

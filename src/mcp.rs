@@ -4,13 +4,14 @@
 
 mod caller;
 mod client;
-mod error;
+pub(crate) mod error;
 mod live;
 mod logs;
-mod pictures;
+pub(crate) mod pictures;
 mod resources;
 mod tasks;
 pub mod tools;
+pub(crate) mod toolset;
 pub mod transport;
 
 use std::panic::AssertUnwindSafe;

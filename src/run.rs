@@ -15,6 +15,7 @@ pub mod render;
 mod silence;
 mod texts;
 mod timing;
+mod uploads;
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -33,7 +34,7 @@ use self::ending::{Ending, Verdict};
 pub use self::environment::EnvironmentError;
 pub use self::error::RunError;
 pub use self::live::Live;
-use self::outcome::{FileLink, RunOutcome, RunStatus, Truncated};
+use self::outcome::{RunOutcome, RunStatus, Truncated};
 use self::silence::{chain, overdue, silent};
 pub use self::timing::Phase;
 use self::timing::Timing;
@@ -448,27 +449,6 @@ impl Runs {
             Listing::default(),
             Duration::ZERO,
         )
-    }
-
-    /// Stores a file in a conversation. A new one gets a warm sandbox, so that its first run is warm too.
-    ///
-    /// # Errors
-    /// A bad name or content, no room, or trouble with the storage.
-    pub async fn upload(
-        &self,
-        id: &ConversationId,
-        name: &str,
-        content: &str,
-    ) -> Result<FileLink, FilesError> {
-        let upload = self.files.check_upload(name, content)?;
-        self.files.workspaces.check_storage()?;
-        let key = id.key(&self.file_secret);
-        let _in_use = self.files.workspaces.hold(&key).await;
-        self.pool.settle(&key).await?;
-        let file = self.files.store(id, upload).await?;
-        self.metrics.uploads.inc();
-        self.metrics.uploaded_bytes.inc_by(file.size);
-        Ok(file)
     }
 
     /// Whether the engine answers, else why not.

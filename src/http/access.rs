@@ -38,9 +38,8 @@ pub(super) async fn require_token(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let expected = state.0.config.api_token.expose_secret();
-    let given = bearer(request.headers()).unwrap_or_default();
-    if bool::from(given.as_bytes().ct_eq(expected.as_bytes())) {
+    if has_token(&state, request.headers()) {
+        let given = bearer(request.headers()).unwrap_or_default();
         let principal = Principal::of_token(given);
         request.extensions_mut().insert(principal);
         return next.run(request).await;
@@ -51,6 +50,13 @@ pub(super) async fn require_token(
         refuse(StatusCode::UNAUTHORIZED, "unauthorized", message),
     )
         .into_response()
+}
+
+/// Whether a request carries the token.
+pub(super) fn has_token(state: &HttpState, headers: &HeaderMap) -> bool {
+    let expected = state.0.config.api_token.expose_secret();
+    let given = bearer(headers).unwrap_or_default();
+    given.as_bytes().ct_eq(expected.as_bytes()).into()
 }
 
 /// Lets through who may see the metrics: with `METRICS_TOKEN` who has it, else who comes from this machine and by no

@@ -45,30 +45,43 @@ const POLICY: &str = "sandbox; default-src 'none'; img-src 'self' data:; style-s
 /// What a request asks for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FileRequest<'a> {
-    /// Whether only the headers are wanted.
-    pub(crate) is_head: bool,
     /// All after `/files/`, still percent-encoded.
     pub(crate) path: &'a str,
     /// All after `?`, or nothing.
     pub(crate) query: &'a str,
+    /// What of the file.
+    pub(crate) part: FilePart<'a>,
+}
+
+/// What a request asks for of a file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FilePart<'a> {
+    /// Whether only the headers are wanted.
+    pub(crate) is_head: bool,
     /// The `Range` header, if it is to be heeded.
     pub(crate) range: Option<&'a str>,
 }
 
-impl<'a> FileRequest<'a> {
+impl<'a> FilePart<'a> {
     /// Takes what matters from a request.
-    pub(crate) fn new(method: &Method, uri: &'a Uri, headers: &'a HeaderMap) -> Self {
+    pub(crate) fn new(is_head: bool, headers: &'a HeaderMap) -> Self {
         let mut ranges = headers.get_all(RANGE).iter();
         let range = match (ranges.next(), ranges.next()) {
             // We give no validators, so the condition of `If-Range` is never true.
             (Some(range), None) if !headers.contains_key(IF_RANGE) => range.to_str().ok(),
             _ => None,
         };
+        Self { is_head, range }
+    }
+}
+
+impl<'a> FileRequest<'a> {
+    /// Takes what matters from a request.
+    pub(crate) fn new(method: &Method, uri: &'a Uri, headers: &'a HeaderMap) -> Self {
         Self {
-            is_head: method == Method::HEAD,
             path: uri.path().strip_prefix(PREFIX).unwrap_or_default(),
             query: uri.query().unwrap_or_default(),
-            range,
+            part: FilePart::new(method == Method::HEAD, headers),
         }
     }
 
@@ -104,7 +117,7 @@ pub(crate) async fn serve(
     request: FileRequest<'_>,
 ) -> Response {
     match open(workspaces, links, request).await {
-        Ok(Some((path, file))) => found(workspaces, request, &path, file),
+        Ok(Some((path, file))) => found(workspaces, request.part, path.file_name(), file),
         Ok(None) => refusal(StatusCode::NOT_FOUND, "There is no such file.\n"),
         Err(error) => {
             tracing::error!(
@@ -136,14 +149,15 @@ async fn open(
     Ok(workspace.open_file(&path).await?.map(|file| (path, file)))
 }
 
-fn found(
+/// Answers with an open file, or with a part of it.
+pub(super) fn found(
     workspaces: &Workspaces,
-    request: FileRequest<'_>,
-    path: &RelativePath,
+    part: FilePart<'_>,
+    name: &str,
     file: OpenFile,
 ) -> Response {
     let size = file.size;
-    let (status, first, length) = match range::select(request.range, size) {
+    let (status, first, length) = match range::select(part.range, size) {
         Selection::Whole => (StatusCode::OK, 0, size),
         Selection::Part { first, last } => (StatusCode::PARTIAL_CONTENT, first, last - first + 1),
         Selection::Unsatisfiable => {
@@ -154,10 +168,10 @@ fn found(
         }
     };
     let mut response = secured(status);
-    let kind = content::kind(path.file_name());
+    let kind = content::kind(name);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind.media_type()));
-    let disposition = content::disposition(kind, path.file_name());
+    let disposition = content::disposition(kind, name);
     headers.insert(CONTENT_DISPOSITION, text(disposition));
     headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
@@ -168,7 +182,7 @@ fn found(
     if let Some(date) = file.modified.and_then(content::http_date) {
         headers.insert(LAST_MODIFIED, text(date));
     }
-    if request.is_head || length == 0 {
+    if part.is_head || length == 0 {
         return response;
     }
     let Some(place) = workspaces.reserve_download() else {

@@ -20,9 +20,21 @@ pub(super) async fn alive() -> Response {
 pub(super) async fn ready(State(state): State<HttpState>) -> Response {
     let view = state.0.runs.catalog.view();
     let runners: Vec<_> = view.runners.keys().collect();
-    let problem = match &view.engine {
+    match problem(&state) {
+        None => Json(json!({ "status": "ok", "runners": runners })).into_response(),
+        Some(reason) => {
+            let body = json!({ "status": "unavailable", "reason": reason, "runners": runners });
+            (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response()
+        }
+    }
+}
+
+/// Why there can be no runs.
+pub(super) fn problem(state: &HttpState) -> Option<String> {
+    let view = state.0.runs.catalog.view();
+    match &view.engine {
         EngineView::Down(reason) => Some(reason.clone()),
-        EngineView::Up(_) if runners.is_empty() => {
+        EngineView::Up(_) if view.runners.is_empty() => {
             Some("there is no runner image: run ./build.sh".to_owned())
         }
         EngineView::Up(_) => state
@@ -32,13 +44,6 @@ pub(super) async fn ready(State(state): State<HttpState>) -> Response {
             .now()
             .err()
             .map(|error| error.to_string()),
-    };
-    match problem {
-        None => Json(json!({ "status": "ok", "runners": runners })).into_response(),
-        Some(reason) => {
-            let body = json!({ "status": "unavailable", "reason": reason, "runners": runners });
-            (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response()
-        }
     }
 }
 

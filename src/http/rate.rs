@@ -15,6 +15,7 @@ use governor::{Quota, RateLimiter};
 use serde_json::json;
 
 use super::HttpState;
+use super::api::ApiError;
 use crate::config::{RateLimit, RateUnit};
 use crate::principal::Principal;
 
@@ -58,12 +59,7 @@ pub(super) async fn limit(
     request: Request,
     next: Next,
 ) -> Response {
-    let caller = request.extensions().get::<Principal>();
-    let checked = match (&state.0.rate, caller) {
-        (Some(rate), Some(caller)) => rate.check(caller),
-        _ => Ok(()),
-    };
-    let Err(seconds) = checked else {
+    let Err(seconds) = checked(&state, &request) else {
         return next.run(request).await;
     };
     let message = format!("too many requests (RATE_LIMIT): try again in {seconds} s");
@@ -78,4 +74,25 @@ pub(super) async fn limit(
         Json(body),
     )
         .into_response()
+}
+
+/// The same in the words of the REST interface.
+pub(super) async fn limit_rest(
+    State(state): State<HttpState>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match checked(&state, &request) {
+        Ok(()) => next.run(request).await,
+        Err(seconds) => ApiError::too_many(seconds).into_response(),
+    }
+}
+
+/// The seconds to wait when its caller has sent too many.
+fn checked(state: &HttpState, request: &Request) -> Result<(), u64> {
+    let caller = request.extensions().get::<Principal>();
+    match (&state.0.rate, caller) {
+        (Some(rate), Some(caller)) => rate.check(caller),
+        _ => Ok(()),
+    }
 }

@@ -13,20 +13,23 @@ use crate::packages::PackagesError;
 use crate::run::RunError;
 use crate::workspace::WorkspaceError;
 
-/// An error as a tool result.
+/// An error as a tool result, and as the body of an answer of the REST interface.
 #[derive(Debug)]
-pub(super) struct ToolError {
-    code: &'static str,
-    message: String,
-    retry_after: Option<Duration>,
+pub(crate) struct ToolError {
+    /// What clients may rely on.
+    pub(crate) code: &'static str,
+    /// A sentence that says what to do.
+    pub(crate) message: String,
+    /// When it is worth trying again.
+    pub(crate) retry_after: Option<Duration>,
 }
 
 /// The code of mistakes of ours, which are no tool results but errors of the protocol.
-const BROKEN: &str = "broken";
+pub(crate) const BROKEN: &str = "broken";
 
 impl ToolError {
     /// The arguments do not fit the tool's input schema.
-    pub(super) fn arguments(
+    pub(crate) fn arguments(
         tool: &str,
         error: &serde_path_to_error::Error<serde_json::Error>,
     ) -> Self {
@@ -166,7 +169,9 @@ impl From<FilesError> for ToolError {
     fn from(error: FilesError) -> Self {
         let code = match error {
             FilesError::Path(_) | FilesError::Base64(_) => "invalid_arguments",
-            FilesError::TooLarge(..) => "file_too_large",
+            FilesError::TooLarge(..) | FilesError::TooLong(_) => "file_too_large",
+            FilesError::TooSlow => "too_slow",
+            FilesError::Interrupted => "interrupted",
             FilesError::NotFound(_) => "file_not_found",
             FilesError::Workspace(error) => return (&error).into(),
             FilesError::Read(_) => return internal(&error),
@@ -187,12 +192,15 @@ impl From<&WorkspaceError> for ToolError {
             WorkspaceError::DiskFull => "disk_full",
             WorkspaceError::IsDirectory => "is_directory",
             WorkspaceError::NotADirectory => "not_a_directory",
+            WorkspaceError::Exists => "file_exists",
+            WorkspaceError::TooManyUploads => "busy",
             WorkspaceError::TooManyEntries { .. } => "too_many_files",
             WorkspaceError::Io { .. } => return internal(error),
         };
+        let busy = matches!(error, WorkspaceError::TooManyUploads);
         Self {
             code,
-            retry_after: None,
+            retry_after: busy.then_some(WorkspaceError::UPLOADS_AGAIN),
             message: error.to_string(),
         }
     }

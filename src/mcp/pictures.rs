@@ -7,13 +7,20 @@ use base64::engine::general_purpose::STANDARD;
 use image::codecs::jpeg::JpegEncoder;
 use image::imageops::FilterType;
 use image::{DynamicImage, GenericImageView as _, ImageFormat, ImageReader, Limits};
+use tokio::sync::Semaphore;
+use tracing::debug;
+
+use crate::conversation::ConversationId;
+use crate::files::PICTURES;
+use crate::run::Runs;
+use crate::run::outcome::FileLink;
 
 /// Pictures in one answer.
-pub(super) const MAX_PICTURES: usize = 4;
+const MAX_PICTURES: usize = 4;
 /// All pictures of one answer together, in base64.
-pub(super) const MAX_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 /// A picture file that is larger than this is not looked at.
-pub(super) const MAX_FILE: u64 = 16 << 20;
+const MAX_FILE: u64 = 16 << 20;
 /// Sides in pixels that are tried, the longest first: models scale to it themselves.
 const SIDES: &[u32] = &[1568, 1024, 640, 320];
 /// Pixels that are decoded at most: a small file can claim to have billions.
@@ -22,21 +29,56 @@ const MAX_PIXELS: u64 = 40_000_000;
 const MAX_MEMORY: u64 = 256 << 20;
 /// Quality of JPEG, for what is too large as PNG.
 const QUALITY: u8 = 80;
+/// Pictures decoded at the same time on the whole server.
+static DECODING: Semaphore = Semaphore::const_new(2);
 
 /// A picture as it is shown.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Shown {
+pub(crate) struct Shown {
     /// Its bytes in base64.
-    pub(super) data: String,
+    pub(crate) data: String,
     /// Its type by its content, whatever the file's name says.
-    pub(super) mime_type: &'static str,
+    pub(crate) mime_type: &'static str,
     /// Original and new size in pixels, when it was scaled down.
-    pub(super) scaled: Option<[(u32, u32); 2]>,
+    pub(crate) scaled: Option<[(u32, u32); 2]>,
+}
+
+/// The first pictures among files of a conversation, by their names, each in its share of the room.
+pub(crate) async fn of_run(
+    runs: &Runs,
+    id: &ConversationId,
+    files: &[&FileLink],
+) -> Vec<(String, Shown)> {
+    let candidates: Vec<_> = files
+        .iter()
+        .filter(|file| PICTURES.contains(&file.mime_type.as_str()) && file.size <= MAX_FILE)
+        .take(MAX_PICTURES)
+        .collect();
+    let (mut shown, mut room) = (Vec::new(), MAX_BYTES);
+    for (index, file) in candidates.iter().enumerate() {
+        let share = room / (candidates.len() - index);
+        // Changed since the run ended.
+        let Ok((_, Some(bytes))) = runs.files.read_whole(id, &file.name, MAX_FILE).await else {
+            continue;
+        };
+        let Ok(_permit) = DECODING.acquire().await else {
+            continue;
+        };
+        match tokio::task::spawn_blocking(move || fit(&bytes, share)).await {
+            Ok(Some(picture)) => {
+                room -= picture.data.len();
+                shown.push((file.name.clone(), picture));
+            }
+            Ok(None) => {}
+            Err(error) => debug!(%error, "a picture was not to be decoded"),
+        }
+    }
+    shown
 }
 
 /// Makes a file fit into `room` bytes of base64: as it is, else smaller. `None` when it is no picture that can be
 /// shown.
-pub(super) fn fit(bytes: &[u8], room: usize) -> Option<Shown> {
+fn fit(bytes: &[u8], room: usize) -> Option<Shown> {
     let reader = ImageReader::new(Cursor::new(bytes))
         .with_guessed_format()
         .ok()?;

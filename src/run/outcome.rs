@@ -2,9 +2,10 @@
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 /// The result of one run. A program that fails is a result too, with `success: false`.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, JsonSchema, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunOutcome {
     /// Whether the program ended by itself with exit code 0.
@@ -40,7 +41,7 @@ pub struct RunOutcome {
 }
 
 /// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
     /// It has not ended: `get_run` waits for its end.
@@ -81,7 +82,7 @@ impl RunStatus {
 }
 
 /// What a run took.
-#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, Serialize, JsonSchema, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Usage {
     /// Processor time in milliseconds, null when it is not known.
@@ -93,7 +94,7 @@ pub struct Usage {
 }
 
 /// Bytes of output that were left out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema, ToSchema)]
 pub struct Truncated {
     /// Of standard output.
     pub stdout: u64,
@@ -102,7 +103,7 @@ pub struct Truncated {
 }
 
 /// A file of the conversation.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, JsonSchema, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FileLink {
     /// Its name, with directories below `/data`.

@@ -9,6 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use super::stage::{Act, Stage};
 use super::{Download, Verdict};
 use crate::conversation::ConversationId;
+use crate::workspace::Existing;
 
 const PROGRAM: &str = include_str!("programs/links.py");
 /// A file that opens does so at once; one that waits for a writer never.
@@ -58,7 +59,11 @@ async fn try_links(
     let canary_name = "canary.txt";
     let upload = stage.runs.files.check_upload(canary_name, &content);
     let upload = upload.map_err(|error| cannot(&error))?;
-    let stored = stage.runs.files.store(other, upload).await;
+    let stored = stage
+        .runs
+        .files
+        .store(other, upload, Existing::Replace)
+        .await;
     stored.map_err(|error| cannot(&error))?;
     let act = Act {
         program: PROGRAM,
@@ -83,7 +88,7 @@ async fn try_links(
     let uploaded = STANDARD.encode(UPLOADED);
     for name in &planted {
         // Replacing a link by a file is fine, so is refusing: only what it led to counts.
-        let upload = stage.runs.upload(own, name, &uploaded);
+        let upload = stage.runs.upload(own, name, &uploaded, Existing::Replace);
         if tokio::time::timeout(WAIT, upload).await.is_err() {
             seen.stuck.push(format!("upload to {name}"));
         }

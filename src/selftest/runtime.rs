@@ -47,7 +47,11 @@ async fn try_it(stage: &Stage<'_>, conversation: &ConversationId) -> Result<Seen
     let stored = stage
         .runs
         .files
-        .store(conversation, upload.map_err(cannot)?)
+        .store(
+            conversation,
+            upload.map_err(cannot)?,
+            crate::workspace::Existing::Replace,
+        )
         .await;
     stored.map_err(cannot)?;
     // The shell's image is the smaller one.

@@ -1,6 +1,7 @@
 //! What can go wrong with a workspace, by what the caller can do about it.
 
 use std::io;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use thiserror::Error;
@@ -39,6 +40,14 @@ pub enum WorkspaceError {
     /// A file should take the place of a folder.
     #[error("filename is the name of a folder: choose another name")]
     IsDirectory,
+    /// There is a file of that name, which was not to be replaced.
+    #[error(
+        "there is a file of that name already: choose another name, or say that it may be replaced"
+    )]
+    Exists,
+    /// As many files are being received as may be.
+    #[error("too many uploads at the same time: try again in {} s", Self::UPLOADS_AGAIN.as_secs())]
+    TooManyUploads,
     /// A file should be put below something that is no folder; links do not count as folders.
     #[error("filename has a folder part that is a file or a link: choose another folder")]
     NotADirectory,
@@ -54,6 +63,9 @@ pub enum WorkspaceError {
 }
 
 impl WorkspaceError {
+    /// When it is worth trying again after [`TooManyUploads`](Self::TooManyUploads).
+    pub const UPLOADS_AGAIN: Duration = Duration::from_secs(5);
+
     /// Turns an error number into an error of `operation`, and a full disk into [`DiskFull`](Self::DiskFull).
     pub(super) fn of<E: Into<io::Error>>(operation: &'static str) -> impl FnOnce(E) -> Self {
         move |error| {

@@ -13,6 +13,8 @@ use super::beneath::is_miss;
 use super::error::WorkspaceError;
 use super::listing::{self, FileEntry, Listing, Snapshot};
 use super::path::RelativePath;
+use super::spool::Spool;
+use super::upload::Existing;
 use super::usage::{self, Usage};
 use super::{Store, upload};
 use crate::conversation::ConversationKey;
@@ -148,7 +150,7 @@ impl Workspace {
         .await
     }
 
-    /// Puts a file at `path` in one step, in place of the file or link that is there, and makes missing folders.
+    /// Puts a file at `path` in one step and makes missing folders. A link that is there counts as a file.
     ///
     /// # Errors
     /// It does not fit, a folder is in the way, or the operating system failed. Then nothing is changed, except that
@@ -157,6 +159,7 @@ impl Workspace {
         &self,
         path: &RelativePath,
         content: Bytes,
+        existing: Existing,
     ) -> Result<FileEntry, WorkspaceError> {
         let (this, path) = (self.clone(), path.clone());
         self.store
@@ -164,7 +167,29 @@ impl Workspace {
                 store.uses.note(&this.key);
                 store.make_accessible(this.dir.as_fd())?;
                 let measured = |bytes| store.measured(&this.key, bytes);
-                upload::write(store, this.dir.as_fd(), &path, &content, measured)
+                upload::write(store, this.dir.as_fd(), &path, &content, existing, measured)
+            })
+            .await
+    }
+
+    /// Puts a file that was received whole at `path`, like [`write_file`](Self::write_file).
+    ///
+    /// # Errors
+    /// It does not fit, a folder is in the way, or the operating system failed.
+    pub async fn place_file(
+        &self,
+        path: &RelativePath,
+        spool: Spool,
+        existing: Existing,
+    ) -> Result<FileEntry, WorkspaceError> {
+        let (this, path) = (self.clone(), path.clone());
+        let temp = spool.finish().await?;
+        self.store
+            .upload(move |store| {
+                store.uses.note(&this.key);
+                store.make_accessible(this.dir.as_fd())?;
+                let measured = |bytes| store.measured(&this.key, bytes);
+                upload::place(store, this.dir.as_fd(), &path, temp, existing, measured)
             })
             .await
     }

@@ -29,6 +29,8 @@ pub(super) const WORKSPACE_MODE: u32 = 0o755;
 const OPERATIONS: usize = 16;
 /// Files that are being downloaded at a time, each with an open file and a buffer.
 const DOWNLOADS: usize = 64;
+/// Files that are being received at a time, each with an open file of up to `MAX_UPLOAD_BYTES`.
+const RECEIVING: usize = 16;
 /// Inodes that must stay free, where the file system counts them.
 const FREE_INODES: u64 = 1_024;
 
@@ -47,6 +49,7 @@ pub(super) struct Store {
     /// One at a time, since nobody waits for them.
     deletions: Arc<Semaphore>,
     pub(super) downloads: Arc<Semaphore>,
+    pub(super) receiving: Arc<Semaphore>,
     pub(super) uses: Uses,
     pub(super) tasks: TaskTracker,
 }
@@ -84,6 +87,7 @@ impl Store {
             uploads: Arc::new(Semaphore::new(1)),
             deletions: Arc::new(Semaphore::new(1)),
             downloads: Arc::new(Semaphore::new(DOWNLOADS)),
+            receiving: Arc::new(Semaphore::new(RECEIVING)),
             uses,
             tasks: TaskTracker::new(),
         })

@@ -183,7 +183,7 @@ async fn a_full_file_system_is_noticed() {
     let upload = fixture
         .workspace()
         .await
-        .write_file(&path("a"), Bytes::from("a"))
+        .write_file(&path("a"), Bytes::from("a"), Existing::Replace)
         .await;
     assert!(matches!(upload, Err(WorkspaceError::DiskFull)));
     assert!(Fixture::new().workspaces.check_space().is_ok());

@@ -1,4 +1,4 @@
-//! Puts a file into a workspace: written whole to a private place first, then renamed over its name.
+//! Puts a file into a workspace: written whole to a private place first, then moved to its name in one step.
 //!
 //! So nobody ever sees half a file, a link in its place is replaced and not followed, and what fails leaves nothing.
 //! The content is not forced to the disk: after a power cut a new file may be missing, as with any program's.
@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
-    AtFlags, Mode, OFlags, fchmod, fchown, fstat, mkdirat, openat, renameat, unlinkat,
+    AtFlags, Mode, OFlags, fchmod, fchown, fstat, linkat, mkdirat, openat, renameat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -21,11 +21,21 @@ use super::{Store, random_name, usage};
 /// Unit in which file systems hand out space.
 const PAGE_BYTES: u64 = 4_096;
 
+/// What becomes of a file that has the name already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// It is replaced.
+    Replace,
+    /// It stays, and the new one is refused.
+    Keep,
+}
+
 /// A file under a random name in the private directory, which disappears unless it is moved away.
-struct TempFile<'a> {
-    dir: BorrowedFd<'a>,
+#[derive(Debug)]
+pub(super) struct TempFile {
+    dir: OwnedFd,
     name: String,
-    file: File,
+    pub(super) file: File,
     moved: bool,
 }
 
@@ -35,13 +45,41 @@ pub(super) fn write(
     dir: BorrowedFd<'_>,
     path: &RelativePath,
     content: &[u8],
+    existing: Existing,
     measured: impl FnOnce(u64),
 ) -> Result<FileEntry, WorkspaceError> {
-    measured(check_room(store, dir, path, content.len() as u64)?);
+    let size = content.len() as u64;
+    store.check_space(size)?;
+    measured(check_room(store, dir, path, size)?);
     let mut temp = TempFile::create(store.private.as_fd())?;
     temp.file
         .write_all(content)
         .map_err(WorkspaceError::of("write a file"))?;
+    put(store, dir, path, temp, existing)
+}
+
+/// Moves what was written already to `path` below `dir`, if there is room for it.
+pub(super) fn place(
+    store: &Store,
+    dir: BorrowedFd<'_>,
+    path: &RelativePath,
+    temp: TempFile,
+    existing: Existing,
+    measured: impl FnOnce(u64),
+) -> Result<FileEntry, WorkspaceError> {
+    let stat = fstat(&temp.file).map_err(WorkspaceError::of("examine a file"))?;
+    store.check_space(0)?;
+    measured(check_room(store, dir, path, listing::size(&stat))?);
+    put(store, dir, path, temp, existing)
+}
+
+fn put(
+    store: &Store,
+    dir: BorrowedFd<'_>,
+    path: &RelativePath,
+    temp: TempFile,
+    existing: Existing,
+) -> Result<FileEntry, WorkspaceError> {
     let (uid, gid) = store.owner.ids();
     fchown(&temp.file, Some(uid), Some(gid))
         .map_err(WorkspaceError::of("set the owner of a file"))?;
@@ -50,7 +88,11 @@ pub(super) fn write(
         .map_err(WorkspaceError::of("set the mode of a file"))?;
     let stat = fstat(&temp.file).map_err(WorkspaceError::of("examine a file"))?;
     let folder = make_folders(store, dir, path)?;
-    temp.move_to(folder.as_ref().map_or(dir, AsFd::as_fd), path.file_name())?;
+    let folder = folder.as_ref().map_or(dir, AsFd::as_fd);
+    match existing {
+        Existing::Replace => temp.move_to(folder, path.file_name())?,
+        Existing::Keep => temp.link_to(folder, path.file_name())?,
+    }
     Ok(FileEntry {
         path: path.clone(),
         size: listing::size(&stat),
@@ -67,7 +109,6 @@ fn check_room(
     bytes: u64,
 ) -> Result<u64, WorkspaceError> {
     let limits = &store.limits;
-    store.check_space(bytes)?;
     let usage = usage::measure(store.opener, dir, limits.max_entries)
         .map_err(WorkspaceError::of("measure the conversation's files"))?;
     if !usage.complete || usage.entries == limits.max_entries {
@@ -127,12 +168,15 @@ fn make_folders(
     Ok(reached)
 }
 
-impl<'a> TempFile<'a> {
-    fn create(dir: BorrowedFd<'a>) -> Result<Self, WorkspaceError> {
+impl TempFile {
+    pub(super) fn create(dir: BorrowedFd<'_>) -> Result<Self, WorkspaceError> {
         let name = random_name();
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = openat(dir, &name, flags, Mode::from_raw_mode(0o600))
+        let dir = dir
+            .try_clone_to_owned()
+            .map_err(WorkspaceError::of("open the private directory"))?;
+        let file = openat(&dir, &name, flags, Mode::from_raw_mode(0o600))
             .map_err(WorkspaceError::of("make a temporary file"))?;
         Ok(Self {
             dir,
@@ -143,19 +187,27 @@ impl<'a> TempFile<'a> {
     }
 
     fn move_to(mut self, folder: BorrowedFd<'_>, name: &str) -> Result<(), WorkspaceError> {
-        renameat(self.dir, &self.name, folder, name).map_err(|error| match error {
+        renameat(&self.dir, &self.name, folder, name).map_err(|error| match error {
             Errno::ISDIR | Errno::NOTEMPTY | Errno::EXIST => WorkspaceError::IsDirectory,
             error => WorkspaceError::of("move a file to its place")(error),
         })?;
         self.moved = true;
         Ok(())
     }
+
+    /// Gives it a second name, which fails when there is anything of that name, and loses the first.
+    fn link_to(self, folder: BorrowedFd<'_>, name: &str) -> Result<(), WorkspaceError> {
+        linkat(&self.dir, &self.name, folder, name, AtFlags::empty()).map_err(|error| match error {
+            Errno::EXIST => WorkspaceError::Exists,
+            error => WorkspaceError::of("move a file to its place")(error),
+        })
+    }
 }
 
-impl Drop for TempFile<'_> {
+impl Drop for TempFile {
     fn drop(&mut self) {
         if !self.moved
-            && let Err(error) = unlinkat(self.dir, &self.name, AtFlags::empty())
+            && let Err(error) = unlinkat(&self.dir, &self.name, AtFlags::empty())
         {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,

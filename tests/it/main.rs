@@ -30,6 +30,8 @@ mod metrics;
 mod page;
 mod pool;
 mod resources;
+mod rest;
+mod rest_files;
 mod runs;
 mod selftest;
 mod sse;

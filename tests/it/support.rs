@@ -70,7 +70,12 @@ impl TestApp {
     }
 
     pub(crate) async fn on_fake_with(settings: &[(&str, &str)]) -> Self {
-        let fake = FakeExecutor::with_languages(&["shell"]);
+        Self::on_fake_speaking(&["shell"], settings).await
+    }
+
+    /// On the fake engine, whose every language is the same few lines of shell.
+    pub(crate) async fn on_fake_speaking(languages: &[&str], settings: &[(&str, &str)]) -> Self {
+        let fake = FakeExecutor::with_languages(languages);
         let mut app = Self::build(settings, Arc::new(fake.clone())).await;
         app.fake = Some(fake);
         app

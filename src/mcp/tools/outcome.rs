@@ -1,26 +1,20 @@
 //! The answer that tells of a run: its outcome, then its new pictures, then links to its new files.
 
 use rmcp::model::{CallToolResult, ContentBlock, ProtocolVersion, Resource};
-use tokio::sync::Semaphore;
-use tracing::debug;
 
 use super::{Call, structured};
-use crate::conversation::ConversationId;
-use crate::files::PICTURES;
-use crate::mcp::pictures::{self, Shown};
+use crate::mcp::pictures;
 use crate::run::outcome::{FileLink, RunOutcome};
 
 /// Links in one answer; `files` has them all.
 const MAX_LINKS: usize = 20;
-/// Pictures decoded at the same time on the whole server.
-static DECODING: Semaphore = Semaphore::const_new(2);
 
 /// The whole answer.
 pub(super) async fn answer(call: &Call<'_>, outcome: &RunOutcome) -> CallToolResult {
     let mut result = structured(outcome);
     let new: Vec<_> = outcome.files.iter().filter(|file| file.new).collect();
     let shown = match outcome.conversation_id.parse() {
-        Ok(id) => pictures_of(call, &id, &new).await,
+        Ok(id) => pictures::of_run(call.runs, &id, &new).await,
         Err(_) => Vec::new(),
     };
     let note = |file: &FileLink| {
@@ -49,46 +43,6 @@ pub(super) async fn answer(call: &Call<'_>, outcome: &RunOutcome) -> CallToolRes
     );
     result.content.extend(links);
     result
-}
-
-/// The first new pictures, each in its share of the room.
-async fn pictures_of(
-    call: &Call<'_>,
-    id: &ConversationId,
-    new: &[&FileLink],
-) -> Vec<(String, Shown)> {
-    let candidates: Vec<_> = new
-        .iter()
-        .filter(|file| {
-            PICTURES.contains(&file.mime_type.as_str()) && file.size <= pictures::MAX_FILE
-        })
-        .take(pictures::MAX_PICTURES)
-        .collect();
-    let (mut shown, mut room) = (Vec::new(), pictures::MAX_BYTES);
-    for (index, file) in candidates.iter().enumerate() {
-        let share = room / (candidates.len() - index);
-        let read = call
-            .runs
-            .files
-            .read_whole(id, &file.name, pictures::MAX_FILE)
-            .await;
-        // Changed since the run ended.
-        let Ok((_, Some(bytes))) = read else {
-            continue;
-        };
-        let Ok(_permit) = DECODING.acquire().await else {
-            continue;
-        };
-        match tokio::task::spawn_blocking(move || pictures::fit(&bytes, share)).await {
-            Ok(Some(picture)) => {
-                room -= picture.data.len();
-                shown.push((file.name.clone(), picture));
-            }
-            Ok(None) => {}
-            Err(error) => debug!(%error, "a picture was not to be decoded"),
-        }
-    }
-    shown
 }
 
 /// Links came with revision 2025-06-18; clients of older ones refuse a result that has any. A request that names no

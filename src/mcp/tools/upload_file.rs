@@ -8,6 +8,7 @@ use super::{Call, conversation, define, parse, structured};
 use crate::mcp::error::ToolError;
 use crate::run::Runs;
 use crate::run::outcome::FileLink;
+use crate::workspace::Existing;
 
 pub(super) const NAME: &str = "upload_file";
 
@@ -59,7 +60,12 @@ pub(super) async fn call(
     call.client.remember(&id);
     let file = call
         .runs
-        .upload(&id, &arguments.filename, &arguments.content)
+        .upload(
+            &id,
+            &arguments.filename,
+            &arguments.content,
+            Existing::Replace,
+        )
         .await?;
     Ok(structured(&Uploaded {
         success: true,

@@ -109,7 +109,7 @@ async fn uploads_never_write_outside() {
     for number in 0..500 {
         for name in ["r.txt", "sub/r.txt", &format!("sub/new{number}")] {
             let _ = workspace
-                .write_file(&path(name), Bytes::from("benign"))
+                .write_file(&path(name), Bytes::from("benign"), Existing::Replace)
                 .await;
         }
         let _ = workspace.remove_file(&path("sub/r.txt")).await;

@@ -94,7 +94,11 @@ async fn an_open_workspace_survives_its_removal_without_harm() {
     fs::write(fixture.data().join("a"), "a").unwrap();
     remove(&fixture).await;
     assert_eq!(names(&old).await, [""; 0]);
-    assert!(old.write_file(&path("b"), Bytes::from("b")).await.is_err());
+    assert!(
+        old.write_file(&path("b"), Bytes::from("b"), Existing::Replace)
+            .await
+            .is_err()
+    );
     assert!(old.open_file(&path("a")).await.unwrap().is_none());
     assert_eq!(names(&fixture.workspace().await).await, [""; 0]);
     assert_eq!(fixture.leftovers(), 0);

@@ -10,7 +10,11 @@ async fn upload(
     content: &str,
 ) -> Result<FileEntry, WorkspaceError> {
     workspace
-        .write_file(&path(name), Bytes::copy_from_slice(content.as_bytes()))
+        .write_file(
+            &path(name),
+            Bytes::copy_from_slice(content.as_bytes()),
+            Existing::Replace,
+        )
         .await
 }
 

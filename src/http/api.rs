@@ -1,0 +1,105 @@
+//! The REST interface: programs, sessions and files over plain HTTP, for clients that speak no MCP.
+//!
+//! It calls the same use cases as the tools. What is documented and what is served come from the same declarations:
+//! the document is at `/api/v1/openapi.json`, and `/docs` is a page to try it.
+
+mod conversation_files;
+mod docs;
+mod error;
+mod events;
+mod execute;
+mod extract;
+mod health;
+mod one_shot;
+mod sessions;
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::{MethodRouter, get};
+use utoipa::openapi::OpenApi as Document;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::{Modify, OpenApi};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub(super) use self::error::ApiError;
+pub(super) use self::sessions::Sessions;
+use super::HttpState;
+
+/// The name of the bearer token in the document.
+const TOKEN: &str = "token";
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "mcp-code-sandbox",
+        description = "Runs programs in isolated containers and keeps the files of conversations. A session of this \
+            interface and a conversation of the MCP tools are the same thing under the same id."
+    ),
+    servers((url = "/", description = "this server")),
+    modifiers(&Token),
+    security(("token" = [])),
+    tags(
+        (name = "runs", description = "Programs and the sessions that they run in"),
+        (name = "files", description = "Files of a session, which programs see in /data"),
+        (name = "one-shot", description = "Python with one answer and no session, as older servers have it"),
+        (name = "server", description = "The server itself")
+    )
+)]
+struct Api;
+
+struct Token;
+
+impl Modify for Token {
+    fn modify(&self, document: &mut Document) {
+        let token = HttpBuilder::new()
+            .scheme(HttpAuthScheme::Bearer)
+            .description(Some("MCP_API_TOKEN of the server"))
+            .build();
+        document
+            .components
+            .get_or_insert_default()
+            .add_security_scheme(TOKEN, SecurityScheme::Http(token));
+    }
+}
+
+/// The routes that ask for the token, with what the document says of them.
+fn guarded() -> OpenApiRouter<HttpState> {
+    OpenApiRouter::with_openapi(Api::openapi())
+        .routes(routes!(execute::execute))
+        .routes(routes!(sessions::list))
+        .routes(routes!(sessions::end))
+        .routes(routes!(
+            conversation_files::list,
+            conversation_files::upload_form
+        ))
+        .routes(routes!(
+            conversation_files::download,
+            conversation_files::upload,
+            conversation_files::remove
+        ))
+        .routes(routes!(one_shot::execute))
+}
+
+/// Those that anybody may call.
+fn open() -> OpenApiRouter<HttpState> {
+    OpenApiRouter::new().routes(routes!(health::show))
+}
+
+/// Routes for who has the token, routes for everybody, and the document of both.
+pub(super) fn routes() -> (Router<HttpState>, Router<HttpState>) {
+    let (guarded, mut document) = guarded().split_for_parts();
+    let (open, more) = open().split_for_parts();
+    document.merge(more);
+    let document = docs::serialized(document);
+    let open = open
+        .route(docs::DOCUMENT, show(document))
+        .merge(docs::routes());
+    (guarded, open)
+}
+
+fn show(document: String) -> MethodRouter<HttpState> {
+    let answer = async move |State(_): State<HttpState>| -> Response { docs::json(&document) };
+    get(answer)
+}

@@ -1,0 +1,230 @@
+//! Files of a conversation without base64: streamed in both directions, or as a form.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{FromRequest as _, Multipart, Request, State};
+use axum::http::{Method, StatusCode};
+use axum::response::Response;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::ApiError;
+use super::error::{ErrorBody, Failures};
+use super::extract::{FilePath, SessionPath, declared};
+use crate::files::{FileList, FilesError};
+use crate::http::{HttpState, files};
+use crate::run::outcome::FileLink;
+
+/// Files in one form.
+const MAX_PARTS: usize = 100;
+/// Room in a form around its files.
+const MARGIN: u64 = 1 << 20;
+
+/// A file that was stored.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Stored {
+    success: bool,
+    file: FileLink,
+}
+
+/// Files that were stored.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct StoredAll {
+    success: bool,
+    files: Vec<FileLink>,
+}
+
+/// Parts with a file name each.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "what the document says of a form")]
+pub(super) struct Form {
+    /// One or more files, each with its file name.
+    #[schema(value_type = Vec<String>, format = Binary, min_items = 1)]
+    file: Vec<Vec<u8>>,
+}
+
+/// Lists the files
+///
+/// At most 1,000 files, 8 folders deep. A conversation that was never used has none.
+#[utoipa::path(
+    get, path = "/api/v1/conversations/{id}/files", tag = "files", operation_id = "list_files",
+    params(("id" = String, Path, description = "The conversation, percent-encoded", min_length = 1, max_length = 256)),
+    responses((status = 200, description = "The files by name", body = FileList), Failures)
+)]
+pub(super) async fn list(
+    State(state): State<HttpState>,
+    SessionPath(id): SessionPath,
+) -> Result<Json<FileList>, ApiError> {
+    Ok(Json(state.0.runs.files.list(&id).await?))
+}
+
+/// Downloads a file
+///
+/// Takes a `Range`.
+#[utoipa::path(
+    get, path = "/api/v1/conversations/{id}/files/{*name}", tag = "files", operation_id = "download_file",
+    params(
+        ("id" = String, Path, description = "The conversation, percent-encoded", min_length = 1, max_length = 256),
+        ("name" = String, Path, description = "The file below /data, with folders; percent-encoded", min_length = 1),
+    ),
+    responses(
+        (status = 200, description = "Its content", body = Vec<u8>, content_type = "*/*"),
+        (status = 206, description = "The part that the header Range names", body = Vec<u8>, content_type = "*/*"),
+        (status = 404, description = "There is no such file", body = ErrorBody),
+        (status = 416, description = "The file is shorter", body = String, content_type = "text/plain"),
+        Failures
+    )
+)]
+pub(super) async fn download(
+    State(state): State<HttpState>,
+    FilePath(id, name): FilePath,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let files = &state.0.runs.files;
+    let (file, open) = files.open(&id, &name).await?;
+    let is_head = request.method() == Method::HEAD;
+    let part = files::FilePart::new(is_head, request.headers());
+    Ok(files::found(&files.workspaces, part, &file.name, open))
+}
+
+/// Stores a file
+///
+/// The body is the file, as it is. Replaces a file of that name; folders on the way are made.
+#[utoipa::path(
+    put, path = "/api/v1/conversations/{id}/files/{*name}", tag = "files", operation_id = "upload_file",
+    params(
+        ("id" = String, Path, description = "The conversation, percent-encoded", min_length = 1, max_length = 256),
+        ("name" = String, Path, description = "The file below /data, with folders; percent-encoded", min_length = 1),
+    ),
+    request_body(content = Option<Vec<u8>>, content_type = "application/octet-stream", description = "None is an empty file"),
+    responses(
+        (status = 200, description = "It is stored", body = Stored),
+        (status = 409, description = "A folder is in the way, or there are too many files", body = ErrorBody),
+        Failures
+    )
+)]
+pub(super) async fn upload(
+    State(state): State<HttpState>,
+    FilePath(id, name): FilePath,
+    request: Request,
+) -> Result<Json<Stored>, ApiError> {
+    let declared = declared(request.headers());
+    let body = request.into_body().into_data_stream();
+    let patience = state.0.config.patience.body;
+    let runs = &state.0.runs;
+    let file = runs.receive(&id, &name, declared, patience, body).await?;
+    Ok(Json(Stored {
+        success: true,
+        file,
+    }))
+}
+
+/// Stores files of a form
+///
+/// Each part with a file name is stored under that name; other parts are refused. Files that came before one that is
+/// refused stay.
+#[utoipa::path(
+    post, path = "/api/v1/conversations/{id}/files", tag = "files", operation_id = "upload_form",
+    params(("id" = String, Path, description = "The conversation, percent-encoded", min_length = 1, max_length = 256)),
+    request_body(content = Form, content_type = "multipart/form-data"),
+    responses(
+        (status = 200, description = "They are stored", body = StoredAll),
+        (status = 409, description = "A folder is in the way, or there are too many files", body = ErrorBody),
+        Failures
+    )
+)]
+pub(super) async fn upload_form(
+    State(state): State<HttpState>,
+    SessionPath(id): SessionPath,
+    request: Request,
+) -> Result<Json<StoredAll>, ApiError> {
+    let limit = state.0.runs.files.max_upload_bytes.saturating_add(MARGIN);
+    if declared(request.headers()).is_some_and(|length| length > limit) {
+        return Err(too_large(limit));
+    }
+    let patience = state.0.config.patience.body;
+    let bounded = usize::try_from(limit).unwrap_or(usize::MAX);
+    let request = request.map(|body| Body::new(http_body_util::Limited::new(body, bounded)));
+    let mut form = Multipart::from_request(request, &()).await.map_err(|_| {
+        let message = "the body must be a form: send multipart/form-data with a boundary";
+        ApiError::new("unsupported_media_type", message)
+    })?;
+    let mut stored = Vec::new();
+    let receive = async {
+        while let Some(part) = form
+            .next_field()
+            .await
+            .map_err(|error| broken_form(&error))?
+        {
+            let Some(name) = part.file_name().map(str::to_owned) else {
+                return Err(nameless(part.name()));
+            };
+            if stored.len() == MAX_PARTS {
+                return Err(ApiError::arguments(format!(
+                    "the form has more than {MAX_PARTS} files: send them in several forms"
+                )));
+            }
+            let runs = &state.0.runs;
+            stored.push(runs.receive(&id, &name, None, patience, part).await?);
+        }
+        Ok(())
+    };
+    let received = tokio::time::timeout(patience, receive).await;
+    received.map_err(|_| ApiError::from(FilesError::TooSlow))??;
+    if stored.is_empty() {
+        return Err(ApiError::arguments(
+            "the form has no file: send at least one part with a file name",
+        ));
+    }
+    Ok(Json(StoredAll {
+        success: true,
+        files: stored,
+    }))
+}
+
+/// Deletes a file
+#[utoipa::path(
+    delete, path = "/api/v1/conversations/{id}/files/{*name}", tag = "files", operation_id = "delete_file",
+    params(
+        ("id" = String, Path, description = "The conversation, percent-encoded", min_length = 1, max_length = 256),
+        ("name" = String, Path, description = "The file below /data, with folders; percent-encoded", min_length = 1),
+    ),
+    responses(
+        (status = 204, description = "It is gone"),
+        (status = 404, description = "There is no such file", body = ErrorBody),
+        (status = 409, description = "It is a folder", body = ErrorBody),
+        Failures
+    )
+)]
+pub(super) async fn remove(
+    State(state): State<HttpState>,
+    FilePath(id, name): FilePath,
+) -> Result<StatusCode, ApiError> {
+    state.0.runs.files.remove(&id, &name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn broken_form(error: &axum::extract::multipart::MultipartError) -> ApiError {
+    if error.status() == StatusCode::PAYLOAD_TOO_LARGE {
+        return ApiError::new(
+            "body_too_large",
+            "the form is larger than one upload may be",
+        );
+    }
+    ApiError::arguments(format!(
+        "the form is not well formed: {}",
+        error.body_text()
+    ))
+}
+
+fn nameless(part: Option<&str>) -> ApiError {
+    let part: String = part.unwrap_or_default().chars().take(64).collect();
+    ApiError::arguments(format!(
+        "the part {part:?} of the form is no file: give it a file name, or leave it out"
+    ))
+}
+
+fn too_large(limit: u64) -> ApiError {
+    let message = format!("the form has more than {limit} bytes, which is the limit");
+    ApiError::new("body_too_large", message)
+}

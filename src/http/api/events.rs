@@ -1,0 +1,223 @@
+//! A run as a stream of lines of JSON (NDJSON), from its first output to its outcome.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Serialize;
+use tokio::sync::watch;
+use tokio::time::sleep;
+use tokio_util::sync::DropGuard;
+use utoipa::ToSchema;
+
+use super::ApiError;
+use crate::executor::Stream;
+use crate::mcp::pictures;
+use crate::run::ledger::LiveRun;
+use crate::run::outcome::RunOutcome;
+use crate::run::{Runs, render};
+
+/// Bytes of output that are looked at together.
+const MAX_BYTES: usize = 16 << 10;
+/// Changes between the streams that are looked at together.
+const MAX_PIECES: usize = 256;
+/// A silent program shows that often that it lives: what stands between cuts silent connections.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+/// How a traceback begins.
+const TRACEBACK: &str = "Traceback (most recent call last):";
+
+/// One line.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub(super) enum Event {
+    /// What the program printed. Empty when it was silent for a while.
+    Text {
+        text: String,
+        /// `stdout` or `stderr`.
+        stream: &'static str,
+    },
+    /// A picture that it made.
+    Image {
+        /// The picture in base64.
+        image: String,
+        /// `png`, `jpeg`, `gif` or `webp`.
+        format: &'static str,
+    },
+    /// What went wrong in the program, which has been told as text too.
+    Error {
+        /// What was wrong.
+        error: String,
+        /// The lines of the last traceback, if there is one.
+        traceback: Vec<String>,
+        /// For a run that could not begin: why. Then no result follows.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        code: Option<&'static str>,
+    },
+    /// The last line.
+    Result { result: Box<SessionOutcome> },
+}
+
+/// How the program ended, and in which session.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct SessionOutcome {
+    /// The session: give it again to find the same files.
+    session_id: String,
+    #[serde(flatten)]
+    outcome: RunOutcome,
+}
+
+/// What is to be sent of one run.
+pub(super) struct Feed {
+    run: Arc<LiveRun>,
+    runs: Runs,
+    seen: watch::Receiver<u64>,
+    /// How much of the output was taken.
+    offset: usize,
+    /// Bytes that a character began with whose rest is not there yet, for each stream.
+    begun: [Vec<u8>; 2],
+    ready: VecDeque<Event>,
+    done: bool,
+    /// A client that goes away ends the run.
+    _guard: DropGuard,
+}
+
+impl Feed {
+    pub(super) fn new(run: Arc<LiveRun>, runs: Runs) -> Self {
+        Self {
+            seen: run.live.capture.watch(),
+            _guard: run.cancel_on_drop(),
+            run,
+            runs,
+            offset: 0,
+            begun: Default::default(),
+            ready: VecDeque::new(),
+            done: false,
+        }
+    }
+
+    /// The next line, with its end.
+    pub(super) async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                // Strings and numbers always become JSON.
+                let mut line = serde_json::to_vec(&event).unwrap_or_default();
+                line.push(b'\n');
+                return Some(line.into());
+            }
+            if self.done {
+                return None;
+            }
+            // Asked first: all output of a run that has ended is there.
+            let ended = self.run.result();
+            self.take();
+            if !self.ready.is_empty() {
+                continue;
+            }
+            if let Some(result) = ended {
+                self.flush();
+                match result.as_ref() {
+                    Ok(outcome) => self.conclude(outcome).await,
+                    Err(error) => self.ready.push_back(refused(error.into())),
+                }
+                self.done = true;
+                continue;
+            }
+            tokio::select! {
+                _ = self.run.ended() => {}
+                _ = self.seen.changed() => {}
+                () = sleep(HEARTBEAT) => self.push(Stream::Stdout, String::new()),
+            }
+        }
+    }
+
+    /// Takes what is new.
+    fn take(&mut self) {
+        let pieces = self
+            .run
+            .live
+            .capture
+            .read_apart(self.offset, MAX_BYTES, MAX_PIECES);
+        for (stream, bytes) in pieces {
+            self.offset += bytes.len();
+            let begun = &mut self.begun[index(stream)];
+            begun.extend_from_slice(&bytes);
+            let rest = begun.split_off(render::whole(begun));
+            let whole = std::mem::replace(begun, rest);
+            if !whole.is_empty() {
+                self.push(stream, String::from_utf8_lossy(&whole).into_owned());
+            }
+        }
+    }
+
+    /// What never became whole.
+    fn flush(&mut self) {
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            let rest = std::mem::take(&mut self.begun[index(stream)]);
+            if !rest.is_empty() {
+                self.push(stream, String::from_utf8_lossy(&rest).into_owned());
+            }
+        }
+    }
+
+    fn push(&mut self, stream: Stream, text: String) {
+        let stream = stream.as_str();
+        self.ready.push_back(Event::Text { text, stream });
+    }
+
+    async fn conclude(&mut self, outcome: &RunOutcome) {
+        let new: Vec<_> = outcome.files.iter().filter(|file| file.new).collect();
+        let pictures = pictures::of_run(&self.runs, &self.run.conversation, &new).await;
+        for (_, shown) in pictures {
+            self.ready.push_back(Event::Image {
+                image: shown.data,
+                format: shown.mime_type.trim_start_matches("image/"),
+            });
+        }
+        if !outcome.success {
+            self.ready.push_back(failure(outcome));
+        }
+        self.ready.push_back(Event::Result {
+            result: Box::new(SessionOutcome {
+                session_id: outcome.conversation_id.clone(),
+                outcome: outcome.clone(),
+            }),
+        });
+    }
+}
+
+fn index(stream: Stream) -> usize {
+    match stream {
+        Stream::Stdout => 0,
+        Stream::Stderr => 1,
+    }
+}
+
+/// A run that could not begin after all.
+fn refused(ApiError(error): ApiError) -> Event {
+    Event::Error {
+        error: error.message,
+        traceback: Vec::new(),
+        code: Some(error.code),
+    }
+}
+
+/// What went wrong in a program: of one that ended by itself its last words, else why it was stopped.
+fn failure(outcome: &RunOutcome) -> Event {
+    let lines: Vec<_> = outcome.stderr.trim_end().lines().collect();
+    let begin = lines.iter().rposition(|line| *line == TRACEBACK);
+    let traceback = begin.map_or(&[][..], |begin| &lines[begin..]);
+    let hint = outcome.hint.as_deref();
+    let last = lines
+        .last()
+        .copied()
+        .filter(|_| outcome.exit_code.is_some());
+    Event::Error {
+        error: last
+            .or(hint)
+            .unwrap_or("the program did not end well")
+            .to_owned(),
+        traceback: traceback.iter().map(|line| (*line).to_owned()).collect(),
+        code: None,
+    }
+}

@@ -1,0 +1,154 @@
+//! `POST /api/v1/execute`: runs a program and streams what it prints.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::response::{IntoResponse as _, Response};
+use futures::stream::unfold;
+use serde::Deserialize;
+use tokio::time::sleep;
+use utoipa::ToSchema;
+
+use super::ApiError;
+use super::error::Failures;
+use super::events::{Event, Feed};
+use super::extract::JsonBody;
+use crate::conversation::{ConversationId, ConversationIdError};
+use crate::http::HttpState;
+use crate::principal::Principal;
+use crate::run::ledger::LiveRun;
+use crate::run::{KernelWish, RunRequest, Runs};
+
+/// What a program runs in when its language is not named.
+const LANGUAGE: &str = "python";
+/// A silent run that has its place and was not refused by then is taken for one that goes on.
+const BEGUN: Duration = Duration::from_secs(1);
+
+/// A program.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExecuteRequest {
+    /// The whole program.
+    #[schema(example = "print(6 * 7)")]
+    code: String,
+    /// Its language or an alias of it; `python` when left out.
+    #[schema(example = "python")]
+    language: Option<String>,
+    /// The session whose files it sees: 1 to 256 bytes. Left out: a new one is made and told in the result.
+    #[schema(min_length = 1, max_length = 256)]
+    session_id: Option<String>,
+    /// Time limit in seconds; left out: the server's default.
+    #[schema(exclusive_minimum = 0)]
+    timeout: Option<f64>,
+    /// Whether variables, imports and functions live on for the session's next program. Left out: yes for a session
+    /// that is named, in a language that can do it.
+    stateful: Option<bool>,
+}
+
+/// Runs a program
+///
+/// Streams lines of JSON while it runs: text that it prints, at its end pictures that it made, an error when it did
+/// not end well, and as the last line its result. Going away ends the program.
+#[utoipa::path(
+    post, path = "/api/v1/execute", tag = "runs", operation_id = "execute",
+    request_body = ExecuteRequest,
+    responses(
+        (status = 200, description = "What it prints, one JSON object in a line", body = Event, content_type = "application/x-ndjson"),
+        (status = 409, description = "The session's variables are in use by another program", body = super::error::ErrorBody),
+        Failures
+    )
+)]
+pub(super) async fn execute(
+    State(state): State<HttpState>,
+    Extension(caller): Extension<Principal>,
+    JsonBody(request): JsonBody<ExecuteRequest>,
+) -> Result<Response, ApiError> {
+    let unanswered = state.0.calls.token();
+    let runs = &state.0.runs;
+    let request = request.into_run(runs)?;
+    state.0.sessions.note(&caller, &request.conversation);
+    let run = state.0.ledger.start(caller, request);
+    let feed = Feed::new(Arc::clone(&run), runs.clone());
+    begun(&run).await;
+    if let Some(Err(error)) = run.result().as_deref() {
+        return Err(error.into());
+    }
+    let lines = unfold((feed, unanswered), async |(mut feed, unanswered)| {
+        let line = feed.next().await?;
+        Some((Ok::<_, std::convert::Infallible>(line), (feed, unanswered)))
+    });
+    let headers = [
+        (CONTENT_TYPE, "application/x-ndjson"),
+        (CACHE_CONTROL, "no-store"),
+    ];
+    Ok((headers, Body::from_stream(lines)).into_response())
+}
+
+/// Waits until a run cannot be refused any more, so that a refusal has its own status: it has printed something, or
+/// has ended, or its wait for a place is over.
+async fn begun(run: &LiveRun) {
+    let (mut seen, mut position) = (run.live.capture.watch(), run.live.position.subscribe());
+    let placed = async {
+        sleep(BEGUN).await;
+        // The sender is the run's.
+        let _ = position.wait_for(|position| *position == 0).await;
+    };
+    tokio::select! {
+        _ = run.ended() => {}
+        _ = seen.wait_for(|seen| *seen > 0) => {}
+        () = placed => {}
+    }
+}
+
+impl ExecuteRequest {
+    fn into_run(self, runs: &Runs) -> Result<RunRequest, ApiError> {
+        let language = self.language.unwrap_or_else(|| LANGUAGE.to_owned());
+        let keeps = runs
+            .catalog
+            .view()
+            .find(&language)
+            .is_some_and(|runner| runner.kernel);
+        let named = self.session_id.is_some();
+        Ok(RunRequest {
+            conversation: match self.session_id {
+                Some(id) => id.parse().map_err(|error| session_id(&error))?,
+                None => ConversationId::mint(),
+            },
+            language,
+            code: self.code,
+            network: false,
+            environment: std::collections::BTreeMap::new(),
+            timeout: self
+                .timeout
+                .map(|seconds| time_limit(seconds, runs.limits.timeout_max))
+                .transpose()?,
+            stateful: self.stateful.unwrap_or(named && keeps),
+            kernel: KernelWish::default(),
+        })
+    }
+}
+
+/// A conversation's id under the name that it has here.
+fn session_id(error: &ConversationIdError) -> ApiError {
+    ApiError::arguments(
+        error
+            .to_string()
+            .replacen("conversationId", "session_id", 1),
+    )
+}
+
+/// The time limit that a field named `timeout` asks for.
+fn time_limit(seconds: f64, most: Duration) -> Result<Duration, ApiError> {
+    match Duration::try_from_secs_f64(seconds) {
+        // However little, it is more than nothing.
+        Ok(limit) if seconds > 0.0 && limit <= most => Ok(limit.max(Duration::from_millis(1))),
+        _ => Err(ApiError::arguments(format!(
+            "timeout is {seconds:?}: it must be greater than 0 and at most {} seconds",
+            most.as_secs()
+        ))),
+    }
+}

@@ -1,0 +1,117 @@
+//! What handlers take from requests, refused in one form when it does not fit.
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
+
+use super::ApiError;
+use crate::conversation::ConversationId;
+use crate::http::HttpState;
+
+/// Room in a body around the program.
+const MARGIN: usize = 64 << 10;
+/// JSON may write any character of a program as `\uXXXX`.
+const ESCAPED: usize = 6;
+
+/// A JSON body of moderate size, with no field that is not known.
+pub(super) struct JsonBody<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequest<HttpState> for JsonBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &HttpState) -> Result<Self, ApiError> {
+        let limit = state.0.runs.limits.code * ESCAPED + MARGIN;
+        if !is_json(request.headers()) {
+            let message =
+                "the body must be JSON: send it with the header Content-Type: application/json";
+            return Err(ApiError::new("unsupported_media_type", message));
+        }
+        let too_large = || {
+            let message = format!("the body has more than {limit} bytes, which is the limit");
+            ApiError::new("body_too_large", message)
+        };
+        if declared(request.headers()).is_some_and(|length| length > limit as u64) {
+            return Err(too_large());
+        }
+        let body = Limited::new(request.into_body(), limit).collect();
+        let patience = state.0.config.patience.body;
+        let body = match tokio::time::timeout(patience, body).await {
+            Err(_) => return Err(ApiError::new("too_slow", "the body did not come in time")),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(too_large()),
+            Ok(Err(_)) => return Err(ApiError::new("interrupted", "the body ended too early")),
+            Ok(Ok(body)) => body.to_bytes(),
+        };
+        parse(&body).map(Self)
+    }
+}
+
+fn parse<T: DeserializeOwned>(body: &Bytes) -> Result<T, ApiError> {
+    let mut reader = serde_json::Deserializer::from_slice(body);
+    let value = serde_path_to_error::deserialize(&mut reader)
+        .map_err(|error| ApiError::arguments(format!("the body does not fit: {error}")))?;
+    reader
+        .end()
+        .map_err(|error| ApiError::arguments(format!("the body does not fit: {error}")))?;
+    Ok(value)
+}
+
+/// Plain clients send no type, or that of a form, which no field of ours is.
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(kind) = headers.get(CONTENT_TYPE) else {
+        return true;
+    };
+    let kind = kind.to_str().unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    let kind = kind.to_ascii_lowercase();
+    kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
+}
+
+/// How many bytes a body is said to have.
+pub(super) fn declared(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// The session of a path.
+pub(super) struct SessionPath(pub(super) ConversationId);
+
+impl FromRequestParts<HttpState> for SessionPath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &HttpState) -> Result<Self, ApiError> {
+        let id: String = path(parts, state).await?;
+        Ok(Self(id.parse()?))
+    }
+}
+
+/// The session and the file of a path.
+pub(super) struct FilePath(pub(super) ConversationId, pub(super) String);
+
+impl FromRequestParts<HttpState> for FilePath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &HttpState) -> Result<Self, ApiError> {
+        let (id, name): (String, String) = path(parts, state).await?;
+        Ok(Self(id.parse()?, name))
+    }
+}
+
+async fn path<T: DeserializeOwned + Send>(
+    parts: &mut Parts,
+    state: &HttpState,
+) -> Result<T, ApiError> {
+    match Path::<T>::from_request_parts(parts, state).await {
+        Ok(Path(values)) => Ok(values),
+        Err(error) if error.status() == StatusCode::BAD_REQUEST => {
+            let message = "the address has a part that is not UTF-8: percent-encode it as UTF-8";
+            Err(ApiError::arguments(message))
+        }
+        Err(_) => Err(ApiError::new(
+            "internal",
+            "the server does not know its own routes",
+        )),
+    }
+}

@@ -1,0 +1,59 @@
+//! `GET /api/v1/health`: whether there can be runs, and for who has the token how busy the server is.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::http::{HttpState, access, health};
+
+/// How the server is.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Health {
+    /// `ok`, or `unavailable` when there can be no runs.
+    #[schema(example = "ok")]
+    status: &'static str,
+    /// Why there can be no runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+    /// The server's version.
+    version: &'static str,
+    /// Sessions that were used lately; only with the token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    active_sessions: Option<usize>,
+    /// Seconds since the start; only with the token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uptime: Option<f64>,
+}
+
+/// Whether there can be runs
+///
+/// Needs no token.
+#[utoipa::path(
+    get, path = "/api/v1/health", tag = "server", operation_id = "health", security(()),
+    responses(
+        (status = 200, description = "There can be runs", body = Health),
+        (status = 403, description = "The server does not answer for this Host or Origin", body = super::error::ErrorBody),
+        (status = 503, description = "There can be no runs, and why", body = Health),
+    )
+)]
+pub(super) async fn show(
+    State(state): State<HttpState>,
+    headers: HeaderMap,
+) -> (StatusCode, Json<Health>) {
+    let reason = health::problem(&state);
+    let (code, status) = match reason {
+        None => (StatusCode::OK, "ok"),
+        Some(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+    };
+    let known = access::has_token(&state, &headers);
+    let health = Health {
+        status,
+        reason,
+        version: env!("CARGO_PKG_VERSION"),
+        active_sessions: known.then(|| state.0.sessions.count()),
+        uptime: known.then(|| state.0.started.elapsed().as_secs_f64()),
+    };
+    (code, Json(health))
+}

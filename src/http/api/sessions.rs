@@ -1,0 +1,193 @@
+//! Sessions: which ones a caller has used over this interface lately, and their end.
+//!
+//! A session is a conversation. Only those that ran a program here are listed, and only to who ran it: the ids of
+//! conversations of MCP clients are nobody else's.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use axum::extract::State;
+use axum::{Extension, Json};
+use serde::Serialize;
+use tokio::time::Instant;
+use utoipa::ToSchema;
+
+use super::ApiError;
+use super::error::Failures;
+use super::extract::SessionPath;
+use crate::conversation::ConversationId;
+use crate::http::HttpState;
+use crate::principal::Principal;
+
+/// How long a session is listed after its last use.
+const LISTED: Duration = Duration::from_hours(1);
+/// Sessions that are remembered; the ones that were used the longest ago are forgotten first.
+const MAX_SESSIONS: usize = 10_000;
+
+/// The books on sessions.
+#[derive(Debug, Default)]
+pub(in crate::http) struct Sessions(Mutex<HashMap<(Principal, ConversationId), Use>>);
+
+#[derive(Clone, Copy, Debug)]
+struct Use {
+    created: SystemTime,
+    last: SystemTime,
+    seen: Instant,
+    runs: u64,
+}
+
+impl Sessions {
+    /// A caller starts a program in a session.
+    pub(super) fn note(&self, caller: &Principal, id: &ConversationId) {
+        let mut book = self.lock();
+        let (now, seen) = (SystemTime::now(), Instant::now());
+        book.retain(|_, each| seen.duration_since(each.seen) < LISTED);
+        let key = (caller.clone(), id.clone());
+        if book.len() >= MAX_SESSIONS && !book.contains_key(&key) {
+            let oldest = book.iter().min_by_key(|(_, each)| each.seen);
+            if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
+                book.remove(&oldest);
+            }
+        }
+        let entry = book.entry(key).or_insert(Use {
+            created: now,
+            last: now,
+            seen,
+            runs: 0,
+        });
+        (entry.last, entry.seen, entry.runs) = (now, seen, entry.runs + 1);
+    }
+
+    /// How many there are, whoever's.
+    pub(super) fn count(&self) -> usize {
+        let now = Instant::now();
+        let book = self.lock();
+        book.values()
+            .filter(|each| now.duration_since(each.seen) < LISTED)
+            .count()
+    }
+
+    /// True when the caller had such a session.
+    fn forget(&self, caller: &Principal, id: &ConversationId) -> bool {
+        self.lock().remove(&(caller.clone(), id.clone())).is_some()
+    }
+
+    fn of(&self, caller: &Principal) -> Vec<(ConversationId, Use)> {
+        let now = Instant::now();
+        let book = self.lock();
+        let theirs = book
+            .iter()
+            .filter(|((owner, _), each)| owner == caller && now.duration_since(each.seen) < LISTED);
+        let mut found: Vec<_> = theirs.map(|((_, id), each)| (id.clone(), *each)).collect();
+        found.sort_by_key(|(_, each)| std::cmp::Reverse(each.seen));
+        found
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<(Principal, ConversationId), Use>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The sessions of a caller, the one used last first.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct SessionList {
+    sessions: Vec<Session>,
+    /// How many there are.
+    total: usize,
+}
+
+/// A session.
+#[derive(Debug, Serialize, ToSchema)]
+#[expect(clippy::struct_field_names, reason = "the name that clients see")]
+struct Session {
+    session_id: String,
+    /// `busy` while a program runs in it, else `idle`.
+    #[schema(example = "idle")]
+    status: &'static str,
+    /// When it was first used since it is listed, in seconds since 1970.
+    created_at: f64,
+    /// When its last program was started, in seconds since 1970.
+    last_activity: f64,
+    /// Programs that were started in it since then.
+    execution_count: u64,
+}
+
+/// What became of a session.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Ended {
+    success: bool,
+    /// What happened, in a sentence.
+    message: String,
+}
+
+/// Lists your sessions
+///
+/// Those that ran a program over this interface within the last hour.
+#[utoipa::path(
+    get, path = "/api/v1/sessions", tag = "runs", operation_id = "list_sessions",
+    responses((status = 200, description = "The sessions", body = SessionList), Failures)
+)]
+pub(super) async fn list(
+    State(state): State<HttpState>,
+    Extension(caller): Extension<Principal>,
+) -> Json<SessionList> {
+    let sessions: Vec<_> = state
+        .0
+        .sessions
+        .of(&caller)
+        .into_iter()
+        .map(|(id, each)| {
+            let latest = state.0.ledger.latest(&caller, &id);
+            let busy = latest.is_some_and(|run| run.result().is_none());
+            Session {
+                session_id: id.as_str().to_owned(),
+                status: if busy { "busy" } else { "idle" },
+                created_at: seconds(each.created),
+                last_activity: seconds(each.last),
+                execution_count: each.runs,
+            }
+        })
+        .collect();
+    Json(SessionList {
+        total: sessions.len(),
+        sessions,
+    })
+}
+
+/// Ends a session
+///
+/// Stops its programs and deletes its variables and files for ever.
+#[utoipa::path(
+    delete, path = "/api/v1/sessions/{session_id}", tag = "runs", operation_id = "end_session",
+    params(("session_id" = String, Path, description = "The session, percent-encoded", min_length = 1, max_length = 256)),
+    responses(
+        (status = 200, description = "It is gone", body = Ended),
+        (status = 404, description = "There is no such session", body = super::error::ErrorBody),
+        Failures
+    )
+)]
+pub(super) async fn end(
+    State(state): State<HttpState>,
+    Extension(caller): Extension<Principal>,
+    SessionPath(id): SessionPath,
+) -> Result<Json<Ended>, ApiError> {
+    let existed = state.0.runs.delete_conversation(&id).await?;
+    let known = state.0.sessions.forget(&caller, &id);
+    if !existed && !known {
+        return Err(ApiError::new(
+            "session_not_found",
+            "there is no such session: it has ended already, or it never ran a program",
+        ));
+    }
+    Ok(Json(Ended {
+        success: true,
+        message: "The session has ended and its files were deleted".to_owned(),
+    }))
+}
+
+fn seconds(time: SystemTime) -> f64 {
+    time.duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs_f64()
+}

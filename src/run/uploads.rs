@@ -1,0 +1,92 @@
+//! Files that clients send: whole in one message, or as a stream that is never in memory as a whole.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{Stream, StreamExt as _};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::Runs;
+use crate::conversation::ConversationId;
+use crate::files::FilesError;
+use crate::run::outcome::FileLink;
+use crate::workspace::{Existing, Spool};
+
+/// How long a client may be silent in the middle of a file.
+const SILENCE: Duration = Duration::from_secs(30);
+
+impl Runs {
+    /// Stores a file in a conversation. A new one gets a warm sandbox, so that its first run is warm too.
+    ///
+    /// # Errors
+    /// A bad name or content, no room, or trouble with the storage.
+    pub async fn upload(
+        &self,
+        id: &ConversationId,
+        name: &str,
+        content: &str,
+        existing: Existing,
+    ) -> Result<FileLink, FilesError> {
+        let upload = self.files.check_upload(name, content)?;
+        self.files.workspaces.check_storage()?;
+        let key = id.key(&self.file_secret);
+        let _in_use = self.files.workspaces.hold(&key).await;
+        self.pool.settle(&key).await?;
+        let file = self.files.store(id, upload, existing).await?;
+        Ok(self.counted(file))
+    }
+
+    /// Stores what a stream gives under a name, in place of an older file. Nothing is made for the conversation
+    /// before the last byte is there.
+    ///
+    /// `declared` is how many bytes the client says that there will be, `patience` how long all of them may take.
+    ///
+    /// # Errors
+    /// A bad name, too many bytes, a client that stalls or goes away, no room, or trouble with the storage.
+    pub async fn receive<E>(
+        &self,
+        id: &ConversationId,
+        name: &str,
+        declared: Option<u64>,
+        patience: Duration,
+        body: impl Stream<Item = Result<Bytes, E>>,
+    ) -> Result<FileLink, FilesError> {
+        let path = self.files.check_name(name)?;
+        self.files.check_size(declared.unwrap_or_default())?;
+        self.files.workspaces.check_storage()?;
+        let mut spool = self.files.workspaces.spool().await?;
+        let due = Instant::now() + patience;
+        let received = timeout_at(due, self.fill(&mut spool, body)).await;
+        received.map_err(|_| FilesError::TooSlow)??;
+        let key = id.key(&self.file_secret);
+        let _in_use = self.files.workspaces.hold(&key).await;
+        self.pool.settle(&key).await?;
+        let file = self.files.place(id, &path, spool).await?;
+        Ok(self.counted(file))
+    }
+
+    async fn fill<E>(
+        &self,
+        spool: &mut Spool,
+        body: impl Stream<Item = Result<Bytes, E>>,
+    ) -> Result<(), FilesError> {
+        tokio::pin!(body);
+        loop {
+            let piece = timeout(SILENCE, body.next()).await;
+            let Some(piece) = piece.map_err(|_| FilesError::TooSlow)? else {
+                return Ok(());
+            };
+            let piece = piece.map_err(|_| FilesError::Interrupted)?;
+            if spool.size() + piece.len() as u64 > self.files.max_upload_bytes {
+                return Err(FilesError::TooLong(self.files.max_upload_bytes));
+            }
+            spool.write(&piece).await?;
+        }
+    }
+
+    fn counted(&self, file: FileLink) -> FileLink {
+        self.metrics.uploads.inc();
+        self.metrics.uploaded_bytes.inc_by(file.size);
+        file
+    }
+}

@@ -1,0 +1,82 @@
+//! Files that are still being received, kept apart from everybody's until they are whole.
+//!
+//! They belong to no conversation yet and so count in no quota: how many there may be, how large each may be and how
+//! much of the disk must stay free bound them.
+
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+
+use tokio::fs::File;
+use tokio::io::AsyncWriteExt as _;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::Workspaces;
+use super::error::WorkspaceError;
+use super::store::Store;
+use super::upload::TempFile;
+
+/// A file in the making. Dropping it deletes what came so far.
+#[derive(Debug)]
+pub struct Spool {
+    store: Arc<Store>,
+    temp: TempFile,
+    file: File,
+    size: u64,
+    place: OwnedSemaphorePermit,
+}
+
+impl Workspaces {
+    /// A place for a file that is to be received piece by piece.
+    ///
+    /// # Errors
+    /// There are too many already, or the operating system failed.
+    pub async fn spool(&self) -> Result<Spool, WorkspaceError> {
+        let store = Arc::clone(&self.store);
+        let place = Arc::clone(&store.receiving)
+            .try_acquire_owned()
+            .map_err(|_| WorkspaceError::TooManyUploads)?;
+        let make = |store: &Store| TempFile::create(store.private.as_fd());
+        let temp = store.work(make).await?;
+        let file = temp
+            .file
+            .try_clone()
+            .map_err(WorkspaceError::of("open a temporary file"))?;
+        Ok(Spool {
+            store,
+            temp,
+            file: File::from_std(file),
+            size: 0,
+            place,
+        })
+    }
+}
+
+impl Spool {
+    /// Adds a piece.
+    ///
+    /// # Errors
+    /// The disk is nearly full, or the operating system failed.
+    pub async fn write(&mut self, piece: &[u8]) -> Result<(), WorkspaceError> {
+        self.store.check_space(piece.len() as u64)?;
+        self.file
+            .write_all(piece)
+            .await
+            .map_err(WorkspaceError::of("write a file"))?;
+        self.size += piece.len() as u64;
+        Ok(())
+    }
+
+    /// Bytes that came so far.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// The whole file.
+    pub(super) async fn finish(mut self) -> Result<TempFile, WorkspaceError> {
+        // What was handed over may still be on its way to the file.
+        let flushed = self.file.flush().await;
+        flushed.map_err(WorkspaceError::of("write a file"))?;
+        drop(self.place);
+        Ok(self.temp)
+    }
+}
