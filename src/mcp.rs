@@ -2,6 +2,7 @@
 //!
 //! rmcp speaks the protocol. Ours are the tools, the [`transport`] in front of rmcp, and the table of errors.
 
+mod arguments;
 mod caller;
 mod client;
 pub(crate) mod error;

@@ -19,10 +19,10 @@ use rmcp::service::{RequestContext, RoleServer};
 use schemars::transform::{RecursiveTransform, Transform as _};
 use schemars::{JsonSchema, Schema};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::Client;
+use super::arguments::parse;
 use super::caller::Caller;
 use super::error::{ToolError, unknown_tool};
 use crate::conversation::{ConversationId, ConversationIdError};
@@ -143,12 +143,6 @@ fn schema<T: JsonSchema + 'static>() -> JsonObject {
     })
     .transform(&mut schema);
     schema.as_object().cloned().unwrap_or_default()
-}
-
-/// Reads a tool's arguments. Unknown ones are ignored: some clients add their own.
-fn parse<T: DeserializeOwned>(tool: &str, arguments: JsonObject) -> Result<T, ToolError> {
-    serde_path_to_error::deserialize(Value::Object(arguments))
-        .map_err(|error| ToolError::arguments(tool, &error))
 }
 
 /// A result as one JSON object, both structured and as the first text block.

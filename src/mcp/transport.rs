@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::http::header::{ACCEPT, ALLOW, CONTENT_TYPE};
+use axum::http::header::{ACCEPT, ALLOW, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use axum::response::{IntoResponse as _, Response};
@@ -151,13 +151,14 @@ impl McpTransport {
     /// Takes a message for an event stream of the old transport.
     pub async fn messages(&self, request: Request<Body>) -> Response {
         let (mut parts, body) = request.into_parts();
-        let bytes = match self.read(body).await {
+        let bytes = match self.read(&parts.headers, body).await {
             Ok(bytes) => bytes,
             Err(error) => return error.into_response(),
         };
-        if let Err(error) = Envelope::read(&bytes) {
-            return error.into_response();
-        }
+        let envelope = match Envelope::read(&bytes) {
+            Ok(envelope) => envelope,
+            Err(error) => return error.into_response(),
+        };
         let principal = principal(&parts.extensions);
         parts.extensions.insert(Caller {
             principal: principal.clone(),
@@ -165,7 +166,8 @@ impl McpTransport {
             names_revision: true,
             delivery: Delivery::default(),
         });
-        self.legacy.post(parts, &principal, &bytes).await
+        let answer = self.legacy.post(parts, &principal, &bytes).await;
+        say_why(answer, &envelope, &bytes)
     }
 
     /// GET and DELETE belong to sessions.
@@ -189,8 +191,8 @@ impl McpTransport {
     }
 
     async fn post(&self, request: Request<Body>) -> Response {
-        let (mut parts, body) = request.into_parts();
-        let envelope = match self.read(body).await {
+        let (parts, body) = request.into_parts();
+        let envelope = match self.read(&parts.headers, body).await {
             Ok(bytes) => Envelope::read(&bytes).map(|envelope| (envelope, bytes)),
             Err(error) => Err(error),
         };
@@ -208,11 +210,24 @@ impl McpTransport {
                 None => Delivery::default(),
             },
         };
+        let kept = bytes.clone();
+        let response = self.dispatch(parts, bytes, &envelope, &caller).await;
+        say_why(response, &envelope, &kept)
+    }
+
+    /// Hands a message to the transport that fits.
+    async fn dispatch(
+        &self,
+        mut parts: Parts,
+        bytes: Bytes,
+        envelope: &Envelope,
+        caller: &Caller,
+    ) -> Response {
         parts.headers.insert(ACCEPT, BOTH_TYPES);
         parts.headers.insert(CONTENT_TYPE, JSON);
         parts.extensions.insert(caller.clone());
         if session_id(&parts.headers).is_some() {
-            return self.post_in_session(parts, bytes, &envelope, &caller).await;
+            return self.post_in_session(parts, bytes, envelope, caller).await;
         }
         let request = Request::from_parts(parts, Body::from(bytes));
         if envelope.method != "initialize" || !caller.may_stream || !self.sessions.has_room().await
@@ -221,7 +236,7 @@ impl McpTransport {
         }
         let response = self.stateful.handle(request).await.map(Body::new);
         if let Some(id) = session_id(response.headers()) {
-            self.sessions.bind(id, caller.principal).await;
+            self.sessions.bind(id, caller.principal.clone()).await;
         }
         response
     }
@@ -258,7 +273,14 @@ impl McpTransport {
         })
     }
 
-    async fn read(&self, body: Body) -> Result<Bytes, EnvelopeError> {
+    async fn read(&self, headers: &HeaderMap, body: Body) -> Result<Bytes, EnvelopeError> {
+        let declared = headers
+            .get(CONTENT_LENGTH)
+            .and_then(|length| length.to_str().ok());
+        let declared = declared.and_then(|length| length.parse::<u64>().ok());
+        if declared.is_some_and(|length| length > self.max_body as u64) {
+            return Err(EnvelopeError::TooLarge(self.max_body));
+        }
         let body = Limited::new(body, self.max_body).collect();
         let Ok(read) = tokio::time::timeout(self.body_patience, body).await else {
             return Err(EnvelopeError::TooSlow(self.body_patience));
@@ -294,6 +316,14 @@ fn accepts_streams(headers: &HeaderMap) -> bool {
 
 fn wants_legacy(headers: &HeaderMap) -> bool {
     accepts_streams(headers) && !NOT_LEGACY.iter().any(|name| headers.contains_key(*name))
+}
+
+/// A message that is JSON and cannot be held: rmcp takes it for a body of another type.
+fn say_why(response: Response, envelope: &Envelope, body: &[u8]) -> Response {
+    if response.status() != StatusCode::UNSUPPORTED_MEDIA_TYPE {
+        return response;
+    }
+    envelope.not_held(body).into_response()
 }
 
 /// rmcp's own refusals are plain text; clients get them as JSON-RPC errors.

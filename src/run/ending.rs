@@ -8,6 +8,9 @@ use super::outcome::{RunStatus, Usage};
 use crate::config::RunLimits;
 use crate::executor::ContainerState;
 
+/// Where to look for what a program said of its end.
+const SEE_STDERR: &str = ": see stderr.";
+
 /// What ended a run.
 #[derive(Clone, Debug)]
 pub(super) enum Ending {
@@ -119,7 +122,15 @@ fn exit_hint(code: i32, end: &End, limits: &RunLimits) -> String {
              start fewer at a time."
         );
     }
-    format!("The program ended with exit code {code}: see stderr.")
+    format!("The program ended with exit code {code}{SEE_STDERR}")
+}
+
+/// The hint for a program that printed nothing to standard error.
+pub(super) fn nothing_to_see(hint: String) -> String {
+    match hint.strip_suffix(SEE_STDERR) {
+        Some(hint) => format!("{hint} and printed nothing to stderr."),
+        None => hint,
+    }
 }
 
 fn signal_hint(number: i32, limits: &RunLimits) -> String {
@@ -218,6 +229,13 @@ mod tests {
     #[test]
     fn exit_137_is_an_error_and_not_the_memory_limit() {
         insta::assert_snapshot!(explain(Status::Exit(137), |_| ()), @"error Some(137) The program ended with exit code 137: see stderr.");
+    }
+
+    #[test]
+    fn nobody_is_sent_to_an_empty_stream() {
+        let ended = "The program ended with exit code 3: see stderr.".to_owned();
+        insta::assert_snapshot!(nothing_to_see(ended), @"The program ended with exit code 3 and printed nothing to stderr.");
+        insta::assert_snapshot!(nothing_to_see("The program was cancelled.".to_owned()), @"The program was cancelled.");
     }
 
     #[test]

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::error;
 
+use super::ending;
 use super::outcome::{RunOutcome, RunStatus, Truncated, Usage};
 use super::texts::Texts;
 use super::{Live, RunError, RunRequest, Runs};
@@ -115,13 +116,15 @@ impl Ledger {
         entries.get(id).filter(|run| run.owner == *owner).cloned()
     }
 
-    /// The latest run of a caller's conversation, for a client that never learned its id.
+    /// The latest run of a caller's conversation, for a client that never learned its id. A call that was refused is
+    /// no run.
     pub fn latest(&self, owner: &Principal, conversation: &ConversationId) -> Option<Arc<LiveRun>> {
         let mut entries = self.lock();
         forget(&mut entries);
-        let theirs = entries
-            .values()
-            .filter(|run| run.owner == *owner && run.conversation == *conversation);
+        let refused = |run: &LiveRun| run.result().is_some_and(|result| result.is_err());
+        let theirs = entries.values().filter(|run| {
+            run.owner == *owner && run.conversation == *conversation && !refused(run)
+        });
         theirs.max_by_key(|run| run.started).cloned()
     }
 
@@ -232,6 +235,9 @@ impl LiveRun {
         let bytes = captured.stdout.kept + captured.stderr.kept;
         if let Ok(outcome) = &mut result {
             outcome.run_id.clone_from(&self.id);
+            if captured.stderr.kept == 0 {
+                outcome.hint = outcome.hint.take().map(ending::nothing_to_see);
+            }
             self.show(outcome, &captured);
         }
         self.end.send_replace(Some(End {

@@ -27,6 +27,7 @@ mod mcp;
 mod mcp_client;
 mod mcp_transports;
 mod metrics;
+mod mistakes;
 mod page;
 mod pool;
 mod resources;

@@ -124,7 +124,26 @@ impl TestApp {
         settings: &[(&str, &str)],
         executor: Arc<dyn Executor>,
     ) -> Self {
-        let config = config(root.path(), settings);
+        Self::configured(root, settings, executor, |_| ()).await
+    }
+
+    /// With settings that no variable can have.
+    pub(crate) async fn on_fake_changed(change: impl FnOnce(&mut Config)) -> Self {
+        let fake = Arc::new(FakeExecutor::with_languages(&["shell"]));
+        let root = Arc::new(tempfile::tempdir().unwrap());
+        let app = Self::configured(root, &[], fake, change).await;
+        app.app.runs.proof.set(State::Held);
+        app
+    }
+
+    async fn configured(
+        root: Arc<TempDir>,
+        settings: &[(&str, &str)],
+        executor: Arc<dyn Executor>,
+        change: impl FnOnce(&mut Config),
+    ) -> Self {
+        let mut config = config(root.path(), settings);
+        change(&mut config);
         let app = App::with_executor(config, executor).unwrap();
         let router = app.start();
         app.runs.catalog.first_look().await;

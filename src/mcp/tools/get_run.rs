@@ -97,9 +97,11 @@ pub(super) async fn call(
     arguments: JsonObject,
 ) -> Result<CallToolResult, ToolError> {
     let arguments: Arguments = parse(NAME, arguments)?;
+    let wait = wait(
+        arguments.wait_seconds.unwrap_or_default(),
+        call.runs.limits.timeout_max,
+    )?;
     let run = find(call, &arguments)?;
-    let wait = arguments.wait_seconds.unwrap_or_default();
-    let wait = Duration::try_from_secs_f64(wait).unwrap_or_default();
     let due = Instant::now() + wait.min(call.runs.limits.call_budget);
     // Told is what comes from now on; what came before is in the answer.
     let from = run.live.capture.kept();
@@ -128,6 +130,17 @@ pub(super) async fn call(
         },
         page: Some(page),
     }))
+}
+
+/// How long to wait at most. A call answers earlier when its own budget is over.
+fn wait(seconds: f64, most: Duration) -> Result<Duration, ToolError> {
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(wait) if wait <= most => Ok(wait),
+        _ => Err(ToolError::missing(&format!(
+            "get_run: waitSeconds is {seconds:?}: it must be at least 0 and at most {}",
+            most.as_secs()
+        ))),
+    }
 }
 
 fn find(call: &Call<'_>, arguments: &Arguments) -> Result<std::sync::Arc<LiveRun>, ToolError> {

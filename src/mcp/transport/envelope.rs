@@ -51,8 +51,8 @@ pub(super) enum EnvelopeError {
     NoStream,
     #[error("too many event streams are open: use POST /mcp, which needs none, or try again later")]
     TooManyStreams,
-    #[error("the message is not one of the protocol: {0}")]
-    Unreadable(String),
+    #[error("the message is not one of the protocol: {reason}")]
+    NotHeld { id: Value, reason: String },
     #[error("{1}")]
     Refused(StatusCode, String),
 }
@@ -110,6 +110,22 @@ impl Envelope {
             id,
         })
     }
+
+    /// Why a message that has the outer form cannot be taken: JSON can say more than a value can be.
+    pub(super) fn not_held(&self, body: &[u8]) -> EnvelopeError {
+        let id = self.id.as_deref();
+        let id = id.and_then(|id| serde_json::from_str(id).ok());
+        let reason = match serde_json::from_slice::<Value>(body) {
+            Err(error) => format!(
+                "{error}: half of a surrogate pair, numbers beyond 64 bits and more than 127 levels are not taken"
+            ),
+            Ok(_) => "its parts are not of the types that the protocol asks for".to_owned(),
+        };
+        EnvelopeError::NotHeld {
+            id: id.unwrap_or_default(),
+            reason,
+        }
+    }
 }
 
 impl Fields<'_> {
@@ -156,7 +172,7 @@ impl IntoResponse for EnvelopeError {
     fn into_response(self) -> Response {
         let (status, code) = match &self {
             Self::Parse(_) | Self::Interrupted => (StatusCode::BAD_REQUEST, PARSE_ERROR),
-            Self::Invalid { .. } | Self::Unreadable(_) => {
+            Self::Invalid { .. } | Self::NotHeld { .. } => {
                 (StatusCode::BAD_REQUEST, INVALID_REQUEST)
             }
             Self::UnknownSession | Self::NoStream => (StatusCode::NOT_FOUND, INVALID_REQUEST),
@@ -168,10 +184,9 @@ impl IntoResponse for EnvelopeError {
             Self::Refused(_, _) => (StatusCode::SERVICE_UNAVAILABLE, INTERNAL_ERROR),
         };
         let message = self.to_string();
-        let id = if let Self::Invalid { id, .. } = self {
-            id
-        } else {
-            Value::Null
+        let id = match self {
+            Self::Invalid { id, .. } | Self::NotHeld { id, .. } => id,
+            _ => Value::Null,
         };
         (status, Json(json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } }))).into_response()
     }

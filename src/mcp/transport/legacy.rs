@@ -141,7 +141,7 @@ impl LegacyStreams {
         };
         let mut message: ClientJsonRpcMessage = match serde_json::from_slice(body) {
             Ok(message) => message,
-            Err(error) => return EnvelopeError::Unreadable(error.to_string()).into_response(),
+            Err(_) => return StatusCode::UNSUPPORTED_MEDIA_TYPE.into_response(),
         };
         message.insert_extension(parts);
         if open.input.send(message).await.is_err() {

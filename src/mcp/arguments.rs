@@ -1,0 +1,101 @@
+//! Reads the arguments of a tool, and says in words that a model can act on what is wrong with them.
+
+use rmcp::handler::server::tool::schema_for_type;
+use rmcp::model::JsonObject;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::error::ToolError;
+
+/// What workflow engines add to the arguments of every tool, however close to one of ours.
+const ADDED_BY_CLIENTS: &[&str] = &["action", "chatInput", "sessionId", "toolCallId"];
+/// How many letters may differ between an argument and what is taken for a misspelling of it.
+const TYPOS: usize = 2;
+/// Shorter names are too close to each other by chance.
+const MIN_LENGTH: usize = 4;
+
+/// Reads a tool's arguments. One that is `null` is one that was left out. Unknown ones are ignored, since some clients
+/// hand over all that they have; but what looks like a misspelling of ours would silently do something else.
+pub(super) fn parse<T: DeserializeOwned + JsonSchema + 'static>(
+    tool: &str,
+    mut arguments: JsonObject,
+) -> Result<T, ToolError> {
+    arguments.retain(|_, value| !value.is_null());
+    let schema = schema_for_type::<T>();
+    let known = schema.get("properties").and_then(Value::as_object);
+    let known: Vec<&str> = known
+        .map(|known| known.keys().map(String::as_str).collect())
+        .unwrap_or_default();
+    for given in arguments.keys() {
+        if let Some(meant) = misspelt(given, &known, &arguments) {
+            let given: String = given.chars().take(64).collect();
+            let known = known.join(", ");
+            return Err(ToolError::missing(&format!(
+                "{tool}: there is no argument {given:?}: did you mean {meant}? It takes {known}"
+            )));
+        }
+    }
+    serde_path_to_error::deserialize(Value::Object(arguments))
+        .map_err(|error| ToolError::arguments(tool, &error))
+}
+
+/// Which argument an unknown one was probably meant to be.
+fn misspelt<'a>(given: &str, known: &[&'a str], arguments: &JsonObject) -> Option<&'a str> {
+    if known.contains(&given) || ADDED_BY_CLIENTS.contains(&given) {
+        return None;
+    }
+    let plain = |name: &str| -> String {
+        let letters = name.chars().filter(char::is_ascii_alphanumeric);
+        letters.collect::<String>().to_ascii_lowercase()
+    };
+    let written = plain(given);
+    known
+        .iter()
+        .filter(|name| !arguments.contains_key(**name))
+        .find(|name| {
+            let name = plain(name);
+            let shortest = name.len().min(written.len());
+            name == written
+                || (shortest >= MIN_LENGTH
+                    && strsim::osa_distance(&name, &written) <= TYPOS.min(shortest / 3))
+        })
+        .copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn misspellings_are_told_from_what_clients_add() {
+        let known = ["conversationId", "language", "code", "timeoutSeconds"];
+        let meant = |given: &str| misspelt(given, &known, &JsonObject::new());
+        assert_eq!(meant("conversation_id"), Some("conversationId"));
+        assert_eq!(meant("ConversationID"), Some("conversationId"));
+        assert_eq!(meant("langauge"), Some("language"));
+        assert_eq!(meant("cod"), None);
+        assert_eq!(meant("coed"), Some("code"));
+        assert_eq!(meant("timeoutSecond"), Some("timeoutSeconds"));
+        for other in [
+            "toolCallId",
+            "tool",
+            "id",
+            "language",
+            "_meta",
+            "session",
+            "",
+        ] {
+            assert_eq!(meant(other), None, "{other}");
+        }
+        let given = JsonObject::from_iter([("code".to_owned(), Value::from("1"))]);
+        assert_eq!(misspelt("coed", &known, &given), None);
+        // Close to one of other servers' arguments, and sent by a workflow engine with every call.
+        let theirs = ["session_id"];
+        assert_eq!(misspelt("sessionId", &theirs, &JsonObject::new()), None);
+        assert_eq!(
+            misspelt("sesion_id", &theirs, &JsonObject::new()),
+            Some("session_id")
+        );
+    }
+}

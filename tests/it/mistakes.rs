@@ -1,0 +1,176 @@
+//! Mistakes of clients and of ours: each has an answer that says what was wrong, and whose it was.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::support::{TestApp, eventually, post};
+
+async fn refusal(app: &TestApp, tool: &str, arguments: Value) -> String {
+    let answer = app.call(tool, arguments).await;
+    assert_eq!(answer["success"], false, "{answer}");
+    format!(
+        "{}: {}",
+        answer["code"].as_str().unwrap(),
+        answer["message"].as_str().unwrap()
+    )
+}
+
+#[tokio::test]
+async fn json_that_cannot_be_held_is_refused_with_the_id_of_its_request() {
+    let app = TestApp::on_fake().await;
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    let mut seen = Vec::new();
+    for (id, value) in [("7", r#""\ud800""#), (r#""a""#, "1e999"), ("8", &deep)] {
+        let body = format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"run_code","arguments":{{"language":"shell","code":{value}}}}}}}"#
+        );
+        let answer = app.post(body).await;
+        let error = answer.json();
+        assert_eq!(error["id"].to_string(), id);
+        seen.push(format!("{} {}", answer.status.as_u16(), error["error"]));
+    }
+    insta::assert_snapshot!(seen.join("\n"), @r#"
+    400 {"code":-32600,"message":"the message is not one of the protocol: unexpected end of hex escape at line 1 column 121: half of a surrogate pair, numbers beyond 64 bits and more than 127 levels are not taken"}
+    400 {"code":-32600,"message":"the message is not one of the protocol: number out of range at line 1 column 120: half of a surrogate pair, numbers beyond 64 bits and more than 127 levels are not taken"}
+    400 {"code":-32600,"message":"the message is not one of the protocol: recursion limit exceeded at line 1 column 238: half of a surrogate pair, numbers beyond 64 bits and more than 127 levels are not taken"}
+    "#);
+}
+
+#[tokio::test]
+async fn a_body_that_is_said_to_be_too_large_is_not_waited_for() {
+    let app = TestApp::on_fake().await;
+    let request = post().header("content-length", "99999999999");
+    // It never comes.
+    let endless = futures::stream::pending::<Result<axum::body::Bytes, std::io::Error>>();
+    let body = axum::body::Body::from_stream(endless);
+    let answer = app.send(request.body(body).unwrap());
+    let answer = tokio::time::timeout(Duration::from_secs(10), answer).await;
+    let answer = answer.unwrap();
+    assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(answer.json()["error"]["code"], -32600);
+}
+
+#[tokio::test]
+async fn a_tool_that_panics_has_an_answer() {
+    // A budget that is beyond all time: no variable can set it.
+    let app = TestApp::on_fake_changed(|config| {
+        config.limits.call_budget = Duration::from_secs(u64::MAX / 2);
+        config.limits.timeout_max = Duration::from_secs(u64::MAX / 10 * 9);
+    })
+    .await;
+    let arguments = json!({ "language": "shell", "code": "sleep 60", "timeoutSeconds": 1e19 });
+    let params = json!({ "name": "run_code", "arguments": arguments });
+    insta::assert_json_snapshot!(app.rpc("tools/call", params).await, @r#"
+    {
+      "jsonrpc": "2.0",
+      "id": 1,
+      "error": {
+        "code": -32603,
+        "message": "the server made a mistake: its log has the details"
+      }
+    }
+    "#);
+    eventually("its run has ended", || app.app.runs.active.count() == 0).await;
+    // The next call is as always.
+    assert_eq!(app.run("shell", "echo on").await["output"], "on\n");
+}
+
+#[tokio::test]
+async fn a_refused_call_is_not_the_latest_run() {
+    let app = TestApp::on_fake().await;
+    let latest = json!({ "conversationId": "demo" });
+    refusal(
+        &app,
+        "run_code",
+        json!({ "conversationId": "demo", "language": "lisp", "code": "" }),
+    )
+    .await;
+    insta::assert_snapshot!(refusal(&app, "get_run", latest.clone()).await, @"run_not_found: there is no run of this conversation of yours: outcomes are kept for 10 minutes after the end, and only for the caller that started the run");
+    let run = app.run("shell", "echo this one").await;
+    refusal(
+        &app,
+        "run_code",
+        json!({ "conversationId": "demo", "language": "lisp", "code": "" }),
+    )
+    .await;
+    let found = app.call("get_run", latest).await;
+    assert_eq!(
+        (&found["runId"], &found["output"]),
+        (&run["runId"], &"this one\n".into())
+    );
+}
+
+#[tokio::test]
+async fn a_wait_has_limits() {
+    let app = TestApp::on_fake().await;
+    let run = app.run("shell", "echo").await;
+    let mut seen = Vec::new();
+    for wait in [-1.0, 301.0, 1e300] {
+        let arguments = json!({ "runId": run["runId"], "waitSeconds": wait });
+        seen.push(refusal(&app, "get_run", arguments).await);
+    }
+    insta::assert_snapshot!(seen.join("\n"), @"
+    invalid_arguments: get_run: waitSeconds is -1.0: it must be at least 0 and at most 300
+    invalid_arguments: get_run: waitSeconds is 301.0: it must be at least 0 and at most 300
+    invalid_arguments: get_run: waitSeconds is 1e300: it must be at least 0 and at most 300
+    ");
+    let arguments = json!({ "runId": run["runId"], "waitSeconds": 300 });
+    assert_eq!(app.call("get_run", arguments).await["status"], "ok");
+}
+
+#[tokio::test]
+async fn null_is_as_good_as_nothing() {
+    let app = TestApp::on_fake().await;
+    let arguments = json!({
+        "conversationId": null, "language": "shell", "code": "echo x > f", "network": null,
+        "environment": null, "timeoutSeconds": null,
+    });
+    let run = app.call("run_code", arguments).await;
+    assert_eq!(run["status"], "ok");
+    let id = &run["conversationId"];
+    let read = json!({ "conversationId": id, "filename": "f", "offset": null, "length": null });
+    assert_eq!(app.call("read_file", read).await["content"], "x\n");
+    let get = json!({ "runId": null, "conversationId": id, "waitSeconds": null, "stream": null });
+    assert_eq!(app.call("get_run", get).await["status"], "ok");
+    let needed = json!({ "language": "shell", "code": null });
+    insta::assert_snapshot!(refusal(&app, "run_code", needed).await, @"invalid_arguments: run_code: missing field `code`");
+}
+
+#[tokio::test]
+async fn misspelt_arguments_are_named_and_those_of_clients_ignored() {
+    let app = TestApp::on_fake().await;
+    let misspelt = json!({ "conversation_id": "demo", "language": "shell", "code": "echo" });
+    insta::assert_snapshot!(refusal(&app, "run_code", misspelt).await, @r#"invalid_arguments: run_code: there is no argument "conversation_id": did you mean conversationId? It takes conversationId, language, code, network, environment, timeoutSeconds"#);
+    // What a workflow engine hands over with every call.
+    let engine = json!({
+        "language": "shell", "code": "echo on", "toolCallId": "call_1", "sessionId": "1", "chatInput": "hi",
+        "action": "sendMessage", "tool": "run_code",
+    });
+    assert_eq!(app.call("run_code", engine).await["output"], "on\n");
+}
+
+#[tokio::test]
+async fn base64_may_have_lines() {
+    let app = TestApp::on_fake().await;
+    let content = "aGVs\r\nbG8g\n d29y\tbGQ=\n";
+    let arguments = json!({ "conversationId": "demo", "filename": "f", "content": content });
+    assert_eq!(app.call("upload_file", arguments).await["file"]["size"], 11);
+    assert_eq!(app.run("shell", "cat f").await["output"], "hello world");
+}
+
+#[tokio::test]
+async fn nobody_is_sent_to_an_empty_stream() {
+    let app = TestApp::on_fake().await;
+    let quiet = app.run("shell", "exit 3").await;
+    assert_eq!(
+        quiet["hint"],
+        "The program ended with exit code 3 and printed nothing to stderr."
+    );
+    let loud = app.run("shell", "echo no >&2\nexit 3").await;
+    assert_eq!(
+        loud["hint"],
+        "The program ended with exit code 3: see stderr."
+    );
+}
