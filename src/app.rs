@@ -22,10 +22,10 @@ use tracing::{info, warn};
 
 use self::instance::Instance;
 use crate::admission::Admission;
-use crate::config::Config;
+use crate::config::{Config, Toolset};
 use crate::executor::Executor;
 use crate::executor::docker::DockerExecutor;
-use crate::executor::spec::{ContainerLimits, User};
+use crate::executor::spec::{ContainerLimits, DATA_ALIAS, User};
 use crate::expiry::{Expiry, ExpiryRules};
 use crate::files::ConversationFiles;
 use crate::http::{self, HttpState};
@@ -119,6 +119,7 @@ impl App {
             catalog: catalog.clone(),
             host_path: config.storage.host_path.clone(),
             seccomp: config.storage.host_path.join(&instance.seccomp_name),
+            data_alias: (config.toolset == Toolset::Artifacts).then_some(DATA_ALIAS),
             user: User {
                 uid: owner.uid,
                 gid: owner.gid,
@@ -202,6 +203,7 @@ impl App {
             self.packages.clone(),
             self.ledger.clone(),
             self.calls.clone(),
+            self.config.toolset,
         )
     }
 

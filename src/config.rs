@@ -7,6 +7,7 @@ mod log;
 mod packages;
 mod reader;
 mod show;
+mod toolset;
 pub mod variables;
 
 use std::fmt;
@@ -22,6 +23,7 @@ pub use self::packages::PackageConfig;
 pub use self::reader::ConfigErrors;
 use self::reader::Reader;
 pub(crate) use self::reader::parse_size;
+pub use self::toolset::Toolset;
 use crate::control::Control;
 
 /// Files, directories and other entries that one conversation may have.
@@ -37,6 +39,8 @@ const BODY_PATIENCE: Duration = Duration::from_mins(5);
 pub struct Config {
     /// Where and for whom the server listens.
     pub http: HttpConfig,
+    /// Which tools MCP clients are shown (`MCP_TOOLSET`).
+    pub toolset: Toolset,
     /// Where files are kept, and how they are linked to.
     pub storage: StorageConfig,
     /// Which container engine is used, and what a run may reach through it.
@@ -262,6 +266,7 @@ impl Config {
             pool: PoolConfig::read(&mut reader),
             packages: PackageConfig::read(&mut reader),
             log: LogConfig::read(&mut reader),
+            toolset: Toolset::read(&mut reader),
         };
         config.check_across(&mut reader);
         reader.finish(config)

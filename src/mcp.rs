@@ -34,6 +34,7 @@ use tracing::error;
 use self::caller::Caller;
 use self::client::Client;
 use self::tools::Call;
+use crate::config::Toolset;
 use crate::packages::Packages;
 use crate::run::Runs;
 use crate::run::ledger::Ledger;
@@ -70,17 +71,25 @@ pub struct McpHandler {
     client: Arc<Client>,
     /// Calls that have no answer yet.
     calls: TaskTracker,
+    toolset: Toolset,
 }
 
 impl McpHandler {
     /// A handler over the use cases. Each call is on `calls` until it has its answer.
-    pub fn new(runs: Runs, packages: Packages, ledger: Ledger, calls: TaskTracker) -> Self {
+    pub fn new(
+        runs: Runs,
+        packages: Packages,
+        ledger: Ledger,
+        calls: TaskTracker,
+        toolset: Toolset,
+    ) -> Self {
         Self {
             runs,
             packages,
             ledger,
             client: Arc::default(),
             calls,
+            toolset,
         }
     }
 
@@ -134,7 +143,7 @@ impl ServerHandler for McpHandler {
             .enable_tasks();
         ServerConfig::new(capabilities.build())
             .with_server_info(server)
-            .with_instructions(INSTRUCTIONS)
+            .with_instructions(toolset::instructions(self.toolset).unwrap_or(INSTRUCTIONS))
     }
 
     async fn list_tools(
@@ -142,10 +151,9 @@ impl ServerHandler for McpHandler {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(tools::list(
-            &self.runs,
-            &self.packages,
-        )))
+        let adapted = toolset::list(self.toolset, &self.runs);
+        let tools = adapted.unwrap_or_else(|| tools::list(&self.runs, &self.packages));
+        Ok(ListToolsResult::with_all_items(tools))
     }
 
     fn get_tool(&self, _name: &str) -> Option<Tool> {
@@ -161,7 +169,14 @@ impl ServerHandler for McpHandler {
         let _unanswered = self.calls.token();
         let arguments = request.arguments.unwrap_or_default();
         let call = self.call(&context);
-        unless_it_panics(&request.name, tools::call(&call, &request.name, arguments)).await
+        let name = &request.name;
+        let answer = async {
+            match toolset::find(self.toolset, name) {
+                Some(adapter) => (adapter.call)(&call, arguments).await.map(Into::into),
+                None => tools::call(&call, name, arguments).await,
+            }
+        };
+        unless_it_panics(name, answer).await
     }
 
     async fn list_resources(

@@ -72,6 +72,8 @@ pub struct Setup {
     pub host_path: PathBuf,
     /// The system call filter as the engine's host sees it.
     pub seccomp: PathBuf,
+    /// Another path for `/data`.
+    pub data_alias: Option<&'static str>,
     /// Who programs are.
     pub user: User,
     /// How much they may use.
@@ -318,6 +320,7 @@ impl Pool {
             seccomp: setup.seccomp.clone(),
             data,
             shown: Vec::new(),
+            data_alias: setup.data_alias,
             user: setup.user(),
             limits: ContainerLimits {
                 memory: setup.limits.memory.saturating_add(runner.driver_memory),

@@ -62,6 +62,11 @@ pub const VARIABLES: &[Variable] = &[
         "how long runs may go on after SIGTERM",
     ),
     variable(
+        "MCP_TOOLSET",
+        "default",
+        "tools that MCP clients are shown: `default`, or those of other servers, `artifacts` or `python`; see docs/moving.md",
+    ),
+    variable(
         "FILE_SECRET",
         "",
         "secret behind directory names and signed links, at least 32 characters; required",

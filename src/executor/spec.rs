@@ -15,6 +15,8 @@ use bollard::models::{
 pub const INIT_PATH: &str = "/.sandbox-init";
 /// Where the workspace stands in every container.
 pub const DATA_PATH: &str = "/data";
+/// Where it stands too, for programs that were written for other servers.
+pub const DATA_ALIAS: &str = "/mnt/data";
 /// Name of the bridge network, and of its interface on the host, which the firewall rules name.
 pub const NETWORK_NAME: &str = "mcpsbx0";
 /// Our system call filter, for x86-64 and arm64.
@@ -42,6 +44,8 @@ pub struct ContainerSpec {
     pub data: PathBuf,
     /// What else is there to read. Containers that run a conversation's programs have none.
     pub shown: Vec<Shown>,
+    /// Another path for the same directory.
+    pub data_alias: Option<&'static str>,
     /// Who the processes are.
     pub user: User,
     /// How much they may use.
@@ -196,7 +200,7 @@ impl ContainerSpec {
         }
     }
 
-    /// `/data` is the only one that can be written to.
+    /// `/data`, under whatever names, is the only one that can be written to.
     fn mounts(&self) -> Vec<Mount> {
         let mut mounts = vec![
             bind(&self.data, DATA_PATH, false),
@@ -204,6 +208,8 @@ impl ContainerSpec {
         ];
         let shown = self.shown.iter();
         mounts.extend(shown.map(|shown| bind(&shown.source, shown.target, true)));
+        // A mount follows the directory and not its name, so both become the conversation's at once.
+        mounts.extend(self.data_alias.map(|path| bind(&self.data, path, false)));
         mounts
     }
 
@@ -266,6 +272,7 @@ mod tests {
             seccomp: PathBuf::from("/srv/sandboxes/.bin/seccomp"),
             data: PathBuf::from("/srv/sandboxes/key"),
             shown: Vec::new(),
+            data_alias: None,
             user: User {
                 uid: 1000,
                 gid: 1000,
@@ -330,6 +337,20 @@ mod tests {
           }
         }
         "#);
+        assert_eq!(with, without);
+    }
+
+    #[test]
+    fn another_name_for_the_directory_is_one_more_mount_of_it() {
+        let without = body(&spec(NetworkAccess::None), Dialect::Docker);
+        let mut spec = spec(NetworkAccess::None);
+        spec.data_alias = Some(DATA_ALIAS);
+        let mut with = body(&spec, Dialect::Docker);
+        let mounts = with["HostConfig"]["Mounts"].as_array_mut().unwrap();
+        let mut alias = mounts.pop().unwrap();
+        assert_eq!(alias["Target"], "/mnt/data");
+        alias["Target"] = mounts[0]["Target"].clone();
+        assert_eq!(alias, mounts[0]);
         assert_eq!(with, without);
     }
 

@@ -112,7 +112,7 @@ pub(super) async fn ended(
 }
 
 /// A tool with schemas made from its types.
-fn define<Arguments, Output>(
+pub(super) fn define<Arguments, Output>(
     name: &'static str,
     title: &str,
     description: String,
@@ -146,7 +146,7 @@ fn schema<T: JsonSchema + 'static>() -> JsonObject {
 }
 
 /// A result as one JSON object, both structured and as the first text block.
-fn structured<T: Serialize>(value: &T) -> CallToolResult {
+pub(super) fn structured<T: Serialize>(value: &T) -> CallToolResult {
     // Our own types of strings, numbers and lists always become JSON.
     CallToolResult::structured(serde_json::to_value(value).unwrap_or_default())
 }

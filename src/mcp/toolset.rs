@@ -1,6 +1,75 @@
 //! Tools under the names, arguments and answers of other servers, for clients that were made for those.
 //!
 //! They are adapters: each translates its arguments, calls the use case that a tool of ours calls, and translates
-//! what came of it.
+//! what came of it. Our own tools can be called beside them, and are not listed.
 
+mod artifacts;
 pub(crate) mod python;
+
+use futures::future::BoxFuture;
+use rmcp::model::{CallToolResult, ErrorData, JsonObject, Tool};
+
+use super::error::ToolError;
+use super::live::{self, Woken};
+use super::tools::Call;
+use crate::config::Toolset;
+use crate::run::outcome::RunOutcome;
+use crate::run::{RunRequest, Runs};
+
+/// What a call gives.
+type Answer<'a> = BoxFuture<'a, Result<CallToolResult, ErrorData>>;
+
+/// A tool of another server.
+pub(super) struct Adapter {
+    name: &'static str,
+    tool: fn(&Runs) -> Tool,
+    /// Translates one call.
+    pub(super) call: for<'a> fn(&'a Call<'a>, JsonObject) -> Answer<'a>,
+}
+
+/// The tools of a set.
+fn adapters(toolset: Toolset) -> &'static [Adapter] {
+    match toolset {
+        Toolset::Default => &[],
+        Toolset::Artifacts => artifacts::TOOLS,
+        Toolset::Python => python::TOOLS,
+    }
+}
+
+/// What a client's model is told once, if that is not about our own tools.
+pub(super) fn instructions(toolset: Toolset) -> Option<&'static str> {
+    match toolset {
+        Toolset::Default => None,
+        Toolset::Artifacts => Some(artifacts::INSTRUCTIONS),
+        Toolset::Python => Some(python::INSTRUCTIONS),
+    }
+}
+
+/// The tools that are listed, if they are not our own.
+pub(super) fn list(toolset: Toolset, runs: &Runs) -> Option<Vec<Tool>> {
+    let adapters = adapters(toolset);
+    let tools = adapters.iter().map(|adapter| (adapter.tool)(runs));
+    (!adapters.is_empty()).then(|| tools.collect())
+}
+
+/// The adapter of a name.
+pub(super) fn find(toolset: Toolset, name: &str) -> Option<&'static Adapter> {
+    adapters(toolset)
+        .iter()
+        .find(|adapter| adapter.name == name)
+}
+
+/// Runs a program to its end while its client watches.
+async fn run(call: &Call<'_>, request: RunRequest) -> Result<RunOutcome, ToolError> {
+    call.client.remember(&request.conversation);
+    let run = call.ledger.start(call.caller.principal.clone(), request);
+    let guard = run.cancel_on_drop();
+    match live::wait(&run, call.context, &call.caller, 0, None).await {
+        Woken::Ended(result) => {
+            guard.disarm();
+            Ok(result.as_ref().as_ref().map_err(ToolError::from)?.clone())
+        }
+        // Nobody reads the answer.
+        Woken::Cancelled | Woken::Due => Ok(run.so_far()),
+    }
+}

@@ -60,7 +60,7 @@ impl ActiveRuns {
     pub(super) async fn idle(&self, key: &ConversationKey) {
         loop {
             let over = self.0.over.notified();
-            if !self.lock().runs.values().any(|(owner, _)| owner == key) {
+            if !self.is_busy(key) {
                 return;
             }
             over.await;
@@ -73,6 +73,11 @@ impl ActiveRuns {
             .runs
             .values()
             .for_each(|(_, stop)| stop.cancel());
+    }
+
+    /// Whether a conversation has a run in progress or waiting.
+    pub fn is_busy(&self, key: &ConversationKey) -> bool {
+        self.lock().runs.values().any(|(owner, _)| owner == key)
     }
 
     /// How many runs are in progress.

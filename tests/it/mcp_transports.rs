@@ -2,6 +2,7 @@
 
 use axum::body::Body;
 use axum::http::Request;
+use mcp_code_sandbox::config::Toolset;
 use mcp_code_sandbox::mcp::McpHandler;
 use mcp_code_sandbox::mcp::transport::{McpTransport, TransportSettings};
 use mcp_code_sandbox::principal::Principal;
@@ -264,6 +265,7 @@ async fn sessions_streams_and_runs_belong_to_their_caller() {
         app.app.packages.clone(),
         Ledger::new(runs, tasks.clone()),
         tasks.clone(),
+        Toolset::Default,
     );
     let settings = TransportSettings {
         body_patience: std::time::Duration::from_mins(1),

@@ -3,20 +3,77 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use futures::FutureExt as _;
+use rmcp::model::{CallToolResult, JsonObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::Adapter;
 use crate::conversation::ConversationId;
+use crate::mcp::arguments::parse;
 use crate::mcp::error::ToolError;
+use crate::mcp::tools::{Call, define, structured};
 use crate::principal::Principal;
 use crate::run::outcome::RunOutcome;
 use crate::run::{KernelWish, RunRequest, Runs};
+
+const EXECUTE: &str = "execute_python";
+
+/// What a client's model is told once.
+pub(super) const INSTRUCTIONS: &str = "Runs Python programs in isolated containers. All calls share the directory \
+    /data; variables are not kept between calls.";
+
+/// The table of this set.
+pub(super) const TOOLS: &[Adapter] = &[Adapter {
+    name: EXECUTE,
+    tool: execute_tool,
+    call: |call, arguments| {
+        async {
+            execute(call, arguments)
+                .await
+                .or_else(ToolError::into_result)
+        }
+        .boxed()
+    },
+}];
 
 /// Longest time limit that a call may ask for.
 const MAX_SECONDS: u64 = 120;
 /// The exit code of a program that was stopped.
 const STOPPED: i32 = -1;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Arguments {
+    /// The whole program. Print what you want to see.
+    code: String,
+    /// Time limit in seconds, at most 120; left out: the server's default.
+    #[serde(default)]
+    #[schemars(with = "f64", range(min = 0, max = 120))]
+    timeout: Option<f64>,
+}
+
+fn execute_tool(runs: &Runs) -> Tool {
+    let description = format!(
+        "Runs a Python program in an isolated container and returns what it printed and its exit code. It starts in \
+         /data, where files are kept for the next call. Limits: {} s unless timeout says otherwise, {} MiB of memory, \
+         no internet. Example: {{\"code\": \"print(6 * 7)\"}}",
+        runs.limits.timeout.as_secs(),
+        runs.limits.memory >> 20,
+    );
+    let annotations = ToolAnnotations::new()
+        .read_only(false)
+        .destructive(true)
+        .idempotent(false)
+        .open_world(false);
+    define::<Arguments, Executed>(EXECUTE, "Run Python", description, annotations)
+}
+
+async fn execute(call: &Call<'_>, arguments: JsonObject) -> Result<CallToolResult, ToolError> {
+    let Arguments { code, timeout } = parse(EXECUTE, arguments)?;
+    let request = request(call.runs, &call.caller.principal, code, timeout)?;
+    Ok(structured(&Executed::of(&super::run(call, request).await?)))
+}
 
 /// How a program ended.
 #[derive(Debug, Serialize, JsonSchema, ToSchema)]
@@ -37,7 +94,7 @@ impl Executed {
     pub(crate) fn of(outcome: &RunOutcome) -> Self {
         Self {
             stdout: outcome.stdout.clone(),
-            stderr: with_reason(outcome),
+            stderr: with_reason(outcome, Some("timeout")),
             exit_code: outcome.exit_code.unwrap_or(STOPPED),
             execution_time: Duration::from_millis(outcome.duration_ms).as_secs_f64(),
             success: outcome.success,
@@ -45,15 +102,23 @@ impl Executed {
     }
 }
 
-/// Standard error, and for a program that did not end by itself why it was stopped.
-pub(super) fn with_reason(outcome: &RunOutcome) -> String {
+/// Standard error, and for a program that did not end by itself why it was stopped. `limit` is what the argument for
+/// a time limit is called here, if there is one.
+pub(super) fn with_reason(outcome: &RunOutcome, limit: Option<&str>) -> String {
     let mut stderr = outcome.stderr.clone();
     if let (None, Some(hint)) = (outcome.exit_code, &outcome.hint) {
         if !stderr.is_empty() && !stderr.ends_with('\n') {
             stderr.push('\n');
         }
-        // As the argument is called here.
-        stderr.push_str(&hint.replace("timeoutSeconds", "timeout"));
+        match limit {
+            Some(name) => stderr.push_str(&hint.replace("timeoutSeconds", name)),
+            None => {
+                let (hint, _) = hint
+                    .split_once(", or give timeoutSeconds")
+                    .unwrap_or((hint, ""));
+                stderr.push_str(hint);
+            }
+        }
     }
     stderr
 }

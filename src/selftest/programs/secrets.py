@@ -26,10 +26,14 @@ for path in PATHS:
     tried.append(path)
     if os.path.exists(path):
         found.append(path)
-for line in open("/proc/self/mountinfo"):
-    before, _, after = line.partition(" - ")
-    root, place = before.split()[3:5]
+mounts = [line.partition(" - ") for line in open("/proc/self/mountinfo")]
+# Which directory of which device is /data: it may have a second name.
+data = [before.split()[2:4] for before, _, _ in mounts if before.split()[4] == "/data"]
+for before, _, after in mounts:
+    device, root, place = before.split()[2:5]
     tried.append(place)
+    if place == "/mnt/data" and [device, root] in data:
+        continue
     # Podman writes users and groups for each container.
     podmans = place in ("/etc/passwd", "/etc/group") and root.endswith(place.replace("/etc/", "/userdata/"))
     own = podmans or place in MOUNTED or any(place == below or place.startswith(below + "/") for below in BELOW)

@@ -3,7 +3,10 @@
 import os
 
 MEANT = ("/data", "/tmp", "/dev/shm", "/dev/mqueue")
-SKIPPED = (*MEANT, "/proc", "/sys")
+# /data may have a second name, which must not be another directory.
+ALIAS = "/mnt/data"
+SECOND = (ALIAS,) if os.path.exists(ALIAS) and os.path.samefile(ALIAS, "/data") else ()
+SKIPPED = (*MEANT, *SECOND, "/proc", "/sys")
 FILES = (
     "/.sandbox-init",
     "/dev/console",

@@ -1,0 +1,297 @@
+//! `sandbox_run_python` and its like: sessions with artifacts below `/mnt/data`, and errors as answers.
+//!
+//! A session is a conversation. No answer of this set is an error for the protocol: its clients look for `error`.
+
+mod files;
+
+use std::collections::BTreeMap;
+
+use futures::FutureExt as _;
+use rmcp::model::{CallToolResult, ErrorData, JsonObject, Tool, ToolAnnotations};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{Adapter, python};
+use crate::conversation::ConversationId;
+use crate::executor::spec::DATA_ALIAS;
+use crate::mcp::arguments::parse;
+use crate::mcp::error::{BROKEN, ToolError, broken};
+use crate::mcp::tools::{Call, define, structured};
+use crate::run::outcome::{FileLink, RunStatus};
+use crate::run::{KernelWish, RunRequest, Runs};
+
+const RUN: &str = "sandbox_run_python";
+const CLOSE: &str = "sandbox_close_session";
+/// Longest session id.
+const MAX_ID: usize = 64;
+/// The exit code of a program that was stopped.
+const STOPPED: i32 = -1;
+
+/// What a client's model is told once.
+pub(super) const INSTRUCTIONS: &str = "Runs Python in isolated containers. Leave session_id out of the first call and \
+    give the one that it returns to all others: they share the files in /mnt/data. Variables are not kept between \
+    runs. Close the session when you are done.";
+
+/// The table of this set.
+pub(super) const TOOLS: &[Adapter] = &[
+    Adapter {
+        name: CLOSE,
+        tool: |_| close_tool(),
+        call: |call, arguments| answered(close(call, arguments)).boxed(),
+    },
+    Adapter {
+        name: files::LIST,
+        tool: |_| files::list_tool(),
+        call: |call, arguments| answered(files::list(call, arguments)).boxed(),
+    },
+    Adapter {
+        name: files::READ,
+        tool: |_| files::read_tool(),
+        call: |call, arguments| answered(files::read(call, arguments)).boxed(),
+    },
+    Adapter {
+        name: RUN,
+        tool: run_tool,
+        call: |call, arguments| answered(run(call, arguments)).boxed(),
+    },
+    Adapter {
+        name: files::UPLOAD,
+        tool: files::upload_tool,
+        call: |call, arguments| answered(files::upload(call, arguments)).boxed(),
+    },
+];
+
+/// An error in the words of this set.
+#[derive(Debug)]
+struct Refusal {
+    code: &'static str,
+    message: String,
+    /// Bytes of the file that the error is about.
+    size: Option<u64>,
+}
+
+impl Refusal {
+    fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            size: None,
+        }
+    }
+}
+
+impl From<ToolError> for Refusal {
+    fn from(error: ToolError) -> Self {
+        let code = match error.code {
+            "file_too_large" => "upload_too_large",
+            "file_not_found" => "not_found",
+            code => code,
+        };
+        Self::new(code, error.message)
+    }
+}
+
+async fn answered(
+    call: impl Future<Output = Result<CallToolResult, Refusal>>,
+) -> Result<CallToolResult, ErrorData> {
+    call.await.or_else(|refusal| {
+        if refusal.code == BROKEN {
+            return Err(broken());
+        }
+        let Refusal {
+            code,
+            message,
+            size,
+        } = refusal;
+        let mut error = json!({ "error": code, "code": code, "message": message });
+        if let Some(size) = size {
+            error["size_bytes"] = size.into();
+        }
+        Ok(CallToolResult::structured(error))
+    })
+}
+
+/// The given session, or a new one.
+fn session(id: Option<&str>) -> Result<ConversationId, Refusal> {
+    let minted;
+    let id = if let Some(id) = id {
+        id
+    } else {
+        minted = format!("sess_{}", hex::encode(rand::random::<[u8; 16]>()));
+        &minted
+    };
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    if id.is_empty() || id.len() > MAX_ID || !id.bytes().all(fits) {
+        let message = format!(
+            "session_id must be 1 to {MAX_ID} letters, digits, '_' and '-': leave it out to get a new one"
+        );
+        return Err(Refusal::new("invalid_session_id", message));
+    }
+    id.parse()
+        .map_err(|error| Refusal::new("invalid_session_id", format!("{error}")))
+}
+
+/// The given session, which must be there.
+async fn existing(call: &Call<'_>, id: &str) -> Result<ConversationId, Refusal> {
+    let id = session(Some(id))?;
+    if !call.runs.files.exists(&id).await.map_err(ToolError::from)? {
+        let message = "there is no such session: leave session_id out of the next run or upload to get a new one";
+        return Err(Refusal::new("session_not_found", message));
+    }
+    Ok(id)
+}
+
+/// Refuses what would disturb a run.
+fn idle(call: &Call<'_>, id: &ConversationId) -> Result<(), Refusal> {
+    if call.runs.active.is_busy(&id.key(&call.runs.file_secret)) {
+        let message =
+            "a program of this session is running: wait for its end, or use another session";
+        return Err(Refusal::new("session_busy", message));
+    }
+    Ok(())
+}
+
+/// A file of a session.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Artifact {
+    /// Its path for programs.
+    path: String,
+    /// The last part of its path.
+    filename: String,
+    size_bytes: u64,
+    mime_type: String,
+    /// Where anyone who has this address can download it.
+    download_url: String,
+}
+
+impl Artifact {
+    fn of(file: &FileLink) -> Self {
+        Self {
+            path: path(&file.name),
+            filename: base(&file.name).to_owned(),
+            size_bytes: file.size,
+            mime_type: file.mime_type.clone(),
+            download_url: file.url.clone(),
+        }
+    }
+}
+
+/// A file's path for programs.
+fn path(name: &str) -> String {
+    format!("{DATA_ALIAS}/{name}")
+}
+
+fn base(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct RunArguments {
+    /// The whole program. Print what you want to see; write files to /mnt/data.
+    code: String,
+    /// The session whose files it sees: 1 to 64 letters, digits, `_` and `-`. Left out: a new one is made.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    session_id: Option<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct RunAnswer {
+    session_id: String,
+    run_id: String,
+    exit_code: i32,
+    stdout: String,
+    stderr: String,
+    stdout_truncated: bool,
+    stderr_truncated: bool,
+    artifacts: Vec<Artifact>,
+    duration_ms: u64,
+}
+
+fn run_tool(runs: &Runs) -> Tool {
+    let description = format!(
+        "Runs a Python program in an isolated container and returns its output, its exit code (-1 when it was \
+         stopped) and the files that it made. Files in /mnt/data are kept for the session, variables are not. Limits: \
+         {} s, {} MiB of memory, {} KiB of code, no internet. Example: {{\"code\": \"print(6 * 7)\"}}",
+        runs.limits.timeout.as_secs(),
+        runs.limits.memory >> 20,
+        runs.limits.code >> 10,
+    );
+    let annotations = ToolAnnotations::new().read_only(false).destructive(true);
+    tool::<RunArguments>(RUN, "Run Python", description, &annotations)
+}
+
+async fn run(call: &Call<'_>, arguments: JsonObject) -> Result<CallToolResult, Refusal> {
+    let RunArguments { code, session_id } = parse(RUN, arguments)?;
+    let id = session(session_id.as_deref())?;
+    idle(call, &id)?;
+    let request = RunRequest {
+        conversation: id,
+        language: "python".to_owned(),
+        code,
+        network: false,
+        environment: BTreeMap::new(),
+        timeout: None,
+        stateful: false,
+        kernel: KernelWish::default(),
+    };
+    let outcome = super::run(call, request).await?;
+    if outcome.status == RunStatus::EngineLost {
+        let message = outcome.hint.unwrap_or_default();
+        return Err(Refusal::new("docker_unavailable", message));
+    }
+    let new = outcome.files.iter().filter(|file| file.new);
+    Ok(structured(&RunAnswer {
+        artifacts: new.map(Artifact::of).collect(),
+        exit_code: outcome.exit_code.unwrap_or(STOPPED),
+        stderr: python::with_reason(&outcome, None),
+        stdout_truncated: outcome.truncated.stdout > 0,
+        stderr_truncated: outcome.truncated.stderr > 0,
+        stdout: outcome.stdout,
+        duration_ms: outcome.duration_ms,
+        run_id: outcome.run_id,
+        session_id: outcome.conversation_id,
+    }))
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct SessionArguments {
+    /// The session.
+    session_id: String,
+}
+
+fn close_tool() -> Tool {
+    let description =
+        "Ends a session and deletes its files for ever. Example: {\"session_id\": \"sess_1f…\"}";
+    let annotations = ToolAnnotations::new().destructive(true);
+    tool::<SessionArguments>(
+        CLOSE,
+        "Close a session",
+        description.to_owned(),
+        &annotations,
+    )
+}
+
+async fn close(call: &Call<'_>, arguments: JsonObject) -> Result<CallToolResult, Refusal> {
+    let SessionArguments { session_id } = parse(CLOSE, arguments)?;
+    // Its first program may not have made its directory yet.
+    idle(call, &session(Some(&session_id))?)?;
+    let id = existing(call, &session_id).await?;
+    let deleted = call.runs.delete_conversation(&id).await;
+    deleted.map_err(ToolError::from)?;
+    Ok(CallToolResult::structured(json!({ "status": "closed" })))
+}
+
+/// A tool without a schema of its answers, which can be errors of another form.
+fn tool<Arguments: JsonSchema + 'static>(
+    name: &'static str,
+    title: &str,
+    description: String,
+    annotations: &ToolAnnotations,
+) -> Tool {
+    let annotations = annotations.clone().open_world(false);
+    let mut tool = define::<Arguments, Artifact>(name, title, description, annotations);
+    tool.output_schema = None;
+    tool
+}

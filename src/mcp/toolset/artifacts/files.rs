@@ -1,0 +1,176 @@
+//! The tools of this set that move files.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use rmcp::model::{CallToolResult, JsonObject, Tool, ToolAnnotations};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{Artifact, Refusal, SessionArguments, base, existing, path, session, tool};
+use crate::executor::spec::{DATA_ALIAS, DATA_PATH};
+use crate::files::FilesError;
+use crate::mcp::arguments::parse;
+use crate::mcp::error::ToolError;
+use crate::mcp::tools::{Call, structured};
+use crate::run::Runs;
+use crate::workspace::Existing;
+use crate::workspace::path::PathError;
+
+pub(super) const LIST: &str = "sandbox_list_artifacts";
+pub(super) const READ: &str = "sandbox_read_artifact";
+pub(super) const UPLOAD: &str = "sandbox_upload_file";
+/// Largest file that is read in one answer.
+const MAX_READ: u64 = 10 << 20;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct UploadArguments {
+    /// Name of the file below /mnt/data, for example "data.csv".
+    filename: String,
+    /// Content of the file in base64.
+    content_base64: String,
+    /// The session: 1 to 64 letters, digits, `_` and `-`. Left out: a new one is made.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    session_id: Option<String>,
+    /// Whether a file of that name may be replaced.
+    #[serde(default)]
+    overwrite: bool,
+}
+
+pub(super) fn upload_tool(runs: &Runs) -> Tool {
+    let description = format!(
+        "Stores a file in /mnt/data for programs of the session. At most {} MiB. Example: {{\"filename\": \
+         \"data.csv\", \"content_base64\": \"YSxiCjEsMgo=\"}}",
+        runs.files.max_upload_bytes >> 20,
+    );
+    let annotations = ToolAnnotations::new().destructive(false);
+    tool::<UploadArguments>(UPLOAD, "Upload a file", description, &annotations)
+}
+
+pub(super) async fn upload(
+    call: &Call<'_>,
+    arguments: JsonObject,
+) -> Result<CallToolResult, Refusal> {
+    let UploadArguments {
+        filename,
+        content_base64,
+        session_id,
+        overwrite,
+    } = parse(UPLOAD, arguments)?;
+    let id = session(session_id.as_deref())?;
+    let existing = if overwrite {
+        Existing::Replace
+    } else {
+        Existing::Keep
+    };
+    let stored = call
+        .runs
+        .upload(&id, &filename, &content_base64, existing)
+        .await;
+    let file = stored.map_err(|error| refusal(error, "invalid_filename"))?;
+    call.client.remember(&id);
+    Ok(CallToolResult::structured(
+        json!({ "session_id": id.as_str(), "path": path(&file.name) }),
+    ))
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct ReadArguments {
+    /// The session.
+    session_id: String,
+    /// Path of the file for programs, for example "/mnt/data/chart.png".
+    path: String,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct ReadAnswer {
+    path: String,
+    filename: String,
+    mime_type: String,
+    size_bytes: u64,
+    content_base64: String,
+}
+
+pub(super) fn read_tool() -> Tool {
+    let description = "Reads a file of the session as base64, at most 10 MiB. Example: {\"session_id\": \
+        \"sess_1f…\", \"path\": \"/mnt/data/chart.png\"}";
+    let annotations = ToolAnnotations::new().read_only(true).idempotent(true);
+    tool::<ReadArguments>(READ, "Read a file", description.to_owned(), &annotations)
+}
+
+pub(super) async fn read(
+    call: &Call<'_>,
+    arguments: JsonObject,
+) -> Result<CallToolResult, Refusal> {
+    let ReadArguments {
+        session_id,
+        path: asked,
+    } = parse(READ, arguments)?;
+    let id = existing(call, &session_id).await?;
+    let name = below(&asked)?;
+    let read = call.runs.files.read_whole(&id, name, MAX_READ).await;
+    let (file, bytes) = read.map_err(|error| refusal(error, "invalid_path"))?;
+    let Some(bytes) = bytes else {
+        let message = format!(
+            "{} has {} bytes, the limit is {MAX_READ}: download it by its download_url",
+            file.name, file.size
+        );
+        return Err(Refusal {
+            size: Some(file.size),
+            ..Refusal::new("artifact_too_large", message)
+        });
+    };
+    Ok(structured(&ReadAnswer {
+        path: path(&file.name),
+        filename: base(&file.name).to_owned(),
+        mime_type: file.mime_type,
+        size_bytes: bytes.len() as u64,
+        content_base64: STANDARD.encode(bytes),
+    }))
+}
+
+/// The name of a file below the session's directory, under whichever of its names.
+fn below(path: &str) -> Result<&str, Refusal> {
+    [DATA_ALIAS, DATA_PATH]
+        .iter()
+        .find_map(|root| path.strip_prefix(root)?.strip_prefix('/'))
+        .ok_or_else(|| {
+            let message = format!("path must begin with {DATA_ALIAS}/: see {LIST}");
+            Refusal::new("invalid_path", message)
+        })
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct ListAnswer {
+    artifacts: Vec<Artifact>,
+}
+
+pub(super) fn list_tool() -> Tool {
+    let description = "Lists the files of a session with sizes and download links. Example: {\"session_id\": \
+        \"sess_1f…\"}";
+    let annotations = ToolAnnotations::new().read_only(true).idempotent(true);
+    tool::<SessionArguments>(LIST, "List files", description.to_owned(), &annotations)
+}
+
+pub(super) async fn list(
+    call: &Call<'_>,
+    arguments: JsonObject,
+) -> Result<CallToolResult, Refusal> {
+    let SessionArguments { session_id } = parse(LIST, arguments)?;
+    let id = existing(call, &session_id).await?;
+    let list = call.runs.files.list(&id).await.map_err(ToolError::from)?;
+    Ok(structured(&ListAnswer {
+        artifacts: list.files.iter().map(Artifact::of).collect(),
+    }))
+}
+
+/// An error of a file, whose name is of an argument that has its own code.
+fn refusal(error: FilesError, name: &'static str) -> Refusal {
+    match error {
+        FilesError::Path(PathError::Dots(_)) => Refusal::new("invalid_path", error.to_string()),
+        FilesError::Path(_) => Refusal::new(name, error.to_string()),
+        FilesError::Base64(_) => Refusal::new("invalid_content", error.to_string()),
+        error => ToolError::from(error).into(),
+    }
+}

@@ -1,0 +1,176 @@
+//! The documented examples of other servers, word for word, on the real engine.
+
+use axum::http::{Method, StatusCode};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use crate::support::TestApp;
+
+/// With the memory that a chart needs on a busy machine.
+const ARTIFACTS: &[(&str, &str)] = &[("MCP_TOOLSET", "artifacts"), ("RUN_TIMEOUT", "120s")];
+
+/// Warm and cold, since a program must not see which.
+const WARM: &[(&str, &str)] = &[("POOL_SIZE", "1"), ("SANDBOX_REUSE", "conversation")];
+
+async fn call(app: &TestApp, tool: &str, arguments: Value) -> Value {
+    let params = json!({ "name": tool, "arguments": arguments });
+    let response = app.rpc("tools/call", params).await;
+    response["result"]["structuredContent"].clone()
+}
+
+/// Upload, analyse, draw, read, close: the example of the artifacts family.
+async fn workflow(app: &TestApp) {
+    let csv = "month,revenue\n2024-01,1200\n2024-01,800\n2024-02,1500\n";
+    let upload = json!({ "filename": "sales.csv", "content_base64": STANDARD.encode(csv) });
+    let uploaded = call(app, "sandbox_upload_file", upload).await;
+    assert_eq!(uploaded["path"], "/mnt/data/sales.csv");
+    let session = &uploaded["session_id"];
+    let code = "import pandas as pd\nimport matplotlib.pyplot as plt\ndf = pd.read_csv('/mnt/data/sales.csv')\n\
+        print(df.describe())\ndf.groupby('month')['revenue'].sum().plot(kind='bar')\n\
+        plt.savefig('/mnt/data/chart.png')\n";
+    let ran = call(
+        app,
+        "sandbox_run_python",
+        json!({ "session_id": session, "code": code }),
+    )
+    .await;
+    assert_eq!(ran["exit_code"], 0, "{ran}");
+    assert!(
+        ran["stdout"].as_str().unwrap().contains("1166.666667"),
+        "{ran}"
+    );
+    assert_eq!(ran["artifacts"][0]["filename"], "chart.png");
+    assert_eq!(ran["artifacts"][0]["mime_type"], "image/png");
+    // Whatever name it has, it is one directory.
+    let both = "import os\nprint(sorted(os.listdir('/mnt/data')) == sorted(os.listdir('/data')))\n\
+        open('/mnt/data/sub.txt', 'w').write('x')\nprint(open('/data/sub.txt').read(), os.path.exists('/mnt/data/..'))\n\
+        print(undefined_variable)";
+    let ran = call(
+        app,
+        "sandbox_run_python",
+        json!({ "session_id": session, "code": both }),
+    )
+    .await;
+    assert_eq!(
+        (&ran["stdout"], &ran["exit_code"]),
+        (&"True\nx True\n".into(), &1.into())
+    );
+    assert!(
+        ran["stderr"].as_str().unwrap().contains("NameError"),
+        "{ran}"
+    );
+    let read = json!({ "session_id": session, "path": "/mnt/data/chart.png" });
+    let read = call(app, "sandbox_read_artifact", read).await;
+    assert_eq!(read["mime_type"], "image/png");
+    let bytes = STANDARD
+        .decode(read["content_base64"].as_str().unwrap())
+        .unwrap();
+    assert!(bytes.starts_with(b"\x89PNG"));
+    let closed = call(
+        app,
+        "sandbox_close_session",
+        json!({ "session_id": session }),
+    )
+    .await;
+    assert_eq!(closed, json!({ "status": "closed" }));
+}
+
+#[tokio::test]
+async fn the_workflow_with_artifacts_works_cold() {
+    let app = TestApp::on_docker_with(ARTIFACTS).await;
+    workflow(&app).await;
+    app.assert_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn the_workflow_with_artifacts_works_warm() {
+    let app = TestApp::on_docker_with(&[ARTIFACTS, WARM].concat()).await;
+    app.parked("python", 1).await;
+    workflow(&app).await;
+    app.assert_nothing_is_left().await;
+}
+
+/// The lines of a stream.
+async fn execute(app: &TestApp, body: Value) -> Vec<Value> {
+    let answer = app.rest(Method::POST, "/api/v1/execute", &body).await;
+    assert_eq!(answer.status, StatusCode::OK, "{}", answer.text());
+    let text = answer.text();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[tokio::test]
+async fn a_stream_has_text_pictures_errors_and_a_result() {
+    let app = TestApp::on_docker_with(&[("RUN_TIMEOUT", "120s")]).await;
+    let hello = execute(&app, json!({ "code": "print('Hello, World!')" })).await;
+    assert_eq!(hello[0]["text"], "Hello, World!\n");
+    let code = "import matplotlib.pyplot as plt\nplt.plot([1,2,3], [1,4,9])\nplt.savefig('plot.png')\nprint('né…', flush=True)\n";
+    let lines = execute(
+        &app,
+        json!({ "code": code, "session_id": "my-session", "stateful": false }),
+    )
+    .await;
+    let text: String = lines
+        .iter()
+        .filter_map(|line| line["text"].as_str())
+        .collect();
+    assert_eq!(text, "né…\n");
+    let picture = lines
+        .iter()
+        .find(|line| line.get("image").is_some())
+        .unwrap();
+    assert_eq!(picture["format"], "png");
+    assert!(
+        picture["image"]
+            .as_str()
+            .unwrap()
+            .starts_with("iVBORw0KGgo")
+    );
+    let lines = execute(
+        &app,
+        json!({ "code": "print(undefined_var)", "stateful": false }),
+    )
+    .await;
+    let error = lines
+        .iter()
+        .find(|line| line.get("error").is_some())
+        .unwrap();
+    assert_eq!(
+        error["error"],
+        "NameError: name 'undefined_var' is not defined"
+    );
+    assert_eq!(error["traceback"][0], "Traceback (most recent call last):");
+    assert_eq!(lines.last().unwrap()["result"]["status"], "error");
+    app.assert_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_python_without_sessions_answers_once() {
+    let app = TestApp::on_docker_with(&[("MCP_TOOLSET", "python")]).await;
+    let code = "import sys\nprint(sum(range(10)))\nprint('careful', file=sys.stderr)";
+    let tool = call(
+        &app,
+        "execute_python",
+        json!({ "code": code, "timeout": 60 }),
+    )
+    .await;
+    let rest = app
+        .rest(
+            Method::POST,
+            "/execute",
+            &json!({ "code": code, "timeout": 60 }),
+        )
+        .await;
+    for answer in [tool, rest.json()] {
+        assert_eq!(answer["stdout"], "45\n", "{answer}");
+        assert_eq!(answer["stderr"], "careful\n");
+        assert_eq!(
+            (&answer["exit_code"], &answer["success"]),
+            (&0.into(), &true.into())
+        );
+        assert!(answer["execution_time"].is_f64());
+    }
+    app.assert_nothing_is_left().await;
+}

@@ -1,0 +1,269 @@
+//! Tools under the names of other servers, on the fake engine: what is listed, translated and refused.
+
+use axum::http::Method;
+use serde_json::{Value, json};
+
+use crate::support::{TestApp, eventually};
+
+async fn app(toolset: &str) -> TestApp {
+    TestApp::on_fake_speaking(&["python"], &[("MCP_TOOLSET", toolset)]).await
+}
+
+async fn names(app: &TestApp) -> Vec<String> {
+    let list = app.rpc("tools/list", json!({})).await;
+    let tools = list["result"]["tools"].as_array().unwrap().iter();
+    tools
+        .map(|tool| tool["name"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+/// A call's answer, which no client of this set takes for an exception.
+async fn artifacts(app: &TestApp, tool: &str, arguments: Value) -> Value {
+    let params = json!({ "name": tool, "arguments": arguments });
+    let result = app.rpc("tools/call", params).await["result"].clone();
+    assert_ne!(result["isError"], true, "{result}");
+    let text = result["content"][0]["text"].as_str().unwrap();
+    let answer: Value = serde_json::from_str(text).unwrap();
+    assert_eq!(answer, result["structuredContent"]);
+    answer
+}
+
+#[tokio::test]
+async fn a_toolset_is_what_is_listed() {
+    let artifacts = app("artifacts").await;
+    insta::assert_snapshot!(names(&artifacts).await.join(" "), @"sandbox_close_session sandbox_list_artifacts sandbox_read_artifact sandbox_run_python sandbox_upload_file");
+    let python = app("python").await;
+    insta::assert_snapshot!(names(&python).await.join(" "), @"execute_python");
+    // Our own can be called beside them, as the page does, and those of the others cannot.
+    assert_eq!(artifacts.run("python", "echo on").await["output"], "on\n");
+    let params = json!({ "name": "execute_python", "arguments": { "code": "echo" } });
+    let refused = artifacts.rpc("tools/call", params).await;
+    assert_eq!(refused["error"]["code"], -32602);
+}
+
+#[tokio::test]
+async fn the_tools_of_other_servers_are_described() {
+    for toolset in ["artifacts", "python"] {
+        let app = app(toolset).await;
+        let list = app.rpc("tools/list", json!({})).await;
+        insta::assert_json_snapshot!(toolset, list["result"]["tools"]);
+    }
+}
+
+#[tokio::test]
+async fn a_session_is_made_on_first_use_and_keeps_its_files() {
+    let app = app("artifacts").await;
+    let upload = json!({ "filename": "sales.csv", "content_base64": "YSxiCjEsMgo=" });
+    let uploaded = artifacts(&app, "sandbox_upload_file", upload).await;
+    let session = uploaded["session_id"].as_str().unwrap().to_owned();
+    assert!(
+        session.starts_with("sess_") && session.len() == 37,
+        "{session}"
+    );
+    assert_eq!(uploaded["path"], "/mnt/data/sales.csv");
+    let code = "cat sales.csv\necho warning >&2\necho x > chart.png\nexit 3";
+    let run = json!({ "session_id": session, "code": code });
+    let mut ran = artifacts(&app, "sandbox_run_python", run).await;
+    assert!(ran["run_id"].as_str().unwrap().starts_with("run_"));
+    let url = ran["artifacts"][0]["download_url"].take();
+    assert_eq!(app.download(&url).await.text(), "x\n");
+    insta::assert_json_snapshot!(ran, { ".session_id" => "…", ".run_id" => "…", ".duration_ms" => "…" }, @r#"
+    {
+      "session_id": "…",
+      "run_id": "…",
+      "exit_code": 3,
+      "stdout": "a,b\n1,2\n",
+      "stderr": "warning\n",
+      "stdout_truncated": false,
+      "stderr_truncated": false,
+      "artifacts": [
+        {
+          "path": "/mnt/data/chart.png",
+          "filename": "chart.png",
+          "size_bytes": 2,
+          "mime_type": "image/png",
+          "download_url": null
+        }
+      ],
+      "duration_ms": "…"
+    }
+    "#);
+    let read = json!({ "session_id": session, "path": "/mnt/data/chart.png" });
+    insta::assert_json_snapshot!(artifacts(&app, "sandbox_read_artifact", read).await, @r#"
+    {
+      "path": "/mnt/data/chart.png",
+      "filename": "chart.png",
+      "mime_type": "image/png",
+      "size_bytes": 2,
+      "content_base64": "eAo="
+    }
+    "#);
+    let one = json!({ "session_id": session });
+    let list = artifacts(&app, "sandbox_list_artifacts", one.clone()).await;
+    let paths: Vec<_> = list["artifacts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|each| &each["path"])
+        .collect();
+    assert_eq!(paths, ["/mnt/data/chart.png", "/mnt/data/sales.csv"]);
+    let closed = artifacts(&app, "sandbox_close_session", one.clone()).await;
+    assert_eq!(closed, json!({ "status": "closed" }));
+    let again = artifacts(&app, "sandbox_close_session", one).await;
+    assert_eq!(again["error"], "session_not_found");
+}
+
+#[tokio::test]
+async fn a_program_that_was_stopped_ended_with_minus_one() {
+    let slow = [("MCP_TOOLSET", "artifacts"), ("RUN_TIMEOUT", "1s")];
+    let app = TestApp::on_fake_speaking(&["python"], &slow).await;
+    let ran = artifacts(&app, "sandbox_run_python", json!({ "code": "sleep 60" })).await;
+    assert_eq!(ran["exit_code"], -1);
+    insta::assert_snapshot!(ran["stderr"].as_str().unwrap(), @"The program was stopped after its time limit of 1 s: make it faster");
+}
+
+#[tokio::test]
+async fn errors_of_this_set_are_answers_with_their_own_codes() {
+    let limits = [
+        ("MCP_TOOLSET", "artifacts"),
+        ("MAX_CODE_BYTES", "1k"),
+        ("MAX_UPLOAD_BYTES", "16"),
+    ];
+    let app = TestApp::on_fake_speaking(&["python"], &limits).await;
+    let file = |name: &str, content: &str| json!({ "session_id": "s", "filename": name, "content_base64": content });
+    assert_eq!(
+        artifacts(&app, "sandbox_upload_file", file("f", "eA==")).await["session_id"],
+        "s"
+    );
+    // Larger than what is read in one answer.
+    let sparse = std::fs::File::create(app.workspace("s").join("huge")).unwrap();
+    sparse.set_len(11 << 20).unwrap();
+    let mut seen = Vec::new();
+    for (tool, arguments) in [
+        ("sandbox_upload_file", file("f", "eA==")),
+        ("sandbox_upload_file", file("../f", "eA==")),
+        ("sandbox_upload_file", file("", "eA==")),
+        ("sandbox_upload_file", file("g", "???")),
+        ("sandbox_upload_file", file("g", "eHh4eHh4eHh4eHh4eHh4eHh4")),
+        ("sandbox_run_python", json!({ "code": "#".repeat(1025) })),
+        (
+            "sandbox_run_python",
+            json!({ "code": "", "session_id": "a b" }),
+        ),
+        ("sandbox_run_python", json!({ "session_id": "s" })),
+        (
+            "sandbox_read_artifact",
+            json!({ "session_id": "s", "path": "/mnt/data/no" }),
+        ),
+        (
+            "sandbox_read_artifact",
+            json!({ "session_id": "s", "path": "/etc/passwd" }),
+        ),
+        (
+            "sandbox_read_artifact",
+            json!({ "session_id": "s", "path": "/mnt/data/../x" }),
+        ),
+        (
+            "sandbox_read_artifact",
+            json!({ "session_id": "s", "path": "/mnt/data/huge" }),
+        ),
+        (
+            "sandbox_read_artifact",
+            json!({ "session_id": "t", "path": "/mnt/data/f" }),
+        ),
+        ("sandbox_list_artifacts", json!({ "session_id": "t" })),
+    ] {
+        let answer = artifacts(&app, tool, arguments).await;
+        assert_eq!(answer["error"], answer["code"]);
+        let size = answer
+            .get("size_bytes")
+            .map_or_else(String::new, |size| format!(" {size}"));
+        seen.push(format!(
+            "{tool} {}{size}: {}",
+            answer["error"].as_str().unwrap(),
+            answer["message"].as_str().unwrap()
+        ));
+    }
+    insta::assert_snapshot!(seen.join("\n"), @r#"
+    sandbox_upload_file file_exists: there is a file of that name already: choose another name, or say that it may be replaced
+    sandbox_upload_file invalid_path: filename contains the part "..": name the folders on the way down instead
+    sandbox_upload_file invalid_filename: filename is empty: give a name such as data.csv or folder/data.csv
+    sandbox_upload_file invalid_content: content is not valid base64 (Invalid symbol 63, offset 0.): send standard base64 with padding
+    sandbox_upload_file upload_too_large: content has 18 bytes, the limit is 16: upload smaller pieces
+    sandbox_run_python code_too_large: code has 1025 bytes, the limit is 1024: put data into a file with upload_file and read it from /data
+    sandbox_run_python invalid_session_id: session_id must be 1 to 64 letters, digits, '_' and '-': leave it out to get a new one
+    sandbox_run_python invalid_arguments: sandbox_run_python: missing field `code`
+    sandbox_read_artifact not_found: filename "no" is not a file of this conversation: see list_files
+    sandbox_read_artifact invalid_path: path must begin with /mnt/data/: see sandbox_list_artifacts
+    sandbox_read_artifact invalid_path: filename contains the part "..": name the folders on the way down instead
+    sandbox_read_artifact artifact_too_large 11534336: huge has 11534336 bytes, the limit is 10485760: download it by its download_url
+    sandbox_read_artifact session_not_found: there is no such session: leave session_id out of the next run or upload to get a new one
+    sandbox_list_artifacts session_not_found: there is no such session: leave session_id out of the next run or upload to get a new one
+    "#);
+    let replace =
+        json!({ "session_id": "s", "filename": "f", "content_base64": "eXl5", "overwrite": true });
+    assert_eq!(
+        artifacts(&app, "sandbox_upload_file", replace).await["path"],
+        "/mnt/data/f"
+    );
+    let read = json!({ "session_id": "s", "path": "/data/f" });
+    assert_eq!(
+        artifacts(&app, "sandbox_read_artifact", read).await["size_bytes"],
+        3
+    );
+}
+
+#[tokio::test]
+async fn a_session_with_a_program_is_busy() {
+    let app = app("artifacts").await;
+    let long = artifacts(
+        &app,
+        "sandbox_run_python",
+        json!({ "session_id": "s", "code": "sleep 60" }),
+    );
+    let meanwhile = async {
+        eventually("it runs", || app.app.runs.active.count() == 1).await;
+        let run = json!({ "session_id": "s", "code": "echo" });
+        let run = artifacts(&app, "sandbox_run_python", run).await;
+        let close = artifacts(&app, "sandbox_close_session", json!({ "session_id": "s" })).await;
+        app.ask(Method::DELETE, "/api/v1/sessions/s").await;
+        (run["error"].clone(), close["error"].clone())
+    };
+    let (long, busy) = tokio::join!(long, meanwhile);
+    assert_eq!(busy, ("session_busy".into(), "session_busy".into()));
+    assert_eq!(long["exit_code"], -1);
+}
+
+#[tokio::test]
+async fn python_without_sessions_has_one_directory() {
+    let app = app("python").await;
+    let first = app
+        .call("execute_python", json!({ "code": "echo x > f\necho out" }))
+        .await;
+    insta::assert_json_snapshot!(first, { ".execution_time" => "…" }, @r#"
+    {
+      "stdout": "out\n",
+      "stderr": "",
+      "exit_code": 0,
+      "execution_time": "…",
+      "success": true
+    }
+    "#);
+    let second = json!({ "code": "cat f", "timeout": 120 });
+    assert_eq!(app.call("execute_python", second).await["stdout"], "x\n");
+    // The same one as over plain HTTP.
+    let rest = app
+        .rest(Method::POST, "/execute", &json!({ "code": "cat f" }))
+        .await;
+    assert_eq!(rest.json()["stdout"], "x\n");
+    let refused = app
+        .call("execute_python", json!({ "code": "echo", "timeout": 121 }))
+        .await;
+    insta::assert_json_snapshot!(refused, @r#"
+    {
+      "success": false,
+      "code": "invalid_arguments",
+      "message": "timeout is 121.0: it must be greater than 0 and at most 120 seconds"
+    }
+    "#);
+}
