@@ -31,6 +31,7 @@ python_environment() {
 install() {
   python_environment python
   python_environment mcpo
+  python_environment rest
   if ! cmp -s node/package-lock.json node/node_modules/installed; then
     (cd node && npm ci --silent --no-audit --no-fund)
     # The Node of the conformance suite, in case scripts of packages are not run.
@@ -114,6 +115,22 @@ documented_mcpo() {
     --data '{"language":"python","code":"print(6 * 7)"}' | grep '"stdout":"42\\n"'
 }
 
+rest_document() {
+  curl --silent --fail --output "$work/openapi.json" "$MCP_URL/api/v1/openapi.json"
+  rest/.venv/bin/openapi-spec-validator "$work/openapi.json"
+}
+
+# What the document allows and what it does not, in many forms: no answer may be a 5xx or one that is not documented.
+# Limits that an operator sets are not in it, so that what it allows may still be refused.
+rest_properties() {
+  local status=0
+  (cd "$work" && "$OLDPWD/rest/.venv/bin/schemathesis" run "$MCP_URL/api/v1/openapi.json" \
+    --header "Authorization: Bearer $MCP_API_TOKEN" --checks all --exclude-checks positive_data_acceptance \
+    --max-examples 40 --request-timeout 60 --no-color) >"$work/rest" 2>&1 || status=$?
+  cat "$work/rest"
+  return "$status"
+}
+
 conformance() {
   node/node_modules/.bin/node node/node_modules/@modelcontextprotocol/conformance/dist/index.js \
     server --url "$forwarder/mcp" --scenario "$1"
@@ -139,6 +156,9 @@ check 'docs/clients.md, Open WebUI through mcpo' documented_mcpo
 for heading in 'Claude Desktop' 'VS Code' Cursor LibreChat TypeScript; do
   check "docs/clients.md, $heading" node/node_modules/.bin/node node/documented.mjs "$heading"
 done
+
+check 'REST, the document' rest_document
+check 'REST, whatever the document allows' rest_properties
 
 node/node_modules/.bin/node node/forward.mjs >"$work/forwarder" &
 forwarder_pid=$!
