@@ -263,6 +263,7 @@ impl App {
             self.config.http.clone(),
             transport,
             self.runs.clone(),
+            self.packages.clone(),
             self.ledger.clone(),
             self.calls.clone(),
         ))

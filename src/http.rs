@@ -33,6 +33,7 @@ use self::rate::Rate;
 pub use self::serve::serve;
 use crate::config::HttpConfig;
 use crate::mcp::transport::{MESSAGES, McpTransport};
+use crate::packages::Packages;
 use crate::run::Runs;
 use crate::run::ledger::Ledger;
 
@@ -46,6 +47,7 @@ struct Shared {
     config: HttpConfig,
     mcp: McpTransport,
     runs: Runs,
+    packages: Packages,
     ledger: Ledger,
     sessions: api::Sessions,
     /// Calls that have no answer yet.
@@ -59,6 +61,7 @@ impl HttpState {
         config: HttpConfig,
         mcp: McpTransport,
         runs: Runs,
+        packages: Packages,
         ledger: Ledger,
         calls: TaskTracker,
     ) -> Self {
@@ -67,6 +70,7 @@ impl HttpState {
             config,
             mcp,
             runs,
+            packages,
             ledger,
             sessions: api::Sessions::default(),
             calls,

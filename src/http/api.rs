@@ -80,6 +80,7 @@ fn guarded() -> OpenApiRouter<HttpState> {
             conversation_files::remove
         ))
         .routes(routes!(one_shot::execute))
+        .routes(routes!(one_shot::install))
 }
 
 /// Those that anybody may call.

@@ -1,10 +1,13 @@
 //! The documented examples of other servers, word for word, on the real engine.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use axum::http::{Method, StatusCode};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use crate::docker_packages::make_packages;
 use crate::support::TestApp;
 
 /// With the memory that a chart needs on a busy machine.
@@ -172,5 +175,57 @@ async fn a_python_without_sessions_answers_once() {
         );
         assert!(answer["execution_time"].is_f64());
     }
+    app.assert_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_package_that_was_installed_is_there_for_the_next_program() {
+    let wheels = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(wheels.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let directory = wheels.path().display().to_string();
+    let app = TestApp::on_docker_with(&[
+        ("MCP_TOOLSET", "python"),
+        ("PACKAGE_WHEELHOUSE", &directory),
+        ("PIP_INDEX_URL", "http://127.0.0.1:9/simple"),
+    ])
+    .await;
+    make_packages(&app, wheels.path()).await;
+    let rest = async |body: Value| {
+        let answer = app.rest(Method::POST, "/pip_install", &body).await;
+        assert_eq!(answer.status, StatusCode::OK, "{}", answer.text());
+        answer.json()
+    };
+    let one = json!({ "package": "tinyone", "version": "1.0" });
+    let installed = call(&app, "pip_install", one).await;
+    insta::assert_json_snapshot!(installed, { ".installation_time" => "…" }, @r#"
+    {
+      "success": true,
+      "message": "Installed tinyone 1.0, tiny-dep 1.5",
+      "installed_version": "1.0",
+      "installation_time": "…"
+    }
+    "#);
+    let newer = rest(json!({ "package": "tinyone" })).await;
+    assert_eq!(newer["installed_version"], "2.0", "{newer}");
+    let code = "import tinyone\nprint(tinyone.VALUE)";
+    for answer in [
+        call(&app, "execute_python", json!({ "code": code })).await,
+        app.rest(Method::POST, "/execute", &json!({ "code": code }))
+            .await
+            .json(),
+    ] {
+        assert_eq!(answer["stdout"], "one 2.0\n", "{answer}");
+    }
+    let missing = rest(json!({ "package": "tinynothing" })).await;
+    assert_eq!(
+        (&missing["success"], &missing["installed_version"]),
+        (&false.into(), &Value::Null)
+    );
+    // Nor is there an index to ask.
+    assert_eq!(missing["code"], "package_offline", "{missing}");
+    let wrong = json!({ "package": "../up" });
+    let wrong = app.rest(Method::POST, "/pip_install", &wrong).await;
+    assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
+    assert_eq!(wrong.json()["error"]["code"], "invalid_requirement");
     app.assert_nothing_is_left().await;
 }

@@ -406,6 +406,7 @@ async fn the_document_is_valid_and_has_every_route() {
     POST /api/v1/conversations/{id}/files upload_form
     POST /api/v1/execute execute
     POST /execute execute_python
+    POST /pip_install pip_install
     PUT /api/v1/conversations/{id}/files/{name} upload_file
     ");
     // Every reference leads somewhere.

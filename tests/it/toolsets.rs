@@ -33,7 +33,7 @@ async fn a_toolset_is_what_is_listed() {
     let artifacts = app("artifacts").await;
     insta::assert_snapshot!(names(&artifacts).await.join(" "), @"sandbox_close_session sandbox_list_artifacts sandbox_read_artifact sandbox_run_python sandbox_upload_file");
     let python = app("python").await;
-    insta::assert_snapshot!(names(&python).await.join(" "), @"execute_python");
+    insta::assert_snapshot!(names(&python).await.join(" "), @"execute_python pip_install");
     // Our own can be called beside them, as the page does, and those of the others cannot.
     assert_eq!(artifacts.run("python", "echo on").await["output"], "on\n");
     let params = json!({ "name": "execute_python", "arguments": { "code": "echo" } });

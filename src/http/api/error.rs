@@ -69,16 +69,17 @@ impl ApiError {
 /// The status of a code.
 fn status(code: &str) -> StatusCode {
     match code {
-        "invalid_arguments" | "unknown_language" | "stateful_unavailable" | "interrupted" => {
-            StatusCode::BAD_REQUEST
-        }
+        "invalid_arguments"
+        | "invalid_requirement"
+        | "unknown_language"
+        | "stateful_unavailable"
+        | "interrupted" => StatusCode::BAD_REQUEST,
         "network_refused" => StatusCode::FORBIDDEN,
         "file_not_found" | "session_not_found" | "no_such_route" => StatusCode::NOT_FOUND,
         "method_not_allowed" => StatusCode::METHOD_NOT_ALLOWED,
         "too_slow" => StatusCode::REQUEST_TIMEOUT,
-        "is_directory" | "not_a_directory" | "file_exists" | "too_many_files" | "session_busy" => {
-            StatusCode::CONFLICT
-        }
+        "is_directory" | "not_a_directory" | "file_exists" | "too_many_files" | "session_busy"
+        | "install_busy" | "cancelled" => StatusCode::CONFLICT,
         "code_too_large" | "file_too_large" | "body_too_large" | "quota_exceeded" => {
             StatusCode::PAYLOAD_TOO_LARGE
         }

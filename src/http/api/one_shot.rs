@@ -3,12 +3,14 @@
 use axum::extract::State;
 use axum::{Extension, Json};
 use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 
 use super::ApiError;
 use super::error::{ErrorBody, Failures};
 use super::extract::JsonBody;
 use crate::http::HttpState;
+use crate::mcp::toolset::python::pip::{self, PipInstalled};
 use crate::mcp::toolset::python::{self, Executed};
 use crate::principal::Principal;
 
@@ -50,4 +52,43 @@ pub(super) async fn execute(
         Ok(outcome) => Ok(Json(Executed::of(outcome))),
         Err(error) => Err(error.into()),
     }
+}
+
+/// A Python package.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PackageRequest {
+    /// Its name; extras such as `requests[socks]` are fine.
+    #[schema(example = "six")]
+    package: String,
+    /// Its version; left out: the newest that fits.
+    #[schema(example = "1.17.0")]
+    version: Option<String>,
+}
+
+/// Installs a Python package for `POST /execute`
+///
+/// From wheels of the package index. That a package is not to be had is an answer with `success: false`.
+#[utoipa::path(
+    post, path = "/pip_install", tag = "one-shot", operation_id = "pip_install",
+    request_body = PackageRequest,
+    responses(
+        (status = 200, description = "What came of it", body = PipInstalled),
+        (status = 409, description = "Another install is going on", body = ErrorBody),
+        Failures
+    )
+)]
+pub(super) async fn install(
+    State(state): State<HttpState>,
+    Extension(caller): Extension<Principal>,
+    JsonBody(request): JsonBody<PackageRequest>,
+) -> Result<Json<PipInstalled>, ApiError> {
+    let _unanswered = state.0.calls.token();
+    let cancel = CancellationToken::new();
+    // Who goes away ends it.
+    let _guard = cancel.clone().drop_guard();
+    let PackageRequest { package, version } = request;
+    let packages = &state.0.packages;
+    let installed = pip::install(packages, &caller, package, version, &cancel).await;
+    Ok(Json(installed.map_err(ApiError)?))
 }

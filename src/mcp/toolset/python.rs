@@ -1,10 +1,12 @@
 //! `execute_python` and `pip_install`: one Python for a caller, with answers in its words.
 
+pub(crate) mod pip;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use rmcp::model::{CallToolResult, JsonObject, Tool, ToolAnnotations};
+use rmcp::model::{CallToolResult, ErrorData, JsonObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -22,21 +24,27 @@ const EXECUTE: &str = "execute_python";
 
 /// What a client's model is told once.
 pub(super) const INSTRUCTIONS: &str = "Runs Python programs in isolated containers. All calls share the directory \
-    /data; variables are not kept between calls.";
+    /data and the packages that pip_install installs; variables are not kept between calls.";
 
 /// The table of this set.
-pub(super) const TOOLS: &[Adapter] = &[Adapter {
-    name: EXECUTE,
-    tool: execute_tool,
-    call: |call, arguments| {
-        async {
-            execute(call, arguments)
-                .await
-                .or_else(ToolError::into_result)
-        }
-        .boxed()
+pub(super) const TOOLS: &[Adapter] = &[
+    Adapter {
+        name: EXECUTE,
+        tool: execute_tool,
+        call: |call, arguments| answered(execute(call, arguments)).boxed(),
     },
-}];
+    Adapter {
+        name: pip::NAME,
+        tool: pip::tool,
+        call: |call, arguments| answered(pip::call(call, arguments)).boxed(),
+    },
+];
+
+async fn answered(
+    call: impl Future<Output = Result<CallToolResult, ToolError>>,
+) -> Result<CallToolResult, ErrorData> {
+    call.await.or_else(ToolError::into_result)
+}
 
 /// Longest time limit that a call may ask for.
 const MAX_SECONDS: u64 = 120;

@@ -1,0 +1,129 @@
+//! `pip_install`: one package for the programs of a caller.
+
+use rmcp::model::{CallToolResult, JsonObject, Tool, ToolAnnotations};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use utoipa::ToSchema;
+
+use crate::mcp::arguments::parse;
+use crate::mcp::error::ToolError;
+use crate::mcp::tools::{Call, define, structured};
+use crate::packages::{Asked, InstallRequest, Installed, Packages, PackagesError};
+use crate::principal::Principal;
+use crate::run::Runs;
+
+pub(super) const NAME: &str = "pip_install";
+
+/// What came of it.
+#[derive(Debug, Serialize, JsonSchema, ToSchema)]
+pub(crate) struct PipInstalled {
+    /// Whether programs can import it now.
+    success: bool,
+    /// What happened, in a sentence.
+    message: String,
+    /// The version that is there; null when there is none.
+    installed_version: Option<String>,
+    /// Seconds that it took.
+    installation_time: f64,
+    /// Why nothing was installed, in a word; missing on success.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<&'static str>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Arguments {
+    /// Name of the package, such as "six"; extras such as "requests[socks]" are fine.
+    package: String,
+    /// Its version, such as "1.17.0"; left out: the newest that fits.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    version: Option<String>,
+}
+
+pub(super) fn tool(_runs: &Runs) -> Tool {
+    let description = "Installs a Python package for all later programs of execute_python, from wheels of the package \
+        index. Call it when an import fails. Example: {\"package\": \"six\", \"version\": \"1.17.0\"}";
+    let annotations = ToolAnnotations::new()
+        .read_only(false)
+        .destructive(false)
+        .idempotent(true)
+        .open_world(true);
+    define::<Arguments, PipInstalled>(
+        NAME,
+        "Install a package",
+        description.to_owned(),
+        annotations,
+    )
+}
+
+pub(super) async fn call(
+    call: &Call<'_>,
+    arguments: JsonObject,
+) -> Result<CallToolResult, ToolError> {
+    let Arguments { package, version } = parse(NAME, arguments)?;
+    let (packages, caller) = (call.packages, &call.caller.principal);
+    let installed = install(packages, caller, package, version, &call.context.ct).await?;
+    Ok(structured(&installed))
+}
+
+/// Installs a package. That it is not to be had is a result; errors are what the call is to blame for, and trouble of
+/// the server's.
+pub(crate) async fn install(
+    packages: &Packages,
+    caller: &Principal,
+    name: String,
+    version: Option<String>,
+    cancel: &CancellationToken,
+) -> Result<PipInstalled, ToolError> {
+    let started = Instant::now();
+    let request = InstallRequest {
+        conversation: super::conversation(caller)?,
+        language: "python".to_owned(),
+        packages: vec![Asked {
+            name: name.clone(),
+            version,
+        }],
+    };
+    match packages.install(&request, cancel).await {
+        Ok(installed) => Ok(PipInstalled::done(installed, &name)),
+        Err(error) if is_result(&error) => Ok(PipInstalled {
+            success: false,
+            message: error.to_string(),
+            installed_version: None,
+            installation_time: started.elapsed().as_secs_f64(),
+            code: Some(error.as_str()),
+        }),
+        Err(error) => Err(error.into()),
+    }
+}
+
+impl PipInstalled {
+    fn done(installed: Installed, name: &str) -> Self {
+        // Extras are no part of a package's name.
+        let name = name.split(['[', '=', '<', '>', '~', '!', ' ']).next();
+        Self {
+            installed_version: installed
+                .version_of(name.unwrap_or_default())
+                .map(str::to_owned),
+            success: true,
+            message: installed.message,
+            installation_time: installed.duration.as_secs_f64(),
+            code: None,
+        }
+    }
+}
+
+/// Whether it says something of the package and not of the call.
+fn is_result(error: &PackagesError) -> bool {
+    matches!(
+        error,
+        PackagesError::Blocked { .. }
+            | PackagesError::NotFound(_)
+            | PackagesError::Incompatible(_)
+            | PackagesError::TooLarge(_)
+            | PackagesError::Offline(_)
+            | PackagesError::TimedOut(_)
+    )
+}
