@@ -176,7 +176,8 @@ impl ServerHandler for McpHandler {
                 None => tools::call(&call, name, arguments).await,
             }
         };
-        unless_it_panics(name, answer).await
+        // All tools together are a large future, and so would be all that hold it.
+        unless_it_panics(name, Box::pin(answer)).await
     }
 
     async fn list_resources(

@@ -174,6 +174,7 @@ fn check_config_hides_secrets() {
     METRICS_TOKEN=
     RATE_LIMIT=
     SHUTDOWN_GRACE=30s
+    MCP_TOOLSET=default
     SANDBOX_ROOT=/srv/sandboxes
     SANDBOX_HOST_PATH=/srv/sandboxes
     FILE_SECRET=(hidden)

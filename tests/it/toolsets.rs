@@ -119,7 +119,7 @@ async fn a_program_that_was_stopped_ended_with_minus_one() {
     let app = TestApp::on_fake_speaking(&["python"], &slow).await;
     let ran = artifacts(&app, "sandbox_run_python", json!({ "code": "sleep 60" })).await;
     assert_eq!(ran["exit_code"], -1);
-    insta::assert_snapshot!(ran["stderr"].as_str().unwrap(), @"The program was stopped after its time limit of 1 s: make it faster");
+    insta::assert_snapshot!(ran["stderr"].as_str().unwrap(), @"The program was stopped after its time limit of 1 s: make it faster.");
 }
 
 #[tokio::test]

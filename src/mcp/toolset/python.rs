@@ -118,15 +118,14 @@ pub(super) fn with_reason(outcome: &RunOutcome, limit: Option<&str>) -> String {
         if !stderr.is_empty() && !stderr.ends_with('\n') {
             stderr.push('\n');
         }
-        match limit {
-            Some(name) => stderr.push_str(&hint.replace("timeoutSeconds", name)),
-            None => {
-                let (hint, _) = hint
-                    .split_once(", or give timeoutSeconds")
-                    .unwrap_or((hint, ""));
-                stderr.push_str(hint);
-            }
-        }
+        let told = match limit {
+            Some(name) => hint.replace("timeoutSeconds", name),
+            // There is none to be given.
+            None => hint
+                .split_once(", or give timeoutSeconds")
+                .map_or_else(|| hint.clone(), |(hint, _)| format!("{hint}.")),
+        };
+        stderr.push_str(&told);
     }
     stderr
 }
