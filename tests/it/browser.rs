@@ -4,6 +4,7 @@
 //! `unit` and `docker` leave them out.
 
 mod accessibility;
+mod docs;
 mod files;
 mod hostile;
 mod page;

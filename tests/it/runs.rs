@@ -99,7 +99,7 @@ async fn failing_program(app: &TestApp) {
     );
     assert_eq!(
         result["hint"],
-        "The program ended with exit code 3: see stderr."
+        "The program ended with exit code 3 and printed nothing to stderr."
     );
 }
 

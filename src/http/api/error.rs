@@ -74,18 +74,25 @@ fn status(code: &str) -> StatusCode {
         | "unknown_language"
         | "stateful_unavailable"
         | "interrupted" => StatusCode::BAD_REQUEST,
-        "network_refused" => StatusCode::FORBIDDEN,
-        "file_not_found" | "session_not_found" | "no_such_route" => StatusCode::NOT_FOUND,
+        "network_refused" | "package_blocked" => StatusCode::FORBIDDEN,
+        "file_not_found" | "run_not_found" | "session_not_found" | "package_not_found"
+        | "no_such_route" => StatusCode::NOT_FOUND,
         "method_not_allowed" => StatusCode::METHOD_NOT_ALLOWED,
-        "too_slow" => StatusCode::REQUEST_TIMEOUT,
-        "is_directory" | "not_a_directory" | "file_exists" | "too_many_files" | "session_busy"
-        | "install_busy" | "cancelled" => StatusCode::CONFLICT,
-        "code_too_large" | "file_too_large" | "body_too_large" | "quota_exceeded" => {
-            StatusCode::PAYLOAD_TOO_LARGE
-        }
+        "too_slow" | "install_timeout" => StatusCode::REQUEST_TIMEOUT,
+        "is_directory"
+        | "not_a_directory"
+        | "file_exists"
+        | "too_many_files"
+        | "session_busy"
+        | "install_busy"
+        | "kernel_differs"
+        | "package_incompatible"
+        | "cancelled" => StatusCode::CONFLICT,
+        "code_too_large" | "file_too_large" | "body_too_large" | "package_too_large"
+        | "quota_exceeded" => StatusCode::PAYLOAD_TOO_LARGE,
         "unsupported_media_type" => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         "busy" | "rate_limited" => StatusCode::TOO_MANY_REQUESTS,
-        "stopping" | "sandbox_not_proven" => StatusCode::SERVICE_UNAVAILABLE,
+        "stopping" | "sandbox_not_proven" | "package_offline" => StatusCode::SERVICE_UNAVAILABLE,
         "storage_full" | "disk_full" => StatusCode::INSUFFICIENT_STORAGE,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     }
@@ -196,3 +203,23 @@ const _: fn() = || {
     // The reference above names a schema that the document has.
     let _ = ErrorBody::schema;
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_code_of_a_use_case_is_a_mistake_of_the_server() {
+        let documented = include_str!("../../../docs/errors.md");
+        let (_, table) = documented.split_once("## Codes of tools").unwrap();
+        let (table, _) = table.split_once("\n## ").unwrap();
+        let codes: Vec<_> = table
+            .lines()
+            .filter_map(|row| row.strip_prefix("| `")?.split('`').next())
+            .collect();
+        assert!(codes.len() > 15, "{codes:?}");
+        for code in codes.into_iter().filter(|code| *code != "internal") {
+            assert_ne!(status(code), StatusCode::INTERNAL_SERVER_ERROR, "{code}");
+        }
+    }
+}
