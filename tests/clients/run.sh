@@ -50,7 +50,9 @@ start() {
   MCP_URL=http://localhost:$port
   SANDBOX_ROOT=$work/http
   export MCP_API_TOKEN FILE_SECRET MCP_URL SANDBOX_ROOT MCP_SERVER=$server
-  MCP_HTTP_ADDR=127.0.0.1:$port DISK_FREE_FLOOR=1m "$server" >"$work/server.log" 2>&1 &
+  # No package index: nothing here asks a foreign host.
+  PIP_INDEX_URL=http://127.0.0.1:9/simple NPM_CONFIG_REGISTRY=http://127.0.0.1:9/ \
+    MCP_HTTP_ADDR=127.0.0.1:$port DISK_FREE_FLOOR=1m "$server" >"$work/server.log" 2>&1 &
   server_pid=$!
   curl --silent --fail --output /dev/null --retry 50 --retry-delay 1 --retry-connrefused --retry-all-errors \
     "$MCP_URL/readyz" || { cat "$work/server.log" >&2; exit 2; }
