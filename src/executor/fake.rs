@@ -415,6 +415,7 @@ impl Init {
             peak_bytes: None,
             oom_kills: 0,
             pids_denied: None,
+            lives: false,
         };
         for stream in [Stream::Stderr, Stream::Stdout] {
             self.record(stream, &run.nonce, &Record::End(end.clone()));

@@ -211,6 +211,7 @@ mod tests {
             peak_bytes: Some(5 << 20),
             oom_kills: 0,
             pids_denied: Some(0),
+            lives: false,
         };
         change(&mut end);
         let secrets = |name: &str| {

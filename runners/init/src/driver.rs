@@ -166,6 +166,12 @@ impl Driver {
         Ok(Feed::new(self.socket.try_clone()?, request))
     }
 
+    /// Leaves the parked process with its end of the socket, and those that stay to whoever kills them.
+    pub(crate) fn leave(self, parked: Pid) -> (OwnedFd, Vec<Pid>) {
+        let staying = self.spared(Some(parked));
+        (self.socket, staying)
+    }
+
     /// Whether the driver and its helpers go on. A program may have ended or stopped them.
     pub(crate) fn is_running(&self) -> Result<(), String> {
         for pid in self.spared(None) {
@@ -190,7 +196,7 @@ impl Driver {
 }
 
 /// A process, if it is there and a child of PID 1.
-fn child(pid: Pid) -> Option<Stat> {
+pub(crate) fn child(pid: Pid) -> Option<Stat> {
     let own = processes::raw(getpid());
     Stat::of(pid).filter(|stat| stat.parent == own)
 }
@@ -210,7 +216,7 @@ fn announced(line: &[u8]) -> Option<Announcement> {
 }
 
 /// The process in a line of one word and its number.
-fn pid_after(word: &str, line: &[u8]) -> Option<Pid> {
+pub(crate) fn pid_after(word: &str, line: &[u8]) -> Option<Pid> {
     pid(str::from_utf8(line)
         .ok()?
         .strip_prefix(word)?

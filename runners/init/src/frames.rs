@@ -1,7 +1,7 @@
 //! Frames: what the server writes to the standard input of PID 1.
 //!
 //! ```text
-//! length (4 bytes, big endian, at most 8 MiB)  one JSON object of that many bytes
+//! length (4 bytes, big endian, at most 32 MiB)  one JSON object of that many bytes
 //! ```
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The longest frame, without its length: 8 MiB.
+/// The longest frame, without its length: 32 MiB.
 pub const FRAME_MAX: usize = 32 << 20;
 
 const HEADER: usize = 4;
@@ -91,6 +91,10 @@ pub enum Frame {
     Park(Park),
     /// Run code and answer `end`.
     Run(Run),
+    /// Run code in the kernel, which the parked run process becomes, and answer `end`.
+    Cell(Cell),
+    /// Interrupt a cell. Answered by nothing but the end of the cell.
+    Interrupt(Interrupt),
 }
 
 /// Asks for a parked run process.
@@ -121,6 +125,29 @@ pub struct Run {
     pub deadline_ms: u64,
     /// Whether to scrub and take another run afterwards.
     pub reuse: bool,
+}
+
+/// Asks for one cell: code in an interpreter that stays, with all that earlier cells have left in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Cell {
+    /// Marks the `end` record.
+    pub nonce: Nonce,
+    /// The source code.
+    pub code: String,
+    /// Added to the kernel's environment, where it stays.
+    pub env: BTreeMap<String, String>,
+    /// After this time the cell is interrupted.
+    pub deadline_ms: u64,
+    /// How long after an interrupt the kernel may go on before everything is killed.
+    pub interrupt_ms: u64,
+}
+
+/// Asks for the end of a cell before its deadline.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interrupt {
+    /// That of the cell. Another one is ignored: the cell has ended meanwhile.
+    pub nonce: Nonce,
 }
 
 /// Why bytes are not a frame. Quotes none of them.
@@ -222,6 +249,21 @@ mod tests {
         })
     }
 
+    fn cell(code: &str) -> Frame {
+        Frame::Cell(Cell {
+            nonce: Nonce::parse(DIGITS).unwrap(),
+            code: code.to_owned(),
+            env: BTreeMap::new(),
+            deadline_ms: 1000,
+            interrupt_ms: 2000,
+        })
+    }
+
+    fn interrupt() -> Frame {
+        let nonce = Nonce::parse(DIGITS).unwrap();
+        Frame::Interrupt(Interrupt { nonce })
+    }
+
     fn framed(body: &[u8]) -> Vec<u8> {
         let mut bytes = u32::try_from(body.len()).unwrap().to_be_bytes().to_vec();
         bytes.extend_from_slice(body);
@@ -256,6 +298,12 @@ mod tests {
             r#"{{"op":"run","nonce":"{DIGITS}","code":"x","env":{{"A":"1"}},"deadlineMs":1000,"reuse":true}}"#
         );
         assert_eq!(bytes, framed(body.as_bytes()));
+        let body = format!(
+            r#"{{"op":"cell","nonce":"{DIGITS}","code":"x","env":{{}},"deadlineMs":1000,"interruptMs":2000}}"#
+        );
+        assert_eq!(encode_frame(&cell("x")).unwrap(), framed(body.as_bytes()));
+        let body = format!(r#"{{"op":"interrupt","nonce":"{DIGITS}"}}"#);
+        assert_eq!(encode_frame(&interrupt()).unwrap(), framed(body.as_bytes()));
         let park = format!(
             r#"{{"op":"park","extra":[1],"idleMs":5,"nonce":"{DIGITS}","driver":["a","b"],"env":{{}}}}"#
         );
@@ -274,6 +322,8 @@ mod tests {
             "[]",
             r#"{"op":"fly"}"#,
             r#"{"op":"run","nonce":"secret"}"#,
+            r#"{"op":"interrupt","nonce":"secret"}"#,
+            r#"{"op":"cell","nonce":"00112233445566778899aabbccddeeff","code":"","env":{},"deadlineMs":1}"#,
             r#"{"op":"park","nonce":"00112233445566778899aabbccddeeff","driver":"x","env":{},"idleMs":-1}"#,
         ] {
             let mut reader = FrameReader::new();
@@ -302,7 +352,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_split_gives_the_same_frames(codes in prop::collection::vec(".*", 1..4), size in 1_usize..40) {
-            let frames: Vec<_> = codes.iter().map(|code| run(code)).collect();
+            let frames: Vec<_> = codes.iter().flat_map(|code| [run(code), cell(code), interrupt()]).collect();
             let bytes: Vec<_> = frames.iter().flat_map(|frame| encode_frame(frame).unwrap()).collect();
             let mut reader = FrameReader::new();
             let mut seen = Vec::new();

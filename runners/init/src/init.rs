@@ -1,5 +1,7 @@
 //! The state machine of PID 1 and its event loop.
 
+mod cells;
+
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,7 +17,8 @@ use sandbox_init::{Frame, FrameReader, Nonce, Park, Record, Status};
 use crate::Stop;
 use crate::cgroup::Cgroup;
 use crate::driver::Driver;
-use crate::feed::Progress;
+use crate::feed::{Feed, Progress};
+use crate::kernel::{Cell, Kernel};
 use crate::output::Output;
 use crate::processes;
 use crate::run::{self, Clock, Run};
@@ -48,6 +51,8 @@ pub(crate) struct Init {
     scrubber: Scrubber,
     park: Option<Park>,
     driver: Option<Driver>,
+    /// Once there is one, there are only cells.
+    kernel: Option<Kernel>,
     /// What a run did that no scrub can undo.
     fault: Option<String>,
     state: State,
@@ -66,6 +71,10 @@ enum State {
     Running(Run),
     /// The run is over, and there may be another one after the scrub.
     Dirty(Nonce),
+    /// For the kernel to end a cell.
+    Working(Cell),
+    /// For the next cell. Everything else in the sandbox stands still.
+    Resting { until: Option<Instant> },
 }
 
 /// Who waits for a run process to be parked.
@@ -86,6 +95,7 @@ impl Init {
             scrubber: Scrubber::new(),
             park: None,
             driver: None,
+            kernel: None,
             fault: None,
             state: State::Waiting {
                 parked: None,
@@ -139,9 +149,17 @@ impl Init {
             PollFd::from_borrowed_fd(stdio::stdin(), input),
         ];
         match (&self.state, &self.driver) {
-            (State::Running(run), _) => {
-                let feed = run.feed.as_ref();
-                sources.extend(feed.map(|feed| PollFd::new(&feed.fd, PollFlags::OUT)));
+            (State::Running(Run { feed, .. }) | State::Working(Cell { feed, .. }), _)
+                if feed.is_some() =>
+            {
+                sources.extend(
+                    feed.iter()
+                        .map(|feed| PollFd::new(&feed.fd, PollFlags::OUT)),
+                );
+            }
+            (State::Working(cell), _) if cell.listens() => {
+                let kernel = self.kernel.iter();
+                sources.extend(kernel.map(|kernel| PollFd::new(&kernel.socket, PollFlags::IN)));
             }
             (State::Parking { .. }, Some(driver)) if !driver.is_adopting() => {
                 sources.push(PollFd::new(&driver.socket, PollFlags::IN));
@@ -168,12 +186,14 @@ impl Init {
 
     fn timer(&self) -> Option<Instant> {
         match &self.state {
-            State::Waiting { until, .. } => *until,
+            State::Waiting { until, .. } | State::Resting { until } => *until,
             State::Parking { until, .. } => match &self.driver {
                 Some(driver) if driver.is_adopting() => Some(Instant::now() + TICK),
                 _ => Some(*until),
             },
-            State::Running(run) => run.clock.deadline,
+            State::Running(Run { clock, .. }) | State::Working(Cell { clock, .. }) => {
+                clock.deadline
+            }
             State::Dirty(_) => None,
         }
     }
@@ -194,11 +214,19 @@ impl Init {
 
     /// Lets the run process have more of its code.
     fn pump(&mut self) {
-        if let State::Running(run) = &mut self.state
-            && let Some(feed) = &mut run.feed
-            && feed.pump() != Progress::Waiting
+        if let Some(feed) = self.feed()
+            && feed
+                .as_mut()
+                .is_some_and(|feed| feed.pump() != Progress::Waiting)
         {
-            run.feed = None;
+            *feed = None;
+        }
+    }
+
+    fn feed(&mut self) -> Option<&mut Option<Feed>> {
+        match &mut self.state {
+            State::Running(Run { feed, .. }) | State::Working(Cell { feed, .. }) => Some(feed),
+            _ => None,
         }
     }
 
@@ -207,7 +235,16 @@ impl Init {
         match &mut self.state {
             State::Waiting {
                 until: Some(until), ..
-            } if now >= *until => Err(Stop::Gone),
+            }
+            | State::Resting { until: Some(until) }
+                if now >= *until =>
+            {
+                Err(Stop::Gone)
+            }
+            State::Working(cell) if cell.clock.deadline.is_some_and(|deadline| now >= deadline) => {
+                self.overdue();
+                Ok(())
+            }
             State::Running(run) if run.clock.deadline.is_some_and(|deadline| now >= deadline) => {
                 run.clock.timed_out = true;
                 run.clock.deadline = Some(now + KILL_AGAIN);
@@ -233,6 +270,9 @@ impl Init {
                     self.park(Answer::Ready(nonce))
                 }
                 Some(Frame::Run(run)) => self.start(run).map(|()| true),
+                Some(Frame::Cell(cell)) => self.start_kernel(&cell).map(|()| true),
+                // Its cell has ended.
+                Some(Frame::Interrupt(_)) => Ok(true),
             },
             State::Parking { answer, until } => {
                 let verdict = match self.driver.as_mut().map(Driver::parked) {
@@ -249,6 +289,8 @@ impl Init {
                 let nonce = nonce.clone();
                 self.scrub(nonce)
             }
+            State::Working(_) => self.work(),
+            State::Resting { .. } => self.rest(),
         }
     }
 
@@ -282,13 +324,9 @@ impl Init {
         answer: Answer,
         verdict: Result<Option<Pid>, String>,
     ) -> Result<bool, Stop> {
-        let idle = self
-            .park
-            .as_ref()
-            .map_or(IDLE, |park| Duration::from_millis(park.idle_ms));
         self.state = State::Waiting {
             parked: verdict.clone().ok().flatten(),
-            until: Instant::now().checked_add(idle),
+            until: self.idle_until(),
         };
         let verdict = verdict.map(drop);
         let (nonce, record, stop): (_, _, fn(String) -> Stop) = match answer {
@@ -299,6 +337,13 @@ impl Init {
         verdict.map(|()| true).map_err(stop)
     }
 
+    /// When the sandbox ends by itself if no frame comes.
+    fn idle_until(&self) -> Option<Instant> {
+        let park = self.park.as_ref();
+        let idle = park.map_or(IDLE, |park| Duration::from_millis(park.idle_ms));
+        Instant::now().checked_add(idle)
+    }
+
     fn start(&mut self, frame: sandbox_init::Run) -> Result<(), Stop> {
         let State::Waiting { parked, .. } = self.state else {
             return Ok(());
@@ -306,7 +351,7 @@ impl Init {
         let clock = Clock::start(frame.deadline_ms, self.cgroup.usage());
         let started = match (parked, &self.driver) {
             (Some(pid), Some(driver)) => {
-                let request = run::request(&frame.code, &frame.env);
+                let request = run::request(&frame.code, &frame.env, None);
                 driver.request(request).map(|feed| (pid, feed))
             }
             _ => run::start_plain(&self.command, frame.code, &frame.env),
@@ -352,6 +397,7 @@ impl Init {
                 }
                 self.end(nonce, reuse, Some(ended), &clock, ended.status)
             }
+            State::Working(_) | State::Resting { .. } => self.reaped_beside_kernel(ended),
             State::Waiting {
                 parked: Some(pid), ..
             } if driver || *pid == ended.pid => {

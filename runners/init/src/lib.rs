@@ -7,6 +7,7 @@ mod frames;
 mod records;
 
 pub use frames::{
-    FRAME_MAX, Frame, FrameError, FrameReader, InvalidNonce, Nonce, Park, Run, encode_frame,
+    Cell, FRAME_MAX, Frame, FrameError, FrameReader, Interrupt, InvalidNonce, Nonce, Park, Run,
+    encode_frame,
 };
 pub use records::{End, RECORD_MAX, Record, RecordScanner, Scanned, Status, encode_record};

@@ -12,6 +12,12 @@
 //!  Running ────────────────▶ Dirty
 //!     │
 //!     └── ended, no reuse: exit, and the kernel ends every other process
+//!
+//!                   cell                    done, all others stopped
+//!  Waiting with a run process ──▶ Working ──────────────────────────▶ Resting
+//!                                  │   ▲               cell              │
+//!                                  │   └─────────────────────────────────┘
+//!                                  └── its process ended: exit
 //! ```
 //!
 //! The nonces are in the memory of this process and nowhere else: it is not dumpable, and every child is replaced by an
@@ -25,7 +31,9 @@
 mod cgroup;
 mod driver;
 mod feed;
+mod freeze;
 mod init;
+mod kernel;
 mod output;
 mod processes;
 mod run;
@@ -53,6 +61,8 @@ pub(crate) enum Stop {
     Frame(#[from] FrameError),
     #[error("a second park frame")]
     SecondPark,
+    #[error("a frame that a kernel does not take")]
+    NotForKernel,
     #[error("a system call failed: {0}")]
     System(#[from] io::Error),
     #[error("only as PID 1 of a container: it kills every other process")]
@@ -67,7 +77,7 @@ impl Stop {
     fn code(&self) -> u8 {
         match self {
             Self::Gone | Self::Done => 0,
-            Self::Frame(_) | Self::SecondPark => 70,
+            Self::Frame(_) | Self::SecondPark | Self::NotForKernel => 70,
             Self::NotReady(_) => 71,
             Self::NotClean(_) => 72,
             Self::System(_) | Self::NotPid1 => 73,

@@ -36,7 +36,7 @@ impl Stat {
     }
 
     /// The name of the process, which it chooses, ends at the last parenthesis.
-    fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let (_, text) = text.rsplit_once(')')?;
         let fields: Vec<&str> = text.split_ascii_whitespace().collect();
         // The manual counts from one, and the first field here is its third.
@@ -153,7 +153,7 @@ fn kill_until(enough: Left, spared: &[Pid], until: Instant) -> Result<(), String
 }
 
 /// Every process but PID 1, `spared`, and what those have yet to wait for.
-fn others(spared: &[Pid]) -> io::Result<Vec<Pid>> {
+pub(crate) fn others(spared: &[Pid]) -> io::Result<Vec<Pid>> {
     let is_awaited = |pid| {
         let parent = Stat::of(pid).filter(|stat| stat.state == 'Z');
         parent.is_some_and(|stat| spared.iter().any(|&spared| stat.parent == raw(spared)))
@@ -184,7 +184,7 @@ pub(crate) fn raw(pid: Pid) -> i32 {
     pid.as_raw_nonzero().get()
 }
 
-fn path(pid: Pid, file: &str) -> String {
+pub(crate) fn path(pid: Pid, file: &str) -> String {
     format!("/proc/{}/{file}", raw(pid))
 }
 

@@ -25,7 +25,7 @@ const MARKER: usize = 1 + Nonce::LEN;
 pub enum Record {
     /// A run process is parked, or why there is none. Answers a `park` frame.
     Ready(Result<(), String>),
-    /// The run process has ended. Answers a `run` frame, on both streams.
+    /// The run process has ended, or the cell. Answers a `run` or `cell` frame, on both streams.
     End(End),
     /// The sandbox is as good as new, or why it is not. Follows `end` when the run asked for reuse.
     Clean(Result<(), String>),
@@ -50,6 +50,9 @@ pub struct End {
     pub oom_kills: u64,
     /// Forks that the process limit refused during the run, when known.
     pub pids_denied: Option<u64>,
+    /// Whether there is a kernel that waits for the next cell.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lives: bool,
 }
 
 /// How a process ended.
@@ -258,6 +261,7 @@ mod tests {
             peak_bytes: Some(1 << 20),
             oom_kills: 0,
             pids_denied: None,
+            lives: false,
         })
     }
 
@@ -392,6 +396,7 @@ mod tests {
                 peak_bytes: Some(numbers[2]),
                 oom_kills: oom,
                 pids_denied: Some(numbers[3]),
+                lives: clean,
             });
             let verdict = if clean { Record::Clean(verdict) } else { Record::Ready(verdict) };
             for record in [verdict, end] {

@@ -73,6 +73,7 @@ impl Clock {
             peak_bytes: moved.or(ended.map(|ended| ended.max_rss)),
             oom_kills: delta(oom_kills, after.oom_kills).unwrap_or(0),
             pids_denied: delta(pids_denied, after.pids_denied),
+            lives: false,
         }
     }
 }
@@ -98,16 +99,18 @@ pub(crate) fn start_plain(
     Ok((pid, Feed::new(ours, code.into_bytes())))
 }
 
-/// What a driver's run process reads from its socket.
-pub(crate) fn request(code: &str, env: &BTreeMap<String, String>) -> Vec<u8> {
+/// What a driver's run process reads from its socket. With the number of a `cell`, it stays for more.
+pub(crate) fn request(code: &str, env: &BTreeMap<String, String>, cell: Option<u64>) -> Vec<u8> {
     #[derive(Serialize)]
     struct Request<'a> {
         code: &'a str,
         env: &'a BTreeMap<String, String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cell: Option<u64>,
     }
     let mut bytes = vec![0; 4];
     // Text always has a JSON form, and a frame's is far shorter than what four bytes can count.
-    let _ = serde_json::to_writer(&mut bytes, &Request { code, env });
+    let _ = serde_json::to_writer(&mut bytes, &Request { code, env, cell });
     let length = u32::try_from(bytes.len() - 4).unwrap_or(u32::MAX);
     bytes[..4].copy_from_slice(&length.to_be_bytes());
     bytes
@@ -180,8 +183,11 @@ mod tests {
 
     #[test]
     fn a_request_has_its_length_in_front() {
-        let bytes = request("x\n", &BTreeMap::from([("A".to_owned(), "é".to_owned())]));
+        let env = BTreeMap::from([("A".to_owned(), "é".to_owned())]);
+        let bytes = request("x\n", &env, None);
         assert_eq!(bytes[..4], [0, 0, 0, 31]);
         assert_eq!(&bytes[4..], r#"{"code":"x\n","env":{"A":"é"}}"#.as_bytes());
+        let bytes = request("", &BTreeMap::new(), Some(1));
+        assert_eq!(&bytes[4..], br#"{"code":"","env":{},"cell":1}"#);
     }
 }

@@ -8,6 +8,7 @@
 
 mod drivers;
 mod helpers;
+mod kernel;
 mod plain;
 mod scrub;
 mod secrecy;

@@ -10,7 +10,9 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::process::Pid;
-use sandbox_init::{End, Frame, Nonce, Park, Record, RecordScanner, Run, Status, encode_frame};
+use sandbox_init::{
+    Cell, End, Frame, Nonce, Park, Record, RecordScanner, Run, Status, encode_frame,
+};
 
 /// Longer than anything here takes, on a busy machine too.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -160,6 +162,13 @@ impl Sandbox {
     pub(crate) fn run(&mut self, run: Run) -> Outcome {
         let nonce = run.nonce.clone();
         self.send(&Frame::Run(run));
+        self.outcome(&nonce)
+    }
+
+    /// Sends a cell and waits for its end.
+    pub(crate) fn cell(&mut self, cell: Cell) -> Outcome {
+        let nonce = cell.nonce.clone();
+        self.send(&Frame::Cell(cell));
         self.outcome(&nonce)
     }
 
@@ -318,6 +327,17 @@ pub(crate) fn again(code: &str) -> Run {
     Run {
         reuse: true,
         ..once(code)
+    }
+}
+
+/// One cell, which may take a moment to end after an interrupt.
+pub(crate) fn cell(code: &str) -> Cell {
+    Cell {
+        nonce: nonce(),
+        code: code.to_owned(),
+        env: BTreeMap::new(),
+        deadline_ms: 30_000,
+        interrupt_ms: 10_000,
     }
 }
 

@@ -18,6 +18,8 @@ def exact(length):
 
 (length,) = struct.unpack(">I", exact(4))
 request = json.loads(exact(length))
+if "cell" in request:
+    cells(request, lambda: json.loads(exact(struct.unpack(">I", exact(4))[0])))
 channel.close()
 os.environ.update(request["env"])
 exec(compile(request["code"], "main.py", "exec"), {"__name__": "__main__"})

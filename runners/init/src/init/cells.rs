@@ -1,0 +1,165 @@
+//! What PID 1 does once a run process has become a kernel.
+
+use std::time::{Duration, Instant};
+
+use sandbox_init::{Frame, Nonce, Record, Status};
+
+use super::{Init, KILL_AGAIN, LEFTOVERS, State};
+use crate::Stop;
+use crate::freeze::{freeze, thaw};
+use crate::kernel::{Cell, Kernel, after};
+use crate::processes;
+use crate::run::Clock;
+use crate::sys::Ended;
+
+impl Init {
+    /// Makes a kernel of the parked run process, with its first cell.
+    pub(super) fn start_kernel(&mut self, frame: &sandbox_init::Cell) -> Result<(), Stop> {
+        let State::Waiting {
+            parked: Some(pid), ..
+        } = self.state
+        else {
+            return Err(Stop::NotReady("nothing is parked for a kernel".to_owned()));
+        };
+        let Some(driver) = self.driver.take() else {
+            return Err(Stop::NotReady("the driver ended".to_owned()));
+        };
+        let (socket, staying) = driver.leave(pid);
+        self.kernel = Some(Kernel::new(pid, socket, staying));
+        self.begin(frame)
+    }
+
+    fn begin(&mut self, frame: &sandbox_init::Cell) -> Result<(), Stop> {
+        let clock = Clock::start(frame.deadline_ms, self.cgroup.usage());
+        let Some(kernel) = &mut self.kernel else {
+            return Err(Stop::NotForKernel);
+        };
+        let feed = kernel.request(&frame.code, &frame.env)?;
+        self.state = State::Working(Cell {
+            nonce: frame.nonce.clone(),
+            feed: Some(feed),
+            clock,
+            grace: Duration::from_millis(frame.interrupt_ms),
+            interrupted: false,
+            doomed: false,
+        });
+        self.pump();
+        Ok(())
+    }
+
+    /// Between two cells.
+    pub(super) fn rest(&mut self) -> Result<bool, Stop> {
+        match self.frames.next_frame()? {
+            None => Ok(false),
+            Some(Frame::Cell(frame)) => {
+                self.begin(&frame)?;
+                thaw();
+                Ok(true)
+            }
+            Some(Frame::Interrupt(_)) => Ok(true),
+            Some(Frame::Park(_) | Frame::Run(_)) => Err(Stop::NotForKernel),
+        }
+    }
+
+    /// During a cell.
+    pub(super) fn work(&mut self) -> Result<bool, Stop> {
+        match self.frames.next_frame()? {
+            None => {}
+            Some(Frame::Interrupt(frame)) => {
+                self.interrupt(&frame.nonce);
+                return Ok(true);
+            }
+            Some(_) => return Err(Stop::NotForKernel),
+        }
+        let (State::Working(cell), Some(kernel)) = (&mut self.state, &mut self.kernel) else {
+            return Ok(false);
+        };
+        if !cell.listens() {
+            return Ok(false);
+        }
+        match kernel.done() {
+            Ok(None) => Ok(false),
+            Ok(Some(status)) => self.done(status).map(|()| true),
+            Err(_) => {
+                self.doom();
+                Ok(false)
+            }
+        }
+    }
+
+    /// The server wants the cell to end.
+    fn interrupt(&mut self, nonce: &Nonce) {
+        if let (State::Working(cell), Some(kernel)) = (&mut self.state, &self.kernel)
+            && cell.nonce == *nonce
+            && !cell.interrupted
+        {
+            cell.interrupted = true;
+            cell.clock.deadline = after(cell.grace);
+            kernel.interrupt();
+        }
+    }
+
+    /// The clock of the cell has rung: for the first time, or when it was interrupted before.
+    pub(super) fn overdue(&mut self) {
+        if let (State::Working(cell), Some(kernel)) = (&mut self.state, &self.kernel)
+            && !cell.interrupted
+        {
+            cell.interrupted = true;
+            cell.clock.timed_out = true;
+            cell.clock.deadline = after(cell.grace);
+            kernel.interrupt();
+        } else {
+            self.doom();
+        }
+    }
+
+    /// Kills everything. The end of the kernel's process is then the end of the cell.
+    fn doom(&mut self) {
+        if let State::Working(cell) = &mut self.state {
+            cell.doomed = true;
+            cell.feed = None;
+            cell.clock.deadline = after(KILL_AGAIN);
+            processes::kill_others(&[]);
+        }
+    }
+
+    /// The kernel says that the cell is over. What lives on stands still before anybody is told.
+    fn done(&mut self, status: Status) -> Result<(), Stop> {
+        if freeze(Instant::now() + LEFTOVERS).is_err() {
+            self.doom();
+            return Ok(());
+        }
+        let (State::Working(cell), Some(kernel)) = (&self.state, &self.kernel) else {
+            return Ok(());
+        };
+        let mut end = cell.clock.end(status, None, self.cgroup.usage());
+        end.peak_bytes = end.peak_bytes.or_else(|| kernel.peak());
+        end.lives = true;
+        let record = Record::End(end);
+        self.output.answer_on_both(&cell.nonce, &record)?;
+        self.state = State::Resting {
+            until: self.idle_until(),
+        };
+        Ok(())
+    }
+
+    /// A child has ended while there is a kernel. If it is the kernel, everything ends.
+    pub(super) fn reaped_beside_kernel(&mut self, ended: &Ended) -> Result<(), Stop> {
+        let Some(kernel) = self.kernel.as_mut() else {
+            return Ok(());
+        };
+        if kernel.pid != ended.pid || kernel.is_followed() {
+            return Ok(());
+        }
+        let State::Working(cell) = &self.state else {
+            return Err(Stop::NotReady("the kernel ended".to_owned()));
+        };
+        let end = cell
+            .clock
+            .end(ended.status, Some(ended), self.cgroup.usage());
+        // Whoever is left could read the record out of the pipe, and the nonce in it.
+        let _ = processes::kill_until_harmless(&[], Instant::now() + LEFTOVERS);
+        self.output.answer_on_both(&cell.nonce, &Record::End(end))?;
+        Err(Stop::Done)
+    }
+}

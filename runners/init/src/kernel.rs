@@ -1,0 +1,208 @@
+//! A kernel: the run process that stays, and the cells it is given one after the other (section 6 of the protocol).
+//!
+//! What it says of itself is a hint. It can end its own cell early by it, and nothing else.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use sandbox_init::{Nonce, Status};
+
+use crate::driver::{child, pid_after};
+use crate::feed::Feed;
+use crate::processes;
+use crate::run::{self, Clock};
+
+/// An answer is shorter.
+const LINE_MAX: usize = 64;
+
+/// Before the process that a parked one has passed its request to.
+const INSTEAD: &str = "instead ";
+
+/// A run process that is given cells.
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    pub(crate) pid: Pid,
+    pub(crate) socket: OwnedFd,
+    /// What is to be killed when it is known that it is not needed.
+    staying: Vec<Pid>,
+    /// Cells so far. An answer names the cell that it is for, so that a late one is not taken for the next.
+    cells: u64,
+    /// What came of an answer that is not whole yet.
+    line: Vec<u8>,
+}
+
+/// A cell that is under way.
+#[derive(Debug)]
+pub(crate) struct Cell {
+    pub(crate) nonce: Nonce,
+    /// The code, on its way to the kernel.
+    pub(crate) feed: Option<Feed>,
+    pub(crate) clock: Clock,
+    /// How long it may go on after an interrupt.
+    pub(crate) grace: Duration,
+    /// Whether the next alarm of the clock is the last one.
+    pub(crate) interrupted: bool,
+    /// Everything is being killed.
+    pub(crate) doomed: bool,
+}
+
+impl Cell {
+    /// Whether what the kernel says is of interest: it has its whole code, and is not on its way out.
+    pub(crate) fn listens(&self) -> bool {
+        self.feed.is_none() && !self.doomed
+    }
+}
+
+impl Kernel {
+    /// The parked process, with its end of the socket and with the driver and helpers that `staying` are.
+    pub(crate) fn new(pid: Pid, socket: OwnedFd, staying: Vec<Pid>) -> Self {
+        Self {
+            pid,
+            socket,
+            staying,
+            cells: 0,
+            line: Vec::new(),
+        }
+    }
+
+    /// Hands the next cell to it.
+    pub(crate) fn request(
+        &mut self,
+        code: &str,
+        env: &BTreeMap<String, String>,
+    ) -> io::Result<Feed> {
+        self.cells += 1;
+        let request = run::request(code, env, Some(self.cells));
+        Ok(Feed::new(self.socket.try_clone()?, request))
+    }
+
+    /// How the cell ended, if the kernel says that it has.
+    pub(crate) fn done(&mut self) -> Result<Option<Status>, String> {
+        self.hear()?;
+        while let Some(line) = self.take_line() {
+            match done(&line) {
+                Some((cell, status)) if cell == self.cells => {
+                    self.release();
+                    return Ok(Some(status));
+                }
+                // Of a cell that has ended already.
+                Some(_) => {}
+                None => return Err("the kernel said something else than done".to_owned()),
+            }
+        }
+        if self.line.len() >= LINE_MAX {
+            return Err("the kernel says too much".to_owned());
+        }
+        Ok(None)
+    }
+
+    /// Whether another process has taken its place, which is said before it ends.
+    pub(crate) fn is_followed(&mut self) -> bool {
+        let before = self.pid;
+        self.hear().is_ok() && self.pid != before
+    }
+
+    /// Reads what has come, and follows a parked process that has passed its request on.
+    fn hear(&mut self) -> Result<(), String> {
+        let mut buffer = [0; LINE_MAX];
+        match rustix::io::read(&self.socket, &mut buffer) {
+            Ok(0) => return Err("the kernel closed its socket".to_owned()),
+            Ok(length) => self.line.extend_from_slice(&buffer[..length]),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(error) => return Err(format!("the kernel's socket: {error}")),
+        }
+        // Only then: afterwards it would be the program that says so.
+        if !self.staying.is_empty()
+            && self.line.starts_with(INSTEAD.as_bytes())
+            && let Some(line) = self.take_line()
+        {
+            self.pid = pid_after(INSTEAD, &line)
+                .filter(|&pid| child(pid).is_some())
+                .ok_or("the parked process said something else than instead <pid>".to_owned())?;
+            self.release();
+        }
+        Ok(())
+    }
+
+    fn take_line(&mut self) -> Option<Vec<u8>> {
+        let end = self.line.iter().position(|&byte| byte == b'\n')?;
+        Some(self.line.drain(..=end).collect())
+    }
+
+    /// A driver that stays is not needed any more once it is known who the kernel is, and would compete for what comes
+    /// on its own end of the socket.
+    fn release(&mut self) {
+        for pid in self.staying.drain(..) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+
+    /// As Ctrl-C on a terminal would: the kernel and the children that it waits for.
+    pub(crate) fn interrupt(&self) {
+        // It leads a session, and so a group, of its own.
+        let _ = kill_process_group(self.pid, Signal::INT);
+    }
+
+    /// The most memory that it ever had, in bytes.
+    pub(crate) fn peak(&self) -> Option<u64> {
+        let status = processes::read(&processes::path(self.pid, "status")).ok()?;
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:"))?;
+        let kibibytes: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
+        Some(kibibytes << 10)
+    }
+}
+
+/// When the next thing is due after an interrupt.
+pub(crate) fn after(grace: Duration) -> Option<Instant> {
+    Instant::now().checked_add(grace)
+}
+
+/// The cell and the status in a line `done <cell> <status>\n`; the status as an exit code of a shell.
+fn done(line: &[u8]) -> Option<(u64, Status)> {
+    let line = str::from_utf8(line).ok()?;
+    let (number, status) = line
+        .strip_prefix("done ")?
+        .strip_suffix('\n')?
+        .split_once(' ')?;
+    if !number.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let code = match status {
+        "ok" => 0,
+        "error" => 1,
+        "interrupted" => 130,
+        _ => return None,
+    };
+    Some((number.parse().ok()?, Status::Exit(code)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_strict() {
+        assert_eq!(done(b"done 1 ok\n"), Some((1, Status::Exit(0))));
+        assert_eq!(done(b"done 20 error\n"), Some((20, Status::Exit(1))));
+        assert_eq!(done(b"done 3 interrupted\n"), Some((3, Status::Exit(130))));
+        for bad in [
+            "done 1 ok",
+            "done ok\n",
+            "done +1 ok\n",
+            "done 1 ok\ndone 1 ok\n",
+            "ready 5\n",
+            " done 1 ok\n",
+            "done 1 0\n",
+            "done 99999999999999999999 ok\n",
+            "",
+        ] {
+            assert_eq!(done(bad.as_bytes()), None, "{bad}");
+        }
+    }
+}

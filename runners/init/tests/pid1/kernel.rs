@@ -1,0 +1,220 @@
+//! Cells, with a kernel of each kind.
+
+use std::time::{Duration, Instant};
+
+use sandbox_init::{Cell, Frame, Interrupt, Status};
+
+use crate::support::{Sandbox, cell, map, once};
+
+const FORK: &str = concat!(
+    include_str!("drivers/cells.py"),
+    include_str!("drivers/fork.py")
+);
+const EXEC: &str = concat!(
+    include_str!("drivers/cells.py"),
+    include_str!("drivers/exec.py")
+);
+
+fn parked(driver: &str) -> Sandbox {
+    let mut sandbox = Sandbox::start(&["false"]);
+    sandbox.park(&["python3", "-c", driver], &[]).unwrap();
+    sandbox
+}
+
+/// A kernel that has run one cell.
+fn kernel() -> Sandbox {
+    let mut sandbox = parked(FORK);
+    assert!(sandbox.cell(cell("import os, threading, time")).end.lives);
+    sandbox
+}
+
+#[test]
+fn what_a_cell_leaves_is_there_in_the_next() {
+    for driver in [FORK, EXEC] {
+        let mut sandbox = parked(driver);
+        sandbox.cell(cell("x = 1")).exits(0).prints("");
+        for number in 2..20 {
+            let next = Cell {
+                env: map(&[("NUMBER", &number.to_string())]),
+                ..cell("x += 1; import os; print(x, os.environ['NUMBER'])")
+            };
+            let outcome = sandbox.cell(next);
+            outcome.exits(0).prints(&format!("{number} {number}\n"));
+            assert!(outcome.end.lives && outcome.end.peak_bytes > Some(1 << 20));
+        }
+        let outcome = sandbox.cell(cell("y = 1; oops"));
+        outcome.exits(1);
+        assert!(outcome.stderr.contains("NameError"), "{outcome:?}");
+        sandbox.cell(cell("print(y)")).prints("1\n");
+        let long = format!("print(len('{}'))", "é".repeat(2_000_000));
+        sandbox.cell(cell(&long)).prints("2000000\n");
+        sandbox.close_stdin();
+        assert_eq!(sandbox.exit_code(), 0);
+    }
+}
+
+#[test]
+fn nothing_moves_between_cells() {
+    let mut sandbox = kernel();
+    let busy = "
+def count():
+    while True: ticks.append(time.monotonic()); time.sleep(0.001)
+ticks = []
+for _ in range(20): threading.Thread(target=count, daemon=True).start()
+child = os.fork()
+if child == 0:
+    while True: open('beat', 'w').write(str(time.monotonic())); time.sleep(0.001)
+while not (os.path.exists('beat') and ticks): time.sleep(0.01)
+";
+    sandbox.cell(cell(busy)).exits(0);
+    std::thread::sleep(Duration::from_millis(300));
+    let look = "
+now = time.monotonic()
+last = max(tick for tick in list(ticks) if tick < now - 0.1)
+print(now - last > 0.25, [tick for tick in list(ticks) if last < tick < now - 0.1])
+time.sleep(0.05); print(time.monotonic() - float(open('beat').read() or 0) < 0.3)
+";
+    sandbox.cell(cell(look)).exits(0).prints("True []\nTrue\n");
+}
+
+#[test]
+fn a_kernel_that_spawns_all_the_time_can_be_stopped() {
+    let mut sandbox = kernel();
+    // Each child is made by vfork: its parent cannot be stopped while the child is, and has not begun yet.
+    let spawn = "
+import subprocess
+def spawn():
+    while True: subprocess.run(['true'])
+for _ in range(4): threading.Thread(target=spawn, daemon=True).start()
+";
+    sandbox.cell(cell(spawn)).exits(0);
+    for number in 0..30 {
+        let outcome = sandbox.cell(cell(&format!("print({number}); time.sleep(0.003)")));
+        outcome.exits(0).prints(&format!("{number}\n"));
+    }
+}
+
+#[test]
+fn a_record_cannot_be_read_out_of_the_pipe_by_a_kernel() {
+    let thief = "
+stolen = []
+def steal():
+    pipe = os.open('/proc/self/fd/1', os.O_RDONLY)
+    while True: stolen.append(os.read(pipe, 4096))
+for _ in range(8): threading.Thread(target=steal, daemon=True).start()
+";
+    let mut sandbox = kernel();
+    sandbox.cell(cell(thief)).exits(0);
+    for _ in 0..50 {
+        sandbox
+            .cell(cell("time.sleep(0.002); os.write(1, b'.')"))
+            .exits(0);
+    }
+    // On the other stream, where nobody steals.
+    let look = "os.write(2, str(set(b''.join(stolen)) <= {ord('.')}).encode())";
+    assert_eq!(sandbox.cell(cell(look)).stderr, "True");
+}
+
+#[test]
+fn a_forged_answer_ends_its_own_cell_and_no_other() {
+    let mut sandbox = kernel();
+    let early = sandbox.cell(cell(
+        "os.write(channel, b'done 2 error\\n'); time.sleep(0.3)",
+    ));
+    early.exits(1);
+    assert!(early.end.wall_ms < 300, "{early:?}");
+    // The kernel goes on with that cell, and what it says in the end is not for this one.
+    let whole = "os.write(channel, b'done 1 ok\\n' * 99); time.sleep(0.2); print('whole')";
+    sandbox.cell(cell(whole)).exits(0).prints("whole\n");
+    // What is no answer ends the kernel.
+    let noise = sandbox.cell(cell("os.write(channel, b'ready 1\\n'); time.sleep(60)"));
+    assert_eq!(
+        (noise.end.status, noise.end.lives),
+        (Status::Signal(9), false)
+    );
+    assert_eq!(sandbox.exit_code(), 0);
+}
+
+#[test]
+fn a_deadline_interrupts_first() {
+    for driver in [FORK, EXEC] {
+        let mut sandbox = parked(driver);
+        let limited = |code: &str| Cell {
+            deadline_ms: 200,
+            ..cell(code)
+        };
+        let outcome = sandbox.cell(limited("x = 5\nwhile True: pass"));
+        outcome.exits(130);
+        assert!(outcome.end.timed_out && outcome.end.lives, "{outcome:?}");
+        let child = "import subprocess; subprocess.run(['sleep', '60'])";
+        assert!(sandbox.cell(limited(child)).end.lives);
+        sandbox.cell(cell("print(x)")).exits(0).prints("5\n");
+    }
+}
+
+#[test]
+fn what_does_not_heed_an_interrupt_is_killed() {
+    let mut sandbox = kernel();
+    let deaf = Cell {
+        deadline_ms: 200,
+        interrupt_ms: 300,
+        ..cell(
+            "import signal; signal.signal(2, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)",
+        )
+    };
+    let outcome = sandbox.cell(deaf);
+    outcome.prints("deaf\n");
+    assert_eq!(outcome.end.status, Status::Signal(9));
+    assert!(outcome.end.timed_out && !outcome.end.lives);
+    assert!(outcome.end.wall_ms >= 500, "{outcome:?}");
+    assert_eq!(sandbox.exit_code(), 0);
+}
+
+#[test]
+fn the_server_can_interrupt_too() {
+    let mut sandbox = kernel();
+    let long = cell("print('begun', flush=True); time.sleep(60)");
+    let nonce = long.nonce.clone();
+    sandbox.send(&Frame::Cell(long));
+    sandbox.stdout.until("begun\n");
+    let started = Instant::now();
+    // One of another cell is ignored, and so is one that comes too late.
+    let other = crate::support::nonce();
+    sandbox.send(&Frame::Interrupt(Interrupt { nonce: other }));
+    let interrupt = Frame::Interrupt(Interrupt {
+        nonce: nonce.clone(),
+    });
+    sandbox.send(&interrupt);
+    let outcome = sandbox.outcome(&nonce);
+    outcome.exits(130);
+    assert!(outcome.end.lives && !outcome.end.timed_out, "{outcome:?}");
+    assert!(started.elapsed() < Duration::from_secs(20));
+    sandbox.send(&interrupt);
+    sandbox.cell(cell("print('on')")).exits(0).prints("on\n");
+}
+
+#[test]
+fn the_end_of_the_kernel_is_the_end_of_the_sandbox() {
+    for (code, status) in [
+        ("print('x', flush=True); os._exit(3)", Status::Exit(3)),
+        ("os.kill(os.getpid(), 11)", Status::Signal(11)),
+        ("os.close(channel); time.sleep(60)", Status::Signal(9)),
+    ] {
+        let mut sandbox = kernel();
+        let outcome = sandbox.cell(cell(code));
+        assert_eq!((outcome.end.status, outcome.end.lives), (status, false));
+        assert_eq!(sandbox.exit_code(), 0);
+    }
+}
+
+#[test]
+fn a_kernel_takes_nothing_but_cells() {
+    let mut sandbox = kernel();
+    sandbox.send(&Frame::Run(once("")));
+    assert_eq!(sandbox.exit_code(), 70);
+    // Without a parked process there is no kernel.
+    let mut sandbox = Sandbox::start(&["false"]);
+    sandbox.park(&[], &[]).unwrap();
+    sandbox.send(&Frame::Cell(cell("")));
+    assert_eq!(sandbox.exit_code(), 71);
+}
