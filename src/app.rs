@@ -29,6 +29,7 @@ use crate::executor::spec::{ContainerLimits, DATA_ALIAS, User};
 use crate::expiry::{Expiry, ExpiryRules};
 use crate::files::ConversationFiles;
 use crate::http::{self, HttpState};
+use crate::kernels::Kernels;
 use crate::links::FileLinks;
 use crate::mcp::McpHandler;
 use crate::mcp::transport::{McpTransport, TransportSettings};
@@ -143,6 +144,7 @@ impl App {
             .storage
             .link_ttl
             .map(|ttl| (ttl, config.storage.file_secret.clone()));
+        let metrics = Metrics::new();
         let runs = Runs {
             limits: config.limits.clone(),
             file_secret: config.storage.file_secret.clone(),
@@ -155,11 +157,12 @@ impl App {
             catalog,
             admission: Admission::new(config.admission),
             pool,
+            kernels: Kernels::new(config.kernels, Arc::clone(&metrics)),
             launcher,
             network: NetworkPolicy::default(),
             proof: Proof::default(),
             active: ActiveRuns::default(),
-            metrics: Metrics::new(),
+            metrics,
         };
         let (soft, hard) = (CancellationToken::new(), CancellationToken::new());
         Ok(Self {
@@ -193,7 +196,8 @@ impl App {
             idle_ttl: self.config.pool.idle_ttl,
         };
         let workspaces = self.runs.files.workspaces.clone();
-        Expiry::new(rules, workspaces, self.runs.pool.clone())
+        let runs = &self.runs;
+        Expiry::new(rules, workspaces, runs.pool.clone(), runs.kernels.clone())
     }
 
     /// What answers MCP clients, whatever way they come.
@@ -240,6 +244,9 @@ impl App {
             }
             runs.pool.keep(&runs.catalog, &runs.admission, &stop).await;
         });
+        let (runs, stop) = (self.runs.clone(), self.hard.clone());
+        self.tasks
+            .spawn(async move { runs.kernels.keep(&runs.catalog, &stop).await });
         let (expiry, stop) = (self.expiry(), self.hard.clone());
         self.tasks
             .spawn(async move { stop.run_until_cancelled(expiry.keep()).await });
@@ -348,6 +355,7 @@ impl App {
     pub async fn shut_down(&self) {
         self.runs.admission.close();
         self.soft.cancel();
+        self.runs.kernels.close();
         self.runs.active.stop_all();
         self.runs.pool.close();
         let emptied = async {

@@ -3,6 +3,7 @@
 //! [`variables::VARIABLES`] is the one table of names, defaults and meanings; [`Config::from_lookup`] is pure, so
 //! that tests hand it a map. All errors are reported together, each with the variable's name and the form expected.
 
+mod kernel;
 mod log;
 mod packages;
 mod reader;
@@ -18,6 +19,7 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
+pub use self::kernel::KernelConfig;
 pub use self::log::{LogConfig, LogFormat};
 pub use self::packages::PackageConfig;
 pub use self::reader::ConfigErrors;
@@ -51,6 +53,8 @@ pub struct Config {
     pub admission: AdmissionConfig,
     /// What is kept warm.
     pub pool: PoolConfig,
+    /// How many kernels there may be.
+    pub kernels: KernelConfig,
     /// What may be installed.
     pub packages: PackageConfig,
     /// How the server logs.
@@ -264,6 +268,7 @@ impl Config {
             admission: AdmissionConfig::read(&mut reader, limits.memory),
             limits,
             pool: PoolConfig::read(&mut reader),
+            kernels: KernelConfig::read(&mut reader),
             packages: PackageConfig::read(&mut reader),
             log: LogConfig::read(&mut reader),
             toolset: Toolset::read(&mut reader),

@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime};
 use tracing::{info, warn};
 
 use crate::conversation::ConversationKey;
+use crate::kernels::{Kernels, Lost};
 use crate::pool::Pool;
 use crate::workspace::{NOTE_EVERY, WorkspaceError, Workspaces};
 
@@ -42,6 +43,7 @@ pub struct Expiry {
     rules: ExpiryRules,
     workspaces: Workspaces,
     pool: Pool,
+    kernels: Kernels,
     /// When each was last used, as far as it was looked up.
     used: BTreeMap<ConversationKey, SystemTime>,
     /// Where the last sweep stopped looking.
@@ -59,11 +61,12 @@ pub struct Swept {
 
 impl Expiry {
     /// Knows nothing yet.
-    pub fn new(rules: ExpiryRules, workspaces: Workspaces, pool: Pool) -> Self {
+    pub fn new(rules: ExpiryRules, workspaces: Workspaces, pool: Pool, kernels: Kernels) -> Self {
         Self {
             rules,
             workspaces,
             pool,
+            kernels,
             used: BTreeMap::new(),
             cursor: None,
         }
@@ -187,8 +190,11 @@ impl Expiry {
     }
 
     async fn remove(&mut self, key: &ConversationKey, since: SystemTime, reason: &str) -> bool {
-        let (pool, owner) = (self.pool.clone(), key.clone());
-        let retire = move || pool.retire(&owner);
+        let (pool, kernels, owner) = (self.pool.clone(), self.kernels.clone(), key.clone());
+        let retire = move || {
+            pool.retire(&owner);
+            kernels.retire(&owner, Lost::Deleted);
+        };
         match self.workspaces.expire(key, since, retire).await {
             Ok(Some(bytes)) => {
                 info!(

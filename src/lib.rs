@@ -12,6 +12,7 @@ pub mod executor;
 pub mod expiry;
 pub mod files;
 pub mod http;
+pub mod kernels;
 pub mod links;
 pub mod mcp;
 pub mod metrics;

@@ -76,6 +76,22 @@ pub struct WarmLabels {
     pub state: &'static str,
 }
 
+/// Kernels of one runner.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct KernelLabels {
+    /// Of the runner.
+    pub language: String,
+    /// `idle` or `busy`.
+    pub state: &'static str,
+}
+
+/// Kernels that ended.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct LostLabels {
+    /// See `kernels::Lost`.
+    pub why: &'static str,
+}
+
 /// An HTTP request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct HttpLabels {
@@ -117,6 +133,10 @@ pub struct Metrics {
     pub queue_places: Gauge,
     /// Warm sandboxes.
     pub warm: Family<WarmLabels, Gauge>,
+    /// Kernels that live.
+    pub kernels: Family<KernelLabels, Gauge>,
+    /// Kernels that ended.
+    pub lost_kernels: Family<LostLabels, Counter>,
     /// Containers of this server.
     pub containers: Gauge,
     /// 1 when the container engine answers.
@@ -156,6 +176,8 @@ impl Metrics {
             queue_length: Gauge::default(),
             queue_places: Gauge::default(),
             warm: Family::default(),
+            kernels: Family::default(),
+            lost_kernels: Family::default(),
             containers: Gauge::default(),
             engine_up: Gauge::default(),
             ready: Gauge::default(),
@@ -196,11 +218,11 @@ impl Metrics {
         );
         ours.register(
             "run_starts",
-            "Runs by sandbox: the conversation's own, one of the pool, or one started for them (cold)",
+            "Runs by sandbox: the conversation's own, one of the pool, one started for them (cold), or their kernel",
             self.starts.clone(),
         );
         // A rate needs a zero to begin with.
-        for way in ["own", "pool", "cold"] {
+        for way in ["own", "pool", "cold", "kernel"] {
             self.starts.get_or_create_owned(&WayLabels { way });
         }
         ours.register(
@@ -213,6 +235,11 @@ impl Metrics {
             "Time of installs that succeeded",
             Unit::Seconds,
             self.install_times.clone(),
+        );
+        ours.register(
+            "kernels_lost",
+            "Kernels that ended, by why",
+            self.lost_kernels.clone(),
         );
         ours.register(
             "http_requests",
@@ -269,6 +296,11 @@ impl Metrics {
             "Warm sandboxes: pooled, owned by a conversation, cleaning after its run, or starting for the pool",
             self.warm.clone(),
         );
+        ours.register(
+            "kernels",
+            "Kernels of stateful runs: idle, or busy with a run",
+            self.kernels.clone(),
+        );
         let mut with_unit = |name: &str, help: &str, unit: Unit, gauge: &Gauge| {
             ours.register_with_unit(name, help, unit, gauge.clone());
         };
@@ -315,6 +347,12 @@ impl Metrics {
         }
         let labels = InstallLabels { language, outcome };
         self.installs.get_or_create_owned(&labels).inc();
+    }
+
+    /// Counts a kernel that ended.
+    pub fn lost_kernel(&self, why: &'static str) {
+        let labels = LostLabels { why };
+        self.lost_kernels.get_or_create_owned(&labels).inc();
     }
 
     /// All metrics as `OpenMetrics` text, after `refresh` has set the gauges.

@@ -23,6 +23,7 @@ mod keeper;
 mod lease;
 mod shelf;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -297,6 +298,32 @@ impl Pool {
     /// A path below `SANDBOX_ROOT` as the engine's host sees it.
     pub fn on_host(&self, path: impl AsRef<std::path::Path>) -> PathBuf {
         self.0.setup.host_path.join(path)
+    }
+
+    /// Starts a container for a kernel of a conversation, and has its interpreter parked with `env`.
+    ///
+    /// # Errors
+    /// The engine failed, or the interpreter was not parked.
+    pub async fn start_parked(
+        &self,
+        key: &ConversationKey,
+        runner: &Runner,
+        network: NetworkAccess,
+        env: &BTreeMap<String, String>,
+    ) -> Result<Lease, SandboxError> {
+        let data = self.0.setup.host_path.join(key.as_str());
+        let label = ("sandbox.conversation", key.short());
+        let spec = self.spec(runner, data, network, Priority::WarmUp, label);
+        let sandbox = self.0.launcher.start(spec).await?;
+        let sandbox = self.parked(sandbox, runner, env).await?;
+        Ok(Lease::new(
+            self.clone(),
+            sandbox,
+            key.clone(),
+            runner,
+            Way::Cold,
+            None,
+        ))
     }
 
     fn spec(

@@ -12,30 +12,30 @@ pub mod ledger;
 mod live;
 pub mod outcome;
 pub mod render;
+mod request;
+mod seat;
 mod silence;
+mod stateful;
 mod texts;
 mod timing;
 mod uploads;
 
-use std::collections::BTreeMap;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::SecretString;
-use thiserror::Error;
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 pub use self::active::ActiveRuns;
-use self::disk::Allowance;
 use self::ending::{Ending, Verdict};
 pub use self::environment::EnvironmentError;
 pub use self::error::RunError;
 pub use self::live::Live;
 use self::outcome::{RunOutcome, RunStatus, Truncated};
-use self::silence::{chain, overdue, silent};
+pub use self::request::{KernelWish, RunRequest};
+use self::seat::{LeaseError, Stops};
+use self::silence::chain;
 pub use self::timing::Phase;
 use self::timing::Timing;
 use crate::admission::Admission;
@@ -44,14 +44,15 @@ use crate::conversation::{ConversationId, ConversationKey};
 use crate::executor::Stream;
 use crate::executor::spec::NetworkAccess;
 use crate::files::{ConversationFiles, FilesError, link};
+use crate::kernels::{Kernels, Lost};
 use crate::metrics::{Metrics, RunLabels, UNKNOWN_LANGUAGE};
 use crate::network::NetworkPolicy;
-use crate::pool::{Lease, Pool, Way};
+use crate::pool::{Pool, Way};
 use crate::proof::Proof;
 use crate::runner::Runner;
 use crate::runner::catalog::{Catalog, EngineView};
-use crate::sandbox::{Capture, Captured, Launcher, Program, SandboxError};
-use crate::workspace::{Listing, Workspace, WorkspaceError};
+use crate::sandbox::{Captured, Launcher, Program};
+use crate::workspace::Listing;
 
 /// How much longer than the program's own time limit we wait for sandbox-init's report.
 const REPORT_GRACE: Duration = Duration::from_secs(1);
@@ -59,36 +60,6 @@ const REPORT_GRACE: Duration = Duration::from_secs(1);
 const STOP_WAIT: Duration = Duration::from_secs(2);
 /// Most files that an answer lists; `list_files` gives the rest.
 const MAX_LISTED: usize = 100;
-
-/// A program that somebody wants to have run.
-#[derive(Clone, Debug)]
-pub struct RunRequest {
-    /// Whose files it sees.
-    pub conversation: ConversationId,
-    /// Language or alias.
-    pub language: String,
-    /// Source code.
-    pub code: String,
-    /// Whether it may use the network.
-    pub network: bool,
-    /// The caller's environment variables.
-    pub environment: BTreeMap<String, String>,
-    /// Time limit; `None` means the configured one.
-    pub timeout: Option<Duration>,
-    /// Whether it runs in the conversation's kernel of this language, where variables live on.
-    pub stateful: bool,
-    /// How it wants that kernel. Of no meaning unless `stateful`.
-    pub kernel: KernelWish,
-}
-
-/// How a stateful run wants its kernel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KernelWish {
-    /// Whether it waits in turn while another run has the kernel, instead of being refused.
-    pub wait: bool,
-    /// Whether it wants a new kernel, and the one that is there to be ended.
-    pub restart: bool,
-}
 
 /// Runs programs.
 #[derive(Clone, Debug)]
@@ -105,6 +76,8 @@ pub struct Runs {
     pub admission: Admission,
     /// Warm and cold sandboxes.
     pub pool: Pool,
+    /// Sandboxes in which variables live on.
+    pub kernels: Kernels,
     /// What started them.
     pub launcher: Launcher,
     /// Whether runs may use the network.
@@ -124,15 +97,6 @@ pub(crate) struct Place {
     pub(crate) network: NetworkAccess,
     /// Whether it may have a sandbox that was there before, and keep it for the next run.
     pub(crate) warm: bool,
-}
-
-/// Why there is no sandbox for a run.
-#[derive(Debug, Error)]
-enum LeaseError {
-    #[error(transparent)]
-    Workspace(#[from] WorkspaceError),
-    #[error(transparent)]
-    Sandbox(#[from] SandboxError),
 }
 
 /// A request that passed every check, with what it needs.
@@ -243,47 +207,57 @@ impl Runs {
         let active = self.active.enter(&prepared.key);
         // Until the run is over, its files do not expire.
         let _in_use = self.files.workspaces.hold(&prepared.key).await;
-        // Ends with this call, or as soon as the conversation is deleted or the server stops.
-        let ended = async {
-            tokio::select! {
-                () = cancel.cancelled() => {}
-                () = active.stop.cancelled() => {}
-            }
+        let stops = Stops {
+            cancel,
+            stop: &active.stop,
         };
-        tokio::pin!(ended);
+        let turn = async {
+            let turn = request
+                .stateful
+                .then(|| self.turn(&prepared, request.kernel));
+            futures::future::OptionFuture::from(turn).await.transpose()
+        };
+        let turn = tokio::select! {
+            turn = turn => turn?,
+            () = stops.any() => return Ok(self.without_run(request, &Ending::Cancelled)),
+        };
         let _permit = tokio::select! {
             permit = self.admission.enter(&prepared.key, |position| live.set_position(position)) => permit?,
-            () = &mut ended => return Ok(self.without_run(request, &Ending::Cancelled)),
+            () = stops.any() => return Ok(self.without_run(request, &Ending::Cancelled)),
         };
         timing.end(Phase::Queue);
         live.set_position(0);
-        let leased = tokio::select! {
-            leased = self.lease(&prepared) => leased,
-            () = &mut ended => return Ok(self.without_run(request, &Ending::Cancelled)),
+        let seated = tokio::select! {
+            seated = self.seat(&prepared, turn) => seated,
+            () = stops.any() => return Ok(self.without_run(request, &Ending::Cancelled)),
         };
-        let (lease, workspace) = match leased {
+        let (mut seat, workspace) = match seated {
             Err(LeaseError::Workspace(error)) => return Err(error.into()),
             Err(LeaseError::Sandbox(error)) => {
                 return Ok(self.without_run(request, &Ending::EngineLost(chain(&error))));
             }
-            Ok(leased) => leased,
+            Ok(seated) => seated,
         };
         let before = workspace.snapshot().await?;
-        let way = lease.way();
+        let (way, lost) = (seat.way(), seat.take_lost());
         timing.started(way);
-        let (ending, wall) = match Allowance::of(&self.files.workspaces, &workspace).await {
-            Ok(allowance) => {
-                self.run_in_sandbox(lease, &prepared, &workspace, allowance, capture, ended)
-                    .await
-            }
-            Err(reason) => (Ending::DiskFull(reason), Duration::ZERO),
-        };
+        let ran = self
+            .run_in(seat, &prepared, &workspace, capture, stops)
+            .await;
         timing.end(Phase::Run);
         let listing = workspace.changes_since(&before).await?;
-        let verdict = ending.explain(&self.limits, prepared.program.deadline, wall);
-        log(&prepared, &verdict, way, wall);
+        let verdict = ran.explain(&self.limits, prepared.program.deadline);
+        log(&prepared, &verdict, way, ran.wall);
         let captured = capture.snapshot();
-        let outcome = self.outcome(request, &prepared.key, verdict, &captured, listing, wall);
+        let mut outcome = self.outcome(
+            request,
+            &prepared.key,
+            verdict,
+            &captured,
+            listing,
+            ran.wall,
+        );
+        outcome.tell_lost(lost);
         timing.end(Phase::Answer);
         Ok(outcome)
     }
@@ -294,6 +268,7 @@ impl Runs {
     /// Trouble with the storage.
     pub async fn delete_conversation(&self, id: &ConversationId) -> Result<bool, FilesError> {
         let key = id.key(&self.file_secret);
+        self.kernels.retire(&key, Lost::Deleted);
         self.active.stop(&key);
         // One that is about to make its directory would make it again.
         let _ = tokio::time::timeout(STOP_WAIT, self.active.idle(&key)).await;
@@ -321,9 +296,10 @@ impl Runs {
                     known: view.runners.keys().cloned().collect(),
                 });
         if let (true, Ok(runner)) = (request.stateful, &runner)
-            && !runner.kernel
+            && !(runner.kernel && self.kernels.are_allowed())
         {
-            let with_kernels = view.runners.values().filter(|runner| runner.kernel);
+            let has_kernels = |runner: &&Arc<Runner>| runner.kernel && self.kernels.are_allowed();
+            let with_kernels = view.runners.values().filter(has_kernels);
             return Err(RunError::NoKernel {
                 language: runner.language.clone(),
                 known: with_kernels.map(|each| each.language.clone()).collect(),
@@ -342,60 +318,6 @@ impl Runs {
             place,
             key,
         })
-    }
-
-    /// Runs the program and watches it until it ends or `ended` does. Gives how it ended and how long it took.
-    async fn run_in_sandbox(
-        &self,
-        mut lease: Lease,
-        prepared: &Prepared,
-        workspace: &Workspace,
-        allowance: Allowance,
-        capture: &Arc<Capture>,
-        ended: Pin<&mut impl Future<Output = ()>>,
-    ) -> (Ending, Duration) {
-        let started = Instant::now();
-        let ending = tokio::select! {
-            end = lease.run(&prepared.program, Arc::clone(capture)) => match end {
-                Ok(end) => Ending::Reported(end),
-                Err(error) => silent(lease.state(), &error).await,
-            },
-            () = tokio::time::sleep(prepared.program.deadline + REPORT_GRACE) => overdue(lease.state()).await,
-            () = capture.flooded() => Ending::Flooded,
-            reason = allowance.exceeded(&self.files.workspaces, workspace) => Ending::DiskFull(reason),
-            () = ended => Ending::Cancelled,
-        };
-        let wall = started.elapsed();
-        // Any other ending takes the sandbox away.
-        if let Ending::Reported(end) = &ending {
-            lease.finish(end, workspace);
-        }
-        (ending, wall)
-    }
-
-    /// A sandbox for one run, warm if there is one that fits, and the workspace that it has as `/data`.
-    async fn lease(&self, prepared: &Prepared) -> Result<(Lease, Workspace), LeaseError> {
-        let Prepared {
-            runner,
-            key,
-            place: Place { network, warm },
-            program,
-        } = prepared;
-        let may_be_warm =
-            *warm && *network == NetworkAccess::None && runner.can_be_warm(program.env.keys());
-        if may_be_warm && let Some(lease) = self.pool.claim(key, runner).await? {
-            let workspace = self.files.workspaces.create(key).await?;
-            if lease.fits(&workspace) {
-                return Ok((lease, workspace));
-            }
-        }
-        // The directory first, since the container mounts it.
-        let workspace = self.files.workspaces.create(key).await?;
-        let lease = self
-            .pool
-            .start_cold(key, runner, network.clone(), may_be_warm)
-            .await?;
-        Ok((lease, workspace))
     }
 
     fn outcome(
@@ -434,6 +356,8 @@ impl Runs {
             conversation_id: request.conversation.as_str().to_owned(),
             // The ledger knows it.
             run_id: String::new(),
+            kernel_restarted: false,
+            kernel_restart_reason: None,
         }
     }
 

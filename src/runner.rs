@@ -128,7 +128,7 @@ impl Runner {
                 vec![HOME.to_owned()]
             },
             created: image.created,
-            kernel: label("sandbox.protocol") == PROTOCOL && label("sandbox.kernel") == "true",
+            kernel: !driver.is_empty() && label("sandbox.kernel") == "true",
             driver,
             driver_memory,
             cold_env: list(label("sandbox.cold-env")),

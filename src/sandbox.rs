@@ -5,6 +5,9 @@
 //! (nothing) ────────▶ Started ──────▶ Parked ──────────▶ Ran ──────────────▶ Parked
 //!                        │                                │        (or, when it was never parked, Started)
 //!                        └───────────── run ──────────────┘
+//!
+//!           cell
+//! Parked ──────────▶ Kernel, which takes cells until its end
 //! ```
 //!
 //! A *plain* sandbox goes from `Started` through one run to its end. A *warm* one is parked ahead, and cleaned after
@@ -19,7 +22,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandbox_init::{End, Frame, Nonce, Park, Run, encode_frame};
+use sandbox_init::{Cell, End, Frame, Interrupt, Nonce, Park, Run, encode_frame};
 use thiserror::Error;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{mpsc, oneshot};
@@ -30,6 +33,9 @@ use self::launcher::Container;
 pub use self::launcher::{Identity, Launcher};
 use crate::executor::{ContainerId, ContainerState, ExecutorError};
 use crate::workspace::WorkspaceError;
+
+/// How long a cell may go on after an interrupt.
+pub const INTERRUPT_GRACE: Duration = Duration::from_secs(2);
 
 /// A program to run, with all that it sees.
 #[derive(Clone, Debug)]
@@ -110,18 +116,23 @@ impl Sandbox {
         async move { expectations.closed().await }
     }
 
-    /// Has `driver` park an interpreter, so that the next run starts at once. Without a driver the sandbox just waits.
-    /// It ends by itself when it is not used for `idle`.
+    /// Has `driver`, in the image's environment and `env`, park an interpreter, so that the next run starts at once.
+    /// Without a driver the sandbox just waits. It ends by itself when it is not used for `idle`.
     ///
     /// # Errors
     /// The driver failed, or the container ended.
-    pub async fn park(&mut self, driver: &[String], idle: Duration) -> Result<(), SandboxError> {
+    pub async fn park(
+        &mut self,
+        driver: &[String],
+        env: &BTreeMap<String, String>,
+        idle: Duration,
+    ) -> Result<(), SandboxError> {
         let nonce = Nonce::from_random(rand::random());
         let (answer, ready) = oneshot::channel();
         let frame = Frame::Park(Park {
             nonce: nonce.clone(),
             driver: driver.to_vec(),
-            env: BTreeMap::new(),
+            env: env.clone(),
             idle_ms: milliseconds(idle),
         });
         self.parked = true;
@@ -129,7 +140,7 @@ impl Sandbox {
             nonce,
             waiting: Waiting::Ready(answer),
         };
-        self.send(expect, &frame, ready)
+        self.send(expect, &frame, ready, std::future::pending())
             .await?
             .map_err(SandboxError::NotReady)
     }
@@ -174,10 +185,49 @@ impl Sandbox {
             waiting: Waiting::Run {
                 capture,
                 end,
-                clean,
+                clean: Some(clean),
             },
         };
-        self.send(expect, &frame, answer).await
+        self.send(expect, &frame, answer, std::future::pending())
+            .await
+    }
+
+    /// Runs a cell: a program in the interpreter that is parked, which stays with all that it has. It is interrupted at
+    /// its deadline, or when `interrupt` resolves, and may then go on for [`INTERRUPT_GRACE`].
+    ///
+    /// # Errors
+    /// Those of [`Sandbox::run`].
+    pub async fn cell(
+        &mut self,
+        program: &Program,
+        capture: Arc<Capture>,
+        interrupt: impl Future<Output = ()>,
+    ) -> Result<End, SandboxError> {
+        let nonce = Nonce::from_random(rand::random());
+        let frame = Frame::Cell(Cell {
+            nonce: nonce.clone(),
+            code: program.code.clone(),
+            env: program.env.clone(),
+            deadline_ms: milliseconds(program.deadline),
+            interrupt_ms: milliseconds(INTERRUPT_GRACE),
+        });
+        let interrupt = async {
+            interrupt.await;
+            Frame::Interrupt(Interrupt {
+                nonce: nonce.clone(),
+            })
+        };
+        let (end, answer) = oneshot::channel();
+        let waiting = Waiting::Run {
+            capture,
+            end,
+            clean: None,
+        };
+        let expect = Expect {
+            nonce: nonce.clone(),
+            waiting,
+        };
+        self.send(expect, &frame, answer, interrupt).await
     }
 
     /// Waits until the sandbox is as good as new after a run with `reuse`.
@@ -192,12 +242,13 @@ impl Sandbox {
             .map_err(SandboxError::NotClean)
     }
 
-    /// Sends a frame and waits for what answers it.
+    /// Sends a frame, and another one when it resolves, and waits for what answers the first.
     async fn send<T>(
         &mut self,
         expect: Expect,
         frame: &Frame,
         answer: oneshot::Receiver<T>,
+        then: impl Future<Output = Frame>,
     ) -> Result<T, SandboxError> {
         let frame = encode_frame(frame).map_err(SandboxError::Frame)?;
         // Before the frame is sent, so that the record cannot come unexpected.
@@ -208,6 +259,10 @@ impl Sandbox {
             // A sandbox that ended does not read: then the output has ended too, and that is the answer.
             let _ = self.input.0.write_all(&frame).await;
             let _ = self.input.0.flush().await;
+            if let Ok(then) = encode_frame(&then.await) {
+                let _ = self.input.0.write_all(&then).await;
+                let _ = self.input.0.flush().await;
+            }
             std::future::pending::<()>().await;
         };
         tokio::select! {

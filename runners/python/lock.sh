@@ -13,8 +13,8 @@ python3 -m venv "$work/venv"
 pip=("$work/venv/bin/python" -m pip --quiet --disable-pip-version-check)
 "${pip[@]}" install --upgrade pip uv
 
-"$work/venv/bin/uv" pip compile --quiet --universal --python-version "$PYTHON" --only-binary :all: \
-    --no-annotate --no-header --no-emit-index-url --output-file "$work/pins.txt" requirements.in
+"$work/venv/bin/uv" pip compile --quiet --python-platform x86_64-manylinux_2_34 --python-version "$PYTHON" \
+    --only-binary :all: --no-annotate --no-header --no-emit-index-url --output-file "$work/pins.txt" requirements.in
 
 download() { # pin, machine
     local platforms=() minor

@@ -82,6 +82,8 @@ impl fmt::Display for Config {
                 }
                 .to_owned(),
             ),
+            ("MAX_KERNELS", self.kernels.most.to_string()),
+            ("KERNEL_TIMEOUT", time(self.kernels.idle)),
         ]);
         let last = [
             (

@@ -208,6 +208,16 @@ pub const VARIABLES: &[Variable] = &[
         "`conversation`: the next run of a conversation gets its sandbox again, cleaned; `never`: a new one for each run",
     ),
     variable(
+        "MAX_KERNELS",
+        "10",
+        "kernels of stateful runs in all, each a sandbox of its own; the least recently used one makes room; 0: none",
+    ),
+    variable(
+        "KERNEL_TIMEOUT",
+        "300s",
+        "after so long without a run a kernel ends, and its variables with it",
+    ),
+    variable(
         "ALLOWED_PACKAGES",
         "",
         "names of packages that install_packages may be asked for; default: all",

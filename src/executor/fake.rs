@@ -3,6 +3,7 @@
 //! Inside each lives a small imitation of sandbox-init that speaks the same frames and records, and runs the few
 //! lines of shell that [`program`] knows. Tests inject trouble through [`FakeExecutor::trouble`].
 
+mod init;
 mod program;
 
 use std::collections::HashMap;
@@ -10,20 +11,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
-use sandbox_init::{End, Frame, FrameReader, Record, Run, Status, encode_record};
-use tokio::io::{AsyncReadExt as _, DuplexStream};
+use tokio::io::DuplexStream;
 use tokio::sync::{broadcast, mpsc};
 use tokio_stream::wrappers::{BroadcastStream, UnboundedReceiverStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::init::Init;
 use super::spec::{ContainerSpec, Priority};
 use super::{
     Attached, Chunk, ContainerId, ContainerInfo, ContainerState, Engine, ErrorKind, Executor,
-    ExecutorError, Image, Network, Stream,
+    ExecutorError, Image, Network,
 };
 
 /// An engine in memory.
@@ -101,6 +101,22 @@ impl FakeExecutor {
             command: vec!["sh".to_owned()],
             env: Vec::new(),
         });
+        self.announce();
+    }
+
+    /// Adds a runner image of the language `notebook`, which has kernels.
+    pub fn add_notebook(&self, created: i64) {
+        self.add_image("notebook", "", created);
+        let more = [
+            ("sandbox.protocol", "2"),
+            ("sandbox.driver", r#"["fake"]"#),
+            ("sandbox.kernel", "true"),
+            ("sandbox.cold-env", "EARLY_*"),
+        ];
+        if let Some(image) = self.lock().images.last_mut() {
+            let more = more.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            image.labels.extend(more);
+        }
         self.announce();
     }
 
@@ -293,13 +309,7 @@ impl Executor for FakeExecutor {
         self.0.tasks.spawn(async move {
             // As a mount does, the directory is followed wherever it is renamed to.
             let data = std::fs::File::open(data).ok();
-            let live = Init {
-                input,
-                output,
-                data,
-                warming_up,
-            }
-            .live();
+            let live = Init::new(input, output, data, warming_up).live();
             let exit_code = kill.run_until_cancelled(live).await.unwrap_or(137);
             executor.ended(&id, exit_code);
         });
@@ -355,82 +365,5 @@ impl Executor for FakeExecutor {
     async fn ensure_network(&self) -> Result<Network, ExecutorError> {
         drop(self.request("make the runs' network")?);
         Ok(Network { gateway: None })
-    }
-}
-
-/// The imitation of sandbox-init in one container.
-struct Init {
-    input: DuplexStream,
-    output: mpsc::UnboundedSender<Chunk>,
-    data: Option<std::fs::File>,
-    /// Whether it has more of the processor than a program may have.
-    warming_up: Arc<AtomicBool>,
-}
-
-impl Init {
-    /// Takes frames until the input ends. Gives the exit code.
-    async fn live(mut self) -> i64 {
-        let mut frames = FrameReader::new();
-        let mut buffer = vec![0; 64 << 10];
-        loop {
-            match frames.next_frame() {
-                Ok(Some(Frame::Run(_))) if self.warming_up.load(Ordering::Relaxed) => return 70,
-                Ok(Some(Frame::Run(run))) => {
-                    self.run(&run).await;
-                    if !run.reuse {
-                        return 0;
-                    }
-                    self.record(Stream::Stdout, &run.nonce, &Record::Clean(Ok(())));
-                }
-                Ok(Some(Frame::Park(park))) => {
-                    self.record(Stream::Stdout, &park.nonce, &Record::Ready(Ok(())));
-                }
-                Ok(None) => match self.input.read(&mut buffer).await {
-                    Ok(0) | Err(_) => return 0,
-                    Ok(length) => frames.feed(&buffer[..length]),
-                },
-                Err(_) => return 70,
-            }
-        }
-    }
-
-    async fn run(&self, run: &Run) {
-        let print = |stream, text: String| self.send(stream, text.into_bytes());
-        let descriptor = self
-            .data
-            .as_ref()
-            .map_or(-1, std::os::fd::AsRawFd::as_raw_fd);
-        let data = std::path::PathBuf::from(format!("/proc/self/fd/{descriptor}"));
-        let program = program::run(&run.code, &run.env, &data, &print);
-        let deadline = std::time::Duration::from_millis(run.deadline_ms);
-        let (status, timed_out) = match tokio::time::timeout(deadline, program).await {
-            Ok(status) => (status, false),
-            Err(_) => (Status::Signal(9), true),
-        };
-        let end = End {
-            status,
-            timed_out,
-            wall_ms: 1,
-            cpu_ms: 1,
-            peak_bytes: None,
-            oom_kills: 0,
-            pids_denied: None,
-            lives: false,
-        };
-        for stream in [Stream::Stderr, Stream::Stdout] {
-            self.record(stream, &run.nonce, &Record::End(end.clone()));
-        }
-    }
-
-    fn record(&self, stream: Stream, nonce: &sandbox_init::Nonce, record: &Record) {
-        self.send(stream, encode_record(nonce, record));
-    }
-
-    fn send(&self, stream: Stream, bytes: Vec<u8>) {
-        // A server that went away does not read.
-        let _ = self.output.send(Chunk {
-            stream,
-            bytes: Bytes::from(bytes),
-        });
     }
 }

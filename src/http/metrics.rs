@@ -5,7 +5,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::IntoResponse;
 
 use super::HttpState;
-use crate::metrics::{MEDIA_TYPE, Metrics, WarmLabels, set};
+use crate::metrics::{KernelLabels, MEDIA_TYPE, Metrics, WarmLabels, set};
 use crate::run::Runs;
 
 /// All metrics, in the format of `OpenMetrics`.
@@ -35,6 +35,7 @@ fn refresh(metrics: &Metrics, runs: &Runs) {
     set(&metrics.ready, i64::from(can_run));
     // Runners come and go.
     metrics.warm.clear();
+    metrics.kernels.clear();
     for runner in view.runners.values() {
         let depth = runs.pool.depth(runner);
         let states = [
@@ -47,6 +48,14 @@ fn refresh(metrics: &Metrics, runs: &Runs) {
             let language = runner.language.clone();
             let labels = WarmLabels { language, state };
             set(&metrics.warm.get_or_create_owned(&labels), count);
+        }
+        if runner.kernel {
+            let (idle, busy) = runs.kernels.count_of(&runner.language);
+            for (state, count) in [("idle", idle), ("busy", busy)] {
+                let language = runner.language.clone();
+                let labels = KernelLabels { language, state };
+                set(&metrics.kernels.get_or_create_owned(&labels), count);
+            }
         }
     }
 }

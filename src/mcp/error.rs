@@ -9,6 +9,7 @@ use tracing::error;
 use crate::admission::AdmissionError;
 use crate::conversation::ConversationIdError;
 use crate::files::FilesError;
+use crate::kernels::KernelError;
 use crate::packages::PackagesError;
 use crate::run::RunError;
 use crate::workspace::WorkspaceError;
@@ -131,6 +132,7 @@ impl From<&RunError> for ToolError {
             RunError::Timeout(..) | RunError::Environment(_) => "invalid_arguments",
             RunError::UnknownLanguage { .. } => "unknown_language",
             RunError::NoKernel { .. } => "stateful_unavailable",
+            RunError::Kernel(error) => kernel_code(error),
             RunError::Network(_) => "network_refused",
             RunError::Unproven(_) => "sandbox_not_proven",
             RunError::Admission(
@@ -162,6 +164,15 @@ impl From<PackagesError> for ToolError {
                 retry_after: error.retry_after(),
             },
         }
+    }
+}
+
+fn kernel_code(error: &KernelError) -> &'static str {
+    match error {
+        KernelError::Busy(_) | KernelError::Crowded(_) => "session_busy",
+        KernelError::Full(_) => "busy",
+        KernelError::Network(_) | KernelError::Environment(_) => "kernel_differs",
+        KernelError::Closed => "stopping",
     }
 }
 

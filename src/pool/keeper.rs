@@ -13,7 +13,7 @@ use crate::admission::Admission;
 use crate::executor::spec::{NetworkAccess, Priority};
 use crate::runner::Runner;
 use crate::runner::catalog::{Catalog, EngineView};
-use crate::sandbox::SandboxError;
+use crate::sandbox::{Sandbox, SandboxError};
 
 /// How long a parked sandbox lives on its own. The server retires it long before; this is for a server that is gone.
 pub(super) const PARKED_FOR: Duration = Duration::from_hours(24);
@@ -118,9 +118,24 @@ impl Pool {
             Priority::WarmUp,
             ("sandbox.slot", slot.name()),
         );
-        let mut sandbox = self.0.launcher.start(spec).await?;
+        let sandbox = self.0.launcher.start(spec).await?;
+        let sandbox = self.parked(sandbox, runner, &BTreeMap::new()).await?;
+        Ok(Warm {
+            sandbox,
+            slot: Some(slot),
+            data: None,
+        })
+    }
+
+    /// The same sandbox with an interpreter parked in it, and with a run's share of the processor.
+    pub(super) async fn parked(
+        &self,
+        mut sandbox: Sandbox,
+        runner: &Runner,
+        env: &BTreeMap<String, String>,
+    ) -> Result<Sandbox, SandboxError> {
         let parked = tokio::select! {
-            parked = tokio::time::timeout(READY_WAIT, sandbox.park(&runner.driver, PARKED_FOR)) => parked,
+            parked = tokio::time::timeout(READY_WAIT, sandbox.park(&runner.driver, env, PARKED_FOR)) => parked,
             () = self.0.closed.cancelled() => return Err(SandboxError::Stopped),
         };
         match parked {
@@ -128,10 +143,6 @@ impl Pool {
             Err(_) => return Err(SandboxError::NotReady("it took too long".to_owned())),
         }
         sandbox.end_warm_up(self.0.setup.limits.nano_cpus).await?;
-        Ok(Warm {
-            sandbox,
-            slot: Some(slot),
-            data: None,
-        })
+        Ok(sandbox)
     }
 }

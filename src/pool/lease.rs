@@ -1,5 +1,6 @@
 //! Exclusive use of a sandbox for one run. Dropping it takes the sandbox away; [`Lease::finish`] gives it back.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use sandbox_init::End;
 use tokio::time::Instant;
 use tracing::debug;
 
+use super::keeper::PARKED_FOR;
 use super::shelf::{Back, Ticket};
 use super::{Kind, Pool, Warm};
 use crate::conversation::ConversationKey;
@@ -27,6 +29,8 @@ pub enum Way {
     Pool,
     /// It was started for this run.
     Cold,
+    /// It is the kernel that the conversation has already.
+    Kernel,
 }
 
 impl Way {
@@ -36,6 +40,7 @@ impl Way {
             Self::Own => "own",
             Self::Pool => "pool",
             Self::Cold => "cold",
+            Self::Kernel => "kernel",
         }
     }
 }
@@ -83,6 +88,11 @@ impl Lease {
         self.way
     }
 
+    /// Remembers the directory that the sandbox has.
+    pub fn has(&mut self, workspace: &Workspace) {
+        self.data = workspace.directory_id();
+    }
+
     /// Whether the workspace is still the directory that the sandbox has: it may have been deleted and made anew.
     pub fn fits(&self, workspace: &Workspace) -> bool {
         self.data
@@ -99,6 +109,24 @@ impl Lease {
         capture: Arc<Capture>,
     ) -> Result<End, SandboxError> {
         self.sandbox.run(program, capture, self.reuse).await
+    }
+
+    /// Runs a cell; see [`Sandbox::cell`]. After the first one the lease is a kernel's for good.
+    ///
+    /// # Errors
+    /// Those of [`Sandbox::cell`].
+    pub async fn cell(
+        &mut self,
+        program: &Program,
+        capture: Arc<Capture>,
+        interrupt: impl Future<Output = ()>,
+    ) -> Result<End, SandboxError> {
+        self.sandbox.cell(program, capture, interrupt).await
+    }
+
+    /// Whether the sandbox lives, as far as its output tells.
+    pub fn is_alive(&self) -> bool {
+        self.sandbox.is_alive()
     }
 
     /// How the container is; see [`Sandbox::state`].
@@ -137,7 +165,7 @@ impl Lease {
             // One that was started for a run has no interpreter parked yet.
             if !self.sandbox.is_parked() {
                 self.sandbox
-                    .park(&self.driver, super::keeper::PARKED_FOR)
+                    .park(&self.driver, &BTreeMap::new(), PARKED_FOR)
                     .await?;
             }
             Ok::<(), SandboxError>(())

@@ -10,6 +10,10 @@ use crate::executor::ContainerState;
 
 /// Where to look for what a program said of its end.
 const SEE_STDERR: &str = ": see stderr.";
+/// For a cell whose kernel lives on.
+const KEPT: &str = "The kernel and its variables live on.";
+/// For one whose kernel does not.
+const LOST: &str = "The kernel has ended: its variables are lost, and the next stateful run begins with a new one.";
 
 /// What ended a run.
 #[derive(Clone, Debug)]
@@ -195,6 +199,30 @@ pub(super) fn mebibytes(bytes: u64) -> String {
     } else {
         format!("{} KiB", bytes >> 10)
     }
+}
+
+/// What became of a kernel, beside what became of its cell.
+pub(super) fn with_kernel(
+    mut verdict: Verdict,
+    lives: bool,
+    timeout: Duration,
+    most: u64,
+) -> Verdict {
+    verdict.hint = match (verdict.hint.take(), verdict.status) {
+        (hint, RunStatus::Ok) if lives => hint,
+        (_, RunStatus::Timeout) if lives => Some(format!(
+            "The program was interrupted after its time limit of {} s: make it faster, or give timeoutSeconds up to \
+             {most}. {KEPT}",
+            timeout.as_secs_f64(),
+        )),
+        (Some(hint), _) if lives => Some(format!("{hint} {KEPT}")),
+        (hint, _) if lives => hint,
+        (hint, _) => {
+            let hint = hint.map_or_else(String::new, |hint| hint + " ");
+            Some(format!("{hint}{LOST}"))
+        }
+    };
+    verdict
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use thiserror::Error;
 
 use super::environment::EnvironmentError;
 use crate::admission::AdmissionError;
+use crate::kernels::KernelError;
 use crate::proof::Unproven;
 use crate::workspace::WorkspaceError;
 
@@ -40,6 +41,9 @@ pub enum RunError {
         /// What there is.
         known: Vec<String>,
     },
+    /// There is no kernel for it.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
     /// The network was asked for and is not available.
     #[error("network: true is refused: {0}. Run without it, with data that was uploaded")]
     Network(String),
@@ -61,8 +65,13 @@ impl RunError {
     /// The word in metrics.
     pub(super) const fn as_str(&self) -> &'static str {
         match self {
-            Self::Admission(AdmissionError::Closed) => "stopping",
-            Self::Admission(_) => "busy",
+            Self::Admission(AdmissionError::Closed) | Self::Kernel(KernelError::Closed) => {
+                "stopping"
+            }
+            Self::Admission(_)
+            | Self::Kernel(KernelError::Busy(_) | KernelError::Crowded(_) | KernelError::Full(_)) => {
+                "busy"
+            }
             Self::Unproven(_) => "unproven",
             Self::Workspace(_) | Self::Broken => "failed",
             Self::CodeTooLarge(..)
@@ -70,6 +79,7 @@ impl RunError {
             | Self::Environment(_)
             | Self::UnknownLanguage { .. }
             | Self::NoKernel { .. }
+            | Self::Kernel(KernelError::Network(_) | KernelError::Environment(_))
             | Self::Network(_) => "refused",
         }
     }

@@ -225,6 +225,8 @@ impl LiveRun {
             files_truncated: false,
             conversation_id: self.conversation.as_str().to_owned(),
             run_id: self.id.clone(),
+            kernel_restarted: false,
+            kernel_restart_reason: None,
         };
         self.show(&mut outcome, &captured);
         outcome

@@ -4,6 +4,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::kernels::Lost;
+
 /// The result of one run. A program that fails is a result too, with `success: false`.
 #[derive(Clone, Debug, Serialize, JsonSchema, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -38,6 +40,20 @@ pub struct RunOutcome {
     pub conversation_id: String,
     /// The run: `get_run` reads its whole output, and its outcome while and after it runs.
     pub run_id: String,
+    /// Whether a stateful run had a new kernel although there was one before: what that had in variables is lost.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub kernel_restarted: bool,
+    /// Why, if it had.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel_restart_reason: Option<String>,
+}
+
+impl RunOutcome {
+    /// Says what became of the kernel that the run would have had.
+    pub(super) fn tell_lost(&mut self, lost: Option<Lost>) {
+        self.kernel_restarted = lost.is_some();
+        self.kernel_restart_reason = lost.map(Lost::sentence);
+    }
 }
 
 /// How a run ended.

@@ -26,11 +26,12 @@ pub(super) struct Expect {
 pub(super) enum Waiting {
     /// For a parked run process.
     Ready(oneshot::Sender<Report>),
-    /// For the end of a run and, later, for the sandbox to be clean again.
+    /// For the end of a run or cell and, later, for the sandbox to be clean again.
     Run {
         capture: Arc<Capture>,
         end: oneshot::Sender<End>,
-        clean: oneshot::Sender<Report>,
+        /// Nobody waits for it after a cell: nothing is cleaned.
+        clean: Option<oneshot::Sender<Report>>,
     },
 }
 
@@ -98,7 +99,7 @@ impl Listening {
                 stdout_end: None,
                 stderr_ended: false,
                 end: Some(end),
-                clean: Some(clean),
+                clean,
             })),
         }
     }

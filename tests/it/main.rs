@@ -23,6 +23,7 @@ mod docker_stdio;
 mod expiry;
 mod fairness;
 mod files;
+mod kernels;
 mod live;
 mod mcp;
 mod mcp_client;

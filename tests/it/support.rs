@@ -81,6 +81,15 @@ impl TestApp {
         app
     }
 
+    /// The same with a `notebook` runner, which has kernels.
+    pub(crate) async fn on_fake_with_notebook(settings: &[(&str, &str)]) -> Self {
+        let fake = FakeExecutor::with_languages(&["shell"]);
+        fake.add_notebook(1);
+        let mut app = Self::build(settings, Arc::new(fake.clone())).await;
+        app.fake = Some(fake);
+        app
+    }
+
     /// On the real engine, with the runner images that are there.
     pub(crate) async fn on_docker() -> Self {
         Self::on_docker_with(&[]).await

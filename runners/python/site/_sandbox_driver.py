@@ -25,6 +25,8 @@ PROGRAM = "/tmp/main.py"
 CONVERSATION = ("/data", "/data/.packages/python")
 PR_SET_DUMPABLE = 4
 
+first_cell = None  # for the kernel, if the program is one
+
 
 def serve(shown):
     """Return in each run process, once it has its program. `shown` is what a plain run has loaded."""
@@ -94,9 +96,10 @@ class LightDriver:
         request = _read(CHANNEL, int.from_bytes(length, "big"))
         os.close(self._parked)
         program = self._tools.parse(request)
-        if self._tools.wants_more(program["code"]):
+        # A kernel lives long enough for its later cells to want more.
+        if "cell" in program or self._tools.wants_more(program["code"]):
             self._pass_on(length + request)
-        os.closerange(CHANNEL, DESCRIPTORS)
+        _close_all_but(program)
         return program
 
     def _pass_on(self, request):
@@ -152,7 +155,7 @@ class FullDriver:
         program = self._tools.parse(_read(self._requests, self._length))
         os.write(self._telling, b"%d" % os.getpid())
         os.read(self._starting, 1)  # nothing, when it is time to start
-        os.closerange(CHANNEL, DESCRIPTORS)
+        _close_all_but(program)
         return program
 
 
@@ -225,7 +228,16 @@ def _read(descriptor, length):
     return bytes(data)
 
 
+def _close_all_but(program):
+    """A kernel keeps its channel, and nothing else of the driver's."""
+    os.closerange(CHANNEL + ("cell" in program), DESCRIPTORS)
+
+
 def _become_program(request):
+    global first_cell
+    code = request["code"]
+    if "cell" in request:
+        first_cell, code = request, "import _sandbox_kernel\n_sandbox_kernel.serve()\n"
     os.environ.update(request["env"])
     with open(PROGRAM, "wb") as file:
-        file.write(request["code"].encode())
+        file.write(code.encode())

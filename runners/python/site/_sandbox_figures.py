@@ -4,7 +4,7 @@ matplotlib's own Agg backend ends by importing this module (see the Dockerfile),
 place, so it is in force both by default and after `matplotlib.use("Agg")`. Only programs that draw load it.
 
 A figure is saved when `plt.show()` would have opened its window, and otherwise when the program ends with
-the figure still open; not when the program saved it itself and has not changed it since, nor when it is empty.
+the figure still open, or a cell of a kernel does; not when the program saved it itself and has not changed it since, nor when it is empty.
 """
 
 import atexit
@@ -101,6 +101,14 @@ def _save_open_figures():
             _save(manager.canvas)
         except Exception as error:
             print(f"figure {manager.num} could not be saved: {error}", file=sys.stderr)
+
+
+def save_and_close():
+    """What a kernel does after each cell."""
+    _save_open_figures()
+    for manager in Gcf.get_all_fig_managers():
+        if manager.canvas.process == os.getpid():
+            Gcf.destroy(manager)
 
 
 backend_agg.FigureCanvas = backend_agg._BackendAgg.FigureCanvas = FigureCanvas

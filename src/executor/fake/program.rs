@@ -1,7 +1,7 @@
 //! The few lines of shell that the fake engine can run: enough to see output, files, exit codes and time pass.
 //!
-//! `echo`, with `>&2` or `> file`; `$NAME` in its words; `cat file`; `sleep seconds`; `exit code`; `kill -signal $$`;
-//! and `yes`, which prints without end.
+//! `echo`, with `>&2` or `> file`; `$NAME` in its words; `NAME=value`; `cat file`; `sleep seconds`; `exit code`;
+//! `kill -signal $$`; `yes`, which prints without end; and `trap`, with which a kernel heeds no interrupt.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,13 +11,38 @@ use sandbox_init::Status;
 
 use crate::executor::Stream;
 
+/// Set by `trap`.
+pub(super) const DEAF: &str = "?deaf";
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// All of it was run.
+    Through,
+    /// A line of it failed, with this code.
+    Failed(i32),
+    /// It ended its own process.
+    Left(Status),
+}
+
+impl End {
+    /// As the process's own.
+    pub(super) fn status(self) -> Status {
+        match self {
+            Self::Through => Status::Exit(0),
+            Self::Failed(code) => Status::Exit(code),
+            Self::Left(status) => status,
+        }
+    }
+}
+
 /// Runs a program line by line. What it prints goes to `print`.
 pub(super) async fn run(
     code: &str,
-    env: &BTreeMap<String, String>,
+    env: &mut BTreeMap<String, String>,
     data: &Path,
     print: &(dyn Fn(Stream, String) + Sync),
-) -> Status {
+) -> End {
     for line in code.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (command, rest) = line.split_once(' ').unwrap_or((line, ""));
         match command {
@@ -26,7 +51,7 @@ pub(super) async fn run(
                 let Ok(text) = tokio::fs::read_to_string(data.join(rest)).await else {
                     let complaint = format!("cat: {rest}: No such file or directory\n");
                     print(Stream::Stderr, complaint);
-                    return Status::Exit(1);
+                    return End::Failed(1);
                 };
                 print(Stream::Stdout, text);
             }
@@ -37,15 +62,19 @@ pub(super) async fn run(
                 print(Stream::Stdout, "y\n".repeat(4096));
                 tokio::task::yield_now().await;
             },
-            "exit" => return Status::Exit(rest.parse().unwrap_or(2)),
-            "kill" => return Status::Signal(signal(rest)),
-            unknown => {
-                print(Stream::Stderr, format!("sh: {unknown}: not found\n"));
-                return Status::Exit(127);
+            "exit" => return End::Left(Status::Exit(rest.parse().unwrap_or(2))),
+            "kill" => return End::Left(Status::Signal(signal(rest))),
+            "trap" => drop(env.insert(DEAF.to_owned(), String::new())),
+            other => {
+                let Some((name, value)) = other.split_once('=') else {
+                    print(Stream::Stderr, format!("sh: {other}: not found\n"));
+                    return End::Failed(127);
+                };
+                env.insert(name.to_owned(), value.to_owned());
             }
         }
     }
-    Status::Exit(0)
+    End::Through
 }
 
 async fn echo(

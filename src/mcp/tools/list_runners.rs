@@ -36,6 +36,8 @@ struct RunnerInfo {
     image: String,
     /// Versions and libraries.
     description: String,
+    /// Whether `run_code` takes it with `stateful: true`.
+    stateful: bool,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -72,6 +74,7 @@ pub(super) fn call(runs: &Runs) -> CallToolResult {
         aliases: runner.aliases.clone(),
         image: runner.image.clone(),
         description: runner.description.clone(),
+        stateful: runner.kernel && runs.kernels.are_allowed(),
     });
     let limits = &runs.limits;
     #[expect(clippy::cast_precision_loss, reason = "a handful of cores")]

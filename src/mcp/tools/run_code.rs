@@ -22,6 +22,7 @@ const TASK_AFTER: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[expect(clippy::struct_excessive_bools, reason = "what clients send")]
 struct Arguments {
     /// Names the conversation whose files the program sees in /data: 1 to 256 bytes. Left out: a new one is made and
     /// returned.
@@ -30,7 +31,7 @@ struct Arguments {
     conversation_id: Option<String>,
     /// Language of the program, for example "python": see `list_runners`.
     language: String,
-    /// The whole program. Print what you want to see: the value of the last expression is not shown.
+    /// The whole program. Print what you want to see: without stateful, the value of the last expression is not shown.
     code: String,
     /// Whether the program may use the internet. Off by default; an operator can refuse it.
     #[serde(default)]
@@ -43,6 +44,16 @@ struct Arguments {
     #[serde(default)]
     #[schemars(with = "f64", range(min = 0))]
     timeout_seconds: Option<f64>,
+    /// Keeps variables, imports and functions for the next stateful run of this conversation and language, as a
+    /// notebook does. The value of the last expression is shown. See `list_runners` for the languages that can.
+    #[serde(default)]
+    stateful: bool,
+    /// With stateful: wait in turn while another run has the kernel, instead of the error `session_busy`.
+    #[serde(default)]
+    wait: bool,
+    /// With stateful: begin with a new kernel, without the variables of earlier runs.
+    #[serde(default)]
+    restart: bool,
 }
 
 /// A variable's value. Models write numbers and booleans without quotes.
@@ -71,7 +82,7 @@ pub(super) fn tool(runs: &Runs) -> Tool {
         "Runs a program in an isolated container and returns its output. Use it to calculate, analyse data, draw \
          charts or try code. Languages here: {}. The program starts in /data, which holds the conversation's files; \
          what it writes there is kept and returned as links (save charts to files). Variables are not kept between \
-         calls. Limits: {} s (timeoutSeconds up to {}; above {} the answer can be \
+         calls unless stateful is true. Limits: {} s (timeoutSeconds up to {}; above {} the answer can be \
          status \"running\": then call get_run), {} MiB of memory, {} KiB of code, no internet unless \
          network is true. Example: {{\"language\": \"python\", \"code\": \"import pandas as pd\\n\
          print(pd.read_csv('data.csv').describe())\", \"conversationId\": \"demo\"}}",
@@ -147,8 +158,11 @@ fn request(runs: &Runs, arguments: JsonObject) -> Result<RunRequest, ToolError> 
             .timeout_seconds
             .map(|seconds| timeout(seconds, runs))
             .transpose()?,
-        stateful: false,
-        kernel: KernelWish::default(),
+        stateful: arguments.stateful,
+        kernel: KernelWish {
+            wait: arguments.wait,
+            restart: arguments.restart,
+        },
     })
 }
 

@@ -1,0 +1,144 @@
+"""A kernel: IPython's own shell, which is given one cell after the other; see runners/PROTOCOL.md, section 6.
+
+What it answers is a hint to PID 1 that a cell is over, and no more. Output goes straight to the two streams, pictures
+go to /data like the figures of a program, and the server looks at both by itself.
+"""
+
+import ctypes
+import json
+import os
+import signal
+import sys
+
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets import Type
+from traitlets.config import Config
+
+from _sandbox_display import DisplayHook, DisplayPublisher, plain_texts
+from _sandbox_magics import is_installer, pointer, register
+
+CHANNEL = 3
+LIBC = ctypes.CDLL(None)
+
+
+class Shell(InteractiveShell):
+    displayhook_class = Type(DisplayHook)
+    display_pub_class = Type(DisplayPublisher)
+
+    def _showtraceback(self, etype, evalue, stb):
+        print(self.InteractiveTB.stb2text(stb), file=sys.stderr)
+
+    def showtraceback(self, *args, **kwargs):
+        if not is_calm_exit(sys.exc_info()[1]):
+            super().showtraceback(*args, **kwargs)
+
+    def system(self, cmd):
+        command = self.var_expand(cmd, depth=1)
+        if is_installer(command):
+            print(pointer(command), file=sys.stderr)
+            self.user_ns["_exit_code"] = 1
+            return
+        sys.stdout.flush()
+        self.user_ns["_exit_code"] = call_shell(command)
+
+    system_piped = system_raw = system
+
+    def getoutput(self, cmd, split=True, depth=0):
+        command = self.var_expand(cmd, depth=depth + 1)
+        if is_installer(command):
+            print(pointer(command), file=sys.stderr)
+            return super().getoutput("", split=split, depth=depth + 1)
+        return super().getoutput(cmd, split=split, depth=depth + 1)
+
+    def ask_exit(self):
+        print("The kernel goes on: to begin with a new one, run with restart: true.", file=sys.stderr)
+
+
+def call_shell(command):
+    import subprocess
+
+    return subprocess.call(["/bin/sh", "-c", command], stdin=subprocess.DEVNULL)
+
+
+def is_calm_exit(error):
+    """`sys.exit()` ends the cell, as it would a program: without a word when all is well."""
+    return isinstance(error, SystemExit) and error.code in (None, 0)
+
+
+def make_shell():
+    settings = Config()
+    settings.HistoryManager.enabled = False
+    settings.InteractiveShell.colors = "nocolor"
+    shell = Shell.instance(config=settings)
+    plain_texts(shell.display_formatter)
+    register(shell)
+    return shell
+
+
+def serve():
+    """Run the cell that the driver was given, and all that follow."""
+    import warnings
+
+    from _sandbox_driver import first_cell as request
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.set_inheritable(CHANNEL, False)
+    sys.argv[:] = [""]
+    shell, own = make_shell(), os.getpid()
+    warnings.filterwarnings("ignore", "To exit: use 'exit', 'quit', or Ctrl-D.")
+    while True:
+        os.environ.update(request["env"])
+        status = run(shell, request["code"])
+        if os.getpid() != own:
+            os._exit(0)  # the code forked, and this child came back from it
+        flush()
+        os.write(CHANNEL, f"done {request['cell']} {status}\n".encode())
+        request = json.loads(read(int.from_bytes(read(4), "big")))
+
+
+def run(shell, code):
+    """Run a cell, and give the word for how it ended. An interrupt can come at any moment of it, and only then."""
+    status = "interrupted"
+    try:
+        try:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            status = word(shell.run_cell(code, store_history=True))
+        finally:
+            keep_figures()
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return status
+
+
+def word(result):
+    error = result.error_before_exec or result.error_in_exec
+    if error is None or is_calm_exit(error):
+        return "ok"
+    return "interrupted" if isinstance(error, KeyboardInterrupt) else "error"
+
+
+def keep_figures():
+    """Figures that a cell leaves open are saved and closed. Only a program that draws has loaded what does that."""
+    figures = sys.modules.get("_sandbox_figures")
+    if figures is not None:
+        figures.save_and_close()
+
+
+def flush():
+    for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+        try:
+            stream.flush()
+        except (AttributeError, OSError, ValueError):
+            pass  # closed or replaced by the program
+    LIBC.fflush(None)
+
+
+def read(length):
+    data = bytearray()
+    while len(data) < length:
+        chunk = os.read(CHANNEL, length - len(data))
+        if not chunk:
+            os._exit(0)
+        data += chunk
+    return bytes(data)

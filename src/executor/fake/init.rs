@@ -1,0 +1,196 @@
+//! The imitation of sandbox-init in a container of the fake engine: the same frames and records, without processes.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use sandbox_init::{Cell, Frame, FrameReader, Nonce, Record, Run, Status, encode_record};
+use tokio::io::{AsyncReadExt as _, DuplexStream};
+use tokio::sync::mpsc;
+
+use super::program::{self, DEAF, End};
+use crate::executor::{Chunk, Stream};
+
+/// PID 1 of one container.
+pub(super) struct Init {
+    input: Frames,
+    output: mpsc::UnboundedSender<Chunk>,
+    data: Option<File>,
+    /// Whether it has more of the processor than a program may have.
+    warming_up: Arc<AtomicBool>,
+    /// The environment that cells leave, once there was one.
+    kernel: Option<BTreeMap<String, String>>,
+}
+
+struct Frames {
+    stream: DuplexStream,
+    reader: FrameReader,
+}
+
+impl Frames {
+    /// The next frame, or the exit code of a sandbox that gets none.
+    async fn next(&mut self) -> Result<Frame, i64> {
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            match self.reader.next_frame() {
+                Ok(Some(frame)) => return Ok(frame),
+                Ok(None) => match self.stream.read(&mut buffer).await {
+                    Ok(0) | Err(_) => return Err(0),
+                    Ok(length) => self.reader.feed(&buffer[..length]),
+                },
+                Err(_) => return Err(70),
+            }
+        }
+    }
+}
+
+impl Init {
+    pub(super) fn new(
+        stream: DuplexStream,
+        output: mpsc::UnboundedSender<Chunk>,
+        data: Option<File>,
+        warming_up: Arc<AtomicBool>,
+    ) -> Self {
+        let reader = FrameReader::new();
+        Self {
+            input: Frames { stream, reader },
+            output,
+            data,
+            warming_up,
+            kernel: None,
+        }
+    }
+
+    /// Takes frames until the input ends. Gives the exit code.
+    pub(super) async fn live(mut self) -> i64 {
+        loop {
+            if let Err(exit_code) = self.turn().await {
+                return exit_code;
+            }
+        }
+    }
+
+    async fn turn(&mut self) -> Result<(), i64> {
+        let frame = self.input.next().await?;
+        let is_warming_up = self.warming_up.load(Ordering::Relaxed);
+        match frame {
+            Frame::Run(_) | Frame::Cell(_) if is_warming_up => Err(70),
+            Frame::Run(_) | Frame::Park(_) if self.kernel.is_some() => Err(70),
+            Frame::Run(run) => {
+                self.run(&run).await;
+                if !run.reuse {
+                    return Err(0);
+                }
+                self.record(Stream::Stdout, &run.nonce, &Record::Clean(Ok(())));
+                Ok(())
+            }
+            Frame::Park(park) => {
+                self.record(Stream::Stdout, &park.nonce, &Record::Ready(Ok(())));
+                Ok(())
+            }
+            Frame::Cell(cell) => self.cell(&cell).await,
+            Frame::Interrupt(_) => Ok(()),
+        }
+    }
+
+    async fn run(&self, run: &Run) {
+        let (data, mut env) = (self.data(), run.env.clone());
+        let print = |stream, text: String| self.send(stream, text.into_bytes());
+        let program = program::run(&run.code, &mut env, &data, &print);
+        let deadline = Duration::from_millis(run.deadline_ms);
+        let (status, timed_out) = match tokio::time::timeout(deadline, program).await {
+            Ok(end) => (end.status(), false),
+            Err(_) => (Status::Signal(9), true),
+        };
+        self.end(&run.nonce, status, timed_out, false);
+    }
+
+    /// Like a run, but what it leaves in the environment stays, and it is interrupted before it is killed.
+    async fn cell(&mut self, cell: &Cell) -> Result<(), i64> {
+        let data = self.data();
+        let mut env = self.kernel.take().unwrap_or_default();
+        env.extend(cell.env.clone());
+        let output = self.output.clone();
+        let print = move |stream, text: String| send(&output, stream, text.into_bytes());
+        let (mut timed_out, mut interrupted) = (false, false);
+        let end = {
+            let program = program::run(&cell.code, &mut env, &data, &print);
+            tokio::pin!(program);
+            tokio::select! {
+                end = &mut program => Some(end),
+                () = tokio::time::sleep(Duration::from_millis(cell.deadline_ms)) => { timed_out = true; None }
+                asked = interrupt(&mut self.input, &cell.nonce) => { asked?; interrupted = true; None }
+            }
+        };
+        let end = match end {
+            Some(end) => end,
+            None if env.contains_key(DEAF) => {
+                tokio::time::sleep(Duration::from_millis(cell.interrupt_ms)).await;
+                End::Left(Status::Signal(9))
+            }
+            None => End::Failed(130),
+        };
+        let lives = !matches!(end, End::Left(_));
+        let status = match end {
+            End::Failed(_) if !timed_out && !interrupted => Status::Exit(1),
+            end => end.status(),
+        };
+        self.end(&cell.nonce, status, timed_out, lives);
+        self.kernel = Some(env);
+        if lives { Ok(()) } else { Err(0) }
+    }
+
+    fn end(&self, nonce: &Nonce, status: Status, timed_out: bool, lives: bool) {
+        let end = sandbox_init::End {
+            status,
+            timed_out,
+            wall_ms: 1,
+            cpu_ms: 1,
+            peak_bytes: None,
+            oom_kills: 0,
+            pids_denied: None,
+            lives,
+        };
+        for stream in [Stream::Stderr, Stream::Stdout] {
+            self.record(stream, nonce, &Record::End(end.clone()));
+        }
+    }
+
+    /// The directory, wherever it was renamed to.
+    fn data(&self) -> PathBuf {
+        let descriptor = self.data.as_ref().map_or(-1, File::as_raw_fd);
+        PathBuf::from(format!("/proc/self/fd/{descriptor}"))
+    }
+
+    fn record(&self, stream: Stream, nonce: &Nonce, record: &Record) {
+        self.send(stream, encode_record(nonce, record));
+    }
+
+    fn send(&self, stream: Stream, bytes: Vec<u8>) {
+        send(&self.output, stream, bytes);
+    }
+}
+
+/// Resolves when this cell is to be interrupted.
+async fn interrupt(frames: &mut Frames, nonce: &Nonce) -> Result<(), i64> {
+    loop {
+        match frames.next().await? {
+            Frame::Interrupt(frame) if frame.nonce == *nonce => return Ok(()),
+            Frame::Interrupt(_) => {}
+            _ => return Err(70),
+        }
+    }
+}
+
+fn send(output: &mpsc::UnboundedSender<Chunk>, stream: Stream, bytes: Vec<u8>) {
+    // A server that went away does not read.
+    let _ = output.send(Chunk {
+        stream,
+        bytes: Bytes::from(bytes),
+    });
+}

@@ -1,0 +1,241 @@
+//! Kernels: interpreters that stay with their conversation, so that the variables of one run are there in the next.
+//!
+//! ```text
+//!            claimed                     cell ended, it lives
+//! Nobody's ───────────▶ Taken ────────────────────────────────────▶ Idle
+//!                        │ ▲                                          │
+//!                        │ └───────────────── claimed ────────────────┤
+//!                        │                                            │
+//!                        │ killed, ended,                             │ unused for KERNEL_TIMEOUT, room needed,
+//!                        │ deleted meanwhile                          │ deleted, image replaced, container gone
+//!                        ▼                                            ▼
+//!                      Lost: why is remembered, and told to the next run that would have had it
+//! ```
+//!
+//! There is one place for each conversation and language. Who has it holds a [`Turn`]; others are refused, or wait in
+//! the order in which they came. [`books`] keeps the books and is pure. A kernel holds the lease of its sandbox, so that
+//! letting go of it in any way removes the container.
+
+mod books;
+mod lost;
+mod turn;
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+
+use self::books::{Books, Claim, Place, Ticket};
+pub use self::lost::Lost;
+pub use self::turn::{Kernel, Needs, Turn};
+use crate::config::KernelConfig;
+use crate::conversation::ConversationKey;
+use crate::metrics::{LostLabels, Metrics};
+use crate::runner::Runner;
+use crate::runner::catalog::Catalog;
+
+/// Longest pause between two looks for kernels whose time has come.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// All kernels.
+#[derive(Clone, Debug)]
+pub struct Kernels(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    books: Mutex<Books<Kernel>>,
+    /// Somebody has left, or is gone: those who wait look again.
+    changed: Notify,
+    config: KernelConfig,
+    metrics: Arc<Metrics>,
+}
+
+/// Why a run does not get its kernel.
+#[derive(Debug, Error)]
+pub enum KernelError {
+    /// Another run has it.
+    #[error(
+        "another run of this conversation has the {0} kernel: wait for its end with get_run, end it with cancel_run, \
+         or call with wait: true to wait in turn"
+    )]
+    Busy(String),
+    /// So many wait for it already.
+    #[error("{0} runs wait for this kernel already: try again when some have ended")]
+    Crowded(usize),
+    /// Every kernel that there may be is running a cell.
+    #[error(
+        "all {0} kernels of the server are busy: try again in a few seconds, or run without stateful"
+    )]
+    Full(usize),
+    /// It has the network and the run may not use it, or the other way round.
+    #[error(
+        "the kernel of this conversation was started with network: {0}: give the same, or restart: true for a new \
+         kernel without its variables"
+    )]
+    Network(bool),
+    /// The run sets variables which the interpreter has read already.
+    #[error(
+        "environment sets {0}, which an interpreter reads when it starts: give restart: true for a new kernel \
+         without its variables"
+    )]
+    Environment(String),
+    /// The server is stopping.
+    #[error("the server is stopping: try again in a few seconds")]
+    Closed,
+}
+
+impl Kernels {
+    /// None yet.
+    pub fn new(config: KernelConfig, metrics: Arc<Metrics>) -> Self {
+        // A rate needs a zero to begin with.
+        for why in Lost::WORDS {
+            metrics
+                .lost_kernels
+                .get_or_create_owned(&LostLabels { why });
+        }
+        Self(Arc::new(Shared {
+            books: Mutex::new(Books::new(config.most, config.idle)),
+            changed: Notify::new(),
+            config,
+            metrics,
+        }))
+    }
+
+    /// Whether there may be any.
+    pub fn are_allowed(&self) -> bool {
+        self.0.config.most > 0
+    }
+
+    /// The turn of a run that asks for its conversation's kernel. With `wait` it may take as long as those before it.
+    ///
+    /// # Errors
+    /// Somebody has it, there is no room, or the server is stopping.
+    pub async fn turn(
+        &self,
+        key: &ConversationKey,
+        runner: &Runner,
+        wait: bool,
+    ) -> Result<Turn, KernelError> {
+        let place = Place {
+            key: key.clone(),
+            language: runner.language.clone(),
+        };
+        let mut waiting: Option<Waiting> = None;
+        loop {
+            let changed = self.0.changed.notified();
+            let ticket = waiting.as_ref().map(|waiting| waiting.ticket);
+            let claim = self.books().claim(&place, ticket);
+            match claim {
+                Claim::Granted {
+                    kernel,
+                    lost,
+                    evicted,
+                } => {
+                    if evicted.is_some() {
+                        self.count(Lost::Evicted);
+                    }
+                    drop(evicted);
+                    return Ok(Turn::new(self.clone(), place, kernel, lost));
+                }
+                Claim::Full => return Err(KernelError::Full(self.0.config.most)),
+                Claim::Closed => return Err(KernelError::Closed),
+                Claim::Busy if !wait => return Err(KernelError::Busy(place.language)),
+                Claim::Busy if waiting.is_none() => waiting = Some(self.line_up(&place)?),
+                Claim::Busy => changed.await,
+            }
+        }
+    }
+
+    fn line_up(&self, place: &Place) -> Result<Waiting, KernelError> {
+        let ticket = self.books().line_up(place);
+        let ticket = ticket.ok_or(KernelError::Crowded(books::MAX_WAITING))?;
+        Ok(Waiting {
+            kernels: self.clone(),
+            place: place.clone(),
+            ticket,
+        })
+    }
+
+    /// Ends the kernels of a conversation: at once those that do nothing, the others with the run that has them.
+    pub fn retire(&self, key: &ConversationKey, why: Lost) {
+        let retired = self.books().retire(key, why);
+        self.let_go(retired);
+    }
+
+    /// Ends those whose time has come, until `stop`.
+    pub async fn keep(&self, catalog: &Catalog, stop: &CancellationToken) {
+        let keep = async {
+            let mut views = catalog.watch();
+            loop {
+                let view = views.borrow_and_update().clone();
+                let images: BTreeSet<&str> = view
+                    .runners
+                    .values()
+                    .map(|runner| runner.image_id.as_str())
+                    .collect();
+                let retired = self.books().expire(Instant::now(), |kernel| {
+                    let is_there = images.contains(kernel.image_id());
+                    let replaced = (!is_there && view.engine.is_up()).then_some(Lost::Replaced);
+                    replaced.or_else(|| (!kernel.is_alive()).then_some(Lost::Gone))
+                });
+                self.let_go(retired);
+                tokio::select! {
+                    _ = views.changed() => {}
+                    () = tokio::time::sleep(LOOK_EVERY) => {}
+                }
+            }
+        };
+        stop.run_until_cancelled(keep).await;
+        self.close();
+    }
+
+    /// Ends all and starts none from now on.
+    pub fn close(&self) {
+        let retired = self.books().close();
+        drop(retired);
+        self.0.changed.notify_waiters();
+    }
+
+    /// How many kernels of a language do nothing, and how many work.
+    pub fn count_of(&self, language: &str) -> (usize, usize) {
+        self.books().count_of(language)
+    }
+
+    fn let_go(&self, retired: Vec<(Kernel, Lost)>) {
+        for (kernel, why) in &retired {
+            debug!(kernel.lost = why.as_str(), ?kernel, "ended a kernel");
+            self.count(*why);
+        }
+        drop(retired);
+        self.0.changed.notify_waiters();
+    }
+
+    /// Counts a kernel that is lost.
+    fn count(&self, why: Lost) {
+        self.0.metrics.lost_kernel(why.as_str());
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books<Kernel>> {
+        self.0.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A run that waits for its turn. Dropping it leaves the line.
+#[derive(Debug)]
+struct Waiting {
+    kernels: Kernels,
+    place: Place,
+    ticket: Ticket,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.kernels.books().leave_line(&self.place, self.ticket);
+        self.kernels.0.changed.notify_waiters();
+    }
+}

@@ -1,0 +1,290 @@
+//! The books of the kernels: who has which, who waits for it, and what has to go. Pure: what a kernel is and what time
+//! it is are the caller's business.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::lost::{Lost, Memory};
+use crate::conversation::ConversationKey;
+
+/// Runs that may wait for one kernel.
+pub(super) const MAX_WAITING: usize = 16;
+
+/// Where there is one kernel at most.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub(super) key: ConversationKey,
+    pub(super) language: String,
+}
+
+/// Stands for a run that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ticket(u64);
+
+/// The books. `K` is a kernel.
+#[derive(Debug)]
+pub(super) struct Books<K> {
+    most: usize,
+    idle: Duration,
+    closed: bool,
+    places: BTreeMap<Place, Seat<K>>,
+    memory: Memory,
+    tickets: u64,
+}
+
+#[derive(Debug)]
+struct Seat<K> {
+    state: State<K>,
+    waiting: VecDeque<Ticket>,
+}
+
+#[derive(Debug)]
+enum State<K> {
+    /// There is none: somebody waits for the chance to make it.
+    Nobodys,
+    /// It waits for its next cell.
+    Idle { kernel: K, since: Instant },
+    /// A run has it, or is about to make it. When the run leaves, it is lost for that reason.
+    Taken { doomed: Option<Lost> },
+}
+
+/// What a run that asks for a kernel gets.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Claim<K> {
+    /// Its turn.
+    Granted {
+        /// The one that is there.
+        kernel: Option<K>,
+        /// What became of the last one, if nobody was told.
+        lost: Option<Lost>,
+        /// One that has to go for it.
+        evicted: Option<K>,
+    },
+    /// Others are first.
+    Busy,
+    /// There is no room for one more, and none does nothing.
+    Full,
+    /// There are no kernels any more.
+    Closed,
+}
+
+impl<K> Books<K> {
+    /// At most `most` kernels, each of which may do nothing for `idle`.
+    pub(super) fn new(most: usize, idle: Duration) -> Self {
+        Self {
+            most,
+            idle,
+            closed: false,
+            places: BTreeMap::new(),
+            memory: Memory::default(),
+            tickets: 0,
+        }
+    }
+
+    /// Asks for the kernel of a place, as whoever has this ticket.
+    pub(super) fn claim(&mut self, place: &Place, ticket: Option<Ticket>) -> Claim<K> {
+        if self.closed {
+            return Claim::Closed;
+        }
+        if let Some(seat) = self.places.get(place) {
+            let is_first = seat.waiting.is_empty() || seat.waiting.front().copied() == ticket;
+            if matches!(seat.state, State::Taken { .. }) || !is_first {
+                return Claim::Busy;
+            }
+        }
+        let is_new = self
+            .places
+            .get(place)
+            .is_none_or(|seat| matches!(seat.state, State::Nobodys));
+        let mut evicted = None;
+        if is_new && self.count() >= self.most {
+            evicted = self.evict();
+            if evicted.is_none() {
+                return Claim::Full;
+            }
+        }
+        let taken = State::Taken { doomed: None };
+        let before = std::mem::replace(&mut self.seat(place).state, taken);
+        Claim::Granted {
+            kernel: match before {
+                State::Idle { kernel, .. } => Some(kernel),
+                State::Nobodys | State::Taken { .. } => None,
+            },
+            lost: self.memory.take(place),
+            evicted,
+        }
+    }
+
+    /// Waits in line for a place. `None` when too many do.
+    pub(super) fn line_up(&mut self, place: &Place) -> Option<Ticket> {
+        self.tickets += 1;
+        let ticket = Ticket(self.tickets);
+        let waiting = &mut self.seat(place).waiting;
+        if waiting.len() >= MAX_WAITING {
+            return None;
+        }
+        waiting.push_back(ticket);
+        Some(ticket)
+    }
+
+    /// Waits no longer.
+    pub(super) fn leave_line(&mut self, place: &Place, ticket: Ticket) {
+        if let Some(seat) = self.places.get_mut(place) {
+            seat.waiting.retain(|other| *other != ticket);
+        }
+        self.forget_if_empty(place);
+    }
+
+    /// A run leaves its kernel for the next one. Gives it back when it has to go.
+    #[must_use]
+    pub(super) fn give_back(
+        &mut self,
+        place: &Place,
+        kernel: K,
+        now: Instant,
+    ) -> Option<(K, Lost)> {
+        let seat = self.places.get_mut(place);
+        let doomed = match seat {
+            Some(Seat {
+                state: State::Taken { doomed },
+                ..
+            }) => *doomed,
+            _ => None,
+        };
+        let doomed = doomed.or(self.closed.then_some(Lost::Gone));
+        if let Some(why) = doomed {
+            self.leave(place, Some(why));
+            return Some((kernel, why));
+        }
+        self.seat(place).state = State::Idle { kernel, since: now };
+        None
+    }
+
+    /// Remembers what became of the kernel of a place.
+    pub(super) fn remember(&mut self, place: &Place, why: Lost) {
+        self.memory.remember(place.clone(), why);
+    }
+
+    /// A run leaves without a kernel. What became of it is remembered; a deletion meanwhile goes before.
+    pub(super) fn leave(&mut self, place: &Place, lost: Option<Lost>) {
+        let Some(seat) = self.places.get_mut(place) else {
+            return;
+        };
+        let before = std::mem::replace(&mut seat.state, State::Nobodys);
+        let doomed = match before {
+            State::Taken { doomed } => doomed,
+            State::Nobodys | State::Idle { .. } => None,
+        };
+        if let Some(why) = doomed.filter(|_| lost.is_some()).or(lost) {
+            self.memory.remember(place.clone(), why);
+        }
+        self.forget_if_empty(place);
+    }
+
+    /// Everything of a conversation. What runs have is lost when they leave it.
+    #[must_use]
+    pub(super) fn retire(&mut self, key: &ConversationKey, why: Lost) -> Vec<(K, Lost)> {
+        for (place, seat) in &mut self.places {
+            if let State::Taken { doomed } = &mut seat.state
+                && place.key == *key
+            {
+                *doomed = Some(why);
+            }
+        }
+        self.take_idle(|place, _, _| (place.key == *key).then_some(why))
+    }
+
+    /// Everything that did nothing for too long, or that is lost for another reason.
+    #[must_use]
+    pub(super) fn expire(
+        &mut self,
+        now: Instant,
+        lost: impl Fn(&K) -> Option<Lost>,
+    ) -> Vec<(K, Lost)> {
+        let idle = self.idle;
+        self.take_idle(|_, kernel, since| {
+            lost(kernel).or((now >= since + idle).then_some(Lost::Unused))
+        })
+    }
+
+    /// Everything, for ever.
+    #[must_use]
+    pub(super) fn close(&mut self) -> Vec<(K, Lost)> {
+        self.closed = true;
+        self.take_idle(|_, _, _| Some(Lost::Gone))
+    }
+
+    /// How many of a language do nothing, and how many are taken.
+    pub(super) fn count_of(&self, language: &str) -> (usize, usize) {
+        let seats = || {
+            let of_language = |(place, _): &(&Place, &Seat<K>)| place.language == language;
+            self.places.iter().filter(of_language)
+        };
+        let idle = seats().filter(|(_, seat)| matches!(seat.state, State::Idle { .. }));
+        let taken = seats().filter(|(_, seat)| matches!(seat.state, State::Taken { .. }));
+        (idle.count(), taken.count())
+    }
+
+    fn count(&self) -> usize {
+        let seats = self.places.values();
+        seats
+            .filter(|seat| !matches!(seat.state, State::Nobodys))
+            .count()
+    }
+
+    /// The one that did nothing for the longest time.
+    fn evict(&mut self) -> Option<K> {
+        let idle = self.places.iter().filter_map(|(place, seat)| match seat {
+            Seat {
+                state: State::Idle { since, .. },
+                waiting,
+            } if waiting.is_empty() => Some((*since, place)),
+            _ => None,
+        });
+        let (_, place) = idle.min()?;
+        let place = place.clone();
+        let evicted = self.take_idle(|other, _, _| (*other == place).then_some(Lost::Evicted));
+        evicted.into_iter().next().map(|(kernel, _)| kernel)
+    }
+
+    fn take_idle(&mut self, why: impl Fn(&Place, &K, Instant) -> Option<Lost>) -> Vec<(K, Lost)> {
+        let lost: Vec<(Place, Lost)> = self
+            .places
+            .iter()
+            .filter_map(|(place, seat)| match &seat.state {
+                State::Idle { kernel, since } => Some((place.clone(), why(place, kernel, *since)?)),
+                State::Nobodys | State::Taken { .. } => None,
+            })
+            .collect();
+        let mut taken = Vec::with_capacity(lost.len());
+        for (place, why) in lost {
+            let before = std::mem::replace(&mut self.seat(&place).state, State::Nobodys);
+            if let State::Idle { kernel, .. } = before {
+                taken.push((kernel, why));
+            }
+            self.memory.remember(place.clone(), why);
+            self.forget_if_empty(&place);
+        }
+        taken
+    }
+
+    fn seat(&mut self, place: &Place) -> &mut Seat<K> {
+        self.places.entry(place.clone()).or_insert_with(|| Seat {
+            state: State::Nobodys,
+            waiting: VecDeque::new(),
+        })
+    }
+
+    fn forget_if_empty(&mut self, place: &Place) {
+        let is_empty =
+            |seat: &Seat<K>| matches!(seat.state, State::Nobodys) && seat.waiting.is_empty();
+        if self.places.get(place).is_some_and(is_empty) {
+            self.places.remove(place);
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,151 @@
+//! The books, with numbers for kernels.
+
+use super::*;
+
+const IDLE: Duration = Duration::from_mins(5);
+
+/// One of many places.
+pub(in crate::kernels) fn place(number: usize) -> Place {
+    Place {
+        key: format!("{number:064x}").parse().unwrap(),
+        language: "p".to_owned(),
+    }
+}
+
+fn books(most: usize) -> Books<u32> {
+    Books::new(most, IDLE)
+}
+
+/// What a run got that asked for its turn.
+fn granted(claim: Claim<u32>) -> (Option<u32>, Option<Lost>, Option<u32>) {
+    match claim {
+        Claim::Granted {
+            kernel,
+            lost,
+            evicted,
+        } => (kernel, lost, evicted),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn leave_idle(books: &mut Books<u32>, number: usize, now: Instant) {
+    granted(books.claim(&place(number), None));
+    let kernel = u32::try_from(number).unwrap();
+    assert_eq!(books.give_back(&place(number), kernel, now), None);
+}
+
+#[test]
+fn a_kernel_goes_from_run_to_run() {
+    let (mut books, now) = (books(2), Instant::now());
+    assert_eq!(granted(books.claim(&place(1), None)), (None, None, None));
+    assert_eq!(books.claim(&place(1), None), Claim::Busy);
+    assert_eq!(books.count_of("p"), (0, 1));
+    assert_eq!(books.give_back(&place(1), 7, now), None);
+    assert_eq!((books.count_of("p"), books.count_of("q")), ((1, 0), (0, 0)));
+    assert_eq!(granted(books.claim(&place(1), None)), (Some(7), None, None));
+}
+
+#[test]
+fn what_became_of_it_is_told_once() {
+    let mut books = books(2);
+    granted(books.claim(&place(1), None));
+    books.leave(&place(1), Some(Lost::Memory));
+    assert_eq!(granted(books.claim(&place(2), None)), (None, None, None));
+    let told = granted(books.claim(&place(1), None));
+    assert_eq!(told, (None, Some(Lost::Memory), None));
+    // A run that had no use for it puts it back.
+    books.leave(&place(1), told.1);
+    assert_eq!(granted(books.claim(&place(1), None)).1, Some(Lost::Memory));
+    books.leave(&place(1), None);
+    books.leave(&place(2), None);
+    assert!(books.places.is_empty());
+}
+
+#[test]
+fn the_least_recently_used_makes_room() {
+    let (mut books, now) = (books(2), Instant::now());
+    leave_idle(&mut books, 1, now);
+    leave_idle(&mut books, 2, now + Duration::from_secs(1));
+    assert_eq!(granted(books.claim(&place(1), None)).0, Some(1));
+    assert_eq!(
+        books.give_back(&place(1), 1, now + Duration::from_secs(2)),
+        None
+    );
+    assert_eq!(granted(books.claim(&place(3), None)), (None, None, Some(2)));
+    // Those that work stay.
+    assert_eq!(granted(books.claim(&place(4), None)), (None, None, Some(1)));
+    assert_eq!(books.claim(&place(5), None), Claim::Full);
+    books.leave(&place(4), None);
+    assert_eq!(
+        granted(books.claim(&place(1), None)),
+        (None, Some(Lost::Evicted), None)
+    );
+}
+
+#[test]
+fn those_who_wait_come_in_their_order() {
+    let (mut books, now) = (books(1), Instant::now());
+    granted(books.claim(&place(1), None));
+    let first = books.line_up(&place(1)).unwrap();
+    let second = books.line_up(&place(1)).unwrap();
+    let third = books.line_up(&place(1)).unwrap();
+    assert_eq!(books.claim(&place(1), Some(first)), Claim::Busy);
+    assert_eq!(books.give_back(&place(1), 7, now), None);
+    // Nobody gets in between, and one for whom others wait makes no room.
+    assert_eq!(books.claim(&place(1), None), Claim::Busy);
+    assert_eq!(books.claim(&place(1), Some(second)), Claim::Busy);
+    assert_eq!(books.claim(&place(2), None), Claim::Full);
+    books.leave_line(&place(1), second);
+    assert_eq!(granted(books.claim(&place(1), Some(first))).0, Some(7));
+    books.leave_line(&place(1), first);
+    books.leave(&place(1), Some(Lost::Timeout));
+    assert_eq!(books.claim(&place(1), None), Claim::Busy);
+    let told = granted(books.claim(&place(1), Some(third)));
+    assert_eq!(told, (None, Some(Lost::Timeout), None));
+    books.leave_line(&place(1), third);
+    for _ in 0..MAX_WAITING {
+        assert!(books.line_up(&place(1)).is_some());
+    }
+    assert_eq!(books.line_up(&place(1)), None);
+}
+
+#[test]
+fn kernels_end_when_unused_or_lost() {
+    let (mut books, now) = (books(9), Instant::now());
+    leave_idle(&mut books, 1, now);
+    leave_idle(&mut books, 2, now + IDLE);
+    leave_idle(&mut books, 3, now + IDLE);
+    granted(books.claim(&place(4), None));
+    let lost = |kernel: &u32| (*kernel == 3).then_some(Lost::Replaced);
+    let gone = books.expire(now + IDLE, lost);
+    assert_eq!(gone, [(1, Lost::Unused), (3, Lost::Replaced)]);
+    assert_eq!(granted(books.claim(&place(1), None)).1, Some(Lost::Unused));
+    assert_eq!(books.expire(now + IDLE * 9, |_| None), [(2, Lost::Unused)]);
+}
+
+#[test]
+fn a_conversation_that_is_deleted_loses_all_of_its_kernels() {
+    let (mut books, now) = (books(9), Instant::now());
+    leave_idle(&mut books, 1, now);
+    let busy = Place {
+        language: "q".to_owned(),
+        ..place(1)
+    };
+    granted(books.claim(&busy, None));
+    leave_idle(&mut books, 2, now);
+    let gone = books.retire(&place(1).key, Lost::Deleted);
+    assert_eq!(gone, [(1, Lost::Deleted)]);
+    assert_eq!(books.give_back(&busy, 8, now), Some((8, Lost::Deleted)));
+    assert_eq!(granted(books.claim(&busy, None)).1, Some(Lost::Deleted));
+    assert_eq!(granted(books.claim(&place(2), None)).0, Some(2));
+}
+
+#[test]
+fn nothing_is_kept_after_the_end() {
+    let (mut books, now) = (books(9), Instant::now());
+    leave_idle(&mut books, 1, now);
+    granted(books.claim(&place(2), None));
+    assert_eq!(books.close(), [(1, Lost::Gone)]);
+    assert_eq!(books.give_back(&place(2), 2, now), Some((2, Lost::Gone)));
+    assert_eq!(books.claim(&place(3), None), Claim::Closed);
+}

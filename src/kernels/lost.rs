@@ -1,0 +1,152 @@
+//! Why a kernel is no more, in the words that the next run is told.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::books::Place;
+
+/// Lost kernels that are remembered: the oldest are forgotten first.
+const REMEMBERED: usize = 1000;
+
+/// Why a kernel, and the state in it, is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lost {
+    /// Nobody used it.
+    Unused,
+    /// Another one needed its place.
+    Evicted,
+    /// The memory limit killed it.
+    Memory,
+    /// It took too long and did not stop when it was interrupted.
+    Timeout,
+    /// It was cancelled, or printed without end, and did not stop when it was interrupted.
+    Deaf,
+    /// Its files took too much.
+    Disk,
+    /// It ended by itself, with this code of a shell.
+    Ended(i32),
+    /// Its container, or the engine, is gone.
+    Gone,
+    /// Its image was replaced.
+    Replaced,
+    /// Its conversation was deleted.
+    Deleted,
+    /// The run itself wanted a new one.
+    Restarted,
+}
+
+impl Lost {
+    /// Every word of [`Lost::as_str`].
+    pub const WORDS: [&str; 11] = [
+        "unused",
+        "evicted",
+        "memory",
+        "timeout",
+        "deaf",
+        "disk",
+        "ended",
+        "gone",
+        "replaced",
+        "deleted",
+        "restarted",
+    ];
+
+    /// The word in logs and metrics.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unused => "unused",
+            Self::Evicted => "evicted",
+            Self::Memory => "memory",
+            Self::Timeout => "timeout",
+            Self::Deaf => "deaf",
+            Self::Disk => "disk",
+            Self::Ended(_) => "ended",
+            Self::Gone => "gone",
+            Self::Replaced => "replaced",
+            Self::Deleted => "deleted",
+            Self::Restarted => "restarted",
+        }
+    }
+
+    /// The sentence in answers.
+    pub fn sentence(self) -> String {
+        let why = match self {
+            Self::Unused => "the kernel was not used for too long",
+            Self::Evicted => "another conversation needed the kernel's place",
+            Self::Memory => "the memory limit killed the kernel",
+            Self::Timeout => {
+                "the run before took too long and did not stop when it was interrupted"
+            }
+            Self::Deaf => "the run before did not stop when it was interrupted",
+            Self::Disk => "the run before was stopped because its files took too much",
+            Self::Ended(code) => {
+                return format!(
+                    "The kernel ended in the run before, with exit code {code}: variables, functions and imports are \
+                     lost, files in /data are not."
+                );
+            }
+            Self::Gone => "the kernel's sandbox was lost",
+            Self::Replaced => "the language's image was replaced",
+            Self::Deleted => {
+                return "The conversation was deleted, and its kernel with it.".to_owned();
+            }
+            Self::Restarted => "a new kernel was asked for",
+        };
+        let mut why = why.to_owned();
+        why[..1].make_ascii_uppercase();
+        format!("{why}: variables, functions and imports are lost, files in /data are not.")
+    }
+}
+
+/// What became of kernels that nobody has asked for since.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    lost: BTreeMap<Place, Lost>,
+    order: VecDeque<Place>,
+}
+
+impl Memory {
+    pub(super) fn remember(&mut self, place: Place, why: Lost) {
+        if self.lost.insert(place.clone(), why).is_some() {
+            self.order.retain(|other| *other != place);
+        }
+        self.order.push_back(place);
+        if self.order.len() > REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.lost.remove(&oldest);
+        }
+    }
+
+    pub(super) fn take(&mut self, place: &Place) -> Option<Lost> {
+        let why = self.lost.remove(place)?;
+        self.order.retain(|other| other != place);
+        Some(why)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::books::tests::place;
+
+    #[test]
+    fn memory_is_bounded_and_told_once() {
+        let mut memory = Memory::default();
+        memory.remember(place(0), Lost::Unused);
+        memory.remember(place(0), Lost::Memory);
+        assert_eq!(memory.take(&place(0)), Some(Lost::Memory));
+        assert_eq!(memory.take(&place(0)), None);
+        for number in 0..=REMEMBERED {
+            memory.remember(place(number), Lost::Gone);
+        }
+        assert_eq!(memory.take(&place(0)), None);
+        assert_eq!(memory.take(&place(1)), Some(Lost::Gone));
+        assert_eq!(memory.order.len(), memory.lost.len());
+    }
+
+    #[test]
+    fn sentences_are_for_a_model() {
+        insta::assert_snapshot!(Lost::Unused.sentence(), @"The kernel was not used for too long: variables, functions and imports are lost, files in /data are not.");
+        insta::assert_snapshot!(Lost::Ended(3).sentence(), @"The kernel ended in the run before, with exit code 3: variables, functions and imports are lost, files in /data are not.");
+    }
+}

@@ -1,0 +1,212 @@
+//! The turn of a run: exclusive use of its conversation's kernel, or of the place for one.
+
+use std::collections::BTreeMap;
+use std::mem;
+
+use tokio::time::Instant;
+
+use super::books::Place;
+use super::{KernelError, Kernels, Lost};
+use crate::pool::Lease;
+use crate::runner::Runner;
+use crate::workspace::Workspace;
+
+/// A sandbox whose interpreter stays. Dropping it removes the container.
+#[derive(Debug)]
+pub struct Kernel {
+    lease: Lease,
+    image_id: String,
+    network: bool,
+    /// What the interpreter has read from its environment at its start.
+    env: BTreeMap<String, String>,
+}
+
+/// What a run needs its kernel to be.
+#[derive(Clone, Copy, Debug)]
+pub struct Needs<'a> {
+    /// Of which runner.
+    pub runner: &'a Runner,
+    /// Whether it may use the network.
+    pub network: bool,
+    /// The environment of the run.
+    pub env: &'a BTreeMap<String, String>,
+}
+
+impl Needs<'_> {
+    /// The part of the environment that an interpreter must have from its start.
+    pub fn early_env(&self) -> BTreeMap<String, String> {
+        let early = |name: &String| !self.runner.can_be_warm([name].into_iter());
+        let env = self.env.iter().filter(|(name, _)| early(name));
+        env.map(|(name, value)| (name.clone(), value.clone()))
+            .collect()
+    }
+}
+
+impl Kernel {
+    /// Makes one of a sandbox in which an interpreter is parked.
+    pub fn new(lease: Lease, needs: Needs<'_>) -> Self {
+        Self {
+            lease,
+            image_id: needs.runner.image_id.clone(),
+            network: needs.network,
+            env: needs.early_env(),
+        }
+    }
+
+    pub(super) fn image_id(&self) -> &str {
+        &self.image_id
+    }
+
+    pub(super) fn is_alive(&self) -> bool {
+        self.lease.is_alive()
+    }
+
+    /// Why it cannot go on, if it cannot.
+    fn lost(&self, runner: &Runner) -> Option<Lost> {
+        if !self.is_alive() {
+            return Some(Lost::Gone);
+        }
+        (self.image_id != runner.image_id).then_some(Lost::Replaced)
+    }
+
+    fn check(&self, needs: Needs<'_>) -> Result<(), KernelError> {
+        if self.network != needs.network {
+            return Err(KernelError::Network(self.network));
+        }
+        let early = needs.early_env();
+        let late: Vec<_> = early
+            .iter()
+            .filter(|(name, value)| self.env.get(*name) != Some(value))
+            .map(|(name, _)| name.as_str())
+            .collect();
+        if late.is_empty() {
+            return Ok(());
+        }
+        Err(KernelError::Environment(late.join(", ")))
+    }
+}
+
+/// Exclusive use of a kernel, or of the place for one. Dropping it lets the next run have it.
+#[derive(Debug)]
+pub struct Turn {
+    kernels: Kernels,
+    place: Place,
+    hold: Hold,
+    /// What the run is to be told.
+    lost: Option<Lost>,
+}
+
+#[derive(Debug)]
+enum Hold {
+    Nothing,
+    /// It waits for a cell.
+    Ready(Kernel),
+    /// A cell was begun. If nobody sees its end, the kernel goes.
+    Working(Kernel),
+}
+
+impl Turn {
+    pub(super) fn new(
+        kernels: Kernels,
+        place: Place,
+        kernel: Option<Kernel>,
+        lost: Option<Lost>,
+    ) -> Self {
+        Self {
+            kernels,
+            place,
+            hold: kernel.map_or(Hold::Nothing, Hold::Ready),
+            lost,
+        }
+    }
+
+    /// Lets go of a kernel that cannot serve the run, which may want a new one.
+    ///
+    /// # Errors
+    /// It could serve others, and the run has to say that it wants a new one.
+    pub fn fit(&mut self, needs: Needs<'_>, restart: bool) -> Result<(), KernelError> {
+        let Hold::Ready(kernel) = &self.hold else {
+            return Ok(());
+        };
+        let lost = restart.then_some(Lost::Restarted);
+        if let Some(why) = kernel.lost(needs.runner).or(lost) {
+            self.lose(why);
+            return Ok(());
+        }
+        kernel.check(needs)
+    }
+
+    /// Whether there is a kernel that has this workspace. One that has another is let go: the conversation was deleted
+    /// and made anew meanwhile.
+    pub fn has_kernel_for(&mut self, workspace: &Workspace) -> bool {
+        match &self.hold {
+            Hold::Ready(kernel) if kernel.lease.fits(workspace) => true,
+            Hold::Ready(_) => {
+                self.lose(Lost::Deleted);
+                false
+            }
+            Hold::Nothing | Hold::Working(_) => false,
+        }
+    }
+
+    /// A new kernel for the place.
+    pub fn settle(&mut self, kernel: Kernel) {
+        self.hold = Hold::Ready(kernel);
+    }
+
+    /// The sandbox to run a cell in, if there is a kernel. Until [`Turn::keep`] it is lost with the turn.
+    pub fn begin(&mut self) -> Option<&mut Lease> {
+        if let Hold::Ready(kernel) = mem::replace(&mut self.hold, Hold::Nothing) {
+            self.hold = Hold::Working(kernel);
+        }
+        match &mut self.hold {
+            Hold::Working(kernel) => Some(&mut kernel.lease),
+            Hold::Nothing | Hold::Ready(_) => None,
+        }
+    }
+
+    /// The cell has ended and the kernel lives.
+    pub fn keep(&mut self, workspace: &Workspace) {
+        if let Hold::Working(mut kernel) = mem::replace(&mut self.hold, Hold::Nothing) {
+            kernel.lease.has(workspace);
+            self.hold = Hold::Ready(kernel);
+        }
+    }
+
+    /// The kernel is lost. The next run is told why.
+    pub fn lose(&mut self, why: Lost) {
+        self.hold = Hold::Nothing;
+        self.lost = Some(why);
+        self.kernels.count(why);
+    }
+
+    /// What became of the kernel that the run would have had. It is told once.
+    pub fn take_lost(&mut self) -> Option<Lost> {
+        self.lost.take()
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let hold = mem::replace(&mut self.hold, Hold::Nothing);
+        let mut books = self.kernels.books();
+        let gone = match hold {
+            Hold::Ready(kernel) => {
+                if let Some(why) = self.lost {
+                    books.remember(&self.place, why);
+                }
+                books.give_back(&self.place, kernel, Instant::now())
+            }
+            Hold::Working(kernel) => {
+                books.leave(&self.place, Some(Lost::Gone));
+                Some((kernel, Lost::Gone))
+            }
+            Hold::Nothing => {
+                books.leave(&self.place, self.lost);
+                None
+            }
+        };
+        drop(books);
+        self.kernels.let_go(gone.into_iter().collect());
+    }
+}

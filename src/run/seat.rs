@@ -1,0 +1,212 @@
+//! Where a run takes place: a sandbox of its own for once, or the conversation's kernel.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::disk::Allowance;
+use super::ending::{Ending, Verdict, with_kernel};
+use super::silence::{overdue, silent};
+use super::{Place, Prepared, REPORT_GRACE, Runs};
+use crate::config::RunLimits;
+use crate::executor::spec::NetworkAccess;
+use crate::kernels::{Lost, Turn};
+use crate::pool::{Lease, Way};
+use crate::sandbox::{Capture, SandboxError};
+use crate::workspace::{Workspace, WorkspaceError};
+
+/// Where a run takes place.
+#[derive(Debug)]
+pub(super) enum Seat {
+    /// In a sandbox that is clean, and is cleaned afterwards or goes.
+    Once(Lease),
+    /// In the conversation's kernel.
+    Kernel(Turn, Way),
+}
+
+impl Seat {
+    pub(super) fn way(&self) -> Way {
+        match self {
+            Self::Once(lease) => lease.way(),
+            Self::Kernel(_, way) => *way,
+        }
+    }
+
+    /// What became of the kernel that the run would have had.
+    pub(super) fn take_lost(&mut self) -> Option<Lost> {
+        match self {
+            Self::Once(_) => None,
+            Self::Kernel(turn, _) => turn.take_lost(),
+        }
+    }
+}
+
+/// What ends a run from outside.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stops<'a> {
+    /// The caller wants no more of it.
+    pub(super) cancel: &'a CancellationToken,
+    /// Its conversation is being deleted, or the server stops.
+    pub(super) stop: &'a CancellationToken,
+}
+
+impl Stops<'_> {
+    pub(super) async fn any(self) {
+        tokio::select! {
+            () = self.cancel.cancelled() => {}
+            () = self.stop.cancelled() => {}
+        }
+    }
+}
+
+/// How a run ended, and what became of the kernel if it had one.
+#[derive(Debug)]
+pub(super) struct Ran {
+    pub(super) ending: Ending,
+    pub(super) wall: Duration,
+    pub(super) kernel: Option<Result<(), Lost>>,
+}
+
+impl Ran {
+    /// Explains it to whoever wanted the run, which had `timeout`.
+    pub(super) fn explain(&self, limits: &RunLimits, timeout: Duration) -> Verdict {
+        let verdict = self.ending.explain(limits, timeout, self.wall);
+        match &self.kernel {
+            Some(kernel) => with_kernel(
+                verdict,
+                kernel.is_ok(),
+                timeout,
+                limits.timeout_max.as_secs(),
+            ),
+            None => verdict,
+        }
+    }
+
+    /// It did not begin.
+    pub(super) fn not(ending: Ending) -> Self {
+        Self {
+            ending,
+            wall: Duration::ZERO,
+            kernel: None,
+        }
+    }
+}
+
+/// Why there is no sandbox for a run.
+#[derive(Debug, Error)]
+pub(super) enum LeaseError {
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+}
+
+impl Runs {
+    /// A place for a run, and the workspace that it has as `/data`.
+    pub(super) async fn seat(
+        &self,
+        prepared: &Prepared,
+        turn: Option<Turn>,
+    ) -> Result<(Seat, Workspace), LeaseError> {
+        if let Some(turn) = turn {
+            return self.kernel_seat(prepared, turn).await;
+        }
+        let (lease, workspace) = self.lease(prepared).await?;
+        Ok((Seat::Once(lease), workspace))
+    }
+
+    /// A sandbox for one run, warm if there is one that fits.
+    async fn lease(&self, prepared: &Prepared) -> Result<(Lease, Workspace), LeaseError> {
+        let Prepared {
+            runner,
+            key,
+            place: Place { network, warm },
+            program,
+        } = prepared;
+        let may_be_warm =
+            *warm && *network == NetworkAccess::None && runner.can_be_warm(program.env.keys());
+        if may_be_warm && let Some(leased) = self.warm_lease(prepared).await? {
+            return Ok(leased);
+        }
+        // The directory first, since the container mounts it.
+        let workspace = self.files.workspaces.create(key).await?;
+        let lease = self
+            .pool
+            .start_cold(key, runner, network.clone(), may_be_warm)
+            .await?;
+        Ok((lease, workspace))
+    }
+
+    /// A sandbox that is there already.
+    pub(super) async fn warm_lease(
+        &self,
+        prepared: &Prepared,
+    ) -> Result<Option<(Lease, Workspace)>, LeaseError> {
+        let Some(lease) = self.pool.claim(&prepared.key, &prepared.runner).await? else {
+            return Ok(None);
+        };
+        let workspace = self.files.workspaces.create(&prepared.key).await?;
+        Ok(lease.fits(&workspace).then_some((lease, workspace)))
+    }
+
+    /// Runs the program and watches it until it ends or is stopped.
+    pub(super) async fn run_in(
+        &self,
+        seat: Seat,
+        prepared: &Prepared,
+        workspace: &Workspace,
+        capture: &Arc<Capture>,
+        stops: Stops<'_>,
+    ) -> Ran {
+        let allowance = match Allowance::of(&self.files.workspaces, workspace).await {
+            Ok(allowance) => allowance,
+            Err(reason) => return Ran::not(Ending::DiskFull(reason)),
+        };
+        match seat {
+            Seat::Once(lease) => {
+                self.run_once(lease, prepared, workspace, allowance, capture, stops)
+                    .await
+            }
+            Seat::Kernel(turn, _) => {
+                let ran = self.run_cell(turn, prepared, workspace, allowance, capture, stops);
+                // Few runs are cells, and what they wait for takes room.
+                Box::pin(ran).await
+            }
+        }
+    }
+
+    async fn run_once(
+        &self,
+        mut lease: Lease,
+        prepared: &Prepared,
+        workspace: &Workspace,
+        allowance: Allowance,
+        capture: &Arc<Capture>,
+        stops: Stops<'_>,
+    ) -> Ran {
+        let started = Instant::now();
+        let ending = tokio::select! {
+            end = lease.run(&prepared.program, Arc::clone(capture)) => match end {
+                Ok(end) => Ending::Reported(end),
+                Err(error) => silent(lease.state(), &error).await,
+            },
+            () = tokio::time::sleep(prepared.program.deadline + REPORT_GRACE) => overdue(lease.state()).await,
+            () = capture.flooded() => Ending::Flooded,
+            reason = allowance.exceeded(&self.files.workspaces, workspace) => Ending::DiskFull(reason),
+            () = stops.any() => Ending::Cancelled,
+        };
+        let wall = started.elapsed();
+        // Any other ending takes the sandbox away.
+        if let Ending::Reported(end) = &ending {
+            lease.finish(end, workspace);
+        }
+        Ran {
+            ending,
+            wall,
+            kernel: None,
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Runs in a kernel: cells, which are interrupted before anything is killed.
+//!
+//! ```text
+//!            reported                                  lives
+//! Watched ───────────────────────────────────────▶ Over ─────▶ the kernel is kept
+//!    │ cancelled, flooded                           ▲  │
+//!    ▼                       reported in time       │  └─────▶ it is lost
+//! Interrupted ──────────────────────────────────────┘            ▲
+//!    │ no report in time                                         │
+//!    └───────────────────────────────────────────────────────────┤
+//! disk full, conversation deleted, server stops, report overdue ─┘
+//! ```
+//!
+//! At its deadline sandbox-init interrupts a cell by itself. Whatever the kernel says, what a cell has used and written
+//! is looked at from outside, as for any run.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sandbox_init::End;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::disk::Allowance;
+use super::ending::Ending;
+use super::seat::{LeaseError, Ran, Seat, Stops};
+use super::silence::{overdue, silent};
+use super::{KernelWish, Prepared, REPORT_GRACE, RunError, Runs};
+use crate::executor::spec::NetworkAccess;
+use crate::executor::{ContainerState, ExecutorError};
+use crate::kernels::{Kernel, Lost, Needs, Turn};
+use crate::pool::Way;
+use crate::sandbox::{Capture, INTERRUPT_GRACE, SandboxError};
+use crate::workspace::Workspace;
+
+/// What a watch of a cell came to.
+enum Watched {
+    /// It was reported, or its sandbox is silent.
+    Over(Result<End, SandboxError>),
+    /// Its sandbox is to go.
+    Kill(Ending, Lost),
+    /// There was no report in time.
+    Overdue,
+}
+
+impl Prepared {
+    fn needs(&self) -> Needs<'_> {
+        Needs {
+            runner: &self.runner,
+            network: self.place.network != NetworkAccess::None,
+            env: &self.program.env,
+        }
+    }
+}
+
+impl Runs {
+    /// The turn of a stateful run: a kernel that fits it, or the place for one.
+    pub(super) async fn turn(
+        &self,
+        prepared: &Prepared,
+        wish: KernelWish,
+    ) -> Result<Turn, RunError> {
+        let Prepared { key, runner, .. } = prepared;
+        let mut turn = self.kernels.turn(key, runner, wish.wait).await?;
+        turn.fit(prepared.needs(), wish.restart)?;
+        Ok(turn)
+    }
+
+    /// The kernel of a turn, or a new one in a sandbox that is warm if there is one.
+    pub(super) async fn kernel_seat(
+        &self,
+        prepared: &Prepared,
+        mut turn: Turn,
+    ) -> Result<(Seat, Workspace), LeaseError> {
+        let Prepared {
+            runner, key, place, ..
+        } = prepared;
+        let needs = prepared.needs();
+        if let Some(workspace) = self.files.workspaces.find(key).await?
+            && turn.has_kernel_for(&workspace)
+        {
+            return Ok((Seat::Kernel(turn, Way::Kernel), workspace));
+        }
+        let early = needs.early_env();
+        let may_be_warm = !needs.network && early.is_empty();
+        let warm = if may_be_warm {
+            self.warm_lease(prepared).await?
+        } else {
+            None
+        };
+        let (lease, workspace) = if let Some(leased) = warm {
+            leased
+        } else {
+            let workspace = self.files.workspaces.create(key).await?;
+            let network = place.network.clone();
+            let parked = self.pool.start_parked(key, runner, network, &early);
+            (parked.await?, workspace)
+        };
+        let way = lease.way();
+        turn.settle(Kernel::new(lease, needs));
+        Ok((Seat::Kernel(turn, way), workspace))
+    }
+
+    pub(super) async fn run_cell(
+        &self,
+        mut turn: Turn,
+        prepared: &Prepared,
+        workspace: &Workspace,
+        allowance: Allowance,
+        capture: &Arc<Capture>,
+        stops: Stops<'_>,
+    ) -> Ran {
+        let started = Instant::now();
+        let Some(lease) = turn.begin() else {
+            return Ran::not(Ending::Cancelled);
+        };
+        let state = lease.state();
+        let interrupt = CancellationToken::new();
+        let cell = lease.cell(
+            &prepared.program,
+            Arc::clone(capture),
+            interrupt.cancelled(),
+        );
+        let full = allowance.exceeded(&self.files.workspaces, workspace);
+        let patience = prepared.program.deadline + INTERRUPT_GRACE + REPORT_GRACE;
+        let early = async {
+            tokio::select! {
+                () = capture.flooded() => Ending::Flooded,
+                () = stops.cancel.cancelled() => Ending::Cancelled,
+            }
+        };
+        let (watched, interrupted) =
+            watch(cell, killed(full, stops), early, &interrupt, patience).await;
+        let wall = started.elapsed();
+        let (ending, lost) = judge(watched, interrupted, state).await;
+        match lost {
+            Some(why) => turn.lose(why),
+            None => turn.keep(workspace),
+        }
+        Ran {
+            ending,
+            wall,
+            kernel: Some(lost.map_or(Ok(()), Err)),
+        }
+    }
+}
+
+/// Waits for the end of a cell, which is interrupted when `early` says so. Says why it was, if it was.
+async fn watch(
+    cell: impl Future<Output = Result<End, SandboxError>>,
+    killed: impl Future<Output = Watched>,
+    early: impl Future<Output = Ending>,
+    interrupt: &CancellationToken,
+    patience: Duration,
+) -> (Watched, Option<Ending>) {
+    let (mut cell, mut killed) = (pin!(cell), pin!(killed));
+    let ending = tokio::select! {
+        end = &mut cell => return (Watched::Over(end), None),
+        watched = &mut killed => return (watched, None),
+        () = tokio::time::sleep(patience) => return (Watched::Overdue, None),
+        ending = early => ending,
+    };
+    interrupt.cancel();
+    let watched = tokio::select! {
+        end = &mut cell => Watched::Over(end),
+        watched = &mut killed => watched,
+        () = tokio::time::sleep(INTERRUPT_GRACE + REPORT_GRACE) => Watched::Overdue,
+    };
+    (watched, Some(ending))
+}
+
+/// How the cell ended, and why its kernel is lost if it is.
+async fn judge(
+    watched: Watched,
+    interrupted: Option<Ending>,
+    state: impl Future<Output = Result<ContainerState, ExecutorError>>,
+) -> (Ending, Option<Lost>) {
+    match (watched, interrupted) {
+        (Watched::Kill(ending, why), _) => (ending, Some(why)),
+        (Watched::Over(Ok(end)), Some(ending)) => (ending, (!end.lives).then_some(Lost::Deaf)),
+        (Watched::Over(Ok(end)), None) => {
+            let lost = (!end.lives).then(|| lost(&end));
+            (Ending::Reported(end), lost)
+        }
+        (Watched::Over(Err(error)), interrupted) => {
+            let ending = silent(state, &error).await;
+            let why = match &ending {
+                Ending::Died(state) if state.oom_killed => Lost::Memory,
+                _ => Lost::Gone,
+            };
+            (interrupted.unwrap_or(ending), Some(why))
+        }
+        (Watched::Overdue, Some(ending)) => (ending, Some(Lost::Deaf)),
+        (Watched::Overdue, None) => (overdue(state).await, Some(Lost::Timeout)),
+    }
+}
+
+/// What takes the sandbox away, whatever the cell says to an interrupt.
+async fn killed(full: impl Future<Output = String>, stops: Stops<'_>) -> Watched {
+    tokio::select! {
+        reason = full => Watched::Kill(Ending::DiskFull(reason), Lost::Disk),
+        () = stops.stop.cancelled() => Watched::Kill(Ending::Cancelled, Lost::Deleted),
+    }
+}
+
+/// Why a kernel ended that was reported.
+fn lost(end: &End) -> Lost {
+    if end.timed_out {
+        Lost::Timeout
+    } else if end.oom_kills > 0 {
+        Lost::Memory
+    } else {
+        Lost::Ended(end.status.code())
+    }
+}

@@ -1,0 +1,471 @@
+//! Stateful runs, as far as they are the same in every language: one suite on the fake engine and on the real one.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::{TestApp, eventually};
+
+/// The same few programs in the language of an engine's kernel.
+struct Dialect {
+    language: &'static str,
+    set: &'static str,
+    show: &'static str,
+    fail: &'static str,
+    sleep: &'static str,
+    nap: &'static str,
+    deaf: &'static str,
+    leave: &'static str,
+    flood: &'static str,
+    file: &'static str,
+    show_env: &'static str,
+    /// A variable that an interpreter reads when it starts.
+    early: &'static str,
+}
+
+const FAKE: Dialect = Dialect {
+    language: "notebook",
+    set: "X=41",
+    show: "echo $X",
+    fail: "nonsense",
+    sleep: "echo begun\nsleep 60",
+    nap: "sleep 0.3\necho napped",
+    deaf: "trap\nsleep 60",
+    leave: "exit 3",
+    flood: "yes",
+    file: "echo made > out.txt",
+    show_env: "echo $GREETING",
+    early: "EARLY_BIRD",
+};
+
+const PYTHON: Dialect = Dialect {
+    language: "python",
+    set: "X = 41",
+    show: "print(globals().get('X', ''))",
+    fail: "1 / 0",
+    sleep: "import time\nprint('begun')\ntime.sleep(60)",
+    nap: "import time\ntime.sleep(0.3)\nprint('napped')",
+    deaf: "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(60)",
+    leave: "import os\nos._exit(3)",
+    flood: "while True: print('y' * 4096)",
+    file: "open('out.txt', 'w').write('made\\n');",
+    show_env: "import os\nprint(os.environ['GREETING'])",
+    early: "TZ",
+};
+
+macro_rules! on_all_engines {
+    ($($name:ident $settings:expr => $body:expr;)*) => {
+        mod on_fake {
+            use super::*;
+            $(#[tokio::test] async fn $name() {
+                let app = TestApp::on_fake_with_notebook($settings).await;
+                $body(&app, &FAKE).await;
+                app.assert_nothing_is_left().await;
+            })*
+        }
+        mod on_docker {
+            use super::*;
+            $(#[tokio::test] async fn $name() {
+                let app = TestApp::on_docker_with($settings).await;
+                $body(&app, &PYTHON).await;
+                app.assert_nothing_is_left().await;
+            })*
+        }
+        /// In sandboxes that were started ahead.
+        mod on_warm_docker {
+            use super::*;
+            $(#[tokio::test] async fn $name() {
+                let mut settings: Vec<(&str, &str)> = vec![("POOL_SIZE", "1"), ("SANDBOX_REUSE", "conversation")];
+                settings.extend::<&[(&str, &str)]>($settings);
+                let app = TestApp::on_docker_with(&settings).await;
+                app.parked("python", 1).await;
+                $body(&app, &PYTHON).await;
+                app.assert_nothing_is_left().await;
+            })*
+        }
+    };
+}
+
+on_all_engines! {
+    variables_and_files_live_on &[] => variables_live_on;
+    a_failing_cell_keeps_the_kernel &[] => a_failing_cell;
+    a_time_limit_interrupts_first &[] => time_limit;
+    what_does_not_heed_is_killed_and_told &[] => deaf;
+    the_end_of_a_kernel_is_told &[] => left;
+    a_cancelled_cell_keeps_the_kernel &[("CALL_BUDGET", "100ms")] => cancelled;
+    a_flood_keeps_the_kernel &[("RUN_OUTPUT_LIMIT", "1k")] => flood;
+    a_second_call_is_refused_or_waits &[("CALL_BUDGET", "100ms")] => busy;
+    a_restart_is_told &[] => restart;
+    an_idle_kernel_ends &[("KERNEL_TIMEOUT", "1s")] => idle;
+    the_least_recently_used_makes_room &[("MAX_KERNELS", "1")] => evicted;
+    a_deletion_ends_it &[("CALL_BUDGET", "100ms")] => deleted;
+    what_differs_needs_a_restart &[] => differs;
+    stateless_runs_go_beside &[] => beside;
+}
+
+impl Dialect {
+    fn arguments(&self, code: &str) -> Value {
+        json!({ "conversationId": "demo", "language": self.language, "code": code, "stateful": true })
+    }
+
+    /// The outcome of a cell, however long it takes.
+    async fn cell(&self, app: &TestApp, code: &str) -> Value {
+        self.cell_with(app, code, json!({})).await
+    }
+
+    /// The same with further arguments.
+    async fn cell_with(&self, app: &TestApp, code: &str, more: Value) -> Value {
+        let mut answer = self.answer(app, code, more).await;
+        while answer["status"] == "running" {
+            let wait = json!({ "runId": answer["runId"], "waitSeconds": 10 });
+            answer = app.call("get_run", wait).await;
+        }
+        answer
+    }
+
+    /// What the call says.
+    async fn answer(&self, app: &TestApp, code: &str, more: Value) -> Value {
+        let mut arguments = self.arguments(code);
+        for (name, value) in more.as_object().unwrap() {
+            arguments[name] = value.clone();
+        }
+        app.call("run_code", arguments).await
+    }
+
+    /// A cell that goes on behind its answer, once it has begun.
+    async fn begun(&self, app: &TestApp) -> Value {
+        let running = self
+            .answer(app, self.sleep, json!({ "timeoutSeconds": 60 }))
+            .await;
+        assert_eq!(running["status"], "running", "{running}");
+        while !app
+            .call("get_run", json!({ "runId": running["runId"] }))
+            .await["output"]
+            .as_str()
+            .unwrap()
+            .contains("begun")
+        {}
+        running
+    }
+
+    /// The variable that `set` sets.
+    async fn x(&self, app: &TestApp) -> String {
+        let shown = self.cell(app, self.show).await;
+        assert_eq!(shown["status"], "ok", "{shown}");
+        shown["output"].as_str().unwrap().trim().to_owned()
+    }
+}
+
+fn status(result: &Value) -> &str {
+    result["status"].as_str().unwrap_or_else(|| {
+        result["code"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{result}"))
+    })
+}
+
+/// Why a result says that there is a new kernel.
+fn restarted(result: &Value) -> Option<&str> {
+    assert_eq!(
+        result.get("kernelRestarted").is_some(),
+        result.get("kernelRestartReason").is_some(),
+        "{result}"
+    );
+    result["kernelRestartReason"].as_str()
+}
+
+async fn variables_live_on(app: &TestApp, dialect: &Dialect) {
+    let first = dialect.cell(app, dialect.set).await;
+    assert_eq!((status(&first), restarted(&first)), ("ok", None), "{first}");
+    for _ in 0..5 {
+        assert_eq!(dialect.x(app).await, "41");
+    }
+    let made = dialect.cell(app, dialect.file).await;
+    let files = &made["files"];
+    assert_eq!(
+        (&files[0]["name"], &files[0]["new"]),
+        (&json!("out.txt"), &json!(true)),
+        "{made}"
+    );
+    assert_eq!(app.download(&files[0]["url"]).await.text(), "made\n");
+    let environment = json!({ "environment": { "GREETING": "hello" } });
+    let shown = dialect.cell_with(app, dialect.show_env, environment).await;
+    assert_eq!(shown["output"], "hello\n");
+    // It stays, as in a shell.
+    assert_eq!(
+        dialect.cell(app, dialect.show_env).await["output"],
+        "hello\n"
+    );
+}
+
+async fn a_failing_cell(app: &TestApp, dialect: &Dialect) {
+    dialect.cell(app, dialect.set).await;
+    let failed = dialect.cell(app, dialect.fail).await;
+    assert_eq!(
+        (status(&failed), &failed["exitCode"], &failed["success"]),
+        ("error", &json!(1), &json!(false))
+    );
+    assert_eq!(
+        failed["hint"],
+        "The program ended with exit code 1: see stderr. The kernel and its variables live on."
+    );
+    assert_eq!(dialect.x(app).await, "41");
+}
+
+async fn time_limit(app: &TestApp, dialect: &Dialect) {
+    dialect.cell(app, dialect.set).await;
+    let limit = json!({ "timeoutSeconds": 0.5 });
+    let late = dialect.cell_with(app, dialect.sleep, limit).await;
+    assert_eq!(
+        (status(&late), &late["stdout"]),
+        ("timeout", &json!("begun\n")),
+        "{late}"
+    );
+    let hint = "The program was interrupted after its time limit of 0.5 s: make it faster, or give timeoutSeconds up \
+                to 300. The kernel and its variables live on.";
+    assert_eq!(late["hint"], hint);
+    assert_eq!(dialect.x(app).await, "41");
+}
+
+async fn deaf(app: &TestApp, dialect: &Dialect) {
+    dialect.cell(app, dialect.set).await;
+    let limit = json!({ "timeoutSeconds": 0.5 });
+    let late = dialect.cell_with(app, dialect.deaf, limit).await;
+    assert_eq!(status(&late), "timeout", "{late}");
+    let hint = late["hint"].as_str().unwrap();
+    assert!(hint.ends_with("The kernel has ended: its variables are lost, and the next stateful run begins with a new one."), "{hint}");
+    let next = dialect.cell(app, dialect.show).await;
+    assert_eq!(
+        restarted(&next),
+        Some(
+            "The run before took too long and did not stop when it was interrupted: variables, functions and imports \
+             are lost, files in /data are not."
+        )
+    );
+    assert_eq!(next["output"], "\n");
+    assert_eq!(restarted(&dialect.cell(app, dialect.show).await), None);
+}
+
+async fn left(app: &TestApp, dialect: &Dialect) {
+    dialect.cell(app, dialect.set).await;
+    let ended = dialect.cell(app, dialect.leave).await;
+    assert_eq!((status(&ended), &ended["exitCode"]), ("error", &json!(3)));
+    let next = dialect.cell(app, dialect.show).await;
+    assert!(restarted(&next).unwrap().contains("with exit code 3"));
+}
+
+async fn cancelled(app: &TestApp, dialect: &Dialect) {
+    dialect.cell(app, dialect.set).await;
+    let running = dialect.begun(app).await;
+    let outcome = app
+        .call("cancel_run", json!({ "runId": running["runId"] }))
+        .await;
+    assert_eq!(status(&outcome), "cancelled", "{outcome}");
+    assert_eq!(
+        outcome["hint"],
+        "The run was cancelled before its end. The kernel and its variables live on."
+    );
+    assert_eq!(dialect.x(app).await, "41");
+}
+
+async fn flood(app: &TestApp, dialect: &Dialect) {
+    dialect.cell(app, dialect.set).await;
+    let flooded = dialect.cell(app, dialect.flood).await;
+    assert_eq!(status(&flooded), "output_limit", "{flooded}");
+    assert_eq!(flooded["stdout"].as_str().unwrap().len(), 1024);
+    assert_eq!(dialect.x(app).await, "41");
+}
+
+async fn busy(app: &TestApp, dialect: &Dialect) {
+    dialect.cell(app, dialect.set).await;
+    let running = dialect.begun(app).await;
+    let refused = dialect.cell(app, dialect.show).await;
+    assert_eq!(status(&refused), "session_busy");
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.contains("wait: true"), "{message}");
+    // Those who wait come one after the other, and their waiting does not count as running.
+    let wait = json!({ "wait": true, "timeoutSeconds": 5 });
+    let waiting =
+        [dialect.nap, dialect.show].map(|code| dialect.cell_with(app, code, wait.clone()));
+    let cancel = async {
+        eventually("they wait", || app.app.runs.active.count() == 3).await;
+        app.call("cancel_run", json!({ "runId": running["runId"] }))
+            .await
+    };
+    let (answers, _) = tokio::join!(futures::future::join_all(waiting), cancel);
+    let mut outputs = Vec::new();
+    for answer in answers {
+        assert_eq!(status(&answer), "ok", "{answer}");
+        outputs.push(answer["output"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(outputs, ["napped\n", "41\n"]);
+}
+
+async fn restart(app: &TestApp, dialect: &Dialect) {
+    let restart = json!({ "restart": true });
+    // There was none before.
+    let first = dialect.cell_with(app, dialect.set, restart.clone()).await;
+    assert_eq!(restarted(&first), None);
+    let next = dialect.cell_with(app, dialect.show, restart).await;
+    assert_eq!(
+        (restarted(&next), &next["output"]),
+        (
+            Some(
+                "A new kernel was asked for: variables, functions and imports are lost, files in /data are not."
+            ),
+            &json!("\n")
+        )
+    );
+}
+
+async fn idle(app: &TestApp, dialect: &Dialect) {
+    dialect.cell(app, dialect.set).await;
+    let count = || app.app.runs.kernels.count_of(dialect.language);
+    assert_eq!(count(), (1, 0));
+    eventually("it has ended", || count() == (0, 0)).await;
+    let next = dialect.cell(app, dialect.show).await;
+    assert_eq!(
+        restarted(&next),
+        Some(
+            "The kernel was not used for too long: variables, functions and imports are lost, files in /data are not."
+        )
+    );
+}
+
+async fn evicted(app: &TestApp, dialect: &Dialect) {
+    dialect.cell(app, dialect.set).await;
+    let other = json!({ "conversationId": "other" });
+    let theirs = dialect.cell_with(app, dialect.show, other.clone()).await;
+    assert_eq!(
+        (restarted(&theirs), &theirs["output"]),
+        (None, &json!("\n")),
+        "{theirs}"
+    );
+    // One that works is not taken away.
+    let long = dialect.cell_with(app, dialect.nap, other);
+    let meanwhile = async {
+        eventually("the other works", || {
+            app.app.runs.kernels.count_of(dialect.language) == (0, 1)
+        })
+        .await;
+        dialect.cell(app, dialect.show).await
+    };
+    let (napped, refused) = tokio::join!(long, meanwhile);
+    assert_eq!((status(&napped), status(&refused)), ("ok", "busy"));
+    let next = dialect.cell(app, dialect.show).await;
+    assert!(
+        restarted(&next)
+            .unwrap()
+            .starts_with("Another conversation needed"),
+        "{next}"
+    );
+}
+
+async fn deleted(app: &TestApp, dialect: &Dialect) {
+    dialect.cell(app, dialect.set).await;
+    let delete = json!({ "conversationId": "demo" });
+    app.call("delete_conversation", delete.clone()).await;
+    let next = dialect.cell(app, dialect.show).await;
+    assert_eq!(
+        restarted(&next),
+        Some("The conversation was deleted, and its kernel with it.")
+    );
+    // While it works, too, and at once.
+    let running = dialect.begun(app).await;
+    let deleted = app.call("delete_conversation", delete).await;
+    assert_eq!(deleted["existed"], true);
+    assert!(!app.workspace("demo").exists());
+    let outcome = app
+        .call(
+            "get_run",
+            json!({ "runId": running["runId"], "waitSeconds": 10 }),
+        )
+        .await;
+    assert_eq!(status(&outcome), "cancelled");
+    assert!(restarted(&dialect.cell(app, dialect.show).await).is_some());
+}
+
+async fn differs(app: &TestApp, dialect: &Dialect) {
+    dialect.cell(app, dialect.set).await;
+    let early = |value: &str| json!({ "environment": { dialect.early: value } });
+    let refused = dialect.cell_with(app, dialect.show, early("UTC")).await;
+    assert_eq!(status(&refused), "kernel_differs", "{refused}");
+    assert!(refused["message"].as_str().unwrap().contains(dialect.early));
+    assert_eq!(dialect.x(app).await, "41");
+    let mut restart = early("UTC");
+    restart["restart"] = true.into();
+    let next = dialect.cell_with(app, dialect.set, restart).await;
+    assert!(restarted(&next).is_some());
+    // The same again is no difference, and neither is none.
+    let same = dialect.cell_with(app, dialect.show, early("UTC")).await;
+    assert_eq!((status(&same), restarted(&same)), ("ok", None), "{same}");
+    assert_eq!(dialect.x(app).await, "41");
+}
+
+async fn beside(app: &TestApp, dialect: &Dialect) {
+    dialect.cell(app, dialect.set).await;
+    let stateless = app.run(dialect.language, dialect.show).await;
+    assert_eq!(
+        (status(&stateless), &stateless["output"]),
+        ("ok", &json!("\n"))
+    );
+    assert_eq!(dialect.x(app).await, "41");
+    // At the same time as well, and on the same files.
+    let (nap, file) = tokio::join!(
+        dialect.cell(app, dialect.nap),
+        app.run(dialect.language, dialect.file)
+    );
+    assert_eq!((status(&nap), status(&file)), ("ok", "ok"));
+    assert_eq!(dialect.x(app).await, "41");
+}
+
+#[tokio::test]
+async fn languages_without_a_kernel_say_so() {
+    let app = TestApp::on_fake_with_notebook(&[]).await;
+    let stateful = json!({ "language": "shell", "code": "", "stateful": true });
+    insta::assert_snapshot!(app.call("run_code", stateful).await["message"].as_str().unwrap(), @"stateful: true is not available for shell here: leave it out, or use one of notebook");
+    let app = TestApp::on_fake_with_notebook(&[("MAX_KERNELS", "0")]).await;
+    let stateful = json!({ "language": "notebook", "code": "", "stateful": true });
+    let refused = app.call("run_code", stateful).await;
+    assert_eq!(status(&refused), "stateful_unavailable");
+    insta::assert_snapshot!(refused["message"].as_str().unwrap(), @"stateful: true is not available for notebook here: no language keeps variables, so leave stateful out");
+    let runners = app.call("list_runners", json!({})).await;
+    assert_eq!(runners["runners"][0]["stateful"], false);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kernel_ends_when_its_time_has_come_and_no_earlier() {
+    let app = TestApp::on_fake_with_notebook(&[("KERNEL_TIMEOUT", "300s")]).await;
+    FAKE.cell(&app, FAKE.set).await;
+    tokio::time::sleep(Duration::from_secs(299)).await;
+    assert_eq!(FAKE.x(&app).await, "41");
+    tokio::time::sleep(Duration::from_secs(299)).await;
+    assert_eq!(FAKE.x(&app).await, "41");
+    tokio::time::sleep(Duration::from_secs(302)).await;
+    assert_eq!(app.app.runs.kernels.count_of("notebook"), (0, 0));
+    let next = FAKE.cell(&app, FAKE.show).await;
+    assert!(restarted(&next).unwrap().contains("not used for too long"));
+}
+
+#[tokio::test]
+async fn a_new_image_ends_the_kernels_of_the_old() {
+    let app = TestApp::on_fake_with_notebook(&[]).await;
+    FAKE.cell(&app, FAKE.set).await;
+    app.fake.as_ref().unwrap().add_notebook(2);
+    eventually("it has ended", || {
+        app.app.runs.kernels.count_of("notebook") == (0, 0)
+    })
+    .await;
+    let next = FAKE.cell(&app, FAKE.show).await;
+    assert!(restarted(&next).unwrap().contains("image was replaced"));
+}
+
+#[tokio::test]
+async fn a_lost_container_is_told() {
+    let app = TestApp::on_fake_with_notebook(&[]).await;
+    FAKE.cell(&app, FAKE.set).await;
+    app.fake.as_ref().unwrap().remove_all();
+    let next = FAKE.cell(&app, FAKE.show).await;
+    assert_eq!(status(&next), "ok", "{next}");
+    assert!(restarted(&next).unwrap().contains("sandbox was lost"));
+}
