@@ -148,10 +148,16 @@ impl Dialect {
         running
     }
 
-    /// The variable that `set` sets.
+    /// Begins with a new kernel that has a variable.
+    async fn set_x(&self, app: &TestApp) {
+        let set = self.cell(app, self.set).await;
+        assert_eq!((status(&set), restarted(&set)), ("ok", None), "{set}");
+    }
+
+    /// That variable, in the same kernel.
     async fn x(&self, app: &TestApp) -> String {
         let shown = self.cell(app, self.show).await;
-        assert_eq!(shown["status"], "ok", "{shown}");
+        assert_eq!((status(&shown), restarted(&shown)), ("ok", None), "{shown}");
         shown["output"].as_str().unwrap().trim().to_owned()
     }
 }
@@ -199,7 +205,7 @@ async fn variables_live_on(app: &TestApp, dialect: &Dialect) {
 }
 
 async fn a_failing_cell(app: &TestApp, dialect: &Dialect) {
-    dialect.cell(app, dialect.set).await;
+    dialect.set_x(app).await;
     let failed = dialect.cell(app, dialect.fail).await;
     assert_eq!(
         (status(&failed), &failed["exitCode"], &failed["success"]),
@@ -213,7 +219,7 @@ async fn a_failing_cell(app: &TestApp, dialect: &Dialect) {
 }
 
 async fn time_limit(app: &TestApp, dialect: &Dialect) {
-    dialect.cell(app, dialect.set).await;
+    dialect.set_x(app).await;
     let limit = json!({ "timeoutSeconds": 0.5 });
     let late = dialect.cell_with(app, dialect.sleep, limit).await;
     assert_eq!(
@@ -228,7 +234,7 @@ async fn time_limit(app: &TestApp, dialect: &Dialect) {
 }
 
 async fn deaf(app: &TestApp, dialect: &Dialect) {
-    dialect.cell(app, dialect.set).await;
+    dialect.set_x(app).await;
     let limit = json!({ "timeoutSeconds": 0.5 });
     let late = dialect.cell_with(app, dialect.deaf, limit).await;
     assert_eq!(status(&late), "timeout", "{late}");
@@ -247,7 +253,7 @@ async fn deaf(app: &TestApp, dialect: &Dialect) {
 }
 
 async fn left(app: &TestApp, dialect: &Dialect) {
-    dialect.cell(app, dialect.set).await;
+    dialect.set_x(app).await;
     let ended = dialect.cell(app, dialect.leave).await;
     assert_eq!((status(&ended), &ended["exitCode"]), ("error", &json!(3)));
     let next = dialect.cell(app, dialect.show).await;
@@ -255,7 +261,7 @@ async fn left(app: &TestApp, dialect: &Dialect) {
 }
 
 async fn cancelled(app: &TestApp, dialect: &Dialect) {
-    dialect.cell(app, dialect.set).await;
+    dialect.set_x(app).await;
     let running = dialect.begun(app).await;
     let outcome = app
         .call("cancel_run", json!({ "runId": running["runId"] }))
@@ -269,7 +275,7 @@ async fn cancelled(app: &TestApp, dialect: &Dialect) {
 }
 
 async fn flood(app: &TestApp, dialect: &Dialect) {
-    dialect.cell(app, dialect.set).await;
+    dialect.set_x(app).await;
     let flooded = dialect.cell(app, dialect.flood).await;
     assert_eq!(status(&flooded), "output_limit", "{flooded}");
     assert_eq!(flooded["stdout"].as_str().unwrap().len(), 1024);
@@ -277,7 +283,7 @@ async fn flood(app: &TestApp, dialect: &Dialect) {
 }
 
 async fn busy(app: &TestApp, dialect: &Dialect) {
-    dialect.cell(app, dialect.set).await;
+    dialect.set_x(app).await;
     let running = dialect.begun(app).await;
     let refused = dialect.cell(app, dialect.show).await;
     assert_eq!(status(&refused), "session_busy");
@@ -319,7 +325,7 @@ async fn restart(app: &TestApp, dialect: &Dialect) {
 }
 
 async fn idle(app: &TestApp, dialect: &Dialect) {
-    dialect.cell(app, dialect.set).await;
+    dialect.set_x(app).await;
     let count = || app.app.runs.kernels.count_of(dialect.language);
     assert_eq!(count(), (1, 0));
     eventually("it has ended", || count() == (0, 0)).await;
@@ -333,7 +339,7 @@ async fn idle(app: &TestApp, dialect: &Dialect) {
 }
 
 async fn evicted(app: &TestApp, dialect: &Dialect) {
-    dialect.cell(app, dialect.set).await;
+    dialect.set_x(app).await;
     let other = json!({ "conversationId": "other" });
     let theirs = dialect.cell_with(app, dialect.show, other.clone()).await;
     assert_eq!(
@@ -362,7 +368,7 @@ async fn evicted(app: &TestApp, dialect: &Dialect) {
 }
 
 async fn deleted(app: &TestApp, dialect: &Dialect) {
-    dialect.cell(app, dialect.set).await;
+    dialect.set_x(app).await;
     let delete = json!({ "conversationId": "demo" });
     app.call("delete_conversation", delete.clone()).await;
     let next = dialect.cell(app, dialect.show).await;
@@ -386,7 +392,7 @@ async fn deleted(app: &TestApp, dialect: &Dialect) {
 }
 
 async fn differs(app: &TestApp, dialect: &Dialect) {
-    dialect.cell(app, dialect.set).await;
+    dialect.set_x(app).await;
     let early = |value: &str| json!({ "environment": { dialect.early: value } });
     let refused = dialect.cell_with(app, dialect.show, early("UTC")).await;
     assert_eq!(status(&refused), "kernel_differs", "{refused}");
@@ -403,7 +409,7 @@ async fn differs(app: &TestApp, dialect: &Dialect) {
 }
 
 async fn beside(app: &TestApp, dialect: &Dialect) {
-    dialect.cell(app, dialect.set).await;
+    dialect.set_x(app).await;
     let stateless = app.run(dialect.language, dialect.show).await;
     assert_eq!(
         (status(&stateless), &stateless["output"]),
@@ -436,7 +442,7 @@ async fn languages_without_a_kernel_say_so() {
 #[tokio::test(start_paused = true)]
 async fn a_kernel_ends_when_its_time_has_come_and_no_earlier() {
     let app = TestApp::on_fake_with_notebook(&[("KERNEL_TIMEOUT", "300s")]).await;
-    FAKE.cell(&app, FAKE.set).await;
+    FAKE.set_x(&app).await;
     tokio::time::sleep(Duration::from_secs(299)).await;
     assert_eq!(FAKE.x(&app).await, "41");
     tokio::time::sleep(Duration::from_secs(299)).await;
@@ -450,7 +456,7 @@ async fn a_kernel_ends_when_its_time_has_come_and_no_earlier() {
 #[tokio::test]
 async fn a_new_image_ends_the_kernels_of_the_old() {
     let app = TestApp::on_fake_with_notebook(&[]).await;
-    FAKE.cell(&app, FAKE.set).await;
+    FAKE.set_x(&app).await;
     app.fake.as_ref().unwrap().add_notebook(2);
     eventually("it has ended", || {
         app.app.runs.kernels.count_of("notebook") == (0, 0)
@@ -463,7 +469,7 @@ async fn a_new_image_ends_the_kernels_of_the_old() {
 #[tokio::test]
 async fn a_lost_container_is_told() {
     let app = TestApp::on_fake_with_notebook(&[]).await;
-    FAKE.cell(&app, FAKE.set).await;
+    FAKE.set_x(&app).await;
     app.fake.as_ref().unwrap().remove_all();
     let next = FAKE.cell(&app, FAKE.show).await;
     assert_eq!(status(&next), "ok", "{next}");

@@ -17,14 +17,15 @@ use crate::sys;
 const LOOK: Duration = Duration::from_micros(100);
 
 /// A process that waits for a child it made by vfork stops only after that child has gone on. After so long, all of
-/// them get another moment to run.
+/// them get another moment to run. Where the processor is busy they take longer to stop: each time twice as long.
 const STUCK: Duration = Duration::from_millis(20);
 
 /// Stops all other processes and waits until every thread of theirs stands, or says that it cannot be done by `until`.
 pub(crate) fn freeze(until: Instant) -> Result<(), String> {
+    let mut patience = STUCK;
     loop {
         // A second time, since what was ending at the first look may have continued another one with its end.
-        let looks_until = Instant::now() + STUCK;
+        let looks_until = until.min(Instant::now() + patience);
         if stopped(looks_until) && stopped(looks_until) {
             return Ok(());
         }
@@ -33,6 +34,7 @@ pub(crate) fn freeze(until: Instant) -> Result<(), String> {
         }
         thaw();
         thread::sleep(LOOK);
+        patience *= 2;
     }
 }
 

@@ -12,6 +12,9 @@ use crate::processes;
 use crate::run::Clock;
 use crate::sys::Ended;
 
+/// How long an end record waits for everything to stand still, before it is killed instead.
+const STANDING: Duration = Duration::from_secs(2);
+
 impl Init {
     /// Makes a kernel of the parked run process, with its first cell.
     pub(super) fn start_kernel(&mut self, frame: &sandbox_init::Cell) -> Result<(), Stop> {
@@ -125,7 +128,7 @@ impl Init {
 
     /// The kernel says that the cell is over. What lives on stands still before anybody is told.
     fn done(&mut self, status: Status) -> Result<(), Stop> {
-        if freeze(Instant::now() + LEFTOVERS).is_err() {
+        if freeze(Instant::now() + STANDING).is_err() {
             self.doom();
             return Ok(());
         }
