@@ -313,7 +313,7 @@ impl Pool {
     ) -> Result<Lease, SandboxError> {
         let data = self.0.setup.host_path.join(key.as_str());
         let label = ("sandbox.conversation", key.short());
-        let spec = self.spec(runner, data, network, Priority::WarmUp, label);
+        let spec = self.spec(runner, data, network, Priority::Load, label);
         let sandbox = self.0.launcher.start(spec).await?;
         let sandbox = self.parked(sandbox, runner, env).await?;
         Ok(Lease::new(

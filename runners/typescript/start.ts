@@ -9,14 +9,19 @@
 import { closeSync, fstatSync, readSync, readdirSync, symlinkSync, writeFileSync, writeSync } from "node:fs";
 import { isMainThread } from "node:worker_threads";
 
-const FILES = "/data";
+export const FILES = "/data";
 const DIRECTORY = "/tmp/app";
-const CHANNEL = 3;
+export const CHANNEL = 3;
 
-interface Request {
+export interface Request {
   code: string;
   env: Record<string, string>;
+  /** Its number, where the process is to stay for more. */
+  cell?: number;
 }
+
+/** For the kernel, if the program is one. */
+export let firstCell: Request | undefined;
 
 /** Only PID 1 starts a process with a socket as its descriptor 3. */
 function isDriver(): boolean {
@@ -40,10 +45,11 @@ function read(length: number): Buffer {
 function takeRequest(): void {
   writeSync(CHANNEL, `ready ${process.pid}\n`);
   const request: Request = JSON.parse(read(read(4).readUInt32BE(0)).toString());
-  closeSync(CHANNEL);
   Object.assign(process.env, request.env);
-  inheritEnvironment({ ...process.env });
-  writeFileSync(`${DIRECTORY}/main.ts`, request.code);
+  if (request.cell === undefined) closeSync(CHANNEL);
+  else firstCell = request;
+  inheritEnvironment(firstCell ? process.env : { ...process.env });
+  writeFileSync(`${DIRECTORY}/main.ts`, firstCell ? 'import "/opt/runner/kernel.ts";' : request.code);
 }
 
 /** Makes `Bun.spawn` pass on `env`: by itself it passes on what there was when Bun started. */

@@ -266,7 +266,7 @@ impl Executor for FakeExecutor {
                 paused: false,
             },
             kill: CancellationToken::new(),
-            warming_up: Arc::new(AtomicBool::new(spec.priority == Priority::WarmUp)),
+            warming_up: Arc::new(AtomicBool::new(spec.priority != Priority::Run)),
         };
         inner.containers.insert(id.clone(), container);
         Ok(id)

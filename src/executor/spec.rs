@@ -99,6 +99,8 @@ pub enum Priority {
     /// An interpreter that is loaded ahead, with no program in it: a whole core if nobody else wants it.
     /// [`Executor::end_warm_up`](super::Executor::end_warm_up) comes before the first program.
     WarmUp,
+    /// The same for somebody who waits: with no less of the processor than a program.
+    Load,
 }
 
 /// Whose words a request is in.
@@ -162,6 +164,7 @@ impl ContainerSpec {
         let (nano_cpus, shares) = match self.priority {
             Priority::Run => (self.limits.nano_cpus, RUN_SHARES),
             Priority::WarmUp => (self.limits.nano_cpus.max(ONE_CPU), WARM_UP_SHARES),
+            Priority::Load => (self.limits.nano_cpus.max(ONE_CPU), RUN_SHARES),
         };
         let memory = i64::try_from(self.limits.memory).unwrap_or(i64::MAX);
         HostConfig {
@@ -365,6 +368,13 @@ mod tests {
         warm_up["HostConfig"]["NanoCpus"] = run["HostConfig"]["NanoCpus"].clone();
         warm_up["HostConfig"]["CpuShares"] = run["HostConfig"]["CpuShares"].clone();
         assert_eq!(warm_up, run);
+        spec.priority = Priority::Load;
+        let load = body(&spec, Dialect::Docker);
+        assert_eq!(load["HostConfig"]["NanoCpus"], 1_000_000_000);
+        assert_eq!(
+            load["HostConfig"]["CpuShares"],
+            run["HostConfig"]["CpuShares"]
+        );
     }
 
     #[test]

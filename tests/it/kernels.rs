@@ -53,6 +53,21 @@ const PYTHON: Dialect = Dialect {
     early: "TZ",
 };
 
+const TYPESCRIPT: Dialect = Dialect {
+    language: "typescript",
+    set: "const X: number = 41",
+    show: "console.log(globalThis.X ?? '')",
+    fail: "throw new Error('no')",
+    sleep: "console.log('begun'); while (true) {}",
+    nap: "await Bun.sleep(300); console.log('napped')",
+    deaf: "await 1; while (true) {}",
+    leave: "process.reallyExit(3)",
+    flood: "while (true) console.log('y'.repeat(4096))",
+    file: "await Bun.write('out.txt', 'made\\n'); undefined",
+    show_env: "console.log(process.env.GREETING)",
+    early: "TZ",
+};
+
 macro_rules! on_all_engines {
     ($($name:ident $settings:expr => $body:expr;)*) => {
         mod on_fake {
@@ -68,6 +83,14 @@ macro_rules! on_all_engines {
             $(#[tokio::test] async fn $name() {
                 let app = TestApp::on_docker_with($settings).await;
                 $body(&app, &PYTHON).await;
+                app.assert_nothing_is_left().await;
+            })*
+        }
+        mod on_docker_in_typescript {
+            use super::*;
+            $(#[tokio::test] async fn $name() {
+                let app = TestApp::on_docker_with($settings).await;
+                $body(&app, &TYPESCRIPT).await;
                 app.assert_nothing_is_left().await;
             })*
         }

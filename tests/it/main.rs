@@ -11,6 +11,7 @@ mod connections;
 mod docker_attacks;
 mod docker_engine;
 mod docker_interference;
+mod docker_kernels;
 mod docker_languages;
 mod docker_leaks;
 mod docker_moving;

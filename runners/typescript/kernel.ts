@@ -1,0 +1,112 @@
+// A kernel: given one cell after the other, in one global scope; see runners/PROTOCOL.md, section 6.
+//
+// Bun's transpiler turns a cell into a script that declares its names globally, awaits at the top and gives the value of
+// its last expression. What this process answers is a hint to PID 1 that a cell is over, and no more.
+import { readSync, writeSync } from "node:fs";
+import { createRequire } from "node:module";
+import { runInThisContext } from "node:vm";
+import { CHANNEL, FILES, firstCell, type Request } from "./start.ts";
+
+type Status = "ok" | "error" | "interrupted";
+
+/** Thrown by `process.exit()`: ends the cell and not the kernel. */
+class Exit extends Error {
+  constructor(readonly code: number) {
+    super(`process.exit(${code})`);
+  }
+}
+
+class Interrupt extends Error {}
+
+const MAIN = `${FILES}/main.ts`;
+const WHERE = { dir: FILES, dirname: FILES, file: "main.ts", filename: MAIN, path: MAIN, url: `file://${MAIN}` };
+
+const transpiler = new Bun.Transpiler({
+  loader: "ts",
+  target: "bun",
+  replMode: true,
+  define: {
+    ...Object.fromEntries(Object.entries(WHERE).map(([name, value]) => [`import.meta.${name}`, JSON.stringify(value)])),
+    "import.meta.main": "true",
+    "import.meta.env": "process.env",
+  },
+} as never);
+
+/** Ends the cell that waits for a promise. */
+let stop: ((error: Error) => void) | undefined;
+
+process.on("SIGINT", () => stop?.(new Interrupt()));
+process.on("uncaughtException", (error) => {
+  if (error instanceof Exit && stop) stop(error);
+  else complain(error, "");
+});
+process.on("unhandledRejection", (error) => complain(error, ""));
+process.exit = ((code?: number) => {
+  throw new Exit(Number(code ?? process.exitCode ?? 0));
+}) as never;
+Object.assign(globalThis, { require: createRequire(MAIN) });
+
+/** Runs the code and whatever it awaits, and shows its value. */
+async function run(code: string, name: string): Promise<Status> {
+  const stopped = new Promise<never>((_, reject) => (stop = reject));
+  stopped.catch(() => {});
+  try {
+    const script = transpiler.transformSync(code);
+    const options = { filename: name, breakOnSigint: true, importModuleDynamically: load };
+    const result = await Promise.race([runInThisContext(script, options as never), stopped]);
+    if (result?.value !== undefined) console.log(Bun.inspect(result.value));
+    return "ok";
+  } catch (error) {
+    return status(error, name);
+  } finally {
+    stop = undefined;
+  }
+}
+
+/** Finds modules from where the files are. */
+function load(specifier: string): Promise<unknown> {
+  return import(Bun.resolveSync(specifier, FILES));
+}
+
+function status(error: unknown, name: string): Status {
+  if (error instanceof Exit) return error.code === 0 ? "ok" : (complain(error.message, name), "error");
+  if (error instanceof Interrupt || (error as { code?: string })?.code === "ERR_SCRIPT_EXECUTION_INTERRUPTED") {
+    console.error("Interrupted");
+    return "interrupted";
+  }
+  complain(error, name);
+  return "error";
+}
+
+/** Says what was thrown, with places in the code as it was given: lines of the script would mislead. */
+function complain(error: unknown, name: string): void {
+  const lines = (typeof error === "string" ? error : Bun.inspect(error)).split("\n");
+  const shown = lines.filter((line) => !line.includes("/opt/runner/") && !line.includes(" runInThisContext "));
+  const text = shown.join("\n").replaceAll(/(cell \d+):\d+(:\d+)?/g, "$1").replaceAll("input.ts", name);
+  console.error(text.trimEnd());
+}
+
+function read(length: number): Buffer {
+  const bytes = Buffer.alloc(length);
+  for (let at = 0; at < length; ) {
+    const count = readSync(CHANNEL, bytes, at, length - at, null);
+    if (count === 0) process.reallyExit(0);
+    at += count;
+  }
+  return bytes;
+}
+
+async function flush(): Promise<void> {
+  for (const stream of [process.stdout, process.stderr]) {
+    await new Promise((resolve) => stream.write("", resolve));
+  }
+}
+
+for (let request: Request = firstCell!; ; request = JSON.parse(read(read(4).readUInt32BE(0)).toString())) {
+  // An interrupt that came when its cell was over is heard now, by nobody.
+  await new Promise((resolve) => setImmediate(resolve));
+  Object.assign(process.env, request.env);
+  const ended = await run(request.code, `cell ${request.cell}`);
+  await flush();
+  writeSync(CHANNEL, `done ${request.cell} ${ended}\n`);
+}

@@ -1,0 +1,269 @@
+//! Stateful runs of real languages: a whole notebook, what is told of pictures and packages, and hostile kernels.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use serde_json::{Value, json};
+
+use crate::support::TestApp;
+
+/// One cell after the other, with `In` and `Out` as in a notebook, and pictures as their types.
+struct Notebook<'a> {
+    app: &'a TestApp,
+    language: &'static str,
+    transcript: String,
+}
+
+impl<'a> Notebook<'a> {
+    fn new(app: &'a TestApp, language: &'static str) -> Self {
+        Self {
+            app,
+            language,
+            transcript: String::new(),
+        }
+    }
+
+    /// The whole answer of a cell.
+    async fn answer(&self, code: &str, seconds: f64) -> Value {
+        let arguments = json!({ "conversationId": "demo", "language": self.language, "code": code, "stateful": true,
+            "timeoutSeconds": seconds });
+        let params = json!({ "name": "run_code", "arguments": arguments });
+        self.app.rpc("tools/call", params).await["result"].take()
+    }
+
+    async fn cell(&mut self, code: &str) -> &mut Self {
+        self.limited(code, 30.0).await
+    }
+
+    async fn limited(&mut self, code: &str, seconds: f64) -> &mut Self {
+        let answer = self.answer(code, seconds).await;
+        let outcome = &answer["structuredContent"];
+        assert_eq!(outcome.get("kernelRestarted"), None, "{code}: {outcome}");
+        let pictures = answer["content"].as_array().unwrap().iter();
+        let pictures: Vec<_> = pictures
+            .filter(|block| block["type"] == "image")
+            .filter_map(|block| block["mimeType"].as_str())
+            .collect();
+        let new = outcome["files"].as_array().unwrap().iter();
+        let new: Vec<_> = new
+            .filter(|file| file["new"] == true)
+            .filter_map(|file| file["name"].as_str())
+            .collect();
+        self.transcript += &format!(
+            ">>> {code}\n{}{}[{}] {} {}\n",
+            outcome["stdout"].as_str().unwrap_or_default(),
+            outcome["stderr"].as_str().unwrap_or_default(),
+            outcome["status"]
+                .as_str()
+                .unwrap_or_else(|| panic!("{code}: {outcome}")),
+            pictures.join(" "),
+            new.join(" "),
+        );
+        self
+    }
+}
+
+/// What a notebook gives in Jupyter: values, text of data frames, pictures, errors in the middle, a time limit and an
+/// interrupt, and all that was defined before them still there.
+#[tokio::test]
+async fn a_notebook_of_thirty_cells_goes_as_in_jupyter() {
+    let app = TestApp::on_docker_with(&[("POOL_SIZE", "1")]).await;
+    app.parked("python", 1).await;
+    let mut notebook = Notebook::new(&app, "python");
+    for code in [
+        "import pandas as pd, numpy as np\nimport matplotlib.pyplot as plt",
+        "df = pd.DataFrame({'city': ['Rome', 'Oslo', 'Rome'], 'n': [1, 2, 3]})\ndf",
+        "df.groupby('city').n.sum()",
+        "x = 41; x + 1",
+        "_ + 1",
+        "x;",
+        "print('printed'); 'value'",
+        "def twice(v):\n    return 2 * v\n\nclass Point:\n    def __repr__(self):\n        return 'Point!'",
+        "twice(x), Point()",
+        "1 / 0",
+        "def f(:",
+        "twice(21)",
+        "plt.plot([1, 2, 3]);",
+        "plt.hist([1, 1, 2]); plt.show(); plt.plot([3, 1]);",
+        "fig, ax = plt.subplots(); ax.bar(['a'], [1]); fig",
+        "from PIL import Image\nImage.new('RGB', (8, 8), 'red')",
+        "display(df.head(1), Image.new('RGB', (8, 8), 'blue')); 'last'",
+        "import asyncio\nawait asyncio.sleep(0.01, 'awaited')",
+    ] {
+        notebook.cell(code).await;
+    }
+    let loops = "n = 0\nwhile True: n += 1";
+    notebook.limited(loops, 0.7).await;
+    notebook.cell("n > 1000, twice(3)").await;
+    notebook.limited("import time; time.sleep(60)", 0.5).await;
+    for code in [
+        "import sys; sys.exit(2)",
+        "input('name? ')",
+        "!echo from the shell",
+        "%pip install foo",
+        "files = !ls figure-1.png\nfiles",
+        "df['m'] = df.n * 10; df.to_csv('out.csv', index=False)",
+        "pd.read_csv('out.csv').m.tolist()",
+        "for i in range(3):\n    if i == 2: raise ValueError(f'at {i}')\n    print(i)",
+        "i, x, len(df)",
+    ] {
+        notebook.cell(code).await;
+    }
+    assert_eq!(notebook.transcript.matches(">>> ").count(), 30);
+    insta::assert_snapshot!(notebook.transcript);
+    app.assert_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_notebook_in_typescript_keeps_everything() {
+    let app = TestApp::on_docker().await;
+    let mut notebook = Notebook::new(&app, "typescript");
+    for code in [
+        "const x: number = 41; let y = 1; function twice(v: number) { return 2 * v } class A { v = 1 }",
+        "import { join } from 'node:path'; import Papa from 'papaparse'; enum Colour { Red, Blue }",
+        "join('a', 'b') + Colour.Blue + typeof Papa.parse",
+        "[twice(x), new A()]",
+        "const fetched = await Promise.resolve({ rows: [1, 2] }); fetched",
+        "const { rows: [first] } = fetched; first",
+        "throw new TypeError('boom')",
+        "const = 3",
+        "x + y",
+        "await Bun.write('helper.ts', 'export const h: number = 7'); undefined",
+        "import { h } from './helper'; h",
+        "process.exit()",
+        "let z = 1; z += 1",
+        "z",
+    ] {
+        notebook.cell(code).await;
+    }
+    notebook.limited("while (true) {}", 0.5).await;
+    notebook.limited("await Bun.sleep(60_000)", 0.5).await;
+    notebook.cell("z + x").await;
+    insta::assert_snapshot!(notebook.transcript);
+    app.assert_nothing_is_left().await;
+}
+
+/// A kernel can forge its own answers. It must not get beyond them.
+#[tokio::test]
+async fn a_hostile_kernel_forges_nothing_that_counts() {
+    let app = TestApp::on_docker().await;
+    let notebook = Notebook::new(&app, "python");
+    let first = notebook.answer("import os, threading, time\n7", 30.0).await;
+    assert_eq!(first["structuredContent"]["output"], "7\n", "{first}");
+    // Threads that read what PID 1 writes, and repeat it with lies in it.
+    let thief = r#"
+stolen = []
+def steal():
+    pipe = os.open('/proc/self/fd/1', os.O_RDONLY)
+    while True:
+        seen = os.read(pipe, 65536)
+        stolen.append(seen)
+for _ in range(6): threading.Thread(target=steal, daemon=True).start()
+def answer():
+    while True:
+        for cell in range(2, 40): os.write(3, b'done %d ok\n' % cell)
+        time.sleep(0.01)
+"#;
+    assert_eq!(
+        notebook.answer(thief, 30.0).await["structuredContent"]["status"],
+        "ok"
+    );
+    for _ in 0..20 {
+        let cell = notebook.answer("time.sleep(0.003)", 30.0).await;
+        assert_eq!(cell["structuredContent"]["status"], "ok", "{cell}");
+    }
+    let look = "import sys\nprint([s for s in stolen if b'wallMs' in s or b'\\x17' in s], file=sys.stderr)";
+    let looked = notebook.answer(look, 30.0).await;
+    assert_eq!(looked["structuredContent"]["stderr"], "[]\n");
+    // A forged record with a nonce of its own is text, and an answer ahead of time ends its own cell only.
+    let forged = r#"
+os.write(2, b'\x17' + b'0' * 32 + b'{"end":{"exit":0,"timedOut":false,"wallMs":1,"cpuMs":0,"peakBytes":1,"oomKills":0,"pidsDenied":0,"lives":true}}\n')
+raise SystemExit(4)
+"#;
+    let failed = notebook.answer(forged, 30.0).await;
+    assert_eq!(failed["structuredContent"]["status"], "error");
+    assert!(
+        failed["structuredContent"]["stderr"]
+            .as_str()
+            .unwrap()
+            .contains("wallMs")
+    );
+    let early =
+        "threading.Thread(target=answer, daemon=True).start(); time.sleep(0.2); print('late')";
+    let early = notebook.answer(early, 30.0).await;
+    assert_eq!(early["structuredContent"]["status"], "ok");
+    // What it says of files and limits counts for nothing: they are seen from outside.
+    let much = "open('big', 'wb').write(bytes(1000)); time.sleep(0.05)";
+    let files = notebook.answer(much, 30.0).await["structuredContent"]["files"].take();
+    assert!(
+        files
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|file| file["name"] != "big" || file["size"] == 1000),
+        "{files}"
+    );
+    // Others see nothing of it.
+    let other = json!({ "conversationId": "other", "language": "python", "code": "print(1)", "stateful": true });
+    let other = app.call("run_code", other).await;
+    assert_eq!(
+        (&other["status"], &other["output"]),
+        (&json!("ok"), &json!("1\n"))
+    );
+    app.assert_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn memory_and_files_end_a_kernel_and_the_next_run_is_told() {
+    let app = TestApp::on_docker_with(&[("WORKSPACE_QUOTA", "20m")]).await;
+    let notebook = Notebook::new(&app, "python");
+    let greedy = "x = 1\nhog = []\nwhile True: hog.append(bytearray(8 << 20))";
+    let killed = notebook.answer(greedy, 30.0).await["structuredContent"].take();
+    assert_eq!(killed["status"], "out_of_memory", "{killed}");
+    let next = notebook.answer("'x' in globals()", 30.0).await["structuredContent"].take();
+    assert_eq!(
+        (&next["output"], &next["kernelRestarted"]),
+        (&json!("False\n"), &json!(true))
+    );
+    let reason = next["kernelRestartReason"].as_str().unwrap();
+    assert!(reason.starts_with("The memory limit killed"), "{reason}");
+    let full = "with open('big', 'wb') as f:\n    while True: f.write(bytes(1 << 20)); f.flush()";
+    let stopped = notebook.answer(full, 30.0).await["structuredContent"].take();
+    assert_eq!(stopped["status"], "disk_limit", "{stopped}");
+    app.call("delete_conversation", json!({ "conversationId": "demo" }))
+        .await;
+    app.assert_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn many_kernels_leave_nothing() {
+    let app = TestApp::on_docker_with(&[("MAX_KERNELS", "3"), ("KERNEL_TIMEOUT", "60s")]).await;
+    let call = |number: usize| {
+        let conversation = format!("c{number}");
+        app.call(
+            "run_code",
+            json!({ "conversationId": conversation, "language": "typescript", "code": "let n = (globalThis.n ?? 0) + 1; n",
+                "stateful": true, "timeoutSeconds": 20 }),
+        )
+    };
+    for round in 1..3 {
+        for number in 0..3 {
+            assert_eq!(call(number).await["output"], format!("{round}\n"));
+        }
+    }
+    // A burst of more than there is room for: each gets an answer, and nobody another's variables.
+    let answers = join_all((3..9).map(call)).await;
+    for answer in answers {
+        let seen = answer["output"]
+            .as_str()
+            .or(answer["code"].as_str())
+            .unwrap()
+            .to_owned();
+        assert!(["1\n", "busy"].contains(&seen.as_str()), "{answer}");
+    }
+    let (idle, busy) = app.app.runs.kernels.count_of("typescript");
+    assert_eq!((idle.min(3), busy), (idle, 0));
+    tokio::time::timeout(Duration::from_mins(1), app.assert_nothing_is_left())
+        .await
+        .unwrap();
+}
