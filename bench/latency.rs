@@ -72,6 +72,20 @@ async fn latencies() {
     cases::following_runs(&warm, "following run, shell", cases::SHELL, 50)
         .await
         .print(None);
+    cases::new_conversations(&warm, "first stateful run, print(1)", cases::CELL, 10)
+        .await
+        .print(None);
+    cases::following_runs(&warm, "stateful run, print(1)", cases::CELL, 100)
+        .await
+        .print(Some(baseline));
+    cases::following_runs(
+        &warm,
+        "stateful run, TypeScript",
+        cases::TYPESCRIPT_CELL,
+        50,
+    )
+    .await
+    .print(None);
     cases::burst(
         &warm,
         "burst of 32 new conversations, print(1)",

@@ -34,7 +34,7 @@ pub use self::error::RunError;
 pub use self::live::Live;
 use self::outcome::{RunOutcome, RunStatus, Truncated};
 pub use self::request::{KernelWish, RunRequest};
-use self::seat::{LeaseError, Stops};
+use self::seat::{LeaseError, Seat, Stops};
 use self::silence::chain;
 pub use self::timing::Phase;
 use self::timing::Timing;
@@ -52,7 +52,7 @@ use crate::proof::Proof;
 use crate::runner::Runner;
 use crate::runner::catalog::{Catalog, EngineView};
 use crate::sandbox::{Captured, Launcher, Program};
-use crate::workspace::Listing;
+use crate::workspace::{Listing, Workspace};
 
 /// How much longer than the program's own time limit we wait for sandbox-init's report.
 const REPORT_GRACE: Duration = Duration::from_secs(1);
@@ -195,7 +195,6 @@ impl Runs {
         cancel: &CancellationToken,
         timing: &mut Timing,
     ) -> Result<RunOutcome, RunError> {
-        let capture = &live.capture;
         let prepared = match self.prepare(place, request) {
             Err(RunError::UnknownLanguage { .. })
                 if let EngineView::Down(reason) = self.engine() =>
@@ -231,24 +230,39 @@ impl Runs {
             seated = self.seat(&prepared, turn) => seated,
             () = stops.any() => return Ok(self.without_run(request, &Ending::Cancelled)),
         };
-        let (mut seat, workspace) = match seated {
-            Err(LeaseError::Workspace(error)) => return Err(error.into()),
+        match seated {
+            Err(LeaseError::Workspace(error)) => Err(error.into()),
             Err(LeaseError::Sandbox(error)) => {
-                return Ok(self.without_run(request, &Ending::EngineLost(chain(&error))));
+                Ok(self.without_run(request, &Ending::EngineLost(chain(&error))))
             }
-            Ok(seated) => seated,
-        };
+            Ok(seated) => {
+                self.run_seated(request, &prepared, seated, live, stops, timing)
+                    .await
+            }
+        }
+    }
+
+    /// Runs a program in its place and looks at what it made.
+    async fn run_seated(
+        &self,
+        request: &RunRequest,
+        prepared: &Prepared,
+        (mut seat, workspace): (Seat, Workspace),
+        live: &Live,
+        stops: Stops<'_>,
+        timing: &mut Timing,
+    ) -> Result<RunOutcome, RunError> {
         let before = workspace.snapshot().await?;
         let (way, lost) = (seat.way(), seat.take_lost());
         timing.started(way);
         let ran = self
-            .run_in(seat, &prepared, &workspace, capture, stops)
+            .run_in(seat, prepared, &workspace, &live.capture, stops)
             .await;
         timing.end(Phase::Run);
         let listing = workspace.changes_since(&before).await?;
         let verdict = ran.explain(&self.limits, prepared.program.deadline);
-        log(&prepared, &verdict, way, ran.wall);
-        let captured = capture.snapshot();
+        log(prepared, &verdict, way, ran.wall);
+        let captured = live.capture.snapshot();
         let mut outcome = self.outcome(
             request,
             &prepared.key,

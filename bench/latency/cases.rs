@@ -20,22 +20,34 @@ pub(crate) const PRINT: &Program = &Program {
     language: "python",
     code: "print(1)",
     prints: "1\n",
+    stateful: false,
 };
 pub(crate) const PANDAS: &Program = &Program {
     language: "python",
     code: "import pandas as pd\ndf = pd.DataFrame({'a': range(100), 'b': list('xy') * 50})\n\
            print(df.describe())\nprint(df.groupby('b').a.mean())",
     prints: "mean",
+    stateful: false,
+};
+pub(crate) const CELL: &Program = &Program {
+    stateful: true,
+    ..*PRINT
+};
+pub(crate) const TYPESCRIPT_CELL: &Program = &Program {
+    stateful: true,
+    ..*TYPESCRIPT
 };
 pub(crate) const TYPESCRIPT: &Program = &Program {
     language: "typescript",
     code: "const x: number = 1; console.log(x)",
     prints: "1\n",
+    stateful: false,
 };
 pub(crate) const SHELL: &Program = &Program {
     language: "shell",
     code: "echo 1",
     prints: "1\n",
+    stateful: false,
 };
 
 /// `docker run` with the same limits, from its start to its end.

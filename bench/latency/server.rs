@@ -21,6 +21,7 @@ pub(crate) struct Program {
     pub(crate) language: &'static str,
     pub(crate) code: &'static str,
     pub(crate) prints: &'static str,
+    pub(crate) stateful: bool,
 }
 
 impl Server {
@@ -97,7 +98,8 @@ impl Server {
 
     /// Runs a program and checks its output.
     pub(crate) async fn run(&self, conversation: &str, program: &Program) {
-        let arguments = json!({ "conversationId": conversation, "language": program.language, "code": program.code });
+        let arguments = json!({ "conversationId": conversation, "language": program.language, "code": program.code,
+            "stateful": program.stateful });
         let answer = self.call("run_code", arguments).await;
         assert!(
             answer["stdout"]

@@ -284,6 +284,8 @@ pub(super) fn ended(status: RunStatus, stdout: &str) -> Ended {
             files_truncated: false,
             conversation_id: String::new(),
             run_id: String::new(),
+            kernel_restarted: false,
+            kernel_restart_reason: None,
         },
         took: Duration::from_millis(1),
     }

@@ -2,6 +2,7 @@
 
 import { examples } from "./examples.js";
 import { byId, make } from "./dom.js";
+import { allowState } from "./options.js";
 
 const languages = byId("language");
 const choice = byId("example");
@@ -34,6 +35,7 @@ export function showLanguage(name) {
   chosen = name;
   languages.value = name;
   languages.title = runnerOf(name)?.description ?? "";
+  allowState(runnerOf(name)?.stateful ?? false);
   editor.setLanguage(names());
   const titles = itsExamples().map(([title], index) => make("option", { value: String(index) }, title));
   choice.replaceChildren(make("option", { value: "" }, "Examples"), ...titles);

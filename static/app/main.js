@@ -9,7 +9,7 @@ import { connectFiles, refreshFiles, showPictures } from "./files.js";
 import { connectHistory, remember } from "./history.js";
 import { connectLanguages, examplesChosen, language, setRunners, showLanguage } from "./languages.js";
 import { announce, clearNotices, notice } from "./notices.js";
-import { connectOptions, options, setLimits } from "./options.js";
+import { connectOptions, options, optionsUsed, setLimits } from "./options.js";
 import { Output } from "./output.js";
 import { isPassing, Run } from "./run.js";
 import { showIdle, showOutcome, showProblem, showRunning, tellOutcome } from "./status.js";
@@ -44,6 +44,7 @@ function showButtons(isRunning) {
 async function run() {
   if (running || runButton.disabled) return;
   const wanted = request();
+  optionsUsed();
   running = new Run(output);
   clearNotices();
   output.clear();

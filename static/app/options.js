@@ -1,8 +1,10 @@
-// Network, time limit and environment of the next run.
+// Network, state, time limit and environment of the next run.
 
 import { byId, icon, make } from "./dom.js";
 
 const network = byId("network");
+const stateful = byId("stateful");
+const restart = byId("restart");
 const timeout = byId("timeout");
 const variables = byId("variables");
 const toggle = byId("toggle-environment");
@@ -16,6 +18,8 @@ export function options() {
   }
   return {
     ...(network.checked && { network: true }),
+    ...(stateful.checked && { stateful: true }),
+    ...(stateful.checked && restartIsAsked() && { restart: true }),
     ...(Object.keys(environment).length && { environment }),
     ...(timeout.value && timeout.checkValidity() && { timeoutSeconds: Number(timeout.value) }),
   };
@@ -32,6 +36,31 @@ export function setLimits(limits) {
   timeout.placeholder = limits.timeoutSeconds;
   timeout.title = `1 to ${limits.maxTimeoutSeconds} seconds; ${limits.timeoutSeconds} when left empty`;
 }
+
+/** Shows whether the language that is chosen can keep variables. */
+export function allowState(can) {
+  stateful.disabled = !can;
+  stateful.checked &&= can;
+  stateful.closest("label").title = can
+    ? "Keeps variables, functions and imports for the next run"
+    : "This language keeps no variables between runs";
+  showRestart();
+}
+
+const restartIsAsked = () => restart.getAttribute("aria-pressed") === "true";
+
+function askForRestart(yes) {
+  restart.setAttribute("aria-pressed", String(yes));
+  restart.textContent = yes ? "Restarts with the next run" : "Restart";
+}
+
+function showRestart() {
+  restart.hidden = !stateful.checked;
+  if (restart.hidden) askForRestart(false);
+}
+
+/** A run was asked for: what was meant for it alone is over. */
+export const optionsUsed = () => askForRestart(false);
 
 /** Sets what a run of the history had. */
 export function restoreOptions({ network: wanted = false }) {
@@ -68,6 +97,8 @@ export function connectOptions() {
     byId("environment").hidden = !open;
     if (open && !variables.rows.length) addVariable().focus();
   };
+  stateful.onchange = showRestart;
+  restart.onclick = () => askForRestart(!restartIsAsked());
   byId("add-variable").onclick = () => addVariable().focus();
   timeout.addEventListener("change", () => timeout.reportValidity());
 }

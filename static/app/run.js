@@ -101,4 +101,4 @@ export class Run {
 }
 
 /** Whether it may help to do the same again. */
-export const isPassing = (error) => error instanceof Unreachable || error instanceof Refused && error.code === "busy";
+export const isPassing = (error) => error instanceof Unreachable || error instanceof Refused && ["busy", "session_busy"].includes(error.code);

@@ -56,10 +56,11 @@ export function showOutcome({ status, exitCode, durationMs, usage }) {
 }
 
 /** Says how it ended, why, and what was left out. */
-export function tellOutcome({ status, exitCode, durationMs, hint, truncated }) {
+export function tellOutcome({ status, exitCode, durationMs, hint, truncated, kernelRestartReason }) {
   const code = exitCode === null ? "" : `, exit code ${exitCode}`;
   announce(`${WORDS[status] ?? status}${code}, after ${duration(durationMs)}.`);
   if (hint && !explainsItself(status, exitCode)) notice(status === "ok" ? "note" : "problem", hint);
+  if (kernelRestartReason) notice("note", kernelRestartReason);
   const left = truncated.stdout + truncated.stderr;
   if (left) notice("note", `The program printed ${size(left)} more than the server keeps. Let it write to a file instead.`);
 }

@@ -1,10 +1,10 @@
 //! Stateful runs, as far as they are the same in every language: one suite on the fake engine and on the real one.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use crate::support::{TestApp, eventually};
+
+mod alone;
 
 /// The same few programs in the language of an engine's kernel.
 struct Dialect {
@@ -446,55 +446,4 @@ async fn beside(app: &TestApp, dialect: &Dialect) {
     );
     assert_eq!((status(&nap), status(&file)), ("ok", "ok"));
     assert_eq!(dialect.x(app).await, "41");
-}
-
-#[tokio::test]
-async fn languages_without_a_kernel_say_so() {
-    let app = TestApp::on_fake_with_notebook(&[]).await;
-    let stateful = json!({ "language": "shell", "code": "", "stateful": true });
-    insta::assert_snapshot!(app.call("run_code", stateful).await["message"].as_str().unwrap(), @"stateful: true is not available for shell here: leave it out, or use one of notebook");
-    let app = TestApp::on_fake_with_notebook(&[("MAX_KERNELS", "0")]).await;
-    let stateful = json!({ "language": "notebook", "code": "", "stateful": true });
-    let refused = app.call("run_code", stateful).await;
-    assert_eq!(status(&refused), "stateful_unavailable");
-    insta::assert_snapshot!(refused["message"].as_str().unwrap(), @"stateful: true is not available for notebook here: no language keeps variables, so leave stateful out");
-    let runners = app.call("list_runners", json!({})).await;
-    assert_eq!(runners["runners"][0]["stateful"], false);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_kernel_ends_when_its_time_has_come_and_no_earlier() {
-    let app = TestApp::on_fake_with_notebook(&[("KERNEL_TIMEOUT", "300s")]).await;
-    FAKE.set_x(&app).await;
-    tokio::time::sleep(Duration::from_secs(299)).await;
-    assert_eq!(FAKE.x(&app).await, "41");
-    tokio::time::sleep(Duration::from_secs(299)).await;
-    assert_eq!(FAKE.x(&app).await, "41");
-    tokio::time::sleep(Duration::from_secs(302)).await;
-    assert_eq!(app.app.runs.kernels.count_of("notebook"), (0, 0));
-    let next = FAKE.cell(&app, FAKE.show).await;
-    assert!(restarted(&next).unwrap().contains("not used for too long"));
-}
-
-#[tokio::test]
-async fn a_new_image_ends_the_kernels_of_the_old() {
-    let app = TestApp::on_fake_with_notebook(&[]).await;
-    FAKE.set_x(&app).await;
-    app.fake.as_ref().unwrap().add_notebook(2);
-    eventually("it has ended", || {
-        app.app.runs.kernels.count_of("notebook") == (0, 0)
-    })
-    .await;
-    let next = FAKE.cell(&app, FAKE.show).await;
-    assert!(restarted(&next).unwrap().contains("image was replaced"));
-}
-
-#[tokio::test]
-async fn a_lost_container_is_told() {
-    let app = TestApp::on_fake_with_notebook(&[]).await;
-    FAKE.set_x(&app).await;
-    app.fake.as_ref().unwrap().remove_all();
-    let next = FAKE.cell(&app, FAKE.show).await;
-    assert_eq!(status(&next), "ok", "{next}");
-    assert!(restarted(&next).unwrap().contains("sandbox was lost"));
 }

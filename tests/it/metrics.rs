@@ -328,7 +328,7 @@ fn names_in(text: &str) -> Vec<&str> {
 
 #[tokio::test]
 async fn dashboard_alerts_and_documents_name_metrics_that_there_are() {
-    let app = TestApp::on_fake_with(&[OPEN]).await;
+    let app = TestApp::on_fake_with_notebook(&[OPEN]).await;
     run(&app, "echo hi", 5).await;
     app.get("/healthz").await;
     // The fake engine has no packages to install.

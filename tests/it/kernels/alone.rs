@@ -1,0 +1,84 @@
+//! Stateful runs on the fake engine alone, where time and trouble are made.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use serde_json::json;
+
+use super::{FAKE, restarted, status};
+use crate::support::{TestApp, eventually, get};
+
+#[tokio::test]
+async fn languages_without_a_kernel_say_so() {
+    let app = TestApp::on_fake_with_notebook(&[]).await;
+    let stateful = json!({ "language": "shell", "code": "", "stateful": true });
+    insta::assert_snapshot!(app.call("run_code", stateful).await["message"].as_str().unwrap(), @"stateful: true is not available for shell here: leave it out, or use one of notebook");
+    let app = TestApp::on_fake_with_notebook(&[("MAX_KERNELS", "0")]).await;
+    let stateful = json!({ "language": "notebook", "code": "", "stateful": true });
+    let refused = app.call("run_code", stateful).await;
+    assert_eq!(status(&refused), "stateful_unavailable");
+    insta::assert_snapshot!(refused["message"].as_str().unwrap(), @"stateful: true is not available for notebook here: no language keeps variables, so leave stateful out");
+    let runners = app.call("list_runners", json!({})).await;
+    assert_eq!(runners["runners"][0]["stateful"], false);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kernel_ends_when_its_time_has_come_and_no_earlier() {
+    let app = TestApp::on_fake_with_notebook(&[("KERNEL_TIMEOUT", "300s")]).await;
+    FAKE.set_x(&app).await;
+    tokio::time::sleep(Duration::from_secs(299)).await;
+    assert_eq!(FAKE.x(&app).await, "41");
+    tokio::time::sleep(Duration::from_secs(299)).await;
+    assert_eq!(FAKE.x(&app).await, "41");
+    tokio::time::sleep(Duration::from_secs(302)).await;
+    assert_eq!(app.app.runs.kernels.count_of("notebook"), (0, 0));
+    let next = FAKE.cell(&app, FAKE.show).await;
+    assert!(restarted(&next).unwrap().contains("not used for too long"));
+}
+
+#[tokio::test]
+async fn a_new_image_ends_the_kernels_of_the_old() {
+    let app = TestApp::on_fake_with_notebook(&[]).await;
+    FAKE.set_x(&app).await;
+    app.fake.as_ref().unwrap().add_notebook(2);
+    eventually("it has ended", || {
+        app.app.runs.kernels.count_of("notebook") == (0, 0)
+    })
+    .await;
+    let next = FAKE.cell(&app, FAKE.show).await;
+    assert!(restarted(&next).unwrap().contains("image was replaced"));
+}
+
+#[tokio::test]
+async fn a_lost_container_is_told() {
+    let app = TestApp::on_fake_with_notebook(&[]).await;
+    FAKE.set_x(&app).await;
+    app.fake.as_ref().unwrap().remove_all();
+    let next = FAKE.cell(&app, FAKE.show).await;
+    assert_eq!(status(&next), "ok", "{next}");
+    assert!(restarted(&next).unwrap().contains("sandbox was lost"));
+}
+
+#[tokio::test]
+async fn kernels_are_counted() {
+    let app = TestApp::on_fake_with_notebook(&[("METRICS_TOKEN", "b84de0c2a96f4713")]).await;
+    let count = async |series: &str| {
+        let request = get("/metrics").header("authorization", "Bearer b84de0c2a96f4713");
+        let text = app.send(request.body(Body::empty()).unwrap()).await.text();
+        let line = text.lines().find_map(|line| line.strip_prefix(series));
+        line.unwrap_or_else(|| panic!("{series} is not in {text}"))
+            .trim()
+            .to_owned()
+    };
+    let idle = "mcp_sandbox_kernels{language=\"notebook\",state=\"idle\"}";
+    assert_eq!(count(idle).await, "0");
+    FAKE.set_x(&app).await;
+    FAKE.set_x(&app).await;
+    assert_eq!(count(idle).await, "1");
+    let starts = "mcp_sandbox_run_starts_total{way=\"kernel\"}";
+    assert_eq!(count(starts).await, "1");
+    FAKE.cell(&app, FAKE.leave).await;
+    assert_eq!(count(idle).await, "0");
+    let ended = "mcp_sandbox_kernels_lost_total{why=\"ended\"}";
+    assert_eq!(count(ended).await, "1");
+}
