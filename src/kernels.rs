@@ -208,7 +208,7 @@ impl Kernels {
 
     fn let_go(&self, retired: Vec<(Kernel, Lost)>) {
         for (kernel, why) in &retired {
-            debug!(kernel.lost = why.as_str(), ?kernel, "ended a kernel");
+            debug!(container.id = %kernel.container(), kernel.lost = why.as_str(), "ended a kernel");
             self.count(*why);
         }
         drop(retired);

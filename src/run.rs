@@ -213,7 +213,7 @@ impl Runs {
         let turn = async {
             let turn = request
                 .stateful
-                .then(|| self.turn(&prepared, request.kernel));
+                .then(|| Box::pin(self.turn(&prepared, request.kernel)));
             futures::future::OptionFuture::from(turn).await.transpose()
         };
         let turn = tokio::select! {

@@ -107,7 +107,7 @@ impl App {
             }
             EngineView::Up(engine) => engine.name.clone(),
         };
-        let rows = selftest.all(ways, only, download, tell).await;
+        let rows = Box::pin(selftest.all(ways, only, download, tell)).await;
         if let EngineView::Down(reason) = self.runs.engine() {
             return Err(reason);
         }

@@ -145,6 +145,24 @@ mod tests {
     }
 
     #[test]
+    fn every_word_is_listed() {
+        let all = [
+            Lost::Unused,
+            Lost::Evicted,
+            Lost::Memory,
+            Lost::Timeout,
+            Lost::Deaf,
+            Lost::Disk,
+            Lost::Ended(0),
+            Lost::Gone,
+            Lost::Replaced,
+            Lost::Deleted,
+            Lost::Restarted,
+        ];
+        assert_eq!(all.map(Lost::as_str), Lost::WORDS);
+    }
+
+    #[test]
     fn sentences_are_for_a_model() {
         insta::assert_snapshot!(Lost::Unused.sentence(), @"The kernel was not used for too long: variables, functions and imports are lost, files in /data are not.");
         insta::assert_snapshot!(Lost::Ended(3).sentence(), @"The kernel ended in the run before, with exit code 3: variables, functions and imports are lost, files in /data are not.");

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use super::books::Place;
 use super::{KernelError, Kernels, Lost};
+use crate::executor::ContainerId;
 use crate::pool::Lease;
 use crate::runner::Runner;
 use crate::workspace::Workspace;
@@ -55,6 +56,10 @@ impl Kernel {
 
     pub(super) fn image_id(&self) -> &str {
         &self.image_id
+    }
+
+    pub(super) fn container(&self) -> &ContainerId {
+        self.lease.container()
     }
 
     pub(super) fn is_alive(&self) -> bool {

@@ -12,7 +12,7 @@ use super::keeper::PARKED_FOR;
 use super::shelf::{Back, Ticket};
 use super::{Kind, Pool, Warm};
 use crate::conversation::ConversationKey;
-use crate::executor::{ContainerState, ExecutorError};
+use crate::executor::{ContainerId, ContainerState, ExecutorError};
 use crate::runner::Runner;
 use crate::sandbox::{Capture, Program, Sandbox, SandboxError};
 use crate::workspace::{DirectoryId, Workspace};
@@ -122,6 +122,11 @@ impl Lease {
         interrupt: impl Future<Output = ()>,
     ) -> Result<End, SandboxError> {
         self.sandbox.cell(program, capture, interrupt).await
+    }
+
+    /// The container that is leased.
+    pub fn container(&self) -> &ContainerId {
+        self.sandbox.id()
     }
 
     /// Whether the sandbox lives, as far as its output tells.

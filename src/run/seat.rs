@@ -112,7 +112,8 @@ impl Runs {
         turn: Option<Turn>,
     ) -> Result<(Seat, Workspace), LeaseError> {
         if let Some(turn) = turn {
-            return self.kernel_seat(prepared, turn).await;
+            // It takes room that few runs need.
+            return Box::pin(self.kernel_seat(prepared, turn)).await;
         }
         let (lease, workspace) = self.lease(prepared).await?;
         Ok((Seat::Once(lease), workspace))
@@ -172,7 +173,6 @@ impl Runs {
             }
             Seat::Kernel(turn, _) => {
                 let ran = self.run_cell(turn, prepared, workspace, allowance, capture, stops);
-                // Few runs are cells, and what they wait for takes room.
                 Box::pin(ran).await
             }
         }

@@ -1,5 +1,6 @@
 //! Stateful runs of real languages: a whole notebook, what is told of pictures and packages, and hostile kernels.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -49,8 +50,9 @@ impl<'a> Notebook<'a> {
             .filter(|file| file["new"] == true)
             .filter_map(|file| file["name"].as_str())
             .collect();
-        self.transcript += &format!(
-            ">>> {code}\n{}{}[{}] {} {}\n",
+        writeln!(
+            self.transcript,
+            ">>> {code}\n{}{}[{}] {} {}",
             outcome["stdout"].as_str().unwrap_or_default(),
             outcome["stderr"].as_str().unwrap_or_default(),
             outcome["status"]
@@ -58,7 +60,8 @@ impl<'a> Notebook<'a> {
                 .unwrap_or_else(|| panic!("{code}: {outcome}")),
             pictures.join(" "),
             new.join(" "),
-        );
+        )
+        .unwrap();
         self
     }
 }
@@ -151,7 +154,7 @@ async fn a_hostile_kernel_forges_nothing_that_counts() {
     let first = notebook.answer("import os, threading, time\n7", 30.0).await;
     assert_eq!(first["structuredContent"]["output"], "7\n", "{first}");
     // Threads that read what PID 1 writes, and repeat it with lies in it.
-    let thief = r#"
+    let thief = r"
 stolen = []
 def steal():
     pipe = os.open('/proc/self/fd/1', os.O_RDONLY)
@@ -163,7 +166,7 @@ def answer():
     while True:
         for cell in range(2, 40): os.write(3, b'done %d ok\n' % cell)
         time.sleep(0.01)
-"#;
+";
     assert_eq!(
         notebook.answer(thief, 30.0).await["structuredContent"]["status"],
         "ok"

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use axum::body::Body;
+use mcp_code_sandbox::executor::spec::NetworkAccess;
 use serde_json::json;
 
 use super::{FAKE, restarted, status};
@@ -81,4 +82,34 @@ async fn kernels_are_counted() {
     assert_eq!(count(idle).await, "0");
     let ended = "mcp_sandbox_kernels_lost_total{why=\"ended\"}";
     assert_eq!(count(ended).await, "1");
+}
+
+#[tokio::test]
+async fn a_kernel_keeps_the_network_that_it_began_with() {
+    let app = TestApp::on_fake_with_notebook(&[("ALLOW_NETWORK", "1")]).await;
+    let network = &app.app.runs.network;
+    eventually("the network is allowed", || network.access().is_ok()).await;
+    let (with, without) = (json!({ "network": true }), json!({ "network": false }));
+    let first = FAKE.cell_with(&app, FAKE.set, with.clone()).await;
+    assert_eq!(status(&first), "ok", "{first}");
+    let specs = app.fake.as_ref().unwrap().specs();
+    assert!(
+        specs
+            .iter()
+            .any(|spec| matches!(spec.network, NetworkAccess::Bridge { .. })),
+        "{specs:?}"
+    );
+    let refused = FAKE.cell_with(&app, FAKE.show, without.clone()).await;
+    insta::assert_snapshot!(refused["message"].as_str().unwrap(), @"the kernel of this conversation was started with network: true: give the same, or restart: true for a new kernel without its variables");
+    let shown = FAKE.cell_with(&app, FAKE.show, with.clone()).await;
+    assert_eq!(shown["output"], "41\n");
+    let restart = json!({ "network": false, "restart": true });
+    let next = FAKE.cell_with(&app, FAKE.show, restart).await;
+    assert_eq!(
+        (restarted(&next).is_some(), &next["output"]),
+        (true, &json!("\n"))
+    );
+    let refused = FAKE.cell_with(&app, FAKE.show, with).await;
+    assert_eq!(status(&refused), "kernel_differs");
+    app.assert_nothing_is_left().await;
 }
