@@ -70,8 +70,7 @@ impl<'a> Notebook<'a> {
 /// interrupt, and all that was defined before them still there.
 #[tokio::test]
 async fn a_notebook_of_thirty_cells_goes_as_in_jupyter() {
-    let app = TestApp::on_docker_with(&[("POOL_SIZE", "1")]).await;
-    app.parked("python", 1).await;
+    let app = TestApp::on_docker().await;
     let mut notebook = Notebook::new(&app, "python");
     for code in [
         "import pandas as pd, numpy as np\nimport matplotlib.pyplot as plt",

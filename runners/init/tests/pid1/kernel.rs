@@ -15,6 +15,11 @@ const EXEC: &str = concat!(
     include_str!("drivers/exec.py")
 );
 
+const HELPED: &str = concat!(
+    include_str!("drivers/cells.py"),
+    include_str!("drivers/helped.py")
+);
+
 fn parked(driver: &str) -> Sandbox {
     let mut sandbox = Sandbox::start(&["false"]);
     sandbox.park(&["python3", "-c", driver], &[]).unwrap();
@@ -49,6 +54,29 @@ fn what_a_cell_leaves_is_there_in_the_next() {
         let long = format!("print(len('{}'))", "é".repeat(2_000_000));
         sandbox.cell(cell(&long)).prints("2000000\n");
         sandbox.close_stdin();
+        assert_eq!(sandbox.exit_code(), 0);
+    }
+}
+
+#[test]
+fn a_helper_may_be_the_one_that_becomes_the_kernel() {
+    for word in ["PASS", ""] {
+        let mut sandbox = parked(HELPED);
+        let first = "import os; boss = os.getppid()";
+        let first = sandbox.cell(cell(&format!("{first} # {word}")));
+        assert!(first.exits(0).end.lives, "{first:?}");
+        // Nobody is left who could take the next request: neither driver nor helper nor who was parked.
+        let alone = "print(boss, [p for p in os.listdir('/proc') if p.isdigit() and p not in ('1', str(os.getpid()))])";
+        for _ in 0..10 {
+            sandbox.cell(cell(alone)).exits(0).prints("1 []\n");
+        }
+        let limited = Cell {
+            deadline_ms: 200,
+            ..cell("while True: pass")
+        };
+        assert!(sandbox.cell(limited).exits(130).end.lives);
+        let ended = sandbox.cell(cell("os._exit(3)"));
+        assert!(!ended.exits(3).end.lives, "{ended:?}");
         assert_eq!(sandbox.exit_code(), 0);
     }
 }

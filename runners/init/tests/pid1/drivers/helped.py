@@ -35,10 +35,12 @@ def fork_away(told):
 
 
 def become(request):
-    os.closerange(3, 32)
+    os.closerange(3 + ("cell" in request), 32)
     prctl(PR_SET_DUMPABLE, 1)
     with open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")
+    if "cell" in request:
+        cells(request, lambda: json.loads(exact(3, int.from_bytes(exact(3, 4), "big"))))
     os.environ.update(request["env"])
     code = 0
     try:
