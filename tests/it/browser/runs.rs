@@ -211,3 +211,27 @@ async fn settings_of_a_run_and_history() {
     assert_eq!(kept[2], json!(""));
     page.close().await;
 }
+
+#[tokio::test]
+async fn a_stateful_program_finds_the_variables_of_the_last() {
+    let page = Page::open(&[]).await;
+    page.choose("#language", "shell").await;
+    let is_disabled = "document.getElementById('stateful').disabled";
+    page.until(is_disabled).await;
+    page.choose("#language", "python").await;
+    page.js("document.getElementById('stateful').click()", Vec::new())
+        .await;
+    let (word, _) = page.run("python", "x = 41").await;
+    assert_eq!(word, "Finished");
+    let (_, output) = page.run("python", "x + 1").await;
+    assert_eq!(output, "42\n");
+    assert_eq!(page.text("#notices").await, "");
+    page.click("#restart").await;
+    assert_eq!(page.text("#restart").await, "Restarts with the next run");
+    let (_, output) = page.run("python", "'x' in globals()").await;
+    assert_eq!(output, "False\n");
+    let told = page.text("#notices").await;
+    assert!(told.starts_with("A new kernel was asked for"), "{told}");
+    assert_eq!(page.text("#restart").await, "Restart");
+    page.close().await;
+}
