@@ -134,7 +134,7 @@ impl App {
         let client = async {
             let serving =
                 serve_server_with_ct::<_, _, _, TransportAdapterIdentity>(handler, transport, gone);
-            match serving.await {
+            match Box::pin(serving).await {
                 Ok(service) => drop(service.waiting().await),
                 Err(error) => info!(%error, "the client said no hello"),
             }

@@ -193,7 +193,7 @@ raise SystemExit(4)
     let early =
         "threading.Thread(target=answer, daemon=True).start(); time.sleep(0.2); print('late')";
     let early = notebook.answer(early, 30.0).await;
-    assert_eq!(early["structuredContent"]["status"], "ok");
+    assert_eq!(early["structuredContent"]["status"], "ok", "{early}");
     // What it says of files and limits counts for nothing: they are seen from outside.
     let much = "open('big', 'wb').write(bytes(1000)); time.sleep(0.05)";
     let files = notebook.answer(much, 30.0).await["structuredContent"]["files"].take();

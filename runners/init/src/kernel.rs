@@ -120,9 +120,12 @@ impl Kernel {
             && self.line.starts_with(INSTEAD.as_bytes())
             && let Some(line) = self.take_line()
         {
-            self.pid = pid_after(INSTEAD, &line)
+            let successor = pid_after(INSTEAD, &line)
                 .filter(|&pid| child(pid).is_some())
                 .ok_or("the parked process said something else than instead <pid>".to_owned())?;
+            // Before its helper: without one, it would run the cell itself, and there would be two.
+            let _ = kill_process(self.pid, Signal::KILL);
+            self.pid = successor;
             self.release();
         }
         Ok(())
