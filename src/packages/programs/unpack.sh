@@ -1,3 +1,4 @@
+#!/bin/sh
 # Copies what was fetched into /data/tree: in a container without a network, with a directory of its own as /data.
 set -eu
 mkdir -p /data/tree/node_modules
