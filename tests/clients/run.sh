@@ -155,7 +155,7 @@ done
 check 'docs/clients.md, Python' documented_python
 check 'docs/clients.md, curl' documented_curl
 check 'docs/clients.md, Open WebUI through mcpo' documented_mcpo
-for heading in 'Claude Desktop' 'VS Code' Cursor LibreChat TypeScript; do
+for heading in 'Claude Desktop' 'VS Code' Cursor n8n LibreChat TypeScript; do
   check "docs/clients.md, $heading" node/node_modules/.bin/node node/documented.mjs "$heading"
 done
 

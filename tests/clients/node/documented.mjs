@@ -7,17 +7,24 @@ import { execFile } from "node:child_process";
 import { readFile, rm, writeFile } from "node:fs/promises";
 import { promisify } from "node:util";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { SSEClientTransport } from "@modelcontextprotocol/sdk/client/sse.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import { parse } from "yaml";
 
 const { MCP_URL, MCP_API_TOKEN, MCP_SERVER, PATH, HOME, SANDBOX_ROOT } = process.env;
 
-// The code blocks below a heading, each with its language.
-async function blocks(heading) {
+async function textBelow(heading) {
   const text = await readFile(new URL("../../../docs/clients.md", import.meta.url), "utf8");
   const section = text.split(/^## /m).find((part) => part.startsWith(`${heading}\n`));
   assert.ok(section, `docs/clients.md has no section ${heading}`);
+  return section;
+}
+
+// The code blocks below a heading, each with its language. What is filled into a form stands in the text: its addresses.
+async function blocks(heading) {
+  const section = await textBelow(heading);
+  if (heading === "n8n") return [...section.matchAll(/`(http:[^`]+)`/g)].map(([, content]) => ({ language: "form", content }));
   return [...section.matchAll(/^```(\w+)\n(.*?)^```/gms)].map(([, language, content]) => ({ language, content }));
 }
 
@@ -39,10 +46,21 @@ function transport({ type, command, args, url, headers, ...rest }) {
   return new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } });
 }
 
+// Of an address in a form, with the token as bearer.
+function transportOf(address) {
+  const requestInit = { headers: { Authorization: `Bearer ${MCP_API_TOKEN}` } };
+  const Transport = address.endsWith("/sse") ? SSEClientTransport : StreamableHTTPClientTransport;
+  return new Transport(new URL(address), { requestInit });
+}
+
 async function configuration({ language, content }) {
-  const document = (language === "yaml" ? parse : JSON.parse)(filledIn(content));
   const client = new Client({ name: "test", version: "1.0.0" });
-  await client.connect(transport((document.mcpServers ?? document.servers).sandbox));
+  if (language === "form") {
+    await client.connect(transportOf(filledIn(content)));
+  } else {
+    const document = (language === "yaml" ? parse : JSON.parse)(filledIn(content));
+    await client.connect(transport((document.mcpServers ?? document.servers).sandbox));
+  }
   const result = await client.callTool({ name: "run_code", arguments: { language: "python", code: "print(6 * 7)" } });
   assert.equal(result.structuredContent.stdout, "42\n");
   await client.close();
