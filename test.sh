@@ -4,7 +4,9 @@
 #   ./test.sh              all steps
 #   ./test.sh STEP...      only these, such as ./test.sh lint unit
 #
-# setup    packages, Docker, the images
+# packages what the other steps need of Debian and of Rust
+# setup    Docker, the images
+# tools    cargo-deny, cargo-fuzz and the fuzzers, built when they are not there
 # lint     cargo fmt, cargo clippy
 # shell    shellcheck of all scripts
 # unit     the tests that need no container engine
@@ -15,18 +17,20 @@
 # fuzz     a minute of it, for everything that takes bytes from outside; needs a nightly compiler
 # compose  the server in a container, by the compose files
 #
-# Fuzzing goes on beside the clients, which wait more than they compute.
+# Tools are built beside the setup, and fuzzing goes on beside the clients: both wait more than they compute.
 set -euo pipefail
 cd "$(dirname "$0")"
 
-STEPS=(setup lint shell unit docker browser deny clients fuzz compose)
-PACKAGES=(ca-certificates curl gcc iproute2 iptables jq libc6-dev shellcheck)
+STEPS=(packages setup tools lint shell unit docker browser deny clients fuzz compose)
+PACKAGES=(ca-certificates curl g++ iproute2 iptables jq libc6-dev shellcheck)
 # The fonts are those that the page asks for first, so that its pictures look alike everywhere.
 BROWSER_PACKAGES=(chromium chromium-driver fonts-inter fonts-jetbrains-mono)
 TOOLS=$PWD/.build/tools
 CARGO_DENY=0.20.2
 CARGO_FUZZ=0.13.1
 FUZZ_TARGETS=(frames records names envelope range)
+# The step that goes on beside another one, which comes before it.
+declare -A BESIDE_STEP=([setup]=tools [clients]=fuzz)
 # Tests on Docker wait more than they compute, but some watch the clock.
 DOCKER_THREADS=2
 
@@ -78,13 +82,39 @@ need_component() {
     rustup component add "$2"
 }
 
-step_setup() {
+step_packages() {
     install_packages "${PACKAGES[@]}"
     need_component fmt rustfmt
     need_component clippy clippy
+}
+
+step_setup() {
     scripts/install-docker.sh
     need_compose
     ./build.sh
+}
+
+step_tools() {
+    need_tool cargo-deny "$CARGO_DENY"
+    need_tool cargo-fuzz "$CARGO_FUZZ"
+    rustup run nightly rustc --version >/dev/null 2>&1 ||
+        rustup toolchain install nightly --profile minimal --no-self-update
+    fuzz build
+}
+
+# $1 in version $2, from source.
+need_tool() {
+    [[ $("$TOOLS/bin/$1" --version 2>/dev/null) != "$1 $2" ]] || return 0
+    say "Building $1 $2, once (a few minutes)"
+    cargo install "$1" --version "$2" --locked --quiet --root "$TOOLS"
+}
+
+# The compiler options of a fuzzer are nightly's; the code is the same, with its assertions. It is all safe code: no
+# sanitizer is needed.
+fuzz() {
+    local command=$1
+    shift
+    PATH=$TOOLS/bin:$PATH cargo +nightly fuzz "$command" --dev --sanitizer none "$@"
 }
 
 step_lint() {
@@ -121,10 +151,7 @@ step_browser() {
 }
 
 step_deny() {
-    if [[ $("$TOOLS/bin/cargo-deny" --version 2>/dev/null) != "cargo-deny $CARGO_DENY" ]]; then
-        say "Building cargo-deny $CARGO_DENY, once (a few minutes)"
-        cargo install cargo-deny --version "$CARGO_DENY" --locked --quiet --root "$TOOLS"
-    fi
+    need_tool cargo-deny "$CARGO_DENY"
     "$TOOLS/bin/cargo-deny" check licenses bans sources
 }
 
@@ -134,18 +161,12 @@ step_clients() {
     tests/clients/run.sh
 }
 
-# The compiler options of a fuzzer are nightly's; the code is the same. It is all safe code: no sanitizer is needed.
 step_fuzz() {
     local target
-    if [[ $("$TOOLS/bin/cargo-fuzz" --version 2>/dev/null) != "cargo-fuzz $CARGO_FUZZ" ]]; then
-        say "Building cargo-fuzz $CARGO_FUZZ, once (a minute or two)"
-        cargo install cargo-fuzz --version "$CARGO_FUZZ" --locked --quiet --root "$TOOLS"
-    fi
-    rustup run nightly rustc --version >/dev/null 2>&1 ||
-        rustup toolchain install nightly --profile minimal --no-self-update
+    step_tools
     for target in "${FUZZ_TARGETS[@]}"; do
-        PATH=$TOOLS/bin:$PATH cargo +nightly fuzz run --sanitizer none "$target" -- \
-            -max_total_time=12 -max_len=4096 -verbosity=0 -print_final_stats=1 >.build/fuzz.log 2>&1 || {
+        fuzz run "$target" -- -max_total_time=12 -max_len=4096 -verbosity=0 -print_final_stats=1 \
+            >.build/fuzz.log 2>&1 || {
             tail -n 40 .build/fuzz.log >&2
             die "the fuzzer found something in $target, or could not be built"
         }
@@ -175,7 +196,7 @@ run_step() {
 
 # Two steps at the same time: the first one is shown, the second one's output follows.
 start_beside() {
-    say "== $1, beside the next step"
+    say "== $1, beside $2"
     (step_"$1") >".build/step-$1.log" 2>&1 &
     BESIDE=$!
 }
@@ -201,7 +222,7 @@ summarize() {
 }
 
 main() {
-    local step
+    local step beside
     for step in "$@"; do
         [[ " ${STEPS[*]} " == *" $step "* ]] || {
             usage >&2
@@ -213,8 +234,13 @@ main() {
     mkdir -p .build
     set -- "${@:-${STEPS[@]}}"
     for step in "$@"; do
-        if [[ $step == clients && " $* " == *" clients fuzz "* ]]; then start_beside fuzz; fi
-        if [[ $step == fuzz && -n $BESIDE ]]; then run_step fuzz wait_for_beside; else run_step "$step"; fi
+        if [[ -n $BESIDE ]]; then
+            run_step "$step" wait_for_beside
+            continue
+        fi
+        beside=${BESIDE_STEP[$step]:-}
+        if [[ -n $beside && " $* " == *" $step $beside "* ]]; then start_beside "$beside" "$step"; fi
+        run_step "$step"
     done
 }
 

@@ -10,6 +10,7 @@ mod environment;
 mod error;
 pub mod ledger;
 mod live;
+mod missing;
 pub mod outcome;
 pub mod render;
 mod request;
@@ -33,7 +34,7 @@ pub use self::environment::EnvironmentError;
 pub use self::error::RunError;
 pub use self::live::Live;
 use self::outcome::{RunOutcome, RunStatus, Truncated};
-pub use self::request::{KernelWish, RunRequest};
+pub use self::request::{KernelWish, RunRequest, time_limit};
 use self::seat::{LeaseError, Seat, Stops};
 use self::silence::chain;
 pub use self::timing::Phase;
@@ -260,9 +261,13 @@ impl Runs {
             .await;
         timing.end(Phase::Run);
         let listing = workspace.changes_since(&before).await?;
-        let verdict = ran.explain(&self.limits, prepared.program.deadline);
-        log(prepared, &verdict, way, ran.wall);
         let captured = live.capture.snapshot();
+        let mut verdict = ran.explain(&self.limits, prepared.program.deadline);
+        if verdict.status == RunStatus::Error {
+            let stderr = captured.text(Stream::Stderr);
+            verdict.add_hint(missing::hint(&prepared.runner.language, &stderr));
+        }
+        log(prepared, &verdict, way, ran.wall);
         let mut outcome = self.outcome(
             request,
             &prepared.key,

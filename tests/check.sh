@@ -20,7 +20,7 @@ check() {
     passed=$((passed + 1))
   else
     echo "FAILED  $name"
-    tail -n 25 "$output" | cut -c1-500 | sed 's/^/        /'
+    tail -n 100 "$output" | cut -c1-500 | sed 's/^/        /'
     failed=$((failed + 1))
   fi
 }

@@ -43,6 +43,17 @@ pub(super) struct Verdict {
     pub(super) usage: Usage,
 }
 
+impl Verdict {
+    /// Adds a sentence to the hint.
+    pub(super) fn add_hint(&mut self, sentence: Option<String>) {
+        let sentences = [self.hint.take(), sentence];
+        self.hint = sentences
+            .into_iter()
+            .flatten()
+            .reduce(|said, more| format!("{said} {more}"));
+    }
+}
+
 impl Ending {
     /// Explains the ending of a run that took `wall` and had `timeout`.
     pub(super) fn explain(&self, limits: &RunLimits, timeout: Duration, wall: Duration) -> Verdict {

@@ -34,3 +34,29 @@ pub struct KernelWish {
     /// Whether it wants a new kernel, and the one that is there to be ended.
     pub restart: bool,
 }
+
+/// The time limit that a caller gave in `seconds`. However little, it is more than nothing: a millisecond at least.
+/// `None` when it is not greater than 0 or above `most`, by however little, so that what the schemas say holds.
+#[must_use]
+pub fn time_limit(seconds: f64, most: Duration) -> Option<Duration> {
+    // Compared as it was given: a duration is rounded to nanoseconds.
+    let allowed = seconds > 0.0 && seconds <= most.as_secs_f64();
+    let limit = Duration::try_from_secs_f64(seconds).ok()?;
+    allowed.then(|| limit.max(Duration::from_millis(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_limit_is_within_its_bounds_as_it_was_given() {
+        let limit = |seconds| time_limit(seconds, Duration::from_mins(2));
+        let refused = [0.0, -1.0, 120.000_000_000_000_01, 1e300, f64::NAN];
+        assert_eq!(refused.map(limit), [None; 5]);
+        assert_eq!(
+            [1e-12, 0.25, 120.0].map(limit),
+            [1, 250, 120_000].map(|ms| Some(Duration::from_millis(ms)))
+        );
+    }
+}

@@ -50,8 +50,8 @@ start() {
   MCP_URL=http://localhost:$port
   SANDBOX_ROOT=$work/http
   export MCP_API_TOKEN FILE_SECRET MCP_URL SANDBOX_ROOT MCP_SERVER=$server
-  # No package index: nothing here asks a foreign host.
-  PIP_INDEX_URL=http://127.0.0.1:9/simple NPM_CONFIG_REGISTRY=http://127.0.0.1:9/ \
+  # No package index: nothing here asks a foreign host. Every limit of the server is below the clients' own.
+  PACKAGE_TIMEOUT=30s PIP_INDEX_URL=http://127.0.0.1:9/simple NPM_CONFIG_REGISTRY=http://127.0.0.1:9/ \
     MCP_HTTP_ADDR=127.0.0.1:$port DISK_FREE_FLOOR=1m "$server" >"$work/server.log" 2>&1 &
   server_pid=$!
   curl --silent --fail --output /dev/null --retry 50 --retry-delay 1 --retry-connrefused --retry-all-errors \
@@ -123,13 +123,16 @@ rest_document() {
 }
 
 # What the document allows and what it does not, in many forms: no answer may be a 5xx or one that is not documented.
-# Limits that an operator sets are not in it, so that what it allows may still be refused.
+# Limits that an operator sets are not in it, so that what it allows may still be refused. The same forms each time,
+# unless another SEED is given.
 rest_properties() {
   local status=0
   (cd "$work" && "$OLDPWD/rest/.venv/bin/schemathesis" run "$MCP_URL/api/v1/openapi.json" \
     --header "Authorization: Bearer $MCP_API_TOKEN" --checks all --exclude-checks positive_data_acceptance \
-    --max-examples 40 --request-timeout 60 --no-color) >"$work/rest" 2>&1 || status=$?
+    --max-examples 40 --request-timeout 60 --seed "${SEED:-1}" --no-color) >"$work/rest" 2>&1 || status=$?
   cat "$work/rest"
+  # Which request was slow, if one was.
+  grep -E 'duration_us=[0-9]{8}' "$work/server.log" || true
   return "$status"
 }
 

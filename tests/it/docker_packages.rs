@@ -51,6 +51,21 @@ impl Host {
         outcome["stdout"].as_str().unwrap().to_owned()
     }
 
+    /// What a program that wants a library is told, in a run of its own and in the conversation's kernel.
+    async fn lacks(&self, language: &str, code: &str, name: &str) {
+        for stateful in [false, true] {
+            let arguments = json!({
+                "conversationId": "demo", "language": language, "code": code, "stateful": stateful,
+            });
+            let outcome = self.app.call("run_code", arguments).await;
+            let way_out = format!(
+                "{name} is not installed: add the package that has it with install_packages, then run the program again."
+            );
+            let hint = outcome["hint"].as_str().unwrap_or_default();
+            assert!(hint.contains(&way_out), "{outcome}");
+        }
+    }
+
     /// The packages of the conversation, as the host sees them.
     fn packages(&self) -> std::path::PathBuf {
         self.app.workspace("demo").join(".packages")
@@ -101,6 +116,7 @@ async fn what_is_installed_can_be_imported_by_every_later_run() {
     host.app.parked("python", 1).await;
     // The conversation has a warm sandbox before anything is installed.
     host.run("python", "print(1)").await;
+    host.lacks("python", "import tinyone", "tinyone").await;
     insta::assert_json_snapshot!(host.install("python", json!(["tinyone==1.0", {"name": "tinyfast"}])).await, @r#"
     {
       "success": true,
@@ -369,6 +385,12 @@ async fn npm_packages_are_found_from_programs_and_from_their_modules() {
     let host = Host::with(&[("POOL_SIZE", "1"), ("SANDBOX_REUSE", "conversation")]).await;
     host.app.parked("typescript", 1).await;
     host.run("typescript", "console.log(1)").await;
+    host.lacks(
+        "typescript",
+        "import a from 'tinya'; console.log(a)",
+        "tinya",
+    )
+    .await;
     let packages = json!(["tinya", {"name": "@tiny/scoped", "version": "^0.1"}, "pg"]);
     let mut answer = host.install("typescript", packages).await;
     answer["installed"][2]["version"] = "…".into();

@@ -21,7 +21,7 @@ use crate::conversation::{ConversationId, ConversationIdError};
 use crate::http::HttpState;
 use crate::principal::Principal;
 use crate::run::ledger::LiveRun;
-use crate::run::{KernelWish, RunRequest, Runs};
+use crate::run::{KernelWish, RunRequest, Runs, time_limit};
 
 /// What a program runs in when its language is not named.
 const LANGUAGE: &str = "python";
@@ -124,7 +124,7 @@ impl ExecuteRequest {
             environment: std::collections::BTreeMap::new(),
             timeout: self
                 .timeout
-                .map(|seconds| time_limit(seconds, runs.limits.timeout_max))
+                .map(|seconds| timeout(seconds, runs.limits.timeout_max))
                 .transpose()?,
             stateful: self.stateful.unwrap_or(named && keeps),
             kernel: KernelWish::default(),
@@ -142,13 +142,11 @@ fn session_id(error: &ConversationIdError) -> ApiError {
 }
 
 /// The time limit that a field named `timeout` asks for.
-fn time_limit(seconds: f64, most: Duration) -> Result<Duration, ApiError> {
-    match Duration::try_from_secs_f64(seconds) {
-        // However little, it is more than nothing.
-        Ok(limit) if seconds > 0.0 && limit <= most => Ok(limit.max(Duration::from_millis(1))),
-        _ => Err(ApiError::arguments(format!(
+fn timeout(seconds: f64, most: Duration) -> Result<Duration, ApiError> {
+    time_limit(seconds, most).ok_or_else(|| {
+        ApiError::arguments(format!(
             "timeout is {seconds:?}: it must be greater than 0 and at most {} seconds",
             most.as_secs()
-        ))),
-    }
+        ))
+    })
 }

@@ -135,7 +135,7 @@ pub(super) async fn call(
 /// How long to wait at most. A call answers earlier when its own budget is over.
 fn wait(seconds: f64, most: Duration) -> Result<Duration, ToolError> {
     match Duration::try_from_secs_f64(seconds) {
-        Ok(wait) if wait <= most => Ok(wait),
+        Ok(wait) if seconds <= most.as_secs_f64() => Ok(wait),
         _ => Err(ToolError::missing(&format!(
             "get_run: waitSeconds is {seconds:?}: it must be at least 0 and at most {}",
             most.as_secs()

@@ -13,7 +13,7 @@ use crate::mcp::error::ToolError;
 use crate::mcp::live::{self, Woken};
 use crate::mcp::{logs, tasks};
 use crate::run::outcome::RunOutcome;
-use crate::run::{KernelWish, RunError, RunRequest, Runs};
+use crate::run::{KernelWish, RunError, RunRequest, Runs, time_limit};
 
 pub(super) const NAME: &str = "run_code";
 
@@ -166,8 +166,7 @@ fn request(runs: &Runs, arguments: JsonObject) -> Result<RunRequest, ToolError> 
     })
 }
 
-/// Seconds as a duration. Whether it is within the limits, the use case decides.
 fn timeout(seconds: f64, runs: &Runs) -> Result<Duration, RunError> {
-    let most = runs.limits.timeout_max.as_secs();
-    Duration::try_from_secs_f64(seconds).map_err(|_| RunError::Timeout(seconds, most))
+    let most = runs.limits.timeout_max;
+    time_limit(seconds, most).ok_or(RunError::Timeout(seconds, most.as_secs()))
 }

@@ -18,7 +18,7 @@ use crate::mcp::error::ToolError;
 use crate::mcp::tools::{Call, define, structured};
 use crate::principal::Principal;
 use crate::run::outcome::RunOutcome;
-use crate::run::{KernelWish, RunRequest, Runs};
+use crate::run::{KernelWish, RunRequest, Runs, time_limit};
 
 const EXECUTE: &str = "execute_python";
 
@@ -146,12 +146,13 @@ pub(crate) fn request(
         .limits
         .timeout_max
         .min(Duration::from_secs(MAX_SECONDS));
-    let limit = |seconds: f64| match Duration::try_from_secs_f64(seconds) {
-        Ok(limit) if seconds > 0.0 && limit <= most => Ok(limit.max(Duration::from_millis(1))),
-        _ => Err(ToolError::missing(&format!(
-            "timeout is {seconds:?}: it must be greater than 0 and at most {} seconds",
-            most.as_secs()
-        ))),
+    let limit = |seconds: f64| {
+        time_limit(seconds, most).ok_or_else(|| {
+            ToolError::missing(&format!(
+                "timeout is {seconds:?}: it must be greater than 0 and at most {} seconds",
+                most.as_secs()
+            ))
+        })
     };
     Ok(RunRequest {
         conversation: conversation(caller)?,
