@@ -143,26 +143,13 @@ async fn a_conversation_cannot_exceed_its_quota() {
 #[tokio::test]
 async fn images_that_others_make_work_and_are_seen_at_once() {
     let app = TestApp::on_docker().await;
-    let languages = || {
-        app.app
-            .runs
-            .catalog
-            .view()
-            .runners
-            .keys()
-            .cloned()
-            .collect::<Vec<_>>()
-    };
     let dir = tempfile::tempdir().unwrap();
     let dockerfile = "FROM debian:trixie-slim\nLABEL sandbox.runner=true sandbox.language=test-perl sandbox.aliases=camel\n\
                       WORKDIR /data\nENTRYPOINT [\"perl\", \"-\"]\n";
     std::fs::write(dir.path().join("Dockerfile"), dockerfile).unwrap();
     let image = "mcp-sandbox-test-perl";
     docker(&["build", "-q", "-t", image, dir.path().to_str().unwrap()]);
-    eventually("the image is seen", || {
-        languages().contains(&"test-perl".to_owned())
-    })
-    .await;
+    eventually("the image is seen", || has_language(&app, "test-perl")).await;
     let result = app
         .run(
             "camel",
@@ -177,9 +164,62 @@ async fn images_that_others_make_work_and_are_seen_at_once() {
     );
     assert_eq!(new_files(&result), ["made"]);
     eventually("the image is seen to be gone", || {
-        !languages().contains(&"test-perl".to_owned())
+        !has_language(&app, "test-perl")
     })
     .await;
+}
+
+fn has_language(app: &TestApp, language: &str) -> bool {
+    app.app.runs.catalog.view().runners.contains_key(language)
+}
+
+/// As on Alpine: a shell that is `BusyBox`, and nothing of glibc, on which nothing of ours may count.
+#[tokio::test]
+async fn an_image_without_glibc_is_a_runner_cold_and_warm() {
+    let dir = tempfile::tempdir().unwrap();
+    let dockerfile = "FROM scratch\nLABEL sandbox.runner=true sandbox.language=test-busybox\n\
+                      COPY busybox /bin/busybox\nRUN [\"/bin/busybox\", \"--install\", \"-s\", \"/bin\"]\n\
+                      WORKDIR /data\nENTRYPOINT [\"/bin/sh\"]\n";
+    std::fs::write(dir.path().join("Dockerfile"), dockerfile).unwrap();
+    std::fs::copy("/bin/busybox", dir.path().join("busybox")).unwrap();
+    let image = "mcp-sandbox-test-busybox";
+    docker(&["build", "-q", "-t", image, dir.path().to_str().unwrap()]);
+    let app =
+        TestApp::on_docker_with(&[("POOL_SIZE", "1"), ("SANDBOX_REUSE", "conversation")]).await;
+    app.parked("test-busybox", 1).await;
+    let code = "ls / | tr '\\n' ' '; ls /lib* 2>/dev/null; sleep 100 & touch /tmp/left; exit 4";
+    let mut told = Vec::new();
+    for (environment, code) in [
+        (json!({}), code),
+        (json!({}), "ls /tmp; kill -9 $$"),
+        (json!({}), "while :; do :; done"),
+        (json!({}), "tail -c 400m /dev/zero | wc -c"),
+        (json!({ "WHO": "cold" }), "echo $WHO"),
+    ] {
+        let arguments = json!({
+            "conversationId": "demo", "language": "test-busybox", "code": code, "environment": environment,
+            "timeoutSeconds": 2,
+        });
+        let outcome = app.call("run_code", arguments).await;
+        told.push(format!(
+            "{} {} {} {}",
+            outcome["status"], outcome["exitCode"], outcome["stdout"], outcome["stderr"]
+        ));
+    }
+    docker(&["rmi", "-f", image]);
+    insta::assert_snapshot!(told.join("\n"), @r#"
+    "error" 4 "bin data dev etc proc sys tmp " ""
+    "error" 137 "" ""
+    "timeout" null "" ""
+    "ok" 0 "0\n" "Killed\n"
+    "ok" 0 "cold\n" ""
+    "#);
+    let metrics = app.app.runs.metrics.render(|_| {});
+    for (way, times) in [("pool", 1), ("own", 2), ("cold", 2)] {
+        let series = format!("mcp_sandbox_run_starts_total{{way=\"{way}\"}} {times}\n");
+        assert!(metrics.contains(&series), "{series}{metrics}");
+    }
+    app.assert_nothing_is_left().await;
 }
 
 fn docker(arguments: &[&str]) {
