@@ -177,7 +177,9 @@ impl ServerHandler for McpHandler {
             }
         };
         // All tools together are a large future, and so would be all that hold it.
-        unless_it_panics(name, Box::pin(answer)).await
+        let answer = unless_it_panics(name, Box::pin(answer)).await?;
+        call.caller.pause.note(&answer);
+        Ok(answer)
     }
 
     async fn list_resources(

@@ -1,11 +1,13 @@
 //! What the transport knows about the sender of a request and the handler has to.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use axum::http::request::Parts;
+use rmcp::model::CallToolResponse;
 use rmcp::service::{RequestContext, RoleServer};
 
+use super::error::RETRY_AFTER_SECONDS;
 use crate::principal::Principal;
 
 /// The sender of one request.
@@ -19,6 +21,31 @@ pub(super) struct Caller {
     pub(super) names_revision: bool,
     /// How far its connection has taken the event stream.
     pub(super) delivery: Delivery,
+    /// When it may come back, for the header of its answer.
+    pub(super) pause: Pause,
+}
+
+/// The seconds after which a caller that was turned away may come back. The tool's answer says it, and the transport
+/// repeats it where the answer has a head that can still be written. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pause(Arc<OnceLock<u64>>);
+
+impl Pause {
+    /// Takes what a tool's answer says, if it says so.
+    pub(super) fn note(&self, answer: &CallToolResponse) {
+        let CallToolResponse::Complete(result) = answer else {
+            return;
+        };
+        let content = result.structured_content.as_ref();
+        if let Some(seconds) = content.and_then(|content| content[RETRY_AFTER_SECONDS].as_u64()) {
+            let _ = self.0.set(seconds);
+        }
+    }
+
+    /// What was noted.
+    pub(super) fn seconds(&self) -> Option<u64> {
+        self.0.get().copied()
+    }
 }
 
 /// Counts what a connection has taken of an event stream. A session stops for all its requests when one of its
@@ -78,6 +105,7 @@ impl Caller {
             may_stream: parts.is_none(),
             names_revision: true,
             delivery: Delivery::default(),
+            pause: Pause::default(),
         })
     }
 }

@@ -28,6 +28,9 @@ pub(crate) struct ToolError {
 /// The code of mistakes of ours, which are no tool results but errors of the protocol.
 pub(crate) const BROKEN: &str = "broken";
 
+/// Where a tool's answer says when it is worth trying again.
+pub(super) const RETRY_AFTER_SECONDS: &str = "retryAfterSeconds";
+
 impl ToolError {
     /// The arguments do not fit the tool's input schema.
     pub(crate) fn arguments(
@@ -85,7 +88,7 @@ impl ToolError {
         }
         let mut error = json!({ "success": false, "code": self.code, "message": self.message });
         if let Some(time) = self.retry_after {
-            error["retryAfterSeconds"] = time.as_secs().into();
+            error[RETRY_AFTER_SECONDS] = time.as_secs().into();
         }
         Ok(CallToolResult::structured_error(error))
     }

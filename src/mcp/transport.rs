@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::http::header::{ACCEPT, ALLOW, CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::header::{ACCEPT, ALLOW, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use axum::response::{IntoResponse as _, Response};
@@ -39,7 +39,7 @@ pub(crate) use self::legacy::MESSAGES;
 use self::sessions::Sessions;
 pub(crate) use self::unique::UniqueIds;
 use super::McpHandler;
-use super::caller::{Caller, Delivery};
+use super::caller::{Caller, Delivery, Pause};
 use crate::principal::Principal;
 
 /// Whether a body has the outer form of a message, for the fuzzer.
@@ -165,6 +165,7 @@ impl McpTransport {
             may_stream: true,
             names_revision: true,
             delivery: Delivery::default(),
+            pause: Pause::default(),
         });
         let answer = self.legacy.post(parts, &principal, &bytes).await;
         say_why(answer, &envelope, &bytes)
@@ -209,9 +210,13 @@ impl McpTransport {
                 Some(_) => Delivery::counted(),
                 None => Delivery::default(),
             },
+            pause: Pause::default(),
         };
         let kept = bytes.clone();
-        let response = self.dispatch(parts, bytes, &envelope, &caller).await;
+        let mut response = self.dispatch(parts, bytes, &envelope, &caller).await;
+        if let Some(seconds) = caller.pause.seconds() {
+            response.headers_mut().insert(RETRY_AFTER, seconds.into());
+        }
         say_why(response, &envelope, &kept)
     }
 

@@ -45,11 +45,15 @@ async fn who_finds_no_place_is_told_when_to_come_back() {
     let app = TestApp::on_fake_with(&settings).await;
     let second = async {
         eventually("the run is in progress", || app.workspace("demo").exists()).await;
-        app.run("shell", "echo hi").await
+        app.post(run(1, "echo hi").to_string()).await
     };
     let (first, refused) = tokio::join!(app.run("shell", "sleep 0.5\necho done"), second);
     assert_eq!(first["stdout"], "done\n");
-    insta::assert_json_snapshot!(refused, @r#"
+    assert_eq!(
+        (refused.status.as_u16(), refused.header("retry-after")),
+        (200, "2")
+    );
+    insta::assert_json_snapshot!(refused.json()["result"]["structuredContent"], @r#"
     {
       "success": false,
       "code": "busy",
