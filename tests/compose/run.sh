@@ -197,6 +197,15 @@ missing_settings_are_named() {
     grep -q 'stat -c %g' "$work/missing"
 }
 
+runner_images() { docker images --no-trunc --quiet --filter label=sandbox.runner=true | sort; }
+
+# From the same files as build.sh, and so from the cache and the same images.
+runners_are_built() {
+    runner_images >"$work/images"
+    compose --profile runners build runner-python runner-shell runner-typescript
+    runner_images | diff "$work/images" -
+}
+
 has_no_socket() { ! docker exec "$(server)" test -S /var/run/docker.sock; }
 
 # As the server would have to: from its own network.
@@ -224,6 +233,7 @@ write_settings
 take_binary
 check "a setting that is missing is named" missing_settings_are_named
 check "the file for the tunnel is valid and publishes no port" tunnel
+check "the runner images are built by Compose too" runners_are_built
 start
 check "the server is unprivileged and on the loopback only" is_unprivileged
 check "the health check of the image passes" healthcheck
