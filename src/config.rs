@@ -5,6 +5,7 @@
 
 mod kernel;
 mod log;
+mod misspelt;
 mod packages;
 mod reader;
 mod show;
@@ -21,6 +22,7 @@ use secrecy::SecretString;
 
 pub use self::kernel::KernelConfig;
 pub use self::log::{LogConfig, LogFormat};
+pub use self::misspelt::misspelt;
 pub use self::packages::PackageConfig;
 pub use self::reader::ConfigErrors;
 use self::reader::Reader;
@@ -224,6 +226,11 @@ pub struct PoolConfig {
 )]
 pub fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
+}
+
+/// The names of all variables of the process environment.
+pub fn environment_names() -> impl Iterator<Item = String> {
+    std::env::vars_os().filter_map(|(name, _)| name.into_string().ok())
 }
 
 impl Config {

@@ -64,6 +64,9 @@ fn run(command: Command, dotenv: dotenvy::Result<std::path::PathBuf>) -> anyhow:
         Err(error) if !error.not_found() => return Err(error).context(".env cannot be read"),
         _ => {}
     }
+    for warning in config::misspelt(config::environment_names()) {
+        complain(&warning);
+    }
     // It has settings of its own, so those of the others may be missing.
     match command {
         Command::Stdio => return serve_stdio(),

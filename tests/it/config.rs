@@ -70,6 +70,27 @@ fn the_example_lists_every_variable_of_the_compose_files() {
 }
 
 #[test]
+fn a_misspelt_setting_is_told() {
+    let empty = tempfile::tempdir().unwrap();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_mcp-code-sandbox"))
+        .arg("check-config")
+        .env_clear()
+        .envs([
+            ("MCP_API_TOKEN", "0123456789abcdef0123"),
+            ("FILE_SECRET", "0123456789abcdef0123456789abcdef"),
+            ("RUN_TIMOUT", "5s"),
+        ])
+        .current_dir(empty.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    assert_eq!(
+        String::from_utf8(output.stderr).unwrap(),
+        "warning: RUN_TIMOUT is no setting and is ignored: is RUN_TIMEOUT meant?\n"
+    );
+}
+
+#[test]
 fn the_version_is_that_of_the_package_with_the_commit() {
     let program = env!("CARGO_BIN_EXE_mcp-code-sandbox");
     let output = std::process::Command::new(program)
