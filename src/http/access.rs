@@ -109,6 +109,11 @@ pub(super) async fn require_known_host_and_origin(
     next: Next,
 ) -> Response {
     let config = &state.0.config;
+    // Whoever stands before us may have looked at the other one (RFC 9112, section 3.2).
+    if request.headers().get_all(HOST).iter().count() > 1 {
+        let message = "the request has more than one Host header: send one";
+        return refuse(StatusCode::BAD_REQUEST, "invalid_request", message);
+    }
     let authority = request.uri().authority().map(ToString::to_string);
     let host = authority
         .as_deref()

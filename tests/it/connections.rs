@@ -271,3 +271,16 @@ async fn a_body_has_one_length_for_everybody() {
     }
     server.serves_others().await;
 }
+
+#[tokio::test]
+async fn a_request_has_one_host_for_everybody() {
+    let server = Listening::new().await;
+    for (first, second) in [("localhost", "evil.example"), ("evil.example", "localhost")] {
+        let request = format!(
+            "GET /healthz HTTP/1.1\r\nHost: {first}\r\nHost: {second}\r\nConnection: close\r\n\r\n"
+        );
+        let answer = server.send(request.as_bytes()).await;
+        assert_eq!(status(&answer), "400", "{answer}");
+    }
+    server.serves_others().await;
+}
