@@ -219,7 +219,10 @@ impl LiveRun {
                 self.id
             )),
             duration_ms: elapsed,
-            usage: Usage::default(),
+            usage: Usage {
+                wall_ms: elapsed,
+                ..Usage::default()
+            },
             truncated: Truncated::default(),
             files: Vec::new(),
             files_truncated: false,
