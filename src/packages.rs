@@ -121,6 +121,11 @@ impl Packages {
         }
     }
 
+    /// Whether there is a package client for a language.
+    pub fn are_for(language: &str) -> bool {
+        Client::of(language).is_some()
+    }
+
     /// The settings in force.
     pub fn config(&self) -> &PackageConfig {
         &self.config

@@ -54,6 +54,8 @@ const ASSETS: &[Asset] = embedded!(
     "/app/notices.js"
     "/app/options.js"
     "/app/output.js"
+    "/app/packages.js"
+    "/app/requirements.js"
     "/app/run.js"
     "/app/status.js"
     "/app/store.js"

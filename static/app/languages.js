@@ -3,6 +3,7 @@
 import { examples } from "./examples.js";
 import { byId, make } from "./dom.js";
 import { allowState } from "./options.js";
+import { allowPackages } from "./packages.js";
 
 const languages = byId("language");
 const choice = byId("example");
@@ -36,6 +37,7 @@ export function showLanguage(name) {
   languages.value = name;
   languages.title = runnerOf(name)?.description ?? "";
   allowState(runnerOf(name)?.stateful ?? false);
+  allowPackages(name, runnerOf(name)?.packages ?? false);
   editor.setLanguage(names());
   const titles = itsExamples().map(([title], index) => make("option", { value: String(index) }, title));
   choice.replaceChildren(make("option", { value: "" }, "Examples"), ...titles);

@@ -11,6 +11,7 @@ import { connectLanguages, examplesChosen, language, setRunners, showLanguage } 
 import { announce, clearNotices, notice } from "./notices.js";
 import { connectOptions, options, optionsUsed, setLimits } from "./options.js";
 import { Output } from "./output.js";
+import { connectPackages, forgetOutcome } from "./packages.js";
 import { isPassing, Run } from "./run.js";
 import { showIdle, showOutcome, showProblem, showRunning, tellOutcome } from "./status.js";
 import { keep, kept } from "./store.js";
@@ -141,11 +142,13 @@ connectLanguages(editor);
 connectOptions();
 connectConversation(() => {
   clearNotices();
+  forgetOutcome();
   showFiles();
 });
 connectToken(begin);
 connectUpload();
 connectFiles();
+connectPackages();
 connectCurl(request);
 connectHistory((entry) => {
   edit(entry);

@@ -5,8 +5,8 @@ import { visible } from "./text.js";
 
 const place = byId("notices");
 
-/** Shows a notice: `kind` is "problem" or "note". With `again` it has a button, which takes it away. */
-export function notice(kind, text, again) {
+/** Shows a notice: `kind` is "problem", "note" or "good". With `again` it has a button, which takes it away. */
+export function notice(kind, text, again, where = place) {
   const role = kind === "problem" ? "alert" : "note";
   const box = make("div", { className: `notice ${kind}`, role }, make("p", {}, visible(text)));
   if (again) {
@@ -16,7 +16,7 @@ export function notice(kind, text, again) {
     };
     box.append(make("button", { type: "button", className: "button", onclick }, again.label));
   }
-  place.append(box);
+  where.append(box);
 }
 
 /** Takes all notices away. */

@@ -101,4 +101,4 @@ export class Run {
 }
 
 /** Whether it may help to do the same again. */
-export const isPassing = (error) => error instanceof Unreachable || error instanceof Refused && ["busy", "session_busy"].includes(error.code);
+export const isPassing = (error) => error instanceof Unreachable || error instanceof Refused && ["busy", "session_busy", "install_busy"].includes(error.code);

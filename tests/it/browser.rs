@@ -7,6 +7,7 @@ mod accessibility;
 mod docs;
 mod files;
 mod hostile;
+mod packages;
 mod page;
 mod proxied;
 mod runs;

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{define, structured};
+use crate::packages::Packages;
 use crate::run::Runs;
 use crate::runner::catalog::EngineView;
 
@@ -38,6 +39,8 @@ struct RunnerInfo {
     description: String,
     /// Whether `run_code` takes it with `stateful: true`.
     stateful: bool,
+    /// Whether `install_packages` takes it.
+    packages: bool,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -75,6 +78,7 @@ pub(super) fn call(runs: &Runs) -> CallToolResult {
         image: runner.image.clone(),
         description: runner.description.clone(),
         stateful: runner.kernel && runs.kernels.are_allowed(),
+        packages: Packages::are_for(&runner.language),
     });
     let limits = &runs.limits;
     #[expect(clippy::cast_precision_loss, reason = "a handful of cores")]

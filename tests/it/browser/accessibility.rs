@@ -54,6 +54,7 @@ async fn everybody_can_use_it() {
     }
     page.screenshot("errors").await;
     page.click("#toggle-environment").await;
+    look_at_packages(&page).await;
     run_example(&page, CHART).await;
     page.until("document.querySelector('#file-list img')?.naturalWidth > 100")
         .await;
@@ -71,6 +72,28 @@ async fn everybody_can_use_it() {
     page.close().await;
 }
 
+/// The box with what came of an install, and with the reason why there is none.
+async fn look_at_packages(page: &Page) {
+    page.click("#toggle-packages").await;
+    for language in ["shell", "python"] {
+        page.choose("#language", language).await;
+        if language == "python" {
+            let names = page.find("#package-names").await;
+            names.send_keys("six @ x").await.unwrap();
+            page.click("#install").await;
+            page.until("document.querySelector('#install-outcome .problem')")
+                .await;
+        }
+        for scheme in ["light", "dark"] {
+            page.scheme(scheme).await;
+            assert_accessible(page, &format!("packages of {language}, {scheme}")).await;
+            page.screenshot(&format!("packages-{language}-{scheme}"))
+                .await;
+        }
+    }
+    page.click("#toggle-packages").await;
+}
+
 #[tokio::test]
 async fn a_phone_is_wide_enough() {
     let page = Page::open(&[]).await;
@@ -85,6 +108,8 @@ async fn a_phone_is_wide_enough() {
         page.js("scrollTo(0, 0)", Vec::new()).await;
         page.screenshot(&format!("phone-{scheme}")).await;
     }
+    page.click("#toggle-packages").await;
+    page.screenshot("phone-packages").await;
     page.js(
         "document.getElementById('result').scrollIntoView()",
         Vec::new(),
@@ -96,7 +121,7 @@ async fn a_phone_is_wide_enough() {
         .await;
     assert_eq!(width, 375, "nothing is to be scrolled sideways");
     // Fingers are not as small as the point of a mouse.
-    let small = page.js("return [...document.querySelectorAll('button, select, input:not([type=radio], [type=checkbox])')].filter((part) => part.checkVisibility() && part.getBoundingClientRect().height < 36 && part.closest('dialog') === null).map((part) => part.id || part.className)", Vec::new()).await;
+    let small = page.js("return [...document.querySelectorAll('button, select, textarea, input:not([type=radio], [type=checkbox])')].filter((part) => part.checkVisibility() && part.getBoundingClientRect().height < 36 && part.closest('dialog') === null).map((part) => part.id || part.className)", Vec::new()).await;
     assert_eq!(small, Value::Array(Vec::new()));
     page.close().await;
 }
@@ -131,6 +156,7 @@ async fn the_keyboard_is_enough() {
         "run",
         "editor",
         "timeout",
+        "toggle-packages",
         "open-curl",
         "output",
         "upload",

@@ -192,14 +192,7 @@ impl Page {
     /// Waits for the end of the run. Gives the word that the page has for it.
     pub(super) async fn ended(&self) -> String {
         self.until("document.getElementById('status').dataset.state !== 'running' && !document.getElementById('run').hidden").await;
-        // What is still to be shown is shown in the next frames.
-        self.driver
-            .execute_async(
-                "requestAnimationFrame(() => requestAnimationFrame(arguments[0]))",
-                Vec::new(),
-            )
-            .await
-            .unwrap();
+        self.two_frames().await;
         self.text("#status").await
     }
 
@@ -225,6 +218,18 @@ impl Page {
             json!({ "features": features }),
         )
         .await;
+        self.two_frames().await;
+    }
+
+    /// What is still to be shown is shown in the next frames.
+    async fn two_frames(&self) {
+        self.driver
+            .execute_async(
+                "requestAnimationFrame(() => requestAnimationFrame(arguments[0]))",
+                Vec::new(),
+            )
+            .await
+            .unwrap();
     }
 
     /// The size of the window; a phone has a touch screen too.

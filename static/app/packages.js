@@ -1,0 +1,105 @@
+// Packages for the programs of the conversation: what to install, how it goes, and what came of it.
+
+import { callTool } from "./api.js";
+import { conversation } from "./conversation.js";
+import { byId } from "./dom.js";
+import { announce, notice } from "./notices.js";
+import { requirements } from "./requirements.js";
+import { isPassing } from "./run.js";
+import { duration, visibleName } from "./text.js";
+import { withToken } from "./token.js";
+
+const toggle = byId("toggle-packages");
+const form = byId("packages");
+const names = byId("package-names");
+const install = byId("install");
+const cancel = byId("cancel-install");
+const progress = byId("install-progress");
+const outcome = byId("install-outcome");
+const HELP = "Names, with a version if need be, between spaces, commas or lines. Later runs of this conversation can import them.";
+let language = "python";
+let allowed = false;
+/** The install that goes on, so that it can be ended. */
+let going = null;
+
+/** Shows whether packages can be installed for the language that is chosen. */
+export function allowPackages(name, can) {
+  language = name;
+  allowed = can;
+  byId("package-language").textContent = name;
+  byId("package-help").textContent = can ? HELP : `No packages can be installed for ${name}: the server has no package client for it.`;
+  show();
+}
+
+function show() {
+  names.disabled = !allowed;
+  install.disabled = !allowed;
+  const hadFocus = [install, cancel].includes(document.activeElement);
+  install.hidden = Boolean(going);
+  cancel.hidden = !going;
+  progress.hidden = !going;
+  if (hadFocus) (going ? cancel : install).focus();
+}
+
+/** Installs for one conversation and language, whichever are on the screen when it is done. */
+async function begin(wanted) {
+  if (going) return;
+  going = new AbortController();
+  outcome.replaceChildren();
+  show();
+  announce(`Installing ${wanted.packages.join(", ")}`);
+  const begun = performance.now();
+  const clock = setInterval(() => { byId("install-time").textContent = duration(Math.floor((performance.now() - begun) / 1000) * 1000); }, 250);
+  byId("install-time").textContent = "";
+  const tell = (kind, text, again) => {
+    const where = wanted.conversationId === conversation() ? "" : ` (in ${visibleName(wanted.conversationId)})`;
+    notice(kind, text + where, again, outcome);
+  };
+  try {
+    const { signal } = going;
+    // What is told meanwhile keeps proxies from giving up; there is nothing in it to be shown.
+    const onOutput = () => {};
+    const { message, durationMs } = await withToken((token) => callTool(token, "install_packages", wanted, { onOutput, signal }));
+    tell("good", `${message}. It took ${duration(durationMs)}.`);
+    announce(message);
+    if (requirements(names.value, wanted.language).join() === wanted.packages.join()) names.value = "";
+  } catch (error) {
+    if (error.name === "AbortError") {
+      tell("note", "Cancelled.");
+      announce("Cancelled");
+    } else tell("problem", `Nothing was installed. ${error.message}`, isPassing(error) && { label: "Try again", act: () => begin(wanted) });
+  } finally {
+    clearInterval(clock);
+    going = null;
+    show();
+  }
+}
+
+function submit(event) {
+  event.preventDefault();
+  if (!allowed || going) return;
+  const packages = requirements(names.value, language);
+  if (packages.length) begin({ conversationId: conversation(), language, packages });
+  else names.focus();
+}
+
+/** What was said is about another conversation. */
+export function forgetOutcome() {
+  if (!going) outcome.replaceChildren();
+}
+
+/** Connects the controls. */
+export function connectPackages() {
+  toggle.onclick = () => {
+    const open = toggle.getAttribute("aria-expanded") !== "true";
+    toggle.setAttribute("aria-expanded", String(open));
+    form.hidden = !open;
+    if (open) names.focus();
+  };
+  form.addEventListener("submit", submit);
+  cancel.onclick = () => going?.abort();
+  // The keys that run a program elsewhere.
+  names.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) submit(event);
+  });
+}
