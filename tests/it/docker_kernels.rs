@@ -116,6 +116,34 @@ async fn a_notebook_of_thirty_cells_goes_as_in_jupyter() {
     app.assert_nothing_is_left().await;
 }
 
+/// What a notebook makes of coroutines, of wide tables, and of cells whose output is collected.
+#[tokio::test]
+async fn tasks_wide_tables_and_captured_figures_go_as_in_jupyter() {
+    let app = TestApp::on_docker().await;
+    let mut notebook = Notebook::new(&app, "python");
+    for code in [
+        "import asyncio\nasync def work(n):\n    print('begins', n)\n    await asyncio.sleep(0.01)\n    return n",
+        "asyncio.run(work(1))",
+        "task = asyncio.create_task(work(2))",
+        "await task",
+        "both = [asyncio.ensure_future(work(n)) for n in (3, 4)]",
+        "await asyncio.gather(*both)",
+        "asyncio.get_event_loop().run_until_complete(work(5))",
+        "async def fails(): raise KeyError('in a task')\ntask = asyncio.create_task(fails())",
+        "await task",
+        "import pandas as pd\npd.DataFrame({f'a_long_name_{n}': [n] for n in range(8)})",
+        "import matplotlib.pyplot as plt",
+        "%%capture seen\nplt.plot([1]); plt.show(); plt.plot([2]); print('printed')",
+        "len(seen.outputs), seen.stdout",
+        "seen()",
+        "%pylab inline",
+    ] {
+        notebook.cell(code).await;
+    }
+    insta::assert_snapshot!(notebook.transcript);
+    app.assert_nothing_is_left().await;
+}
+
 #[tokio::test]
 async fn a_notebook_in_typescript_keeps_everything() {
     let app = TestApp::on_docker().await;

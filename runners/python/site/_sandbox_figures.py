@@ -5,6 +5,7 @@ place, so it is in force both by default and after `matplotlib.use("Agg")`. Only
 
 A figure is saved when `plt.show()` would have opened its window, and otherwise when the program ends with
 the figure still open, or a cell of a kernel does; not when the program saved it itself and has not changed it since, nor when it is empty.
+What a cell within `%%capture` shows goes to what is collected.
 """
 
 import atexit
@@ -79,8 +80,19 @@ def _save(canvas):
         return
     picture = io.BytesIO()
     figure.savefig(picture, format="png")
+    shell = _capturing_shell()
+    if shell is not None:
+        shell.display_pub.publish({"image/png": picture.getvalue(), "text/plain": repr(figure)})
+        return
     with _next_free_file() as file:
         file.write(picture.getbuffer())
+
+
+def _capturing_shell():
+    """The shell of a kernel, while it collects what is displayed instead of showing it."""
+    kernel = sys.modules.get("_sandbox_kernel")
+    shell = kernel and kernel.Shell.instance()
+    return shell if shell and shell.is_captured() else None
 
 
 def _next_free_file():

@@ -50,6 +50,19 @@ class Shell(InteractiveShell):
             return super().getoutput("", split=split, depth=depth + 1)
         return super().getoutput(cmd, split=split, depth=depth + 1)
 
+    def run_cell(self, *args, **kwargs):
+        result = super().run_cell(*args, **kwargs)
+        if self.is_captured():
+            keep_figures()  # a cell within one, as %%capture runs it
+        return result
+
+    def is_captured(self):
+        """Whether somebody collects what is displayed."""
+        return not isinstance(self.display_pub, DisplayPublisher)
+
+    def enable_gui(self, gui=None):
+        """There are no windows."""
+
     def ask_exit(self):
         print("The kernel goes on: to begin with a new one, run with restart: true.", file=sys.stderr)
 
@@ -102,7 +115,11 @@ def run(shell, code):
     try:
         try:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+            if "asyncio" in sys.modules:
+                tasks().offer_loop()
             status = word(shell.run_cell(code, store_history=True))
+            if "asyncio" in sys.modules:
+                tasks().begin_tasks()
         finally:
             keep_figures()
             signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -116,6 +133,12 @@ def word(result):
     if error is None or is_calm_exit(error):
         return "ok"
     return "interrupted" if isinstance(error, KeyboardInterrupt) else "error"
+
+
+def tasks():
+    import _sandbox_tasks
+
+    return _sandbox_tasks
 
 
 def keep_figures():

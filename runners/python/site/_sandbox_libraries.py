@@ -16,6 +16,25 @@ def load(shelf):
 
     # random does this by itself after a fork.
     shelf.when_shown("numpy.random.mtrand", seed)
+    shelf.when_shown("asyncio", _in_kernels(_let_tasks_outlive_cells))
+    shelf.when_shown("pandas", _in_kernels(_show_columns))
+
+
+def _in_kernels(function):
+    def when_shown():
+        if "_sandbox_kernel" in sys.modules:
+            function()
+
+    return when_shown
+
+
+def _let_tasks_outlive_cells():
+    import _sandbox_tasks  # noqa: F401
+
+
+def _show_columns():
+    """As many as in a notebook, on more lines if need be: nobody can make the window wider."""
+    sys.modules["pandas"].set_option("display.max_columns", 20)
 
 
 def _warm_pandas(pandas):

@@ -1,0 +1,38 @@
+"""asyncio in a kernel: a task outlives the cell that made it, as in a notebook.
+
+A cell without `await` has no running loop, which is why `asyncio.run()` works in it. What needs a loop all the same
+gets the one that runs every cell with `await`: the task begins at the end of its cell, and goes on while later ones
+wait for something. Between cells everything in the sandbox stands still.
+"""
+
+import asyncio
+import functools
+import threading
+from asyncio import events, tasks
+
+from IPython.core.async_helpers import get_asyncio_loop
+
+
+def offer_loop():
+    """Before a cell: `asyncio.run()` in an earlier one has left none behind."""
+    asyncio.set_event_loop(get_asyncio_loop())
+
+
+def begin_tasks():
+    """After a cell: what it made begins."""
+    loop = get_asyncio_loop()
+    if asyncio.all_tasks(loop):
+        loop.run_until_complete(asyncio.sleep(0))
+
+
+def _with_loop(create_task):
+    @functools.wraps(create_task)
+    def wrapper(coro, **options):
+        if events._get_running_loop() is None and threading.current_thread() is threading.main_thread():
+            return get_asyncio_loop().create_task(coro, **options)
+        return create_task(coro, **options)
+
+    return wrapper
+
+
+asyncio.create_task = tasks.create_task = _with_loop(tasks.create_task)
