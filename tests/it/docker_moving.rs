@@ -1,5 +1,6 @@
 //! The documented examples of other servers, word for word, on the real engine.
 
+use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 
 use axum::http::{Method, StatusCode};
@@ -8,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::docker_packages::make_packages;
-use crate::support::TestApp;
+use crate::support::{TestApp, eventually};
 
 /// With the memory that a chart needs on a busy machine.
 const ARTIFACTS: &[(&str, &str)] = &[("MCP_TOOLSET", "artifacts"), ("RUN_TIMEOUT", "120s")];
@@ -146,6 +147,78 @@ async fn a_stream_has_text_pictures_errors_and_a_result() {
     );
     assert_eq!(error["traceback"][0], "Traceback (most recent call last):");
     assert_eq!(lines.last().unwrap()["result"]["status"], "error");
+    app.assert_nothing_is_left().await;
+}
+
+/// What a program of a named session is told: its output by streams, since lines may be cut anywhere, and the other
+/// lines with what matters here.
+async fn cell(app: &TestApp, code: &str) -> String {
+    let body = json!({ "code": code, "session_id": "notebook", "timeout": 20 });
+    let lines = execute(app, body).await;
+    let of = |stream: &str| {
+        let lines = lines.iter().filter(|line| line["stream"] == stream);
+        lines
+            .filter_map(|line| line["text"].as_str())
+            .collect::<String>()
+    };
+    let mut told = format!(">>> {code}\n{}{}", of("stdout"), of("stderr"));
+    for line in lines.iter().filter(|line| line.get("text").is_none()) {
+        let mut line = line.clone();
+        if let Some(image) = line.get_mut("image") {
+            assert!(image.as_str().unwrap().starts_with("iVBORw0KGgo"));
+            *image = "…".into();
+        }
+        if let Some(result) = line.get_mut("result") {
+            let parts = ["session_id", "status", "exitCode", "kernelRestarted"];
+            let parts = parts.map(|name| (name.to_owned(), result[name].take()));
+            let parts = parts.into_iter().filter(|(_, value)| !value.is_null());
+            *result = parts.collect();
+        }
+        writeln!(told, "{line}").unwrap();
+    }
+    told
+}
+
+#[tokio::test]
+async fn a_named_session_keeps_its_variables() {
+    let app = TestApp::on_docker_with(&[("RUN_TIMEOUT", "120s")]).await;
+    let mut told = String::new();
+    for code in [
+        "x = 41",
+        "x + 1",
+        "import pandas as pd; pd.DataFrame({'n': [x]})",
+        "import matplotlib.pyplot as plt\nplt.plot([1, 2]);",
+        "print('begun'); y = x / 0",
+        "def f(:",
+        "x",
+    ] {
+        told += &cell(&app, code).await;
+    }
+    insta::assert_snapshot!(told);
+    // A process of its own has none of it.
+    let alone = json!({ "code": "x", "session_id": "notebook", "stateful": false });
+    let alone = execute(&app, alone).await;
+    assert_eq!(alone.last().unwrap()["result"]["status"], "error");
+    // While a program runs, another is told so at once.
+    let (answer, second) = tokio::join!(cell(&app, "import time; time.sleep(3); x"), async {
+        eventually("the kernel works", || {
+            app.app.runs.kernels.count_of("python").1 == 1
+        })
+        .await;
+        app.rest(
+            Method::POST,
+            "/api/v1/execute",
+            &json!({ "code": "x", "session_id": "notebook" }),
+        )
+        .await
+    },);
+    assert!(answer.contains("41"), "{answer}");
+    assert_eq!(second.status, StatusCode::CONFLICT);
+    assert_eq!(second.json()["error"]["code"], "session_busy");
+    // An end of the session is the end of its variables.
+    let closed = app.ask(Method::DELETE, "/api/v1/sessions/notebook").await;
+    assert_eq!(closed.status, StatusCode::OK, "{}", closed.text());
+    assert!(cell(&app, "x").await.contains("NameError"));
     app.assert_nothing_is_left().await;
 }
 
