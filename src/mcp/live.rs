@@ -1,6 +1,7 @@
 //! Waiting for a run while its client watches: its position in the queue and new output as progress notifications, and
 //! a sign of life when there is neither.
 
+mod beats;
 mod pieces;
 
 use std::time::Duration;
@@ -10,6 +11,7 @@ use rmcp::service::{RequestContext, RoleServer};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+pub(super) use self::beats::with_signs_of_life;
 use self::pieces::Pieces;
 use super::caller::Caller;
 use crate::run::ledger::{LiveRun, RunResult};
@@ -96,9 +98,26 @@ struct Relay<'a> {
     progress: f64,
     started: Instant,
     last: Instant,
-    /// What the client had taken, and how much was sent since that last changed.
+    unread: Unread,
+}
+
+/// What a client had taken, and how much was sent since that last changed.
+#[derive(Default)]
+struct Unread {
     taken: Option<u64>,
     waiting: u32,
+}
+
+impl Unread {
+    /// Whether the client has stopped reading: more would stop its whole session.
+    fn stands_still(&mut self, caller: &Caller) -> bool {
+        let taken = caller.delivery.taken();
+        if taken.is_none() || taken != self.taken {
+            (self.taken, self.waiting) = (taken, 0);
+        }
+        self.waiting += 1;
+        self.waiting > MAX_WAITING && taken.is_some()
+    }
 }
 
 impl<'a> Relay<'a> {
@@ -125,8 +144,7 @@ impl<'a> Relay<'a> {
             progress: 0.0,
             started: now,
             last: now,
-            taken: None,
-            waiting: 0,
+            unread: Unread::default(),
         }
     }
 
@@ -144,7 +162,7 @@ impl<'a> Relay<'a> {
                 }
             }
             sleep_until(self.last + GAP).await;
-            if self.stands_still() {
+            if self.unread.stands_still(self.caller) {
                 (self.last, self.behind) = (Instant::now(), false);
                 continue;
             }
@@ -180,7 +198,7 @@ impl<'a> Relay<'a> {
         };
         let until = Instant::now() + CATCH_UP;
         while Instant::now() < until {
-            if self.stands_still() {
+            if self.unread.stands_still(self.caller) {
                 sleep(GAP).await;
                 continue;
             }
@@ -250,15 +268,5 @@ impl<'a> Relay<'a> {
             text.insert_str(0, "[… output left out …]\n");
         }
         (!text.is_empty()).then_some(text)
-    }
-
-    /// Whether the client has stopped reading: more would stop its whole session.
-    fn stands_still(&mut self) -> bool {
-        let taken = self.caller.delivery.taken();
-        if taken.is_none() || taken != self.taken {
-            (self.taken, self.waiting) = (taken, 0);
-        }
-        self.waiting += 1;
-        self.waiting > MAX_WAITING && taken.is_some()
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::sse::{EventStream, Session, post_sse, run};
+use crate::sse::{EventStream, Session, call, post_sse, run};
 use crate::support::{TestApp, eventually, post};
 
 fn progress(messages: &[Value]) -> Vec<(f64, Option<&str>)> {
@@ -133,6 +133,22 @@ async fn a_silent_run_shows_that_it_lives() {
         "{told:?}"
     );
     assert!(told.iter().all(|(_, text)| text.is_none()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_install_shows_that_it_lives() {
+    let settings = [("MAX_CONCURRENT_RUNS", "1")];
+    let app = TestApp::on_fake_speaking(&["shell", "python"], &settings).await;
+    let _long = EventStream::open(&app, post_sse(&run(1, "sleep 28"))).await;
+    eventually("the run has the only place", || {
+        app.app.runs.launcher.live_count() == 1
+    })
+    .await;
+    let arguments = json!({ "conversationId": "other", "language": "python", "packages": ["six"] });
+    let message = call(2, "install_packages", &arguments);
+    let mut waiting = EventStream::open(&app, post_sse(&message)).await;
+    let told = [waiting.message().await, waiting.message().await];
+    assert_eq!(progress(&told), [(5.0, None), (10.0, None)]);
 }
 
 #[tokio::test]

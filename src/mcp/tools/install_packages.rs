@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Call, conversation, define, parse, structured};
 use crate::mcp::error::ToolError;
+use crate::mcp::live::with_signs_of_life;
 use crate::packages::{Asked, InstallRequest, MAX_ASKED, Packages};
 
 pub(super) const NAME: &str = "install_packages";
@@ -103,7 +104,8 @@ pub(super) async fn call(
         language: arguments.language,
         packages: packages.collect(),
     };
-    let installed = call.packages.install(&request, &call.context.ct).await?;
+    let install = call.packages.install(&request, &call.context.ct);
+    let installed = with_signs_of_life(install, call.context, &call.caller).await?;
     let packages = installed.installed.into_iter();
     Ok(structured(&Answer {
         success: true,

@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 use crate::mcp::arguments::parse;
 use crate::mcp::error::ToolError;
+use crate::mcp::live::with_signs_of_life;
 use crate::mcp::tools::{Call, define, structured};
 use crate::packages::{Asked, InstallRequest, Installed, Packages, PackagesError};
 use crate::principal::Principal;
@@ -64,7 +65,8 @@ pub(super) async fn call(
 ) -> Result<CallToolResult, ToolError> {
     let Arguments { package, version } = parse(NAME, arguments)?;
     let (packages, caller) = (call.packages, &call.caller.principal);
-    let installed = install(packages, caller, package, version, &call.context.ct).await?;
+    let install = install(packages, caller, package, version, &call.context.ct);
+    let installed = with_signs_of_life(install, call.context, &call.caller).await?;
     Ok(structured(&installed))
 }
 
