@@ -101,6 +101,11 @@ const WEAKER: &[Weaker] = &[
         noticed: &[(Control::Identity, "may gain privileges")],
     },
     Weaker {
+        what: "a group of the system besides its own",
+        weaken: |body| host(body).group_add = Some(vec!["101".into()]),
+        noticed: &[(Control::Identity, "is in group 101")],
+    },
+    Weaker {
         what: "a kernel whose files are neither masked nor read-only",
         weaken: |body| {
             body.user = Some("0:0".into());
@@ -246,6 +251,14 @@ async fn a_weaker_sandbox_is_noticed() {
             );
         }
     }
+}
+
+/// A service is a user of the system, and so are its programs; engines list their own group among the others too.
+#[tokio::test]
+async fn programs_of_a_system_user_are_nobody_special() {
+    let executor = WeakExecutor::new(|body| body.user = Some("997:997".into())).await;
+    let report = selftest(Arc::new(executor), SMALL, &[Control::Identity]).await;
+    assert_eq!(report.exit_code(), 0, "{}", table(&report.controls));
 }
 
 #[tokio::test]
