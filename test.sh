@@ -22,7 +22,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 STEPS=(packages setup tools lint shell unit docker browser deny clients fuzz compose)
-PACKAGES=(busybox-static ca-certificates curl g++ iproute2 iptables jq libc6-dev shellcheck)
+PACKAGES=(busybox-static ca-certificates curl g++ iproute2 iptables jq libc6-dev openssl python3 shellcheck)
 # The fonts are those that the page asks for first, so that its pictures look alike everywhere.
 BROWSER_PACKAGES=(chromium chromium-driver fonts-inter fonts-jetbrains-mono)
 TOOLS=$PWD/.build/tools

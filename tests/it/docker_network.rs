@@ -31,9 +31,9 @@ const METADATA: &str = "169.254.169.254";
 /// In a range for documentation, as if on the internet.
 pub(crate) const PUBLIC: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
 /// What the resolver says is `PUBLIC`.
-const NAME: &str = "somewhere.example";
+pub(crate) const NAME: &str = "somewhere.example";
 pub(crate) const WEB: u16 = 80;
-const DNS: u16 = 53;
+pub(crate) const DNS: u16 = 53;
 const NEIGHBOUR: u16 = 8000;
 /// How long the server may take to check the network: it waits for each address of the host in turn.
 const CHECK: Duration = Duration::from_mins(1);
@@ -202,7 +202,7 @@ pub(crate) fn tcp(port: u16) -> TcpListener {
     TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).unwrap()
 }
 
-fn udp(address: &str, port: u16) -> UdpSocket {
+pub(crate) fn udp(address: &str, port: u16) -> UdpSocket {
     let socket = UdpSocket::bind((address, port)).unwrap();
     socket.set_nonblocking(true).unwrap();
     socket
@@ -220,7 +220,7 @@ async fn answer(listener: TcpListener) {
 }
 
 /// Answers every question about an IPv4 address with `PUBLIC`, and others with nothing. Never ends.
-async fn resolve(socket: UdpSocket) {
+pub(crate) async fn resolve(socket: UdpSocket) {
     let socket = tokio::net::UdpSocket::from_std(socket).unwrap();
     let mut query = [0; 512];
     loop {

@@ -2,7 +2,9 @@
 //! as if it were on the internet.
 
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
@@ -12,12 +14,16 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use tempfile::TempDir;
+use tokio::process::{Child, Command};
 
 use crate::docker_network::{
-    PRIVATE, PUBLIC, WEB, World, checked, in_the_world, install_rules, tcp,
+    DNS, NAME, PRIVATE, PUBLIC, WEB, World, checked, in_the_world, install_rules, resolve, tcp, udp,
 };
 use crate::docker_packages::{install_for, make_packages};
 use crate::support::TestApp;
+
+const TLS: u16 = 443;
 
 /// An index of Python packages and a registry of npm's, over one directory.
 #[derive(Clone)]
@@ -57,9 +63,14 @@ async fn answer(State(index): State<Index>, request: Request) -> Response {
     let found = if let Some(name) = path.strip_prefix("/files/") {
         fs::read(index.files.join(name)).ok().map(Body::from)
     } else if let Some(name) = path.strip_prefix("/simple/") {
-        simple(&index.files, name.trim_end_matches('/'))
+        simple(&index.files, name.trim_end_matches('/')).map(Body::from)
     } else {
-        registry(&index.files, path.trim_start_matches('/'))
+        registry(
+            &index.files,
+            path.trim_start_matches('/'),
+            &format!("http://{PUBLIC}"),
+        )
+        .map(Body::from)
     };
     let is_npm = !path.starts_with("/simple") && !path.starts_with("/files");
     let kind = if is_npm {
@@ -74,7 +85,7 @@ async fn answer(State(index): State<Index>, request: Request) -> Response {
 }
 
 /// A page of PEP 503, which says that what is in a wheel can be read beside it (PEP 658).
-fn simple(files: &Path, name: &str) -> Option<Body> {
+fn simple(files: &Path, name: &str) -> Option<String> {
     let prefix = format!("{}-", name.replace('-', "_"));
     let links: Vec<_> = named(files, &prefix, "whl")
         .map(|file| {
@@ -84,11 +95,11 @@ fn simple(files: &Path, name: &str) -> Option<Body> {
             )
         })
         .collect();
-    (!links.is_empty()).then(|| Body::from(links.join("\n")))
+    (!links.is_empty()).then(|| links.join("\n"))
 }
 
 /// What a registry says of a package.
-fn registry(files: &Path, name: &str) -> Option<Body> {
+fn registry(files: &Path, name: &str, server: &str) -> Option<String> {
     let prefix = format!("{}-", name.replace('@', "").replace('/', "-"));
     let mut versions = serde_json::Map::new();
     for file in named(files, &prefix, "tgz") {
@@ -103,13 +114,13 @@ fn registry(files: &Path, name: &str) -> Option<Body> {
             "version": version,
             "dependencies": dependencies,
             "hasInstallScript": true,
-            "dist": { "tarball": format!("http://{PUBLIC}/files/{file}") },
+            "dist": { "tarball": format!("{server}/files/{file}") },
         });
         versions.insert(version, about);
     }
     let latest = versions.keys().max()?.clone();
     let about = json!({ "name": name, "dist-tags": { "latest": latest }, "versions": versions });
-    Some(Body::from(about.to_string()))
+    Some(about.to_string())
 }
 
 /// The files whose names begin and end like this.
@@ -221,4 +232,125 @@ async fn use_index(app: &TestApp, index: &Index) {
     "#);
     assert!(!app.workspace("third").exists());
     assert!(!app.workspace("first").join("ran").exists());
+}
+
+/// Makes an authority that nobody knows, `ca.pem`, and a certificate of it for the index.
+const MAKE_CERTIFICATES: &str = r#"
+key() { openssl genpkey -quiet -algorithm EC -pkeyopt ec_paramgen_curve:prime256v1 -out "$1"; }
+key ca.key && key key.pem
+openssl req -x509 -key ca.key -out ca.pem -days 2 -subj /CN=ours -addext keyUsage=critical,keyCertSign
+openssl req -x509 -key key.pem -CA ca.pem -CAkey ca.key -out cert.pem -days 2 -subj /CN=index \
+    -addext basicConstraints=critical,CA:FALSE -addext "subjectAltName=DNS:$NAME"
+"#;
+
+/// Serves the working directory by TLS, on the socket that it has as standard input.
+const SERVE: &str = r#"
+import http.server, socket, ssl
+class Server(http.server.ThreadingHTTPServer):
+    def __init__(self):
+        super().__init__(("", 0), http.server.SimpleHTTPRequestHandler, bind_and_activate=False)
+        self.socket.close()
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain("../cert.pem", "../key.pem")
+        self.socket = tls.wrap_socket(socket.socket(fileno=0), server_side=True)
+Server().serve_forever()
+"#;
+
+/// An index by TLS, as files, and the certificate of its authority beside it.
+struct TlsIndex {
+    directory: TempDir,
+    _server: Child,
+}
+
+impl TlsIndex {
+    async fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let made = Command::new("bash")
+            .args(["-e", "-c", MAKE_CERTIFICATES])
+            .env("NAME", NAME)
+            .current_dir(directory.path())
+            .output()
+            .await
+            .unwrap();
+        assert!(made.status.success(), "{made:?}");
+        let site = directory.path().join("site");
+        fs::create_dir_all(site.join("files")).unwrap();
+        let listener = in_the_world(|| tcp(TLS));
+        let server = Command::new("python3")
+            .args(["-c", SERVE])
+            .current_dir(&site)
+            .stdin(OwnedFd::from(listener))
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        Self {
+            directory,
+            _server: server,
+        }
+    }
+
+    fn authority(&self) -> String {
+        self.directory.path().join("ca.pem").display().to_string()
+    }
+
+    /// Offers one package of each language.
+    async fn fill(&self, app: &TestApp) {
+        let site = self.directory.path().join("site");
+        let files = site.join("files");
+        make_packages(app, &files).await;
+        let pages = site.join("simple/tiny-dep");
+        fs::create_dir_all(&pages).unwrap();
+        let page = simple(&files, "tiny-dep").unwrap();
+        fs::write(pages.join("index.html"), page).unwrap();
+        let about = registry(&files, "tinyb", &format!("https://{NAME}")).unwrap();
+        fs::write(site.join("tinyb"), about).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_index_with_certificates_of_its_own_is_trusted_when_the_operator_says_so() {
+    let _world = World::new();
+    install_rules();
+    let index = TlsIndex::new().await;
+    let resolver = in_the_world(|| udp(PRIVATE, DNS));
+    tokio::select! {
+        () = use_tls_index(&index) => {}
+        () = resolve(resolver) => unreachable!("it answers for ever"),
+    }
+}
+
+async fn use_tls_index(index: &TlsIndex) {
+    let (index_url, registry) = (format!("https://{NAME}/simple"), format!("https://{NAME}/"));
+    let settings = [
+        ("RUN_DNS", PRIVATE),
+        ("PIP_INDEX_URL", &index_url),
+        ("NPM_CONFIG_REGISTRY", &registry),
+    ];
+    let wanted = [("python", "tiny-dep"), ("typescript", "tinyb")];
+
+    let app = TestApp::on_docker_with(&settings).await;
+    index.fill(&app).await;
+    assert_eq!(checked(&app).await, Ok(()));
+    for (language, package) in wanted {
+        let answer = install_for(&app, "demo", language, json!([package])).await;
+        assert_eq!(answer["code"], "package_offline", "{answer}");
+        let message = answer["message"].as_str().unwrap();
+        assert!(message.contains("PACKAGE_CA_BUNDLE"), "{message}");
+    }
+    app.assert_nothing_is_left().await;
+
+    let authority = index.authority();
+    let settings = [&settings[..], &[("PACKAGE_CA_BUNDLE", &authority)]].concat();
+    let app = TestApp::on_docker_with(&settings).await;
+    assert_eq!(checked(&app).await, Ok(()));
+    for (language, package) in wanted {
+        let answer = install_for(&app, "demo", language, json!([package])).await;
+        assert_eq!(answer["success"], true, "{answer}");
+    }
+    let code = "import tiny_dep; print(tiny_dep.VALUE)";
+    assert_eq!(run(&app, "demo", "python", code).await, "dep 1.5\n");
+    let code = "import b from 'tinyb'; console.log(b)";
+    assert_eq!(run(&app, "demo", "typescript", code).await, "b 2.0.0\n");
+    app.assert_nothing_is_left().await;
 }

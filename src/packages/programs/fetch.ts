@@ -111,7 +111,7 @@ function diagnose(text: string): Failed {
   if (/ - 404|No version matching|but package exists/.test(text)) return new Failed("not_found", said);
   const status = / - ([45]\d\d)\b/.exec(text)?.[1];
   if (status) return new Failed("offline", `the package registry answers with status ${status}`);
-  if (/certificate|CERT_/i.test(text)) {
+  if (/certificate|CERT_/i.test(text) || /_CERT\b|UNABLE_TO_VERIFY|ERR_TLS_|HOSTNAME_MISMATCH|INVALID_CA\b/.test(text)) {
     return new Failed("offline", "the certificate of the package registry is not trusted: the operator can set PACKAGE_CA_BUNDLE");
   }
   if (/Connection(Refused|Closed|Reset)|DNSResolveFailed|Timeout|Unreachable|FailedToOpenSocket|UnableToConnect/i.test(text)) {
