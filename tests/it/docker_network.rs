@@ -5,6 +5,7 @@
 //! rule sends there whatever leaves the programs' bridge, so that nothing gets any further. Needs root.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::os::fd::AsFd as _;
@@ -83,6 +84,62 @@ async fn with_the_rules_programs_reach_the_internet_only() {
     assert_eq!(found.reached, BTreeSet::from(open));
     assert_eq!(found.datagrams, [false; 3]);
     app.assert_nothing_is_left().await;
+}
+
+/// A kernel keeps the network that it was started with, and what it has open; there is no other way into one that has
+/// none than a new one.
+#[tokio::test]
+async fn a_kernel_with_the_network_reaches_the_internet_only() {
+    let _world = World::new();
+    install_rules();
+    let app = TestApp::on_docker_with(&[("RUN_DNS", PRIVATE)]).await;
+    assert_eq!(checked(&app).await, Ok(()));
+    let (web, closed) = (in_the_world(|| tcp(WEB)), in_the_world(|| tcp(NEIGHBOUR)));
+    let told = tokio::select! {
+        told = use_kernels(&app) => told,
+        () = async { tokio::join!(answer(web), answer(closed)); } => unreachable!(),
+    };
+    insta::assert_snapshot!(told, @r"
+    true false: ('reac', 'TimeoutError')
+    true false: ('reac', 'hed')
+    false false: kernel_differs
+    false true: ('OSError', 'OSError')
+    true false: kernel_differs
+    ");
+    app.assert_nothing_is_left().await;
+}
+
+async fn use_kernels(app: &TestApp) -> String {
+    let dial = format!(
+        "import socket\n\
+        def dial(address, port):\n    \
+            global open\n    \
+            try: open = socket.create_connection((address, port), 5)\n    \
+            except OSError as error: return type(error).__name__\n    \
+            return open.recv(4).decode()\n\
+        dial('{PUBLIC}', {WEB}), dial('{PRIVATE}', {NEIGHBOUR})"
+    );
+    let mut told = String::new();
+    for (code, network, restart) in [
+        (dial.as_str(), true, false),
+        (
+            "dial('198.51.100.2', 80), open.recv(4).decode()",
+            true,
+            false,
+        ),
+        ("open", false, false),
+        (dial.as_str(), false, true),
+        ("1", true, false),
+    ] {
+        let arguments = json!({
+            "conversationId": "demo", "language": "python", "code": code, "stateful": true, "network": network,
+            "restart": restart,
+        });
+        let outcome = app.call("run_code", arguments).await;
+        let words = outcome["output"].as_str().or(outcome["code"].as_str());
+        writeln!(told, "{network} {restart}: {}", words.unwrap().trim_end()).unwrap();
+    }
+    told
 }
 
 #[tokio::test]
