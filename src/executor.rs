@@ -16,7 +16,7 @@ use futures::stream::BoxStream;
 use thiserror::Error;
 use tokio::io::AsyncWrite;
 
-use self::spec::ContainerSpec;
+use self::spec::{ContainerLimits, ContainerSpec};
 
 /// Something that runs containers.
 #[async_trait]
@@ -45,7 +45,7 @@ pub trait Executor: fmt::Debug + Send + Sync {
     async fn end_warm_up(
         &self,
         container: &ContainerId,
-        nano_cpus: i64,
+        limits: &ContainerLimits,
     ) -> Result<(), ExecutorError>;
 
     /// Tells how a container is.

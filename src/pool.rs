@@ -349,14 +349,20 @@ impl Pool {
             shown: Vec::new(),
             data_alias: setup.data_alias,
             user: setup.user(),
-            limits: ContainerLimits {
-                memory: setup.limits.memory.saturating_add(runner.driver_memory),
-                ..setup.limits
-            },
+            limits: self.limits(runner),
             network,
             priority,
             runtime: setup.runtime.clone(),
             labels: self.0.launcher.labels(&labels),
+        }
+    }
+
+    /// A run's, and the memory that the runner's driver holds.
+    fn limits(&self, runner: &Runner) -> ContainerLimits {
+        let limits = self.0.setup.limits;
+        ContainerLimits {
+            memory: limits.memory.saturating_add(runner.driver_memory),
+            ..limits
         }
     }
 

@@ -31,6 +31,7 @@ pub use self::capture::{Capture, Captured};
 use self::drain::{Expect, Report, Waiting};
 use self::launcher::Container;
 pub use self::launcher::{Identity, Launcher};
+use crate::executor::spec::ContainerLimits;
 use crate::executor::{ContainerId, ContainerState, ExecutorError};
 use crate::workspace::WorkspaceError;
 
@@ -152,9 +153,9 @@ impl Sandbox {
     /// The engine failed.
     pub fn end_warm_up(
         &self,
-        nano_cpus: i64,
+        limits: ContainerLimits,
     ) -> impl Future<Output = Result<(), SandboxError>> + Send + use<> {
-        let ended = self.container.end_warm_up(nano_cpus);
+        let ended = self.container.end_warm_up(limits);
         async move { ended.await.map_err(SandboxError::Start) }
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use bollard::errors::Error as BollardError;
-use bollard::models::{ContainerUpdateBody, ImageInspect, ImageSummary, NetworkCreateRequest};
+use bollard::models::{ImageInspect, ImageSummary, NetworkCreateRequest};
 use bollard::query_parameters::{
     AttachContainerOptionsBuilder, EventsOptionsBuilder, InspectNetworkOptions,
     ListContainersOptionsBuilder, ListImagesOptionsBuilder, RemoveContainerOptionsBuilder,
@@ -17,7 +17,7 @@ use bollard::{API_DEFAULT_VERSION, Docker, container::LogOutput};
 use futures::stream::{BoxStream, StreamExt as _, TryStreamExt as _};
 use tokio::sync::OnceCell;
 
-use super::spec::{ContainerSpec, Dialect, NETWORK_NAME, Priority, RUN_SHARES};
+use super::spec::{ContainerLimits, ContainerSpec, Dialect, NETWORK_NAME, Priority};
 use super::{
     Attached, Chunk, ContainerId, ContainerInfo, ContainerState, Engine, ErrorKind, Executor,
     ExecutorError, Image, Network, Stream,
@@ -265,18 +265,14 @@ impl Executor for DockerExecutor {
     async fn end_warm_up(
         &self,
         container: &ContainerId,
-        nano_cpus: i64,
+        limits: &ContainerLimits,
     ) -> Result<(), ExecutorError> {
         let operation = "limit a container's processor time";
         let client = self.connected(operation).await?;
         if client.is_podman {
             return Ok(());
         }
-        let body = ContainerUpdateBody {
-            nano_cpus: Some(nano_cpus),
-            cpu_shares: Some(RUN_SHARES),
-            ..Default::default()
-        };
+        let body = limits.to_update_body();
         within(
             QUICK,
             operation,

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::init::Init;
-use super::spec::{ContainerSpec, Priority};
+use super::spec::{ContainerLimits, ContainerSpec, Priority};
 use super::{
     Attached, Chunk, ContainerId, ContainerInfo, ContainerState, Engine, ErrorKind, Executor,
     ExecutorError, Image, Network,
@@ -316,14 +316,18 @@ impl Executor for FakeExecutor {
         Ok(())
     }
 
-    async fn end_warm_up(&self, id: &ContainerId, nano_cpus: i64) -> Result<(), ExecutorError> {
+    async fn end_warm_up(
+        &self,
+        id: &ContainerId,
+        limits: &ContainerLimits,
+    ) -> Result<(), ExecutorError> {
         let operation = "limit a container's processor time";
         let mut inner = self.request(operation)?;
         let container = inner
             .containers
             .get_mut(id)
             .ok_or_else(|| no_such_container(operation))?;
-        container.spec.limits.nano_cpus = nano_cpus;
+        container.spec.limits = *limits;
         container.warming_up.store(false, Ordering::Relaxed);
         Ok(())
     }

@@ -6,9 +6,9 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use bollard::models::{
-    ContainerCreateBody, HostConfig, HostConfigCgroupnsModeEnum, HostConfigLogConfig, Mount,
-    MountBindOptions, MountBindOptionsPropagationEnum, MountType, ResourcesUlimits, RestartPolicy,
-    RestartPolicyNameEnum,
+    ContainerCreateBody, ContainerUpdateBody, HostConfig, HostConfigCgroupnsModeEnum,
+    HostConfigLogConfig, Mount, MountBindOptions, MountBindOptionsPropagationEnum, MountType,
+    ResourcesUlimits, RestartPolicy, RestartPolicyNameEnum,
 };
 
 /// Where sandbox-init stands in every container.
@@ -89,6 +89,21 @@ pub struct ContainerLimits {
     pub pids: u32,
     /// Bytes of one file.
     pub file_size: u64,
+}
+
+impl ContainerLimits {
+    /// The engine's request to give a container that was warmed up the share of a run. The limits of memory are the
+    /// same as before: without them in the request, runc under systemd lifts that of swap.
+    pub(super) fn to_update_body(self) -> ContainerUpdateBody {
+        let memory = i64::try_from(self.memory).unwrap_or(i64::MAX);
+        ContainerUpdateBody {
+            memory: Some(memory),
+            memory_swap: Some(memory),
+            nano_cpus: Some(self.nano_cpus),
+            cpu_shares: Some(RUN_SHARES),
+            ..Default::default()
+        }
+    }
 }
 
 /// Whose turn it is when there are more who want a core than cores.
@@ -303,6 +318,20 @@ mod tests {
         // The profile has its own test.
         body["HostConfig"]["SecurityOpt"][1] = "seccomp=…".into();
         insta::assert_json_snapshot!(body);
+    }
+
+    #[test]
+    fn the_end_of_the_warm_up_says_every_limit_of_memory_again() {
+        let limits = spec(NetworkAccess::None).limits;
+        let body = serde_json::to_value(limits.to_update_body()).unwrap();
+        insta::assert_json_snapshot!(body, @r#"
+        {
+          "CpuShares": 1024,
+          "Memory": 268435456,
+          "MemorySwap": 268435456,
+          "NanoCpus": 500000000
+        }
+        "#);
     }
 
     #[test]

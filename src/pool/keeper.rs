@@ -142,7 +142,7 @@ impl Pool {
             Ok(parked) => parked?,
             Err(_) => return Err(SandboxError::NotReady("it took too long".to_owned())),
         }
-        sandbox.end_warm_up(self.0.setup.limits.nano_cpus).await?;
+        sandbox.end_warm_up(self.limits(runner)).await?;
         Ok(sandbox)
     }
 }

@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
 use super::{Input, Sandbox, SandboxError, drain};
-use crate::executor::spec::ContainerSpec;
+use crate::executor::spec::{ContainerLimits, ContainerSpec};
 use crate::executor::{ContainerId, ContainerInfo, ContainerState, Executor, ExecutorError};
 
 /// Label with the id of the directory that holds the workspaces.
@@ -201,10 +201,10 @@ impl Container {
 
     pub(super) fn end_warm_up(
         &self,
-        nano_cpus: i64,
+        limits: ContainerLimits,
     ) -> impl Future<Output = Result<(), ExecutorError>> + Send + use<> {
         let (executor, id) = (Arc::clone(&self.launcher.0.executor), self.id.clone());
-        async move { executor.end_warm_up(&id, nano_cpus).await }
+        async move { executor.end_warm_up(&id, &limits).await }
     }
 
     pub(super) fn state(

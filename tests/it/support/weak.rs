@@ -6,7 +6,7 @@ use bollard::models::ContainerCreateBody;
 use bollard::{API_DEFAULT_VERSION, Docker};
 use futures::stream::BoxStream;
 use mcp_code_sandbox::executor::docker::DockerExecutor;
-use mcp_code_sandbox::executor::spec::{ContainerSpec, Dialect};
+use mcp_code_sandbox::executor::spec::{ContainerLimits, ContainerSpec, Dialect};
 use mcp_code_sandbox::executor::{
     Attached, ContainerId, ContainerInfo, ContainerState, Engine, Executor, ExecutorError, Image,
     Network,
@@ -66,9 +66,9 @@ impl Executor for WeakExecutor {
     async fn end_warm_up(
         &self,
         container: &ContainerId,
-        nano_cpus: i64,
+        limits: &ContainerLimits,
     ) -> Result<(), ExecutorError> {
-        self.real.end_warm_up(container, nano_cpus).await
+        self.real.end_warm_up(container, limits).await
     }
 
     async fn state(&self, container: &ContainerId) -> Result<ContainerState, ExecutorError> {
