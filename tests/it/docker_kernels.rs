@@ -129,7 +129,7 @@ async fn tasks_wide_tables_and_captured_figures_go_as_in_jupyter() {
         "both = [asyncio.ensure_future(work(n)) for n in (3, 4)]",
         "await asyncio.gather(*both)",
         "asyncio.get_event_loop().run_until_complete(work(5))",
-        "async def fails(): raise KeyError('in a task')\ntask = asyncio.create_task(fails())",
+        "async def fails():\n    raise KeyError('in a task')\ntask = asyncio.create_task(fails())",
         "await task",
         "import pandas as pd\npd.DataFrame({f'a_long_name_{n}': [n] for n in range(8)})",
         "import matplotlib.pyplot as plt",
