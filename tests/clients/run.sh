@@ -7,10 +7,9 @@ cd "$(dirname "$0")"
 server=${MCP_SERVER:-$(realpath ../../target/debug/mcp-code-sandbox)}
 [ -x "$server" ] || { echo "$server is not there: run cargo build first" >&2; exit 2; }
 work=$(mktemp -d)
-server_pid='' forwarder_pid='' mcpo_pid=''
+server_pid='' forwarder_pid=''
 clean_up() {
   [ -z "$forwarder_pid" ] || kill "$forwarder_pid" 2>/dev/null || true
-  [ -z "$mcpo_pid" ] || kill "$mcpo_pid" 2>/dev/null || true
   if [ -n "$server_pid" ]; then
     kill "$server_pid" 2>/dev/null || true
     wait "$server_pid" 2>/dev/null || true
@@ -110,7 +109,9 @@ documented_mcpo() {
   port=$(free_port)
   documented 'Open WebUI, through mcpo' | sed "s|--port 8000|--port $port|; s|^mcpo|exec mcpo|" >"$work/mcpo.sh"
   PATH=$PWD/mcpo/.venv/bin:$PATH bash -euo pipefail "$work/mcpo.sh" &
-  mcpo_pid=$!
+  # A check is a process of its own, and this ends with it.
+  # shellcheck disable=SC2064 # now
+  trap "kill $!" EXIT
   curl --silent --fail --retry 30 --retry-delay 1 --retry-connrefused "http://127.0.0.1:$port/openapi.json" |
     grep --only-matching '"/[a-z_]*":' | sort | tr -d '\n' | grep '"/list_runners":.*"/run_code":'
   curl --silent --fail "http://127.0.0.1:$port/run_code" --header 'Content-Type: application/json' \
