@@ -213,7 +213,7 @@ fn check_config_hides_secrets() {
     RUN_DNS=
     RUN_TIMEOUT=30s
     RUN_TIMEOUT_MAX=5m
-    RUN_CPUS=1
+    RUN_CPUS=0.5
     RUN_MEMORY=256m
     RUN_PIDS=128
     RUN_OUTPUT_LIMIT=1m

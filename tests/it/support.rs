@@ -285,8 +285,6 @@ pub(crate) fn config(root: &Path, settings: &[(&str, &str)]) -> Config {
             "FILE_SECRET" => Some(SECRET.to_owned()),
             "SANDBOX_ROOT" => Some(root.clone()),
             "DISK_FREE_FLOOR" => Some("1m".to_owned()),
-            // With the default of half a core, runs would wait for their share half of the time. Tests of that share say so.
-            "RUN_CPUS" => Some("1".to_owned()),
             // Tests that want warm sandboxes say so.
             "POOL_SIZE" => Some("0".to_owned()),
             "SANDBOX_REUSE" => Some("never".to_owned()),

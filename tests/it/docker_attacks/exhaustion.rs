@@ -225,7 +225,7 @@ async fn a_daemon_ends_with_its_program(target: &Target) {
 
 #[tokio::test]
 async fn a_busy_program_gets_its_share_and_leaves_others_theirs() {
-    let target = Target::cold(&[("RUN_CPUS", "0.5")]).await;
+    let target = Target::cold(&[]).await;
     let neighbour = async {
         eventually("the program runs", || {
             target.app.app.runs.active.count() == 1
