@@ -81,8 +81,11 @@ impl Sandbox {
         let user = 20_000
             + std::process::id() % 10_000 * 64
             + NEXT_USER.fetch_add(1, Ordering::Relaxed) % 64;
-        let mut child = Command::new("unshare")
+        // Signals that whoever started the tests ignores, as nohup does, would be ignored in there too.
+        let mut child = Command::new("env")
             .args([
+                "--default-signal",
+                "unshare",
                 "--pid",
                 "--fork",
                 "--kill-child",
