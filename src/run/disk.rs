@@ -1,11 +1,12 @@
 //! Watches what a running program writes: one conversation must neither exceed its quota nor fill the disk.
 //!
 //! The watch is a poll, so a program gets past the limit by what it writes between two looks. Looks are close
-//! together while the tree is small and take a tenth of the time when it is large, but half of it as soon as the file
-//! system loses much of the room that the conversation has left: that is asked far more often, for it costs next to
-//! nothing. Hence a conversation can be over its
-//! limits when a run begins. Such a run may tidy up, but not grow; and where it is over them by more than one run can
-//! have got past them, there are no further runs, or many short ones would get past any limit.
+//! together while the tree is small and take a tenth of the time when it is large, but up to half of it where that may
+//! be too late: as soon as the file system loses much of the room that the conversation has left, which is asked far
+//! more often, for it costs next to nothing, and as soon as the files would be too many at the pace at which they
+//! became more. Hence a conversation can be over its limits when a run begins. Such a run may tidy up, but not grow;
+//! and where it is over them by more than one run can have got past them, there are no further runs, or many short
+//! ones would get past any limit.
 
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ const LITTLE: u64 = 1 << 20;
 const ROOM_PART: u64 = 4;
 /// Pauses are at least this many times as long as a look takes.
 const PAUSE_FACTOR: u32 = 10;
+/// The same where something grows fast.
+const HASTY_FACTOR: u32 = 2;
 /// Pauses are no longer than this, so that not even a slow look lets much through.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// Bytes over the quota with which a run may still begin: more than a fast disk takes between two looks.
@@ -38,6 +41,8 @@ pub(super) struct Allowance {
     entries: u64,
     /// Bytes that it may add to what it finds.
     room: u64,
+    /// Entries that it finds.
+    found_entries: u64,
 }
 
 /// What the free space of the file system tells between two looks. Others write too, so it only tells when to look.
@@ -72,6 +77,52 @@ impl Gauge {
     }
 }
 
+/// When to look at the tree.
+struct Looks {
+    /// The last one that saw it all.
+    last: Instant,
+    /// What it saw.
+    entries: u64,
+    /// When the next one is due.
+    usual: Instant,
+    /// The same if the file system fills up.
+    hasty: Instant,
+}
+
+impl Looks {
+    fn new(entries: u64) -> Self {
+        let last = Instant::now();
+        Self {
+            last,
+            entries,
+            usual: last + PAUSE,
+            hasty: last,
+        }
+    }
+
+    fn due(&self, now: Instant, fills_up: bool) -> bool {
+        now >= (if fills_up { self.hasty } else { self.usual })
+    }
+
+    /// How soon `room` more entries are there, at the pace since the last look.
+    fn saw(&mut self, started: Instant, entries: u64, room: u64) -> Duration {
+        let grown = entries.saturating_sub(self.entries);
+        let nanos = ((started - self.last).as_nanos() * u128::from(room))
+            .checked_div(u128::from(grown))
+            .and_then(|nanos| u64::try_from(nanos).ok());
+        (self.last, self.entries) = (started, entries);
+        nanos.map_or(Duration::MAX, Duration::from_nanos)
+    }
+
+    /// Plans the next look, after one that took so long.
+    fn plan(&mut self, started: Instant, took: Duration, time_left: Duration) {
+        let shortest = took * HASTY_FACTOR;
+        let longest = (took * PAUSE_FACTOR).min(LONGEST_PAUSE).max(shortest);
+        self.hasty = started + shortest;
+        self.usual = started + took + (time_left / 2).clamp(shortest, longest);
+    }
+}
+
 impl Allowance {
     /// Looks at what a run finds, before it can add to it. `Err` with a sentence for the model when that is far too
     /// much already.
@@ -98,13 +149,14 @@ impl Allowance {
             room: limits.quota_bytes.saturating_sub(found.bytes),
             bytes: found.bytes.max(limits.quota_bytes),
             entries: found.entries.max(limits.max_entries),
+            found_entries: found.entries,
         })
     }
 
     /// Resolves, with a sentence for the model, when the run must be stopped. Never resolves otherwise.
     pub(super) async fn exceeded(self, workspaces: &Workspaces, workspace: &Workspace) -> String {
         let mut gauge = Gauge::new(workspaces.check_space().unwrap_or(0), self.room);
-        let (mut next_look, mut hasty_look) = (Instant::now() + PAUSE, Instant::now());
+        let mut looks = Looks::new(self.found_entries);
         let mut pause = PAUSE;
         loop {
             tokio::time::sleep(pause).await;
@@ -116,19 +168,20 @@ impl Allowance {
             let fills_up;
             (pause, fills_up) = gauge.read(free);
             let started = Instant::now();
-            if started < (if fills_up { hasty_look } else { next_look }) {
+            if !looks.due(started, fills_up) {
                 continue;
             }
+            let mut time_left = Duration::MAX;
             // A tree that cannot be read right now is looked at again.
             if let Ok(usage) = workspace.usage_up_to(self.entries).await {
                 if let Some(reason) = self.excess(&usage, workspaces) {
                     return reason;
                 }
                 gauge.looked(free, self.bytes.saturating_sub(usage.bytes));
+                let room = self.entries.saturating_sub(usage.entries);
+                time_left = looks.saw(started, usage.entries, room);
             }
-            let took = started.elapsed();
-            hasty_look = started + took * 2;
-            next_look = started + took + (took * PAUSE_FACTOR).min(LONGEST_PAUSE);
+            looks.plan(started, started.elapsed(), time_left);
         }
     }
 
@@ -167,5 +220,25 @@ mod tests {
         assert_eq!(gauge.read(989 << 20), (PAUSE, false));
         assert_eq!(gauge.read(987 << 20), (SHORT_PAUSE, true));
         assert_eq!(gauge.read(2000 << 20), (PAUSE, false));
+    }
+
+    /// Milliseconds from the start of a look to the next one, where looks take 10 ms.
+    fn next_after(before: u64, after_ms: u64, entries: u64, room: u64) -> u128 {
+        let mut looks = Looks::new(before);
+        let started = looks.last + Duration::from_millis(after_ms);
+        let left = looks.saw(started, entries, room);
+        looks.plan(started, Duration::from_millis(10), left);
+        (looks.usual - started).as_millis()
+    }
+
+    #[test]
+    fn the_next_look_comes_before_files_are_too_many() {
+        assert_eq!(next_after(5, 100, 5, 1_000), 110, "nothing grows");
+        assert_eq!(next_after(500, 100, 5, 1_000), 110, "it shrinks");
+        assert_eq!(next_after(0, 100, 100, 1_000), 110, "a second is left");
+        assert_eq!(next_after(0, 100, 1_000, 1_000), 60, "100 ms are left");
+        assert_eq!(next_after(0, 100, 1_000, 1), 30, "hardly any is left");
+        assert_eq!(next_after(0, 100, 1_000, 0), 30);
+        assert_eq!(next_after(0, 1, 1, u64::MAX), 110);
     }
 }
