@@ -149,9 +149,9 @@ metrics() { curl --silent --fail --header "Authorization: Bearer $token" "$url/m
 sandboxes_are_siblings() {
     local ids
     mapfile -t ids < <(of_sandboxes)
-    # The host's path of the conversation is what the engine mounts.
+    # The host's path of the conversation is what the engine mounts, or that of the slot which became it.
     docker inspect --format '{{range .Mounts}}{{.Source}} {{.Destination}}{{"\n"}}{{end}}' "${ids[@]}" |
-        tee /dev/stderr | grep -q "^$work/data/[0-9a-f]\{64\} /data$"
+        tee /dev/stderr | grep -Eq "^$work/data/([0-9a-f]{64}|\.tmp/[0-9a-f]{32}) /data$"
 }
 
 with_network() { call run_code '{"language": "shell", "code": "echo hi", "network": true}' | tee /dev/stderr; }
