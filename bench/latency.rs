@@ -1,8 +1,8 @@
 //! How long a run takes through HTTP, beside `docker run` of the same image in the same minutes, and how many there
 //! are in a second. Needs a container engine and the runner images.
 //!
-//! `cargo bench` prints the table of `bench/RESULTS.md`, and `cargo bench -- hostile` how a neighbour fares beside a
-//! thousand programs that take all they can get.
+//! `cargo bench` prints the table of `bench/RESULTS.md`, `cargo bench -- throughput` its second half alone, and
+//! `cargo bench -- hostile` how a neighbour fares beside a thousand programs that take all they can get.
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot go on ends")]
 #![expect(clippy::print_stdout, reason = "the table is the output")]
 
@@ -29,12 +29,14 @@ fn main() {
         .unwrap();
     runtime.block_on(async {
         println!("{}\n", stats::machine());
-        if std::env::args().any(|argument| argument == "hostile") {
-            hostile::measure(1000).await;
-        } else {
-            latencies().await;
-            throughput().await;
+        let chosen = |name| std::env::args().any(|argument| argument == name);
+        if chosen("hostile") {
+            return hostile::measure(1000).await;
         }
+        if !chosen("throughput") {
+            latencies().await;
+        }
+        throughput().await;
     });
 }
 
