@@ -110,28 +110,21 @@ async fn a_stream_has_text_pictures_errors_and_a_result() {
     let app = TestApp::on_docker_with(&[("RUN_TIMEOUT", "120s")]).await;
     let hello = execute(&app, json!({ "code": "print('Hello, World!')" })).await;
     assert_eq!(hello[0]["text"], "Hello, World!\n");
-    let code = "import matplotlib.pyplot as plt\nplt.plot([1,2,3], [1,4,9])\nplt.savefig('plot.png')\nprint('né…', flush=True)\n";
-    let lines = execute(
-        &app,
-        json!({ "code": code, "session_id": "my-session", "stateful": false }),
-    )
-    .await;
-    let text: String = lines
-        .iter()
-        .filter_map(|line| line["text"].as_str())
-        .collect();
-    assert_eq!(text, "né…\n");
-    let picture = lines
-        .iter()
-        .find(|line| line.get("image").is_some())
-        .unwrap();
-    assert_eq!(picture["format"], "png");
-    assert!(
-        picture["image"]
-            .as_str()
-            .unwrap()
-            .starts_with("iVBORw0KGgo")
-    );
+    for last in ["savefig('plot.png')", "show()"] {
+        let code = format!(
+            "import matplotlib.pyplot as plt\nplt.plot([1,2,3], [1,4,9])\nplt.{last}\nprint('né…', flush=True)\n"
+        );
+        let body = json!({ "code": code, "session_id": last, "stateful": false });
+        let lines = execute(&app, body).await;
+        let text = lines.iter().filter_map(|line| line["text"].as_str());
+        assert_eq!(text.collect::<String>(), "né…\n");
+        let is_picture = |line: &&Value| line.get("image").is_some();
+        let pictures: Vec<_> = lines.iter().filter(is_picture).collect();
+        assert_eq!(pictures.len(), 1, "{last}: {lines:?}");
+        assert_eq!(pictures[0]["format"], "png");
+        let image = pictures[0]["image"].as_str().unwrap();
+        assert!(image.starts_with("iVBORw0KGgo"));
+    }
     let lines = execute(
         &app,
         json!({ "code": "print(undefined_var)", "stateful": false }),
@@ -188,6 +181,7 @@ async fn a_named_session_keeps_its_variables() {
         "x + 1",
         "import pandas as pd; pd.DataFrame({'n': [x]})",
         "import matplotlib.pyplot as plt\nplt.plot([1, 2]);",
+        "plt.bar(['a', 'b'], [3, 1])\nplt.show()\nprint('shown')",
         "print('begun'); y = x / 0",
         "def f(:",
         "x",
