@@ -71,8 +71,10 @@ class Shelf:
         self._path = list(sys.path)
         self._modules = {name: module for name, module in sys.modules.items() if name not in self._shown}
         self._order = {name: place for place, name in enumerate(self._modules)}
+        packages = {name.rpartition(".")[0] for name in self._modules}
+        closures = {package: self._closure(package) for package in packages}
         for name in self._modules:
-            self._unbind(name)
+            self._unbind(name, closures)
         for name in self._modules:
             del sys.modules[name]
         self._hidden.update(self._modules)
@@ -150,21 +152,21 @@ class Shelf:
 
     def _closure(self, name):
         """The names of all that importing a module brings along."""
-        closure = set()
-        waiting = [name]
+        closure = {name} & self._modules.keys()
+        waiting = list(closure)
         while waiting:
             name = waiting.pop()
-            if name in self._modules and name not in closure:
-                closure.add(name)
-                waiting.append(name.rpartition(".")[0])
-                waiting.extend(self._needs.get(name, ()))
+            new = {name.rpartition(".")[0], *self._needs.get(name, ())}
+            new = (new & self._modules.keys()) - closure
+            closure |= new
+            waiting.extend(new)
         return closure
 
-    def _unbind(self, name):
+    def _unbind(self, name, closures):
         """Take a submodule out of its package, unless the package itself imports it and may rely on it."""
         package, _, child = name.rpartition(".")
         attributes = self._namespace(package)
-        if attributes.get(child) is self._modules[name] and name not in self._closure(package):
+        if attributes.get(child) is self._modules[name] and name not in closures[package]:
             del attributes[child]
             self._unbound.add(name)
 
