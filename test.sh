@@ -17,7 +17,8 @@
 # fuzz     a minute of it, for everything that takes bytes from outside; needs a nightly compiler
 # compose  the server in a container, by the compose files
 #
-# Tools are built beside the setup, and fuzzing goes on beside the clients: both wait more than they compute.
+# Tools are built beside the setup; fuzzing and Compose, one after the other, go on beside the clients: those wait more
+# than they compute.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -29,8 +30,8 @@ TOOLS=$PWD/.build/tools
 CARGO_DENY=0.20.2
 CARGO_FUZZ=0.13.1
 FUZZ_TARGETS=(frames records names envelope range)
-# The step that goes on beside another one, which comes before it.
-declare -A BESIDE_STEP=([setup]=tools [clients]=fuzz)
+# Steps that go on beside another one, which comes before them.
+declare -A BESIDE_STEP=([setup]="tools" [clients]="fuzz compose")
 # Tests on Docker wait more than they compute, but some watch the clock.
 DOCKER_THREADS=2
 
@@ -183,7 +184,8 @@ step_compose() {
 
 SUMMARY=()
 CURRENT=""
-BESIDE=""
+# Process of each step that goes on beside another one.
+declare -A BESIDE=()
 
 run_step() {
     local begun=$SECONDS
@@ -194,24 +196,32 @@ run_step() {
     CURRENT=""
 }
 
-# Two steps at the same time: the first one is shown, the second one's output follows.
+# Steps at the same time as another one: that one is shown, their output follows. Each waits for the one before it.
 start_beside() {
-    say "== $1, beside $2"
-    (step_"$1") >".build/step-$1.log" 2>&1 &
-    BESIDE=$!
+    local beside=$1 before="" step
+    shift
+    for step in "$@"; do
+        say "== $step, beside $beside"
+        (
+            [[ -z $before ]] || tail --pid="$before" --follow /dev/null
+            step_"$step"
+        ) >".build/step-$step.log" 2>&1 &
+        before=$!
+        BESIDE[$step]=$before
+    done
 }
 
 wait_for_beside() {
     local status=0
-    wait "$BESIDE" || status=$?
-    BESIDE=""
+    wait "${BESIDE[$CURRENT]}" || status=$?
+    unset "BESIDE[$CURRENT]"
     cat ".build/step-$CURRENT.log" >&2
     return "$status"
 }
 
 summarize() {
     local status=$?
-    [[ -z $BESIDE ]] || wait "$BESIDE" || true
+    wait "${BESIDE[@]}" || true
     say ""
     printf '%s\n' "${SUMMARY[@]}" >&2
     if [[ -n $CURRENT ]]; then
@@ -222,7 +232,7 @@ summarize() {
 }
 
 main() {
-    local step beside
+    local step other beside
     for step in "$@"; do
         [[ " ${STEPS[*]} " == *" $step "* ]] || {
             usage >&2
@@ -234,12 +244,15 @@ main() {
     mkdir -p .build
     set -- "${@:-${STEPS[@]}}"
     for step in "$@"; do
-        if [[ -n $BESIDE ]]; then
+        if [[ -n ${BESIDE[$step]:-} ]]; then
             run_step "$step" wait_for_beside
             continue
         fi
-        beside=${BESIDE_STEP[$step]:-}
-        if [[ -n $beside && " $* " == *" $step $beside "* ]]; then start_beside "$beside" "$step"; fi
+        beside=()
+        for other in ${BESIDE_STEP[$step]:-}; do
+            [[ " $* " != *" $step "*"$other "* ]] || beside+=("$other")
+        done
+        start_beside "$step" "${beside[@]}"
         run_step "$step"
     done
 }
