@@ -4,6 +4,7 @@
 #   ./start.sh             all of it, then serves until Ctrl-C
 #   ./start.sh --no-run    all of it but serving
 #   ./start.sh --compose   serves from a container, by docker-compose.yml, and comes back; needs no Rust
+#   ./start.sh --tunnel    the same behind a Cloudflare Tunnel, by docker-compose-cloudflare.yml
 #
 # What is done already is not done again: a second start takes seconds. An existing .env stays as it is.
 set -euo pipefail
@@ -88,8 +89,10 @@ install_rules() {
 # One value of the configuration as the program understands it.
 effective() { sed -n "s/^$1=//p" <<<"$CONFIGURATION"; }
 
+local_url() { printf 'http://localhost:%s' "${1##*:}"; }
+
 greet() {
-    local url=http://localhost:${1##*:} token
+    local url=$1 token
     token=$(setting MCP_API_TOKEN)
     cat >&2 <<END
 
@@ -117,7 +120,7 @@ prepare() {
     cargo build --release --locked
     CONFIGURATION=$("$PROGRAM" check-config) || exit
     install_rules "$(effective RUN_DNS | tr ',' ' ')"
-    greet "$(effective MCP_HTTP_ADDR)"
+    greet "$(local_url "$(effective MCP_HTTP_ADDR)")"
 }
 
 compose() {
@@ -135,10 +138,34 @@ set_once() {
     printf '%s=%s\n' "$1" "$2" >>.env
 }
 
-serve_in_container() {
-    local socket published
-    need_packages curl curl ca-certificates
+# What nobody but the operator knows.
+need_tunnel() {
+    local name missing=()
+    for name in TUNNEL_TOKEN PUBLIC_BASE_URL; do
+        [[ -n $(setting "$name") ]] || missing+=("$name")
+    done
+    ((${#missing[@]} == 0)) || die "set ${missing[*]} in .env and start again: see docs/operating.md, Cloudflare Tunnel"
+}
+
+serve_behind_tunnel() {
     write_settings
+    need_tunnel
+    export COMPOSE_FILE=docker-compose-cloudflare.yml
+    start_containers
+    greet "$(effective PUBLIC_BASE_URL)"
+}
+
+serve_in_container() {
+    local published
+    write_settings
+    start_containers
+    published=$(setting PUBLISH_ADDR)
+    greet "$(local_url "${published:-127.0.0.1:8080}")"
+}
+
+start_containers() {
+    local socket
+    need_packages curl curl ca-certificates
     unset DOCKER_HOST
     scripts/install-docker.sh
     need_compose
@@ -151,8 +178,6 @@ serve_in_container() {
     docker buildx version >/dev/null 2>&1 || export DOCKER_BUILDKIT=0 COMPOSE_DOCKER_CLI_BUILD=0
     SOURCE_COMMIT=$(git rev-parse --short=12 HEAD 2>/dev/null || true) compose up --detach --build
     CONFIGURATION=$(compose run --rm --no-deps -T server check-config) || exit
-    published=$(setting PUBLISH_ADDR)
-    greet "${published:-127.0.0.1:8080}"
 }
 
 case ${1:-} in
@@ -162,6 +187,7 @@ case ${1:-} in
         ;;
     --no-run) prepare ;;
     --compose) serve_in_container ;;
+    --tunnel) serve_behind_tunnel ;;
     -h | --help) usage ;;
     *)
         usage >&2
