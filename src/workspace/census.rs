@@ -1,10 +1,12 @@
 //! How many conversations there are and what they take, for the operator. Nobody waits for it.
 
+use std::os::fd::AsFd as _;
+
 use rustix::fs::{FileType, fstatvfs};
 
 use super::store::Store;
 use super::walk::{Next, walk};
-use super::{WorkspaceError, Workspaces};
+use super::{WorkspaceError, Workspaces, usage};
 use crate::conversation::ConversationKey;
 
 /// What all conversations take together.
@@ -24,12 +26,12 @@ impl Workspaces {
     pub async fn census(&self) -> Result<Census, WorkspaceError> {
         let mut census = Census::default();
         for key in self.store.work(Store::keys).await? {
+            let measure = move |store: &Store| store.measure(&key);
             // It may have been deleted meanwhile.
-            let Some(workspace) = self.find(&key).await? else {
-                continue;
-            };
-            census.conversations += 1;
-            census.bytes += workspace.usage().await?.bytes;
+            if let Some(bytes) = self.store.work(measure).await? {
+                census.conversations += 1;
+                census.bytes += bytes;
+            }
         }
         Ok(census)
     }
@@ -46,6 +48,18 @@ impl Workspaces {
 }
 
 impl Store {
+    /// Measures a conversation if it is there. That is no use of it: nothing would ever expire.
+    fn measure(&self, key: &ConversationKey) -> Result<Option<u64>, WorkspaceError> {
+        let Some(dir) = self.find(key)? else {
+            return Ok(None);
+        };
+        self.make_accessible(dir.as_fd())?;
+        let usage = usage::measure(self.opener, dir.as_fd(), self.limits.max_entries)
+            .map_err(WorkspaceError::of("measure the conversation's files"))?;
+        self.measured(key, usage.bytes);
+        Ok(Some(usage.bytes))
+    }
+
     fn keys(&self) -> Result<Vec<ConversationKey>, WorkspaceError> {
         let mut keys = Vec::new();
         walk(self.opener, self.root(), |found| {

@@ -155,6 +155,17 @@ async fn many_may_make_the_same_workspace() {
 }
 
 #[tokio::test]
+async fn counting_what_is_kept_is_no_use() {
+    let fixture = Fixture::new();
+    fixture.workspace().await;
+    fs::write(fixture.data().join("a.txt"), "a").unwrap();
+    let census = fixture.workspaces.census().await.unwrap();
+    assert!(census.conversations == 1 && census.bytes > 0, "{census:?}");
+    let note = fixture.root.path().join(".used").join(fixture.key.as_str());
+    assert!(!note.exists(), "nobody has used it");
+}
+
+#[tokio::test]
 async fn a_use_is_noted() {
     let fixture = Fixture::new();
     let workspace = fixture.workspace().await;
