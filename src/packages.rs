@@ -326,7 +326,7 @@ impl Packages {
         };
         let output = step::perform(&self.runs, &prepared.runner, step).await?;
         let fetched = Fetched::parse(&output, self.config.max_bytes)?;
-        self.keep(&scratch, &fetched).await;
+        self.keep(prepared.client, &scratch, &fetched).await;
         Ok((fetched, scratch))
     }
 
@@ -392,7 +392,7 @@ impl Packages {
     }
 
     /// Keeps what was downloaded for others. Without it the next one downloads again, so a failure is nobody's.
-    async fn keep(&self, scratch: &Scratch, fetched: &Fetched) {
+    async fn keep(&self, client: Client, scratch: &Scratch, fetched: &Fetched) {
         let Some(limit) = self.config.cache else {
             return;
         };
@@ -401,7 +401,7 @@ impl Packages {
             sha256: file.sha256.clone(),
         });
         let workspaces = &self.runs.files.workspaces;
-        let kept = workspaces.keep_downloads(scratch, client::WHEELS, files.collect(), limit);
+        let kept = workspaces.keep_downloads(scratch, client.downloads(), files.collect(), limit);
         if let Err(error) = kept.await {
             let error = &error as &dyn std::error::Error;
             warn!(error, "downloads were not kept");

@@ -18,8 +18,6 @@ pub(super) const CACHE: &str = "/packages/cache";
 pub(super) const CERTIFICATES: &str = "/packages/certificates.pem";
 /// Where the second step sees what the first one fetched.
 pub(super) const FETCHED: &str = "/packages/fetched";
-/// Folder of the first step's directory with the files that can be kept for others.
-pub(super) const WHEELS: &str = "wheels";
 /// Folder of the second step's directory with what was installed.
 pub(super) const TREE: &str = "tree";
 /// Most characters of what a client says that are handed on.
@@ -116,6 +114,14 @@ impl Client {
         match self {
             Self::Pip => Ecosystem::Python,
             Self::Bun => Ecosystem::Npm,
+        }
+    }
+
+    /// Folder of the first step's directory with the files that can be kept for others.
+    pub(super) const fn downloads(self) -> &'static str {
+        match self {
+            Self::Pip => "wheels",
+            Self::Bun => "tarballs",
         }
     }
 

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, RawDir, Timespec, Timestamps, UTIME_NOW, fstat, mkdirat,
-    openat, renameat, statat, utimensat,
+    AtFlags, FileType, Mode, OFlags, RawDir, RenameFlags, Timespec, Timestamps, UTIME_NOW, fstat,
+    mkdirat, openat, renameat_with, statat, utimensat,
 };
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
@@ -117,18 +117,20 @@ fn keep(
         last_modification: now,
     };
     let known = utimensat(cache, &file.sha256, &used, AtFlags::SYMLINK_NOFOLLOW);
-    if gone_is_none(known)
+    let known = gone_is_none(known)
         .map_err(WorkspaceError::of(failed))?
-        .is_some()
-    {
-        return Ok(());
-    }
+        .is_some();
     let source = store
         .opener
-        .file(from, [folder.as_bytes(), file.name.as_bytes()])
-        .map_err(WorkspaceError::of(failed))?;
-    let kind = fstat(&source).map_err(WorkspaceError::of(failed))?.st_mode;
-    if FileType::from_raw_mode(kind) != FileType::RegularFile {
+        .file(from, [folder.as_bytes(), file.name.as_bytes()]);
+    let Some(source) = gone_is_none(source).map_err(WorkspaceError::of(failed))? else {
+        // It was used where it is.
+        return Ok(());
+    };
+    let stat = fstat(&source).map_err(WorkspaceError::of(failed))?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile
+        || known && size(store, cache, file) == Some(stat.st_size)
+    {
         return Ok(());
     }
     // Made where nobody looks, and moved when it is whole.
@@ -140,7 +142,15 @@ fn keep(
         .folder(private, [name.as_bytes()])
         .map_err(WorkspaceError::of(failed))?;
     let copied = copy(File::from(source), made.as_fd(), file);
-    if !matches!(copied, Ok(true)) || renameat(private, &name, cache, &file.sha256).is_err() {
+    // One that is not what it was, as after a loss of power, is exchanged.
+    let how = if known {
+        RenameFlags::EXCHANGE
+    } else {
+        RenameFlags::empty()
+    };
+    let is_placed = matches!(copied, Ok(true))
+        && renameat_with(private, &name, cache, &file.sha256, how).is_ok();
+    if known || !is_placed {
         let staged = removal::stage(store.opener, private, private, name.as_bytes());
         if let Ok(Some(staging)) = staged {
             // What stays is cleared at the next start.
@@ -148,6 +158,13 @@ fn keep(
         }
     }
     copied.map(drop).map_err(WorkspaceError::of(failed))
+}
+
+/// How large a file is that was kept earlier.
+fn size(store: &Store, cache: BorrowedFd<'_>, file: &Kept) -> Option<i64> {
+    let path = [file.sha256.as_bytes(), file.name.as_bytes()];
+    let there = store.opener.file(cache, path).ok()?;
+    fstat(&there).ok().map(|stat| stat.st_size)
 }
 
 /// Copies a file, and says whether it has the hash that it should have.

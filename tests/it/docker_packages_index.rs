@@ -12,8 +12,10 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
+use sha2::{Digest as _, Sha256, Sha512};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
@@ -24,6 +26,8 @@ use crate::docker_packages::{install_for, make_packages};
 use crate::support::TestApp;
 
 const TLS: u16 = 443;
+/// Who may ask the registry of npm's packages.
+const NPM_USER: &str = "reader:secret";
 
 /// An index of Python packages and a registry of npm's, over one directory.
 #[derive(Clone)]
@@ -59,6 +63,11 @@ async fn answer(State(index): State<Index>, request: Request) -> Response {
     index.asked.lock().unwrap().push(path.clone());
     if path.contains("unwell") {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    }
+    let of_npm = !path.starts_with("/simple/") && !path.contains(".whl");
+    let word = request.headers().get("authorization");
+    if of_npm && word.is_none_or(|word| *word != format!("Basic {}", STANDARD.encode(NPM_USER))) {
+        return StatusCode::UNAUTHORIZED.into_response();
     }
     let found = if let Some(name) = path.strip_prefix("/files/") {
         fs::read(index.files.join(name)).ok().map(Body::from)
@@ -109,18 +118,27 @@ fn registry(files: &Path, name: &str, server: &str) -> Option<String> {
         } else {
             json!({})
         };
+        let mut dist = json!({ "tarball": format!("{server}/files/{file}") });
+        // Some are as old as if there had been no such hash.
+        if !name.starts_with('@') {
+            dist["integrity"] = integrity(&fs::read(files.join(&file)).unwrap()).into();
+        }
         let about = json!({
             "name": name,
             "version": version,
             "dependencies": dependencies,
             "hasInstallScript": true,
-            "dist": { "tarball": format!("{server}/files/{file}") },
+            "dist": dist,
         });
         versions.insert(version, about);
     }
     let latest = versions.keys().max()?.clone();
     let about = json!({ "name": name, "dist-tags": { "latest": latest }, "versions": versions });
     Some(about.to_string())
+}
+
+fn integrity(content: &[u8]) -> String {
+    format!("sha512-{}", STANDARD.encode(Sha512::digest(content)))
 }
 
 /// The files whose names begin and end like this.
@@ -147,7 +165,7 @@ async fn packages_come_from_the_configured_index_and_then_need_no_network() {
     let (index_url, host, registry) = (
         format!("http://{PUBLIC}/simple"),
         PUBLIC.to_string(),
-        format!("http://{PUBLIC}/"),
+        format!("http://{NPM_USER}@{PUBLIC}/"),
     );
     let app = TestApp::on_docker_with(&[
         ("RUN_DNS", PRIVATE),
@@ -190,6 +208,7 @@ async fn use_index(app: &TestApp, index: &Index) {
         "one 1.0 dep 1.5\n"
     );
 
+    use_registry(app, index).await;
     let answer = install_for(
         app,
         "first",
@@ -198,6 +217,7 @@ async fn use_index(app: &TestApp, index: &Index) {
     )
     .await;
     assert_eq!(answer["success"], true, "{answer}");
+    assert_eq!(index.downloads(), ["tiny-scoped-0.1.0.tgz"]);
     let code = "import a from 'tinya'; import s from '@tiny/scoped'; console.log(a, s)";
     let expected = "a 1.0.0 with b 1.2.0 scoped\n";
     assert_eq!(run(app, "first", "typescript", code).await, expected);
@@ -232,6 +252,42 @@ async fn use_index(app: &TestApp, index: &Index) {
     "#);
     assert!(!app.workspace("third").exists());
     assert!(!app.workspace("first").join("ran").exists());
+}
+
+/// Tarballs come from what is kept as long as that is what the registry speaks of.
+async fn use_registry(app: &TestApp, index: &Index) {
+    let all = ["tinya-1.0.0.tgz", "tinyb-1.2.0.tgz", "tinyb-2.0.0.tgz"];
+    for (conversation, downloads) in [
+        ("downloads", &all[..]),
+        ("takes-what-is-kept", &[]),
+        ("is-lied-to", &all[..]),
+        ("takes-it-again", &[]),
+    ] {
+        if conversation == "is-lied-to" {
+            assert_eq!(kept(app).len(), 3);
+            for file in kept(app) {
+                fs::copy(index.files.join("tiny-scoped-0.1.0.tgz"), file).unwrap();
+            }
+        }
+        let packages = json!(["tinya", "tinyb@2"]);
+        let answer = install_for(app, conversation, "typescript", packages).await;
+        assert_eq!(answer["success"], true, "{answer}");
+        assert_eq!(index.downloads(), downloads, "{conversation}");
+        let code = "import a from 'tinya'; import b from 'tinyb'; console.log(a, b)";
+        let printed = run(app, conversation, "typescript", code).await;
+        assert_eq!(printed, "a 1.0.0 with b 1.2.0 b 2.0.0\n");
+    }
+}
+
+/// The tarballs that are kept.
+fn kept(app: &TestApp) -> Vec<PathBuf> {
+    let entries = fs::read_dir(app.root().join(".packages/cache")).unwrap();
+    let folders = entries.map(|entry| entry.unwrap().path());
+    let files = folders.flat_map(|folder| {
+        let names: Vec<_> = named(&folder, "", "tgz").collect();
+        names.into_iter().map(move |name| folder.join(name))
+    });
+    files.collect()
 }
 
 /// Makes an authority that nobody knows, `ca.pem`, and a certificate of it for the index.
@@ -348,6 +404,7 @@ async fn use_tls_index(index: &TlsIndex) {
         let answer = install_for(&app, "demo", language, json!([package])).await;
         assert_eq!(answer["success"], true, "{answer}");
     }
+    assert_eq!(kept(&app).len(), 1);
     let code = "import tiny_dep; print(tiny_dep.VALUE)";
     assert_eq!(run(&app, "demo", "python", code).await, "dep 1.5\n");
     let code = "import b from 'tinyb'; console.log(b)";

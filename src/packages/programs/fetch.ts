@@ -2,10 +2,27 @@
 //
 // Runs in a container of its own, with a directory of its own as /data: no conversation's code or file is here. What
 // is asked for comes in the environment, what was found goes to standard output as one JSON object. `bun install`
-// does the work, and runs no script of any package.
-import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
+// does the work, and runs no script of any package. What it downloads comes from the cache as far as it is there.
+import {
+  appendFileSync,
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { readdir } from "node:fs/promises";
 
 const WHEELHOUSE = "/packages/wheelhouse";
+const CACHE = "/packages/cache";
+const TARBALLS = "/data/tarballs";
+const LOCK = "/data/bun.lock";
+// A package in bun.lock: `"place": ["name@version", "address", {`, and at the end most often a hash.
+const LOCKED = /^( +"[^"]+": \["([^"]+)@([^"@]+)", )"((?:https?:\/\/[^"]+)?)"(, \{.*?(?:"sha512-([\w+/]+=*)")?\],?)$/gm;
 const TREE = "/data/node_modules";
 const RUNNER = "/node_modules";
 
@@ -20,6 +37,16 @@ interface Found {
 interface Manifest extends Found {
   file: string;
   dependencies?: Record<string, string>;
+}
+/** A file that the server may keep for others. */
+interface Kept {
+  name: string;
+  sha256: string;
+}
+/** A package of bun.lock: where it comes from, empty for the default registry, and its hash in hexadecimal. */
+interface Locked extends Found {
+  address: string;
+  sha512?: string;
 }
 
 /** Ends the program with a reason that the server knows, and a sentence. */
@@ -93,15 +120,171 @@ function fromStock(wanted: Wanted[], all: Manifest[]): Record<string, string> {
   return Object.fromEntries([...chosen].map(([name, { file }]) => [name, `file:${file}`]));
 }
 
-function install(dependencies: Record<string, string>, overrides: Record<string, string>, offline: boolean): void {
+async function install(dependencies: Record<string, string>, overrides: Record<string, string>, offline: boolean): Promise<Kept[]> {
   writeFileSync("/data/package.json", JSON.stringify({ dependencies, overrides }));
+  if (!offline && existsSync(CACHE)) {
+    const stock = cached();
+    const unresolved = await bun(["--lockfile-only"]);
+    // The registry would say the same again.
+    if (unresolved && ["not_found", "offline"].includes(unresolved.reason)) throw unresolved;
+    const kept = unresolved ? undefined : await byWayOfTheCache(await stock).catch(() => undefined);
+    if (kept) return kept;
+    // Without the cache it may work, and if not, Bun says why.
+    for (const left of [TREE, TARBALLS, LOCK, "/data/cache"]) rmSync(left, { recursive: true, force: true });
+  }
+  const failed = await bun(offline ? ["--offline"] : []);
+  if (failed) throw failed;
+  return [];
+}
+
+/** Runs `bun install`, and says why it failed. This process goes on meanwhile: it may be what Bun asks for tarballs. */
+async function bun(more: string[], environment: Record<string, string> = {}): Promise<Failed | undefined> {
   const options = ["--ignore-scripts", "--no-progress", "--no-summary", "--omit=peer", "--linker=hoisted"];
   const certificates = process.env.NODE_EXTRA_CA_CERTS ? [`--cafile=${process.env.NODE_EXTRA_CA_CERTS}`] : [];
-  const done = Bun.spawnSync(
-    ["bun", "install", ...options, "--backend=copyfile", "--cache-dir=/data/cache", ...certificates, ...(offline ? ["--offline"] : [])],
-    { cwd: "/data", stdin: "ignore", stdout: "ignore", stderr: "pipe", env: { ...process.env, TMPDIR: "/data/tmp", BUN_TMPDIR: "/data/tmp" } },
-  );
-  if (!done.success) throw diagnose(done.stderr.toString());
+  const done = Bun.spawn(["bun", "install", ...options, "--backend=copyfile", "--cache-dir=/data/cache", ...certificates, ...more], {
+    cwd: "/data",
+    stdin: "ignore",
+    stdout: "ignore",
+    stderr: "pipe",
+    env: { ...process.env, TMPDIR: "/data/tmp", BUN_TMPDIR: "/data/tmp", ...environment },
+  });
+  const said = await new Response(done.stderr).text();
+  return (await done.exited) === 0 ? undefined : diagnose(said);
+}
+
+/** The tarballs that the server keeps, by the sha512 in their names; what is in them is not known yet. */
+async function cached(): Promise<Map<string, string[]>> {
+  const found = new Map<string, string[]>();
+  for (const path of await readdir(CACHE, { recursive: true }).catch(() => [])) {
+    const sha512 = /^[0-9a-f]{64}\/([0-9a-f]{128})\.tgz$/.exec(path)?.[1];
+    if (sha512) found.set(sha512, [...(found.get(sha512) ?? []), path]);
+  }
+  return found;
+}
+
+/** Installs what bun.lock says, with the tarballs that are in the cache from there; nothing if that did not work.
+ *
+ * Bun asks a server in this process for them. So only what it installs is downloaded, as many at a time as ever, and
+ * Bun compares each with the hash in bun.lock, wherever it came from. Its own cache is not for sharing: that has files
+ * unpacked, and no hash of the registry's says what should be in them. */
+async function byWayOfTheCache(stock: Map<string, string[]>): Promise<Kept[] | undefined> {
+  mkdirSync(TARBALLS);
+  const registry = process.env.NPM_CONFIG_REGISTRY ? new URL(process.env.NPM_CONFIG_REGISTRY) : undefined;
+  const tarballs = new Tarballs(stock, registry?.origin);
+  const server = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    idleTimeout: 0,
+    development: false,
+    fetch: (request) => tarballs.answer(request),
+    error: () => new Response(null, { status: 503 }),
+  });
+  try {
+    const lock = readFileSync(LOCK, "utf8").replace(LOCKED, (_, before, name, version, address, after, hash) => {
+      const sha512 = hash && Buffer.from(hash, "base64").toString("hex");
+      return `${before}"${server.url}${tarballs.add({ name, version, address, sha512 })}"${after}`;
+    });
+    writeFileSync(LOCK, lock);
+    const environment: Record<string, string> = {};
+    if (registry) {
+      // What the registry wants to be sure who asks, Bun makes of its address, and sends to none but that.
+      registry.protocol = "http:";
+      registry.host = server.url.host;
+      environment.NPM_CONFIG_REGISTRY = registry.href;
+    }
+    const failed = await bun(["--frozen-lockfile"], environment);
+    return failed ? undefined : [...tarballs.kept.values()];
+  } finally {
+    tarballs.end.abort();
+    server.stop(true);
+  }
+}
+
+/** Gives tarballs to Bun: those of the cache, and the others from where they are. */
+class Tarballs {
+  readonly kept = new Map<string, Kept>();
+  readonly end = new AbortController();
+  private readonly all: Locked[] = [];
+  private base?: Promise<string | undefined>;
+
+  constructor(
+    private readonly stock: Map<string, string[]>,
+    private readonly registry: string | undefined,
+  ) {}
+
+  /** Takes a package, and gives the path that it will be asked for by. */
+  add(one: Locked): number {
+    return this.all.push(one) - 1;
+  }
+
+  async answer(request: Request): Promise<Response> {
+    const number = Number(new URL(request.url).pathname.slice(1));
+    const one = this.all[number];
+    const file = one && (await this.fromCache(one));
+    if (!one || file) return file ? new Response(Bun.file(file)) : new Response(null, { status: 404 });
+    const address = one.address || (await this.standard(one));
+    if (!address) return new Response(null, { status: 404 });
+    const headers: Record<string, string> = { "accept-encoding": "identity" };
+    const word = request.headers.get("authorization");
+    if (word && new URL(address).origin === this.registry) headers.authorization = word;
+    // If it cannot be reached, Bun tries again.
+    const found = await fetch(address, { headers, signal: this.end.signal });
+    if (!found.ok || !found.body || !one.sha512) return new Response(found.body, { status: found.status });
+    try {
+      return new Response(Bun.file(await this.store(one.sha512, number, found.body)));
+    } catch {
+      return new Response(null, { status: 404 }); // As when it is too large for a file: Bun need not try again.
+    }
+  }
+
+  /** The file in the cache that has the hash: its name alone proves nothing. */
+  private async fromCache({ sha512 }: Locked): Promise<string | undefined> {
+    for (const path of (sha512 && this.stock.get(sha512)) || []) {
+      const hashes = await copy(Bun.file(`${CACHE}/${path}`).stream()).catch(() => undefined);
+      if (hashes?.sha512 !== sha512) continue;
+      this.kept.set(sha512!, { name: `${sha512}.tgz`, sha256: path.split("/")[0]! });
+      return `${CACHE}/${path}`;
+    }
+    return undefined;
+  }
+
+  /** Writes a download to a file, under its hash if it is the one that it should have. */
+  private async store(sha512: string, number: number, from: ReadableStream<Uint8Array>): Promise<string> {
+    const [part, whole] = [`${TARBALLS}/${number}`, `${TARBALLS}/${sha512}.tgz`];
+    const hashes = await copy(from, part);
+    if (hashes.sha512 !== sha512) return part; // Bun will say so.
+    renameSync(part, whole);
+    this.kept.set(sha512, { name: `${sha512}.tgz`, sha256: hashes.sha256 });
+    return whole;
+  }
+
+  /** Where a package of the default registry is. Bun knows that and leaves it out of bun.lock: one is asked for. */
+  private async standard({ name, version }: Locked): Promise<string | undefined> {
+    const end = `/${name}/-/${name.split("/").pop()}-${version}.tgz`;
+    const ask = async () => {
+      const info = Bun.spawn(["bun", "info", `${name}@${version}`, "dist.tarball"], { cwd: "/data", stdin: "ignore", stderr: "ignore" });
+      const said = (await new Response(info.stdout).text()).trim();
+      return said.endsWith(end) ? said.slice(0, -end.length) : undefined;
+    };
+    const base = await (this.base ??= ask());
+    return base && base + end;
+  }
+}
+
+/** Reads to the end, into a file if there is one, and gives the hashes of what it was. */
+async function copy(from: ReadableStream<Uint8Array>, to?: string): Promise<{ sha256: string; sha512: string }> {
+  const [sha256, sha512] = [new Bun.CryptoHasher("sha256"), new Bun.CryptoHasher("sha512")];
+  const file = to === undefined ? undefined : openSync(to, "w");
+  try {
+    for await (const piece of from) {
+      sha256.update(piece);
+      sha512.update(piece);
+      if (file !== undefined) appendFileSync(file, piece);
+    }
+  } finally {
+    if (file !== undefined) closeSync(file);
+  }
+  return { sha256: sha256.digest("hex"), sha512: sha512.digest("hex") };
 }
 
 /** Why Bun failed, without addresses, which may have a password in them. */
@@ -142,19 +325,20 @@ async function main() {
   mkdirSync("/data/tmp");
   const there = provided(request.requirements);
   const wanted: Wanted[] = request.requirements.filter((one: Wanted) => !there.some((found) => found.name === one.name));
+  let files: Kept[] = [];
   if (wanted.length && !request.index) {
     if (!request.wheelhouse) throw new Failed("not_found", wanted.map(({ name }) => name).join(", "));
-    const files = fromStock(wanted, await stock());
-    install(Object.fromEntries(wanted.map(({ name }) => [name, files[name]!])), files, true);
+    const stocked = fromStock(wanted, await stock());
+    await install(Object.fromEntries(wanted.map(({ name }) => [name, stocked[name]!])), stocked, true);
   } else if (wanted.length) {
-    install(Object.fromEntries(wanted.map(({ name, versions }) => [name, versions || "*"])), {}, false);
+    files = await install(Object.fromEntries(wanted.map(({ name, versions }) => [name, versions || "*"])), {}, false);
   }
   const found = [...packages(TREE)];
   if (found.length > request.mostPackages) {
     throw new Failed("too_large", `${found.length} packages are needed, at most ${request.mostPackages} may be`);
   }
   const size = existsSync(TREE) ? Bun.spawnSync(["du", "-sb", TREE]).stdout.toString() : "0";
-  return { outcome: "fetched", packages: found, files: [], provided: there, bytes: parseInt(size) };
+  return { outcome: "fetched", packages: found, files, provided: there, bytes: parseInt(size) };
 }
 
 try {
