@@ -12,17 +12,17 @@
 # unit     the tests that need no container engine
 # docker   those that do; they need root, for engines and networks of their own
 # browser  the page in Chromium, on Docker
+# fuzz     a minute of it, for everything that takes bytes from outside; needs a nightly compiler
 # deny     licences, banned crates and sources
 # clients  other people's MCP clients against the server
-# fuzz     a minute of it, for everything that takes bytes from outside; needs a nightly compiler
 # compose  the server in a container, by the compose files
 #
-# Tools are built beside the setup; fuzzing and Compose, one after the other, go on beside the clients: those wait more
-# than they compute.
+# Tools are built beside the setup, and Compose goes on beside the clients: both wait more than they compute. Fuzzing
+# goes on beside the browser, with what that leaves of the processor.
 set -euo pipefail
 cd "$(dirname "$0")"
 
-STEPS=(packages setup tools lint shell unit docker browser deny clients fuzz compose)
+STEPS=(packages setup tools lint shell unit docker browser fuzz deny clients compose)
 PACKAGES=(busybox-static ca-certificates curl g++ iproute2 iptables jq libc6-dev openssl python3 shellcheck)
 # The fonts are those that the page asks for first, so that its pictures look alike everywhere.
 BROWSER_PACKAGES=(chromium chromium-driver fonts-inter fonts-jetbrains-mono)
@@ -31,7 +31,7 @@ CARGO_DENY=0.20.2
 CARGO_FUZZ=0.13.1
 FUZZ_TARGETS=(frames records names envelope range)
 # Steps that go on beside another one, which comes before them.
-declare -A BESIDE_STEP=([setup]="tools" [clients]="fuzz compose")
+declare -A BESIDE_STEP=([setup]="tools" [browser]="fuzz" [clients]="compose")
 # Tests on Docker wait more than they compute, but some watch the clock.
 DOCKER_THREADS=2
 
@@ -115,7 +115,7 @@ need_tool() {
 fuzz() {
     local command=$1
     shift
-    PATH=$TOOLS/bin:$PATH cargo +nightly fuzz "$command" --dev --sanitizer none "$@"
+    PATH=$TOOLS/bin:$PATH nice -n 19 cargo +nightly fuzz "$command" --dev --sanitizer none "$@"
 }
 
 step_lint() {

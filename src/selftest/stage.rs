@@ -204,7 +204,9 @@ impl<'a> Stage<'a> {
             return Ok(());
         }
         Err(Verdict::Fail(
-            "it could not be tried: no sandbox was ready ahead of the run".to_owned(),
+            "it could not be tried: no sandbox was ready ahead of the run within a minute, as where the host is too \
+             busy to start one"
+                .to_owned(),
         ))
     }
 
