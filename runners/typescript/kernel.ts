@@ -5,7 +5,7 @@
 import { readSync, writeSync } from "node:fs";
 import { createRequire } from "node:module";
 import { runInThisContext } from "node:vm";
-import { CHANNEL, FILES, firstCell, type Request } from "./start.ts";
+import { CHANNEL, FILES, firstCell, linkPackages, type Request } from "./start.ts";
 
 type Status = "ok" | "error" | "interrupted";
 
@@ -106,6 +106,7 @@ for (let request: Request = firstCell!; ; request = JSON.parse(read(read(4).read
   // An interrupt that came when its cell was over is heard now, by nobody.
   await new Promise((resolve) => setImmediate(resolve));
   Object.assign(process.env, request.env);
+  linkPackages();
   const ended = await run(request.code, `cell ${request.cell}`);
   await flush();
   writeSync(CHANNEL, `done ${request.cell} ${ended}\n`);

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The plain command: source on standard input becomes the program, whose own standard input is empty.
 # It is the driver as well: then the source is empty at first, and comes to start.ts by another way.
-mkdir /tmp/app && cat >/tmp/app/main.ts || exit
+mkdir /tmp/app /tmp/app/node_modules && cat >/tmp/app/main.ts || exit
 unset PWD # set by this shell, not by whoever started the sandbox
 # What was installed for the conversation comes after what the image has.
 export NODE_PATH="${NODE_PATH:+$NODE_PATH:}/data/.packages/typescript/node_modules"

@@ -6,11 +6,25 @@
 //
 // As a driver (see runners/PROTOCOL.md, section 5) it is of the `exec` kind: this very process waits here for its
 // program, with Bun started and packages loaded, and then becomes it.
-import { closeSync, fstatSync, readSync, readdirSync, symlinkSync, writeFileSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  fstatSync,
+  mkdirSync,
+  readSync,
+  readdirSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { isMainThread } from "node:worker_threads";
 
 export const FILES = "/data";
 const DIRECTORY = "/tmp/app";
+const PACKAGES = `${FILES}/.packages/typescript/node_modules`;
+const LINKS = `${DIRECTORY}/node_modules`; // there when Bun starts, which would not look again
+const IMAGE = "/node_modules";
 export const CHANNEL = 3;
 
 export interface Request {
@@ -78,10 +92,45 @@ function linkFiles(): void {
       // The program itself, or linked before.
     }
   }
+  linkModules(`${FILES}/node_modules`);
+}
+
+/** Links the packages of a directory, but for those that are linked already. */
+function linkModules(directory: string, unless = (_name: string) => false): void {
+  if (!existsSync(directory)) return;
+  const link = (name: string) => {
+    const path = `${LINKS}/${name}`;
+    if (!unless(name) && !existsSync(path)) symlinkSync(`${directory}/${name}`, path);
+  };
+  try {
+    for (const name of readdirSync(directory)) {
+      if (!name.startsWith("@")) {
+        link(name);
+        continue;
+      }
+      mkdirSync(`${LINKS}/${name}`, { recursive: true });
+      for (const inner of readdirSync(`${directory}/${name}`)) link(`${name}/${inner}`);
+    }
+  } catch {
+    // The conversation's programs may have made anything of it.
+  }
+}
+
+/** The directory that the links lead to: every install makes another. */
+let linked: number | undefined;
+
+/** Links what was installed for the conversation, but for what the image has. Bun finds it by NODE_PATH too, but there
+ * it reads no `exports`, and many packages have nothing else. */
+export function linkPackages(): void {
+  const now = statSync(PACKAGES, { throwIfNoEntry: false })?.ino;
+  if (now === linked) return;
+  linked = now;
+  linkModules(PACKAGES, (name) => existsSync(`${IMAGE}/${name}`));
 }
 
 if (isMainThread) {
   if (isDriver()) takeRequest();
   linkFiles();
+  linkPackages();
   process.chdir(FILES);
 }
