@@ -2,10 +2,10 @@
 //
 // Bun's transpiler turns a cell into a script that declares its names globally, awaits at the top and gives the value of
 // its last expression. What this process answers is a hint to PID 1 that a cell is over, and no more.
-import { readSync, writeSync } from "node:fs";
+import { existsSync, readSync, writeSync } from "node:fs";
 import { createRequire } from "node:module";
 import { runInThisContext } from "node:vm";
-import { CHANNEL, FILES, firstCell, linkPackages, type Request } from "./start.ts";
+import { CHANNEL, DIRECTORY, FILES, firstCell, linkPackages, type Request } from "./start.ts";
 
 type Status = "ok" | "error" | "interrupted";
 
@@ -44,7 +44,9 @@ process.on("unhandledRejection", (error) => complain(error, ""));
 process.exit = ((code?: number) => {
   throw new Exit(Number(code ?? process.exitCode ?? 0));
 }) as never;
-Object.assign(globalThis, { require: createRequire(MAIN) });
+const [require, requireInstalled] = [createRequire(MAIN), createRequire(`${DIRECTORY}/main.ts`)];
+const find = (specifier: string) => (isLinked(specifier) ? requireInstalled : require)(specifier);
+Object.assign(globalThis, { require: Object.assign(find, require) });
 
 /** Runs the code and whatever it awaits, and shows its value. */
 async function run(code: string, name: string): Promise<Status> {
@@ -63,9 +65,15 @@ async function run(code: string, name: string): Promise<Status> {
   }
 }
 
-/** Finds modules from where the files are. */
+/** Finds modules from where the files are, and what is installed as a program finds it. */
 function load(specifier: string): Promise<unknown> {
-  return import(Bun.resolveSync(specifier, FILES));
+  return import(Bun.resolveSync(specifier, isLinked(specifier) ? DIRECTORY : FILES));
+}
+
+/** Whether a program would find it among what is installed. Asked before, Bun would remember that it was not there. */
+function isLinked(specifier: string): boolean {
+  const name = /^(@[^/]+\/)?[^./@][^/]*/.exec(specifier)?.[0];
+  return name !== undefined && existsSync(`${DIRECTORY}/node_modules/${name}`);
 }
 
 function status(error: unknown, name: string): Status {

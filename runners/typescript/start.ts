@@ -21,7 +21,7 @@ import {
 import { isMainThread } from "node:worker_threads";
 
 export const FILES = "/data";
-const DIRECTORY = "/tmp/app";
+export const DIRECTORY = "/tmp/app";
 const PACKAGES = `${FILES}/.packages/typescript/node_modules`;
 const LINKS = `${DIRECTORY}/node_modules`; // there when Bun starts, which would not look again
 const IMAGE = "/node_modules";
