@@ -30,8 +30,8 @@ TOOLS=$PWD/.build/tools
 CARGO_DENY=0.20.2
 CARGO_FUZZ=0.13.1
 FUZZ_TARGETS=(frames records names envelope range)
-# Steps that go on beside another one, which comes before them.
-declare -A BESIDE_STEP=([setup]="tools" [browser]="fuzz" [clients]="compose")
+# The step that goes on beside another one, which comes before it.
+declare -A BESIDE_STEP=([setup]=tools [browser]=fuzz [clients]=compose)
 # Tests on Docker wait more than they compute, but some watch the clock.
 DOCKER_THREADS=2
 
@@ -184,8 +184,7 @@ step_compose() {
 
 SUMMARY=()
 CURRENT=""
-# Process of each step that goes on beside another one.
-declare -A BESIDE=()
+BESIDE=""
 
 run_step() {
     local begun=$SECONDS
@@ -196,32 +195,24 @@ run_step() {
     CURRENT=""
 }
 
-# Steps at the same time as another one: that one is shown, their output follows. Each waits for the one before it.
+# Two steps at the same time: the first one is shown, the second one's output follows.
 start_beside() {
-    local beside=$1 before="" step
-    shift
-    for step in "$@"; do
-        say "== $step, beside $beside"
-        (
-            [[ -z $before ]] || tail --pid="$before" --follow /dev/null
-            step_"$step"
-        ) >".build/step-$step.log" 2>&1 &
-        before=$!
-        BESIDE[$step]=$before
-    done
+    say "== $1, beside $2"
+    (step_"$1") >".build/step-$1.log" 2>&1 &
+    BESIDE=$!
 }
 
 wait_for_beside() {
     local status=0
-    wait "${BESIDE[$CURRENT]}" || status=$?
-    unset "BESIDE[$CURRENT]"
+    wait "$BESIDE" || status=$?
+    BESIDE=""
     cat ".build/step-$CURRENT.log" >&2
     return "$status"
 }
 
 summarize() {
     local status=$?
-    wait "${BESIDE[@]}" || true
+    [[ -z $BESIDE ]] || wait "$BESIDE" || true
     say ""
     printf '%s\n' "${SUMMARY[@]}" >&2
     if [[ -n $CURRENT ]]; then
@@ -232,7 +223,7 @@ summarize() {
 }
 
 main() {
-    local step other beside
+    local step beside
     for step in "$@"; do
         [[ " ${STEPS[*]} " == *" $step "* ]] || {
             usage >&2
@@ -244,15 +235,12 @@ main() {
     mkdir -p .build
     set -- "${@:-${STEPS[@]}}"
     for step in "$@"; do
-        if [[ -n ${BESIDE[$step]:-} ]]; then
+        if [[ -n $BESIDE ]]; then
             run_step "$step" wait_for_beside
             continue
         fi
-        beside=()
-        for other in ${BESIDE_STEP[$step]:-}; do
-            [[ " $* " != *" $step "*"$other "* ]] || beside+=("$other")
-        done
-        start_beside "$step" "${beside[@]}"
+        beside=${BESIDE_STEP[$step]:-}
+        if [[ -n $beside && " $* " == *" $step $beside "* ]]; then start_beside "$beside" "$step"; fi
         run_step "$step"
     done
 }
