@@ -5,7 +5,7 @@
 import { existsSync, readSync, writeSync } from "node:fs";
 import { createRequire } from "node:module";
 import { runInThisContext } from "node:vm";
-import { CHANNEL, DIRECTORY, FILES, firstCell, linkPackages, type Request } from "./start.ts";
+import { CHANNEL, DIRECTORY, FILES, LINKS, firstCell, linkPackages, type Request } from "./start.ts";
 
 type Status = "ok" | "error" | "interrupted";
 
@@ -73,7 +73,7 @@ function load(specifier: string): Promise<unknown> {
 /** Whether a program would find it among what is installed. Asked before, Bun would remember that it was not there. */
 function isLinked(specifier: string): boolean {
   const name = /^(@[^/]+\/)?[^./@][^/]*/.exec(specifier)?.[0];
-  return name !== undefined && existsSync(`${DIRECTORY}/node_modules/${name}`);
+  return name !== undefined && existsSync(`${LINKS}/${name}`);
 }
 
 function status(error: unknown, name: string): Status {

@@ -23,7 +23,7 @@ import { isMainThread } from "node:worker_threads";
 export const FILES = "/data";
 export const DIRECTORY = "/tmp/app";
 const PACKAGES = `${FILES}/.packages/typescript/node_modules`;
-const LINKS = `${DIRECTORY}/node_modules`; // there when Bun starts, which would not look again
+export const LINKS = `${DIRECTORY}/node_modules`; // there when Bun starts, which would not look again
 const IMAGE = "/node_modules";
 export const CHANNEL = 3;
 
