@@ -5,7 +5,7 @@
 import { existsSync, readSync, writeSync } from "node:fs";
 import { createRequire } from "node:module";
 import { runInThisContext } from "node:vm";
-import { CHANNEL, DIRECTORY, FILES, LINKS, firstCell, linkPackages, type Request } from "./start.ts";
+import { CHANNEL, DIRECTORY, FILES, LINKS, firstCell, linkInstalled, type Request } from "./start.ts";
 
 type Status = "ok" | "error" | "interrupted";
 
@@ -65,12 +65,12 @@ async function run(code: string, name: string): Promise<Status> {
   }
 }
 
-/** Finds modules from where the files are, and what is installed as a program finds it. */
+/** Finds modules from where the files are, and packages from where their links are. */
 function load(specifier: string): Promise<unknown> {
   return import(Bun.resolveSync(specifier, isLinked(specifier) ? DIRECTORY : FILES));
 }
 
-/** Whether a program would find it among what is installed. Asked before, Bun would remember that it was not there. */
+/** Whether it is a package that is there. Bun, asked before the package was installed, remembers that it was not. */
 function isLinked(specifier: string): boolean {
   const name = /^(@[^/]+\/)?[^./@][^/]*/.exec(specifier)?.[0];
   return name !== undefined && existsSync(`${LINKS}/${name}`);
@@ -114,7 +114,7 @@ for (let request: Request = firstCell!; ; request = JSON.parse(read(read(4).read
   // An interrupt that came when its cell was over is heard now, by nobody.
   await new Promise((resolve) => setImmediate(resolve));
   Object.assign(process.env, request.env);
-  linkPackages();
+  linkInstalled();
   const ended = await run(request.code, `cell ${request.cell}`);
   await flush();
   writeSync(CHANNEL, `done ${request.cell} ${ended}\n`);

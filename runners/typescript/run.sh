@@ -3,6 +3,4 @@
 # It is the driver as well: then the source is empty at first, and comes to start.ts by another way.
 mkdir /tmp/app /tmp/app/node_modules && cat >/tmp/app/main.ts || exit
 unset PWD # set by this shell, not by whoever started the sandbox
-# What was installed for the conversation comes after what the image has.
-export NODE_PATH="${NODE_PATH:+$NODE_PATH:}/data/.packages/typescript/node_modules"
 exec bun --cwd=/ --no-env-file --no-install --preload=/opt/runner/start.ts /tmp/app/main.ts </dev/null

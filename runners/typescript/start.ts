@@ -4,8 +4,11 @@
 // so that `import { x } from "./helper"` and `new URL("./table.csv", import.meta.url)` find uploaded files, by
 // the ordinary rules. Bun starts in / (see run.sh), so that it takes no settings from files in /data.
 //
+// Packages are linked in /tmp/app/node_modules, which is /node_modules too: so programs, uploaded modules, and the
+// packages themselves find what lies in /data, what the image has, and what was installed, in this order.
+//
 // As a driver (see runners/PROTOCOL.md, section 5) it is of the `exec` kind: this very process waits here for its
-// program, with Bun started and packages loaded, and then becomes it.
+// program, with Bun started, and then becomes it.
 import {
   closeSync,
   existsSync,
@@ -22,9 +25,9 @@ import { isMainThread } from "node:worker_threads";
 
 export const FILES = "/data";
 export const DIRECTORY = "/tmp/app";
-const PACKAGES = `${FILES}/.packages/typescript/node_modules`;
 export const LINKS = `${DIRECTORY}/node_modules`; // there when Bun starts, which would not look again
-const IMAGE = "/node_modules";
+const IMAGE = "/opt/node_modules";
+const INSTALLED = `${FILES}/.packages/typescript/node_modules`;
 export const CHANNEL = 3;
 
 export interface Request {
@@ -92,15 +95,14 @@ function linkFiles(): void {
       // The program itself, or linked before.
     }
   }
-  linkModules(`${FILES}/node_modules`);
 }
 
 /** Links the packages of a directory, but for those that are linked already. */
-function linkModules(directory: string, unless = (_name: string) => false): void {
+function linkModules(directory: string): void {
   if (!existsSync(directory)) return;
   const link = (name: string) => {
     const path = `${LINKS}/${name}`;
-    if (!unless(name) && !existsSync(path)) symlinkSync(`${directory}/${name}`, path);
+    if (!existsSync(path)) symlinkSync(`${directory}/${name}`, path);
   };
   try {
     for (const name of readdirSync(directory)) {
@@ -116,21 +118,21 @@ function linkModules(directory: string, unless = (_name: string) => false): void
   }
 }
 
-/** The directory that the links lead to: every install makes another. */
+/** The directory of what was installed that is linked: every install makes another. */
 let linked: number | undefined;
 
-/** Links what was installed for the conversation, but for what the image has. Bun finds it by NODE_PATH too, but there
- * it reads no `exports`, and many packages have nothing else. */
-export function linkPackages(): void {
-  const now = statSync(PACKAGES, { throwIfNoEntry: false })?.ino;
+/** Links what was installed for the conversation since this was called last. */
+export function linkInstalled(): void {
+  const now = statSync(INSTALLED, { throwIfNoEntry: false })?.ino;
   if (now === linked) return;
   linked = now;
-  linkModules(PACKAGES, (name) => existsSync(`${IMAGE}/${name}`));
+  linkModules(INSTALLED);
 }
 
 if (isMainThread) {
   if (isDriver()) takeRequest();
   linkFiles();
-  linkPackages();
+  for (const directory of [`${FILES}/node_modules`, IMAGE]) linkModules(directory);
+  linkInstalled();
   process.chdir(FILES);
 }

@@ -425,19 +425,26 @@ async fn npm_packages_are_found_from_programs_and_from_their_modules() {
     host.app
         .upload(
             "helper.ts",
-            b"import b from 'tinyb';\nexport const found = 'helper: ' + b;",
+            b"import a from 'tinya';\nimport b from 'tinyb';\nexport const found = 'helper: ' + a + ', ' + b;",
         )
         .await;
     let code = "import a from 'tinya';\nimport { found } from './helper';\nimport pg from 'pg';\n\
                 console.log(a, '|', require('@tiny/scoped'), '|', found, '|', typeof pg.Client);";
-    let expected = "a 1.0.0 with b 1.2.0 | scoped | helper: b 1.2.0 | function\n";
+    let expected =
+        "a 1.0.0 with b 1.2.0 | scoped | helper: a 1.0.0 with b 1.2.0, b 1.2.0 | function\n";
     assert_eq!(host.run("typescript", code).await, expected);
     assert_eq!(host.run("typescript", code).await, expected);
-    let cold = json!({
-        "conversationId": "demo", "language": "ts", "code": code, "environment": { "TZ": "UTC" },
-    });
-    let outcome = host.app.call("run_code", cold).await;
-    assert_eq!(outcome["stdout"], expected, "{outcome}");
+    let cold = json!({ "environment": { "TZ": "UTC" } });
+    let in_kernel = json!({ "stateful": true });
+    for more in [cold, in_kernel] {
+        let mut arguments = json!({ "conversationId": "demo", "language": "ts", "code": code });
+        arguments
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        let outcome = host.app.call("run_code", arguments).await;
+        assert_eq!(outcome["stdout"], expected, "{outcome}");
+    }
     let mut answers = String::new();
     for packages in [
         json!(["tinyb@2"]),
