@@ -334,11 +334,17 @@ pub fn link(links: &FileLinks, key: &ConversationKey, entry: &FileEntry) -> File
     FileLink {
         url: links.url(key, &entry.path, std::time::SystemTime::now()),
         size: entry.size,
-        mime_type: mime_guess::from_path(name)
-            .first_or_octet_stream()
-            .essence_str()
-            .to_owned(),
+        mime_type: mime_type(name),
         new: entry.new,
         name: name.to_owned(),
+    }
+}
+
+fn mime_type(name: &str) -> String {
+    let guess = mime_guess::from_path(name).first_or_octet_stream();
+    match name.rsplit_once('.') {
+        // Elsewhere the first is video, the second a model.
+        Some((_, "ts" | "mts" | "cts")) => "text/typescript".to_owned(),
+        _ => guess.essence_str().to_owned(),
     }
 }

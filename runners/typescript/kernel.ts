@@ -2,10 +2,10 @@
 //
 // Bun's transpiler turns a cell into a script that declares its names globally, awaits at the top and gives the value of
 // its last expression. What this process answers is a hint to PID 1 that a cell is over, and no more.
-import { existsSync, readSync, writeSync } from "node:fs";
+import { readSync, writeSync } from "node:fs";
 import { createRequire } from "node:module";
 import { runInThisContext } from "node:vm";
-import { CHANNEL, DIRECTORY, FILES, LINKS, firstCell, linkInstalled, type Request } from "./start.ts";
+import { CHANNEL, FILES, firstCell, linkInstalled, type Request } from "./start.ts";
 
 type Status = "ok" | "error" | "interrupted";
 
@@ -23,7 +23,7 @@ const WHERE = { dir: FILES, dirname: FILES, file: "main.ts", filename: MAIN, pat
 
 const transpiler = new Bun.Transpiler({
   loader: "ts",
-  target: "bun",
+  target: "node", // for Bun, a require beside an import would become the one of import.meta, which scripts lack
   replMode: true,
   define: {
     ...Object.fromEntries(Object.entries(WHERE).map(([name, value]) => [`import.meta.${name}`, JSON.stringify(value)])),
@@ -44,9 +44,7 @@ process.on("unhandledRejection", (error) => complain(error, ""));
 process.exit = ((code?: number) => {
   throw new Exit(Number(code ?? process.exitCode ?? 0));
 }) as never;
-const [require, requireInstalled] = [createRequire(MAIN), createRequire(`${DIRECTORY}/main.ts`)];
-const find = (specifier: string) => (isLinked(specifier) ? requireInstalled : require)(specifier);
-Object.assign(globalThis, { require: Object.assign(find, require) });
+Object.assign(globalThis, { require: createRequire(MAIN) });
 
 /** Runs the code and whatever it awaits, and shows its value. */
 async function run(code: string, name: string): Promise<Status> {
@@ -65,15 +63,27 @@ async function run(code: string, name: string): Promise<Status> {
   }
 }
 
-/** Finds modules from where the files are, and packages from where their links are. */
+/** Finds modules from where the files are. */
 function load(specifier: string): Promise<unknown> {
-  return import(Bun.resolveSync(specifier, isLinked(specifier) ? DIRECTORY : FILES));
+  return import(Bun.resolveSync(specifier, FILES));
 }
 
-/** Whether it is a package that is there. Bun, asked before the package was installed, remembers that it was not. */
-function isLinked(specifier: string): boolean {
-  const name = /^(@[^/]+\/)?[^./@][^/]*/.exec(specifier)?.[0];
-  return name !== undefined && existsSync(`${LINKS}/${name}`);
+/** Packages that were installed while this kernel lived. */
+const late = new Set<string>();
+
+/** Makes Bun look for a package again, which it remembers not to have found: asked for a file by its path, in vain, it
+ * forgets what it knows of that directory. */
+function lookAgain(name: string): void {
+  late.add(name);
+  let place = "/node_modules";
+  for (const part of ["", ...name.split("/")]) {
+    place += part && `/${part}`;
+    try {
+      Bun.resolveSync(`${place}/.none`, FILES);
+    } catch {
+      // As it should be.
+    }
+  }
 }
 
 function status(error: unknown, name: string): Status {
@@ -91,7 +101,10 @@ function complain(error: unknown, name: string): void {
   const lines = (typeof error === "string" ? error : Bun.inspect(error)).split("\n");
   const shown = lines.filter((line) => !line.includes("/opt/runner/") && !line.includes(" runInThisContext "));
   const text = shown.join("\n").replaceAll(/(cell \d+):\d+(:\d+)?/g, "$1").replaceAll("input.ts", name);
-  console.error(text.trimEnd());
+  const told = text.replace(/Cannot find package '(.+)' (?:imported )?from '?([^\s']+)'?/, (told, missing, module) =>
+    late.has(missing) ? `${module} is kept from before ${missing} was installed: run this with restart: true` : told,
+  );
+  console.error(told.trimEnd());
 }
 
 function read(length: number): Buffer {
@@ -114,7 +127,7 @@ for (let request: Request = firstCell!; ; request = JSON.parse(read(read(4).read
   // An interrupt that came when its cell was over is heard now, by nobody.
   await new Promise((resolve) => setImmediate(resolve));
   Object.assign(process.env, request.env);
-  linkInstalled();
+  linkInstalled().forEach(lookAgain);
   const ended = await run(request.code, `cell ${request.cell}`);
   await flush();
   writeSync(CHANNEL, `done ${request.cell} ${ended}\n`);

@@ -24,8 +24,8 @@ import {
 import { isMainThread } from "node:worker_threads";
 
 export const FILES = "/data";
-export const DIRECTORY = "/tmp/app";
-export const LINKS = `${DIRECTORY}/node_modules`; // there when Bun starts, which would not look again
+const DIRECTORY = "/tmp/app";
+const LINKS = `${DIRECTORY}/node_modules`; // there when Bun starts, which would not look again
 const IMAGE = "/opt/node_modules";
 const INSTALLED = `${FILES}/.packages/typescript/node_modules`;
 export const CHANNEL = 3;
@@ -97,12 +97,14 @@ function linkFiles(): void {
   }
 }
 
-/** Links the packages of a directory, but for those that are linked already. */
-function linkModules(directory: string): void {
-  if (!existsSync(directory)) return;
+/** Links the packages of a directory, but for those that are linked already, and gives the names of the new ones. */
+function linkModules(directory: string): string[] {
+  if (!existsSync(directory)) return [];
+  const names: string[] = [];
   const link = (name: string) => {
-    const path = `${LINKS}/${name}`;
-    if (!existsSync(path)) symlinkSync(`${directory}/${name}`, path);
+    if (existsSync(`${LINKS}/${name}`)) return;
+    symlinkSync(`${directory}/${name}`, `${LINKS}/${name}`);
+    names.push(name);
   };
   try {
     for (const name of readdirSync(directory)) {
@@ -116,17 +118,18 @@ function linkModules(directory: string): void {
   } catch {
     // The conversation's programs may have made anything of it.
   }
+  return names;
 }
 
 /** The directory of what was installed that is linked: every install makes another. */
 let linked: number | undefined;
 
-/** Links what was installed for the conversation since this was called last. */
-export function linkInstalled(): void {
+/** Links what was installed for the conversation since this was called last, and gives its names. */
+export function linkInstalled(): string[] {
   const now = statSync(INSTALLED, { throwIfNoEntry: false })?.ino;
-  if (now === linked) return;
+  if (now === linked) return [];
   linked = now;
-  linkModules(INSTALLED);
+  return linkModules(INSTALLED);
 }
 
 if (isMainThread) {

@@ -385,12 +385,11 @@ async fn npm_packages_are_found_from_programs_and_from_their_modules() {
     let host = Host::with(&[("POOL_SIZE", "1"), ("SANDBOX_REUSE", "conversation")]).await;
     host.app.parked("typescript", 1).await;
     host.run("typescript", "console.log(1)").await;
-    host.lacks(
-        "typescript",
-        "import a from 'tinya'; console.log(a)",
-        "tinya",
-    )
-    .await;
+    let early = b"import a from 'tinya';\nexport const found = a && 'early';";
+    host.app.upload("early.ts", early).await;
+    for code in ["import a from 'tinya'; a", "import e from './early'; e"] {
+        host.lacks("typescript", code, "tinya").await;
+    }
     let packages = json!(["tinya", {"name": "@tiny/scoped", "version": "^0.1"}, "pg"]);
     let mut answer = host.install("typescript", packages).await;
     answer["installed"][2]["version"] = "…".into();
@@ -445,6 +444,7 @@ async fn npm_packages_are_found_from_programs_and_from_their_modules() {
         let outcome = host.app.call("run_code", arguments).await;
         assert_eq!(outcome["stdout"], expected, "{outcome}");
     }
+    only_a_restart_loads_what_had_failed(&host).await;
     let mut answers = String::new();
     for packages in [
         json!(["tinyb@2"]),
@@ -468,4 +468,23 @@ async fn npm_packages_are_found_from_programs_and_from_their_modules() {
     assert!(!host.app.workspace("demo").join("ran").exists());
     assert_eq!(host.run("typescript", code).await, expected);
     host.ends().await;
+}
+
+/// A module that could not be loaded in a kernel, for want of a package that is installed now.
+async fn only_a_restart_loads_what_had_failed(host: &Host) {
+    let mut arguments = json!({
+        "conversationId": "demo",
+        "language": "ts",
+        "code": "import { found } from './early'; found",
+        "stateful": true,
+    });
+    let outcome = host.app.call("run_code", arguments.clone()).await;
+    insta::assert_snapshot!(outcome["stderr"].as_str().unwrap(), @"error: /data/early.ts is kept from before tinya was installed: run this with restart: true");
+    assert_eq!(
+        outcome["hint"],
+        "The program ended with exit code 1: see stderr. The kernel and its variables live on."
+    );
+    arguments["restart"] = true.into();
+    let outcome = host.app.call("run_code", arguments).await;
+    assert_eq!(outcome["stdout"], "\"early\"\n", "{outcome}");
 }

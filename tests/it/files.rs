@@ -22,6 +22,7 @@ async fn files_are_uploaded_listed_read_and_deleted() {
     }
     "#);
     app.upload("deep/er/note.txt", "äöü".as_bytes()).await;
+    app.upload("helper.ts", b"export const one = 1;").await;
     let list = app
         .call("list_files", json!({ "conversationId": "demo" }))
         .await;
@@ -40,6 +41,13 @@ async fn files_are_uploaded_listed_read_and_deleted() {
           "url": "…/note.txt",
           "size": 6,
           "mimeType": "text/plain",
+          "new": false
+        },
+        {
+          "name": "helper.ts",
+          "url": "…/helper.ts",
+          "size": 21,
+          "mimeType": "text/typescript",
           "new": false
         }
       ],

@@ -24,7 +24,7 @@ const LOCK = "/data/bun.lock";
 // A package in bun.lock: `"place": ["name@version", "address", {`, and at the end most often a hash.
 const LOCKED = /^( +"[^"]+": \["([^"]+)@([^"@]+)", )"((?:https?:\/\/[^"]+)?)"(, \{.*?(?:"sha512-([\w+/]+=*)")?\],?)$/gm;
 const TREE = "/data/node_modules";
-const RUNNER = "/node_modules";
+const RUNNER = "/opt/node_modules";
 
 interface Wanted {
   name: string;
