@@ -372,7 +372,7 @@ async fn a_python_program_has_one_answer() {
     insta::assert_json_snapshot!(answer.json(), { ".execution_time" => "…" }, @r#"
     {
       "stdout": "a\n",
-      "stderr": "The program was stopped after its time limit of 0.2 s: make it faster, or give timeout up to 300.",
+      "stderr": "The program was stopped after its time limit of 0.2 s: make it faster, or give timeout up to 120.",
       "exit_code": -1,
       "execution_time": "…",
       "success": false

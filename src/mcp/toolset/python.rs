@@ -46,8 +46,8 @@ async fn answered(
     call.await.or_else(ToolError::into_result)
 }
 
-/// Longest time limit that a call may ask for.
-const MAX_SECONDS: u64 = 120;
+/// Longest time limit that this interface knows.
+const MOST: Duration = Duration::from_mins(2);
 /// The exit code of a program that was stopped.
 const STOPPED: i32 = -1;
 
@@ -80,7 +80,8 @@ fn execute_tool(runs: &Runs) -> Tool {
 async fn execute(call: &Call<'_>, arguments: JsonObject) -> Result<CallToolResult, ToolError> {
     let Arguments { code, timeout } = parse(EXECUTE, arguments)?;
     let request = request(call.runs, &call.caller.principal, code, timeout)?;
-    Ok(structured(&Executed::of(&super::run(call, request).await?)))
+    let outcome = super::run(call, request).await?;
+    Ok(structured(&Executed::of(&outcome, longest(call.runs))))
 }
 
 /// How a program ended.
@@ -99,10 +100,11 @@ pub(crate) struct Executed {
 }
 
 impl Executed {
-    pub(crate) fn of(outcome: &RunOutcome) -> Self {
+    /// Of a run that could be given `longest` as its time limit.
+    pub(crate) fn of(outcome: &RunOutcome, longest: Duration) -> Self {
         Self {
             stdout: outcome.stdout.clone(),
-            stderr: with_reason(outcome, Some("timeout")),
+            stderr: with_reason(outcome, Some(longest)),
             exit_code: outcome.exit_code.unwrap_or(STOPPED),
             execution_time: Duration::from_millis(outcome.duration_ms).as_secs_f64(),
             success: outcome.success,
@@ -110,20 +112,21 @@ impl Executed {
     }
 }
 
-/// Standard error, and for a program that did not end by itself why it was stopped. `limit` is what the argument for
-/// a time limit is called here, if there is one.
-pub(super) fn with_reason(outcome: &RunOutcome, limit: Option<&str>) -> String {
+/// Standard error, and for a program that did not end by itself why it was stopped. `longest` is the most that a call
+/// may give as `timeout`, if it may give any.
+pub(super) fn with_reason(outcome: &RunOutcome, longest: Option<Duration>) -> String {
     let mut stderr = outcome.stderr.clone();
     if let (None, Some(hint)) = (outcome.exit_code, &outcome.hint) {
         if !stderr.is_empty() && !stderr.ends_with('\n') {
             stderr.push('\n');
         }
-        let told = match limit {
-            Some(name) => hint.replace("timeoutSeconds", name),
-            // There is none to be given.
-            None => hint
-                .split_once(", or give timeoutSeconds")
-                .map_or_else(|| hint.clone(), |(hint, _)| format!("{hint}.")),
+        // The rest is about an argument of another tool.
+        let told = match (hint.split_once(", or give timeoutSeconds"), longest) {
+            (None, _) => hint.clone(),
+            (Some((hint, _)), None) => format!("{hint}."),
+            (Some((hint, _)), Some(longest)) => {
+                format!("{hint}, or give timeout up to {}.", longest.as_secs())
+            }
         };
         stderr.push_str(&told);
     }
@@ -135,6 +138,11 @@ pub(crate) fn conversation(caller: &Principal) -> Result<ConversationId, ToolErr
     Ok(format!("python-{}", caller.tag()).parse()?)
 }
 
+/// Longest time limit that a call may ask for.
+pub(crate) fn longest(runs: &Runs) -> Duration {
+    runs.limits.timeout_max.min(MOST)
+}
+
 /// A run of Python.
 pub(crate) fn request(
     runs: &Runs,
@@ -142,10 +150,7 @@ pub(crate) fn request(
     code: String,
     timeout: Option<f64>,
 ) -> Result<RunRequest, ToolError> {
-    let most = runs
-        .limits
-        .timeout_max
-        .min(Duration::from_secs(MAX_SECONDS));
+    let most = longest(runs);
     let limit = |seconds: f64| {
         time_limit(seconds, most).ok_or_else(|| {
             ToolError::missing(&format!(
