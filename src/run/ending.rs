@@ -104,6 +104,7 @@ fn explain_end(end: &End, limits: &RunLimits, timeout: Duration) -> Verdict {
             Some(timeout_hint(limits, timeout)),
         ),
         Status::Exit(0) if of_memory => (RunStatus::Ok, exit_code, Some(child_hint(limits))),
+        Status::Exit(0) if refused(end) => (RunStatus::Ok, exit_code, Some(refused_hint(limits))),
         Status::Exit(0) => (RunStatus::Ok, exit_code, None),
         _ if of_memory => (
             RunStatus::OutOfMemory,
@@ -129,8 +130,13 @@ fn explain_end(end: &End, limits: &RunLimits, timeout: Duration) -> Verdict {
     }
 }
 
+/// Whether a process or thread was refused to the program.
+fn refused(end: &End) -> bool {
+    end.pids_denied.is_some_and(|denied| denied > 0)
+}
+
 fn exit_hint(code: i32, end: &End, limits: &RunLimits) -> String {
-    if end.pids_denied.is_some_and(|denied| denied > 0) {
+    if refused(end) {
         let pids = limits.pids;
         return format!(
             "The program ended with exit code {code} after it had reached the limit of {pids} processes and threads: \
@@ -186,6 +192,13 @@ fn child_hint(limits: &RunLimits) -> String {
     format!(
         "The program ended well, but a process that it had started was killed by the memory limit of {}.",
         mebibytes(limits.memory)
+    )
+}
+
+fn refused_hint(limits: &RunLimits) -> String {
+    format!(
+        "The program ended well, but had reached the limit of {} processes and threads: some were not started.",
+        limits.pids
     )
 }
 
@@ -295,6 +308,7 @@ mod tests {
 
     #[test]
     fn the_process_limit_is_named() {
+        insta::assert_snapshot!(explain(Status::Exit(0), |end| end.pids_denied = Some(3)), @"ok Some(0) The program ended well, but had reached the limit of 128 processes and threads: some were not started.");
         insta::assert_snapshot!(explain(Status::Exit(1), |end| end.pids_denied = Some(3)), @"error Some(1) The program ended with exit code 1 after it had reached the limit of 128 processes and threads: start fewer at a time.");
     }
 }
