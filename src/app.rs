@@ -217,7 +217,8 @@ impl App {
             self.config.engine.clone(),
             Arc::clone(&self.executor),
             self.runs.clone(),
-            self.hard.clone(),
+            // It runs programs, which nobody may any more when the server is stopping.
+            self.soft.clone(),
         ));
         self.tasks.spawn(upkeep::measure_storage(
             self.runs.clone(),
@@ -335,8 +336,8 @@ impl App {
             _ = interrupt.recv() => {}
         }
         info!(runs = self.runs.active.count(), "stopping: no new runs");
-        self.runs.admission.close();
         self.soft.cancel();
+        self.runs.admission.close();
         let idle = async {
             while self.runs.active.count() > 0 {
                 tokio::time::sleep(Duration::from_millis(20)).await;
@@ -353,8 +354,8 @@ impl App {
 
     /// Ends everything at once and waits until no container of ours is left.
     pub async fn shut_down(&self) {
-        self.runs.admission.close();
         self.soft.cancel();
+        self.runs.admission.close();
         self.runs.kernels.close();
         self.runs.active.stop_all();
         self.runs.pool.close();
