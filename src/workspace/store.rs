@@ -128,13 +128,16 @@ impl Store {
             .await
             .expect("these semaphores are never closed");
         let store = Arc::clone(self);
+        let under_way = self.tasks.token();
         let task = tokio::task::spawn_blocking(move || {
             // Held to the end of the work, even when nobody waits for it any more.
             let _turn = turn;
-            work(&store)
+            // What it made may be a guard, which nobody takes then and which has work to do: that is tracked before this
+            // ends to be.
+            (work(&store), under_way)
         });
         match task.await {
-            Ok(result) => result,
+            Ok((result, _)) => result,
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
                 Err(cancelled) => Err(WorkspaceError::of("start an operation on files")(

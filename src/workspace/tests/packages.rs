@@ -1,6 +1,7 @@
 //! Packages that are put in place, and downloads that are kept.
 
 use std::os::unix::fs::symlink;
+use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
@@ -132,6 +133,17 @@ async fn packages_are_no_files_of_the_conversation() {
     assert_eq!(workspace.usage().await.unwrap().entries, 6);
     for name in [".packages", ".packages/python/module.py"] {
         assert!(RelativePath::parse(name).is_err());
+    }
+}
+
+#[tokio::test]
+async fn a_directory_that_nobody_waits_for_is_gone_once_all_is_settled() {
+    let fixture = Fixture::new();
+    for _ in 0..300 {
+        let begun = fixture.workspaces.new_scratch();
+        let given_up = tokio::time::timeout(Duration::ZERO, begun).await.is_err();
+        fixture.workspaces.settle().await;
+        assert_eq!(fixture.leftovers(), 0, "given up: {given_up}");
     }
 }
 
