@@ -241,8 +241,13 @@ fn make(shape: &str, data: &Path) {
             }
         }
         "many" => {
-            for number in 0..200_000 {
-                rustix::fs::symlink("x", data.join(format!("{number}"))).unwrap();
+            // Names of few files: a file system takes its time for each new file after many were deleted.
+            for file in 0..4 {
+                let first = data.join(format!("{file}"));
+                fs::write(&first, "").unwrap();
+                for number in 1..50_000 {
+                    fs::hard_link(&first, data.join(format!("{file}-{number}"))).unwrap();
+                }
             }
         }
         _ => {
