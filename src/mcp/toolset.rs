@@ -67,7 +67,8 @@ async fn run(call: &Call<'_>, request: RunRequest) -> Result<RunOutcome, ToolErr
     match live::wait(&run, call.context, &call.caller, 0, None).await {
         Woken::Ended(result) => {
             guard.disarm();
-            Ok(result.as_ref().as_ref().map_err(ToolError::from)?.clone())
+            let outcome = result.as_ref().as_ref().map_err(ToolError::from)?;
+            Ok(run.apart(outcome))
         }
         // Nobody reads the answer.
         Woken::Cancelled | Woken::Due => Ok(run.so_far()),

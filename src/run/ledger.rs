@@ -18,7 +18,7 @@ use tracing::error;
 
 use super::ending;
 use super::outcome::{RunOutcome, RunStatus, Truncated, Usage};
-use super::texts::Texts;
+use super::texts::{Texts, apart};
 use super::{Live, RunError, RunRequest, Runs};
 use crate::conversation::ConversationId;
 use crate::principal::Principal;
@@ -232,6 +232,19 @@ impl LiveRun {
             kernel_restart_reason: None,
         };
         self.show(&mut outcome, &captured);
+        outcome
+    }
+
+    /// Its outcome, which must be that of its end, for an answer that has both streams and no `output`.
+    pub fn apart(&self, outcome: &RunOutcome) -> RunOutcome {
+        let captured = self.live.capture.snapshot();
+        let [(stdout, no_stdout), (stderr, no_stderr)] = apart(&captured, self.output_for_model);
+        let mut outcome = outcome.clone();
+        outcome.output = String::new();
+        outcome.stdout = stdout;
+        outcome.stderr = stderr;
+        outcome.truncated.stdout += u64::from(no_stdout);
+        outcome.truncated.stderr += u64::from(no_stderr);
         outcome
     }
 

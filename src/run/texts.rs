@@ -56,6 +56,20 @@ impl Texts {
     }
 }
 
+/// What the two streams hold in an answer that has no `output` beside them, with at most about `most` characters in
+/// all, and whether something was left out of each. Errors matter most: output leaves half of the room to them.
+pub(super) fn apart(captured: &Captured, most: usize) -> [(String, bool); 2] {
+    let [stdout, stderr] =
+        [Stream::Stdout, Stream::Stderr].map(|stream| captured.bytes(Some(stream)));
+    let [out, err] = [&stdout, &stderr].map(|bytes| clean(bytes).chars().count());
+    let for_err = most.saturating_sub(out).max(most / 2);
+    let for_out = most.saturating_sub(err.min(for_err));
+    [(stdout, out, for_out), (stderr, err, for_err)].map(|(bytes, length, room)| {
+        let note = |left_out, _| format!("[… {left_out} characters left out: print less …]");
+        (clip(&bytes, room, note), length > room)
+    })
+}
+
 /// A stream in the room that is left for it.
 fn fit(bytes: &[u8], most: usize, run_id: &str, stream: &str) -> String {
     let whole = clean(bytes);
@@ -136,6 +150,29 @@ mod tests {
             stderr: "Stderr 00000001\nStderr 00000002\n",
         }
         "#);
+    }
+
+    #[test]
+    fn without_output_beside_them_streams_have_its_room() {
+        for (out, err) in [
+            (0, 0),
+            (1000, 0),
+            (5000, 0),
+            (5000, 2),
+            (2, 5000),
+            (5000, 5000),
+        ] {
+            let captured = captured(&[(Stream::Stdout, out), (Stream::Stderr, err)]);
+            let [stdout, stderr] = apart(&captured, 30_000);
+            let length = |text: &str| text.chars().count();
+            assert!(length(&stdout.0) + length(&stderr.0) <= 30_000);
+            assert_eq!((stdout.1, stderr.1), (out == 5000, err == 5000));
+            for ((text, cut), lines) in [(stdout, out), (stderr, err)] {
+                assert_eq!(cut, text.contains("characters left out: print less …]"));
+                assert!(lines == 0 || text.ends_with(&format!("{lines:08}\n")));
+                assert!(!cut || text.contains("00000100\n"), "{text}");
+            }
+        }
     }
 
     #[test]

@@ -267,3 +267,34 @@ async fn python_without_sessions_has_one_directory() {
     }
     "#);
 }
+
+#[tokio::test]
+async fn long_output_is_in_answers_that_have_no_other_place_for_it() {
+    let code: Vec<_> = (0..300)
+        .map(|line| format!("echo line {line:04}\n"))
+        .collect();
+    let program = json!({ "code": code.concat() });
+    for toolset in ["artifacts", "python"] {
+        let settings = [("MCP_TOOLSET", toolset), ("OUTPUT_FOR_MODEL", "1000")];
+        let app = TestApp::on_fake_speaking(&["python"], &settings).await;
+        let answers = if toolset == "artifacts" {
+            let answer = artifacts(&app, "sandbox_run_python", program.clone()).await;
+            assert_eq!(answer["stdout_truncated"], true);
+            assert_eq!(answer["stderr_truncated"], false);
+            vec![answer]
+        } else {
+            let rest = app.rest(Method::POST, "/execute", &program).await;
+            vec![
+                app.call("execute_python", program.clone()).await,
+                rest.json(),
+            ]
+        };
+        for answer in answers {
+            let stdout = answer["stdout"].as_str().unwrap();
+            assert!(stdout.starts_with("line 0000\n"), "{stdout}");
+            assert!(stdout.ends_with("line 0299\n"), "{stdout}");
+            assert!((600..=1000).contains(&stdout.chars().count()), "{stdout}");
+            assert!(stdout.contains("characters left out"), "{stdout}");
+        }
+    }
+}
