@@ -101,10 +101,15 @@ function complain(error: unknown, name: string): void {
   const lines = (typeof error === "string" ? error : Bun.inspect(error)).split("\n");
   const shown = lines.filter((line) => !line.includes("/opt/runner/") && !line.includes(" runInThisContext "));
   const text = shown.join("\n").replaceAll(/(cell \d+):\d+(:\d+)?/g, "$1").replaceAll("input.ts", name);
-  const told = text.replace(/Cannot find package '(.+)' (?:imported )?from '?([^\s']+)'?/, (told, missing, module) =>
-    late.has(missing) ? `${module} is kept from before ${missing} was installed: run this with restart: true` : told,
-  );
+  const told = text.replace(/Cannot find (?:package|module) '(.+)' (?:imported )?from '?([^\s']+)'?/, keptFrom);
   console.error(told.trimEnd());
+}
+
+/** Says of a module whose package is there by now why it does not find it; what a cell itself does not find is missing. */
+function keptFrom(told: string, wanted: string, module: string): string {
+  const name = wanted.split("/", wanted.startsWith("@") ? 2 : 1).join("/");
+  if (module === FILES || module === MAIN || !late.has(name)) return told;
+  return `${module} is kept from before ${name} was installed: run this with restart: true`;
 }
 
 function read(length: number): Buffer {

@@ -387,8 +387,15 @@ async fn npm_packages_are_found_from_programs_and_from_their_modules() {
     host.run("typescript", "console.log(1)").await;
     let early = b"import a from 'tinya';\nexport const found = a && 'early';";
     host.app.upload("early.ts", early).await;
-    for code in ["import a from 'tinya'; a", "import e from './early'; e"] {
-        host.lacks("typescript", code, "tinya").await;
+    let scoped = b"import s from '@tiny/scoped';\nexport const found = s && 'early';";
+    host.app.upload("scoped.ts", scoped).await;
+    for (code, name) in [
+        ("import a from 'tinya'; a", "tinya"),
+        ("import e from './early'; e", "tinya"),
+        ("import s from '@tiny/scoped'; s", "@tiny/scoped"),
+        ("import e from './scoped'; e", "@tiny/scoped"),
+    ] {
+        host.lacks("typescript", code, name).await;
     }
     let packages = json!(["tinya", {"name": "@tiny/scoped", "version": "^0.1"}, "pg"]);
     let mut answer = host.install("typescript", packages).await;
@@ -472,19 +479,31 @@ async fn npm_packages_are_found_from_programs_and_from_their_modules() {
 
 /// A module that could not be loaded in a kernel, for want of a package that is installed now.
 async fn only_a_restart_loads_what_had_failed(host: &Host) {
-    let mut arguments = json!({
-        "conversationId": "demo",
-        "language": "ts",
-        "code": "import { found } from './early'; found",
-        "stateful": true,
-    });
-    let outcome = host.app.call("run_code", arguments.clone()).await;
-    insta::assert_snapshot!(outcome["stderr"].as_str().unwrap(), @"error: /data/early.ts is kept from before tinya was installed: run this with restart: true");
-    assert_eq!(
-        outcome["hint"],
-        "The program ended with exit code 1: see stderr. The kernel and its variables live on."
-    );
-    arguments["restart"] = true.into();
-    let outcome = host.app.call("run_code", arguments).await;
-    assert_eq!(outcome["stdout"], "\"early\"\n", "{outcome}");
+    let arguments = |module: &str, restart: bool| {
+        json!({
+            "conversationId": "demo",
+            "language": "ts",
+            "code": format!("import {{ found }} from './{module}'; found"),
+            "stateful": true,
+            "restart": restart,
+        })
+    };
+    let modules = [("early", "tinya"), ("scoped", "@tiny/scoped")];
+    for (module, package) in modules {
+        let outcome = host.app.call("run_code", arguments(module, false)).await;
+        assert_eq!(
+            outcome["stderr"],
+            format!(
+                "error: /data/{module}.ts is kept from before {package} was installed: run this with restart: true\n"
+            )
+        );
+        assert_eq!(
+            outcome["hint"],
+            "The program ended with exit code 1: see stderr. The kernel and its variables live on."
+        );
+    }
+    for (module, _) in modules {
+        let outcome = host.app.call("run_code", arguments(module, true)).await;
+        assert_eq!(outcome["stdout"], "\"early\"\n", "{outcome}");
+    }
 }
