@@ -172,11 +172,21 @@ fn signal_hint(number: i32, limits: &RunLimits) -> String {
 }
 
 fn timeout_hint(limits: &RunLimits, timeout: Duration) -> String {
-    let most = limits.timeout_max.as_secs();
     format!(
-        "The program was stopped after its time limit of {} s: make it faster, or give timeoutSeconds up to {most}.",
-        timeout.as_secs_f64()
+        "The program was stopped after {}",
+        way_out(timeout, limits.timeout_max)
     )
+}
+
+/// What to do about a time limit that can be `most`.
+fn way_out(timeout: Duration, most: Duration) -> String {
+    let longer = if timeout < most {
+        format!(", or give timeoutSeconds up to {}", most.as_secs_f64())
+    } else {
+        String::new()
+    };
+    let limit = timeout.as_secs_f64();
+    format!("its time limit of {limit} s: make it faster{longer}.")
 }
 
 fn memory_hint(limits: &RunLimits, peak: Option<u64>) -> String {
@@ -230,14 +240,13 @@ pub(super) fn with_kernel(
     mut verdict: Verdict,
     lives: bool,
     timeout: Duration,
-    most: u64,
+    most: Duration,
 ) -> Verdict {
     verdict.hint = match (verdict.hint.take(), verdict.status) {
         (hint, RunStatus::Ok) if lives => hint,
         (_, RunStatus::Timeout) if lives => Some(format!(
-            "The program was interrupted after its time limit of {} s: make it faster, or give timeoutSeconds up to \
-             {most}. {KEPT}",
-            timeout.as_secs_f64(),
+            "The program was interrupted after {} {KEPT}",
+            way_out(timeout, most)
         )),
         (Some(hint), _) if lives => Some(format!("{hint} {KEPT}")),
         (hint, _) if lives => hint,
@@ -304,6 +313,21 @@ mod tests {
     #[test]
     fn a_timeout_goes_before_everything() {
         insta::assert_snapshot!(explain(Status::Signal(9), |end| end.timed_out = true), @"timeout None The program was stopped after its time limit of 2 s: make it faster, or give timeoutSeconds up to 300.");
+    }
+
+    #[test]
+    fn a_longer_time_is_advised_only_where_there_is_one() {
+        let told = |seconds| {
+            way_out(
+                Duration::from_secs_f64(seconds),
+                Duration::from_millis(2500),
+            )
+        };
+        insta::assert_snapshot!([0.5, 2.4, 2.5].map(told).join("\n"), @"
+        its time limit of 0.5 s: make it faster, or give timeoutSeconds up to 2.5.
+        its time limit of 2.4 s: make it faster, or give timeoutSeconds up to 2.5.
+        its time limit of 2.5 s: make it faster.
+        ");
     }
 
     #[test]

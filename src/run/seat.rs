@@ -75,12 +75,7 @@ impl Ran {
     pub(super) fn explain(&self, limits: &RunLimits, timeout: Duration) -> Verdict {
         let verdict = self.ending.explain(limits, timeout, self.wall);
         match &self.kernel {
-            Some(kernel) => with_kernel(
-                verdict,
-                kernel.is_ok(),
-                timeout,
-                limits.timeout_max.as_secs(),
-            ),
+            Some(kernel) => with_kernel(verdict, kernel.is_ok(), timeout, limits.timeout_max),
             None => verdict,
         }
     }

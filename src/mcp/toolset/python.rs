@@ -17,7 +17,7 @@ use crate::mcp::arguments::parse;
 use crate::mcp::error::ToolError;
 use crate::mcp::tools::{Call, define, structured};
 use crate::principal::Principal;
-use crate::run::outcome::RunOutcome;
+use crate::run::outcome::{RunOutcome, RunStatus};
 use crate::run::{KernelWish, RunRequest, Runs, time_limit};
 
 const EXECUTE: &str = "execute_python";
@@ -116,16 +116,21 @@ impl Executed {
 /// may give as `timeout`, if it may give any.
 pub(super) fn with_reason(outcome: &RunOutcome, longest: Option<Duration>) -> String {
     let mut stderr = outcome.stderr.clone();
-    if let (None, Some(hint)) = (outcome.exit_code, &outcome.hint) {
+    // One that the memory limit killed has an exit code, and nothing else that says so.
+    let stopped = outcome.exit_code.is_none() || outcome.status == RunStatus::OutOfMemory;
+    if let (true, Some(hint)) = (stopped, &outcome.hint) {
         if !stderr.is_empty() && !stderr.ends_with('\n') {
             stderr.push('\n');
         }
+        // More time than it took.
+        let longest =
+            longest.filter(|longest| Duration::from_millis(outcome.duration_ms) < *longest);
         // The rest is about an argument of another tool.
         let told = match (hint.split_once(", or give timeoutSeconds"), longest) {
             (None, _) => hint.clone(),
             (Some((hint, _)), None) => format!("{hint}."),
             (Some((hint, _)), Some(longest)) => {
-                format!("{hint}, or give timeout up to {}.", longest.as_secs())
+                format!("{hint}, or give timeout up to {}.", longest.as_secs_f64())
             }
         };
         stderr.push_str(&told);
@@ -155,7 +160,7 @@ pub(crate) fn request(
         time_limit(seconds, most).ok_or_else(|| {
             ToolError::missing(&format!(
                 "timeout is {seconds:?}: it must be greater than 0 and at most {} seconds",
-                most.as_secs()
+                most.as_secs_f64()
             ))
         })
     };
@@ -169,4 +174,52 @@ pub(crate) fn request(
         stateful: false,
         kernel: KernelWish::default(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::outcome::{Truncated, Usage};
+
+    fn told(status: RunStatus, exit_code: Option<i32>, took: Duration, hint: &str) -> String {
+        let outcome = RunOutcome {
+            success: false,
+            output: String::new(),
+            stdout: String::new(),
+            stderr: "said".to_owned(),
+            exit_code,
+            status,
+            hint: Some(hint.to_owned()),
+            duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            usage: Usage::default(),
+            truncated: Truncated::default(),
+            files: Vec::new(),
+            files_truncated: false,
+            conversation_id: String::new(),
+            run_id: String::new(),
+            kernel_restarted: false,
+            kernel_restart_reason: None,
+        };
+        with_reason(&outcome, Some(MOST))
+    }
+
+    #[test]
+    fn who_was_stopped_is_told_why_and_what_can_be_done() {
+        let slow = "Too slow: make it faster, or give timeoutSeconds up to 300.";
+        let (soon, late) = (Duration::from_secs(30), MOST + Duration::from_millis(2));
+        let texts = [
+            told(RunStatus::Timeout, None, soon, slow),
+            told(RunStatus::Timeout, None, late, slow),
+            told(RunStatus::OutOfMemory, Some(137), soon, "Too big."),
+            told(RunStatus::Error, Some(1), soon, "See stderr."),
+        ];
+        insta::assert_debug_snapshot!(texts, @r#"
+        [
+            "said\nToo slow: make it faster, or give timeout up to 120.",
+            "said\nToo slow: make it faster.",
+            "said\nToo big.",
+            "said",
+        ]
+        "#);
+    }
 }
