@@ -111,6 +111,25 @@ async fn a_run_is_a_stream_of_lines_and_its_result_is_the_last() {
 }
 
 #[tokio::test]
+async fn an_error_after_long_output_is_told_whole() {
+    let app = TestApp::on_fake_with(&[("OUTPUT_FOR_MODEL", "2000")]).await;
+    let traceback: Vec<_> = (0..20)
+        .map(|line| format!("echo   File main.py, line {line} >&2\n"))
+        .collect();
+    let program = format!(
+        "{}echo Traceback (most recent call last): >&2\n{}echo NameError: x >&2\nexit 1",
+        "echo and so on\n".repeat(500),
+        traceback.concat()
+    );
+    let body = json!({ "code": program, "language": "shell" });
+    let lines = lines(&app.execute(body).await);
+    let error = lines.iter().find(|line| line.get("error").is_some());
+    let error = error.unwrap();
+    assert_eq!(error["error"], "NameError: x");
+    assert_eq!(error["traceback"].as_array().unwrap().len(), 22, "{error}");
+}
+
+#[tokio::test]
 async fn a_program_that_fails_has_a_line_with_its_error_before_the_result() {
     let app = TestApp::on_fake().await;
     let program = "echo Traceback (most recent call last): >&2\necho   File main.py >&2\necho NameError: x >&2\nexit 1";
@@ -131,7 +150,7 @@ async fn a_program_that_fails_has_a_line_with_its_error_before_the_result() {
     let lines = self::lines(&app.execute(slow).await);
     insta::assert_json_snapshot!(lines[0], @r#"
     {
-      "error": "The program was stopped after its time limit of 0.2 s: make it faster, or give timeoutSeconds up to 300.",
+      "error": "The program was stopped after its time limit of 0.2 s: make it faster, or give timeout up to 300.",
       "traceback": []
     }
     "#);
