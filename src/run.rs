@@ -303,7 +303,7 @@ impl Runs {
         if timeout.is_zero() || timeout > self.limits.timeout_max {
             return Err(RunError::Timeout(
                 timeout.as_secs_f64(),
-                self.limits.timeout_max.as_secs(),
+                self.limits.timeout_max.as_secs_f64(),
             ));
         }
         let view = self.catalog.view();

@@ -18,7 +18,7 @@ pub enum RunError {
     CodeTooLarge(usize, usize),
     /// The time limit is out of range.
     #[error("timeoutSeconds is {0}: it must be greater than 0 and at most {1}")]
-    Timeout(f64, u64),
+    Timeout(f64, f64),
     /// The environment is not acceptable.
     #[error(transparent)]
     Environment(#[from] EnvironmentError),

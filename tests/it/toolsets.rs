@@ -298,3 +298,31 @@ async fn long_output_is_in_answers_that_have_no_other_place_for_it() {
         }
     }
 }
+
+#[tokio::test]
+async fn parts_of_seconds_are_told() {
+    let settings = [
+        ("MCP_TOOLSET", "python"),
+        ("RUN_TIMEOUT", "1500ms"),
+        ("RUN_TIMEOUT_MAX", "2500ms"),
+    ];
+    let app = TestApp::on_fake_speaking(&["python"], &settings).await;
+    let list = app.rpc("tools/list", json!({})).await;
+    let described = list["result"]["tools"][0]["description"].as_str().unwrap();
+    assert!(described.contains("Limits: 1.5 s unless"), "{described}");
+    let long = json!({ "code": "echo", "timeout": 3 });
+    let refused = app.call("execute_python", long.clone()).await;
+    assert_eq!(
+        refused["message"],
+        "timeout is 3.0: it must be greater than 0 and at most 2.5 seconds"
+    );
+    for path in ["/execute", "/api/v1/execute"] {
+        let answer = app.rest(Method::POST, path, &long).await.json();
+        assert_eq!(answer["error"]["message"], refused["message"]);
+    }
+    let ours = json!({ "language": "python", "code": "echo", "timeoutSeconds": 3 });
+    assert_eq!(
+        app.call("run_code", ours).await["message"],
+        "timeoutSeconds is 3: it must be greater than 0 and at most 2.5"
+    );
+}

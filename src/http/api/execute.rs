@@ -146,7 +146,7 @@ fn timeout(seconds: f64, most: Duration) -> Result<Duration, ApiError> {
     time_limit(seconds, most).ok_or_else(|| {
         ApiError::arguments(format!(
             "timeout is {seconds:?}: it must be greater than 0 and at most {} seconds",
-            most.as_secs()
+            most.as_secs_f64()
         ))
     })
 }

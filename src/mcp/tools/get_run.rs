@@ -138,7 +138,7 @@ fn wait(seconds: f64, most: Duration) -> Result<Duration, ToolError> {
         Ok(wait) if seconds <= most.as_secs_f64() => Ok(wait),
         _ => Err(ToolError::missing(&format!(
             "get_run: waitSeconds is {seconds:?}: it must be at least 0 and at most {}",
-            most.as_secs()
+            most.as_secs_f64()
         ))),
     }
 }

@@ -87,8 +87,8 @@ pub(super) fn tool(runs: &Runs) -> Tool {
          network is true. Example: {{\"language\": \"python\", \"code\": \"import pandas as pd\\n\
          print(pd.read_csv('data.csv').describe())\", \"conversationId\": \"demo\"}}",
         languages.join(", "),
-        limits.timeout.as_secs(),
-        limits.timeout_max.as_secs(),
+        limits.timeout.as_secs_f64(),
+        limits.timeout_max.as_secs_f64(),
         limits.call_budget.as_secs(),
         limits.memory >> 20,
         limits.code >> 10,
@@ -168,5 +168,5 @@ fn request(runs: &Runs, arguments: JsonObject) -> Result<RunRequest, ToolError> 
 
 fn timeout(seconds: f64, runs: &Runs) -> Result<Duration, RunError> {
     let most = runs.limits.timeout_max;
-    time_limit(seconds, most).ok_or(RunError::Timeout(seconds, most.as_secs()))
+    time_limit(seconds, most).ok_or(RunError::Timeout(seconds, most.as_secs_f64()))
 }

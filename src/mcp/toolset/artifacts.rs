@@ -214,7 +214,7 @@ fn run_tool(runs: &Runs) -> Tool {
         "Runs a Python program in an isolated container and returns its output, its exit code (-1 when it was \
          stopped) and the files that it made. Files in /mnt/data are kept for the session, variables are not. Limits: \
          {} s, {} MiB of memory, {} KiB of code, no internet. Example: {{\"code\": \"print(6 * 7)\"}}",
-        runs.limits.timeout.as_secs(),
+        runs.limits.timeout.as_secs_f64(),
         runs.limits.memory >> 20,
         runs.limits.code >> 10,
     );

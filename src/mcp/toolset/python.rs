@@ -66,7 +66,7 @@ fn execute_tool(runs: &Runs) -> Tool {
         "Runs a Python program in an isolated container and returns what it printed and its exit code. It starts in \
          /data, where files are kept for the next call. Limits: {} s unless timeout says otherwise, {} MiB of memory, \
          no internet. Example: {{\"code\": \"print(6 * 7)\"}}",
-        runs.limits.timeout.as_secs(),
+        runs.limits.timeout.as_secs_f64(),
         runs.limits.memory >> 20,
     );
     let annotations = ToolAnnotations::new()
