@@ -59,7 +59,7 @@ pub enum PackagesError {
     #[error("another install of this conversation is still going on: wait for its answer")]
     Busy,
     /// It took longer than it may.
-    #[error("the packages were not installed within {} s (PACKAGE_TIMEOUT): ask for fewer at a time", .0.as_secs())]
+    #[error("the packages were not installed within {} s (PACKAGE_TIMEOUT): the index may be slow or out of reach, so try again later, and ask for few at a time", .0.as_secs())]
     TimedOut(Duration),
     /// Somebody ended it, or deleted the conversation.
     #[error("the install was cancelled")]
