@@ -4,8 +4,9 @@
 // so that `import { x } from "./helper"` and `new URL("./table.csv", import.meta.url)` find uploaded files, by
 // the ordinary rules. Bun starts in / (see run.sh), so that it takes no settings from files in /data.
 //
-// Packages are linked in /tmp/app/node_modules, which is /node_modules too: so programs, uploaded modules, and the
-// packages themselves find what lies in /data, what the image has, and what was installed, in this order.
+// Packages of the image and installed ones are linked in a directory that is /node_modules too, and the program's own
+// node_modules is that of /data: so programs, uploaded modules, and the packages themselves find what lies in /data,
+// what the image has, and what was installed, in this order.
 //
 // As a driver (see runners/PROTOCOL.md, section 5) it is of the `exec` kind: this very process waits here for its
 // program, with Bun started, and then becomes it.
@@ -25,7 +26,7 @@ import { isMainThread } from "node:worker_threads";
 
 export const FILES = "/data";
 const DIRECTORY = "/tmp/app";
-const LINKS = `${DIRECTORY}/node_modules`; // there when Bun starts, which would not look again
+const LINKS = `${DIRECTORY}/.links`; // there when Bun starts, which would not look again
 const IMAGE = "/opt/node_modules";
 const INSTALLED = `${FILES}/.packages/typescript/node_modules`;
 export const CHANNEL = 3;
@@ -135,7 +136,7 @@ export function linkInstalled(): string[] {
 if (isMainThread) {
   if (isDriver()) takeRequest();
   linkFiles();
-  for (const directory of [`${FILES}/node_modules`, IMAGE]) linkModules(directory);
+  linkModules(IMAGE);
   linkInstalled();
   process.chdir(FILES);
 }

@@ -243,6 +243,7 @@ impl LiveRun {
         outcome.output = String::new();
         outcome.stdout = stdout;
         outcome.stderr = stderr;
+        // These answers say that something is missing, and not how much.
         outcome.truncated.stdout += u64::from(no_stdout);
         outcome.truncated.stderr += u64::from(no_stderr);
         outcome

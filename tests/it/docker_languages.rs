@@ -68,6 +68,9 @@ async fn typescript_and_javascript_run_on_bun() {
         "{result}"
     );
     assert_eq!(app.run("js", "console.log(1 + 1)").await["stdout"], "2\n");
+    // A package that the program makes itself is found as it would be elsewhere.
+    let code = "await Bun.write('node_modules/own/index.js', 'module.exports = 7');\nconsole.log(require('own'));";
+    assert_eq!(app.run("js", code).await["stdout"], "7\n");
 }
 
 #[tokio::test]
