@@ -341,10 +341,10 @@ pub fn link(links: &FileLinks, key: &ConversationKey, entry: &FileEntry) -> File
 }
 
 fn mime_type(name: &str) -> String {
-    let guess = mime_guess::from_path(name).first_or_octet_stream();
-    match name.rsplit_once('.') {
+    if let Some((_, "ts" | "mts" | "cts")) = name.rsplit_once('.') {
         // Elsewhere the first is video, the second a model.
-        Some((_, "ts" | "mts" | "cts")) => "text/typescript".to_owned(),
-        _ => guess.essence_str().to_owned(),
+        return "text/typescript".to_owned();
     }
+    let guess = mime_guess::from_path(name).first_or_octet_stream();
+    guess.essence_str().to_owned()
 }
