@@ -29,12 +29,12 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 pub use self::active::ActiveRuns;
-use self::ending::{Ending, Verdict};
+use self::ending::{Ending, TimeLimit, Verdict};
 pub use self::environment::EnvironmentError;
 pub use self::error::RunError;
 pub use self::live::Live;
 use self::outcome::{RunOutcome, RunStatus, Truncated};
-pub use self::request::{KernelWish, RunRequest, time_limit};
+pub use self::request::{KernelWish, RunRequest, TimeArgument, time_limit};
 use self::seat::{LeaseError, Seat, Stops};
 use self::silence::chain;
 pub use self::timing::Phase;
@@ -262,7 +262,11 @@ impl Runs {
         timing.end(Phase::Run);
         let listing = workspace.changes_since(&before).await?;
         let captured = live.capture.snapshot();
-        let mut verdict = ran.explain(&self.limits, prepared.program.deadline);
+        let time = TimeLimit {
+            length: prepared.program.deadline,
+            argument: request.time_argument,
+        };
+        let mut verdict = ran.explain(&self.limits, &time);
         if verdict.status == RunStatus::Error {
             let stderr = captured.text(Stream::Stderr);
             verdict.add_hint(missing::hint(&prepared.runner.language, &stderr));
@@ -382,7 +386,11 @@ impl Runs {
 
     /// The outcome of a run that never began.
     fn without_run(&self, request: &RunRequest, ending: &Ending) -> RunOutcome {
-        let verdict = ending.explain(&self.limits, Duration::ZERO, Duration::ZERO);
+        let time = TimeLimit {
+            length: Duration::ZERO,
+            argument: None,
+        };
+        let verdict = ending.explain(&self.limits, &time, Duration::ZERO);
         let key = request.conversation.key(&self.file_secret);
         self.outcome(
             request,

@@ -58,6 +58,7 @@ pub(super) async fn host_is_closed(
         timeout: Some(
             Duration::from_secs(20 + 2 * targets.len() as u64).min(runs.limits.timeout_max),
         ),
+        time_argument: None,
         stateful: false,
         kernel: KernelWish::default(),
     };

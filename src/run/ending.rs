@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sandbox_init::{End, Status};
 
+use super::TimeArgument;
 use super::outcome::{RunStatus, Usage};
 use crate::config::RunLimits;
 use crate::executor::ContainerState;
@@ -56,7 +57,7 @@ impl Verdict {
 
 impl Ending {
     /// Explains the ending of a run that took `wall` and had `timeout`.
-    pub(super) fn explain(&self, limits: &RunLimits, timeout: Duration, wall: Duration) -> Verdict {
+    pub(super) fn explain(&self, limits: &RunLimits, time: &TimeLimit, wall: Duration) -> Verdict {
         let wall_ms = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
         let unknown = Usage {
             wall_ms,
@@ -69,8 +70,8 @@ impl Ending {
             usage: unknown,
         };
         match self {
-            Self::Reported(end) => explain_end(end, limits, timeout),
-            Self::Overdue => stopped(RunStatus::Timeout, timeout_hint(limits, timeout)),
+            Self::Reported(end) => explain_end(end, limits, time),
+            Self::Overdue => stopped(RunStatus::Timeout, timeout_hint(time)),
             Self::Flooded => stopped(RunStatus::OutputLimit, flood_hint(limits)),
             Self::DiskFull(reason) => stopped(RunStatus::DiskLimit, reason.clone()),
             Self::Cancelled => stopped(
@@ -89,7 +90,7 @@ impl Ending {
     }
 }
 
-fn explain_end(end: &End, limits: &RunLimits, timeout: Duration) -> Verdict {
+fn explain_end(end: &End, limits: &RunLimits, time: &TimeLimit) -> Verdict {
     let usage = Usage {
         cpu_ms: Some(end.cpu_ms),
         peak_memory_bytes: end.peak_bytes,
@@ -98,11 +99,7 @@ fn explain_end(end: &End, limits: &RunLimits, timeout: Duration) -> Verdict {
     let exit_code = Some(end.status.code());
     let of_memory = end.oom_kills > 0;
     let (status, exit_code, hint) = match end.status {
-        _ if end.timed_out => (
-            RunStatus::Timeout,
-            None,
-            Some(timeout_hint(limits, timeout)),
-        ),
+        _ if end.timed_out => (RunStatus::Timeout, None, Some(timeout_hint(time))),
         Status::Exit(0) if of_memory => (RunStatus::Ok, exit_code, Some(child_hint(limits))),
         Status::Exit(0) if refused(end) => (RunStatus::Ok, exit_code, Some(refused_hint(limits))),
         Status::Exit(0) => (RunStatus::Ok, exit_code, None),
@@ -171,22 +168,8 @@ fn signal_hint(number: i32, limits: &RunLimits) -> String {
     format!("The program was ended by signal {number}{what}.")
 }
 
-fn timeout_hint(limits: &RunLimits, timeout: Duration) -> String {
-    format!(
-        "The program was stopped after {}",
-        way_out(timeout, limits.timeout_max)
-    )
-}
-
-/// What to do about a time limit that can be `most`.
-fn way_out(timeout: Duration, most: Duration) -> String {
-    let longer = if timeout < most {
-        format!(", or give timeoutSeconds up to {}", most.as_secs_f64())
-    } else {
-        String::new()
-    };
-    let limit = timeout.as_secs_f64();
-    format!("its time limit of {limit} s: make it faster{longer}.")
+fn timeout_hint(time: &TimeLimit) -> String {
+    format!("The program was stopped after {}", time.way_out())
 }
 
 fn memory_hint(limits: &RunLimits, peak: Option<u64>) -> String {
@@ -235,18 +218,33 @@ pub(super) fn mebibytes(bytes: u64) -> String {
     }
 }
 
+/// How long a run might take, and how it could have had longer.
+pub(super) struct TimeLimit {
+    pub(super) length: Duration,
+    pub(super) argument: Option<TimeArgument>,
+}
+
+impl TimeLimit {
+    /// What to do about it.
+    fn way_out(&self) -> String {
+        let longer = match self.argument {
+            Some(TimeArgument { name, most }) if self.length < most => {
+                format!(", or give {name} up to {}", most.as_secs_f64())
+            }
+            _ => String::new(),
+        };
+        let length = self.length.as_secs_f64();
+        format!("its time limit of {length} s: make it faster{longer}.")
+    }
+}
+
 /// What became of a kernel, beside what became of its cell.
-pub(super) fn with_kernel(
-    mut verdict: Verdict,
-    lives: bool,
-    timeout: Duration,
-    most: Duration,
-) -> Verdict {
+pub(super) fn with_kernel(mut verdict: Verdict, lives: bool, time: &TimeLimit) -> Verdict {
     verdict.hint = match (verdict.hint.take(), verdict.status) {
         (hint, RunStatus::Ok) if lives => hint,
         (_, RunStatus::Timeout) if lives => Some(format!(
             "The program was interrupted after {} {KEPT}",
-            way_out(timeout, most)
+            time.way_out()
         )),
         (Some(hint), _) if lives => Some(format!("{hint} {KEPT}")),
         (hint, _) if lives => hint,
@@ -262,6 +260,16 @@ pub(super) fn with_kernel(
 mod tests {
     use super::*;
     use crate::config::Config;
+
+    fn time_limit(seconds: f64, argument: Option<(&'static str, f64)>) -> TimeLimit {
+        TimeLimit {
+            length: Duration::from_secs_f64(seconds),
+            argument: argument.map(|(name, most)| TimeArgument {
+                name,
+                most: Duration::from_secs_f64(most),
+            }),
+        }
+    }
 
     fn explain(status: Status, change: impl FnOnce(&mut End)) -> String {
         let mut end = End {
@@ -279,11 +287,8 @@ mod tests {
             matches!(name, "MCP_API_TOKEN" | "FILE_SECRET").then(|| "0123456789abcdef".repeat(2))
         };
         let limits = Config::from_lookup(&secrets).unwrap().limits;
-        let verdict = Ending::Reported(end).explain(
-            &limits,
-            Duration::from_secs(2),
-            Duration::from_millis(13),
-        );
+        let time = time_limit(2.0, Some(("timeoutSeconds", 300.0)));
+        let verdict = Ending::Reported(end).explain(&limits, &time, Duration::from_millis(13));
         let hint = verdict.hint.unwrap_or_default();
         format!("{} {:?} {hint}", verdict.status.as_str(), verdict.exit_code)
     }
@@ -317,16 +322,19 @@ mod tests {
 
     #[test]
     fn a_longer_time_is_advised_only_where_there_is_one() {
-        let told = |seconds| {
-            way_out(
-                Duration::from_secs_f64(seconds),
-                Duration::from_millis(2500),
-            )
-        };
-        insta::assert_snapshot!([0.5, 2.4, 2.5].map(told).join("\n"), @"
+        let told = |(seconds, argument)| time_limit(seconds, argument).way_out();
+        let texts = [
+            (0.5, Some(("timeoutSeconds", 2.5))),
+            (2.4, Some(("timeout", 2.5))),
+            (2.5, Some(("timeout", 2.5))),
+            (0.5, None),
+        ]
+        .map(told);
+        insta::assert_snapshot!(texts.join("\n"), @"
         its time limit of 0.5 s: make it faster, or give timeoutSeconds up to 2.5.
-        its time limit of 2.4 s: make it faster, or give timeoutSeconds up to 2.5.
+        its time limit of 2.4 s: make it faster, or give timeout up to 2.5.
         its time limit of 2.5 s: make it faster.
+        its time limit of 0.5 s: make it faster.
         ");
     }
 

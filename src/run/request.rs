@@ -20,10 +20,21 @@ pub struct RunRequest {
     pub environment: BTreeMap<String, String>,
     /// Time limit; `None` means the configured one.
     pub timeout: Option<Duration>,
+    /// How its caller could have given another one, for advice; `None` where that cannot be.
+    pub time_argument: Option<TimeArgument>,
     /// Whether it runs in the conversation's kernel of this language, where variables live on.
     pub stateful: bool,
     /// How it wants that kernel. Of no meaning unless `stateful`.
     pub kernel: KernelWish,
+}
+
+/// What the argument for a time limit is called where a run came from, and the most that it takes there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeArgument {
+    /// Its name.
+    pub name: &'static str,
+    /// The longest time limit.
+    pub most: Duration,
 }
 
 /// How a stateful run wants its kernel.

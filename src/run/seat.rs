@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::disk::Allowance;
-use super::ending::{Ending, Verdict, with_kernel};
+use super::ending::{Ending, TimeLimit, Verdict, with_kernel};
 use super::silence::{overdue, silent};
 use super::{Place, Prepared, REPORT_GRACE, Runs};
 use crate::config::RunLimits;
@@ -71,11 +71,11 @@ pub(super) struct Ran {
 }
 
 impl Ran {
-    /// Explains it to whoever wanted the run, which had `timeout`.
-    pub(super) fn explain(&self, limits: &RunLimits, timeout: Duration) -> Verdict {
-        let verdict = self.ending.explain(limits, timeout, self.wall);
+    /// Explains it to whoever wanted the run, which had `time`.
+    pub(super) fn explain(&self, limits: &RunLimits, time: &TimeLimit) -> Verdict {
+        let verdict = self.ending.explain(limits, time, self.wall);
         match &self.kernel {
-            Some(kernel) => with_kernel(verdict, kernel.is_ok(), timeout, limits.timeout_max),
+            Some(kernel) => with_kernel(verdict, kernel.is_ok(), time),
             None => verdict,
         }
     }

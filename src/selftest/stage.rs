@@ -141,6 +141,7 @@ impl<'a> Stage<'a> {
                 .map(|(name, value)| ((*name).to_owned(), value.clone()))
                 .collect::<BTreeMap<_, _>>(),
             timeout: Some(Duration::from_secs(act.seconds)),
+            time_argument: None,
             stateful: false,
             kernel: KernelWish::default(),
         };

@@ -179,18 +179,14 @@ impl Feed {
                 format: shown.mime_type.trim_start_matches("image/"),
             });
         }
-        let mut outcome = outcome.clone();
-        // The field's name here.
-        let hint = outcome.hint.take();
-        outcome.hint = hint.map(|hint| hint.replace("give timeoutSeconds", "give timeout"));
         if !outcome.success {
             // Beside long output there is no room for a traceback.
-            self.ready.push_back(failure(&self.run.apart(&outcome)));
+            self.ready.push_back(failure(&self.run.apart(outcome)));
         }
         self.ready.push_back(Event::Result {
             result: Box::new(SessionOutcome {
                 session_id: outcome.conversation_id.clone(),
-                outcome,
+                outcome: outcome.clone(),
             }),
         });
     }

@@ -21,7 +21,7 @@ use crate::conversation::{ConversationId, ConversationIdError};
 use crate::http::HttpState;
 use crate::principal::Principal;
 use crate::run::ledger::LiveRun;
-use crate::run::{KernelWish, RunRequest, Runs, time_limit};
+use crate::run::{KernelWish, RunRequest, Runs, TimeArgument, time_limit};
 
 /// What a program runs in when its language is not named.
 const LANGUAGE: &str = "python";
@@ -126,6 +126,10 @@ impl ExecuteRequest {
                 .timeout
                 .map(|seconds| timeout(seconds, runs.limits.timeout_max))
                 .transpose()?,
+            time_argument: Some(TimeArgument {
+                name: "timeout",
+                most: runs.limits.timeout_max,
+            }),
             stateful: self.stateful.unwrap_or(named && keeps),
             kernel: KernelWish::default(),
         })

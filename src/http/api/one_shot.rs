@@ -49,10 +49,7 @@ pub(super) async fn execute(
     let run = state.0.ledger.start(caller, run.map_err(ApiError)?);
     let _guard = run.cancel_on_drop();
     match run.ended().await.as_ref() {
-        Ok(outcome) => {
-            let outcome = run.apart(outcome);
-            Ok(Json(Executed::of(&outcome, python::longest(&state.0.runs))))
-        }
+        Ok(outcome) => Ok(Json(Executed::of(&run.apart(outcome)))),
         Err(error) => Err(error.into()),
     }
 }

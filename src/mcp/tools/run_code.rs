@@ -13,7 +13,7 @@ use crate::mcp::error::ToolError;
 use crate::mcp::live::{self, Woken};
 use crate::mcp::{logs, tasks};
 use crate::run::outcome::RunOutcome;
-use crate::run::{KernelWish, RunError, RunRequest, Runs, time_limit};
+use crate::run::{KernelWish, RunError, RunRequest, Runs, TimeArgument, time_limit};
 
 pub(super) const NAME: &str = "run_code";
 
@@ -158,6 +158,10 @@ fn request(runs: &Runs, arguments: JsonObject) -> Result<RunRequest, ToolError> 
             .timeout_seconds
             .map(|seconds| timeout(seconds, runs))
             .transpose()?,
+        time_argument: Some(TimeArgument {
+            name: "timeoutSeconds",
+            most: runs.limits.timeout_max,
+        }),
         stateful: arguments.stateful,
         kernel: KernelWish {
             wait: arguments.wait,

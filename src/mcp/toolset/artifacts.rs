@@ -233,6 +233,7 @@ async fn run(call: &Call<'_>, arguments: JsonObject) -> Result<CallToolResult, R
         network: false,
         environment: BTreeMap::new(),
         timeout: None,
+        time_argument: None,
         stateful: false,
         kernel: KernelWish::default(),
     };
@@ -245,7 +246,7 @@ async fn run(call: &Call<'_>, arguments: JsonObject) -> Result<CallToolResult, R
     Ok(structured(&RunAnswer {
         artifacts: new.map(Artifact::of).collect(),
         exit_code: outcome.exit_code.unwrap_or(STOPPED),
-        stderr: python::with_reason(&outcome, None),
+        stderr: python::with_reason(&outcome),
         stdout_truncated: outcome.truncated.stdout > 0,
         stderr_truncated: outcome.truncated.stderr > 0,
         stdout: outcome.stdout,

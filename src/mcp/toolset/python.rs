@@ -18,7 +18,7 @@ use crate::mcp::error::ToolError;
 use crate::mcp::tools::{Call, define, structured};
 use crate::principal::Principal;
 use crate::run::outcome::{RunOutcome, RunStatus};
-use crate::run::{KernelWish, RunRequest, Runs, time_limit};
+use crate::run::{KernelWish, RunRequest, Runs, TimeArgument, time_limit};
 
 const EXECUTE: &str = "execute_python";
 
@@ -80,8 +80,7 @@ fn execute_tool(runs: &Runs) -> Tool {
 async fn execute(call: &Call<'_>, arguments: JsonObject) -> Result<CallToolResult, ToolError> {
     let Arguments { code, timeout } = parse(EXECUTE, arguments)?;
     let request = request(call.runs, &call.caller.principal, code, timeout)?;
-    let outcome = super::run(call, request).await?;
-    Ok(structured(&Executed::of(&outcome, longest(call.runs))))
+    Ok(structured(&Executed::of(&super::run(call, request).await?)))
 }
 
 /// How a program ended.
@@ -100,11 +99,10 @@ pub(crate) struct Executed {
 }
 
 impl Executed {
-    /// Of a run that could be given `longest` as its time limit.
-    pub(crate) fn of(outcome: &RunOutcome, longest: Duration) -> Self {
+    pub(crate) fn of(outcome: &RunOutcome) -> Self {
         Self {
             stdout: outcome.stdout.clone(),
-            stderr: with_reason(outcome, Some(longest)),
+            stderr: with_reason(outcome),
             exit_code: outcome.exit_code.unwrap_or(STOPPED),
             execution_time: Duration::from_millis(outcome.duration_ms).as_secs_f64(),
             success: outcome.success,
@@ -112,9 +110,8 @@ impl Executed {
     }
 }
 
-/// Standard error, and for a program that did not end by itself why it was stopped. `longest` is the most that a call
-/// may give as `timeout`, if it may give any.
-pub(super) fn with_reason(outcome: &RunOutcome, longest: Option<Duration>) -> String {
+/// Standard error, and for a program that did not end by itself why it was stopped.
+pub(super) fn with_reason(outcome: &RunOutcome) -> String {
     let mut stderr = outcome.stderr.clone();
     // One that the memory limit killed has an exit code, and nothing else that says so.
     let stopped = outcome.exit_code.is_none() || outcome.status == RunStatus::OutOfMemory;
@@ -122,18 +119,7 @@ pub(super) fn with_reason(outcome: &RunOutcome, longest: Option<Duration>) -> St
         if !stderr.is_empty() && !stderr.ends_with('\n') {
             stderr.push('\n');
         }
-        // More time than it took.
-        let longest =
-            longest.filter(|longest| Duration::from_millis(outcome.duration_ms) < *longest);
-        // The rest is about an argument of another tool.
-        let told = match (hint.split_once(", or give timeoutSeconds"), longest) {
-            (None, _) => hint.clone(),
-            (Some((hint, _)), None) => format!("{hint}."),
-            (Some((hint, _)), Some(longest)) => {
-                format!("{hint}, or give timeout up to {}.", longest.as_secs_f64())
-            }
-        };
-        stderr.push_str(&told);
+        stderr.push_str(hint);
     }
     stderr
 }
@@ -143,11 +129,6 @@ pub(crate) fn conversation(caller: &Principal) -> Result<ConversationId, ToolErr
     Ok(format!("python-{}", caller.tag()).parse()?)
 }
 
-/// Longest time limit that a call may ask for.
-pub(crate) fn longest(runs: &Runs) -> Duration {
-    runs.limits.timeout_max.min(MOST)
-}
-
 /// A run of Python.
 pub(crate) fn request(
     runs: &Runs,
@@ -155,7 +136,7 @@ pub(crate) fn request(
     code: String,
     timeout: Option<f64>,
 ) -> Result<RunRequest, ToolError> {
-    let most = longest(runs);
+    let most = runs.limits.timeout_max.min(MOST);
     let limit = |seconds: f64| {
         time_limit(seconds, most).ok_or_else(|| {
             ToolError::missing(&format!(
@@ -171,6 +152,10 @@ pub(crate) fn request(
         network: false,
         environment: BTreeMap::new(),
         timeout: timeout.map(limit).transpose()?,
+        time_argument: Some(TimeArgument {
+            name: "timeout",
+            most,
+        }),
         stateful: false,
         kernel: KernelWish::default(),
     })
@@ -181,8 +166,8 @@ mod tests {
     use super::*;
     use crate::run::outcome::{Truncated, Usage};
 
-    fn told(status: RunStatus, exit_code: Option<i32>, took: Duration, hint: &str) -> String {
-        let outcome = RunOutcome {
+    fn told(status: RunStatus, exit_code: Option<i32>, hint: &str) -> String {
+        with_reason(&RunOutcome {
             success: false,
             output: String::new(),
             stdout: String::new(),
@@ -190,7 +175,7 @@ mod tests {
             exit_code,
             status,
             hint: Some(hint.to_owned()),
-            duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            duration_ms: 0,
             usage: Usage::default(),
             truncated: Truncated::default(),
             files: Vec::new(),
@@ -199,27 +184,16 @@ mod tests {
             run_id: String::new(),
             kernel_restarted: false,
             kernel_restart_reason: None,
-        };
-        with_reason(&outcome, Some(MOST))
+        })
     }
 
     #[test]
-    fn who_was_stopped_is_told_why_and_what_can_be_done() {
-        let slow = "Too slow: make it faster, or give timeoutSeconds up to 300.";
-        let (soon, late) = (Duration::from_secs(30), MOST + Duration::from_millis(2));
+    fn who_was_stopped_is_told_why() {
         let texts = [
-            told(RunStatus::Timeout, None, soon, slow),
-            told(RunStatus::Timeout, None, late, slow),
-            told(RunStatus::OutOfMemory, Some(137), soon, "Too big."),
-            told(RunStatus::Error, Some(1), soon, "See stderr."),
+            told(RunStatus::Timeout, None, "Too slow."),
+            told(RunStatus::OutOfMemory, Some(137), "Too big."),
+            told(RunStatus::Error, Some(1), "See stderr."),
         ];
-        insta::assert_debug_snapshot!(texts, @r#"
-        [
-            "said\nToo slow: make it faster, or give timeout up to 120.",
-            "said\nToo slow: make it faster.",
-            "said\nToo big.",
-            "said",
-        ]
-        "#);
+        assert_eq!(texts, ["said\nToo slow.", "said\nToo big.", "said"]);
     }
 }
