@@ -1,6 +1,7 @@
 #!/bin/sh
 # The plain command: source on standard input becomes the program, whose own standard input is empty.
-# It is the driver as well: then the source is empty at first, and comes to start.ts by another way.
-mkdir /tmp/app /tmp/app/.links && ln -s /data/node_modules /tmp/app && cat >/tmp/app/main.ts || exit
+# It is the driver as well, if it has an argument: then the program is empty at first, and comes to start.ts by another
+# way. Bun reads directories when it starts and does not look again, so all that start.ts fills is there before.
+cp -dR /opt/runner/app /tmp && { [ $# -gt 0 ] || cat >/tmp/app/main.ts; } || exit
 unset PWD # set by this shell, not by whoever started the sandbox
 exec bun --cwd=/ --no-env-file --no-install --preload=/opt/runner/start.ts /tmp/app/main.ts </dev/null
