@@ -60,8 +60,14 @@ client_package() {
     if apt-cache show docker-cli >/dev/null 2>&1; then echo docker-cli; else echo docker.io; fi
 }
 
+# Docker starts no container without it where the kernel has AppArmor, and its package only recommends it.
+apparmor_package() {
+    if [[ $(cat /sys/module/apparmor/parameters/enabled 2>/dev/null) == Y ]]; then echo apparmor; fi
+}
+
 install_docker() {
-    install_packages ca-certificates curl docker.io
+    # shellcheck disable=SC2046 # none or one
+    install_packages ca-certificates curl docker.io $(apparmor_package)
     has docker || install_packages "$(client_package)"
 }
 
