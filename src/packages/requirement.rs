@@ -13,6 +13,8 @@ use thiserror::Error;
 const MAX_BYTES: usize = 512;
 /// Longest name of an npm package in bytes.
 const MAX_NPM_NAME: usize = 214;
+/// What the version specifiers of Python begin with.
+const OPERATORS: [char; 5] = ['<', '>', '=', '!', '~'];
 
 /// Whose rules names and versions follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,8 +154,12 @@ impl Requirement {
 }
 
 fn python(name: &str, version: &str) -> Result<Requirement, RequirementError> {
-    let is_bare = version.starts_with(|character: char| character.is_ascii_digit());
-    let text = format!("{name}{}{version}", if is_bare { "==" } else { "" });
+    let versions = match version {
+        "" | "latest" | "*" => String::new(),
+        range if range.starts_with(OPERATORS) => range.to_owned(),
+        exact => format!("=={exact}"),
+    };
+    let text = format!("{name}{versions}");
     let malformed = |why: &dyn fmt::Display| {
         // The parser's own words take several lines, the first of which says it.
         let why = why.to_string();
@@ -167,7 +173,7 @@ fn python(name: &str, version: &str) -> Result<Requirement, RequirementError> {
     if text.contains(';') {
         return Err(RequirementError::Marker(text));
     }
-    let end = text.find(['<', '>', '=', '!', '~']).unwrap_or(text.len());
+    let end = text.find(OPERATORS).unwrap_or(text.len());
     let (head, specifiers) = text.split_at(end);
     let (name, extras) = split_extras(head.trim()).ok_or_else(|| {
         malformed(&"names have letters, digits, -, _ and . only, and begin and end with one of the first two")
@@ -318,6 +324,8 @@ mod tests {
             ("six", Some(">=1,<2")),
             ("six~=1.16", None),
             ("six==1.*", None),
+            ("six", Some("latest")),
+            ("six", Some("v1.17.0")),
         ]), @"
     six = six
     flask-login = flask-login
@@ -327,6 +335,8 @@ mod tests {
     six = six>=1,<2
     six = six~=1.16
     six = six==1.*
+    six = six
+    six = six==1.17.0
     ");
     }
 
@@ -343,6 +353,7 @@ mod tests {
             ("six; python_version < '3'", None),
             ("six", Some("1.0; os_name == 'nt'")),
             ("six", Some("1.0 --index-url=x")),
+            ("six", Some("beta")),
             ("six\n--pre", None),
             ("six==", None),
             ("", None),
@@ -355,11 +366,12 @@ mod tests {
         "git+ssh://git@example.org/six" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be
         "./six" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be
         "/data/six.whl" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be
-        "-r/etc/passwd" is not a package requirement (names have letters, digits, -, _ and . only, and begin and end with one of the first two): give a name such as "six", or name and version such as "six==1.17.0"
+        "-r==/etc/passwd" is not a package requirement (names have letters, digits, -, _ and . only, and begin and end with one of the first two): give a name such as "six", or name and version such as "six==1.17.0"
         "--index-url=https://example.org" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be
         "six; python_version < '3'" has an environment marker: leave out `;` and what follows
         "six==1.0; os_name == 'nt'" has an environment marker: leave out `;` and what follows
         "six==1.0 --index-url=x" is not a package requirement (Failed to parse version: Trailing `--index-url=x` is not allowed): give a name such as "six", or name and version such as "six==1.17.0"
+        "six==beta" is not a package requirement (Failed to parse version: expected version to start with a number, but no leading ASCII digits were found): give a name such as "six", or name and version such as "six==1.17.0"
         "six\n--pre" is not a package requirement (names have letters, digits, -, _ and . only, and begin and end with one of the first two): give a name such as "six", or name and version such as "six==1.17.0"
         "six==" is not a package requirement (Failed to parse version: Unexpected end of version specifier, expected version): give a name such as "six", or name and version such as "six==1.17.0"
         "" is not a package requirement (names have letters, digits, -, _ and . only, and begin and end with one of the first two): give a name such as "six", or name and version such as "six==1.17.0"

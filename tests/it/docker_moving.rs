@@ -272,7 +272,7 @@ async fn a_package_that_was_installed_is_there_for_the_next_program() {
       "installation_time": "…"
     }
     "#);
-    let newer = rest(json!({ "package": "tinyone" })).await;
+    let newer = rest(json!({ "package": "tinyone", "version": "latest" })).await;
     assert_eq!(newer["installed_version"], "2.0", "{newer}");
     let code = "import tinyone\nprint(tinyone.VALUE)";
     for answer in [
