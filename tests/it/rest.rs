@@ -215,6 +215,10 @@ async fn what_is_refused_has_a_status_a_code_and_a_sentence() {
         post()
             .header("content-type", "text/plain")
             .body("{}".into()),
+        // As `curl -d` sends it.
+        post()
+            .header("content-type", "application/x-www-form-urlencoded")
+            .body("{}".into()),
         post()
             .header("content-length", "99999999999")
             .body("{}".into()),
@@ -242,6 +246,7 @@ async fn what_is_refused_has_a_status_a_code_and_a_sentence() {
     400 invalid_arguments: the body does not fit: EOF while parsing an object at line 1 column 1
     400 invalid_arguments: the body does not fit: code: unexpected end of hex escape at line 1 column 17
     415 unsupported_media_type: the body must be JSON: send it with the header Content-Type: application/json
+    400 invalid_arguments: the body does not fit: missing field `code` at line 1 column 2
     413 body_too_large: the body has more than 71680 bytes, which is the limit
     413 body_too_large: the body has more than 71680 bytes, which is the limit
     401 unauthorized: the bearer token is missing or wrong: send the header `Authorization: Bearer <MCP_API_TOKEN>`

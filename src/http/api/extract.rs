@@ -59,7 +59,7 @@ fn parse<T: DeserializeOwned>(body: &Bytes) -> Result<T, ApiError> {
     Ok(value)
 }
 
-/// Plain clients send no type, or that of a form, which no field of ours is.
+/// Whoever writes `curl -d` sends JSON as a form, and plain clients send no type at all.
 fn is_json(headers: &HeaderMap) -> bool {
     let Some(kind) = headers.get(CONTENT_TYPE) else {
         return true;
@@ -67,7 +67,9 @@ fn is_json(headers: &HeaderMap) -> bool {
     let kind = kind.to_str().unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
     let kind = kind.to_ascii_lowercase();
-    kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
+    let is_form = kind == "application/x-www-form-urlencoded";
+    let is_other = kind.starts_with("application/") && kind.ends_with("+json");
+    kind == "application/json" || is_form || is_other
 }
 
 /// How many bytes a body is said to have.
