@@ -17,17 +17,17 @@ const NOBODY: [(&str, &str); 2] = [
 ];
 
 /// A server whose operator has a directory of packages.
-struct Host {
-    app: TestApp,
+pub(crate) struct Host {
+    pub(crate) app: TestApp,
     _wheelhouse: TempDir,
 }
 
 impl Host {
-    async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         Self::with(&[]).await
     }
 
-    async fn with(settings: &[(&str, &str)]) -> Self {
+    pub(crate) async fn with(settings: &[(&str, &str)]) -> Self {
         let wheelhouse = tempfile::tempdir().unwrap();
         fs::set_permissions(wheelhouse.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let path = wheelhouse.path().display().to_string();
@@ -40,19 +40,19 @@ impl Host {
         }
     }
 
-    async fn install(&self, language: &str, packages: Value) -> Value {
+    pub(crate) async fn install(&self, language: &str, packages: Value) -> Value {
         install_for(&self.app, "demo", language, packages).await
     }
 
     /// What a program prints.
-    async fn run(&self, language: &str, code: &str) -> String {
+    pub(crate) async fn run(&self, language: &str, code: &str) -> String {
         let outcome = self.app.run(language, code).await;
         assert_eq!(outcome["status"], "ok", "{outcome}");
         outcome["stdout"].as_str().unwrap().to_owned()
     }
 
     /// What a program that wants a library is told, in a run of its own and in the conversation's kernel.
-    async fn lacks(&self, language: &str, code: &str, name: &str) {
+    pub(crate) async fn lacks(&self, language: &str, code: &str, name: &str) {
         for stateful in [false, true] {
             let arguments = json!({
                 "conversationId": "demo", "language": language, "code": code, "stateful": stateful,
@@ -71,7 +71,7 @@ impl Host {
         self.app.workspace("demo").join(".packages")
     }
 
-    async fn ends(self) {
+    pub(crate) async fn ends(self) {
         self.app.assert_nothing_is_left().await;
         nothing_is_under_way(&self.app);
     }
@@ -208,6 +208,55 @@ async fn installs_add_up_and_earlier_ones_keep_their_versions() {
 }
 
 #[tokio::test]
+async fn another_version_takes_the_place_of_the_runners() {
+    let host = Host::with(&[("POOL_SIZE", "1"), ("SANDBOX_REUSE", "conversation")]).await;
+    host.app.parked("python", 1).await;
+    let show = "import openpyxl, importlib.metadata as m\nprint(m.version('openpyxl'), getattr(openpyxl, 'VALUE', 'the runner\\'s'))";
+    let runners = host.run("python", show).await;
+    assert!(runners.ends_with(" the runner's\n"), "{runners}");
+    let installed = host
+        .install("python", json!(["openpyxl==1.0", "tinyone"]))
+        .await;
+    assert_eq!(
+        installed["message"],
+        "Installed openpyxl 1.0, tinyone 2.0, tiny-dep 1.5"
+    );
+    let own = "1.0 mine 1.0\n";
+    // Warm, in a kernel, and cold.
+    for (stateful, environment) in [
+        (false, json!({})),
+        (true, json!({})),
+        (false, json!({ "PYTHONOPTIMIZE": "1" })),
+    ] {
+        let arguments = json!({
+            "conversationId": "demo", "language": "python", "code": show, "stateful": stateful,
+            "environment": environment,
+        });
+        let outcome = host.app.call("run_code", arguments).await;
+        assert_eq!(outcome["stdout"], own, "{outcome}");
+    }
+    // It is nobody else's, and stays with what is installed later.
+    let other = json!({ "conversationId": "other", "language": "python", "code": show });
+    assert_eq!(host.app.call("run_code", other).await["stdout"], runners);
+    let later = host.install("python", json!(["tinyother"])).await;
+    assert_eq!(later["message"], "Installed tinyother 1.0");
+    assert_eq!(host.run("python", show).await, own);
+    // Nothing of ours, and nothing that starts by itself, comes from where programs can write.
+    let plant = "for name in ['_sandbox_figures', '_sandbox_driver', 'sitecustomize', 'usercustomize', 'json', 'site']:\n    \
+        open(f'/data/.packages/python/.replaced/{name}.py', 'w').write('open(\"/data/ran\", \"w\")')";
+    host.run("python", plant).await;
+    let code = "import json, os, matplotlib.pyplot as p; p.plot([1]); p.show(); print(os.path.exists('/data/ran'))";
+    for environment in [json!({}), json!({ "PYTHONOPTIMIZE": "1" })] {
+        let arguments = json!({
+            "conversationId": "demo", "language": "python", "code": code, "environment": environment,
+        });
+        let outcome = host.app.call("run_code", arguments).await;
+        assert_eq!(outcome["stdout"], "False\n", "{outcome}");
+    }
+    host.ends().await;
+}
+
+#[tokio::test]
 async fn what_cannot_be_installed_is_explained_and_changes_nothing() {
     let host = Host::with(&[
         ("BLOCKED_PACKAGES", "Tiny_Dep,evil"),
@@ -247,7 +296,7 @@ async fn what_cannot_be_installed_is_explained_and_changes_nothing() {
         ["tinyfuture"] "package_incompatible": "incompatible: Package 'tinyfuture' requires a different Python: X.Y.Z not in '>=4'"
         ["tinysource"] "package_incompatible": "incompatible: Could not find a version that satisfies the requirement tinysource (from versions: none) No matching distribution found for tinysource. What there is does not fit this Python and machine, or has no wheel"
         ["tinynumpy"] "package_incompatible": "incompatible: Cannot install tinynumpy==1.0 because these package versions have conflicting dependencies. tinynumpy 1.0 depends on numpy<1 asked for: (part of the runner) numpy==X.Y.Z"
-        ["numpy==1.0"] "package_incompatible": "incompatible: Cannot install numpy==1.0 because these package versions have conflicting dependencies. asked for: numpy==1.0 asked for: (part of the runner) numpy==X.Y.Z"
+        ["numpy==1.0"] "package_incompatible": "incompatible: numpy X.Y.Z is part of the runner and loaded before a program starts, so it has this version only"
         ["tinylarge"] "package_too_large": "too large: the packages take 3171517 bytes, the limit is 2097152 (PACKAGE_SIZE_LIMIT). Ask for less, or for smaller packages"
         ["six @ https://example.org/six.whl"] "invalid_requirement": "packages: \"six @ https://example.org/six.whl\" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be"
         ["six","SIX==1"] "invalid_arguments": "packages names six more than once: give it once"
@@ -378,132 +427,4 @@ async fn an_install_that_is_given_up_leaves_nothing() {
     assert_eq!(answer["success"], true);
     assert!(!host.packages().join("python/tinyone").exists());
     host.ends().await;
-}
-
-#[tokio::test]
-async fn npm_packages_are_found_from_programs_and_from_their_modules() {
-    let host = Host::with(&[("POOL_SIZE", "1"), ("SANDBOX_REUSE", "conversation")]).await;
-    host.app.parked("typescript", 1).await;
-    host.run("typescript", "console.log(1)").await;
-    let early = b"import a from 'tinya';\nexport const found = a && 'early';";
-    host.app.upload("early.ts", early).await;
-    let scoped = b"import s from '@tiny/scoped';\nexport const found = s && 'early';";
-    host.app.upload("scoped.ts", scoped).await;
-    for (code, name) in [
-        ("import a from 'tinya'; a", "tinya"),
-        ("import e from './early'; e", "tinya"),
-        ("import s from '@tiny/scoped'; s", "@tiny/scoped"),
-        ("import e from './scoped'; e", "@tiny/scoped"),
-    ] {
-        host.lacks("typescript", code, name).await;
-    }
-    let packages = json!(["tinya", {"name": "@tiny/scoped", "version": "^0.1"}, "pg"]);
-    let mut answer = host.install("typescript", packages).await;
-    answer["installed"][2]["version"] = "…".into();
-    insta::with_settings!({ filters => [(r"pg \d+\.\d+\.\d+", "pg X.Y.Z")] }, {
-        insta::assert_json_snapshot!(answer, @r#"
-        {
-          "success": true,
-          "message": "Installed tinya 1.0.0, @tiny/scoped 0.1.0, tinyb 1.2.0. pg X.Y.Z is part of the runner",
-          "installed": [
-            {
-              "name": "tinya",
-              "version": "1.0.0"
-            },
-            {
-              "name": "@tiny/scoped",
-              "version": "0.1.0"
-            },
-            {
-              "name": "pg",
-              "version": "…"
-            },
-            {
-              "name": "tinyb",
-              "version": "1.2.0"
-            }
-          ],
-          "durationMs": "…",
-          "conversationId": "demo"
-        }
-        "#);
-    });
-    host.app
-        .upload(
-            "helper.ts",
-            b"import a from 'tinya';\nimport b from 'tinyb';\nexport const found = 'helper: ' + a + ', ' + b;",
-        )
-        .await;
-    let code = "import a from 'tinya';\nimport { found } from './helper';\nimport pg from 'pg';\n\
-                console.log(a, '|', require('@tiny/scoped'), '|', found, '|', typeof pg.Client);";
-    let expected =
-        "a 1.0.0 with b 1.2.0 | scoped | helper: a 1.0.0 with b 1.2.0, b 1.2.0 | function\n";
-    assert_eq!(host.run("typescript", code).await, expected);
-    assert_eq!(host.run("typescript", code).await, expected);
-    let cold = json!({ "environment": { "TZ": "UTC" } });
-    let in_kernel = json!({ "stateful": true });
-    for more in [cold, in_kernel] {
-        let mut arguments = json!({ "conversationId": "demo", "language": "ts", "code": code });
-        arguments
-            .as_object_mut()
-            .unwrap()
-            .extend(more.as_object().unwrap().clone());
-        let outcome = host.app.call("run_code", arguments).await;
-        assert_eq!(outcome["stdout"], expected, "{outcome}");
-    }
-    only_a_restart_loads_what_had_failed(&host).await;
-    let mut answers = String::new();
-    for packages in [
-        json!(["tinyb@2"]),
-        json!(["pg@1"]),
-        json!(["nosuch"]),
-        json!(["tinya", "file:../x"]),
-    ] {
-        let answer = host.install("typescript", packages.clone()).await;
-        let line = format!("{packages} {}: {}\n", answer["code"], answer["message"]);
-        answers.push_str(&line);
-    }
-    insta::with_settings!({ filters => [(r"\d+\.\d+\.\d+ is part", "X.Y.Z is part"), (r#"cannot be downloaded: [^\n]*""#, "…\""), (r"the package registry cannot be reached", "…"), (r"what was asked for is not[^…]*…", "…")] }, {
-        insta::assert_snapshot!(answers, @r#"
-        ["tinyb@2"] "package_incompatible": "incompatible: tinyb is needed as 1.2.0 and as 2 (by what was asked for)"
-        ["pg@1"] "package_incompatible": "incompatible: pg X.Y.Z is part of the runner, and 1 was asked for"
-        ["nosuch"] "package_offline": "off-line: …"
-        ["tinya","file:../x"] "invalid_requirement": "packages: \"file:../x\" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be"
-        "#);
-    });
-    // No script of a package ran, and what could not be installed changed nothing.
-    assert!(!host.app.workspace("demo").join("ran").exists());
-    assert_eq!(host.run("typescript", code).await, expected);
-    host.ends().await;
-}
-
-/// A module that could not be loaded in a kernel, for want of a package that is installed now.
-async fn only_a_restart_loads_what_had_failed(host: &Host) {
-    let arguments = |module: &str, restart: bool| {
-        json!({
-            "conversationId": "demo",
-            "language": "ts",
-            "code": format!("import {{ found }} from './{module}'; found"),
-            "stateful": true,
-            "restart": restart,
-        })
-    };
-    let modules = [("early", "tinya"), ("scoped", "@tiny/scoped")];
-    for (module, package) in modules {
-        let outcome = host.app.call("run_code", arguments(module, false)).await;
-        assert_eq!(
-            outcome["stderr"],
-            format!(
-                "error: /data/{module}.ts is kept from before {package} was installed: run this with restart: true\n"
-            )
-        );
-        assert_eq!(
-            outcome["hint"],
-            "The program ended with exit code 1: see stderr. The kernel and its variables live on."
-        );
-    }
-    for (module, _) in modules {
-        let outcome = host.app.call("run_code", arguments(module, true)).await;
-        assert_eq!(outcome["stdout"], "\"early\"\n", "{outcome}");
-    }
 }

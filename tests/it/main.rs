@@ -18,6 +18,7 @@ mod docker_moving;
 mod docker_network;
 mod docker_packages;
 mod docker_packages_index;
+mod docker_packages_npm;
 mod docker_parity;
 mod docker_selftest;
 mod docker_stdio;

@@ -22,7 +22,7 @@ from _sandbox_shelf import Shelf
 CHANNEL = 3
 DESCRIPTORS = 32  # there are fewer
 PROGRAM = "/tmp/main.py"
-CONVERSATION = ("/data", "/data/.packages/python")
+CONVERSATION = ("/data", "/data/.packages/python", "/data/.packages/python/.replaced")
 PR_SET_DUMPABLE = 4
 
 first_cell = None  # for the kernel, if the program is one

@@ -6,14 +6,24 @@ import stat
 import sys
 
 PACKAGES = "/data/.packages/python"
+REPLACED = "/data/.packages/python/.replaced"
+
+
+class _Replaced(_importing.FileFinder):
+    """What was installed in place of libraries of the image; nothing of ours is among it."""
+
+    def find_spec(self, name, target=None):
+        return None if name.startswith("_sandbox") else super().find_spec(name, target)
 
 
 def find_packages():
     """What was installed for the conversation, be it while this interpreter is parked: one that finds no directory
     here would never look again, and neither would a line of sandbox.pth."""
+    sys.path.insert(sys.path.index(os.path.dirname(__file__)), REPLACED)
     sys.path.append(PACKAGES)
-    finder = _importing.FileFinder(PACKAGES, *_importing._get_supported_file_loaders())
-    sys.path_importer_cache[PACKAGES] = finder
+    loaders = _importing._get_supported_file_loaders()
+    sys.path_importer_cache[REPLACED] = _Replaced(REPLACED, *loaders)
+    sys.path_importer_cache[PACKAGES] = _importing.FileFinder(PACKAGES, *loaders)
 
 
 def follow_output_by_line():

@@ -14,11 +14,15 @@ import shutil
 import subprocess
 import sys
 
+from pip._vendor.packaging.requirements import Requirement
+
 WHEELHOUSE = "/packages/wheelhouse"
 CACHE = "/packages/cache"
 WHEELS = "/data/wheels"
 LOG = "/data/pip.log"
 REPORT = "/data/report.json"
+# Distributions that are loaded before a program starts, with all that they need: their place is taken.
+LOADED_AHEAD = ("numpy", "pandas", "matplotlib", "ipython")
 # What pip's log says when something is there and does not fit.
 UNFIT = (
     "none of the wheel's tags",
@@ -69,6 +73,8 @@ def main():
         os.mkdir(directory)
     there = {normal(found.name): found.version for found in importlib.metadata.distributions()}
     try:
+        for name in replaced(request, there):
+            del there[name]
         found, hashes = resolve(request, there)
         if len(found) > request["mostPackages"]:
             raise Failed("too_large", f"{len(found)} packages are needed, at most {request['mostPackages']} may be")
@@ -84,6 +90,36 @@ def main():
 
 def normal(name):
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def replaced(request, there):
+    """Names of what the runner has in another version than the one that was asked for."""
+    wanted = [Requirement(wanted["text"]) for wanted in request["requirements"]]
+    names = [
+        normal(one.name)
+        for one in wanted
+        if normal(one.name) in there and not one.specifier.contains(there[normal(one.name)], prereleases=True)
+    ]
+    for name in set(names) & loaded_ahead():
+        said = f"{name} {there[name]} is part of the runner and loaded before a program starts"
+        raise Failed("incompatible", f"{said}, so it has this version only")
+    return names
+
+
+def loaded_ahead():
+    """LOADED_AHEAD and whatever they need."""
+    names, waiting = set(), list(LOADED_AHEAD)
+    while waiting:
+        name = waiting.pop()
+        try:
+            needs = importlib.metadata.requires(name) or []
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        names.add(name)
+        needs = [Requirement(need) for need in needs]
+        needs = {normal(need.name) for need in needs if not need.marker or need.marker.evaluate({"extra": ""})}
+        waiting.extend(needs - names)
+    return names
 
 
 def provided(request, there):

@@ -1,0 +1,133 @@
+//! Packages for TypeScript on the real engine, from a directory on the host.
+
+use serde_json::json;
+
+use crate::docker_packages::Host;
+
+#[tokio::test]
+async fn npm_packages_are_found_from_programs_and_from_their_modules() {
+    let host = Host::with(&[("POOL_SIZE", "1"), ("SANDBOX_REUSE", "conversation")]).await;
+    host.app.parked("typescript", 1).await;
+    host.run("typescript", "console.log(1)").await;
+    let early = b"import a from 'tinya';\nexport const found = a && 'early';";
+    host.app.upload("early.ts", early).await;
+    let scoped = b"import s from '@tiny/scoped';\nexport const found = s && 'early';";
+    host.app.upload("scoped.ts", scoped).await;
+    for (code, name) in [
+        ("import a from 'tinya'; a", "tinya"),
+        ("import e from './early'; e", "tinya"),
+        ("import s from '@tiny/scoped'; s", "@tiny/scoped"),
+        ("import e from './scoped'; e", "@tiny/scoped"),
+    ] {
+        host.lacks("typescript", code, name).await;
+    }
+    let packages = json!(["tinya", {"name": "@tiny/scoped", "version": "^0.1"}, "pg"]);
+    let mut answer = host.install("typescript", packages).await;
+    answer["installed"][2]["version"] = "…".into();
+    insta::with_settings!({ filters => [(r"pg \d+\.\d+\.\d+", "pg X.Y.Z")] }, {
+        insta::assert_json_snapshot!(answer, @r#"
+        {
+          "success": true,
+          "message": "Installed tinya 1.0.0, @tiny/scoped 0.1.0, tinyb 1.2.0. pg X.Y.Z is part of the runner",
+          "installed": [
+            {
+              "name": "tinya",
+              "version": "1.0.0"
+            },
+            {
+              "name": "@tiny/scoped",
+              "version": "0.1.0"
+            },
+            {
+              "name": "pg",
+              "version": "…"
+            },
+            {
+              "name": "tinyb",
+              "version": "1.2.0"
+            }
+          ],
+          "durationMs": "…",
+          "conversationId": "demo"
+        }
+        "#);
+    });
+    host.app
+        .upload(
+            "helper.ts",
+            b"import a from 'tinya';\nimport b from 'tinyb';\nexport const found = 'helper: ' + a + ', ' + b;",
+        )
+        .await;
+    let code = "import a from 'tinya';\nimport { found } from './helper';\nimport pg from 'pg';\n\
+                console.log(a, '|', require('@tiny/scoped'), '|', found, '|', typeof pg.Client);";
+    let expected =
+        "a 1.0.0 with b 1.2.0 | scoped | helper: a 1.0.0 with b 1.2.0, b 1.2.0 | function\n";
+    assert_eq!(host.run("typescript", code).await, expected);
+    assert_eq!(host.run("typescript", code).await, expected);
+    let cold = json!({ "environment": { "TZ": "UTC" } });
+    let in_kernel = json!({ "stateful": true });
+    for more in [cold, in_kernel] {
+        let mut arguments = json!({ "conversationId": "demo", "language": "ts", "code": code });
+        arguments
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        let outcome = host.app.call("run_code", arguments).await;
+        assert_eq!(outcome["stdout"], expected, "{outcome}");
+    }
+    only_a_restart_loads_what_had_failed(&host).await;
+    let mut answers = String::new();
+    for packages in [
+        json!(["tinyb@2"]),
+        json!(["pg@1"]),
+        json!(["nosuch"]),
+        json!(["tinya", "file:../x"]),
+    ] {
+        let answer = host.install("typescript", packages.clone()).await;
+        let line = format!("{packages} {}: {}\n", answer["code"], answer["message"]);
+        answers.push_str(&line);
+    }
+    insta::with_settings!({ filters => [(r"\d+\.\d+\.\d+ is part", "X.Y.Z is part"), (r#"cannot be downloaded: [^\n]*""#, "…\""), (r"the package registry cannot be reached", "…"), (r"what was asked for is not[^…]*…", "…")] }, {
+        insta::assert_snapshot!(answers, @r#"
+        ["tinyb@2"] "package_incompatible": "incompatible: tinyb is needed as 1.2.0 and as 2 (by what was asked for)"
+        ["pg@1"] "package_incompatible": "incompatible: pg X.Y.Z is part of the runner, and 1 was asked for"
+        ["nosuch"] "package_offline": "off-line: …"
+        ["tinya","file:../x"] "invalid_requirement": "packages: \"file:../x\" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be"
+        "#);
+    });
+    // No script of a package ran, and what could not be installed changed nothing.
+    assert!(!host.app.workspace("demo").join("ran").exists());
+    assert_eq!(host.run("typescript", code).await, expected);
+    host.ends().await;
+}
+
+/// A module that could not be loaded in a kernel, for want of a package that is installed now.
+async fn only_a_restart_loads_what_had_failed(host: &Host) {
+    let arguments = |module: &str, restart: bool| {
+        json!({
+            "conversationId": "demo",
+            "language": "ts",
+            "code": format!("import {{ found }} from './{module}'; found"),
+            "stateful": true,
+            "restart": restart,
+        })
+    };
+    let modules = [("early", "tinya"), ("scoped", "@tiny/scoped")];
+    for (module, package) in modules {
+        let outcome = host.app.call("run_code", arguments(module, false)).await;
+        assert_eq!(
+            outcome["stderr"],
+            format!(
+                "error: /data/{module}.ts is kept from before {package} was installed: run this with restart: true\n"
+            )
+        );
+        assert_eq!(
+            outcome["hint"],
+            "The program ended with exit code 1: see stderr. The kernel and its variables live on."
+        );
+    }
+    for (module, _) in modules {
+        let outcome = host.app.call("run_code", arguments(module, true)).await;
+        assert_eq!(outcome["stdout"], "\"early\"\n", "{outcome}");
+    }
+}
