@@ -6,7 +6,7 @@
 mod init;
 mod program;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -42,6 +42,8 @@ struct Inner {
     images: Vec<Image>,
     containers: HashMap<ContainerId, Container>,
     made: u64,
+    /// Those that cannot be removed.
+    stuck: HashSet<ContainerId>,
     trouble: Trouble,
 }
 
@@ -153,6 +155,11 @@ impl FakeExecutor {
     /// How many containers were ever made.
     pub fn made(&self) -> u64 {
         self.lock().made
+    }
+
+    /// Makes every try to remove this container fail, as where something on its host holds on to it.
+    pub fn hold_on_to(&self, id: &ContainerId) {
+        self.lock().stuck.insert(id.clone());
     }
 
     /// Removes all containers, as somebody else on the same engine might.
@@ -343,7 +350,12 @@ impl Executor for FakeExecutor {
     }
 
     async fn remove(&self, id: &ContainerId) -> Result<(), ExecutorError> {
-        if let Some(container) = self.request("remove a container")?.containers.remove(id) {
+        let operation = "remove a container";
+        let mut inner = self.request(operation)?;
+        if inner.stuck.contains(id) {
+            return Err(error(ErrorKind::Refused, operation, "it is held on to"));
+        }
+        if let Some(container) = inner.containers.remove(id) {
             container.kill.cancel();
         }
         Ok(())

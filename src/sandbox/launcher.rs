@@ -11,7 +11,9 @@ use tracing::{info, warn};
 
 use super::{Input, Sandbox, SandboxError, drain};
 use crate::executor::spec::{ContainerLimits, ContainerSpec};
-use crate::executor::{ContainerId, ContainerInfo, ContainerState, Executor, ExecutorError};
+use crate::executor::{
+    ContainerId, ContainerInfo, ContainerState, ErrorKind, Executor, ExecutorError,
+};
 
 /// Label with the id of the directory that holds the workspaces.
 const ROOT_LABEL: &str = "sandbox.root";
@@ -136,10 +138,11 @@ impl Launcher {
     }
 
     /// Removes containers of this root that belong to nobody: those of servers for which `is_dead` says so, and our
-    /// own that no sandbox holds. Gives how many there were.
+    /// own that no sandbox holds. Gives how many it removed; one that the engine cannot remove is logged and left to
+    /// the next time.
     ///
     /// # Errors
-    /// Those of the executor.
+    /// The engine does not answer, or cannot list them.
     pub async fn reap(&self, is_dead: impl Fn(&str) -> bool) -> Result<usize, ExecutorError> {
         let containers = self
             .0
@@ -150,11 +153,21 @@ impl Launcher {
             .into_iter()
             .filter(|info| self.is_orphan(info, &is_dead))
             .collect();
+        let mut removed = 0;
         for orphan in &orphans {
-            self.0.executor.remove(&orphan.id).await?;
-            info!(container.id = %orphan.id, "removed a leftover container");
+            match self.0.executor.remove(&orphan.id).await {
+                Ok(()) => {
+                    info!(container.id = %orphan.id, "removed a leftover container");
+                    removed += 1;
+                }
+                Err(error) if error.kind == ErrorKind::Unavailable => return Err(error),
+                Err(error) => {
+                    let error = &error as &dyn std::error::Error;
+                    warn!(container.id = %orphan.id, error, "failed to remove a leftover container");
+                }
+            }
         }
-        Ok(orphans.len())
+        Ok(removed)
     }
 
     fn is_orphan(&self, info: &ContainerInfo, is_dead: impl Fn(&str) -> bool) -> bool {

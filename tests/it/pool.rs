@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use mcp_code_sandbox::executor::Executor as _;
 use mcp_code_sandbox::executor::fake::{FakeExecutor, Trouble};
 use serde_json::json;
 
@@ -250,6 +251,25 @@ async fn an_engine_that_comes_back_finds_the_pool_filled_again() {
     settled(&app, &fake).await;
     assert_eq!(run_in(&app, "a", "echo hi").await["stdout"], "hi\n");
     app.assert_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_leftover_that_stays_does_not_keep_the_others() {
+    let (app, fake) = warm_app(&[]).await;
+    let mut spec = fake.specs().remove(0);
+    spec.labels
+        .insert("sandbox.server".to_owned(), "gone".to_owned());
+    let mut left = Vec::new();
+    for _ in 0..20 {
+        left.push(fake.create(&spec).await.unwrap());
+    }
+    fake.hold_on_to(&left[0]);
+    let launcher = &app.app.runs.launcher;
+    let removed = launcher.reap(|server| server == "gone").await;
+    assert_eq!(removed.unwrap(), 19);
+    let rest = fake.containers("sandbox.server", "gone").await.unwrap();
+    let rest: Vec<_> = rest.iter().map(|info| &info.id).collect();
+    assert_eq!(rest, [&left[0]]);
 }
 
 /// Every container and every slot belongs to a sandbox that is warm.
