@@ -55,17 +55,18 @@ impl Instance {
         })
     }
 
-    /// Whether the server of that id has ended. One that was never registered here has.
+    /// Whether the server of that id has ended. One that was never registered here has; one whose file cannot be looked
+    /// at, as when there are too many open files, has not: its containers would be removed.
     pub(super) fn is_dead(&self, server: &str) -> bool {
         // The id comes from a label: only what we could have written is a name.
         if server.len() != 16 || !server.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return false;
         }
         let path = self.servers.join(server);
-        let Ok(file) = File::open(&path) else {
-            return true;
-        };
-        flock(&file, FlockOperation::NonBlockingLockShared).is_ok()
+        match File::open(&path) {
+            Ok(file) => flock(&file, FlockOperation::NonBlockingLockShared).is_ok(),
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        }
     }
 
     /// Forgets servers that have ended.
@@ -168,5 +169,15 @@ mod tests {
         assert!(!first.is_dead("../../etc/passwd"));
         first.forget_dead().unwrap();
         assert!(!first.is_dead(&first.identity.server));
+    }
+
+    #[test]
+    fn a_server_of_which_nothing_can_be_said_is_alive() {
+        let root = tempfile::tempdir().unwrap();
+        let first = Instance::register(root.path()).unwrap();
+        let unclear = "0123456789abcdef";
+        assert!(first.is_dead(unclear));
+        std::os::unix::fs::symlink(unclear, root.path().join(SERVERS).join(unclear)).unwrap();
+        assert!(!first.is_dead(unclear));
     }
 }
