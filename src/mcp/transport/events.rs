@@ -3,7 +3,7 @@
 //! rmcp forgets a stream as soon as its answer was handed to a connection, dead or alive. Here the latest events stay
 //! for a while: a client that comes back with the id of the last one it saw gets all that followed, then live ones.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -22,6 +22,8 @@ const KEPT: Duration = Duration::from_mins(10);
 const MAX_EVENTS: usize = 360;
 /// Bytes kept of all streams together.
 const MAX_BYTES: usize = 32 << 20;
+/// Streams kept: every request of a session has one, however short.
+const MAX_STREAMS: usize = 10_000;
 
 /// The latest events of all streams.
 #[derive(Clone, Default)]
@@ -30,6 +32,10 @@ pub(super) struct Events(Arc<Mutex<Inner>>);
 #[derive(Default)]
 struct Inner {
     logs: HashMap<String, Log>,
+    /// The streams by their last events, so that the oldest is found without a look at all.
+    order: BTreeMap<u64, String>,
+    /// Events so far.
+    count: u64,
     bytes: usize,
 }
 
@@ -40,7 +46,9 @@ struct Log {
     next: u64,
     /// Whether the answer was sent, after which nothing comes.
     complete: bool,
+    /// When its last event came, and which of all events that was.
     touched: Instant,
+    latest: u64,
     /// Wakes those who read along. Dropping it tells them that the log is gone.
     grown: watch::Sender<()>,
 }
@@ -57,6 +65,7 @@ impl Inner {
             next: 1,
             complete: false,
             touched: Instant::now(),
+            latest: 0,
             grown: watch::Sender::new(()),
         });
         let id = format!("{stream}_{}", log.next);
@@ -73,7 +82,10 @@ impl Inner {
         );
         log.events.push_back(Event { message, bytes });
         log.next += 1;
-        log.touched = Instant::now();
+        self.count += 1;
+        self.order.remove(&log.latest);
+        self.order.insert(self.count, stream.to_owned());
+        (log.touched, log.latest) = (Instant::now(), self.count);
         self.bytes += bytes;
         if log.events.len() > MAX_EVENTS {
             self.bytes -= log.events.pop_front().map_or(0, |event| event.bytes);
@@ -86,23 +98,14 @@ impl Inner {
     /// Lets go of what is old, and of the oldest when all together is too much.
     fn forget(&mut self) {
         let now = Instant::now();
-        self.logs.retain(|_, log| {
-            let keep = now.duration_since(log.touched) < KEPT;
-            if !keep {
-                self.bytes -= log.bytes();
-            }
-            keep
-        });
-        while self.bytes > MAX_BYTES {
-            let oldest = self
-                .logs
-                .iter()
-                .min_by_key(|(_, log)| log.touched)
-                .map(|(id, _)| id.clone());
-            let Some(log) = oldest.and_then(|id| self.logs.remove(&id)) else {
+        while let Some(oldest) = self.order.first_entry() {
+            let too_much = self.bytes > MAX_BYTES || self.logs.len() > MAX_STREAMS;
+            let log = self.logs.get(oldest.get());
+            if !too_much && log.is_some_and(|log| now.duration_since(log.touched) < KEPT) {
                 return;
-            };
-            self.bytes -= log.bytes();
+            }
+            let log = self.logs.remove(&oldest.remove());
+            self.bytes -= log.map_or(0, |log| log.bytes());
         }
     }
 }
@@ -256,6 +259,29 @@ mod tests {
             .next()
             .await;
         assert_eq!(next.unwrap().event_id.unwrap(), "new_6");
+    }
+
+    #[tokio::test]
+    async fn of_many_streams_the_latest_are_kept() {
+        let events = Events::default();
+        for number in 0..MAX_STREAMS {
+            let stream = number.to_string();
+            events.store_event(&stream, &answer()).await.unwrap();
+        }
+        // The oldest one goes on.
+        events.store_event("0", &answer()).await.unwrap();
+        events.store_event("new", &answer()).await.unwrap();
+        let inner = events.lock();
+        let there = ["0", "1", "2", "new"].map(|stream| inner.logs.contains_key(stream));
+        assert_eq!(there, [true, false, true, true]);
+        assert_eq!(
+            (inner.logs.len(), inner.order.len()),
+            (MAX_STREAMS, MAX_STREAMS)
+        );
+        assert_eq!(
+            inner.bytes,
+            inner.logs.values().map(Log::bytes).sum::<usize>()
+        );
     }
 
     #[tokio::test]
