@@ -48,9 +48,13 @@ impl Sessions {
 
     /// Remembers whose a new session is, and forgets those that have ended.
     pub(super) async fn bind(&self, id: &str, owner: Principal) {
+        // Only of these does the look at what lives tell that they have ended: others are bound meanwhile.
+        let bound: Vec<_> = self.lock().owners.keys().cloned().collect();
         let live: HashSet<_> = self.manager.sessions.read().await.keys().cloned().collect();
         let mut known = self.lock();
-        known.owners.retain(|id, _| live.contains(id));
+        for ended in bound.iter().filter(|id| !live.contains(*id)) {
+            known.owners.remove(ended);
+        }
         known.owners.insert(id.into(), owner);
     }
 
