@@ -3,7 +3,7 @@
 //! rmcp keeps requests by id, so that of two with the same id only one is answered. On a stream of our own each
 //! request gets an id of ours on the way in and its client's on the way out.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::{
@@ -12,6 +12,9 @@ use rmcp::model::{
 use rmcp::service::RoleServer;
 use rmcp::transport::Transport;
 use tokio_util::sync::CancellationToken;
+
+/// Cancelled requests whose ids are kept: an answer may be on its way.
+const MAX_CANCELLED: usize = 64;
 
 /// A transport whose requests never have the same id. When its client goes away, `gone` is cancelled: rmcp itself
 /// waits for what still runs.
@@ -28,6 +31,8 @@ struct Ids {
     theirs: HashMap<RequestId, RequestId>,
     /// Ours by the client's, the latest if there are several.
     ours: HashMap<RequestId, RequestId>,
+    /// Ours of requests that were cancelled, which rmcp does not answer.
+    cancelled: VecDeque<RequestId>,
 }
 
 impl Ids {
@@ -47,6 +52,18 @@ impl Ids {
         Some(theirs)
     }
 
+    /// The latest request with this id is cancelled. Gives our id for it.
+    fn cancel(&mut self, theirs: &RequestId) -> Option<RequestId> {
+        let ours = self.ours.get(theirs)?.clone();
+        self.cancelled.push_back(ours.clone());
+        if self.cancelled.len() > MAX_CANCELLED
+            && let Some(oldest) = self.cancelled.pop_front()
+        {
+            self.leave(&oldest);
+        }
+        Some(ours)
+    }
+
     fn translate_in(&mut self, message: &mut ClientJsonRpcMessage) {
         match message {
             JsonRpcMessage::Request(request) => request.id = self.enter(request.id.clone()),
@@ -54,9 +71,9 @@ impl Ids {
                 if let ClientNotification::CancelledNotification(cancelled) =
                     &mut notification.notification
                     && let Some(id) = &mut cancelled.params.request_id
-                    && let Some(ours) = self.ours.get(id)
+                    && let Some(ours) = self.cancel(id)
                 {
-                    *id = ours.clone();
+                    *id = ours;
                 }
             }
             _ => {}
@@ -136,5 +153,24 @@ mod tests {
             (ids.leave(&second), ids.theirs.len(), ids.ours.len()),
             (None, 0, 0)
         );
+    }
+
+    #[test]
+    fn cancelled_requests_are_forgotten_without_an_answer() {
+        let mut ids = Ids::default();
+        for number in 0..1000 {
+            let theirs = RequestId::Number(number);
+            let ours = ids.enter(theirs.clone());
+            assert_eq!(ids.cancel(&theirs), Some(ours));
+        }
+        assert_eq!(
+            (ids.theirs.len(), ids.ours.len()),
+            (MAX_CANCELLED, MAX_CANCELLED)
+        );
+        // One that was answered all the same.
+        let latest = RequestId::Number(999);
+        let ours = ids.ours[&latest].clone();
+        assert_eq!(ids.leave(&ours), Some(latest.clone()));
+        assert_eq!(ids.cancel(&latest), None);
     }
 }
