@@ -142,8 +142,11 @@ fn forget(entries: &mut HashMap<String, Arc<LiveRun>>) {
         let Some(end) = end.as_ref() else {
             return true;
         };
-        (count, bytes) = (count + 1, bytes + end.bytes);
-        now.duration_since(end.at) < KEPT
+        let keep = now.duration_since(end.at) < KEPT;
+        if keep {
+            (count, bytes) = (count + 1, bytes + end.bytes);
+        }
+        keep
     });
     if count <= MAX_FINISHED && bytes <= MAX_BYTES {
         return;
@@ -275,5 +278,52 @@ impl LiveRun {
             stdout: captured.stdout.dropped,
             stderr: captured.stderr.dropped,
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run that has ended just now, with so much output.
+    fn ended(entries: &mut HashMap<String, Arc<LiveRun>>, id: &str, bytes: usize) {
+        let run = LiveRun {
+            id: id.to_owned(),
+            owner: Principal::local(),
+            conversation: ConversationId::mint(),
+            created: SystemTime::now(),
+            live: Live::new(0),
+            timeout: Duration::ZERO,
+            started: Instant::now(),
+            output_for_model: 0,
+            stop: CancellationToken::new(),
+            end: watch::Sender::new(Some(End {
+                at: Instant::now(),
+                bytes,
+                result: Arc::new(Err(RunError::Broken)),
+            })),
+        };
+        entries.insert(id.to_owned(), Arc::new(run));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn runs_that_go_by_age_take_no_others_with_them() {
+        let mut entries = HashMap::new();
+        ended(&mut entries, "old", MAX_BYTES);
+        tokio::time::advance(KEPT).await;
+        ended(&mut entries, "new", 1);
+        forget(&mut entries);
+        assert_eq!(entries.keys().collect::<Vec<_>>(), ["new"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_oldest_go_when_all_are_too_much() {
+        let mut entries = HashMap::new();
+        for id in ["first", "second", "third"] {
+            ended(&mut entries, id, MAX_BYTES / 2);
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        forget(&mut entries);
+        assert_eq!(entries.keys().collect::<Vec<_>>(), ["third"]);
     }
 }
