@@ -28,6 +28,9 @@ const PLACEHOLDERS: &[&str] = &[
     "password",
 ];
 
+/// Longest duration: what is later than any clock can tell would end the task that waits for it.
+const LONGEST: Duration = Duration::from_hours(100 * 365 * 24);
+
 /// Every bad value of a configuration.
 #[derive(Debug, Error)]
 pub struct ConfigErrors(Vec<ConfigError>);
@@ -122,25 +125,19 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn duration(&mut self, name: &'static str) -> Duration {
-        let expected = "a duration greater than zero, such as `30s` or `5m`";
+        let expected = "a duration greater than zero, such as `30s` or `5m`, at most 100 years";
         self.parse(name, expected, Duration::ZERO, |value| {
-            humantime::parse_duration(value)
-                .ok()
-                .filter(|duration| !duration.is_zero())
+            parse_duration(value).filter(|duration| !duration.is_zero())
         })
     }
 
-    /// A duration, where `0` means none.
+    /// A duration, where nothing of any unit means none.
     pub(super) fn optional_duration(&mut self, name: &'static str) -> Option<Duration> {
-        self.parse(
-            name,
-            "0 or a duration such as `24h`",
-            None,
-            |value| match value {
-                "0" => Some(None),
-                _ => humantime::parse_duration(value).ok().map(Some),
-            },
-        )
+        let expected = "0 or a duration such as `24h`, at most 100 years";
+        self.parse(name, expected, None, |value| {
+            let duration = parse_duration(value)?;
+            Some((!duration.is_zero()).then_some(duration))
+        })
     }
 
     pub(super) fn size(&mut self, name: &'static str, least: u64) -> u64 {
@@ -351,8 +348,16 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A size in Docker's notation: a whole number and `b`, `k`, `m` or `g`, in powers of 1024.
-/// Bytes from a number with an optional unit, which is a power of 1024: `512k`, `256m`, `1g`.
+/// A time such as `30s`, `1h 30m` or, without a unit, `0`.
+fn parse_duration(value: &str) -> Option<Duration> {
+    if value == "0" {
+        return Some(Duration::ZERO);
+    }
+    let duration = humantime::parse_duration(value).ok()?;
+    (duration <= LONGEST).then_some(duration)
+}
+
+/// Bytes from a whole number with an optional unit, which is a power of 1024: `512k`, `256m`, `1g`.
 pub(crate) fn parse_size(value: &str) -> Option<u64> {
     let value = value.to_ascii_lowercase();
     let digits = value.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -388,6 +393,28 @@ pub(super) fn show_cpus(nano_cpus: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_are_such_that_clocks_can_tell() {
+        assert_eq!(parse_duration("0"), Some(Duration::ZERO));
+        assert_eq!(parse_duration("1h 30m"), Some(Duration::from_mins(90)));
+        assert_eq!(parse_duration("30"), None);
+        assert_eq!(parse_duration("300000000000y"), None);
+    }
+
+    #[test]
+    fn no_time_of_any_unit_is_none() {
+        for (value, expected) in [
+            ("0", None),
+            ("0s", None),
+            ("24h", Some(Duration::from_hours(24))),
+        ] {
+            let lookup = |_: &str| Some(value.to_owned());
+            let mut reader = Reader::new(&lookup);
+            assert_eq!(reader.optional_duration("FILE_URL_TTL"), expected);
+            assert!(reader.finish(()).is_ok());
+        }
+    }
 
     #[test]
     fn sizes_are_powers_of_1024() {
