@@ -181,10 +181,11 @@ impl App {
 
     /// Bytes of the largest message: an upload in base64, perhaps in lines, or a program with every character escaped.
     fn max_body(&self) -> usize {
-        let bytes = self.config.storage.max_upload_bytes / 3 * 4
-            + self.config.storage.max_upload_bytes / 12
-            + self.config.limits.code as u64 * 2
-            + BODY_MARGIN;
+        let upload = self.config.storage.max_upload_bytes;
+        let bytes = (upload / 3)
+            .saturating_mul(4)
+            .saturating_add(upload / 12)
+            .saturating_add(self.config.limits.code as u64 * 2 + BODY_MARGIN);
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 

@@ -146,7 +146,7 @@ impl<S> Shelf<S> {
     }
 
     /// The kind to start next, if one is missing and there is room. The caller starts it and reports with
-    /// [`Shelf::pooled`] or [`Shelf::start_failed`].
+    /// [`Shelf::started`] or [`Shelf::start_failed`].
     pub(super) fn begin_start(&mut self, now: Instant) -> Option<Kind> {
         if self.closed || self.total() >= self.most {
             return None;
@@ -174,7 +174,7 @@ impl<S> Shelf<S> {
     pub(super) fn make_room(&mut self) -> Option<S> {
         let (pooled, _) = self.count();
         let ahead = pooled + self.starting();
-        let wanted = self.pool_size * self.kinds.len();
+        let wanted = self.pool_size.saturating_mul(self.kinds.len());
         let lacks = !self.closed && ahead < wanted.min(self.most / 2);
         (lacks && self.total() >= self.most && !self.owned.is_empty())
             .then(|| self.owned.remove(0).sandbox)

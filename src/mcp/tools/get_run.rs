@@ -169,7 +169,7 @@ fn page(run: &LiveRun, stream: OutputStream, offset: usize, most: usize) -> Page
         OutputStream::Stdout => Some(Stream::Stdout),
         OutputStream::Stderr => Some(Stream::Stderr),
     };
-    let bytes = run.live.capture.read(of, offset, most + 1);
+    let bytes = run.live.capture.read(of, offset, most.saturating_add(1));
     let more = bytes.len() > most;
     let mut piece = &bytes[..bytes.len().min(most)];
     if more {
