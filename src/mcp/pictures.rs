@@ -61,19 +61,26 @@ pub(crate) async fn of_run(
         let Ok((_, Some(bytes))) = runs.files.read_whole(id, &file.name, MAX_FILE).await else {
             continue;
         };
-        let Ok(_permit) = DECODING.acquire().await else {
-            continue;
-        };
-        match tokio::task::spawn_blocking(move || fit(&bytes, share)).await {
-            Ok(Some(picture)) => {
-                room -= picture.data.len();
-                shown.push((file.name.clone(), picture));
-            }
-            Ok(None) => {}
-            Err(error) => debug!(%error, "a picture was not to be decoded"),
+        if let Some(picture) = fit_in_turn(bytes, share).await {
+            room -= picture.data.len();
+            shown.push((file.name.clone(), picture));
         }
     }
     shown
+}
+
+/// The same as [`fit`] on a thread that may block, when it is its turn.
+async fn fit_in_turn(bytes: Vec<u8>, room: usize) -> Option<Shown> {
+    let turn = DECODING.acquire().await.ok()?;
+    let fitted = tokio::task::spawn_blocking(move || {
+        // Held to the end of the work, even when nobody waits for it any more.
+        let _turn = turn;
+        fit(&bytes, room)
+    });
+    fitted.await.unwrap_or_else(|error| {
+        debug!(%error, "a picture was not to be decoded");
+        None
+    })
 }
 
 /// Makes a file fit into `room` bytes of base64: as it is, else smaller. `None` when it is no picture that can be
@@ -168,6 +175,16 @@ mod tests {
             .write_to(&mut Cursor::new(&mut bytes), format)
             .unwrap();
         bytes
+    }
+
+    #[tokio::test]
+    async fn a_picture_has_its_turn_until_it_is_done() {
+        use futures::FutureExt as _;
+        let all = DECODING.available_permits();
+        let picture = noise(1600, 1600, ImageFormat::Png);
+        // Whoever waited for it has gone away.
+        assert_eq!(fit_in_turn(picture, 1000).now_or_never(), None);
+        assert_eq!(DECODING.available_permits(), all - 1);
     }
 
     #[test]
