@@ -41,6 +41,8 @@ use crate::runner::catalog::Catalog;
 
 /// Longest pause between two looks for kernels whose time has come.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// When those who find all kernels busy may come back.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// All kernels.
 #[derive(Clone, Debug)]
@@ -69,7 +71,8 @@ pub enum KernelError {
     Crowded(usize),
     /// Every kernel that there may be is running a cell.
     #[error(
-        "all {0} kernels of the server are busy: try again in a few seconds, or run without stateful"
+        "all {0} kernels of the server are busy: try again in {seconds} s, or run without stateful",
+        seconds = RETRY_AFTER.as_secs()
     )]
     Full(usize),
     /// It has the network and the run may not use it, or the other way round.
@@ -87,6 +90,13 @@ pub enum KernelError {
     /// The server is stopping.
     #[error("the server is stopping: try again in a few seconds")]
     Closed,
+}
+
+impl KernelError {
+    /// When it is worth trying again.
+    pub fn retry_after(&self) -> Option<Duration> {
+        matches!(self, Self::Full(_)).then_some(RETRY_AFTER)
+    }
 }
 
 impl Kernels {

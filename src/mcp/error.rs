@@ -150,6 +150,7 @@ impl From<&RunError> for ToolError {
             message: error.to_string(),
             retry_after: match error {
                 RunError::Admission(error) => error.retry_after(),
+                RunError::Kernel(error) => error.retry_after(),
                 _ => None,
             },
         }

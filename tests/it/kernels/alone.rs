@@ -61,6 +61,25 @@ async fn a_lost_container_is_told() {
 }
 
 #[tokio::test]
+async fn who_finds_all_kernels_busy_is_told_when_to_come_back() {
+    let app = TestApp::on_fake_with_notebook(&[("MAX_KERNELS", "1")]).await;
+    let cell = |conversation: &str, code: &str| {
+        let arguments = json!({ "conversationId": conversation, "language": "notebook", "code": code, "stateful": true });
+        app.call("run_code", arguments)
+    };
+    let other = async {
+        eventually("the only kernel is busy", || {
+            app.app.runs.kernels.count_of("notebook") == (0, 1)
+        })
+        .await;
+        cell("other", "echo hi").await
+    };
+    let (_, refused) = tokio::join!(cell("first", "sleep 2"), other);
+    assert_eq!(status(&refused), "busy");
+    assert_eq!(refused["retryAfterSeconds"], 5, "{refused}");
+}
+
+#[tokio::test]
 async fn kernels_are_counted() {
     let app = TestApp::on_fake_with_notebook(&[("METRICS_TOKEN", "b84de0c2a96f4713")]).await;
     let count = async |series: &str| {
