@@ -31,7 +31,7 @@ pub(super) fn parse<T: DeserializeOwned + JsonSchema + 'static>(
         if let Some(meant) = misspelt(given, &known, &arguments) {
             let given: String = given.chars().take(64).collect();
             let known = known.join(", ");
-            return Err(ToolError::missing(&format!(
+            return Err(ToolError::invalid(&format!(
                 "{tool}: there is no argument {given:?}: did you mean {meant}? It takes {known}"
             )));
         }

@@ -72,8 +72,8 @@ impl ToolError {
         }
     }
 
-    /// Neither of two arguments was given.
-    pub(super) fn missing(message: &str) -> Self {
+    /// The arguments fit the schema and cannot be acted on all the same, for this reason.
+    pub(super) fn invalid(message: &str) -> Self {
         Self {
             code: "invalid_arguments",
             retry_after: None,

@@ -136,7 +136,7 @@ pub(super) async fn call(
 fn wait(seconds: f64, most: Duration) -> Result<Duration, ToolError> {
     match Duration::try_from_secs_f64(seconds) {
         Ok(wait) if seconds <= most.as_secs_f64() => Ok(wait),
-        _ => Err(ToolError::missing(&format!(
+        _ => Err(ToolError::invalid(&format!(
             "get_run: waitSeconds is {seconds:?}: it must be at least 0 and at most {}",
             most.as_secs_f64()
         ))),
@@ -156,7 +156,7 @@ fn find(call: &Call<'_>, arguments: &Arguments) -> Result<std::sync::Arc<LiveRun
                 .latest(owner, &id)
                 .ok_or_else(ToolError::no_run_of_conversation)
         }
-        (None, None) => Err(ToolError::missing(
+        (None, None) => Err(ToolError::invalid(
             "get_run: give runId, as the answer of `run_code` names it",
         )),
     }

@@ -139,7 +139,7 @@ pub(crate) fn request(
     let most = runs.limits.timeout_max.min(MOST);
     let limit = |seconds: f64| {
         time_limit(seconds, most).ok_or_else(|| {
-            ToolError::missing(&format!(
+            ToolError::invalid(&format!(
                 "timeout is {seconds:?}: it must be greater than 0 and at most {} seconds",
                 most.as_secs_f64()
             ))
