@@ -3,8 +3,9 @@
 //!
 //! ```text
 //! SANDBOX_ROOT/          0711: the container engine passes through, other users of the host cannot list keys
-//! ├── .tmp/              0700: uploads in the making, slots, downloads, and trees being deleted; no
+//! ├── .tmp/              0700: uploads in the making, slots, directories for installs, and trees being deleted; no
 //! │                            conversation's program ever sees it
+//! ├── .packages/         0700: downloads of packages that are kept for other conversations
 //! ├── .used/             0700: a file for each conversation: its time is that of the last use, its content what packages
 //! │                            were asked for
 //! └── <key>/             0755: the workspace of a conversation, mounted at /data
