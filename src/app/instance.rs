@@ -5,11 +5,11 @@
 //! died leaves nothing behind for longer than until the next look of any other.
 
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
 
 use crate::executor::spec::SECCOMP_PROFILE;
 use crate::sandbox::Identity;
@@ -106,23 +106,42 @@ fn lock_file(servers: &Path, server: &str) -> io::Result<File> {
 
 /// The directory's id, made once.
 fn root_id(root: &Path) -> io::Result<String> {
-    let path = root.join(ROOT_ID);
-    match OpenOptions::new().create_new(true).write(true).open(&path) {
-        Ok(mut file) => {
-            let id = random_id();
-            file.write_all(id.as_bytes())?;
-            Ok(id)
-        }
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            let mut id = String::new();
-            File::open(&path)?.read_to_string(&mut id)?;
-            if id.len() == 16 {
-                Ok(id)
+    let id = kept(&root.join(ROOT_ID), &random_id(), 0o644)?;
+    if id.len() == 16 {
+        Ok(id)
+    } else {
+        Err(io::Error::other(".root-id is damaged: delete it"))
+    }
+}
+
+/// What a file has, which is made with `content` unless it is there. It gets its name when it is whole, so that neither
+/// another server nor the next start ever reads a part of it.
+pub(super) fn kept(path: &Path, content: &str, mode: u32) -> io::Result<String> {
+    match fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        there => return there,
+    }
+    let unnamed = path.with_extension(random_id());
+    let mut file = OpenOptions::new()
+        .create_new(true)
+        .write(true)
+        .mode(mode)
+        .open(&unnamed)?;
+    let placed = file.write_all(content.as_bytes()).and_then(|()| {
+        let how = RenameFlags::NOREPLACE;
+        Ok(renameat_with(CWD, &unnamed, CWD, path, how)?)
+    });
+    match placed {
+        Ok(()) => Ok(content.to_owned()),
+        Err(error) => {
+            fs::remove_file(&unnamed)?;
+            // Somebody else was faster.
+            if error.kind() == io::ErrorKind::AlreadyExists {
+                fs::read_to_string(path)
             } else {
-                Err(io::Error::other(".root-id is damaged: delete it"))
+                Err(error)
             }
         }
-        Err(error) => Err(error),
     }
 }
 
@@ -169,6 +188,23 @@ mod tests {
         assert!(!first.is_dead("../../etc/passwd"));
         first.forget_dead().unwrap();
         assert!(!first.is_dead(&first.identity.server));
+    }
+
+    #[test]
+    fn all_who_ask_at_once_keep_the_same() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join(".kept");
+        let kept = |number: usize| kept(&path, &number.to_string().repeat(1000), 0o600).unwrap();
+        let all: Vec<String> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8).map(|number| scope.spawn(move || kept(number))).collect();
+            let texts = threads.into_iter().map(|thread| thread.join().unwrap());
+            texts.collect()
+        });
+        assert_eq!(all[0].len(), 1000);
+        assert!(all.iter().all(|text| *text == all[0]));
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
     }
 
     #[test]

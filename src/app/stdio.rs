@@ -6,9 +6,8 @@
 //! kept in `SANDBOX_ROOT`, so that conversations and links are found again after a restart.
 
 use std::fs;
-use std::io::{ErrorKind, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener as StdTcpListener};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -19,6 +18,7 @@ use tokio::net::TcpListener;
 use tracing::{info, warn};
 
 use super::App;
+use super::instance::kept;
 use crate::config::{Config, ConfigErrors};
 use crate::mcp::transport::UniqueIds;
 
@@ -87,23 +87,9 @@ fn file_secret(root: &Path) -> std::io::Result<String> {
         .recursive(true)
         .mode(0o700)
         .create(root)?;
-    let path = root.join(SECRET_FILE);
     let secret = hex::encode(rand::random::<[u8; 32]>());
-    let created = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&path);
-    match created {
-        Ok(mut file) => {
-            file.write_all(secret.as_bytes())?;
-            Ok(secret)
-        }
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            Ok(fs::read_to_string(&path)?.trim().to_owned())
-        }
-        Err(error) => Err(error),
-    }
+    let kept = kept(&root.join(SECRET_FILE), &secret, 0o600)?;
+    Ok(kept.trim().to_owned())
 }
 
 impl App {
