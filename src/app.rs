@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
@@ -287,6 +287,7 @@ impl App {
         let listener = TcpListener::bind(addr)
             .await
             .with_context(|| format!("MCP_HTTP_ADDR={addr} is not usable"))?;
+        let mut signals = Signals::heard()?;
         let router = self.start();
         self.prove();
         self.announce(&listener).await;
@@ -298,7 +299,8 @@ impl App {
             self.tasks.clone(),
             stop,
         ));
-        self.wait_for_signal().await?;
+        signals.next().await;
+        self.stop_softly(signals).await;
         self.shut_down().await;
         // Connections close as soon as their last answer has left.
         let abort = server.abort_handle();
@@ -327,15 +329,8 @@ impl App {
         );
     }
 
-    async fn wait_for_signal(&self) -> anyhow::Result<()> {
-        let (mut terminate, mut interrupt) = (
-            signal(SignalKind::terminate())?,
-            signal(SignalKind::interrupt())?,
-        );
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
+    /// Takes no new runs and waits for those that there are, until a second signal or the end of the grace.
+    async fn stop_softly(&self, mut signals: Signals) {
         info!(runs = self.runs.active.count(), "stopping: no new runs");
         self.soft.cancel();
         self.runs.admission.close();
@@ -347,10 +342,8 @@ impl App {
         tokio::select! {
             () = idle => {}
             () = tokio::time::sleep(self.config.http.shutdown_grace) => warn!("stopping: cancelling what still runs"),
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+            () = signals.next() => {}
         }
-        Ok(())
     }
 
     /// Ends everything at once and waits until no container of ours is left.
@@ -382,15 +375,30 @@ impl App {
     }
 }
 
+/// The signals that ask the server to stop. Those that come after [`Signals::heard`] are not lost.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn heard() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
 /// Resolves at the first signal that asks the server to stop.
 async fn terminated() -> std::io::Result<()> {
-    let (mut terminate, mut interrupt) = (
-        signal(SignalKind::terminate())?,
-        signal(SignalKind::interrupt())?,
-    );
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
+    Signals::heard()?.next().await;
     Ok(())
 }

@@ -196,7 +196,9 @@ mod tests {
         let path = root.path().join(".kept");
         let kept = |number: usize| kept(&path, &number.to_string().repeat(1000), 0o600).unwrap();
         let all: Vec<String> = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..8).map(|number| scope.spawn(move || kept(number))).collect();
+            let threads: Vec<_> = (0..8)
+                .map(|number| scope.spawn(move || kept(number)))
+                .collect();
             let texts = threads.into_iter().map(|thread| thread.join().unwrap());
             texts.collect()
         });

@@ -40,5 +40,6 @@ mod rest_files;
 mod runs;
 mod selftest;
 mod sse;
+mod stop;
 mod support;
 mod toolsets;

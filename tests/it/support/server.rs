@@ -35,15 +35,7 @@ impl Server {
 
     /// The same at an address, such as that of one that has ended.
     pub(crate) async fn start_at(addr: SocketAddr, root: &Path, settings: &[(&str, &str)]) -> Self {
-        let log = root.join(format!("{}.log", addr.port()));
-        let file = fs::File::create(&log).unwrap();
-        let mut command = command(root, settings);
-        command
-            .env("MCP_HTTP_ADDR", addr.to_string())
-            .stdout(file.try_clone().unwrap())
-            .stderr(file);
-        let process = command.kill_on_drop(true).spawn().unwrap();
-        let mut server = Self { process, addr, log };
+        let mut server = Self::begin_at(addr, root, settings);
         let listens = async || {
             let ended = server.process.try_wait().unwrap();
             assert!(
@@ -60,6 +52,19 @@ impl Server {
         };
         within(START, "the server listens", listens).await;
         server
+    }
+
+    /// The same without a wait.
+    pub(crate) fn begin_at(addr: SocketAddr, root: &Path, settings: &[(&str, &str)]) -> Self {
+        let log = root.join(format!("{}.log", addr.port()));
+        let file = fs::File::create(&log).unwrap();
+        let mut command = command(root, settings);
+        command
+            .env("MCP_HTTP_ADDR", addr.to_string())
+            .stdout(file.try_clone().unwrap())
+            .stderr(file);
+        let process = command.kill_on_drop(true).spawn().unwrap();
+        Self { process, addr, log }
     }
 
     pub(crate) fn addr(&self) -> SocketAddr {
