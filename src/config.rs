@@ -18,6 +18,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use governor::Quota;
 use secrecy::SecretString;
 
 pub use self::kernel::KernelConfig;
@@ -113,6 +114,17 @@ pub enum RateUnit {
     Minute,
     /// `h`
     Hour,
+}
+
+impl RateLimit {
+    /// All that it allows may come at once; then they have to be as far apart as it says.
+    pub fn quota(self) -> Quota {
+        match self.unit {
+            RateUnit::Second => Quota::per_second(self.count),
+            RateUnit::Minute => Quota::per_minute(self.count),
+            RateUnit::Hour => Quota::per_hour(self.count),
+        }
+    }
 }
 
 impl fmt::Display for RateLimit {

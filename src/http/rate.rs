@@ -9,14 +9,14 @@ use axum::http::StatusCode;
 use axum::http::header::RETRY_AFTER;
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use governor::RateLimiter;
 use governor::clock::{Clock as _, DefaultClock};
 use governor::state::keyed::HashMapStateStore;
-use governor::{Quota, RateLimiter};
 use serde_json::json;
 
 use super::HttpState;
 use super::api::ApiError;
-use crate::config::{RateLimit, RateUnit};
+use crate::config::RateLimit;
 use crate::principal::Principal;
 
 /// The code of JSON-RPC for what a server defines itself.
@@ -33,14 +33,8 @@ impl fmt::Debug for Rate {
 }
 
 impl Rate {
-    /// All that a rate allows may come at once; then they have to be as far apart as it says.
     pub(super) fn new(limit: RateLimit) -> Self {
-        let quota = match limit.unit {
-            RateUnit::Second => Quota::per_second(limit.count),
-            RateUnit::Minute => Quota::per_minute(limit.count),
-            RateUnit::Hour => Quota::per_hour(limit.count),
-        };
-        Self(Arc::new(RateLimiter::hashmap(quota)))
+        Self(Arc::new(RateLimiter::hashmap(limit.quota())))
     }
 
     /// The seconds to wait when there were too many.

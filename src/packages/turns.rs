@@ -5,12 +5,12 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use governor::RateLimiter;
 use governor::clock::{Clock as _, DefaultClock};
 use governor::state::keyed::HashMapStateStore;
-use governor::{Quota, RateLimiter};
 
 use super::error::PackagesError;
-use crate::config::{RateLimit, RateUnit};
+use crate::config::RateLimit;
 use crate::conversation::ConversationKey;
 
 /// Conversations that are remembered before those that would be let in anyway are forgotten.
@@ -42,14 +42,7 @@ pub(super) struct Turn {
 
 impl Turns {
     pub(super) fn new(limit: Option<RateLimit>) -> Self {
-        let rate = limit.map(|limit| {
-            let quota = match limit.unit {
-                RateUnit::Second => Quota::per_second(limit.count),
-                RateUnit::Minute => Quota::per_minute(limit.count),
-                RateUnit::Hour => Quota::per_hour(limit.count),
-            };
-            RateLimiter::hashmap(quota)
-        });
+        let rate = limit.map(|limit| RateLimiter::hashmap(limit.quota()));
         Self(Arc::new(Shared {
             rate,
             busy: Mutex::default(),
@@ -94,6 +87,7 @@ mod tests {
     use std::num::NonZeroU32;
 
     use super::*;
+    use crate::config::RateUnit;
 
     fn key(letter: &str) -> ConversationKey {
         letter.repeat(64).parse().unwrap()
