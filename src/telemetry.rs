@@ -1,13 +1,16 @@
 //! Logs: to standard error, as text or JSON. Panics go there too.
 
-use tracing::error;
+use tracing::{error, warn};
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{LogConfig, LogFormat};
 
-/// Starts logging for the whole process. A filter that cannot be parsed is replaced by `info`.
+/// Starts logging for the whole process. A filter that cannot be parsed is replaced by `info`, and that is said.
 pub fn init(config: &LogConfig) {
-    let filter = EnvFilter::try_new(&config.filter).unwrap_or_else(|_| EnvFilter::new("info"));
+    let (filter, wrong) = match EnvFilter::try_new(&config.filter) {
+        Ok(filter) => (filter, None),
+        Err(error) => (EnvFilter::new("info"), Some(error)),
+    };
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr);
@@ -28,4 +31,7 @@ pub fn init(config: &LogConfig) {
             "panicked"
         );
     }));
+    if let Some(error) = wrong {
+        warn!(%error, "RUST_LOG is not a log filter: `info` is used");
+    }
 }

@@ -3,6 +3,8 @@
 use mcp_code_sandbox::config::Config;
 use mcp_code_sandbox::config::variables::VARIABLES;
 
+use crate::support::server::call;
+
 /// Read by the compose files, not by the server.
 const NOT_OURS: &[&str] = &[
     "PUBLISH_ADDR",
@@ -88,6 +90,14 @@ fn a_misspelt_setting_is_told() {
         String::from_utf8(output.stderr).unwrap(),
         "warning: RUN_TIMOUT is no setting and is ignored: is RUN_TIMEOUT meant?\n"
     );
+}
+
+#[tokio::test]
+async fn a_log_filter_that_is_none_is_told() {
+    let settings = [("RUST_LOG", "a=b=c"), ("DOCKER_HOST", "unix:///nothing")];
+    let output = call(&["selftest"], &settings).await;
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("RUST_LOG is not a log filter"), "{said}");
 }
 
 #[test]
