@@ -37,7 +37,7 @@ pub(super) fn detailed(
 ) -> DetailedTask {
     let payload = match result {
         None => TaskPayload::Working,
-        Some(_) if run.is_cancelled() => TaskPayload::Cancelled,
+        Some(_) if run.was_cancelled() => TaskPayload::Cancelled,
         Some(Ok(result)) => TaskPayload::Completed {
             result: object(serde_json::to_value(result)),
         },

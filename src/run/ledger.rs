@@ -200,9 +200,13 @@ impl LiveRun {
         self.stop.clone().drop_guard()
     }
 
-    /// Whether somebody asked for its end.
-    pub fn is_cancelled(&self) -> bool {
-        self.stop.is_cancelled()
+    /// Whether it ended because somebody asked for that, and not by itself before.
+    pub fn was_cancelled(&self) -> bool {
+        let is_stopped = |result: &RunResult| match result.as_ref() {
+            Ok(outcome) => outcome.status == RunStatus::Cancelled,
+            Err(_) => true,
+        };
+        self.stop.is_cancelled() && self.result().as_ref().is_some_and(is_stopped)
     }
 
     /// How it stands: the outcome so far, with `status` `running`.

@@ -469,6 +469,10 @@ async fn a_client_that_follows_tasks_gets_one() {
         state["result"]["structuredContent"]["stdout"], "done\n",
         "{state}"
     );
+    // One that has ended stays as it is.
+    send("tasks/cancel", id, json!({ "taskId": id })).await;
+    let still = send("tasks/get", id, json!({ "taskId": id })).await;
+    assert_eq!(still["status"], "completed", "{still}");
     let task = send("tools/call", "run_code", json!({ "name": "run_code", "arguments": {
         "conversationId": "demo", "language": "shell", "timeoutSeconds": 60, "code": "sleep 20" } })).await;
     let id = task["taskId"].as_str().unwrap();
