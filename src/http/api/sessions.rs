@@ -132,14 +132,14 @@ pub(super) async fn list(
     State(state): State<HttpState>,
     Extension(caller): Extension<Principal>,
 ) -> Json<SessionList> {
+    let runs = &state.0.runs;
     let sessions: Vec<_> = state
         .0
         .sessions
         .of(&caller)
         .into_iter()
         .map(|(id, each)| {
-            let latest = state.0.ledger.latest(&caller, &id);
-            let busy = latest.is_some_and(|run| run.result().is_none());
+            let busy = runs.active.is_busy(&id.key(&runs.file_secret));
             Session {
                 session_id: id.as_str().to_owned(),
                 status: if busy { "busy" } else { "idle" },
