@@ -171,11 +171,10 @@ async fn keep_proving(selftest: &Selftest) {
                     tell(&rows, &state, started.elapsed());
                     told = Some(state.clone());
                 }
-                if state == State::Held {
-                    proved_for = now;
-                } else {
-                    again = Some(CHECK_AGAIN);
-                }
+                let held = state == State::Held;
+                // After a failure all is tried again, what held before it too: somebody may have put it back.
+                proved_for = now.filter(|_| held);
+                again = (!held).then_some(CHECK_AGAIN);
                 proof.set(state);
             } else {
                 debug!("cannot check the sandbox now");

@@ -118,6 +118,23 @@ async fn an_engine_is_checked_when_it_comes_back() {
 }
 
 #[tokio::test]
+async fn an_image_that_is_taken_away_takes_its_failure_with_it() {
+    let fake = FakeExecutor::with_languages(&["shell"]);
+    let app = TestApp::unproved(&[], Arc::new(fake.clone())).await;
+    app.app.prove();
+    assert_eq!(app.run("shell", "echo hi").await["stdout"], "hi\n");
+
+    fake.add_image("awk", "python", 2);
+    let refused = || app.app.runs.proof.now().is_err();
+    eventually("the failure is seen", refused).await;
+    fake.remove_images("awk");
+    let ready = || app.app.runs.proof.now().is_ok();
+    eventually("the sandbox is proved again", ready).await;
+    assert_eq!(app.run("shell", "echo hi").await["stdout"], "hi\n");
+    app.assert_nothing_is_left().await;
+}
+
+#[tokio::test]
 async fn without_the_runner_that_tries_them_controls_are_skipped() {
     let fake = FakeExecutor::with_languages(&["shell"]);
     let root = tempfile::tempdir().unwrap();
