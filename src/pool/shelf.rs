@@ -11,8 +11,10 @@ use crate::conversation::ConversationKey;
 
 /// A pooled sandbox is replaced after so long, so that none gets very old.
 const POOLED_TTL: Duration = Duration::from_hours(12);
-/// After a start that failed, the next one of that kind waits so long.
+/// After a start that failed, the next one of that kind waits so long, and twice as long after each further one.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(5);
+/// Longest such pause: what fails always costs little, and what is mended is seen soon.
+const LONGEST_PAUSE: Duration = Duration::from_mins(2);
 /// Idle sandboxes that one conversation may keep of one kind.
 const OWNED_PER_KIND: usize = 2;
 
@@ -57,6 +59,8 @@ pub(super) enum Back {
 struct KindBook<S> {
     pooled: Vec<(S, Instant)>,
     not_before: Option<Instant>,
+    /// Starts that failed since one did not.
+    failures: u32,
     /// How often it was asked for, and a hint at which kind an upload is for.
     claims: u64,
 }
@@ -98,6 +102,7 @@ impl<S> Default for KindBook<S> {
         Self {
             pooled: Vec::new(),
             not_before: None,
+            failures: 0,
             claims: 0,
         }
     }
@@ -189,7 +194,10 @@ impl<S> Shelf<S> {
     pub(super) fn start_failed(&mut self, kind: &Kind, now: Instant) {
         self.end_start(kind);
         if let Some(book) = self.kinds.get_mut(kind) {
-            book.not_before = Some(now + PAUSE_AFTER_FAILURE);
+            let times = 2_u32.saturating_pow(book.failures);
+            let pause = PAUSE_AFTER_FAILURE.saturating_mul(times).min(LONGEST_PAUSE);
+            book.not_before = Some(now + pause);
+            book.failures = book.failures.saturating_add(1);
         }
     }
 
@@ -199,7 +207,7 @@ impl<S> Shelf<S> {
         self.end_start(kind);
         match self.kinds.get_mut(kind) {
             Some(book) if !self.closed => {
-                book.not_before = None;
+                (book.not_before, book.failures) = (None, 0);
                 book.pooled.push((sandbox, now));
                 None
             }

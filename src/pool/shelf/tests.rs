@@ -72,6 +72,33 @@ fn a_failed_start_is_tried_again_after_a_pause() {
     let kind = shelf.begin_start(now).unwrap();
     shelf.start_failed(&kind, now);
     assert_eq!(shelf.begin_start(now), None);
+    let later = now + PAUSE_AFTER_FAILURE;
+    assert_eq!(shelf.begin_start(later), Some(kind.clone()));
+}
+
+#[test]
+fn what_fails_again_and_again_is_tried_ever_more_rarely() {
+    let (mut shelf, mut now) = (shelf(1, 3), Instant::now());
+    let mut pauses = Vec::new();
+    for _ in 0..40 {
+        let kind = shelf.begin_start(now).unwrap();
+        shelf.start_failed(&kind, now);
+        let failed = now;
+        now = (1..999)
+            .map(|s| failed + Duration::from_secs(s))
+            .find(|&at| shelf.begin_start(at).is_some())
+            .unwrap();
+        pauses.push((now - failed).as_secs());
+        shelf.end_start(&kind);
+    }
+    assert_eq!(pauses[..6], [5, 10, 20, 40, 80, 120]);
+    assert_eq!(pauses[39], 120);
+    // One that works is as good as one that never failed.
+    let kind = shelf.begin_start(now).unwrap();
+    assert_eq!(shelf.started(&kind, 1, now), None);
+    shelf.claim_pooled(&kind).unwrap();
+    let kind = shelf.begin_start(now).unwrap();
+    shelf.start_failed(&kind, now);
     assert_eq!(shelf.begin_start(now + PAUSE_AFTER_FAILURE), Some(kind));
 }
 
