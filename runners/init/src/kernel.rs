@@ -19,6 +19,9 @@ use crate::run::{self, Clock};
 /// An answer is shorter.
 const LINE_MAX: usize = 64;
 
+/// Why one ends that has closed its end of the socket, as a process does that is ending anyway.
+pub(crate) const CLOSED: &str = "the kernel closed its socket";
+
 /// Before the process that a parked one has passed its request to.
 const INSTEAD: &str = "instead ";
 
@@ -110,7 +113,7 @@ impl Kernel {
     fn hear(&mut self) -> Result<(), String> {
         let mut buffer = [0; LINE_MAX];
         match rustix::io::read(&self.socket, &mut buffer) {
-            Ok(0) => return Err("the kernel closed its socket".to_owned()),
+            Ok(0) => return Err(CLOSED.to_owned()),
             Ok(length) => self.line.extend_from_slice(&buffer[..length]),
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(error) => return Err(format!("the kernel's socket: {error}")),

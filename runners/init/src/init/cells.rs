@@ -7,7 +7,7 @@ use sandbox_init::{Frame, Nonce, Record, Status};
 use super::{Init, KILL_AGAIN, LEFTOVERS, State};
 use crate::Stop;
 use crate::freeze::{freeze, thaw};
-use crate::kernel::{Cell, Kernel, after};
+use crate::kernel::{CLOSED, Cell, Kernel, after};
 use crate::processes;
 use crate::run::Clock;
 use crate::sys::Ended;
@@ -83,7 +83,10 @@ impl Init {
         match kernel.done() {
             Ok(None) => Ok(false),
             Ok(Some(status)) => self.done(status).map(|()| true),
-            Err(_) => {
+            Err(reason) => {
+                if reason != CLOSED {
+                    self.output.complain(&reason);
+                }
                 self.doom();
                 Ok(false)
             }

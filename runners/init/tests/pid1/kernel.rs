@@ -172,6 +172,10 @@ fn a_forged_answer_ends_its_own_cell_and_no_other() {
         (noise.end.status, noise.end.lives),
         (Status::Signal(9), false)
     );
+    assert_eq!(
+        noise.stderr,
+        "sandbox-init: the kernel said something else than done\n"
+    );
     assert_eq!(sandbox.exit_code(), 0);
 }
 
@@ -243,6 +247,7 @@ fn the_end_of_the_kernel_is_the_end_of_the_sandbox() {
         let mut sandbox = kernel();
         let outcome = sandbox.cell(cell(code));
         assert_eq!((outcome.end.status, outcome.end.lives), (status, false));
+        assert_eq!(outcome.stderr, "");
         assert_eq!(sandbox.exit_code(), 0);
     }
 }
