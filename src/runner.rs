@@ -2,7 +2,7 @@
 
 pub mod catalog;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use thiserror::Error;
 
@@ -11,10 +11,26 @@ use crate::executor::Image;
 
 /// Longest language name.
 const MAX_LANGUAGE_BYTES: usize = 32;
+/// What one must be like, in words.
+const LANGUAGE_FORM: &str = "1 to 32 of a-z, 0-9, +, - and #";
 /// The version of the warm contract that we speak.
 const PROTOCOL: &str = "2";
 /// Most that a driver may ask for beside the programs' own memory.
 const MAX_DRIVER_MEMORY: u64 = 1 << 30;
+/// The labels that an image may have.
+const LABELS: [&str; 9] = [
+    "runner",
+    "language",
+    "aliases",
+    "description",
+    "protocol",
+    "driver",
+    "driver-memory",
+    "kernel",
+    "cold-env",
+];
+/// Those that say something about a driver.
+const OF_A_DRIVER: [&str; 4] = ["protocol", "driver-memory", "kernel", "cold-env"];
 /// Used where an image has no `HOME` of its own: the one place that is writable for any user.
 const HOME: &str = "HOME=/tmp";
 
@@ -45,15 +61,15 @@ pub struct Runner {
     pub kernel: bool,
     /// Environment variables that a parked interpreter cannot take; a trailing `*` matches any rest.
     pub cold_env: Vec<String>,
+    /// What the labels say to no effect, in words for who wrote them.
+    pub ignored: Vec<String>,
 }
 
 /// Why a labelled image is no runner.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum RunnerError {
     /// `sandbox.language` is missing or malformed.
-    #[error(
-        "label sandbox.language is {0:?}: it must be 1 to {MAX_LANGUAGE_BYTES} of a-z, 0-9, +, - and #"
-    )]
+    #[error("label sandbox.language is {0:?}: it must be {LANGUAGE_FORM}")]
     Language(String),
     /// Nothing to start.
     #[error(
@@ -111,6 +127,7 @@ impl Runner {
             text if !driver.is_empty() && !text.is_empty() => driver_memory(text)?,
             _ => 0,
         };
+        let ignored = ignored(&image.labels, !driver.is_empty());
         let has_home = image
             .env
             .iter()
@@ -132,6 +149,7 @@ impl Runner {
             driver,
             driver_memory,
             cold_env: list(label("sandbox.cold-env")),
+            ignored,
         })
     }
 }
@@ -142,6 +160,48 @@ fn driver(protocol: &str, command: &str) -> Result<Vec<String>, RunnerError> {
         return Ok(Vec::new());
     }
     serde_json::from_str(command).map_err(|_| RunnerError::Driver)
+}
+
+/// What in the labels has no effect, because it is misspelt or because there is no driver.
+fn ignored(labels: &HashMap<String, String>, has_driver: bool) -> Vec<String> {
+    let label = |name: &str| {
+        labels
+            .get(&format!("sandbox.{name}"))
+            .map(|value| value.trim())
+            .unwrap_or_default()
+    };
+    let unknown = labels.keys().filter(|key| {
+        key.strip_prefix("sandbox.")
+            .is_some_and(|name| !LABELS.contains(&name))
+    });
+    let mut ignored: Vec<_> = unknown
+        .map(|key| format!("there is no label {key}"))
+        .collect();
+    ignored.sort_unstable();
+    let aliases = list(&label("aliases").to_ascii_lowercase());
+    let bad = aliases.iter().filter(|alias| !is_language(alias));
+    ignored.extend(
+        bad.map(|alias| format!("alias {alias:?} is left out: it must be {LANGUAGE_FORM}")),
+    );
+    match label("kernel") {
+        "" | "true" | "false" => {}
+        other => ignored.push(format!(
+            "label sandbox.kernel is {other:?}: it must be true"
+        )),
+    }
+    if has_driver {
+        return ignored;
+    }
+    if label("driver").is_empty() {
+        let given = OF_A_DRIVER.iter().filter(|name| !label(name).is_empty());
+        ignored.extend(given.map(|name| format!("label sandbox.{name} without sandbox.driver")));
+    } else {
+        let protocol = label("protocol");
+        ignored.push(format!(
+            "label sandbox.driver: sandbox.protocol is {protocol:?}, and must be {PROTOCOL}"
+        ));
+    }
+    ignored
 }
 
 fn driver_memory(text: &str) -> Result<u64, RunnerError> {

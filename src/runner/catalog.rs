@@ -162,6 +162,14 @@ fn log_changes(before: &View, after: &View) {
                 runner.image = runner.image,
                 "a runner is there"
             );
+            for reason in &runner.ignored {
+                warn!(
+                    runner.language = language,
+                    runner.image = runner.image,
+                    reason,
+                    "a label of a runner has no effect"
+                );
+            }
         }
     }
     for language in before
@@ -246,6 +254,36 @@ mod tests {
         assert_eq!(view.find("TS").unwrap().image, "b");
         assert_eq!(view.find("js").unwrap().image, "a");
         assert!(view.find("ruby").is_none());
+    }
+
+    #[test]
+    fn labels_without_effect_are_told() {
+        let ignored = |labels: &[(&str, &str)]| {
+            let mut image = image("a", "perl", "pl,no good", 1);
+            let labels = labels
+                .iter()
+                .map(|&(name, value)| (format!("sandbox.{name}"), value.to_owned()));
+            image.labels.extend(labels);
+            Runner::from_image(&image).unwrap().ignored.join("\n")
+        };
+        let driver = ("driver", r#"["perl"]"#);
+        let right = [
+            driver,
+            ("protocol", "2"),
+            ("kernel", "true"),
+            ("aliases", "pl"),
+        ];
+        assert_eq!(ignored(&right), "");
+        insta::assert_snapshot!(ignored(&[driver, ("protocol", "3"), ("kernel", "yes")]), @r#"
+        alias "no good" is left out: it must be 1 to 32 of a-z, 0-9, +, - and #
+        label sandbox.kernel is "yes": it must be true
+        label sandbox.driver: sandbox.protocol is "3", and must be 2
+        "#);
+        insta::assert_snapshot!(ignored(&[("drivr", "x"), ("protocol", "2"), ("cold-env", "TZ"), ("aliases", "")]), @r"
+        there is no label sandbox.drivr
+        label sandbox.protocol without sandbox.driver
+        label sandbox.cold-env without sandbox.driver
+        ");
     }
 
     #[test]
