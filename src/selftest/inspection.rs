@@ -127,7 +127,10 @@ pub(super) fn judge(control: Control, ended: &Ended) -> Verdict {
     let lines = ended.outcome.stdout.lines();
     let mut reports = lines.filter_map(|line| serde_json::from_str::<Findings>(line).ok());
     let Some(report) = reports.find(|report| report.control == control.name()) else {
-        return Verdict::Fail(format!("the inspection did not report: {}", ended.ending()));
+        return Verdict::Fail(format!(
+            "the inspection did not report (is the python runner Python 3?): {}",
+            ended.ending()
+        ));
     };
     if let Some(broke) = report.broke {
         return Verdict::Fail(format!("the inspection broke off: {broke}"));
@@ -189,7 +192,7 @@ mod tests {
     #[test]
     fn one_that_did_not_get_to_its_end_does_not_hold() {
         for (stdout, why) in [
-            ("", "did not report: ok"),
+            ("", "did not report (is the python runner Python 3?): ok"),
             ("SAFE\n", "did not report"),
             (
                 r#"{"control": "syscalls", "tried": 9, "found": []}"#,
