@@ -138,10 +138,11 @@ impl Pool {
             parked = tokio::time::timeout(READY_WAIT, sandbox.park(&runner.driver, env, PARKED_FOR)) => parked,
             () = self.0.closed.cancelled() => return Err(SandboxError::Stopped),
         };
-        match parked {
-            Ok(parked) => parked?,
-            Err(_) => return Err(SandboxError::NotReady("it took too long".to_owned())),
-        }
+        let Ok(parked) = parked else {
+            let reason = format!("it took longer than {} s", READY_WAIT.as_secs());
+            return Err(SandboxError::NotReady(reason));
+        };
+        parked?;
         sandbox.end_warm_up(self.limits(runner)).await?;
         Ok(sandbox)
     }

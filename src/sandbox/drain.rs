@@ -13,6 +13,9 @@ use tokio::sync::{mpsc, oneshot};
 use super::capture::Capture;
 use crate::executor::{Chunk, ExecutorError, Stream};
 
+/// Bytes that are kept of what a driver writes to standard error.
+const LAST_WORDS: usize = 512;
+
 /// What sandbox-init says of its own doing: done, or why not.
 pub(super) type Report = Result<(), String>;
 
@@ -64,6 +67,10 @@ enum Listening {
     Ready {
         scanner: RecordScanner,
         answer: Option<oneshot::Sender<Report>>,
+        /// Why there is no interpreter. Told when the output has ended, and with it all that the driver said.
+        refusal: Option<String>,
+        /// What the driver wrote to standard error last.
+        said: Vec<u8>,
     },
     Run(Box<Run>),
 }
@@ -87,6 +94,8 @@ impl Listening {
             Waiting::Ready(answer) => Self::Ready {
                 scanner: scanner(),
                 answer: Some(answer),
+                refusal: None,
+                said: Vec::new(),
             },
             Waiting::Run {
                 capture,
@@ -107,15 +116,24 @@ impl Listening {
     fn hear(&mut self, chunk: &Chunk) {
         match self {
             Self::Nobody => {}
-            // What a driver prints while it warms up is nobody's output.
-            Self::Ready { scanner, answer } if chunk.stream == Stream::Stdout => {
-                if let Some(Record::Ready(report)) = scanner.push(&chunk.bytes).record
-                    && let Some(answer) = answer.take()
-                {
-                    let _ = answer.send(report);
-                }
-            }
-            Self::Ready { .. } => {}
+            // What a driver prints while it warms up is nobody's output. It may say why it fails.
+            Self::Ready {
+                scanner,
+                answer,
+                refusal,
+                said,
+            } => match chunk.stream {
+                Stream::Stderr => keep_last(said, &chunk.bytes),
+                Stream::Stdout => match scanner.push(&chunk.bytes).record {
+                    Some(Record::Ready(Ok(()))) => {
+                        if let Some(answer) = answer.take() {
+                            let _ = answer.send(Ok(()));
+                        }
+                    }
+                    Some(Record::Ready(Err(reason))) => *refusal = Some(reason),
+                    _ => {}
+                },
+            },
             Self::Run(run) => match chunk.stream {
                 Stream::Stdout => run.hear_stdout(&chunk.bytes),
                 Stream::Stderr => run.hear_stderr(&chunk.bytes),
@@ -124,9 +142,40 @@ impl Listening {
     }
 
     fn finish(self) {
-        if let Self::Run(run) = self {
-            run.finish();
+        match self {
+            Self::Nobody => {}
+            Self::Ready {
+                answer: Some(answer),
+                refusal: Some(reason),
+                said,
+                ..
+            } => {
+                let _ = answer.send(Err(with_words(reason, &said)));
+            }
+            Self::Ready { .. } => {}
+            Self::Run(run) => run.finish(),
         }
+    }
+}
+
+/// Adds to what was said, of which the end is kept.
+fn keep_last(said: &mut Vec<u8>, bytes: &[u8]) {
+    said.extend_from_slice(bytes);
+    let excess = said.len().saturating_sub(LAST_WORDS);
+    said.drain(..excess);
+}
+
+/// Why there is no interpreter, with what its driver said.
+fn with_words(reason: String, said: &[u8]) -> String {
+    let said = String::from_utf8_lossy(said);
+    // sandbox-init repeats the reason there.
+    let lines = said
+        .lines()
+        .filter(|line| !line.starts_with("sandbox-init: "));
+    let words = lines.collect::<Vec<_>>().join("\n");
+    match words.trim() {
+        "" => reason,
+        words => format!("{reason}, and wrote {words:?}"),
     }
 }
 
@@ -183,5 +232,43 @@ impl Run {
         if !self.stderr_ended {
             self.capture.push(Stream::Stderr, &self.stderr.finish());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sandbox_init::encode_record;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_driver_that_fails_has_the_last_word() {
+        let refuse = |words: Vec<u8>| async {
+            let nonce = Nonce::from_random(rand::random());
+            let refusal = Record::Ready(Err("the driver ended".to_owned()));
+            let (expect, expectations) = mpsc::unbounded_channel();
+            let (answer, answered) = oneshot::channel();
+            let output = [
+                (Stream::Stdout, encode_record(&nonce, &refusal)),
+                (Stream::Stderr, words),
+                (Stream::Stderr, b"sandbox-init: not ready\n".to_vec()),
+            ];
+            let chunks = output.map(|(stream, bytes)| {
+                Ok(Chunk {
+                    stream,
+                    bytes: bytes.into(),
+                })
+            });
+            let waiting = Waiting::Ready(answer);
+            assert!(expect.send(Expect { nonce, waiting }).is_ok());
+            drain(futures::stream::iter(chunks).boxed(), expectations).await;
+            answered.await.unwrap().unwrap_err()
+        };
+        assert_eq!(refuse(Vec::new()).await, "the driver ended");
+        let words = b"no module\x1b \"x\"\n".to_vec();
+        let said = r#"the driver ended, and wrote "no module\u{1b} \"x\"""#;
+        assert_eq!(refuse(words).await, said);
+        let long = refuse(vec![b'x'; 99_999]).await;
+        assert!(long.len() < 2 * LAST_WORDS, "{}", long.len());
     }
 }
