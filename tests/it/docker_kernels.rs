@@ -173,6 +173,24 @@ async fn a_notebook_in_typescript_keeps_everything() {
     app.assert_nothing_is_left().await;
 }
 
+/// Package clients are asked in a cell what there is, and install nothing.
+#[tokio::test]
+async fn package_clients_tell_what_is_there_and_do_not_install() {
+    let app = TestApp::on_docker().await;
+    let mut notebook = Notebook::new(&app, "python");
+    for code in [
+        "listed = !pip list --format=freeze | grep -i ^numpy\n[line.split('==')[0] for line in listed]",
+        "!pip freeze | grep -c install",
+        "!python -m pip install -U 'tiny[extra]' six==1.16 && echo done",
+        "%conda install tiny",
+        "%uv pip list",
+    ] {
+        notebook.cell(code).await;
+    }
+    insta::assert_snapshot!(notebook.transcript);
+    app.assert_nothing_is_left().await;
+}
+
 /// A kernel can forge its own answers. It must not get beyond them.
 #[tokio::test]
 async fn a_hostile_kernel_forges_nothing_that_counts() {

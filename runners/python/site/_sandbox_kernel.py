@@ -15,7 +15,7 @@ from traitlets import Type
 from traitlets.config import Config
 
 from _sandbox_display import DisplayHook, DisplayPublisher, plain_texts
-from _sandbox_magics import is_installer, pointer, register
+from _sandbox_magics import pointer, register
 
 CHANNEL = 3
 LIBC = ctypes.CDLL(None)
@@ -34,8 +34,8 @@ class Shell(InteractiveShell):
 
     def system(self, cmd):
         command = self.var_expand(cmd, depth=1)
-        if is_installer(command):
-            print(pointer(command), file=sys.stderr)
+        if instead := pointer(command):
+            print(instead, file=sys.stderr)
             self.user_ns["_exit_code"] = 1
             return
         sys.stdout.flush()
@@ -45,8 +45,8 @@ class Shell(InteractiveShell):
 
     def getoutput(self, cmd, split=True, depth=0):
         command = self.var_expand(cmd, depth=depth + 1)
-        if is_installer(command):
-            print(pointer(command), file=sys.stderr)
+        if instead := pointer(command):
+            print(instead, file=sys.stderr)
             return super().getoutput("", split=split, depth=depth + 1)
         return super().getoutput(cmd, split=split, depth=depth + 1)
 

@@ -1,24 +1,20 @@
 """Magics and shell escapes that mean something else here than at home."""
 
 import re
-import sys
 
 from IPython.core.magic import Magics, line_magic, magics_class
 
-INSTALLER = re.compile(r"\s*(?:sudo\s+)?(?:\S*python[\d.]*\s+-m\s+)?(?:pip[\d.]*|conda|mamba|micromamba|uv)\b")
-COMMAND = re.compile(r"\binstall\b|\badd\b")
+CLIENT = r"(?:sudo\s+)?(?:\S*python[\d.]*\s+-m\s+)?(?:pip[\d.]*|conda|mamba|micromamba|uv)"
+INSTALLER = re.compile(rf"\s*{CLIENT}\s(?:[^|;&]*\s)?(?:install|add)\b([^|;&]*)")
 WORD = re.compile(r"(?:^|\s)[\"']?([A-Za-z][\w.\-\[\],]*(?:[=<>~!]=?=?[\w.*]+)?)[\"']?(?=\s|$)")
 
 
-def is_installer(command):
-    """Whether a shell command would call a package client. A hint is given for it, nothing is forbidden."""
-    return INSTALLER.match(command) is not None
-
-
 def pointer(command):
-    """What to do instead."""
-    _, _, rest = COMMAND.sub("\0", command, count=1).partition("\0")
-    packages = ", ".join(f'"{name}"' for name in WORD.findall(rest)) or '"name==version"'
+    """What to do instead of a shell command that would install packages; None for any other. Nothing is forbidden."""
+    installer = INSTALLER.match(command)
+    if installer is None:
+        return None
+    packages = ", ".join(f'"{name}"' for name in WORD.findall(installer[1])) or '"name==version"'
     return (
         "Packages are not installed from here: there is no way to an index. Call the tool install_packages with "
         f'{{"language": "python", "packages": [{packages}]}} and this conversationId; then import them.'
@@ -41,11 +37,11 @@ class SandboxMagics(Magics):
 def register(shell):
     shell.register_magics(SandboxMagics)
     for client in ("conda", "mamba", "micromamba", "pip", "uv"):
-        shell.register_magic_function(refuse(client), "line", client)
+        shell.register_magic_function(through_shell(shell, client), "line", client)
 
 
-def refuse(client):
+def through_shell(shell, client):
     def magic(line):
-        print(pointer(f"{client} {line}"), file=sys.stderr)
+        shell.system(f"{client} {line}")
 
     return magic
