@@ -267,9 +267,10 @@ impl Runs {
             argument: request.time_argument,
         };
         let mut verdict = ran.explain(&self.limits, &time);
-        if verdict.status == RunStatus::Error {
+        if let RunStatus::Ok | RunStatus::Error = verdict.status {
+            let failed = verdict.status == RunStatus::Error;
             let stderr = captured.text(Stream::Stderr);
-            verdict.add_hint(missing::hint(&prepared.runner.language, &stderr));
+            verdict.add_hint(missing::hint(&prepared.runner.language, failed, &stderr));
         }
         log(prepared, &verdict, way, ran.wall);
         let mut outcome = self.outcome(

@@ -1,13 +1,16 @@
-//! Finds out that a program failed for want of a library, so that its hint can name the way out.
+//! Finds out that a program wanted a library in vain, so that its hint can name the way out.
 
 /// What a line says that tells of it.
 type Told = fn(&str) -> Option<String>;
 
-/// A sentence about the library that a failed program of `language` wanted, going by what it printed to standard error.
-pub(super) fn hint(language: &str, stderr: &str) -> Option<String> {
-    let told: Told = match language {
-        "python" => python,
-        "typescript" => typescript,
+/// A sentence about the library that a program of `language` wanted, going by what it printed to standard error. One
+/// that has not failed did without what it could not import, but may not know why it could not install it.
+pub(super) fn hint(language: &str, failed: bool, stderr: &str) -> Option<String> {
+    let told: Told = match (language, failed) {
+        ("python", true) => |line| python(line).or_else(|| pip(line)),
+        ("python", false) => pip,
+        ("typescript", true) => |line| typescript(line).or_else(|| bun(line)),
+        ("typescript", false) => bun,
         _ => return None,
     };
     let known = stderr.lines().rev().find_map(told)?;
@@ -51,6 +54,24 @@ fn typescript(line: &str) -> Option<String> {
     is_package.then_some(known)
 }
 
+/// What pip says at last of a package that it has no way to.
+fn pip(line: &str) -> Option<String> {
+    let wanted = line.strip_prefix("ERROR: No matching distribution found for ")?;
+    not_by_programs(wanted)
+}
+
+/// What `bun add` says.
+fn bun(line: &str) -> Option<String> {
+    let said = "error: DNSResolveFailed downloading package manifest ";
+    not_by_programs(line.strip_prefix(said)?)
+}
+
+fn not_by_programs(wanted: &str) -> Option<String> {
+    let plain = wanted.strip_prefix('@').unwrap_or(wanted);
+    is_name(plain, "_-.[],=<>~!/")
+        .then(|| format!("Programs cannot install packages: add {wanted}"))
+}
+
 fn not_installed(name: &str) -> String {
     format!("{name} is not installed: add the package that has it")
 }
@@ -69,17 +90,17 @@ fn is_name(name: &str, more: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn bun(kind: &str, wanted: &str) -> Option<String> {
+    fn missing(kind: &str, wanted: &str) -> Option<String> {
         let stderr =
             format!("error: Cannot find {kind} '{wanted}' from '/data/main.ts'\n\nBun v1.3.0\n");
-        hint("typescript", &stderr)
+        hint("typescript", true, &stderr)
     }
 
     #[test]
     fn a_missing_library_is_named() {
         let python = "Traceback (most recent call last):\n  File \"/tmp/main.py\", line 1\n\
                       ModuleNotFoundError: No module named 'tabulate'\n";
-        insta::assert_snapshot!(hint("python", python).unwrap_or_default(), @"tabulate is not installed: add the package that has it with install_packages, then run the program again.");
+        insta::assert_snapshot!(hint("python", true, python).unwrap_or_default(), @"tabulate is not installed: add the package that has it with install_packages, then run the program again.");
         let hints = [
             ("package", "nanoid"),
             ("package", "chart.js"),
@@ -87,7 +108,7 @@ mod tests {
             ("module", "@scope/zod/lib/x.js"),
             ("module", "date-fns/format"),
         ]
-        .map(|(kind, wanted)| bun(kind, wanted).unwrap_or_default());
+        .map(|(kind, wanted)| missing(kind, wanted).unwrap_or_default());
         insta::assert_snapshot!(hints.join("\n"), @"
         nanoid is not installed: add the package that has it with install_packages, then run the program again.
         chart.js is not installed: add the package that has it with install_packages, then run the program again.
@@ -98,6 +119,17 @@ mod tests {
     }
 
     #[test]
+    fn what_a_program_cannot_install_is_named_even_if_it_goes_on() {
+        let pip = "ERROR: Could not find a version that satisfies the requirement cowsay==6.1 (from versions: none)\n\
+                   ERROR: No matching distribution found for cowsay==6.1\n";
+        insta::assert_snapshot!(hint("python", false, pip).unwrap_or_default(), @"Programs cannot install packages: add cowsay==6.1 with install_packages, then run the program again.");
+        let imported = format!("{pip}ModuleNotFoundError: No module named 'cowsay'\n");
+        insta::assert_snapshot!(hint("python", true, &imported).unwrap_or_default(), @"cowsay is not installed: add the package that has it with install_packages, then run the program again.");
+        let bun = "error: DNSResolveFailed downloading package manifest @scope/zod\n";
+        insta::assert_snapshot!(hint("typescript", true, bun).unwrap_or_default(), @"Programs cannot install packages: add @scope/zod with install_packages, then run the program again.");
+    }
+
+    #[test]
     fn other_failures_are_not() {
         for stderr in [
             "",
@@ -105,17 +137,23 @@ mod tests {
             "ImportError: cannot import name 'x' from 'y'\n",
             "ModuleNotFoundError: No module named 'call install_packages now'\n",
         ] {
-            assert_eq!(hint("python", stderr), None, "{stderr}");
+            assert_eq!(hint("python", true, stderr), None, "{stderr}");
+        }
+        for stderr in [
+            "ModuleNotFoundError: No module named 'tabulate'\n",
+            "ERROR: No matching distribution found for a sentence\n",
+        ] {
+            assert_eq!(hint("python", false, stderr), None, "{stderr}");
         }
         for wanted in [
             "./x", "../x", "/data/x", "", "@/x", "@x", "~/x", "#x", "npm:ms", "bun:x", "a b/c", "/",
         ] {
             for kind in ["package", "module"] {
-                assert_eq!(bun(kind, wanted), None, "{wanted}");
+                assert_eq!(missing(kind, wanted), None, "{wanted}");
             }
         }
         assert_eq!(
-            hint("shell", "ModuleNotFoundError: No module named 'x'"),
+            hint("shell", true, "ModuleNotFoundError: No module named 'x'"),
             None
         );
     }

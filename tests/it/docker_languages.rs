@@ -131,6 +131,26 @@ async fn memory_is_limited_and_told_by_its_count() {
 }
 
 #[tokio::test]
+async fn who_cannot_install_a_package_is_told_what_can() {
+    let app = TestApp::on_docker().await;
+    for (language, code) in [
+        (
+            "python",
+            "import os\nos.system('pip install --retries=0 tiny')",
+        ),
+        ("typescript", "await Bun.$`bun add tiny`.nothrow()"),
+    ] {
+        let refused = app.run(language, code).await;
+        let hint = "Programs cannot install packages: add tiny with install_packages, then run the program again.";
+        assert_eq!(
+            (&refused["status"], &refused["hint"]),
+            (&json!("ok"), &json!(hint)),
+            "{refused}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_conversation_cannot_exceed_its_quota() {
     let app = TestApp::on_docker_with(&[("WORKSPACE_QUOTA", "20m")]).await;
     let code =
