@@ -1,10 +1,8 @@
 // A kernel: given one cell after the other, in one global scope; see runners/PROTOCOL.md, section 6.
 //
-// Bun's transpiler turns a cell into a script that declares its names globally, awaits at the top and gives the value of
-// its last expression. What this process answers is a hint to PID 1 that a cell is over, and no more.
+// What this process answers is a hint to PID 1 that a cell is over, and no more.
 import { readSync, writeSync } from "node:fs";
-import { createRequire } from "node:module";
-import { runInThisContext } from "node:vm";
+import { compile, MAIN } from "./script.ts";
 import { CHANNEL, FILES, firstCell, linkInstalled, type Request } from "./start.ts";
 
 type Status = "ok" | "error" | "interrupted";
@@ -18,20 +16,6 @@ class Exit extends Error {
 
 class Interrupt extends Error {}
 
-const MAIN = `${FILES}/main.ts`;
-const WHERE = { dir: FILES, dirname: FILES, file: "main.ts", filename: MAIN, path: MAIN, url: `file://${MAIN}` };
-
-const transpiler = new Bun.Transpiler({
-  loader: "ts",
-  target: "node", // for Bun, a require beside an import would become the one of import.meta, which scripts lack
-  replMode: true,
-  define: {
-    ...Object.fromEntries(Object.entries(WHERE).map(([name, value]) => [`import.meta.${name}`, JSON.stringify(value)])),
-    "import.meta.main": "true",
-    "import.meta.env": "process.env",
-  },
-} as never);
-
 /** Ends the cell that waits for a promise. */
 let stop: ((error: Error) => void) | undefined;
 
@@ -44,28 +28,23 @@ process.on("unhandledRejection", (error) => complain(error, ""));
 process.exit = ((code?: number) => {
   throw new Exit(Number(code ?? process.exitCode ?? 0));
 }) as never;
-Object.assign(globalThis, { require: createRequire(MAIN) });
 
 /** Runs the code and whatever it awaits, and shows its value. */
 async function run(code: string, name: string): Promise<Status> {
   const stopped = new Promise<never>((_, reject) => (stop = reject));
   stopped.catch(() => {});
   try {
-    const script = transpiler.transformSync(code);
-    const options = { filename: name, breakOnSigint: true, importModuleDynamically: load };
-    const result = await Promise.race([runInThisContext(script, options as never), stopped]);
-    if (result?.value !== undefined) console.log(Bun.inspect(result.value));
+    const { script, shown } = compile(code, name);
+    const result = await Promise.race([script.runInThisContext({ breakOnSigint: true } as never), stopped]);
+    if (shown && result?.value !== undefined) console.log(Bun.inspect(result.value));
+    if (process.exitCode) throw new Exit(Number(process.exitCode));
     return "ok";
   } catch (error) {
     return status(error, name);
   } finally {
     stop = undefined;
+    process.exitCode = 0;
   }
-}
-
-/** Finds modules from where the files are. */
-function load(specifier: string): Promise<unknown> {
-  return import(Bun.resolveSync(specifier, FILES));
 }
 
 /** Packages that were installed while this kernel lived. */

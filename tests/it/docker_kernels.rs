@@ -173,6 +173,46 @@ async fn a_notebook_in_typescript_keeps_everything() {
     app.assert_nothing_is_left().await;
 }
 
+/// What a console of TypeScript takes that no script does, and what is shown of it.
+#[tokio::test]
+async fn cells_in_typescript_are_modules_as_far_as_they_can_be() {
+    let app = TestApp::on_docker().await;
+    let mut notebook = Notebook::new(&app, "typescript");
+    for code in [
+        "export const x: number = 1; export function f(v: number) { return v + x } export { x as y }",
+        "f(1)",
+        "const text = `\nexport default 3\n`; export default async function main() { return text }",
+        "await main()",
+        "export default class Point<T> { constructor(readonly at: T) {} }",
+        "export default { at: new Point(2) }",
+        "await Bun.write('m.ts', 'export type T = 1; export const q = 5; export default 9');",
+        "export * as m from './m'; export { q as five, default as nine } from './m'; export * from './m'; export { default } from './m'; export type { T } from './m'",
+        "[m.q, five, nine]",
+        "import * as path from 'node:path'",
+        "const shownByBun = 1",
+        "let z; z = 2",
+        "class A { static v = 1 } // not shown\nA.v",
+        "{ a: 1, b: 2 }",
+        "{ const inner = 3; console.log(inner) }",
+        "[__dirname, __filename, import.meta.dir, import.meta.url, import.meta.main, require.main === module]",
+        "[import.meta.resolve('./m'), import.meta.resolve('node:fs'), require.resolve('./m')]",
+        "[import.meta.require('./m').q, require('./m').q, module.exports === exports]",
+        "function outer() { return inner() } function inner() { return 'old' }",
+        "function inner() { return 'new' }",
+        "outer()",
+        "inner = () => 'assigned'; outer()",
+        "const inner = () => 'declared'; outer()",
+        "using open = { [Symbol.dispose]() { console.log('closed') } }; function held() { return typeof open } held()",
+        "(await import('./m.ts', { with: { type: 'text' } })).default.length",
+        "process.exitCode = 3; 'shown'",
+        "process.exit()",
+    ] {
+        notebook.cell(code).await;
+    }
+    insta::assert_snapshot!(notebook.transcript);
+    app.assert_nothing_is_left().await;
+}
+
 /// Package clients are asked in a cell what there is, and install nothing.
 #[tokio::test]
 async fn package_clients_tell_what_is_there_and_do_not_install() {
