@@ -1,7 +1,9 @@
 // A kernel: given one cell after the other, in one global scope; see runners/PROTOCOL.md, section 6.
 //
 // What this process answers is a hint to PID 1 that a cell is over, and no more.
+import { expect } from "bun:test";
 import { readSync, writeSync } from "node:fs";
+import { Script } from "node:vm";
 import { compile, MAIN } from "./script.ts";
 import { CHANNEL, FILES, firstCell, linkInstalled, type Request } from "./start.ts";
 
@@ -29,13 +31,36 @@ process.exit = ((code?: number) => {
   throw new Exit(Number(code ?? process.exitCode ?? 0));
 }) as never;
 
+const WAIT = Symbol.for("sandbox.wait");
+
+/** Runs a script that a SIGINT can end, without a line of ours among the places that errors name. */
+function begin(script: Script): Promise<unknown> {
+  return Promise.resolve({ breakOnSigint: true }).then(script.runInThisContext.bind(script) as never);
+}
+
+/** Turns the event loop until something has ended, which Bun does for tests that expect something of a promise. A script
+ * does it, within which everything goes on that is waited for: only what is within a script can be interrupted in an
+ * endless loop. */
+async function turn(ended: Promise<unknown>, name: string): Promise<void> {
+  const matchers = expect(ended.then(Boolean, Boolean)).resolves;
+  Object.defineProperty(globalThis, WAIT, { value: matchers.toBeBoolean.bind(matchers), configurable: true });
+  const beat = setInterval(() => {}, 50); // else it would sleep when it is interrupted
+  try {
+    await begin(new Script("globalThis[Symbol.for('sandbox.wait')](); 0", { filename: name }));
+  } finally {
+    clearInterval(beat);
+  }
+}
+
 /** Runs the code and whatever it awaits, and shows its value. */
 async function run(code: string, name: string): Promise<Status> {
   const stopped = new Promise<never>((_, reject) => (stop = reject));
   stopped.catch(() => {});
   try {
     const { script, shown } = compile(code, name);
-    const result = await Promise.race([script.runInThisContext({ breakOnSigint: true } as never), stopped]);
+    const ended = Promise.race([begin(script), stopped]) as Promise<{ value: unknown } | undefined>;
+    await turn(ended, name);
+    const result = await ended;
     if (shown && result?.value !== undefined) console.log(Bun.inspect(result.value));
     if (process.exitCode) throw new Exit(Number(process.exitCode));
     return "ok";
@@ -75,12 +100,16 @@ function status(error: unknown, name: string): Status {
   return "error";
 }
 
+/** Lines of a script before an error that it threw. */
+const EXCERPT = /(?:^ *\d+ \| .*\n)*^( *\d+ \| )(.*\n)( *\^\n(?:(?! +at ).*\n)* +at .*\(cell \d+\))/gm;
+
 /** Says what was thrown, with places in the code as it was given: lines of the script would mislead. */
 function complain(error: unknown, name: string): void {
   const lines = (typeof error === "string" ? error : Bun.inspect(error)).split("\n");
   const shown = lines.filter((line) => !line.includes("/opt/runner/") && !line.includes(" runInThisContext "));
   const text = shown.join("\n").replaceAll(/(cell \d+):\d+(:\d+)?/g, "$1").replaceAll("input.ts", name);
-  const told = text.replace(/Cannot find (?:package|module) '(.+)' (?:imported )?from '?([^\s']+)'?/, keptFrom);
+  const cut = text.replaceAll(EXCERPT, (_, number, line, rest) => line + rest.slice(number.length));
+  const told = cut.replace(/Cannot find (?:package|module) '(.+)' (?:imported )?from '?([^\s']+)'?/, keptFrom);
   console.error(told.trimEnd());
 }
 

@@ -206,10 +206,37 @@ async fn cells_in_typescript_are_modules_as_far_as_they_can_be() {
         "(await import('./m.ts', { with: { type: 'text' } })).default.length",
         "process.exitCode = 3; 'shown'",
         "process.exit()",
+        "await 0; throw new Error('after an await')",
+        "await 0; new Error('here').stack.includes('/opt/runner')",
     ] {
         notebook.cell(code).await;
     }
     insta::assert_snapshot!(notebook.transcript);
+    app.assert_nothing_is_left().await;
+}
+
+/// A kernel that does not end its loop when it is interrupted would lose its variables.
+#[tokio::test]
+async fn a_loop_in_typescript_is_interrupted_wherever_it_is() {
+    let app = TestApp::on_docker().await;
+    let notebook = Notebook::new(&app, "typescript");
+    let first = "let kept = 7; await Bun.write('loop.ts', 'for (;;);')";
+    notebook.answer(first, 30.0).await;
+    for code in [
+        "await 0; for (;;);",
+        "await Bun.sleep(1); try { for (;;); } finally { kept = 0 }",
+        "setTimeout(() => { for (;;); }, 1); await Bun.sleep(60_000)",
+        "require('fs').readFile('/etc/passwd', () => { for (;;); }); await new Promise(() => {})",
+        "await import('./loop')",
+        "for (;;) await 0",
+        "for (;;) await Bun.sleep(0)",
+        "await new Promise(() => {})",
+    ] {
+        let looped = notebook.answer(code, 0.5).await["structuredContent"].take();
+        assert_eq!(looped["status"], "timeout", "{code}: {looped}");
+        let next = notebook.answer("kept", 30.0).await["structuredContent"].take();
+        assert_eq!(next["output"], "7\n", "{code}: {next}");
+    }
     app.assert_nothing_is_left().await;
 }
 
