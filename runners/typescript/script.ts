@@ -95,6 +95,7 @@ function withoutExport(plain: string, refused: string, error: unknown): string {
     .replace(/^export \{[^}]*\};/, "")
     .replace(/^export (default )?(?=(async )?function\b|class (?!extends\b)\w)/, "")
     .replace(/^export default /, "0, ");
+  if (rest.startsWith("export ")) throw error;
   return plain.slice(0, at) + rest;
 }
 
