@@ -152,7 +152,7 @@ fn keep(
         && renameat_with(private, &name, cache, &file.sha256, how).is_ok();
     if known || !is_placed {
         let staged = removal::stage(store.opener, private, private, name.as_bytes());
-        if let Ok(Some(staging)) = staged {
+        if let Ok(Some(mut staging)) = staged {
             // What stays is cleared at the next start.
             let _ = staging.delete();
         }
@@ -208,7 +208,7 @@ fn make_room(store: &Store, cache: BorrowedFd<'_>, limit: u64) -> Result<(), Wor
         let private = store.private.as_fd();
         let staged = removal::stage(store.opener, private, cache, name.as_bytes())
             .map_err(WorkspaceError::of(failed))?;
-        if let Some(staging) = staged {
+        if let Some(mut staging) = staged {
             staging.delete().map_err(WorkspaceError::of(failed))?;
         }
         all -= bytes;

@@ -38,7 +38,7 @@ pub(super) fn clear(opener: Opener, private: BorrowedFd<'_>) -> Result<()> {
     until_empty(opener, private, |name| {
         match unlinkat(private, name, AtFlags::empty()) {
             Err(Errno::ISDIR) => {
-                stage(opener, private, private, name)?.map_or(Ok(()), Staging::delete)
+                stage(opener, private, private, name)?.map_or(Ok(()), |mut tree| tree.delete())
             }
             result => gone_is_none(result).map(drop),
         }
@@ -71,11 +71,11 @@ pub(super) fn stage(
 }
 
 impl Staging {
-    /// Deletes everything in it, and then itself.
+    /// Deletes everything in it, and then itself. After a failure it can be tried again.
     ///
     /// # Errors
     /// The last one, when it makes no progress any more: a running program refills it, or the kernel refuses.
-    pub(super) fn delete(mut self) -> Result<()> {
+    pub(super) fn delete(&mut self) -> Result<()> {
         let dir = self.dir.try_clone().map_err(|_| Errno::MFILE)?;
         until_empty(self.opener, dir.as_fd(), |name| self.delete_entry(name))?;
         unlinkat(&self.private, &self.name, AtFlags::REMOVEDIR)

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::fs::{
     CWD, FlockOperation, Gid, Mode, OFlags, Uid, fchmod, fchown, flock, fstat, fstatvfs, mkdirat,
@@ -31,6 +32,10 @@ const OPERATIONS: usize = 16;
 const DOWNLOADS: usize = 64;
 /// Files that are being received at a time, each with an open file of up to `MAX_UPLOAD_BYTES`.
 const RECEIVING: usize = 16;
+/// Pause before what is being refilled is deleted again. Each is twice as long as the one before.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// No pause is as long: all together take under a minute, which is more than the engine takes to kill a program.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// Inodes that must stay free, where the file system counts them.
 const FREE_INODES: u64 = 1_024;
 
@@ -251,13 +256,29 @@ impl Store {
         Ok(staging)
     }
 
-    pub(super) async fn delete(self: &Arc<Self>, staging: Staging) -> Result<(), WorkspaceError> {
-        self.work_in_turn(&self.deletions, |_| {
-            staging
-                .delete()
-                .map_err(WorkspaceError::of("delete the conversation's files"))
-        })
-        .await
+    /// Deletes what is out of sight. A program that is just being killed may go on writing to it for a while.
+    pub(super) async fn delete(
+        self: &Arc<Self>,
+        mut staging: Staging,
+    ) -> Result<(), WorkspaceError> {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let delete = move |_: &Self| {
+                let deleted = staging.delete();
+                Ok((staging, deleted))
+            };
+            let deleted;
+            (staging, deleted) = self.work_in_turn(&self.deletions, delete).await?;
+            match deleted {
+                Err(Errno::NOTEMPTY) if pause < LONGEST_PAUSE => {
+                    tokio::time::sleep(pause).await;
+                    pause *= 2;
+                }
+                deleted => {
+                    return deleted.map_err(WorkspaceError::of("delete the conversation's files"));
+                }
+            }
+        }
     }
 }
 

@@ -146,7 +146,7 @@ async fn walks_never_lead_outside_and_never_fail() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn deletion_gets_along_with_a_busy_program() {
     let fixture = Fixture::new();
     let workspace = fixture.workspace().await;
@@ -180,4 +180,23 @@ async fn deletion_gets_along_with_a_busy_program() {
     drop(workspaces);
     Workspaces::open(root.path(), owner, limits).unwrap();
     assert_eq!(fs::read_dir(root.path().join(".tmp")).unwrap().count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_stays_of_what_a_dying_program_writes() {
+    let fixture = Fixture::new();
+    let _workspace = fixture.workspace().await;
+    let dir = fs::File::open(fixture.data()).unwrap();
+    let mode = rustix::fs::Mode::RWXU;
+    let mut wiped = 0;
+    let _dying = Meanwhile::repeat(move || {
+        // It goes on until it has seen its files go a few times.
+        if wiped < 4 {
+            let _ = rustix::fs::mkdirat(&dir, format!("{}", rand::random::<u32>()), mode);
+            wiped += u32::from(rustix::fs::mkdirat(&dir, "marker", mode).is_ok());
+        }
+    });
+    assert!(fixture.workspaces.remove(&fixture.key).await.unwrap());
+    fixture.workspaces.settle().await;
+    assert_eq!(fixture.leftovers(), 0);
 }
