@@ -66,6 +66,11 @@ impl WorkspaceError {
     /// When it is worth trying again after [`TooManyUploads`](Self::TooManyUploads).
     pub const UPLOADS_AGAIN: Duration = Duration::from_secs(5);
 
+    /// Whether something was not there, or not any more.
+    pub(super) fn is_gone(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+
     /// Turns an error number into an error of `operation`, and a full disk into [`DiskFull`](Self::DiskFull).
     pub(super) fn of<E: Into<io::Error>>(operation: &'static str) -> impl FnOnce(E) -> Self {
         move |error| {

@@ -164,10 +164,10 @@ impl Workspace {
         let (this, path) = (self.clone(), path.clone());
         self.store
             .upload(move |store| {
-                store.uses.note(&this.key);
-                store.make_accessible(this.dir.as_fd())?;
-                let measured = |bytes| store.measured(&this.key, bytes);
-                upload::write(store, this.dir.as_fd(), &path, &content, existing, measured)
+                this.put(store, |dir| {
+                    let measured = |bytes| store.measured(&this.key, bytes);
+                    upload::write(store, dir, &path, &content, existing, measured)
+                })
             })
             .await
     }
@@ -183,15 +183,29 @@ impl Workspace {
         existing: Existing,
     ) -> Result<FileEntry, WorkspaceError> {
         let (this, path) = (self.clone(), path.clone());
-        let temp = spool.finish().await?;
+        let mut temp = spool.finish().await?;
         self.store
             .upload(move |store| {
-                store.uses.note(&this.key);
-                store.make_accessible(this.dir.as_fd())?;
-                let measured = |bytes| store.measured(&this.key, bytes);
-                upload::place(store, this.dir.as_fd(), &path, temp, existing, measured)
+                this.put(store, |dir| {
+                    let measured = |bytes| store.measured(&this.key, bytes);
+                    upload::place(store, dir, &path, &mut temp, existing, measured)
+                })
             })
             .await
+    }
+
+    /// Puts something into the directory, or into a new one when the conversation was deleted meanwhile.
+    fn put<T>(
+        &self,
+        store: &Store,
+        mut put: impl FnMut(BorrowedFd<'_>) -> Result<T, WorkspaceError>,
+    ) -> Result<T, WorkspaceError> {
+        store.uses.note(&self.key);
+        store.make_accessible(self.dir())?;
+        match put(self.dir()) {
+            Err(error) if error.is_gone() => put(store.create(&self.key)?.as_fd()),
+            done => done,
+        }
     }
 
     /// Deletes a file or a link. False when there is none.

@@ -32,6 +32,8 @@ const OPERATIONS: usize = 16;
 const DOWNLOADS: usize = 64;
 /// Files that are being received at a time, each with an open file of up to `MAX_UPLOAD_BYTES`.
 const RECEIVING: usize = 16;
+/// A conversation may be deleted, over and over, while it is opened.
+const TRIES: usize = 16;
 /// Pause before what is being refilled is deleted again. Each is twice as long as the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// No pause is as long: all together take under a minute, which is more than the engine takes to kill a program.
@@ -153,9 +155,11 @@ impl Store {
     }
 
     pub(super) fn create(&self, key: &ConversationKey) -> Result<OwnedFd, WorkspaceError> {
-        let dir = if let Some(dir) = self.find(key)? {
-            dir
-        } else {
+        for _ in 0..TRIES {
+            if let Some(dir) = self.find(key)? {
+                self.take_over(dir.as_fd())?;
+                return Ok(dir);
+            }
             match mkdirat(
                 &self.root,
                 key.as_str(),
@@ -168,11 +172,10 @@ impl Store {
                     ));
                 }
             }
-            self.open_workspace(key)
-                .map_err(WorkspaceError::of("open the conversation's directory"))?
-        };
-        self.take_over(dir.as_fd())?;
-        Ok(dir)
+        }
+        Err(WorkspaceError::of("open the conversation's directory")(
+            Errno::AGAIN,
+        ))
     }
 
     pub(super) fn find(&self, key: &ConversationKey) -> Result<Option<OwnedFd>, WorkspaceError> {

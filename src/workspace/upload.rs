@@ -20,6 +20,8 @@ use super::{Store, random_name, usage};
 
 /// Unit in which file systems hand out space.
 const PAGE_BYTES: u64 = 4_096;
+/// A program may remove folders while they are made.
+const TRIES: usize = 16;
 
 /// What becomes of a file that has the name already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +57,7 @@ pub(super) fn write(
     temp.file
         .write_all(content)
         .map_err(WorkspaceError::of("write a file"))?;
-    put(store, dir, path, temp, existing)
+    put(store, dir, path, &mut temp, existing)
 }
 
 /// Moves what was written already to `path` below `dir`, if there is room for it.
@@ -63,7 +65,7 @@ pub(super) fn place(
     store: &Store,
     dir: BorrowedFd<'_>,
     path: &RelativePath,
-    temp: TempFile,
+    temp: &mut TempFile,
     existing: Existing,
     measured: impl FnOnce(u64),
 ) -> Result<FileEntry, WorkspaceError> {
@@ -77,7 +79,7 @@ fn put(
     store: &Store,
     dir: BorrowedFd<'_>,
     path: &RelativePath,
-    temp: TempFile,
+    temp: &mut TempFile,
     existing: Existing,
 ) -> Result<FileEntry, WorkspaceError> {
     let (uid, gid) = store.owner.ids();
@@ -87,18 +89,38 @@ fn put(
     fchmod(&temp.file, Mode::from_raw_mode(0o644))
         .map_err(WorkspaceError::of("set the mode of a file"))?;
     let stat = fstat(&temp.file).map_err(WorkspaceError::of("examine a file"))?;
-    let folder = make_folders(store, dir, path)?;
-    let folder = folder.as_ref().map_or(dir, AsFd::as_fd);
-    match existing {
-        Existing::Replace => temp.move_to(folder, path.file_name())?,
-        Existing::Keep => temp.link_to(folder, path.file_name())?,
-    }
+    put_below(store, dir, path, temp, existing)?;
     Ok(FileEntry {
         path: path.clone(),
         size: listing::size(&stat),
         modified: listing::modified(&stat),
         new: true,
     })
+}
+
+/// Makes the folders and moves the file into the last one, anew when one of them went away meanwhile.
+fn put_below(
+    store: &Store,
+    dir: BorrowedFd<'_>,
+    path: &RelativePath,
+    temp: &mut TempFile,
+    existing: Existing,
+) -> Result<(), WorkspaceError> {
+    let mut attempt = || {
+        let folder = make_folders(store, dir, path)?;
+        let folder = folder.as_ref().map_or(dir, AsFd::as_fd);
+        match existing {
+            Existing::Replace => temp.move_to(folder, path.file_name()),
+            Existing::Keep => temp.link_to(folder, path.file_name()),
+        }
+    };
+    for _ in 1..TRIES {
+        match attempt() {
+            Err(error) if error.is_gone() => {}
+            done => return done,
+        }
+    }
+    attempt()
 }
 
 /// Refuses what does not fit, else gives the bytes that all files will take. What it replaces counts as free already.
@@ -186,7 +208,7 @@ impl TempFile {
         })
     }
 
-    fn move_to(mut self, folder: BorrowedFd<'_>, name: &str) -> Result<(), WorkspaceError> {
+    fn move_to(&mut self, folder: BorrowedFd<'_>, name: &str) -> Result<(), WorkspaceError> {
         renameat(&self.dir, &self.name, folder, name).map_err(|error| match error {
             Errno::ISDIR | Errno::NOTEMPTY | Errno::EXIST => WorkspaceError::IsDirectory,
             error => WorkspaceError::of("move a file to its place")(error),
@@ -196,7 +218,7 @@ impl TempFile {
     }
 
     /// Gives it a second name, which fails when there is anything of that name, and loses the first.
-    fn link_to(self, folder: BorrowedFd<'_>, name: &str) -> Result<(), WorkspaceError> {
+    fn link_to(&self, folder: BorrowedFd<'_>, name: &str) -> Result<(), WorkspaceError> {
         linkat(&self.dir, &self.name, folder, name, AtFlags::empty()).map_err(|error| match error {
             Errno::EXIST => WorkspaceError::Exists,
             error => WorkspaceError::of("move a file to its place")(error),

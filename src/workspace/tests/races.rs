@@ -123,6 +123,33 @@ async fn uploads_never_write_outside() {
 }
 
 #[tokio::test]
+async fn uploads_find_their_way_though_folders_come_and_go() {
+    let fixture = Fixture::new();
+    let workspace = fixture.workspace().await;
+    let data = fixture.data();
+    let _folder = Meanwhile::repeat(move || {
+        let _ = fs::rename(data.join("sub"), data.join("aside"));
+        let _ = fs::remove_dir_all(data.join("aside"));
+    });
+    for number in 0..2_000 {
+        let existing = if number % 2 == 0 {
+            Existing::Replace
+        } else {
+            Existing::Keep
+        };
+        workspace
+            .write_file(
+                &path(&format!("sub/inner/{number}")),
+                Bytes::new(),
+                existing,
+            )
+            .await
+            .unwrap();
+    }
+    assert_eq!(fixture.leftovers(), 0);
+}
+
+#[tokio::test]
 async fn walks_never_lead_outside_and_never_fail() {
     let fixture = Fixture::new();
     let workspace = fixture.workspace().await;
@@ -197,6 +224,26 @@ async fn nothing_stays_of_what_a_dying_program_writes() {
         }
     });
     assert!(fixture.workspaces.remove(&fixture.key).await.unwrap());
+    fixture.workspaces.settle().await;
+    assert_eq!(fixture.leftovers(), 0);
+}
+
+#[tokio::test]
+async fn uploads_succeed_while_their_conversation_is_deleted() {
+    let fixture = Fixture::new();
+    for number in 0..500 {
+        let workspace = fixture.workspace().await;
+        let (workspaces, key) = (fixture.workspaces.clone(), fixture.key.clone());
+        let removal = async {
+            workspaces.remove(&key).await.unwrap();
+            workspaces.settle().await;
+        };
+        let name = path(&format!("sub/{number}"));
+        let upload = workspace.write_file(&name, Bytes::from("x"), Existing::Replace);
+        let ((), uploaded) = tokio::join!(removal, upload);
+        uploaded.unwrap();
+        fixture.workspaces.create(&fixture.key).await.unwrap();
+    }
     fixture.workspaces.settle().await;
     assert_eq!(fixture.leftovers(), 0);
 }
