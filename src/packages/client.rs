@@ -20,6 +20,8 @@ pub(super) const CERTIFICATES: &str = "/packages/certificates.pem";
 pub(super) const FETCHED: &str = "/packages/fetched";
 /// Folder of the second step's directory with what was installed.
 pub(super) const TREE: &str = "tree";
+/// Exit code of the second step when what was fetched is not as it should be.
+pub(super) const REFUSED: i32 = 65;
 /// Most characters of what a client says that are handed on.
 const MAX_DETAIL: usize = 1000;
 
@@ -194,15 +196,15 @@ impl Fetched {
     }
 }
 
+/// What a client says, on one line and not too long.
+pub(super) fn printable(detail: &str) -> String {
+    let characters = detail.chars();
+    let printable = characters.map(|one| if one.is_control() { ' ' } else { one });
+    printable.take(MAX_DETAIL).collect()
+}
+
 fn failure(reason: &str, detail: &str) -> PackagesError {
-    let printable = detail.chars().map(|character| {
-        if character.is_control() {
-            ' '
-        } else {
-            character
-        }
-    });
-    let detail: String = printable.take(MAX_DETAIL).collect();
+    let detail = printable(detail);
     match reason {
         "not_found" => PackagesError::NotFound(detail),
         "incompatible" => PackagesError::Incompatible(detail),

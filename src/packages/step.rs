@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sandbox_init::Status;
 
-use super::client::Script;
+use super::client::{self, Script};
 use super::error::PackagesError;
 use crate::executor::Stream;
 use crate::executor::spec::{NetworkAccess, Shown};
@@ -123,6 +123,12 @@ pub(super) async fn perform(
 
 /// A client that did not end well: most often a file that does not fit.
 fn failed(status: Status, said: &str) -> PackagesError {
+    if status == Status::Exit(client::REFUSED) {
+        return PackagesError::Incompatible(format!(
+            "what was downloaded cannot be unpacked: {}. Ask for another version",
+            client::printable(said.trim_end())
+        ));
+    }
     if ["No space left", "File too large", "Disk quota exceeded"]
         .iter()
         .any(|words| said.contains(words))

@@ -276,6 +276,7 @@ async fn what_cannot_be_installed_is_explained_and_changes_nothing() {
         json!(["tinysource"]),
         json!(["tinynumpy"]),
         json!(["numpy==1.0"]),
+        json!(["tinyescape"]),
         json!(["tinylarge"]),
         json!(["six @ https://example.org/six.whl"]),
         json!(["six", "SIX==1"]),
@@ -297,6 +298,7 @@ async fn what_cannot_be_installed_is_explained_and_changes_nothing() {
         ["tinysource"] "package_incompatible": "incompatible: Could not find a version that satisfies the requirement tinysource (from versions: none) No matching distribution found for tinysource. What there is does not fit this Python and machine, or has no wheel"
         ["tinynumpy"] "package_incompatible": "incompatible: Cannot install tinynumpy==1.0 because these package versions have conflicting dependencies. tinynumpy 1.0 depends on numpy<1 asked for: (part of the runner) numpy==X.Y.Z"
         ["numpy==1.0"] "package_incompatible": "incompatible: numpy X.Y.Z is part of the runner and loaded before a program starts, so it has this version only"
+        ["tinyescape"] "package_incompatible": "incompatible: what was downloaded cannot be unpacked: For req: tinyescape==1.0. The wheel 'tinyescape-1.0-py3-none-any.whl' has a file '../../../../escaped.py' trying to install outside the target directory ''. Ask for another version"
         ["tinylarge"] "package_too_large": "too large: the packages take 3171517 bytes, the limit is 2097152 (PACKAGE_SIZE_LIMIT). Ask for less, or for smaller packages"
         ["six @ https://example.org/six.whl"] "invalid_requirement": "packages: \"six @ https://example.org/six.whl\" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be"
         ["six","SIX==1"] "invalid_arguments": "packages names six more than once: give it once"

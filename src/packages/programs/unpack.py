@@ -10,6 +10,10 @@ import re
 import subprocess
 import sys
 
+# Exit code that says that a wheel is not as it should be: the server knows it.
+REFUSED = 65
+# What is the machine's trouble and no wheel's.
+TROUBLE = "Permission denied|Read-only file|Input/output|Too many open|Cannot allocate|No space left|File too large|quota"
 TREE = "/data/tree"
 REPLACED = "/data/tree/.replaced"
 
@@ -34,9 +38,23 @@ def install(directory, wheels):
     options = ["--isolated", "--disable-pip-version-check", "--no-input", "--quiet", "--no-cache-dir"]
     options += ["--no-index", "--no-deps", "--no-warn-script-location", "--target", directory]
     pip = [sys.executable, "-I", "-m", "pip", "install", *options, "--", *wheels]
-    done = subprocess.run(pip, stdin=subprocess.DEVNULL, env={**os.environ, "TMPDIR": "/data/tmp"})
-    if done.returncode:
-        sys.exit(done.returncode)
+    environment = {**os.environ, "TMPDIR": "/data/tmp"}
+    done = subprocess.run(pip, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment)
+    if done.returncode == 0:
+        return
+    said = done.stderr.decode(errors="replace")
+    if done.returncode < 0 or re.search(TROUBLE, said):
+        sys.exit(f"pip ended with {done.returncode}: {said}")
+    refuse(said)
+
+
+def refuse(said):
+    """Ends with what pip said: the names of files in a wheel, and not where they are here."""
+    said = re.sub(r"/data/tmp/pip-target-\w+(/lib/python)?/?|/packages/fetched/wheels/", "", said)
+    lines = [line for line in said.splitlines() if line and line != "ERROR: Exception:"]
+    errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
+    print(" ".join(errors or lines[-1:]), file=sys.stderr)
+    sys.exit(REFUSED)
 
 
 main()
