@@ -382,3 +382,22 @@ async fn many_kernels_leave_nothing() {
         .await
         .unwrap();
 }
+
+#[tokio::test]
+async fn a_cell_that_the_shell_gives_up_on_leaves_the_kernel_alive() {
+    let app = TestApp::on_docker().await;
+    let mut notebook = Notebook::new(&app, "python");
+    notebook.cell("x = 41").await;
+    let deep = format!("1{}", "+1".repeat(100_000));
+    let outcome = notebook.answer(&deep, 30.0).await["structuredContent"].take();
+    assert_eq!(outcome["status"], "error", "{outcome}");
+    insta::assert_snapshot!(outcome["stderr"].as_str().unwrap(), @"RecursionError: maximum recursion depth exceeded during compilation");
+    assert!(
+        notebook
+            .cell("x + 1")
+            .await
+            .transcript
+            .ends_with("42\n[ok]  \n")
+    );
+    app.assert_nothing_is_left().await;
+}

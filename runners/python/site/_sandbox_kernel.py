@@ -99,6 +99,7 @@ def serve():
     sys.argv[:] = [""]
     shell, own = make_shell(), os.getpid()
     warnings.filterwarnings("ignore", "To exit: use 'exit', 'quit', or Ctrl-D.")
+    warnings.filterwarnings("ignore", "coroutine 'InteractiveShell.run_cell_async' was never awaited")
     while True:
         os.environ.update(request["env"])
         status = run(shell, request["code"])
@@ -125,6 +126,10 @@ def run(shell, code):
             signal.signal(signal.SIGINT, signal.SIG_IGN)
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+    except Exception as error:
+        # The shell itself gave up, as on code that is nested too deep for the compiler.
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        status = "error"
     return status
 
 
