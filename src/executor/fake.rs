@@ -9,6 +9,7 @@ mod program;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt as _;
@@ -44,6 +45,7 @@ struct Inner {
     made: u64,
     /// Those that cannot be removed.
     stuck: HashSet<ContainerId>,
+    making_takes: Duration,
     trouble: Trouble,
 }
 
@@ -147,6 +149,11 @@ impl FakeExecutor {
         self.announce();
     }
 
+    /// From now on the engine takes so long to make a container.
+    pub fn slow_down(&self, making_takes: Duration) {
+        self.lock().making_takes = making_takes;
+    }
+
     /// How many containers there are, running or not.
     pub fn container_count(&self) -> usize {
         self.lock().containers.len()
@@ -207,6 +214,31 @@ impl FakeExecutor {
         Ok(inner)
     }
 
+    /// A container that is there at once, and how long it takes to say so.
+    fn make(&self, spec: &ContainerSpec) -> Result<(ContainerId, Duration), ExecutorError> {
+        let operation = "create a container";
+        let mut inner = self.request(operation)?;
+        if !inner.images.iter().any(|image| image.id == spec.image) {
+            return Err(error(ErrorKind::NotFound, operation, "no such image"));
+        }
+        inner.made += 1;
+        let id = ContainerId(format!("{:012x}", inner.made));
+        let container = Container {
+            spec: spec.clone(),
+            streams: None,
+            state: ContainerState {
+                running: false,
+                exit_code: None,
+                oom_killed: false,
+                paused: false,
+            },
+            kill: CancellationToken::new(),
+            warming_up: Arc::new(AtomicBool::new(spec.priority != Priority::Run)),
+        };
+        inner.containers.insert(id.clone(), container);
+        Ok((id, inner.making_takes))
+    }
+
     fn ended(&self, id: &ContainerId, exit_code: i64) {
         if let Some(container) = self.lock().containers.get_mut(id) {
             container.state = ContainerState {
@@ -256,26 +288,8 @@ impl Executor for FakeExecutor {
     }
 
     async fn create(&self, spec: &ContainerSpec) -> Result<ContainerId, ExecutorError> {
-        let operation = "create a container";
-        let mut inner = self.request(operation)?;
-        if !inner.images.iter().any(|image| image.id == spec.image) {
-            return Err(error(ErrorKind::NotFound, operation, "no such image"));
-        }
-        inner.made += 1;
-        let id = ContainerId(format!("{:012x}", inner.made));
-        let container = Container {
-            spec: spec.clone(),
-            streams: None,
-            state: ContainerState {
-                running: false,
-                exit_code: None,
-                oom_killed: false,
-                paused: false,
-            },
-            kill: CancellationToken::new(),
-            warming_up: Arc::new(AtomicBool::new(spec.priority != Priority::Run)),
-        };
-        inner.containers.insert(id.clone(), container);
+        let (id, time) = self.make(spec)?;
+        tokio::time::sleep(time).await;
         Ok(id)
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
@@ -27,6 +27,10 @@ const UNKNOWN_GRACE: u64 = 120;
 const REMOVE_TRIES: u32 = 30;
 /// Longest pause between two tries.
 const REMOVE_PAUSE: Duration = Duration::from_secs(5);
+/// Containers that are made or removed at a time, for each core. More would only make each take longer.
+const HANDS_PER_CORE: usize = 4;
+/// The same on small hosts.
+const FEWEST_HANDS: usize = 16;
 
 /// Who we are to other servers on the same engine.
 #[derive(Clone, Debug)]
@@ -48,6 +52,9 @@ struct Shared {
     init: PathBuf,
     tasks: TaskTracker,
     live: Mutex<HashSet<ContainerId>>,
+    /// Taken in the order in which they were asked for, to make a container and to remove one alike. So who starts
+    /// and gives up over and over waits for the removal of what was made, and the engine is never buried.
+    hands: Arc<Semaphore>,
 }
 
 impl Launcher {
@@ -58,12 +65,15 @@ impl Launcher {
         init: PathBuf,
         tasks: TaskTracker,
     ) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let hands = FEWEST_HANDS.max(HANDS_PER_CORE * cores);
         Self(Arc::new(Shared {
             executor,
             identity,
             init,
             tasks,
             live: Mutex::default(),
+            hands: Arc::new(Semaphore::new(hands)),
         }))
     }
 
@@ -91,33 +101,53 @@ impl Launcher {
     /// # Errors
     /// What the engine said, or that the server is stopping.
     pub async fn start(&self, spec: ContainerSpec) -> Result<Sandbox, SandboxError> {
-        let launcher = self.clone();
+        let (launcher, hand) = (self.clone(), self.hand().await);
+        let (answer, answered) = oneshot::channel();
         // On a task of its own: a request to the engine that is dropped half-way may still make a container.
-        let starting = self
-            .0
-            .tasks
-            .spawn(async move { launcher.start_now(&spec).await });
-        starting
+        self.0.tasks.spawn(async move {
+            let _hand = hand;
+            let started = launcher.start_now(&spec, || !answer.is_closed()).await;
+            if let Some(started) = started.transpose() {
+                // What nobody takes is dropped, and so removed.
+                let _ = answer.send(started);
+            }
+        });
+        answered
             .await
             .map_err(|_| SandboxError::Stopped)?
             .map_err(SandboxError::Start)
     }
 
-    async fn start_now(&self, spec: &ContainerSpec) -> Result<Sandbox, ExecutorError> {
+    async fn hand(&self) -> OwnedSemaphorePermit {
+        Arc::clone(&self.0.hands)
+            .acquire_owned()
+            .await
+            .expect("it is never closed")
+    }
+
+    /// `None` when nobody waits for it any more.
+    async fn start_now(
+        &self,
+        spec: &ContainerSpec,
+        is_wanted: impl Fn() -> bool,
+    ) -> Result<Option<Sandbox>, ExecutorError> {
         let executor = &self.0.executor;
         let id = executor.create(spec).await?;
         let container = Container::new(self.clone(), id);
+        if !is_wanted() {
+            return Ok(None);
+        }
         let attached = executor.attach(container.id()).await?;
         let (expectations, expected) = mpsc::unbounded_channel();
         self.0.tasks.spawn(drain::drain(attached.output, expected));
         executor.start(container.id()).await?;
-        Ok(Sandbox {
+        Ok(Some(Sandbox {
             container,
             input: Input(attached.input),
             expectations,
             cleaning: None,
             parked: false,
-        })
+        }))
     }
 
     /// Removes a container behind the caller's back.
@@ -125,7 +155,10 @@ impl Launcher {
         let launcher = self.clone();
         self.0.tasks.spawn(async move {
             for attempt in 1..=REMOVE_TRIES {
-                match launcher.0.executor.remove(&id).await {
+                let hand = launcher.hand().await;
+                let removed = launcher.0.executor.remove(&id).await;
+                drop(hand);
+                match removed {
                     Ok(()) => break,
                     Err(error) if attempt == REMOVE_TRIES => {
                         warn!(container.id = %id, error = &error as &dyn std::error::Error, "left a container to the reaper");

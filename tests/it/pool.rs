@@ -272,6 +272,24 @@ async fn a_leftover_that_stays_does_not_keep_the_others() {
     assert_eq!(rest, [&left[0]]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn who_starts_and_gives_up_does_not_bury_the_engine() {
+    let (app, fake) = warm_app(&[]).await;
+    fake.slow_down(Duration::from_mins(1));
+    let patience = Duration::from_millis(10);
+    for number in 0..1_000 {
+        let name = format!("conversation {number}");
+        let _ = tokio::time::timeout(patience, run_in(&app, &name, "echo hi")).await;
+    }
+    let there = fake.container_count();
+    // A few for each core, so this holds up to 100 cores.
+    assert!(there < 450, "{there} containers");
+    fake.slow_down(Duration::ZERO);
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert_eq!(run_in(&app, "a", "echo hi").await["stdout"], "hi\n");
+    app.assert_nothing_is_left().await;
+}
+
 /// Every container and every slot belongs to a sandbox that is warm.
 async fn settled(app: &TestApp, fake: &FakeExecutor) {
     eventually("every container is a warm sandbox", || {
