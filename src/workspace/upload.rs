@@ -184,6 +184,9 @@ fn make_folders(
             })?;
         if made {
             store.take_over(folder.as_fd())?;
+        } else {
+            // A program may have taken the right to write from it.
+            store.make_accessible(folder.as_fd())?;
         }
         reached = Some(folder);
     }
@@ -252,7 +255,8 @@ pub(super) fn remove(
         Err(error) if is_miss(error) => return Ok(false),
         folder => folder.map_err(WorkspaceError::of("open a folder"))?,
     };
-    match unlinkat(folder, path.file_name(), AtFlags::empty()) {
+    store.make_accessible(folder.as_fd())?;
+    match unlinkat(&folder, path.file_name(), AtFlags::empty()) {
         Ok(()) => Ok(true),
         Err(Errno::NOENT) => Ok(false),
         Err(Errno::ISDIR) => Err(WorkspaceError::IsDirectory),

@@ -43,6 +43,22 @@ async fn an_upload_is_the_programs_own_file() {
 }
 
 #[tokio::test]
+async fn folders_that_nobody_may_write_to_are_in_nobodys_way() {
+    let fixture = Fixture::new();
+    let workspace = fixture.workspace().await;
+    fs::create_dir(fixture.data().join("locked")).unwrap();
+    for name in ["locked/file", "locked/new/file"] {
+        set_mode(&fixture.data().join("locked"), 0o555);
+        workspace
+            .write_file(&path(name), Bytes::new(), Existing::Replace)
+            .await
+            .unwrap();
+        set_mode(&fixture.data().join("locked"), 0o555);
+        assert!(workspace.remove_file(&path(name)).await.unwrap());
+    }
+}
+
+#[tokio::test]
 async fn links_are_replaced_and_not_followed() {
     let fixture = Fixture::new();
     let workspace = fixture.workspace().await;
