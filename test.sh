@@ -9,20 +9,21 @@
 # tools    cargo-deny, cargo-fuzz and the fuzzers, built when they are not there
 # lint     cargo fmt, cargo clippy
 # shell    shellcheck of all scripts
+# deny     licences, banned crates and sources
+# compile  all that the other steps run, so that nothing is compiled beside tests that watch the clock
+# clients  other people's MCP clients against the server
 # unit     the tests that need no container engine
-# docker   those that do; they need root, for engines and networks of their own
+# compose  the server in a container, by the compose files
+# docker   the tests that need one; they need root, for engines and networks of their own
 # browser  the page in Chromium, on Docker
 # fuzz     a minute of it, for everything that takes bytes from outside; needs a nightly compiler
-# deny     licences, banned crates and sources
-# clients  other people's MCP clients against the server
-# compose  the server in a container, by the compose files
 #
-# Tools are built beside the setup, and Compose goes on beside the clients: both wait more than they compute. Fuzzing
-# goes on beside the browser, with what that leaves of the processor.
+# Tools are built beside the setup. One client waits for a run of 90 seconds, and what has no engine waits as well: the
+# tests without one and Compose go on beside the clients. Fuzzing takes what the browser leaves of the processor.
 set -euo pipefail
 cd "$(dirname "$0")"
 
-STEPS=(packages setup tools lint shell unit docker browser fuzz deny clients compose)
+STEPS=(packages setup tools lint shell deny compile clients unit compose docker browser fuzz)
 PACKAGES=(busybox-static ca-certificates curl g++ iproute2 iptables jq libc6-dev openssl python3 shellcheck)
 # The fonts are those that the page asks for first, so that its pictures look alike everywhere.
 BROWSER_PACKAGES=(chromium chromium-driver fonts-inter fonts-jetbrains-mono)
@@ -30,10 +31,11 @@ TOOLS=$PWD/.build/tools
 CARGO_DENY=0.20.2
 CARGO_FUZZ=0.13.1
 FUZZ_TARGETS=(frames records names envelope range)
-# The step that goes on beside another one, which comes before it.
-declare -A BESIDE_STEP=([setup]=tools [browser]=fuzz [clients]=compose)
-# Tests on Docker wait more than they compute, but some watch the clock.
+# The steps that go on beside another one, which comes before them.
+declare -A BESIDE=([setup]=tools [clients]="unit compose" [browser]=fuzz)
+# Tests on Docker watch the clock, and have both cores busy with two. Those without it wait more than they compute.
 DOCKER_THREADS=2
+UNIT_THREADS=4
 
 # Snapshots that differ fail; none is written.
 export INSTA_UPDATE=no
@@ -131,9 +133,14 @@ step_shell() {
     shellcheck .ci/run "${scripts[@]}"
 }
 
+step_compile() {
+    cargo build --locked
+    cargo test --workspace --locked --no-run
+}
+
 # Tests on Docker have it in their path, as in docker_engine:: and on_docker::, and those in a browser begin with
 # browser::. What one step leaves out, another takes.
-step_unit() { cargo test --workspace --locked -- --skip docker --skip browser::; }
+step_unit() { cargo test --workspace --locked -- --skip docker --skip browser:: --test-threads "$UNIT_THREADS"; }
 
 step_docker() {
     [[ $EUID -eq 0 ]] || die "the tests on Docker need root. Run: sudo ./test.sh docker"
@@ -158,6 +165,7 @@ step_deny() {
 
 step_clients() {
     need_npm
+    cargo build --locked
     python3 -c 'import ensurepip' 2>/dev/null || install_packages python3 python3-venv
     tests/clients/run.sh
 }
@@ -184,7 +192,8 @@ step_compose() {
 
 SUMMARY=()
 CURRENT=""
-BESIDE=""
+# What goes on beside others, by name.
+declare -A RUNNING=()
 
 run_step() {
     local begun=$SECONDS
@@ -195,24 +204,28 @@ run_step() {
     CURRENT=""
 }
 
-# Two steps at the same time: the first one is shown, the second one's output follows.
+# Steps at the same time: the one of $1 is shown, the output of the others follows.
 start_beside() {
-    say "== $1, beside $2"
-    (step_"$1") >".build/step-$1.log" 2>&1 &
-    BESIDE=$!
+    local step
+    for step in ${BESIDE[$1]:-}; do
+        [[ " ${*:2} " == *" $step "* ]] || continue
+        say "== $step, beside $1"
+        (step_"$step") >".build/step-$step.log" 2>&1 &
+        RUNNING[$step]=$!
+    done
 }
 
 wait_for_beside() {
     local status=0
-    wait "$BESIDE" || status=$?
-    BESIDE=""
+    wait "${RUNNING[$CURRENT]}" || status=$?
+    unset "RUNNING[$CURRENT]"
     cat ".build/step-$CURRENT.log" >&2
     return "$status"
 }
 
 summarize() {
     local status=$?
-    [[ -z $BESIDE ]] || wait "$BESIDE" || true
+    ((${#RUNNING[@]} == 0)) || wait "${RUNNING[@]}" || true
     say ""
     printf '%s\n' "${SUMMARY[@]}" >&2
     if [[ -n $CURRENT ]]; then
@@ -223,7 +236,7 @@ summarize() {
 }
 
 main() {
-    local step beside
+    local step
     for step in "$@"; do
         [[ " ${STEPS[*]} " == *" $step "* ]] || {
             usage >&2
@@ -235,13 +248,12 @@ main() {
     mkdir -p .build
     set -- "${@:-${STEPS[@]}}"
     for step in "$@"; do
-        if [[ -n $BESIDE ]]; then
+        if [[ -n ${RUNNING[$step]:-} ]]; then
             run_step "$step" wait_for_beside
-            continue
+        else
+            start_beside "$step" "$@"
+            run_step "$step"
         fi
-        beside=${BESIDE_STEP[$step]:-}
-        if [[ -n $beside && " $* " == *" $step $beside "* ]]; then start_beside "$beside" "$step"; fi
-        run_step "$step"
     done
 }
 
