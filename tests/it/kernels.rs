@@ -60,7 +60,7 @@ const TYPESCRIPT: Dialect = Dialect {
     fail: "throw new Error('no')",
     sleep: "console.log('begun'); while (true) {}",
     nap: "await Bun.sleep(300); console.log('napped')",
-    deaf: "await 1; while (true) {}",
+    deaf: "Bun.sleepSync(60_000)",
     leave: "process.reallyExit(3)",
     flood: "while (true) console.log('y'.repeat(4096))",
     file: "await Bun.write('out.txt', 'made\\n'); undefined",
