@@ -18,11 +18,12 @@ import sys
 from types import SimpleNamespace
 
 from _sandbox_shelf import Shelf
+from _sandbox_start import PACKAGES, REPLACED
 
 CHANNEL = 3
 DESCRIPTORS = 32  # there are fewer
 PROGRAM = "/tmp/main.py"
-CONVERSATION = ("/data", "/data/.packages/python", "/data/.packages/python/.replaced")
+CONVERSATION = ("/data", PACKAGES, REPLACED)
 PR_SET_DUMPABLE = 4
 
 first_cell = None  # for the kernel, if the program is one
