@@ -18,8 +18,8 @@
 # browser  the page in Chromium, on Docker
 # fuzz     a minute of it, for everything that takes bytes from outside; needs a nightly compiler
 #
-# Tools are built beside the setup. One client waits for a run of 90 seconds, and what has no engine waits as well: the
-# tests without one and Compose go on beside the clients. Fuzzing takes what the browser leaves of the processor.
+# Tools are built beside the setup. One client waits for a run of 90 seconds, and the tests without an engine wait more
+# than they compute: these and Compose go on beside the clients. Fuzzing takes what the browser leaves of the processor.
 set -euo pipefail
 cd "$(dirname "$0")"
 
