@@ -3,12 +3,12 @@
 //! A program can open the pipe that it shares with PID 1 for reading. What is left alive, as a kernel is between its
 //! cells, must therefore stand still from before an end record is written until the server has read it.
 
-use std::fs;
+use std::fs::{self, DirEntry};
 use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::processes::{self, Stat};
 use crate::sys;
@@ -16,9 +16,22 @@ use crate::sys;
 /// How often to look whether they stand.
 const LOOK: Duration = Duration::from_micros(100);
 
-/// A process that waits for a child it made by vfork stops only after that child has gone on. After so long, all of
-/// them get another moment to run. Where the processor is busy they take longer to stop: each time twice as long.
+/// How long what was continued on purpose may run at first, and each time twice as long: where the processor is busy,
+/// its turn comes late.
+const MOMENT: Duration = Duration::from_micros(200);
+
+/// After so long without an end, and each time twice as long, all of them get another moment to run.
 const STUCK: Duration = Duration::from_millis(20);
+
+/// How they stand after a look at all of them.
+enum Look {
+    /// No thread runs, or will without being told to.
+    Stand,
+    /// Those that do not stand sleep where no signal is heard, as a process does until the child that it made by vfork
+    /// has a program of its own. Here are the children: stopped, they would keep their parents from stopping.
+    Wait(Vec<Pid>),
+    Run,
+}
 
 /// Stops all other processes and waits until every thread of theirs stands, or says that it cannot be done by `until`.
 pub(crate) fn freeze(until: Instant) -> Result<(), String> {
@@ -44,34 +57,59 @@ pub(crate) fn thaw() {
 }
 
 fn stopped(until: Instant) -> bool {
+    let mut moment = MOMENT;
     sys::kill_all(Signal::STOP);
     loop {
-        if all_stand().unwrap_or(false) {
-            return true;
+        match look().unwrap_or(Look::Run) {
+            Look::Stand => return true,
+            _ if Instant::now() >= until => return false,
+            // Their parents are told to stop already: they make no more of them.
+            Look::Wait(children) if !children.is_empty() => {
+                for child in children {
+                    let _ = kill_process(child, Signal::CONT);
+                }
+                thread::sleep(moment);
+                moment *= 2;
+                sys::kill_all(Signal::STOP);
+            }
+            Look::Wait(_) | Look::Run => thread::sleep(LOOK),
         }
-        if Instant::now() >= until {
-            return false;
-        }
-        thread::sleep(LOOK);
     }
 }
 
-/// Whether no thread of another process runs, or will without being told to.
-fn all_stand() -> io::Result<bool> {
-    for pid in processes::others(&[])? {
-        let Ok(threads) = fs::read_dir(processes::path(pid, "task")) else {
-            continue;
-        };
-        for thread in threads.flatten() {
-            let stat = processes::read(&thread.path().join("stat").to_string_lossy());
-            // One that is gone meanwhile does nothing any more.
-            let Some(stat) = stat.ok().and_then(|text| Stat::parse(&text)) else {
-                continue;
-            };
-            if !matches!(stat.state, 'T' | 't' | 'Z' | 'X') {
-                return Ok(false);
-            }
+fn look() -> io::Result<Look> {
+    let mut waiting = Vec::new();
+    let others = processes::others(&[])?;
+    for &pid in &others {
+        let states = states(pid);
+        // One that is gone meanwhile does nothing any more.
+        if !states
+            .iter()
+            .all(|state| matches!(state, 'T' | 't' | 'Z' | 'X' | 'D'))
+        {
+            return Ok(Look::Run);
+        }
+        if states.contains(&'D') {
+            waiting.push(processes::raw(pid));
         }
     }
-    Ok(true)
+    if waiting.is_empty() {
+        return Ok(Look::Stand);
+    }
+    let waits = |stat: Stat| waiting.contains(&stat.parent);
+    let is_awaited = |pid: &Pid| Stat::of(*pid).is_some_and(waits);
+    Ok(Look::Wait(others.into_iter().filter(is_awaited).collect()))
+}
+
+/// The state of each thread.
+fn states(pid: Pid) -> Vec<char> {
+    let Ok(threads) = fs::read_dir(processes::path(pid, "task")) else {
+        return Vec::new();
+    };
+    let stat = |thread: DirEntry| {
+        let text = processes::read(&thread.path().join("stat").to_string_lossy());
+        Stat::parse(&text.ok()?)
+    };
+    let states = threads.flatten().filter_map(stat).map(|stat| stat.state);
+    states.collect()
 }
