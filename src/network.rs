@@ -93,7 +93,7 @@ pub async fn check(
         return Ok(State::Closed(format!(
             "the firewall rules that keep programs away from the host and from private networks are not proven to be \
              in place ({reason}). The operator can install them with `scripts/firewall.sh install` as root, in Compose by \
-             the service `firewall`, or set ALLOW_NETWORK=1 to do without"
+             the services `firewall` and `firewall-keeper`, or set ALLOW_NETWORK=1 to do without"
         )));
     }
     Ok(match probe::host_is_closed(runs, &network, &dns).await {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs the firewall rules, and installs them again when they are gone: after a restart of the machine, of Docker, or
-# of whatever else writes rules. Every 20 seconds it says in /report/rules what it found, for the server (FIREWALL_REPORT).
+# Reads the firewall rules back every 20 seconds and installs them again when they are gone: after a restart of the
+# machine, of Docker, or of whatever else writes rules. It says in /report/rules what it found, for the server
+# (FIREWALL_REPORT).
 set -euo pipefail
 
 REPORT=/report/rules
@@ -24,7 +25,7 @@ look() {
 }
 
 while true; do
-    look || { /firewall.sh install && look; } || true
+    look || { flock /report/lock /firewall.sh install && look; } || true
     sleep 20 &
     wait $!
 done

@@ -164,7 +164,25 @@ network_is_allowed() {
         sleep 1
     done
     echo "not after $try s"
-    compose logs --tail 20 firewall
+    compose logs --tail 20 firewall firewall-keeper
+    return 1
+}
+
+# It installs the rules once; who looks after them is the keeper.
+firewall_has_ended() {
+    local id
+    id=$(compose ps --all --quiet firewall 2>/dev/null || compose ps --quiet firewall)
+    docker inspect --format '{{.State.Status}} {{.State.ExitCode}}' "$id" | tee /dev/stderr | grep -qx 'exited 0'
+}
+
+# As after a restart of Docker.
+lost_rules_come_back() {
+    scripts/firewall.sh remove
+    for _ in {1..60}; do
+        ! scripts/firewall.sh check || return 0
+        sleep 1
+    done
+    compose logs --tail 20 firewall-keeper
     return 1
 }
 
@@ -245,7 +263,9 @@ check "the conversation keeps its sandbox" conversation_keeps_its_sandbox
 check "run again, warm" run_warm
 check "download again" download $'42\n42'
 check "sandboxes mount the host's paths" sandboxes_are_siblings
-check "the firewall's service lets programs have the network" network_is_allowed
+check "the firewall's services let programs have the network" network_is_allowed
+check "the one that installs the rules has ended" firewall_has_ended
+check "the other one brings lost rules back" lost_rules_come_back
 check "down" down
 check "down leaves nothing" nothing_is_left
 
