@@ -18,19 +18,26 @@ const PROTOCOL: &str = "2";
 /// Most that a driver may ask for beside the programs' own memory.
 const MAX_DRIVER_MEMORY: u64 = 1 << 30;
 /// The labels that an image may have.
-const LABELS: [&str; 9] = [
+const LABELS: [&str; 10] = [
     "runner",
     "language",
     "aliases",
     "description",
     "protocol",
     "driver",
+    "driver-soon",
     "driver-memory",
     "kernel",
     "cold-env",
 ];
 /// Those that say something about a driver.
-const OF_A_DRIVER: [&str; 4] = ["protocol", "driver-memory", "kernel", "cold-env"];
+const OF_A_DRIVER: [&str; 5] = [
+    "protocol",
+    "driver-soon",
+    "driver-memory",
+    "kernel",
+    "cold-env",
+];
 /// Used where an image has no `HOME` of its own: the one place that is writable for any user.
 const HOME: &str = "HOME=/tmp";
 
@@ -55,6 +62,8 @@ pub struct Runner {
     pub created: i64,
     /// The command that parks an interpreter; empty when the image has none, or for a protocol we do not speak.
     pub driver: Vec<String>,
+    /// The command that parks one before all is loaded, for a conversation that may want it soon; may be empty.
+    pub driver_soon: Vec<String>,
     /// Bytes that the driver holds while a program runs. Containers get them beside the program's own limit.
     pub driver_memory: u64,
     /// Whether what it parks can stay as a kernel, in which variables live on.
@@ -76,9 +85,9 @@ pub enum RunnerError {
         "the image has neither ENTRYPOINT nor CMD: it must have a program that reads source on standard input"
     )]
     Command,
-    /// `sandbox.driver` is malformed.
-    #[error("label sandbox.driver is not a JSON array of strings")]
-    Driver,
+    /// `sandbox.driver` or `sandbox.driver-soon` is malformed.
+    #[error("label sandbox.{0} is not a JSON array of strings")]
+    Driver(&'static str),
     /// `sandbox.driver-memory` is malformed.
     #[error("label sandbox.driver-memory is {0:?}: it must be a size of at most 1g, such as 96m")]
     DriverMemory(String),
@@ -122,7 +131,15 @@ impl Runner {
             .split(',')
             .map(str::trim)
             .filter(|alias| is_language(alias) && *alias != language);
-        let driver = driver(label("sandbox.protocol"), label("sandbox.driver"))?;
+        let has_driver =
+            label("sandbox.protocol") == PROTOCOL && !label("sandbox.driver").is_empty();
+        let command = |name| match label(&format!("sandbox.{name}")) {
+            text if has_driver && !text.is_empty() => {
+                serde_json::from_str(text).map_err(|_| RunnerError::Driver(name))
+            }
+            _ => Ok(Vec::new()),
+        };
+        let driver: Vec<String> = command("driver")?;
         let driver_memory = match label("sandbox.driver-memory") {
             text if !driver.is_empty() && !text.is_empty() => driver_memory(text)?,
             _ => 0,
@@ -146,20 +163,13 @@ impl Runner {
             },
             created: image.created,
             kernel: !driver.is_empty() && label("sandbox.kernel") == "true",
+            driver_soon: command("driver-soon")?,
             driver,
             driver_memory,
             cold_env: list(label("sandbox.cold-env")),
             ignored,
         })
     }
-}
-
-/// The driver's command, if the image speaks our version of the warm contract.
-fn driver(protocol: &str, command: &str) -> Result<Vec<String>, RunnerError> {
-    if protocol != PROTOCOL || command.is_empty() {
-        return Ok(Vec::new());
-    }
-    serde_json::from_str(command).map_err(|_| RunnerError::Driver)
 }
 
 /// What in the labels has no effect, because it is misspelt or because there is no driver.

@@ -52,7 +52,8 @@ pub struct Lease {
     sandbox: Sandbox,
     key: ConversationKey,
     kind: Kind,
-    driver: Vec<String>,
+    /// What parks an interpreter after a run that began without, and how soon.
+    driver: (Vec<String>, Back),
     way: Way,
     /// Whether the conversation may keep the sandbox.
     pub(super) reuse: bool,
@@ -69,7 +70,12 @@ impl Lease {
         way: Way,
         data: Option<DirectoryId>,
     ) -> Self {
-        let (kind, driver) = (Kind::of(runner), runner.driver.clone());
+        let kind = Kind::of(runner);
+        let driver = if runner.driver_soon.is_empty() {
+            (runner.driver.clone(), Back::Later)
+        } else {
+            (runner.driver_soon.clone(), Back::Soon)
+        };
         let reuse = pool.0.config.reuse;
         Self {
             pool,
@@ -145,10 +151,11 @@ impl Lease {
     pub fn finish(mut self, end: &End, workspace: &Workspace) {
         self.data = workspace.directory_id();
         let usable = self.reuse && !end.timed_out && end.oom_kills == 0;
-        let back = if self.sandbox.is_parked() || self.driver.is_empty() {
-            Back::Soon
+        let (driver, parked) = &self.driver;
+        let back = if self.sandbox.is_parked() || driver.is_empty() {
+            Back::Scrubbed
         } else {
-            Back::Later
+            *parked
         };
         if !usable {
             return;
@@ -170,7 +177,7 @@ impl Lease {
             // One that was started for a run has no interpreter parked yet.
             if !self.sandbox.is_parked() {
                 self.sandbox
-                    .park(&self.driver, &BTreeMap::new(), PARKED_FOR)
+                    .park(&self.driver.0, &BTreeMap::new(), PARKED_FOR)
                     .await?;
             }
             Ok::<(), SandboxError>(())

@@ -49,9 +49,11 @@ struct Cleaning {
 /// How soon a sandbox is clean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Back {
-    /// It is worth waiting for.
+    /// Once it is scrubbed: it is worth waiting for.
+    Scrubbed,
+    /// Once an interpreter is parked in it, which does not take long: it is worth waiting for.
     Soon,
-    /// It is not.
+    /// Once everything is loaded: it is not.
     Later,
 }
 
@@ -261,7 +263,7 @@ impl<S> Shelf<S> {
             .rposition(|owned| owned.key == *key && owned.kind == *kind);
         match found {
             Some(index) => Claim::Granted(self.owned.remove(index).sandbox),
-            None if self.is_coming(key, kind, Back::Soon) => Claim::Cleaning,
+            None if self.is_coming(key, kind, |back| back != Back::Later) => Claim::Cleaning,
             None => Claim::Nothing,
         }
     }
@@ -274,7 +276,7 @@ impl<S> Shelf<S> {
         back: Back,
     ) -> Option<Ticket> {
         // One at a time: a burst of cold runs would load as many interpreters, to keep two.
-        let is_loaded = back == Back::Later && self.is_coming(key, kind, Back::Later);
+        let is_loaded = back != Back::Scrubbed && self.is_coming(key, kind, |other| other == back);
         if self.closed || is_loaded || !self.kinds.contains_key(kind) {
             return None;
         }
@@ -293,9 +295,9 @@ impl<S> Shelf<S> {
         self.cleaning.remove(&ticket).is_some()
     }
 
-    fn is_coming(&self, key: &ConversationKey, kind: &Kind, back: Back) -> bool {
+    fn is_coming(&self, key: &ConversationKey, kind: &Kind, is_so: impl Fn(Back) -> bool) -> bool {
         let mut cleaning = self.cleaning.values();
-        cleaning.any(|each| each.key == *key && each.kind == *kind && each.back == back)
+        cleaning.any(|each| each.key == *key && each.kind == *kind && is_so(each.back))
     }
 
     /// Leaves a clean sandbox with its conversation. Gives those that have to go for it, perhaps itself.

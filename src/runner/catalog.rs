@@ -269,6 +269,7 @@ mod tests {
         let driver = ("driver", r#"["perl"]"#);
         let right = [
             driver,
+            ("driver-soon", r#"["perl", "soon"]"#),
             ("protocol", "2"),
             ("kernel", "true"),
             ("aliases", "pl"),
@@ -284,6 +285,28 @@ mod tests {
         label sandbox.protocol without sandbox.driver
         label sandbox.cold-env without sandbox.driver
         ");
+    }
+
+    #[test]
+    fn drivers_are_commands() {
+        let drivers = |driver: &str, soon: &str| {
+            let mut image = image("a", "perl", "", 1);
+            let labels = [("protocol", "2"), ("driver", driver), ("driver-soon", soon)];
+            let labels = labels.map(|(name, value)| (format!("sandbox.{name}"), value.to_owned()));
+            image.labels.extend(labels);
+            Runner::from_image(&image)
+                .map(|runner| (runner.driver, runner.driver_soon))
+                .map_err(|error| error.to_string())
+        };
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(drivers(r#"["p"]"#, ""), Ok((words("p"), Vec::new())));
+        assert_eq!(
+            drivers(r#"["p"]"#, r#"["p", "s"]"#),
+            Ok((words("p"), words("p s")))
+        );
+        assert_eq!(drivers("", r#"["p", "s"]"#), Ok((Vec::new(), Vec::new())));
+        insta::assert_snapshot!(drivers("p", "").unwrap_err(), @"label sandbox.driver is not a JSON array of strings");
+        insta::assert_snapshot!(drivers(r#"["p"]"#, "p s").unwrap_err(), @"label sandbox.driver-soon is not a JSON array of strings");
     }
 
     #[test]

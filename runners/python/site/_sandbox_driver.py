@@ -6,7 +6,9 @@ run process for every run. The run process returns from here, and so it is the i
 
 There are two of it, because a fork costs by what is loaded. The *light* driver has a part of the standard library,
 and what is parked is a fork of it. When a program wants more, that process passes it on to the *full* driver, a
-helper that has the large libraries too and forks the process that runs it.
+helper that has the large libraries too and forks the process that runs it. Where a conversation waits, the light one
+parks at once, and the full one loads beside the first programs: nothing of it is open to them, and only those that
+name what it loads wait for it.
 
 What all runs of a driver share, and a program can tell: the hash seed of strings.
 """
@@ -21,6 +23,7 @@ from _sandbox_shelf import Shelf
 from _sandbox_start import PACKAGES, REPLACED
 
 CHANNEL = 3
+SOON = 4  # open if a conversation waits: by it run.sh tells what the environment must not
 DESCRIPTORS = 32  # there are fewer
 PROGRAM = "/tmp/main.py"
 CONVERSATION = ("/data", PACKAGES, REPLACED)
@@ -31,13 +34,15 @@ first_cell = None  # for the kernel, if the program is one
 
 def serve(shown):
     """Return in each run process, once it has its program. `shown` is what a plain run has loaded."""
+    soon = _closed(SOON)
     environment, path = dict(os.environ), list(sys.path)
     sys.path[:] = [directory for directory in path if directory not in CONVERSATION]
     gc.disable()
     shelf = Shelf(shown)
     shelf.record()
     tools = _preload(shelf)
-    driver = _fork_full_driver(shelf, tools)
+    tools.set_dumpable(False)
+    driver = _fork_full_driver(shelf, tools, soon)
     sys.path[:] = path
     shelf.close()
     os.environ.clear()
@@ -49,7 +54,6 @@ def serve(shown):
     ending.prepare()
     gc.freeze()
     tools.collapse()
-    tools.set_dumpable(False)
 
     driver.fork_run_processes()
     tools.set_dumpable(True)
@@ -63,12 +67,14 @@ def serve(shown):
 class LightDriver:
     """Announces what is parked, which passes a program on if it wants more than there is here."""
 
-    def __init__(self, tools, helper, requests, answers):
+    def __init__(self, tools, helper, requests, answers, loading):
         self._tools, self._helper, self._requests, self._answers = tools, helper, requests, answers
+        self._loading = loading
 
     def fork_run_processes(self):
         """Return in each run process."""
-        os.read(self._answers, 1)  # the full driver is ready
+        self._full_driver_is_ready()  # waits, but where a conversation does
+        os.set_blocking(self._loading, False)
         while self._forked():
             if _read(CHANNEL, 5) != b"park\n":
                 os._exit(1)
@@ -97,11 +103,23 @@ class LightDriver:
         request = _read(CHANNEL, int.from_bytes(length, "big"))
         os.close(self._parked)
         program = self._tools.parse(request)
-        # A kernel lives long enough for its later cells to want more.
-        if "cell" in program or self._tools.wants_more(program["code"]):
+        if self._wants_full_driver(program):
             self._pass_on(length + request)
         _close_all_but(program)
         return program
+
+    def _wants_full_driver(self, program):
+        code = program["code"]
+        # A kernel lives long enough for its later cells to want more.
+        if "cell" in program:
+            return True
+        return self._tools.wants_more(code) and (self._full_driver_is_ready() or self._tools.names_libraries(code))
+
+    def _full_driver_is_ready(self):
+        try:
+            return not os.read(self._loading, 1)
+        except BlockingIOError:
+            return False
 
     def _pass_on(self, request):
         """Have the full driver run it, and end. Without one, which should not be, all that is lost is time."""
@@ -118,12 +136,12 @@ class LightDriver:
 class FullDriver:
     """Forks a run process for each program that is passed to it."""
 
-    def __init__(self, tools, requests, answers):
-        self._tools, self._requests, self._answers = tools, requests, answers
+    def __init__(self, tools, requests, answers, loaded):
+        self._tools, self._requests, self._answers, self._loaded = tools, requests, answers, loaded
 
     def fork_run_processes(self):
         """Return in each run process."""
-        os.write(self._answers, b"!")
+        os.close(self._loaded)
         while self._forked(int.from_bytes(_read(self._requests, 4), "big")):
             pass
 
@@ -163,7 +181,7 @@ class FullDriver:
 def _preload(shelf):
     """Load what both drivers have, and give what they themselves go on with."""
     shelf.fill("ctypes")
-    from _sandbox_imports import LIGHT, wants_more
+    from _sandbox_imports import LIGHT, names_libraries, wants_more
     from _sandbox_memory import collapse, settle, side_by_side
 
     for name in LIGHT:
@@ -182,26 +200,28 @@ def _preload(shelf):
         settle=settle,
         share_memory=share_memory,
         side_by_side=side_by_side,
+        names_libraries=names_libraries,
         wants_more=wants_more,
         Ending=Ending,
     )
 
 
-def _fork_full_driver(shelf, tools):
+def _fork_full_driver(shelf, tools, soon):
     """Return the full driver in a new process, and the light one in this."""
-    (taking, passing), (hearing, answering) = os.pipe(), os.pipe()
+    (taking, passing), (hearing, answering), (loading, loaded) = os.pipe(), os.pipe(), os.pipe()
     helper = os.fork()
     if helper:
-        os.close(taking)
-        os.close(answering)
-        return LightDriver(tools, helper, passing, hearing)
-    os.close(passing)
-    os.close(hearing)
+        for descriptor in (taking, answering, loaded):
+            os.close(descriptor)
+        os.set_blocking(loading, not soon)
+        return LightDriver(tools, helper, passing, hearing, loading)
+    for descriptor in (passing, hearing, loading):
+        os.close(descriptor)
     from _sandbox_libraries import load
 
     with tools.side_by_side():
         load(shelf)
-    return FullDriver(tools, taking, answering)
+    return FullDriver(tools, taking, answering, loaded)
 
 
 def _renew_main():
@@ -227,6 +247,15 @@ def _read(descriptor, length):
             os._exit(0)
         data += chunk
     return bytes(data)
+
+
+def _closed(descriptor):
+    """Close it, and say whether it was open."""
+    try:
+        os.close(descriptor)
+    except OSError:
+        return False
+    return True
 
 
 def _close_all_but(program):

@@ -14,6 +14,8 @@ LIGHT = (
     "statistics", "string", "struct", "sys", "tempfile", "textwrap", "threading", "time", "timeit", "traceback",
     "types", "typing", "unicodedata", "warnings", "zlib",
 )  # fmt: skip
+# What takes the full driver its time, and what takes as long without them.
+LIBRARIES = re.compile(r"\b(?:numpy|pandas|matplotlib|pylab|scipy|seaborn)\b")
 WORD = re.compile(r"\bimport\b")
 STATEMENT = re.compile(r"^[ \t]*(?:from[ \t]+(\w[\w.]*)[ \t]+import\b|import[ \t]+(\w[^\n#;]*))", re.MULTILINE)
 
@@ -28,3 +30,8 @@ def wants_more(code):
             if name.split(" as ")[0].split(".")[0].strip() not in LIGHT:
                 return True
     return False
+
+
+def names_libraries(code):
+    """Whether the full driver is worth waiting for, while it loads."""
+    return LIBRARIES.search(code) is not None

@@ -1,10 +1,43 @@
 """What the full driver loads ahead, and the parts of it that are slow the first time they are touched."""
 
 import io
+import os
 import sys
+from contextlib import contextmanager
+
+CACHE = "/opt/runner/matplotlib"
 
 
 def load(shelf):
+    with _matplotlib_of_the_image():
+        _load(shelf)
+
+
+@contextmanager
+def _matplotlib_of_the_image():
+    """Have matplotlib read nothing that programs can write: they may run beside this, and others after them."""
+    of_programs, is_accessible = os.environ["MPLCONFIGDIR"], os.access
+    os.environ["MPLCONFIGDIR"] = CACHE
+    os.access = lambda path, *rest, **named: path == CACHE or is_accessible(path, *rest, **named)
+    try:
+        yield
+    finally:
+        os.environ["MPLCONFIGDIR"], os.access = of_programs, is_accessible
+    import matplotlib
+    from matplotlib import style
+
+    for function in (matplotlib.get_configdir, matplotlib.get_cachedir):
+        _forget_answer(function)
+    style.USER_LIBRARY_PATHS[:] = [path.replace(CACHE, of_programs) for path in style.USER_LIBRARY_PATHS]
+
+
+def _forget_answer(function):
+    """It keeps the first one for ever, in a variable of the function around it."""
+    kept = dict(zip(function.__code__.co_freevars, function.__closure__))
+    kept["called"].cell_contents = False
+
+
+def _load(shelf):
     for name in ("asyncio", "subprocess", "urllib.request"):
         shelf.fill(name)
     shelf.fill("numpy", lambda numpy: numpy.linalg.inv(numpy.eye(3)))

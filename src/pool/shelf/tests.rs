@@ -105,13 +105,23 @@ fn what_fails_again_and_again_is_tried_ever_more_rarely() {
 #[test]
 fn a_conversation_gets_its_own_back_and_nobody_elses() {
     let (mut shelf, now) = (shelf(0, 9), Instant::now());
-    let soon = shelf
-        .begin_cleaning(&key('a'), &kind("p"), Back::Soon)
+    let scrubbed = shelf
+        .begin_cleaning(&key('a'), &kind("p"), Back::Scrubbed)
         .unwrap();
     assert_eq!(shelf.claim_own(&key('a'), &kind("p")), Claim::Cleaning);
     assert_eq!(shelf.claim_own(&key('b'), &kind("p")), Claim::Nothing);
-    assert!(shelf.end_cleaning(soon));
-    // Nobody waits for an interpreter that is being loaded, and there is one of those at a time.
+    assert!(shelf.end_cleaning(scrubbed));
+    // A small interpreter is worth waiting for, and there is one of those at a time.
+    let small = shelf
+        .begin_cleaning(&key('a'), &kind("p"), Back::Soon)
+        .unwrap();
+    assert_eq!(
+        shelf.begin_cleaning(&key('a'), &kind("p"), Back::Soon),
+        None
+    );
+    assert_eq!(shelf.claim_own(&key('a'), &kind("p")), Claim::Cleaning);
+    assert!(shelf.end_cleaning(small));
+    // Nobody waits for one in which everything is being loaded, and there is one of those at a time.
     let later = shelf
         .begin_cleaning(&key('a'), &kind("p"), Back::Later)
         .unwrap();
@@ -187,7 +197,7 @@ fn a_conversation_that_was_deleted_wants_nothing_back() {
     let mut shelf = shelf(0, 9);
     let begin = |shelf: &mut Shelf<u32>, owner| {
         shelf
-            .begin_cleaning(&key(owner), &kind("p"), Back::Soon)
+            .begin_cleaning(&key(owner), &kind("p"), Back::Scrubbed)
             .unwrap()
     };
     let (deleted, kept) = (begin(&mut shelf, 'a'), begin(&mut shelf, 'b'));
@@ -205,7 +215,7 @@ fn a_closed_shelf_keeps_nothing() {
     assert_eq!(shelf.close(), [2]);
     assert_eq!(shelf.begin_start(now), None);
     assert_eq!(
-        shelf.begin_cleaning(&key('a'), &kind("p"), Back::Soon),
+        shelf.begin_cleaning(&key('a'), &kind("p"), Back::Scrubbed),
         None
     );
     assert_eq!(shelf.give_back(&key('a'), &kind("p"), 3, now), [3]);

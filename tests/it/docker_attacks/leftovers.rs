@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::{Target, assert_safe};
+use crate::support::{TestApp, eventually};
 
 in_cold_and_warm_sandboxes! {
     traces_are_gone,
@@ -86,4 +87,38 @@ async fn what_lies_in_the_workspace_is_not_run_by_itself(target: &Target) {
             target.settle().await;
         }
     }
+}
+
+/// After a run in a new container the large libraries are loaded beside the next programs.
+#[tokio::test]
+async fn what_is_loaded_beside_a_program_is_closed_to_it() {
+    let app = TestApp::on_docker_with(&[("SANDBOX_REUSE", "conversation")]).await;
+    let is_kept = || app.app.runs.pool.count().1 == 1;
+    assert_eq!(app.run("python", "").await["status"], "ok");
+    eventually("the conversation has a sandbox", is_kept).await;
+    let poison = r#"
+import os, time
+
+def open_to_all(pid):
+    try:
+        return bool(os.open(f"/proc/{pid}/mem", os.O_RDWR))
+    except OSError:
+        return False
+
+others = [pid for pid in os.listdir("/proc") if pid.isdigit() and pid != str(os.getpid())]
+print(len(others), [pid for pid in others if open_to_all(pid)])
+end = time.monotonic() + 4
+while time.monotonic() < end:
+    with open(os.environ["MPLCONFIGDIR"] + "/matplotlibrc", "w") as file:
+        file.write("lines.linewidth: 77\n")
+    time.sleep(0.01)
+"#;
+    let poisoned = app.run("python", poison).await;
+    // PID 1, the driver and its helper.
+    assert_eq!(poisoned["stdout"], "3 []\n", "{poisoned}");
+    eventually("it came back clean", is_kept).await;
+    let look = "import matplotlib.pyplot as plt\nprint(plt.rcParams['lines.linewidth'], plt.matplotlib.get_configdir())";
+    let result = app.run("python", look).await;
+    assert_eq!(result["stdout"], "1.5 /tmp/.matplotlib\n", "{result}");
+    app.assert_nothing_is_left().await;
 }
