@@ -217,10 +217,15 @@ def _fork_full_driver(shelf, tools, soon):
         return LightDriver(tools, helper, passing, hearing, loading)
     for descriptor in (passing, hearing, loading):
         os.close(descriptor)
+    from signal import SIG_BLOCK, SIG_UNBLOCK, SIGINT, pthread_sigmask
+
     from _sandbox_libraries import load
 
+    # A program may send it, and a library might take it for a failure of its own. So it ends this afterwards.
+    pthread_sigmask(SIG_BLOCK, [SIGINT])
     with tools.side_by_side():
         load(shelf)
+    pthread_sigmask(SIG_UNBLOCK, [SIGINT])
     return FullDriver(tools, taking, answering, loaded)
 
 
