@@ -196,11 +196,12 @@ nothing_is_left() {
 }
 
 tunnel() {
-    export TUNNEL_TOKEN=stand-in PUBLIC_BASE_URL=https://sandbox.example.org
+    export TUNNEL_TOKEN=stand-in PUBLIC_BASE_URL=https://sandbox.example.org CLOUDFLARED_IMAGE=debian:trixie-slim
     FILES=(--file docker-compose-cloudflare.yml)
     compose config >"$work/tunnel"
     cat "$work/tunnel"
     grep -q 'TUNNEL_TOKEN: stand-in' "$work/tunnel"
+    grep -q 'image: debian:trixie-slim' "$work/tunnel"
     if grep 'ports:' "$work/tunnel"; then return 1; fi
 }
 
