@@ -26,6 +26,7 @@ use sandbox_init::{Cell, End, Frame, Interrupt, Nonce, Park, Run, encode_frame};
 use thiserror::Error;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
 pub use self::capture::{Capture, Captured};
 use self::drain::{Expect, Report, Waiting};
@@ -59,6 +60,8 @@ pub struct Sandbox {
     cleaning: Option<oneshot::Receiver<Report>>,
     /// Whether a driver was started in it.
     parked: bool,
+    /// Until when libraries are presumably still being loaded beside its programs.
+    loads_until: Option<Instant>,
 }
 
 struct Input(Box<dyn AsyncWrite + Send + Unpin>);
@@ -109,6 +112,16 @@ impl Sandbox {
     /// Whether the container lives, as far as its output tells.
     pub fn is_alive(&self) -> bool {
         !self.expectations.is_closed()
+    }
+
+    /// Remembers that what is parked may go on loading libraries for so long.
+    pub fn loads_for(&mut self, time: Duration) {
+        self.loads_until = Instant::now().checked_add(time);
+    }
+
+    /// Whether libraries are presumably still being loaded. A program that needs them waits, at its own cost.
+    pub fn is_loading(&self) -> bool {
+        self.loads_until.is_some_and(|until| Instant::now() < until)
     }
 
     /// Resolves when the container has ended.

@@ -19,6 +19,8 @@ use crate::workspace::{DirectoryId, Workspace};
 
 /// Longest time a sandbox may take to clean itself and park the next interpreter.
 const CLEAN_WAIT: Duration = Duration::from_mins(1);
+/// How long a driver that is ready soon goes on loading, on half of a slow core.
+const LOADING: Duration = Duration::from_secs(5);
 
 /// How a run came by its sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -140,6 +142,11 @@ impl Lease {
         self.sandbox.is_alive()
     }
 
+    /// Whether libraries are still being loaded in it; see [`Sandbox::is_loading`].
+    pub fn is_loading(&self) -> bool {
+        self.sandbox.is_loading()
+    }
+
     /// How the container is; see [`Sandbox::state`].
     pub fn state(
         &self,
@@ -179,6 +186,9 @@ impl Lease {
                 self.sandbox
                     .park(&self.driver.0, &BTreeMap::new(), PARKED_FOR)
                     .await?;
+                if self.driver.1 == Back::Soon {
+                    self.sandbox.loads_for(LOADING);
+                }
             }
             Ok::<(), SandboxError>(())
         };

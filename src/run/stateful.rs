@@ -85,7 +85,9 @@ impl Runs {
         let early = needs.early_env();
         let may_be_warm = !needs.network && early.is_empty();
         let warm = if may_be_warm {
-            self.warm_lease(prepared).await?
+            // A kernel needs everything: the cell would wait for it, within its time limit and on half a core.
+            let warm = self.warm_lease(prepared).await?;
+            warm.filter(|(lease, _)| !lease.is_loading())
         } else {
             None
         };

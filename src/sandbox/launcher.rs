@@ -147,6 +147,7 @@ impl Launcher {
             expectations,
             cleaning: None,
             parked: false,
+            loads_until: None,
         }))
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use serde_json::{Value, json};
 
-use crate::support::TestApp;
+use crate::support::{TestApp, eventually};
 
 /// One cell after the other, with `In` and `Out` as in a notebook, and pictures as their types.
 struct Notebook<'a> {
@@ -399,5 +399,20 @@ async fn a_cell_that_the_shell_gives_up_on_leaves_the_kernel_alive() {
             .transcript
             .ends_with("42\n[ok]  \n")
     );
+    app.assert_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_kernel_does_not_wait_for_libraries_within_its_time_limit() {
+    let app = TestApp::on_docker_with(&[("SANDBOX_REUSE", "conversation")]).await;
+    assert_eq!(app.run("python", "").await["status"], "ok");
+    // A small interpreter is parked now, and the large libraries are being loaded beside it.
+    eventually("the conversation has a sandbox", || {
+        app.app.runs.pool.count().1 == 1
+    })
+    .await;
+    let outcome = Notebook::new(&app, "python").answer("print(1)", 0.5).await;
+    let outcome = &outcome["structuredContent"];
+    assert_eq!(outcome["stdout"], "1\n", "{outcome}");
     app.assert_nothing_is_left().await;
 }
