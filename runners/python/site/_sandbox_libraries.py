@@ -16,13 +16,15 @@ def load(shelf):
 @contextmanager
 def _matplotlib_of_the_image():
     """Have matplotlib read nothing that programs can write: they may run beside this, and others after them."""
-    of_programs, is_accessible = os.environ["MPLCONFIGDIR"], os.access
+    of_programs, is_accessible, workspace = os.environ["MPLCONFIGDIR"], os.access, os.getcwd()
+    os.chdir("/")
     os.environ["MPLCONFIGDIR"] = CACHE
     os.access = lambda path, *rest, **named: path == CACHE or is_accessible(path, *rest, **named)
     try:
         yield
     finally:
         os.environ["MPLCONFIGDIR"], os.access = of_programs, is_accessible
+        os.chdir(workspace)
     import matplotlib
     from matplotlib import style
 

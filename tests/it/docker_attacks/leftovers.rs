@@ -109,9 +109,11 @@ others = [pid for pid in os.listdir("/proc") if pid.isdigit() and pid != str(os.
 print(len(others), [pid for pid in others if open_to_all(pid)])
 end = time.monotonic() + 4
 while time.monotonic() < end:
-    with open(os.environ["MPLCONFIGDIR"] + "/matplotlibrc", "w") as file:
-        file.write("lines.linewidth: 77\n")
+    for directory in (os.environ["MPLCONFIGDIR"], "/data"):
+        with open(directory + "/matplotlibrc", "w") as file:
+            file.write("lines.linewidth: 77\n")
     time.sleep(0.01)
+os.remove("/data/matplotlibrc")
 "#;
     let poisoned = app.run("python", poison).await;
     // PID 1, the driver and its helper.
