@@ -47,6 +47,29 @@ impl Way {
     }
 }
 
+/// How an interpreter is parked after a run that began without one.
+#[derive(Debug)]
+struct Parking {
+    /// The driver; empty when the image has none.
+    driver: Vec<String>,
+    /// How soon it is there.
+    back: Back,
+}
+
+impl Parking {
+    fn of(runner: &Runner) -> Self {
+        let (driver, back) = match (&runner.driver, &runner.driver_soon) {
+            (driver, _) if driver.is_empty() => (driver, Back::Scrubbed),
+            (driver, soon) if soon.is_empty() => (driver, Back::Later),
+            (_, soon) => (soon, Back::Soon),
+        };
+        Self {
+            driver: driver.clone(),
+            back,
+        }
+    }
+}
+
 /// Exclusive use of a sandbox for one run.
 #[derive(Debug)]
 pub struct Lease {
@@ -54,8 +77,7 @@ pub struct Lease {
     sandbox: Sandbox,
     key: ConversationKey,
     kind: Kind,
-    /// What parks an interpreter after a run that began without, and how soon.
-    driver: (Vec<String>, Back),
+    parking: Parking,
     way: Way,
     /// Whether the conversation may keep the sandbox.
     pub(super) reuse: bool,
@@ -72,19 +94,14 @@ impl Lease {
         way: Way,
         data: Option<DirectoryId>,
     ) -> Self {
-        let kind = Kind::of(runner);
-        let driver = if runner.driver_soon.is_empty() {
-            (runner.driver.clone(), Back::Later)
-        } else {
-            (runner.driver_soon.clone(), Back::Soon)
-        };
+        let (kind, parking) = (Kind::of(runner), Parking::of(runner));
         let reuse = pool.0.config.reuse;
         Self {
             pool,
             sandbox,
             key,
             kind,
-            driver,
+            parking,
             way,
             reuse,
             data,
@@ -158,11 +175,10 @@ impl Lease {
     pub fn finish(mut self, end: &End, workspace: &Workspace) {
         self.data = workspace.directory_id();
         let usable = self.reuse && !end.timed_out && end.oom_kills == 0;
-        let (driver, parked) = &self.driver;
-        let back = if self.sandbox.is_parked() || driver.is_empty() {
+        let back = if self.sandbox.is_parked() {
             Back::Scrubbed
         } else {
-            *parked
+            self.parking.back
         };
         if !usable {
             return;
@@ -184,9 +200,9 @@ impl Lease {
             // One that was started for a run has no interpreter parked yet.
             if !self.sandbox.is_parked() {
                 self.sandbox
-                    .park(&self.driver.0, &BTreeMap::new(), PARKED_FOR)
+                    .park(&self.parking.driver, &BTreeMap::new(), PARKED_FOR)
                     .await?;
-                if self.driver.1 == Back::Soon {
+                if self.parking.back == Back::Soon {
                     self.sandbox.loads_for(LOADING);
                 }
             }
