@@ -4,7 +4,8 @@
 //! call waits for it as long as clients wait, then lets it go on. What came of it stays readable for a while after
 //! its end: a client that lost its connection, or its patience, asks again and the program has still run once.
 
-use std::collections::HashMap;
+mod entries;
+
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -16,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::error;
 
+use self::entries::Entries;
 use super::ending;
 use super::outcome::{RunOutcome, RunStatus, Truncated, Usage};
 use super::texts::{Texts, apart};
@@ -26,9 +28,6 @@ use crate::sandbox::Captured;
 
 /// How long the outcome of a run can be read after its end.
 pub const KEPT: Duration = Duration::from_mins(10);
-/// Finished runs kept at most, and their output in bytes: the oldest go first.
-const MAX_FINISHED: usize = 20_000;
-const MAX_BYTES: usize = 256 << 20;
 
 /// How a run ended.
 pub type RunResult = Arc<Result<RunOutcome, RunError>>;
@@ -38,7 +37,7 @@ pub type RunResult = Arc<Result<RunOutcome, RunError>>;
 pub struct Ledger {
     runs: Runs,
     tasks: TaskTracker,
-    entries: Arc<Mutex<HashMap<String, Arc<LiveRun>>>>,
+    entries: Arc<Mutex<Entries>>,
 }
 
 /// A run in progress or finished.
@@ -59,14 +58,7 @@ pub struct LiveRun {
     started: Instant,
     output_for_model: usize,
     stop: CancellationToken,
-    end: watch::Sender<Option<End>>,
-}
-
-#[derive(Clone, Debug)]
-struct End {
-    at: Instant,
-    bytes: usize,
-    result: RunResult,
+    end: watch::Sender<Option<RunResult>>,
 }
 
 impl Ledger {
@@ -93,18 +85,16 @@ impl Ledger {
             stop: CancellationToken::new(),
             end: watch::Sender::new(None),
         });
-        let mut entries = self.lock();
-        forget(&mut entries);
-        entries.insert(run.id.clone(), Arc::clone(&run));
-        drop(entries);
-        let (runs, live) = (self.runs.clone(), Arc::clone(&run));
+        self.lock().begin(Arc::clone(&run));
+        let (ledger, live) = (self.clone(), Arc::clone(&run));
         self.tasks.spawn(async move {
-            let execute = runs.execute(&request, &live.live, &live.stop);
+            let execute = ledger.runs.execute(&request, &live.live, &live.stop);
             let result = AssertUnwindSafe(execute).catch_unwind().await;
-            live.finish(result.unwrap_or_else(|_panic| {
+            let bytes = live.finish(result.unwrap_or_else(|_panic| {
                 error!("a run panicked");
                 Err(RunError::Broken)
             }));
+            ledger.lock().end(live.id.clone(), bytes);
         });
         run
     }
@@ -112,7 +102,6 @@ impl Ledger {
     /// A caller's run by its id.
     pub fn find(&self, owner: &Principal, id: &str) -> Option<Arc<LiveRun>> {
         let mut entries = self.lock();
-        forget(&mut entries);
         entries.get(id).filter(|run| run.owner == *owner).cloned()
     }
 
@@ -120,54 +109,15 @@ impl Ledger {
     /// no run.
     pub fn latest(&self, owner: &Principal, conversation: &ConversationId) -> Option<Arc<LiveRun>> {
         let mut entries = self.lock();
-        forget(&mut entries);
         let refused = |run: &LiveRun| run.result().is_some_and(|result| result.is_err());
-        let theirs = entries.values().filter(|run| {
+        let theirs = entries.iter().filter(|run| {
             run.owner == *owner && run.conversation == *conversation && !refused(run)
         });
         theirs.max_by_key(|run| run.started).cloned()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<LiveRun>>> {
+    fn lock(&self) -> MutexGuard<'_, Entries> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Lets go of runs that ended too long ago, and of the oldest when there are too many.
-fn forget(entries: &mut HashMap<String, Arc<LiveRun>>) {
-    let now = Instant::now();
-    let (mut count, mut bytes) = (0, 0);
-    entries.retain(|_, run| {
-        let end = run.end.borrow();
-        let Some(end) = end.as_ref() else {
-            return true;
-        };
-        let keep = now.duration_since(end.at) < KEPT;
-        if keep {
-            (count, bytes) = (count + 1, bytes + end.bytes);
-        }
-        keep
-    });
-    if count <= MAX_FINISHED && bytes <= MAX_BYTES {
-        return;
-    }
-    let mut finished: Vec<_> = entries
-        .values()
-        .filter_map(|run| {
-            let end = run.end.borrow();
-            end.as_ref().map(|end| (end.at, end.bytes, run.id.clone()))
-        })
-        .collect();
-    finished.sort();
-    // Down to nine tenths, so that this is not done for every run.
-    let enough =
-        |count: usize, bytes: usize| count <= MAX_FINISHED / 10 * 9 && bytes <= MAX_BYTES / 10 * 9;
-    for (_, size, id) in finished {
-        if enough(count, bytes) {
-            break;
-        }
-        entries.remove(&id);
-        (count, bytes) = (count.saturating_sub(1), bytes.saturating_sub(size));
     }
 }
 
@@ -176,7 +126,7 @@ impl LiveRun {
     pub async fn ended(&self) -> RunResult {
         let mut end = self.end.subscribe();
         match end.wait_for(Option::is_some).await.as_deref() {
-            Ok(Some(end)) => Arc::clone(&end.result),
+            Ok(Some(result)) => Arc::clone(result),
             // The sender is in `self`.
             _ => Arc::new(Err(RunError::Broken)),
         }
@@ -184,10 +134,7 @@ impl LiveRun {
 
     /// Its result, if it has ended.
     pub fn result(&self) -> Option<RunResult> {
-        self.end
-            .borrow()
-            .as_ref()
-            .map(|end| Arc::clone(&end.result))
+        self.end.borrow().clone()
     }
 
     /// Ends it before its time.
@@ -256,9 +203,9 @@ impl LiveRun {
         outcome
     }
 
-    fn finish(&self, mut result: Result<RunOutcome, RunError>) {
+    /// Tells all who wait, and how many bytes of output are kept.
+    fn finish(&self, mut result: Result<RunOutcome, RunError>) -> usize {
         let captured = self.live.capture.snapshot();
-        let bytes = captured.stdout.kept + captured.stderr.kept;
         if let Ok(outcome) = &mut result {
             outcome.run_id.clone_from(&self.id);
             if captured.stderr.kept == 0 {
@@ -266,11 +213,8 @@ impl LiveRun {
             }
             self.show(outcome, &captured);
         }
-        self.end.send_replace(Some(End {
-            at: Instant::now(),
-            bytes,
-            result: Arc::new(result),
-        }));
+        self.end.send_replace(Some(Arc::new(result)));
+        captured.stdout.kept + captured.stderr.kept
     }
 
     fn show(&self, outcome: &mut RunOutcome, captured: &Captured) {
@@ -289,9 +233,9 @@ impl LiveRun {
 mod tests {
     use super::*;
 
-    /// A run that has ended just now, with so much output.
-    fn ended(entries: &mut HashMap<String, Arc<LiveRun>>, id: &str, bytes: usize) {
-        let run = LiveRun {
+    /// A run that has begun just now.
+    pub(super) fn live_run(id: &str) -> Arc<LiveRun> {
+        Arc::new(LiveRun {
             id: id.to_owned(),
             owner: Principal::local(),
             conversation: ConversationId::mint(),
@@ -301,33 +245,7 @@ mod tests {
             started: Instant::now(),
             output_for_model: 0,
             stop: CancellationToken::new(),
-            end: watch::Sender::new(Some(End {
-                at: Instant::now(),
-                bytes,
-                result: Arc::new(Err(RunError::Broken)),
-            })),
-        };
-        entries.insert(id.to_owned(), Arc::new(run));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn runs_that_go_by_age_take_no_others_with_them() {
-        let mut entries = HashMap::new();
-        ended(&mut entries, "old", MAX_BYTES);
-        tokio::time::advance(KEPT).await;
-        ended(&mut entries, "new", 1);
-        forget(&mut entries);
-        assert_eq!(entries.keys().collect::<Vec<_>>(), ["new"]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_oldest_go_when_all_are_too_much() {
-        let mut entries = HashMap::new();
-        for id in ["first", "second", "third"] {
-            ended(&mut entries, id, MAX_BYTES / 2);
-            tokio::time::advance(Duration::from_secs(1)).await;
-        }
-        forget(&mut entries);
-        assert_eq!(entries.keys().collect::<Vec<_>>(), ["third"]);
+            end: watch::Sender::new(None),
+        })
     }
 }

@@ -1,0 +1,123 @@
+//! Which runs are remembered: all that are under way, and of the others the latest.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::{KEPT, LiveRun};
+
+/// Finished runs kept at most, and their output in bytes: the oldest go first.
+const MAX_FINISHED: usize = 20_000;
+const MAX_BYTES: usize = 256 << 20;
+
+/// The runs that clients can ask for, by id.
+#[derive(Debug, Default)]
+pub(super) struct Entries {
+    runs: HashMap<String, Arc<LiveRun>>,
+    /// Those that have ended, in that order: what a run costs must not grow with the number of those before it.
+    finished: VecDeque<Finished>,
+    /// Output of all that have ended.
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Finished {
+    id: String,
+    at: Instant,
+    bytes: usize,
+}
+
+impl Entries {
+    /// Remembers a run that begins.
+    pub(super) fn begin(&mut self, run: Arc<LiveRun>) {
+        self.forget();
+        self.runs.insert(run.id.clone(), run);
+    }
+
+    /// Notes that a run has ended with so much output, from when on it is kept for a while only.
+    pub(super) fn end(&mut self, id: String, bytes: usize) {
+        self.bytes += bytes;
+        self.finished.push_back(Finished {
+            id,
+            at: Instant::now(),
+            bytes,
+        });
+        self.forget();
+    }
+
+    pub(super) fn get(&mut self, id: &str) -> Option<&Arc<LiveRun>> {
+        self.forget();
+        self.runs.get(id)
+    }
+
+    pub(super) fn iter(&mut self) -> impl Iterator<Item = &Arc<LiveRun>> {
+        self.forget();
+        self.runs.values()
+    }
+
+    /// Lets go of runs that ended too long ago, and of the oldest while there are too many.
+    fn forget(&mut self) {
+        let now = Instant::now();
+        while let Some(oldest) = self.finished.front() {
+            let is_old = now.duration_since(oldest.at) >= KEPT;
+            if !is_old && self.finished.len() <= MAX_FINISHED && self.bytes <= MAX_BYTES {
+                break;
+            }
+            self.bytes -= oldest.bytes;
+            self.runs.remove(&oldest.id);
+            self.finished.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::run::ledger::tests::live_run;
+
+    /// A run that has ended just now, with so much output.
+    fn ended(entries: &mut Entries, id: &str, bytes: usize) {
+        entries.begin(live_run(id));
+        entries.end(id.to_owned(), bytes);
+    }
+
+    fn ids(entries: &mut Entries) -> Vec<&str> {
+        let mut ids: Vec<_> = entries.iter().map(|run| run.id.as_str()).collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn runs_that_go_by_age_take_no_others_with_them() {
+        let mut entries = Entries::default();
+        entries.begin(live_run("under way"));
+        ended(&mut entries, "old", MAX_BYTES);
+        tokio::time::advance(KEPT).await;
+        ended(&mut entries, "new", 1);
+        assert_eq!(ids(&mut entries), ["new", "under way"]);
+        assert_eq!(entries.bytes, 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_oldest_go_when_their_output_is_too_much() {
+        let mut entries = Entries::default();
+        for id in ["first", "second", "third"] {
+            ended(&mut entries, id, MAX_BYTES / 2);
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        assert_eq!(ids(&mut entries), ["second", "third"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_oldest_go_when_they_are_too_many() {
+        let mut entries = Entries::default();
+        for number in 0..=MAX_FINISHED {
+            ended(&mut entries, &number.to_string(), 0);
+        }
+        assert_eq!(entries.iter().count(), MAX_FINISHED);
+        assert!(entries.get("0").is_none() && entries.get("1").is_some());
+    }
+}
