@@ -20,6 +20,7 @@ mod stateful;
 mod texts;
 mod timing;
 mod uploads;
+mod watch;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -172,8 +172,8 @@ impl Sandbox {
         async move { ended.await.map_err(SandboxError::Start) }
     }
 
-    /// Runs a program to its end. Its output goes to `capture` as it comes. With `reuse`, the sandbox then cleans
-    /// itself: wait for it with [`Sandbox::clean`].
+    /// Runs a program to its end, which comes at once when `interrupt` resolves. Its output goes to `capture` as it
+    /// comes. With `reuse`, the sandbox then cleans itself: wait for it with [`Sandbox::clean`].
     ///
     /// # Errors
     /// [`SandboxError::Silent`] when the container ended, or the engine went away, before the program's end was
@@ -183,6 +183,7 @@ impl Sandbox {
         program: &Program,
         capture: Arc<Capture>,
         reuse: bool,
+        interrupt: impl Future<Output = ()>,
     ) -> Result<End, SandboxError> {
         let nonce = Nonce::from_random(rand::random());
         let frame = Frame::Run(Run {
@@ -195,14 +196,14 @@ impl Sandbox {
         let ((end, answer), (clean, cleaned)) = (oneshot::channel(), oneshot::channel());
         self.cleaning = reuse.then_some(cleaned);
         let expect = Expect {
-            nonce,
+            nonce: nonce.clone(),
             waiting: Waiting::Run {
                 capture,
                 end,
                 clean: Some(clean),
             },
         };
-        self.send(expect, &frame, answer, std::future::pending())
+        self.send(expect, &frame, answer, interrupted(interrupt, nonce))
             .await
     }
 
@@ -225,12 +226,6 @@ impl Sandbox {
             deadline_ms: milliseconds(program.deadline),
             interrupt_ms: milliseconds(INTERRUPT_GRACE),
         });
-        let interrupt = async {
-            interrupt.await;
-            Frame::Interrupt(Interrupt {
-                nonce: nonce.clone(),
-            })
-        };
         let (end, answer) = oneshot::channel();
         let waiting = Waiting::Run {
             capture,
@@ -241,7 +236,8 @@ impl Sandbox {
             nonce: nonce.clone(),
             waiting,
         };
-        self.send(expect, &frame, answer, interrupt).await
+        self.send(expect, &frame, answer, interrupted(interrupt, nonce))
+            .await
     }
 
     /// Waits until the sandbox is as good as new after a run with `reuse`.
@@ -294,6 +290,12 @@ impl Sandbox {
     ) -> impl Future<Output = Result<ContainerState, ExecutorError>> + Send + use<> {
         self.container.state()
     }
+}
+
+/// The frame that interrupts what has this nonce, when it is time.
+async fn interrupted(interrupt: impl Future<Output = ()>, nonce: Nonce) -> Frame {
+    interrupt.await;
+    Frame::Interrupt(Interrupt { nonce })
 }
 
 fn milliseconds(duration: Duration) -> u64 {

@@ -98,7 +98,7 @@ pub(super) async fn perform(
     let sandbox = working.sandbox.as_mut().expect("it was just put there");
     let capture = Arc::new(Capture::new(OUTPUT));
     let end = tokio::select! {
-        end = sandbox.run(&program, Arc::clone(&capture), false) => end,
+        end = sandbox.run(&program, Arc::clone(&capture), false, std::future::pending()) => end,
         error = exceeded(&runs.files.workspaces, &step.scratch, step.most_bytes) => return Err(error),
         () = capture.flooded() => {
             return Err(PackagesError::TooLarge("the package client says too much".to_owned()));

@@ -132,8 +132,10 @@ impl Lease {
         &mut self,
         program: &Program,
         capture: Arc<Capture>,
+        interrupt: impl Future<Output = ()>,
     ) -> Result<End, SandboxError> {
-        self.sandbox.run(program, capture, self.reuse).await
+        let run = self.sandbox.run(program, capture, self.reuse, interrupt);
+        run.await
     }
 
     /// Runs a cell; see [`Sandbox::cell`]. After the first one the lease is a kernel's for good.
@@ -171,16 +173,15 @@ impl Lease {
         self.sandbox.state()
     }
 
-    /// Leaves the sandbox with its conversation after a run that ended so, if it may stay. Cleaning goes on behind.
-    pub fn finish(mut self, end: &End, workspace: &Workspace) {
+    /// Leaves the sandbox with its conversation after a run, if it may stay. Cleaning goes on behind.
+    pub fn finish(mut self, workspace: &Workspace) {
         self.data = workspace.directory_id();
-        let usable = self.reuse && !end.timed_out && end.oom_kills == 0;
         let back = if self.sandbox.is_parked() {
             Back::Scrubbed
         } else {
             self.parking.back
         };
-        if !usable {
+        if !self.reuse {
             return;
         }
         let ticket = self

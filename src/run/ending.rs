@@ -91,11 +91,6 @@ impl Ending {
 }
 
 fn explain_end(end: &End, limits: &RunLimits, time: &TimeLimit) -> Verdict {
-    let usage = Usage {
-        cpu_ms: Some(end.cpu_ms),
-        peak_memory_bytes: end.peak_bytes,
-        wall_ms: end.wall_ms,
-    };
     let exit_code = Some(end.status.code());
     let of_memory = end.oom_kills > 0;
     let (status, exit_code, hint) = match end.status {
@@ -123,7 +118,16 @@ fn explain_end(end: &End, limits: &RunLimits, time: &TimeLimit) -> Verdict {
         status,
         exit_code,
         hint,
-        usage,
+        usage: usage(end),
+    }
+}
+
+/// What a program had used by its end, whatever ended it.
+pub(super) fn usage(end: &End) -> Usage {
+    Usage {
+        cpu_ms: Some(end.cpu_ms),
+        peak_memory_bytes: end.peak_bytes,
+        wall_ms: end.wall_ms,
     }
 }
 

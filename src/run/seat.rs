@@ -3,13 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sandbox_init::End;
 use thiserror::Error;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::disk::Allowance;
-use super::ending::{Ending, TimeLimit, Verdict, with_kernel};
+use super::ending::{self, Ending, TimeLimit, Verdict, with_kernel};
 use super::silence::{overdue, silent};
+use super::watch::{Patience, Watched, watch};
 use super::{Place, Prepared, REPORT_GRACE, Runs};
 use crate::config::RunLimits;
 use crate::executor::spec::NetworkAccess;
@@ -67,13 +69,18 @@ impl Stops<'_> {
 pub(super) struct Ran {
     pub(super) ending: Ending,
     pub(super) wall: Duration,
+    /// What was reported of its end, whatever brought that about.
+    pub(super) report: Option<End>,
     pub(super) kernel: Option<Result<(), Lost>>,
 }
 
 impl Ran {
     /// Explains it to whoever wanted the run, which had `time`.
     pub(super) fn explain(&self, limits: &RunLimits, time: &TimeLimit) -> Verdict {
-        let verdict = self.ending.explain(limits, time, self.wall);
+        let mut verdict = self.ending.explain(limits, time, self.wall);
+        if let Some(end) = &self.report {
+            verdict.usage = ending::usage(end);
+        }
         match &self.kernel {
             Some(kernel) => with_kernel(verdict, kernel.is_ok(), time),
             None => verdict,
@@ -85,6 +92,7 @@ impl Ran {
         Self {
             ending,
             wall: Duration::ZERO,
+            report: None,
             kernel: None,
         }
     }
@@ -183,24 +191,45 @@ impl Runs {
         stops: Stops<'_>,
     ) -> Ran {
         let started = Instant::now();
-        let ending = tokio::select! {
-            end = lease.run(&prepared.program, Arc::clone(capture)) => match end {
-                Ok(end) => Ending::Reported(end),
-                Err(error) => silent(lease.state(), &error).await,
-            },
-            () = tokio::time::sleep(prepared.program.deadline + REPORT_GRACE) => overdue(lease.state()).await,
-            () = capture.flooded() => Ending::Flooded,
-            reason = allowance.exceeded(&self.files.workspaces, workspace) => Ending::DiskFull(reason),
-            () = stops.any() => Ending::Cancelled,
+        let state = lease.state();
+        let interrupt = CancellationToken::new();
+        let run = lease.run(
+            &prepared.program,
+            Arc::clone(capture),
+            interrupt.cancelled(),
+        );
+        let full = allowance.exceeded(&self.files.workspaces, workspace);
+        let early = async {
+            tokio::select! {
+                () = capture.flooded() => Ending::Flooded,
+                reason = full => Ending::DiskFull(reason),
+                () = stops.cancel.cancelled() => Ending::Cancelled,
+            }
         };
+        let patience = Patience {
+            in_all: prepared.program.deadline + REPORT_GRACE,
+            after_interrupt: REPORT_GRACE,
+        };
+        let watch = watch(run, stops.stop.cancelled(), early, &interrupt, patience);
+        // They take room, and every caller's future has it.
+        let (watched, interrupted) = Box::pin(watch).await;
         let wall = started.elapsed();
+        let (ending, report) = match (watched, interrupted) {
+            (Watched::Over(Ok(end)), None) => (Ending::Reported(end.clone()), Some(end)),
+            (Watched::Over(report), Some(ending)) => (ending, report.ok()),
+            (Watched::Overdue, Some(ending)) => (ending, None),
+            (Watched::Over(Err(error)), None) => (silent(state, &error).await, None),
+            (Watched::Overdue, None) => (overdue(state).await, None),
+            (Watched::Killed(()), _) => (Ending::Cancelled, None),
+        };
         // Any other ending takes the sandbox away.
-        if let Ending::Reported(end) = &ending {
-            lease.finish(end, workspace);
+        if report.is_some() {
+            lease.finish(workspace);
         }
         Ran {
             ending,
             wall,
+            report,
             kernel: None,
         }
     }

@@ -14,9 +14,7 @@
 //! At its deadline sandbox-init interrupts a cell by itself. Whatever the kernel says, what a cell has used and written
 //! is looked at from outside, as for any run.
 
-use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use sandbox_init::End;
 use tokio::time::Instant;
@@ -26,23 +24,14 @@ use super::disk::Allowance;
 use super::ending::Ending;
 use super::seat::{LeaseError, Ran, Seat, Stops};
 use super::silence::{overdue, silent};
+use super::watch::{Patience, Watched, watch};
 use super::{KernelWish, Prepared, REPORT_GRACE, RunError, Runs};
 use crate::executor::spec::NetworkAccess;
 use crate::executor::{ContainerState, ExecutorError};
 use crate::kernels::{Kernel, Lost, Needs, Turn};
 use crate::pool::Way;
-use crate::sandbox::{Capture, INTERRUPT_GRACE, SandboxError};
+use crate::sandbox::{Capture, INTERRUPT_GRACE};
 use crate::workspace::Workspace;
-
-/// What a watch of a cell came to.
-enum Watched {
-    /// It was reported, or its sandbox is silent.
-    Over(Result<End, SandboxError>),
-    /// Its sandbox is to go.
-    Kill(Ending, Lost),
-    /// There was no report in time.
-    Overdue,
-}
 
 impl Prepared {
     fn needs(&self) -> Needs<'_> {
@@ -125,7 +114,10 @@ impl Runs {
             interrupt.cancelled(),
         );
         let full = allowance.exceeded(&self.files.workspaces, workspace);
-        let patience = prepared.program.deadline + INTERRUPT_GRACE + REPORT_GRACE;
+        let patience = Patience {
+            in_all: prepared.program.deadline + INTERRUPT_GRACE + REPORT_GRACE,
+            after_interrupt: INTERRUPT_GRACE + REPORT_GRACE,
+        };
         let early = async {
             tokio::select! {
                 () = capture.flooded() => Ending::Flooded,
@@ -135,6 +127,10 @@ impl Runs {
         let (watched, interrupted) =
             watch(cell, killed(full, stops), early, &interrupt, patience).await;
         let wall = started.elapsed();
+        let report = match &watched {
+            Watched::Over(Ok(end)) => Some(end.clone()),
+            _ => None,
+        };
         let (ending, lost) = judge(watched, interrupted, state).await;
         match lost {
             Some(why) => turn.lose(why),
@@ -143,43 +139,20 @@ impl Runs {
         Ran {
             ending,
             wall,
+            report,
             kernel: Some(lost.map_or(Ok(()), Err)),
         }
     }
 }
 
-/// Waits for the end of a cell, which is interrupted when `early` says so. Says why it was, if it was.
-async fn watch(
-    cell: impl Future<Output = Result<End, SandboxError>>,
-    killed: impl Future<Output = Watched>,
-    early: impl Future<Output = Ending>,
-    interrupt: &CancellationToken,
-    patience: Duration,
-) -> (Watched, Option<Ending>) {
-    let (mut cell, mut killed) = (pin!(cell), pin!(killed));
-    let ending = tokio::select! {
-        end = &mut cell => return (Watched::Over(end), None),
-        watched = &mut killed => return (watched, None),
-        () = tokio::time::sleep(patience) => return (Watched::Overdue, None),
-        ending = early => ending,
-    };
-    interrupt.cancel();
-    let watched = tokio::select! {
-        end = &mut cell => Watched::Over(end),
-        watched = &mut killed => watched,
-        () = tokio::time::sleep(INTERRUPT_GRACE + REPORT_GRACE) => Watched::Overdue,
-    };
-    (watched, Some(ending))
-}
-
 /// How the cell ended, and why its kernel is lost if it is.
 async fn judge(
-    watched: Watched,
+    watched: Watched<(Ending, Lost)>,
     interrupted: Option<Ending>,
     state: impl Future<Output = Result<ContainerState, ExecutorError>>,
 ) -> (Ending, Option<Lost>) {
     match (watched, interrupted) {
-        (Watched::Kill(ending, why), _) => (ending, Some(why)),
+        (Watched::Killed((ending, why)), _) => (ending, Some(why)),
         (Watched::Over(Ok(end)), Some(ending)) => (ending, (!end.lives).then_some(Lost::Deaf)),
         (Watched::Over(Ok(end)), None) => {
             let lost = (!end.lives).then(|| lost(&end));
@@ -199,10 +172,10 @@ async fn judge(
 }
 
 /// What takes the sandbox away, whatever the cell says to an interrupt.
-async fn killed(full: impl Future<Output = String>, stops: Stops<'_>) -> Watched {
+async fn killed(full: impl Future<Output = String>, stops: Stops<'_>) -> (Ending, Lost) {
     tokio::select! {
-        reason = full => Watched::Kill(Ending::DiskFull(reason), Lost::Disk),
-        () = stops.stop.cancelled() => Watched::Kill(Ending::Cancelled, Lost::Deleted),
+        reason = full => (Ending::DiskFull(reason), Lost::Disk),
+        () = stops.stop.cancelled() => (Ending::Cancelled, Lost::Deleted),
     }
 }
 

@@ -217,7 +217,7 @@ async fn an_image_without_glibc_is_a_runner_cold_and_warm() {
         (json!({}), "ls /tmp; kill -9 $$"),
         (json!({}), "while :; do :; done"),
         (json!({}), "tail -c 400m /dev/zero | wc -c"),
-        (json!({ "WHO": "cold" }), "echo $WHO"),
+        (json!({ "WHO": "own" }), "echo $WHO"),
     ] {
         let arguments = json!({
             "conversationId": "demo", "language": "test-busybox", "code": code, "environment": environment,
@@ -229,16 +229,21 @@ async fn an_image_without_glibc_is_a_runner_cold_and_warm() {
             outcome["status"], outcome["exitCode"], outcome["stdout"], outcome["stderr"]
         ));
     }
+    let cold = TestApp::on_docker().await;
+    let outcome = cold.run("test-busybox", "echo cold; ls /tmp").await;
+    told.push(format!("{} {}", outcome["status"], outcome["stdout"]));
+    cold.assert_nothing_is_left().await;
     docker(&["rmi", "-f", image]);
     insta::assert_snapshot!(told.join("\n"), @r#"
     "error" 4 "bin data dev etc proc sys tmp " ""
     "error" 137 "" ""
     "timeout" null "" ""
     "ok" 0 "0\n" "Killed\n"
-    "ok" 0 "cold\n" ""
+    "ok" 0 "own\n" ""
+    "ok" "cold\n"
     "#);
     let metrics = app.app.runs.metrics.render(|_| {});
-    for (way, times) in [("pool", 1), ("own", 2), ("cold", 2)] {
+    for (way, times) in [("pool", 1), ("own", 4)] {
         let series = format!("mcp_sandbox_run_starts_total{{way=\"{way}\"}} {times}\n");
         assert!(metrics.contains(&series), "{series}{metrics}");
     }

@@ -68,6 +68,26 @@ async fn a_new_conversation_gets_one_from_the_pool_and_keeps_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_ends_a_program_leaves_its_sandbox() {
+    let (app, fake) = warm_app(&[("RUN_OUTPUT_LIMIT", "1k")]).await;
+    run_in(&app, "a", "echo one > f").await;
+    owned(&app, 1).await;
+    full(&app).await;
+    let made = fake.made();
+    for (code, status) in [("sleep 60", "timeout"), ("yes", "output_limit")] {
+        let arguments = json!({
+            "conversationId": "a", "language": "shell", "code": code, "timeoutSeconds": 1
+        });
+        assert_eq!(app.call("run_code", arguments).await["status"], status);
+        owned(&app, 1).await;
+        assert_eq!(run_in(&app, "a", "cat f").await["stdout"], "one\n");
+        owned(&app, 1).await;
+    }
+    assert_eq!(fake.made(), made);
+    app.assert_nothing_is_left().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_run_after_an_upload_is_warm() {
     let (app, fake) = warm_app(&[]).await;
     app.upload("in", b"uploaded\n").await;
@@ -125,17 +145,6 @@ async fn the_least_recently_used_one_makes_room() {
         run_in(&app, "a", "echo still works").await["stdout"],
         "still works\n"
     );
-    app.assert_nothing_is_left().await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_timeout_costs_the_sandbox() {
-    let (app, fake) = warm_app(&[]).await;
-    let arguments = json!({ "conversationId": "a", "language": "shell", "code": "sleep 60", "timeoutSeconds": 1 });
-    assert_eq!(app.call("run_code", arguments).await["status"], "timeout");
-    full(&app).await;
-    eventually("its container is gone", || fake.container_count() == 2).await;
-    assert_eq!(app.app.runs.pool.count(), (2, 0));
     app.assert_nothing_is_left().await;
 }
 

@@ -93,7 +93,7 @@ pub enum Frame {
     Run(Run),
     /// Run code in the kernel, which the parked run process becomes, and answer `end`.
     Cell(Cell),
-    /// Interrupt a cell. Answered by nothing but the end of the cell.
+    /// Interrupt a cell, or end a run. Answered by nothing but the end of it.
     Interrupt(Interrupt),
 }
 
@@ -143,10 +143,10 @@ pub struct Cell {
     pub interrupt_ms: u64,
 }
 
-/// Asks for the end of a cell before its deadline.
+/// Asks for the end of a cell or a run before its deadline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interrupt {
-    /// That of the cell. Another one is ignored: the cell has ended meanwhile.
+    /// That of the cell or run. Another one is ignored: it has ended meanwhile.
     pub nonce: Nonce,
 }
 
@@ -178,6 +178,8 @@ pub fn encode_frame(frame: &Frame) -> Result<Vec<u8>, FrameError> {
 #[derive(Default)]
 pub struct FrameReader {
     buffer: Vec<u8>,
+    /// One that was read and is not due yet.
+    held: Option<Frame>,
 }
 
 impl FrameReader {
@@ -194,6 +196,7 @@ impl FrameReader {
     /// Whether [`next_frame`](Self::next_frame) would give a frame or an error rather than ask for more bytes.
     pub fn is_ready(&self) -> bool {
         match self.announced() {
+            _ if self.held.is_some() => true,
             None => false,
             Some(length) => length > FRAME_MAX || self.buffer.len() - HEADER >= length,
         }
@@ -201,6 +204,24 @@ impl FrameReader {
 
     /// Takes the next whole frame, if there is one. After an error the stream is lost.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
+        match self.held.take() {
+            None => self.decode(),
+            held => Ok(held),
+        }
+    }
+
+    /// Takes the next whole frame if it is an interrupt. Any other one waits for [`next_frame`](Self::next_frame).
+    pub fn next_interrupt(&mut self) -> Result<Option<Interrupt>, FrameError> {
+        match self.next_frame()? {
+            Some(Frame::Interrupt(interrupt)) => Ok(Some(interrupt)),
+            other => {
+                self.held = other;
+                Ok(None)
+            }
+        }
+    }
+
+    fn decode(&mut self) -> Result<Option<Frame>, FrameError> {
         let Some(length) = self.announced() else {
             return Ok(None);
         };
@@ -227,6 +248,7 @@ impl fmt::Debug for FrameReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FrameReader")
             .field("buffered", &self.buffer.len())
+            .field("held", &self.held.is_some())
             .finish()
     }
 }
@@ -313,6 +335,25 @@ mod tests {
             panic!("not a park frame")
         };
         assert_eq!((park.driver.len(), park.idle_ms), (2, 5));
+    }
+
+    #[test]
+    fn what_is_no_interrupt_waits() {
+        let nonce = Nonce::parse(DIGITS).unwrap();
+        let interrupt = Interrupt { nonce };
+        let mut reader = FrameReader::new();
+        for frame in [Frame::Interrupt(interrupt.clone()), run("1"), run("2")] {
+            reader.feed(&encode_frame(&frame).unwrap());
+        }
+        assert_eq!(reader.next_interrupt().unwrap(), Some(interrupt));
+        for _ in 0..2 {
+            assert_eq!(reader.next_interrupt().unwrap(), None);
+            assert!(reader.is_ready());
+        }
+        assert_eq!(reader.next_frame().unwrap(), Some(run("1")));
+        assert_eq!(reader.next_frame().unwrap(), Some(run("2")));
+        assert_eq!(reader.next_interrupt().unwrap(), None);
+        assert!(!reader.is_ready());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The state machine of PID 1 and its event loop.
 
 mod cells;
+mod runs;
 
 use std::ffi::OsString;
 use std::io;
@@ -12,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::stdio;
-use sandbox_init::{Frame, FrameReader, Nonce, Park, Record, Status};
+use sandbox_init::{Frame, FrameReader, Nonce, Park, Record};
 
 use crate::Stop;
 use crate::cgroup::Cgroup;
@@ -20,8 +21,7 @@ use crate::driver::Driver;
 use crate::feed::{Feed, Progress};
 use crate::kernel::{Cell, Kernel};
 use crate::output::Output;
-use crate::processes;
-use crate::run::{self, Clock, Run};
+use crate::run::Run;
 use crate::scrub::Scrubber;
 use crate::sys::{self, Ended};
 
@@ -246,12 +246,8 @@ impl Init {
                 Ok(())
             }
             State::Running(run) if run.clock.deadline.is_some_and(|deadline| now >= deadline) => {
-                run.clock.timed_out = true;
-                run.clock.deadline = Some(now + KILL_AGAIN);
-                // A driver of the exec kind is the run process and goes with it.
-                let driver = self.driver.as_ref();
-                let spared = driver.map_or_else(Vec::new, |driver| driver.spared(Some(run.pid)));
-                processes::kill_others(&spared);
+                run.clock.timed_out |= !run.stopped;
+                self.kill_run();
                 Ok(())
             }
             _ => Ok(()),
@@ -284,7 +280,7 @@ impl Init {
                 let answer = answer.clone();
                 self.parked(answer, verdict)
             }
-            State::Running(_) => Ok(false),
+            State::Running(_) => self.heed(),
             State::Dirty(nonce) => {
                 let nonce = nonce.clone();
                 self.scrub(nonce)
@@ -344,44 +340,6 @@ impl Init {
         Instant::now().checked_add(idle)
     }
 
-    fn start(&mut self, frame: sandbox_init::Run) -> Result<(), Stop> {
-        let State::Waiting { parked, .. } = self.state else {
-            return Ok(());
-        };
-        let clock = Clock::start(frame.deadline_ms, self.cgroup.usage());
-        let started = match (parked, &self.driver) {
-            (Some(pid), Some(driver)) => {
-                let request = run::request(&frame.code, &frame.env, None);
-                driver.request(request).map(|feed| (pid, feed))
-            }
-            _ => run::start_plain(&self.command, frame.code, &frame.env),
-        };
-        match started {
-            Ok((pid, feed)) => {
-                self.state = State::Running(Run {
-                    nonce: frame.nonce,
-                    reuse: frame.reuse,
-                    pid,
-                    feed: Some(feed),
-                    clock,
-                });
-                self.pump();
-                Ok(())
-            }
-            Err(error) => {
-                self.output
-                    .complain(&format!("the image's command cannot be started: {error}"));
-                self.end(
-                    frame.nonce,
-                    frame.reuse,
-                    None,
-                    &clock,
-                    run::not_started(&error),
-                )
-            }
-        }
-    }
-
     /// A child has ended.
     fn reaped(&mut self, ended: &Ended) -> Result<(), Stop> {
         let driver = self
@@ -408,67 +366,6 @@ impl Init {
                 Ok(())
             }
             _ => Ok(()),
-        }
-    }
-
-    /// The parked process may have passed the run on to another one, and says so before it ends.
-    fn follow(&mut self, ended: &Ended) {
-        let (State::Running(run), Some(driver)) = (&mut self.state, &mut self.driver) else {
-            return;
-        };
-        // One of the exec kind has closed its socket.
-        if driver.pid == run.pid {
-            return;
-        }
-        match driver.successor(ended.pid) {
-            Ok(Some(pid)) => run.pid = pid,
-            Ok(None) => {}
-            Err(fault) => self.fault = Some(fault),
-        }
-    }
-
-    /// The run is over.
-    fn end(
-        &mut self,
-        nonce: Nonce,
-        reuse: bool,
-        ended: Option<&Ended>,
-        clock: &Clock,
-        status: Status,
-    ) -> Result<(), Stop> {
-        let end = clock.end(status, ended, self.cgroup.usage());
-        if let Some(Err(fault)) = self.driver.as_ref().map(Driver::is_running) {
-            self.fault = Some(fault);
-        }
-        // Whoever is left could read the record out of the pipe, and the nonce in it.
-        let _ = processes::kill_until_harmless(&self.spared(), Instant::now() + LEFTOVERS);
-        self.output.answer_on_both(&nonce, &Record::End(end))?;
-        if !reuse {
-            return Err(Stop::Done);
-        }
-        self.state = State::Dirty(nonce);
-        Ok(())
-    }
-
-    /// The processes that outlive a run.
-    fn spared(&self) -> Vec<Pid> {
-        let driver = self.driver.as_ref();
-        driver.map_or_else(Vec::new, |driver| driver.spared(None))
-    }
-
-    /// Cleans up after a run and has the next run process parked.
-    fn scrub(&mut self, nonce: Nonce) -> Result<bool, Stop> {
-        let verdict = match (self.fault.take(), &self.driver) {
-            (Some(fault), _) => Err(fault),
-            (None, None) => self.scrubber.scrub(&[]),
-            (None, Some(driver)) => {
-                let scrubbed = self.scrubber.scrub(&driver.spared(None));
-                scrubbed.and_then(|()| driver.is_unchanged())
-            }
-        };
-        match verdict {
-            Ok(()) => self.park(Answer::Clean(nonce)),
-            Err(reason) => self.parked(Answer::Clean(nonce), Err(reason)),
         }
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct Run {
     /// The code, on its way to the run process.
     pub(crate) feed: Option<Feed>,
     pub(crate) clock: Clock,
+    /// The server has had enough of it.
+    pub(crate) stopped: bool,
 }
 
 /// What is measured from the start of a run.

@@ -82,7 +82,7 @@ impl Init {
             Frame::Run(_) | Frame::Cell(_) if is_warming_up => Err(70),
             Frame::Run(_) | Frame::Park(_) if self.kernel.is_some() => Err(70),
             Frame::Run(run) => {
-                self.run(&run).await;
+                self.run(&run).await?;
                 if !run.reuse {
                     return Err(0);
                 }
@@ -98,16 +98,19 @@ impl Init {
         }
     }
 
-    async fn run(&self, run: &Run) {
+    async fn run(&mut self, run: &Run) -> Result<(), i64> {
         let (data, mut env) = (self.data(), run.env.clone());
-        let print = |stream, text: String| self.send(stream, text.into_bytes());
+        let output = self.output.clone();
+        let print = move |stream, text: String| send(&output, stream, text.into_bytes());
         let program = program::run(&run.code, &mut env, &data, &print);
         let deadline = Duration::from_millis(run.deadline_ms);
-        let (status, timed_out) = match tokio::time::timeout(deadline, program).await {
-            Ok(end) => (end.status(), false),
-            Err(_) => (Status::Signal(9), true),
+        let (status, timed_out) = tokio::select! {
+            end = program => (end.status(), false),
+            () = tokio::time::sleep(deadline) => (Status::Signal(9), true),
+            asked = interrupt(&mut self.input, &run.nonce) => { asked?; (Status::Signal(9), false) }
         };
         self.end(&run.nonce, status, timed_out, false);
+        Ok(())
     }
 
     /// Like a run, but what it leaves in the environment stays, and it is interrupted before it is killed.
@@ -176,7 +179,7 @@ impl Init {
     }
 }
 
-/// Resolves when this cell is to be interrupted.
+/// Resolves when this cell or run is to be interrupted.
 async fn interrupt(frames: &mut Frames, nonce: &Nonce) -> Result<(), i64> {
     loop {
         match frames.next().await? {

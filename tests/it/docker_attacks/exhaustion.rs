@@ -53,6 +53,31 @@ async fn every_end_is_told(target: &Target) {
     }
 }
 
+/// A conversation does not pay for the end of its program: it keeps its sandbox, which was scrubbed as after any other.
+#[tokio::test]
+async fn what_ends_a_program_leaves_its_sandbox() {
+    let target = Target::warm().await;
+    target.warm_up("python").await;
+    let root = fs::read_to_string(target.app.root().join(".root-id")).unwrap();
+    let label = format!("label=sandbox.root={root}");
+    let containers = async || docker(&["ps", "--all", "--quiet", "--filter", &label]).await;
+    let before = containers().await;
+    for (file, seconds, status) in [
+        ("ignored_signals.py", 1, "timeout"),
+        ("memory.py", 20, "out_of_memory"),
+        ("flood.py", 10, "output_limit"),
+    ] {
+        let result = target.run(file, seconds, json!({})).await;
+        assert_eq!(result["status"], status, "{file}: {result}");
+        assert!(result["usage"]["cpuMs"].is_u64(), "{file}: {result}");
+        target.settle().await;
+        target.assert_well("demo", "python").await;
+        target.settle().await;
+        assert_eq!(containers().await, before, "after {file}");
+    }
+    target.finish().await;
+}
+
 async fn the_memory_limit_holds_for_all_processes_together(target: &Target) {
     let result = target.attack("memory_of_children.py", 30).await;
     assert_eq!(result["status"], "out_of_memory", "{result}");

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use sandbox_init::{Frame, Run, Status};
+use sandbox_init::{Frame, Interrupt, Run, Status};
 
 use crate::support::{Sandbox, again, map, once, park};
 
@@ -121,6 +121,43 @@ time.sleep(100)
         });
         assert!(outcome.end.timed_out);
         assert_eq!(outcome.end.status, Status::Signal(9));
+        sandbox
+            .run_and_clean(again("print(1)"))
+            .exits(0)
+            .prints("1\n");
+    }
+}
+
+#[test]
+fn the_server_can_end_a_run() {
+    for mut sandbox in [
+        parked(FORK),
+        parked(EXEC),
+        Sandbox::start(&["python3", "-"]),
+    ] {
+        let code = "
+import os, signal, time
+signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
+if os.fork() == 0: os.setsid()
+else: print('begun', flush=True)
+time.sleep(100)
+";
+        let run = again(code);
+        let nonce = run.nonce.clone();
+        let interrupt = Frame::Interrupt(Interrupt {
+            nonce: nonce.clone(),
+        });
+        sandbox.send(&Frame::Run(run));
+        sandbox.stdout.until("begun\n");
+        // One of another run is ignored, and so is one that comes too late.
+        let other = crate::support::nonce();
+        sandbox.send(&Frame::Interrupt(Interrupt { nonce: other }));
+        sandbox.send(&interrupt);
+        let outcome = sandbox.outcome(&nonce);
+        assert_eq!(outcome.end.status, Status::Signal(9));
+        assert!(!outcome.end.timed_out, "{outcome:?}");
+        assert_eq!(sandbox.clean(&nonce), Ok(()));
+        sandbox.send(&interrupt);
         sandbox
             .run_and_clean(again("print(1)"))
             .exits(0)
