@@ -321,13 +321,16 @@ async fn a_lost_engine_is_told_and_comes_back_by_itself() {
     let app = TestApp::on_fake().await;
     let fake = app.fake.clone().unwrap();
     let lose = async {
-        eventually("the run is in progress", || fake.container_count() == 1).await;
+        eventually("the run is in progress", || {
+            app.workspace("demo").join("begun").exists()
+        })
+        .await;
         fake.trouble(Trouble {
             engine_down: true,
             failing: None,
         });
     };
-    let (result, ()) = tokio::join!(app.run("shell", "sleep 60"), lose);
+    let (result, ()) = tokio::join!(app.run("shell", "echo > begun\nsleep 60"), lose);
     insta::assert_json_snapshot!((&result["status"], &result["hint"]), @r#"
     [
       "engine_lost",
