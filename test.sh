@@ -157,7 +157,7 @@ step_browser() {
     if ! cmp -s tests/browser/package-lock.json tests/browser/node_modules/installed; then
         (cd tests/browser && npm ci --silent --no-audit --no-fund && cp package-lock.json node_modules/installed)
     fi
-    cargo test --locked --test it -- browser:: --test-threads "$DOCKER_THREADS"
+    cargo test --workspace --locked --test it -- browser:: --test-threads "$DOCKER_THREADS"
     say "Pictures of the page are in ${CARGO_TARGET_DIR:-target}/tmp/page"
 }
 

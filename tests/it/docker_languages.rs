@@ -40,6 +40,7 @@ async fn an_uploaded_table_becomes_a_chart() {
         (200, "image/png")
     );
     assert!(picture.body.starts_with(b"\x89PNG"));
+    app.assert_nothing_is_left().await;
 }
 
 fn new_files(result: &Value) -> Vec<&str> {
@@ -71,6 +72,7 @@ async fn typescript_and_javascript_run_on_bun() {
     // A package that the program makes itself is found as it would be elsewhere.
     let code = "await Bun.write('node_modules/own/index.js', 'module.exports = 7');\nconsole.log(require('own'));";
     assert_eq!(app.run("js", code).await["stdout"], "7\n");
+    app.assert_nothing_is_left().await;
 }
 
 #[tokio::test]
@@ -85,6 +87,7 @@ async fn uploaded_modules_import_and_shadow_nothing() {
         )
         .await;
     assert_eq!(result["stdout"], "42 [1] /data\n", "{result}");
+    app.assert_nothing_is_left().await;
 }
 
 #[tokio::test]
@@ -98,6 +101,7 @@ async fn home_is_writable_and_stdin_is_empty() {
     );
     let shell = app.run("shell", "cat; touch ~/x && id -u && pwd").await;
     assert_eq!(shell["stdout"], "1000\n/data\n", "{shell}");
+    app.assert_nothing_is_left().await;
 }
 
 #[tokio::test]
@@ -128,6 +132,7 @@ async fn memory_is_limited_and_told_by_its_count() {
             .unwrap()
             .contains("was killed by the memory limit")
     );
+    app.assert_nothing_is_left().await;
 }
 
 #[tokio::test]
@@ -148,6 +153,7 @@ async fn who_cannot_install_a_package_is_told_what_can() {
             "{refused}"
         );
     }
+    app.assert_nothing_is_left().await;
 }
 
 #[tokio::test]
@@ -161,6 +167,7 @@ async fn a_conversation_cannot_exceed_its_quota() {
     assert_eq!(full["code"], "quota_exceeded", "{full}");
     assert_eq!(app.run("shell", "rm -f f*").await["status"], "ok");
     assert_eq!(app.upload("one-more", b"x").await["success"], true);
+    app.assert_nothing_is_left().await;
 }
 
 #[tokio::test]
@@ -190,6 +197,7 @@ async fn images_that_others_make_work_and_are_seen_at_once() {
         !has_language(&app, "test-perl")
     })
     .await;
+    app.assert_nothing_is_left().await;
 }
 
 fn has_language(app: &TestApp, language: &str) -> bool {
