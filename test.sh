@@ -11,20 +11,19 @@
 # shell    shellcheck of all scripts
 # deny     licences, banned crates and sources
 # compile  all that the other steps run, so that nothing is compiled beside tests that watch the clock
+# clients  other people's MCP clients against the server
 # unit     the tests that need no container engine
 # compose  the server in a container, by the compose files
 # docker   the tests that need one; they need root, for engines and networks of their own
-# fuzz     a minute of it, for everything that takes bytes from outside; needs a nightly compiler
 # browser  the page in Chromium, on Docker
-# clients  other people's MCP clients against the server
+# fuzz     a minute of it, for everything that takes bytes from outside; needs a nightly compiler
 #
-# Tools are built beside the setup. The tests without an engine wait more than they compute, and one client waits for a
-# run of 90 seconds: Compose goes on beside the former, and the browser beside the clients. Fuzzing takes what the tests
-# on Docker leave of the processor.
+# Tools are built beside the setup. One client waits for a run of 90 seconds, and the tests without an engine wait more
+# than they compute: these and Compose go on beside the clients. Fuzzing takes what the browser leaves of the processor.
 set -euo pipefail
 cd "$(dirname "$0")"
 
-STEPS=(packages setup tools lint shell deny compile unit compose docker fuzz browser clients)
+STEPS=(packages setup tools lint shell deny compile clients unit compose docker browser fuzz)
 PACKAGES=(busybox-static ca-certificates curl g++ iproute2 iptables jq libc6-dev openssl python3 shellcheck)
 # The fonts are those that the page asks for first, so that its pictures look alike everywhere.
 BROWSER_PACKAGES=(chromium chromium-driver fonts-inter fonts-jetbrains-mono)
@@ -33,7 +32,7 @@ CARGO_DENY=0.20.2
 CARGO_FUZZ=0.13.1
 FUZZ_TARGETS=(frames records names envelope range)
 # The steps that go on beside another one, which comes before them.
-declare -A BESIDE=([setup]=tools [unit]=compose [docker]=fuzz [browser]=clients)
+declare -A BESIDE=([setup]=tools [clients]="unit compose" [browser]=fuzz)
 # Tests on Docker watch the clock, and have both cores busy with two. Those without it wait more than they compute.
 DOCKER_THREADS=2
 UNIT_THREADS=4
@@ -66,12 +65,10 @@ install_packages() {
     ((${#missing[@]})) || return 0
     [[ $EUID -eq 0 ]] || die "packages are missing. Run: sudo apt-get install -y ${missing[*]}"
     say "Installing ${missing[*]}"
-    # Two steps at a time may want that.
-    (
-        flock 9
+    {
         apt-get update -qq
         DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"
-    ) </dev/null >/dev/null 9>.build/packages.lock
+    } </dev/null >/dev/null
 }
 
 # Docker's own plugin where it is there, else Debian's package.
