@@ -175,15 +175,15 @@ impl Lease {
 
     /// Leaves the sandbox with its conversation after a run, if it may stay. Cleaning goes on behind.
     pub fn finish(mut self, workspace: &Workspace) {
+        if !self.reuse {
+            return;
+        }
         self.data = workspace.directory_id();
         let back = if self.sandbox.is_parked() {
             Back::Scrubbed
         } else {
             self.parking.back
         };
-        if !self.reuse {
-            return;
-        }
         let ticket = self
             .pool
             .shelf()

@@ -210,17 +210,20 @@ impl Runs {
             in_all: prepared.program.deadline + REPORT_GRACE,
             after_interrupt: REPORT_GRACE,
         };
-        let watch = watch(run, stops.stop.cancelled(), early, &interrupt, patience);
+        let killed = async {
+            stops.stop.cancelled().await;
+            Ending::Cancelled
+        };
+        let watch = watch(run, killed, early, &interrupt, patience);
         // They take room, and every caller's future has it.
         let (watched, interrupted) = Box::pin(watch).await;
         let wall = started.elapsed();
-        let (ending, report) = match (watched, interrupted) {
-            (Watched::Over(Ok(end)), None) => (Ending::Reported(end.clone()), Some(end)),
-            (Watched::Over(report), Some(ending)) => (ending, report.ok()),
-            (Watched::Overdue, Some(ending)) => (ending, None),
-            (Watched::Over(Err(error)), None) => (silent(state, &error).await, None),
-            (Watched::Overdue, None) => (overdue(state).await, None),
-            (Watched::Killed(()), _) => (Ending::Cancelled, None),
+        let report = watched.report();
+        let ending = match (watched, interrupted) {
+            (Watched::Killed(ending), _) | (_, Some(ending)) => ending,
+            (Watched::Over(Ok(end)), None) => Ending::Reported(end),
+            (Watched::Over(Err(error)), None) => silent(state, &error).await,
+            (Watched::Overdue, None) => overdue(state).await,
         };
         // Any other ending takes the sandbox away.
         if report.is_some() {

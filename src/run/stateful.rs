@@ -127,10 +127,7 @@ impl Runs {
         let (watched, interrupted) =
             watch(cell, killed(full, stops), early, &interrupt, patience).await;
         let wall = started.elapsed();
-        let report = match &watched {
-            Watched::Over(Ok(end)) => Some(end.clone()),
-            _ => None,
-        };
+        let report = watched.report();
         let (ending, lost) = judge(watched, interrupted, state).await;
         match lost {
             Some(why) => turn.lose(why),

@@ -1,13 +1,14 @@
 //! Waits for the end of a program, and has it interrupted when there is a reason.
 //!
 //! ```text
-//!            reported
-//! Watched ───────────────────────────────▶ Over
-//!    │ reason to interrupt                  ▲
-//!    ▼              reported in time        │
-//! Interrupted ──────────────────────────────┘
-//!    │ no report in time, which from Watched is possible too: Overdue
-//!    │ reason to kill, likewise: Killed
+//!              reported
+//! Watched ─────────────────────────────▶ Over
+//!  │   │ reason to interrupt               ▲
+//!  │   ▼            reported              │
+//!  │  Interrupted ────────────────────────┘
+//!  │   │
+//!  ├───┴─ no report in time ────────────▶ Overdue
+//!  └───┴─ reason to kill ───────────────▶ Killed
 //! ```
 
 use std::pin::pin;
@@ -27,6 +28,16 @@ pub(super) enum Watched<K> {
     Overdue,
     /// The sandbox is to go, whatever the program says to an interrupt.
     Killed(K),
+}
+
+impl<K> Watched<K> {
+    /// What was reported of the end, whatever brought that about.
+    pub(super) fn report(&self) -> Option<End> {
+        match self {
+            Self::Over(Ok(end)) => Some(end.clone()),
+            _ => None,
+        }
+    }
 }
 
 /// How long to wait for a report.
