@@ -33,8 +33,8 @@ CARGO_FUZZ=0.13.1
 FUZZ_TARGETS=(frames records names envelope range)
 # The steps that go on beside another one, which comes before them.
 declare -A BESIDE=([setup]=tools [clients]="unit compose" [browser]=fuzz)
-# Tests on Docker watch the clock, and have both cores busy with two. Those without it wait more than they compute.
-DOCKER_THREADS=2
+# Tests on Docker watch the clock, and have both cores busy with three. Those without it wait more than they compute.
+DOCKER_THREADS=3
 UNIT_THREADS=4
 
 # Snapshots that differ fail; none is written.

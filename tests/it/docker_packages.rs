@@ -73,7 +73,7 @@ impl Host {
 
     pub(crate) async fn ends(self) {
         self.app.assert_nothing_is_left().await;
-        nothing_is_under_way(&self.app);
+        nothing_is_under_way(&self.app).await;
     }
 }
 
@@ -104,10 +104,15 @@ pub(crate) async fn install_for(
     stable(app.call("install_packages", arguments).await)
 }
 
-/// The private directory is empty once what was taken out of sight is deleted.
-fn nothing_is_under_way(app: &TestApp) {
-    let left: Vec<_> = fs::read_dir(app.root().join(".tmp")).unwrap().collect();
-    assert!(left.is_empty(), "{left:?}");
+/// The private directory is empty once what was taken out of sight is deleted, which waits for the engine.
+async fn nothing_is_under_way(app: &TestApp) {
+    eventually("the private directory is empty", || {
+        fs::read_dir(app.root().join(".tmp"))
+            .unwrap()
+            .next()
+            .is_none()
+    })
+    .await;
 }
 
 #[tokio::test]
