@@ -135,6 +135,15 @@ impl Driver {
             .collect();
     }
 
+    /// What is wrong with a driver that should be silent, because it has announced its run process.
+    pub(crate) fn spoke(&mut self) -> Option<String> {
+        match self.line() {
+            Ok(None) => None,
+            Ok(Some(_)) => Some("the driver said more than ready <pid>".to_owned()),
+            Err(fault) => Some(fault),
+        }
+    }
+
     /// The process that the parked one has passed its request to, if it has. `ended` is one that was just reaped.
     pub(crate) fn successor(&mut self, ended: Pid) -> Result<Option<Pid>, String> {
         let Some(line) = self.line()? else {

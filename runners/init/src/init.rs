@@ -161,7 +161,13 @@ impl Init {
                 let kernel = self.kernel.iter();
                 sources.extend(kernel.map(|kernel| PollFd::new(&kernel.socket, PollFlags::IN)));
             }
-            (State::Parking { .. }, Some(driver)) if !driver.is_adopting() => {
+            (
+                State::Parking { .. }
+                | State::Waiting {
+                    parked: Some(_), ..
+                },
+                Some(driver),
+            ) if !driver.is_adopting() => {
                 sources.push(PollFd::new(&driver.socket, PollFlags::IN));
             }
             _ => {}
@@ -257,19 +263,10 @@ impl Init {
     /// Does what can be done without waiting; true if there may be more.
     fn advance(&mut self) -> Result<bool, Stop> {
         match &mut self.state {
-            State::Waiting { .. } => match self.frames.next_frame()? {
-                None => Ok(false),
-                Some(Frame::Park(_)) if self.park.is_some() => Err(Stop::SecondPark),
-                Some(Frame::Park(park)) => {
-                    let nonce = park.nonce.clone();
-                    self.park = Some(park);
-                    self.park(Answer::Ready(nonce))
-                }
-                Some(Frame::Run(run)) => self.start(run).map(|()| true),
-                Some(Frame::Cell(cell)) => self.start_kernel(&cell).map(|()| true),
-                // Its cell has ended.
-                Some(Frame::Interrupt(_)) => Ok(true),
-            },
+            State::Waiting { parked, .. } => {
+                let is_parked = parked.is_some();
+                self.take_frame(is_parked)
+            }
             State::Parking { answer, until } => {
                 let verdict = match self.driver.as_mut().map(Driver::parked) {
                     Some(Ok(None)) if Instant::now() < *until => return Ok(false),
@@ -287,6 +284,27 @@ impl Init {
             }
             State::Working(_) => self.work(),
             State::Resting { .. } => self.rest(),
+        }
+    }
+
+    /// Takes the next frame, if it has come and whatever `is_parked` still just waits.
+    fn take_frame(&mut self, is_parked: bool) -> Result<bool, Stop> {
+        let driver = self.driver.as_mut().filter(|_| is_parked);
+        if let Some(fault) = driver.and_then(Driver::spoke) {
+            return Err(Stop::NotReady(fault));
+        }
+        match self.frames.next_frame()? {
+            None => Ok(false),
+            Some(Frame::Park(_)) if self.park.is_some() => Err(Stop::SecondPark),
+            Some(Frame::Park(park)) => {
+                let nonce = park.nonce.clone();
+                self.park = Some(park);
+                self.park(Answer::Ready(nonce))
+            }
+            Some(Frame::Run(run)) => self.start(run).map(|()| true),
+            Some(Frame::Cell(cell)) => self.start_kernel(&cell).map(|()| true),
+            // Its cell has ended.
+            Some(Frame::Interrupt(_)) => Ok(true),
         }
     }
 

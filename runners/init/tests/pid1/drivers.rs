@@ -51,6 +51,14 @@ print(open('/proc/self/oom_score_adj').read().strip(), sorted(os.listdir('/proc/
 }
 
 #[test]
+fn a_driver_that_speaks_while_its_process_waits_ends_the_sandbox() {
+    let driver = "import os, time; os.write(3, b'ready %d\\n' % os.getpid()); time.sleep(0.2)
+os.write(3, b'instead %d\\n' % os.getpid()); time.sleep(60)";
+    let mut sandbox = parked(&["python3", "-c", driver]);
+    assert_eq!(sandbox.exit_code(), 71);
+}
+
+#[test]
 fn a_long_request_arrives_whole() {
     for driver in [FORK, EXEC] {
         let code = format!("print(len('{}'))", "é".repeat(2_000_000));
