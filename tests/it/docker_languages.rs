@@ -52,6 +52,31 @@ fn new_files(result: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
+async fn what_was_over_before_its_libraries_were_loaded_never_runs() {
+    let app = TestApp::on_docker_with(&[("SANDBOX_REUSE", "conversation")]).await;
+    app.run("python", "print('cold')").await;
+    eventually("a small interpreter is parked", || {
+        app.app.runs.pool.count().1 == 1
+    })
+    .await;
+    // More than a pipe holds, too.
+    for comment in [0, 300_000] {
+        let code = format!("import pandas\nopen('late', 'w') #{}", "x".repeat(comment));
+        let arguments = json!({
+            "conversationId": "demo", "language": "python", "code": code, "timeoutSeconds": 0.1,
+        });
+        let outcome = app.call("run_code", arguments).await;
+        assert_eq!(outcome["status"], "timeout", "{outcome}");
+    }
+    for _ in 0..2 {
+        let code = "import pandas, os\nprint(os.listdir('/data'))";
+        let outcome = app.run("python", code).await;
+        assert_eq!(outcome["stdout"], "[]\n", "{outcome}");
+    }
+    app.assert_nothing_is_left().await;
+}
+
+#[tokio::test]
 async fn typescript_and_javascript_run_on_bun() {
     let app = TestApp::on_docker().await;
     app.upload(

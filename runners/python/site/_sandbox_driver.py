@@ -26,6 +26,7 @@ CHANNEL = 3
 SOON = 4  # open if a conversation waits: by it run.sh tells what the environment must not
 DESCRIPTORS = 32  # there are fewer
 PROGRAM = "/tmp/main.py"
+PASSED_ON = "/tmp/.passed-on-%d"
 CONVERSATION = ("/data", PACKAGES, REPLACED)
 PR_SET_DUMPABLE = 4
 
@@ -104,7 +105,7 @@ class LightDriver:
         os.close(self._parked)
         program = self._tools.parse(request)
         if self._wants_full_driver(program):
-            self._pass_on(length + request)
+            self._pass_on(request)
         _close_all_but(program)
         return program
 
@@ -123,14 +124,22 @@ class LightDriver:
 
     def _pass_on(self, request):
         """Have the full driver run it, and end. Without one, which should not be, all that is lost is time."""
-        view = memoryview(request)
+        # The program may start before this has ended, and must not find a way to the full driver here.
+        self._tools.set_dumpable(False)
+        # What is half in a pipe when the run is over would stay there, while a scrub takes files away.
+        with open(PASSED_ON % os.getpid(), "wb") as file:
+            file.write(request)
+        number = os.getpid().to_bytes(4)
         try:
-            while view:
-                view = view[os.write(self._requests, view):]
+            os.write(self._requests, number)
+            # One before may have been killed before it heard its own.
+            while answer := os.read(self._answers, 4):
+                if answer == number:
+                    os._exit(0)
         except BrokenPipeError:
-            return
-        if os.read(self._answers, 1):
-            os._exit(0)
+            pass
+        _taken(PASSED_ON % os.getpid())
+        self._tools.set_dumpable(True)
 
 
 class FullDriver:
@@ -142,25 +151,29 @@ class FullDriver:
     def fork_run_processes(self):
         """Return in each run process."""
         os.close(self._loaded)
-        while self._forked(int.from_bytes(_read(self._requests, 4), "big")):
+        while self._forked(_read(self._requests, 4)):
             pass
 
-    def _forked(self, length):
+    def _forked(self, number):
+        asking = int.from_bytes(number)
         (waiting, telling), (starting, letting) = os.pipe(), os.pipe()
         if not self._tools.fork():
             os.close(waiting)
             os.close(letting)
             os.setsid()
-            self._length, self._telling, self._starting = length, telling, starting
+            self._asking, self._telling, self._starting = asking, telling, starting
             return False
         os.close(telling)
         os.close(starting)
         pid = os.read(waiting, 16)
         if not pid:
             os._exit(1)
-        # PID 1 has to know before one of the two can end.
-        os.write(CHANNEL, b"instead %s\n" % pid)
-        os.write(self._answers, b"!")
+        if _is_there(asking):
+            # PID 1 has to know before one of the two can end.
+            os.write(CHANNEL, b"instead %s\n" % pid)
+            os.write(self._answers, number)
+        else:
+            os.write(letting, b"!")  # the run has ended meanwhile
         os.close(waiting)
         os.close(letting)
         return True
@@ -171,9 +184,11 @@ class FullDriver:
             file.write(b"1000")
 
     def take_request(self):
-        program = self._tools.parse(_read(self._requests, self._length))
+        request = _taken(PASSED_ON % self._asking)
         os.write(self._telling, b"%d" % os.getpid())
-        os.read(self._starting, 1)  # nothing, when it is time to start
+        if os.read(self._starting, 1) or not request:  # nothing, when it is time to start
+            os._exit(1)
+        program = self._tools.parse(request)
         _close_all_but(program)
         return program
 
@@ -252,6 +267,24 @@ def _read(descriptor, length):
             os._exit(0)
         data += chunk
     return bytes(data)
+
+
+def _taken(path):
+    """What is in a file that is nobody else's business; nothing, if it has gone."""
+    try:
+        with open(path, "rb") as file:
+            os.unlink(path)
+            return file.read()
+    except FileNotFoundError:
+        return b""
+
+
+def _is_there(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _closed(descriptor):

@@ -41,6 +41,17 @@ fn whoever_takes_it_in_the_end_is_the_run_process() {
 }
 
 #[test]
+fn who_passes_it_on_may_be_slower_than_the_program() {
+    let mut sandbox = parked(HELPED);
+    for word in ["SLOWLY", "", "SLOWLY", ""] {
+        sandbox
+            .run_and_clean(again(&format!("print('ran') # PASS {word}")))
+            .exits(0)
+            .prints("ran\n");
+    }
+}
+
+#[test]
 fn what_it_leaves_is_gone_and_the_helper_stays() {
     let mut sandbox = parked(HELPED);
     for _ in 0..3 {
@@ -74,6 +85,29 @@ fn the_deadline_ends_it_and_spares_the_helper() {
     assert!(Duration::from_millis(outcome.end.wall_ms) < Duration::from_secs(5));
     sandbox
         .run_and_clean(again("print(1) # PASS"))
+        .prints("1\n");
+}
+
+#[test]
+fn what_was_not_yet_taken_at_the_deadline_never_runs() {
+    let mut sandbox = Sandbox::start(&["false"]);
+    sandbox
+        .park(&["python3", "-c", HELPED], &[("LATE", "0.5")])
+        .unwrap();
+    let run = Run {
+        deadline_ms: 100,
+        ..again("open('/tmp/ran', 'w') # PASS")
+    };
+    assert!(sandbox.run_and_clean(run).end.timed_out);
+    sandbox
+        .run_and_clean(again(
+            "import os, time; time.sleep(1); print(os.listdir('/tmp'))",
+        ))
+        .exits(0)
+        .prints("[]\n");
+    sandbox
+        .run_and_clean(again("print(1) # PASS"))
+        .exits(0)
         .prints("1\n");
 }
 

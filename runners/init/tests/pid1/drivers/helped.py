@@ -52,9 +52,19 @@ def become(request):
     os._exit(code)
 
 
+def is_there(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 def help(requests, answers):
     while True:
+        number = exact(requests, 4)
         length = int.from_bytes(exact(requests, 4), "big")
+        time.sleep(float(os.environ.get("LATE", "0")))
         told = os.pipe()
         starting, letting = os.pipe()
         forked = fork_away(told)
@@ -62,10 +72,14 @@ def help(requests, answers):
             request = json.loads(exact(requests, length))
             os.write(told[1], b"%d" % os.getpid())
             os.close(letting)
-            os.read(starting, 1)
+            if os.read(starting, 1):
+                os._exit(1)
             become(request)
-        os.write(3, LINE % forked[1])
-        os.write(answers, b"!")
+        if is_there(int.from_bytes(number, "big")):
+            os.write(3, LINE % forked[1])
+            os.write(answers, number)
+        else:
+            os.write(letting, b"!")
         for descriptor in (forked[0], starting, letting):
             os.close(descriptor)
 
@@ -80,8 +94,12 @@ def drive(requests, answers, helper):
             request = exact(3, int.from_bytes(length, "big"))
             os.close(told[1])
             if b"PASS" in request:
-                os.write(requests, length + request)
-                os.read(answers, 1)
+                number = os.getpid().to_bytes(4, "big")
+                os.write(requests, number + length + request)
+                if b"SLOWLY" in request:
+                    time.sleep(60)
+                while os.read(answers, 4) != number:
+                    pass
                 os._exit(0)
             become(json.loads(request))
         os.write(3, b"ready %s %d\n" % (forked[1], helper))
