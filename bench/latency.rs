@@ -15,6 +15,8 @@ mod server;
 #[path = "latency/stats.rs"]
 mod stats;
 
+use std::time::Duration;
+
 use self::server::Server;
 use self::stats::Series;
 
@@ -46,12 +48,26 @@ async fn latencies() {
     let docker = cases::docker_run("mcp-sandbox-python", "print(1)", 30);
     docker.print(None);
     let baseline = docker.median();
+    cold_latencies(baseline).await;
+    warm_latencies(baseline).await;
+}
+
+/// Where nothing was started ahead.
+async fn cold_latencies(baseline: Duration) {
     let cold = Server::start(&[("POOL_SIZE", "0"), ("SANDBOX_REUSE", "never")]).await;
     cases::new_conversations(&cold, "cold path, print(1)", cases::PRINT, 30)
         .await
         .print(Some(baseline));
     cold.stop();
+    let unprepared = Server::start(&[("POOL_SIZE", "0")]).await;
+    cases::soon_after_cold(&unprepared, "in the 2 s after a cold run, print(1)", 10)
+        .await
+        .print(Some(baseline));
+    unprepared.stop();
+}
 
+/// Where a sandbox waits.
+async fn warm_latencies(baseline: Duration) {
     let warm = Server::start(&[("POOL_SIZE", "2")]).await;
     warm.wait_until_full().await;
     cases::new_conversations(

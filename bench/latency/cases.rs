@@ -13,6 +13,9 @@ use super::stats::Series;
 
 /// Time between two runs of a conversation: a quick caller's.
 const BETWEEN: Duration = Duration::from_millis(30);
+/// How long a conversation's libraries load after its first run, if that was cold, and the time between runs meanwhile.
+const SOON: Duration = Duration::from_secs(2);
+const BETWEEN_SOON: Duration = Duration::from_millis(100);
 /// How long throughput is measured.
 const BUSY_FOR: Duration = Duration::from_secs(5);
 
@@ -135,7 +138,22 @@ pub(crate) async fn following_runs(
     Series::new(name, times)
 }
 
-/// The same until `over`.
+/// Runs of conversations in the two seconds after their first one, for which nothing was warm.
+pub(crate) async fn soon_after_cold(server: &Server, name: &str, conversations: usize) -> Series {
+    let mut times = Vec::new();
+    for number in 0..conversations {
+        let conversation = format!("{name} {number}");
+        server.run(&conversation, PRINT).await;
+        let end = Instant::now() + SOON;
+        while Instant::now() < end {
+            tokio::time::sleep(BETWEEN_SOON).await;
+            times.push(timed(server, &conversation, PRINT).await);
+        }
+    }
+    Series::new(name, times)
+}
+
+/// Runs of one conversation, a little apart, until `over`.
 pub(crate) async fn runs_until(
     server: &Server,
     name: &str,

@@ -7,8 +7,8 @@ run process for every run. The run process returns from here, and so it is the i
 There are two of it, because a fork costs by what is loaded. The *light* driver has a part of the standard library,
 and what is parked is a fork of it. When a program wants more, that process passes it on to the *full* driver, a
 helper that has the large libraries too and forks the process that runs it. Where a conversation waits, the light one
-parks at once, and the full one loads beside the first programs: nothing of it is open to them, and only those that
-name what it loads wait for it.
+parks at once, and the full one loads beside the first programs, at its leisure: nothing of it is open to them, and
+only those that name what it loads wait for it.
 
 What all runs of a driver share, and a program can tell: the hash seed of strings.
 """
@@ -236,6 +236,10 @@ def _fork_full_driver(shelf, tools, soon):
 
     from _sandbox_libraries import load
 
+    if soon:
+        from _sandbox_pace import Pace
+
+        shelf.before_each = Pace(taking).breathe
     # A program may send it, and a library might take it for a failure of its own. So it ends this afterwards.
     pthread_sigmask(SIG_BLOCK, [SIGINT])
     with tools.side_by_side():

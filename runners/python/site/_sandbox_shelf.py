@@ -37,6 +37,7 @@ class Shelf:
         self._known = set()  # names whose place is recorded
         self._path = None
         self._kept = []
+        self.before_each = _nothing  # called before a module is loaded
         self._find_and_load = _bootstrap._find_and_load
         self._import = builtins.__import__
         self._register = atexit.register
@@ -89,6 +90,7 @@ class Shelf:
                 self._kept.append(sys.modules.pop(name))
 
     def _load_and_record(self, name, import_):
+        self.before_each()
         self._note(name)
         self._note_strays()
         self._known.add(name)
