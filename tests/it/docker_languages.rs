@@ -245,16 +245,16 @@ async fn an_image_without_glibc_is_a_runner_cold_and_warm() {
     app.parked("test-busybox", 1).await;
     let code = "ls / | tr '\\n' ' '; ls /lib* 2>/dev/null; sleep 100 & touch /tmp/left; exit 4";
     let mut told = Vec::new();
-    for (environment, code) in [
-        (json!({}), code),
-        (json!({}), "ls /tmp; kill -9 $$"),
-        (json!({}), "while :; do :; done"),
-        (json!({}), "tail -c 400m /dev/zero | wc -c"),
-        (json!({ "WHO": "own" }), "echo $WHO"),
+    for (environment, code, seconds) in [
+        (json!({}), code, 20),
+        (json!({}), "ls /tmp; kill -9 $$", 20),
+        (json!({}), "while :; do :; done", 2),
+        (json!({}), "tail -c 400m /dev/zero | wc -c", 20),
+        (json!({ "WHO": "own" }), "echo $WHO", 20),
     ] {
         let arguments = json!({
             "conversationId": "demo", "language": "test-busybox", "code": code, "environment": environment,
-            "timeoutSeconds": 2,
+            "timeoutSeconds": seconds,
         });
         let outcome = app.call("run_code", arguments).await;
         told.push(format!(
