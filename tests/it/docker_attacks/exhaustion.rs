@@ -24,6 +24,7 @@ async fn everything_has_a_limit(target: &Target) {
     let attacks = [
         ("huge_file.py", 30),
         ("sparse_files.py", 10),
+        ("reserved_files.py", 20),
         ("processes_and_descriptors.py", 30),
     ];
     target.assert_harmless(&attacks).await;
