@@ -6,7 +6,9 @@
 
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, chmodat, fstat, openat, openat2};
+use rustix::fs::{
+    AtFlags, CWD, Mode, OFlags, ResolveFlags, chmodat, fstat, openat, openat2, statat,
+};
 use rustix::io::{Errno, Result};
 
 /// For directories on the way, which need no permission to read.
@@ -57,14 +59,16 @@ impl Opener {
         self.open(dir, parts, FILE)
     }
 
-    /// Opens a directory to list it. One that its owner may not read is made readable, when it is ours.
+    /// Opens a directory to list it and to look at what is in it. One in which its owner may not is changed, when it is
+    /// ours.
     pub(super) fn folder<'p>(
         self,
         dir: BorrowedFd<'_>,
         parts: impl IntoIterator<Item = &'p [u8]>,
     ) -> Result<OwnedFd> {
         let parts: Vec<_> = parts.into_iter().collect();
-        match self.open(dir, parts.iter().copied(), FOLDER) {
+        let opened = self.open(dir, parts.iter().copied(), FOLDER);
+        match opened.and_then(searchable) {
             Err(Errno::ACCESS) => {
                 self.grant_access(dir, parts.iter().copied())?;
                 self.open(dir, parts, FOLDER)
@@ -82,12 +86,7 @@ impl Opener {
         let handle = self.open(dir, parts, VIA)?;
         // `fchmod` refuses such handles; this link leads to exactly what the handle holds.
         let link = format!("/proc/self/fd/{}", handle.as_raw_fd());
-        chmodat(
-            CWD,
-            link,
-            Mode::from_raw_mode(0o755),
-            rustix::fs::AtFlags::empty(),
-        )
+        chmodat(CWD, link, Mode::from_raw_mode(0o755), AtFlags::empty())
     }
 
     fn open<'p>(
@@ -133,6 +132,12 @@ impl Opener {
             }
         }
     }
+}
+
+/// The directory, if what is in it can be looked at: one with mode 0644 only gives names.
+fn searchable(dir: OwnedFd) -> Result<OwnedFd> {
+    statat(&dir, c".", AtFlags::empty())?;
+    Ok(dir)
 }
 
 /// Whether an error says that there is nothing of the kind, or nothing that we open, rather than that we failed.

@@ -51,9 +51,13 @@ impl Found<'_> {
         self.name.to_str().is_ok()
     }
 
-    /// Facts about the entry itself, never about what a link points at. `None` when it has just gone.
+    /// Facts about the entry itself, never about what a link points at. `None` when it has just gone, or its directory
+    /// has just been closed.
     pub(super) fn stat(&self) -> Result<Option<Stat>> {
-        gone_is_none(statat(self.dir, self.name, AtFlags::SYMLINK_NOFOLLOW))
+        match statat(self.dir, self.name, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::ACCESS) => Ok(None),
+            result => gone_is_none(result),
+        }
     }
 }
 

@@ -5,9 +5,11 @@ use std::os::fd::AsFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
+use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
 
 use rustix::fs::{CWD, Mode, Timespec, Timestamps, mkfifoat, utimensat};
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
 use super::*;
 
@@ -241,4 +243,36 @@ async fn a_shut_workspace_is_opened_again() {
     assert!(fixture.workspaces.remove(&fixture.key).await.unwrap());
     fixture.workspaces.settle().await;
     assert_eq!(fixture.leftovers(), 0);
+}
+
+/// Does it as a server would that is not root: nothing is open to it just because it is root.
+fn without_privileges<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    let none = CapabilitySets {
+        effective: CapabilitySet::empty(),
+        permitted: CapabilitySet::empty(),
+        inheritable: CapabilitySet::empty(),
+    };
+    let dropped = || {
+        set_capabilities(None, none).unwrap();
+        work()
+    };
+    thread::scope(|scope| scope.spawn(dropped).join().unwrap())
+}
+
+/// As `chmod -R 644` leaves them.
+#[test]
+fn what_is_in_a_folder_that_only_gives_names_counts() {
+    for mode in [0o644, 0o600, 0o400, 0o200, 0] {
+        let top = tempfile::tempdir().unwrap();
+        let folder = top.path().join("a/b");
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("c"), vec![1; 100_000]).unwrap();
+        set_mode(&folder, mode);
+        set_mode(&top.path().join("a"), mode);
+        let dir = fs::File::open(top.path()).unwrap();
+        let opener = Opener::for_kernel(dir.as_fd());
+        let usage = without_privileges(|| usage::measure(opener, dir.as_fd(), 100)).unwrap();
+        assert!(usage.bytes > 100_000, "{mode:o}: {usage:?}");
+        assert_eq!(usage.entries, 3, "{mode:o}");
+    }
 }
