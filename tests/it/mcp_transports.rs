@@ -208,6 +208,26 @@ async fn two_requests_with_one_id_are_both_answered() {
 }
 
 #[tokio::test]
+async fn a_cancellation_that_comes_late_ends_no_other_run() {
+    let app = TestApp::on_fake().await;
+    let (mut stream, endpoint) = old_client(&app, "/sse").await;
+    post_to(&app, &endpoint, &run(1, "sleep 0.3\necho whole")).await;
+    post_to(&app, &endpoint, &ping(2)).await;
+    assert_eq!(stream.message().await["id"], 2);
+    let late = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 2 } });
+    assert_eq!(post_to(&app, &endpoint, &late).await, 202);
+    let messages = stream.rest().await;
+    let answer = messages.last().unwrap();
+    assert_eq!(
+        (
+            &answer["id"],
+            &answer["result"]["structuredContent"]["stdout"]
+        ),
+        (&json!(1), &json!("whole\n"))
+    );
+}
+
+#[tokio::test]
 async fn a_broken_stream_is_taken_up_where_it_broke() {
     let app = TestApp::on_fake().await;
     let session = Session::open(&app, "2025-11-25").await;

@@ -7,6 +7,7 @@ use axum::http::{HeaderMap, Request, StatusCode};
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use serde_json::Value;
+use tokio::time::sleep;
 use tower::ServiceExt as _;
 
 use crate::support::{TestApp, post};
@@ -55,6 +56,8 @@ impl EventStream {
 
     /// The next event; `None` at the end of the stream. Comments, which keep it alive, are left out.
     pub(crate) async fn next(&mut self) -> Option<Event> {
+        let silence = sleep(Duration::from_mins(1));
+        tokio::pin!(silence);
         loop {
             if let Some((block, rest)) = self.buffer.split_once("\n\n") {
                 let event = parse(block);
@@ -64,8 +67,11 @@ impl EventStream {
                     None => continue,
                 }
             }
-            let bytes = tokio::time::timeout(Duration::from_mins(1), self.body.next()).await;
-            let Some(bytes) = bytes.expect("the stream is silent") else {
+            let bytes = tokio::select! {
+                bytes = self.body.next() => bytes,
+                () = &mut silence => panic!("the stream is silent"),
+            };
+            let Some(bytes) = bytes else {
                 // Not a stream after all: one JSON answer.
                 let data = std::mem::take(&mut self.buffer);
                 return (!data.is_empty()).then(|| Event {

@@ -70,10 +70,10 @@ impl Ids {
             JsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(cancelled) =
                     &mut notification.notification
-                    && let Some(id) = &mut cancelled.params.request_id
-                    && let Some(ours) = self.cancel(id)
                 {
-                    *id = ours;
+                    // Of a request that was answered none is passed on: the number may be ours for another one.
+                    let theirs = cancelled.params.request_id.take();
+                    cancelled.params.request_id = theirs.and_then(|id| self.cancel(&id));
                 }
             }
             _ => {}
