@@ -265,6 +265,8 @@ impl McpTransport {
             let request = Request::from_parts(parts, Body::from(bytes));
             return self.stateless.handle(request).await.map(Body::new);
         }
+        // The handler's too, which goes on for a client that has hung up.
+        parts.extensions.insert(answering.clone());
         let request = Request::from_parts(parts, Body::from(bytes));
         let response = self.stateful.handle(request).await;
         let reading = caller.delivery.reading();

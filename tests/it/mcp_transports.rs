@@ -228,6 +228,24 @@ async fn a_cancellation_that_comes_late_ends_no_other_run() {
 }
 
 #[tokio::test]
+async fn an_id_is_taken_until_its_run_has_ended() {
+    let app = TestApp::on_fake().await;
+    let session = Session::open(&app, "2025-06-18").await;
+    let mut given_up = session
+        .send(&run(1, "echo started\nsleep 0.3\necho first"))
+        .await;
+    assert_eq!(given_up.message().await["params"]["message"], "started\n");
+    drop(given_up);
+    let mut stream = session.send(&run(1, "sleep 0.6\necho second")).await;
+    let messages = stream.rest().await;
+    let outcome = &messages.last().unwrap()["result"]["structuredContent"];
+    assert_eq!(
+        (&outcome["status"], &outcome["stdout"]),
+        (&json!("ok"), &json!("second\n"))
+    );
+}
+
+#[tokio::test]
 async fn a_broken_stream_is_taken_up_where_it_broke() {
     let app = TestApp::on_fake().await;
     let session = Session::open(&app, "2025-11-25").await;

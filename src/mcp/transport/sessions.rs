@@ -27,7 +27,7 @@ struct Known {
 /// A request within its session.
 type RequestKey = (String, String);
 
-/// A request that is being answered. Dropping it says that it is not any more.
+/// A request that is being answered. Dropping the last one says that it is not any more.
 pub(super) struct Answering {
     known: Arc<Mutex<Known>>,
     key: RequestKey,
@@ -65,15 +65,14 @@ impl Sessions {
 
     /// Notes that a session answers a request; `None` when it is answering another one with the same id, whose
     /// answer the session could not tell from this one's.
-    pub(super) fn answer(&self, session: &str, request: &str) -> Option<Answering> {
+    pub(super) fn answer(&self, session: &str, request: &str) -> Option<Arc<Answering>> {
         let key = (session.to_owned(), request.to_owned());
-        self.lock()
-            .answering
-            .insert(key.clone())
-            .then(|| Answering {
+        self.lock().answering.insert(key.clone()).then(|| {
+            Arc::new(Answering {
                 known: Arc::clone(&self.known),
                 key,
             })
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
