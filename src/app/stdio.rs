@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use rmcp::service::serve_server_with_ct;
-use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::{TransportAdapterIdentity, stdio_pipes};
 use tokio::net::TcpListener;
 use tracing::{info, warn};
@@ -20,7 +19,7 @@ use tracing::{info, warn};
 use super::App;
 use super::instance::kept;
 use crate::config::{Config, ConfigErrors};
-use crate::mcp::transport::UniqueIds;
+use crate::mcp::transport::{Lines, UniqueIds};
 
 /// The port that is tried first, where `MCP_HTTP_ADDR` names none.
 const USUAL_PORT: u16 = 8080;
@@ -113,9 +112,8 @@ impl App {
         ));
         let gone = app.hard.child_token();
         let (input, output) = stdio_pipes();
-        let transport =
-            AsyncRwTransport::new_server(input, output).with_max_line_length(app.max_body());
-        let transport = UniqueIds::new(transport, gone.clone());
+        let lines = Lines::new(input, output, app.max_body());
+        let transport = UniqueIds::new(lines, gone.clone());
         let handler = app.handler();
         let client = async {
             let serving =

@@ -14,6 +14,7 @@
 mod envelope;
 mod events;
 mod legacy;
+mod lines;
 mod sessions;
 mod unique;
 
@@ -36,6 +37,7 @@ use self::envelope::{Envelope, EnvelopeError};
 use self::events::Events;
 use self::legacy::LegacyStreams;
 pub(crate) use self::legacy::MESSAGES;
+pub(crate) use self::lines::Lines;
 use self::sessions::Sessions;
 pub(crate) use self::unique::UniqueIds;
 use super::McpHandler;

@@ -40,6 +40,7 @@ mod rest_files;
 mod runs;
 mod selftest;
 mod sse;
+mod stdio;
 mod stop;
 mod support;
 mod toolsets;

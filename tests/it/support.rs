@@ -2,6 +2,7 @@
 
 pub(crate) mod dockerd;
 pub(crate) mod server;
+pub(crate) mod stdio;
 pub(crate) mod wait;
 pub(crate) mod weak;
 

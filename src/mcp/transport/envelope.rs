@@ -27,11 +27,11 @@ pub(super) struct Envelope {
 /// Why there was no answer by a handler.
 #[derive(Debug, Error)]
 pub(super) enum EnvelopeError {
-    #[error("the body is not valid JSON: {0}")]
+    #[error("the message is not valid JSON: {0}")]
     Parse(String),
     #[error("{reason}")]
     Invalid { id: Value, reason: &'static str },
-    #[error("the body has more than {0} bytes, which is the limit: upload smaller files")]
+    #[error("the message has more than {0} bytes, which is the limit: upload smaller files")]
     TooLarge(usize),
     #[error("the body took longer than {} s: send smaller files", .0.as_secs())]
     TooSlow(Duration),
@@ -168,9 +168,10 @@ fn invalid(id: Value, reason: &'static str) -> EnvelopeError {
     EnvelopeError::Invalid { id, reason }
 }
 
-impl IntoResponse for EnvelopeError {
-    fn into_response(self) -> Response {
-        let (status, code) = match &self {
+impl EnvelopeError {
+    /// The status over HTTP, and the code.
+    fn codes(&self) -> (StatusCode, i32) {
+        match self {
             Self::Parse(_) | Self::Interrupted => (StatusCode::BAD_REQUEST, PARSE_ERROR),
             Self::Invalid { .. } | Self::NotHeld { .. } => {
                 (StatusCode::BAD_REQUEST, INVALID_REQUEST)
@@ -182,13 +183,25 @@ impl IntoResponse for EnvelopeError {
             Self::NoSession => (StatusCode::METHOD_NOT_ALLOWED, INVALID_REQUEST),
             Self::Refused(status, _) if status.is_client_error() => (*status, INVALID_REQUEST),
             Self::Refused(_, _) => (StatusCode::SERVICE_UNAVAILABLE, INTERNAL_ERROR),
-        };
+        }
+    }
+
+    /// The answer as a message.
+    pub(super) fn into_answer(self) -> Value {
+        let (_, code) = self.codes();
         let message = self.to_string();
         let id = match self {
             Self::Invalid { id, .. } | Self::NotHeld { id, .. } => id,
             _ => Value::Null,
         };
-        (status, Json(json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } }))).into_response()
+        json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } })
+    }
+}
+
+impl IntoResponse for EnvelopeError {
+    fn into_response(self) -> Response {
+        let (status, _) = self.codes();
+        (status, Json(self.into_answer())).into_response()
     }
 }
 
@@ -215,7 +228,7 @@ mod tests {
 
     #[test]
     fn bad_messages_say_why() {
-        insta::assert_snapshot!(read("{"), @"the body is not valid JSON: EOF while parsing an object at line 1 column 1");
+        insta::assert_snapshot!(read("{"), @"the message is not valid JSON: EOF while parsing an object at line 1 column 1");
         insta::assert_snapshot!(read("[]"), @"batches are not supported: send one message at a time");
         insta::assert_snapshot!(read("1"), @"a message is one JSON object without repeated fields");
         insta::assert_snapshot!(read(r#"{"id":1,"method":"ping"}"#), @r#"jsonrpc is missing or wrong: it must be "2.0""#);

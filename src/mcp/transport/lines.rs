@@ -1,0 +1,146 @@
+//! One message a line: the transport of a client that has started its own server.
+//!
+//! rmcp has one too. It says nothing to a line that it cannot take, so that who sent it waits for ever, and when its
+//! input has ended it waits for ever itself for an answer that nobody reads. Here such a line is refused as over HTTP,
+//! and at the end nothing is waited for.
+
+use std::io;
+use std::sync::Arc;
+
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::service::RoleServer;
+use rmcp::transport::Transport;
+use serde::Serialize;
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
+};
+use tokio::sync::Mutex;
+use tokio_util::task::TaskTracker;
+use tracing::warn;
+
+use super::envelope::{Envelope, EnvelopeError};
+
+/// Refusals that wait to be read. Who does not read these gets no more.
+const MAX_REFUSALS: usize = 64;
+/// What some programs put before all text, and JSON does not know.
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// Messages that come and go as lines.
+pub(crate) struct Lines<R, W> {
+    input: BufReader<R>,
+    /// What there is of the next line, since waiting for the rest may be given up.
+    line: Vec<u8>,
+    max_line: usize,
+    /// Whether the rest of a line that is too long has still to come.
+    skipping: bool,
+    output: Arc<Mutex<W>>,
+    refusals: TaskTracker,
+}
+
+impl<R, W> Lines<R, W>
+where
+    R: AsyncRead + Send + Unpin,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    /// Lines of at most `max_line` bytes are read.
+    pub(crate) fn new(input: R, output: W, max_line: usize) -> Self {
+        Self {
+            input: BufReader::new(input),
+            line: Vec::new(),
+            max_line,
+            skipping: false,
+            output: Arc::new(Mutex::new(output)),
+            refusals: TaskTracker::new(),
+        }
+    }
+
+    /// The next line, or that it is too long; `None` at the end. Dropping the future loses nothing.
+    async fn next(&mut self) -> io::Result<Option<Result<Vec<u8>, EnvelopeError>>> {
+        loop {
+            let room = self.max_line.saturating_add(1) - self.line.len();
+            let mut input = (&mut self.input).take(room as u64);
+            input.read_until(b'\n', &mut self.line).await?;
+            let whole = self.line.ends_with(b"\n");
+            if !whole && self.line.len() <= self.max_line {
+                return Ok(None);
+            }
+            let line = std::mem::take(&mut self.line);
+            if !std::mem::replace(&mut self.skipping, !whole) {
+                let too_long = EnvelopeError::TooLarge(self.max_line);
+                return Ok(Some(whole.then_some(line).ok_or(too_long)));
+            }
+        }
+    }
+
+    /// On a task of its own: a client that reads nothing must still be heard when it goes away.
+    fn refuse(&self, error: EnvelopeError) {
+        if self.refusals.len() < MAX_REFUSALS {
+            let answer = error.into_answer();
+            self.refusals.spawn(write(Arc::clone(&self.output), answer));
+        }
+    }
+}
+
+impl<R, W> Transport<RoleServer> for Lines<R, W>
+where
+    R: AsyncRead + Send + Unpin,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        item: ServerJsonRpcMessage,
+    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        write(Arc::clone(&self.output), item)
+    }
+
+    async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
+        loop {
+            let line = match self.next().await {
+                Ok(line) => line?,
+                Err(error) => {
+                    warn!(%error, "the input cannot be read");
+                    return None;
+                }
+            };
+            match line.and_then(|line| message(&line)) {
+                Ok(Some(message)) => return Some(message),
+                Ok(None) => {}
+                Err(error) => self.refuse(error),
+            }
+        }
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        // Each message was flushed when it was sent. One that is still stuck has nobody who reads it.
+        Ok(())
+    }
+}
+
+/// The message in a line; `None` when there is none, or one that cannot be taken and asks for no answer.
+fn message(line: &[u8]) -> Result<Option<ClientJsonRpcMessage>, EnvelopeError> {
+    let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
+    if line.trim_ascii().is_empty() {
+        return Ok(None);
+    }
+    if let Ok(message) = serde_json::from_slice(line) {
+        return Ok(Some(message));
+    }
+    let envelope = Envelope::read(line)?;
+    match envelope.id {
+        Some(_) => Err(envelope.not_held(line)),
+        None => Ok(None),
+    }
+}
+
+async fn write<W: AsyncWrite + Unpin>(
+    output: Arc<Mutex<W>>,
+    message: impl Serialize,
+) -> io::Result<()> {
+    let mut line = serde_json::to_vec(&message)?;
+    line.push(b'\n');
+    let mut output = output.lock().await;
+    output.write_all(&line).await?;
+    output.flush().await
+}

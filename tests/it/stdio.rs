@@ -1,0 +1,71 @@
+//! The built server as a client's child process, without an engine.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::stdio::StdioServer;
+use crate::support::wait::within;
+
+/// So that nothing is asked of an engine that may be there.
+const NO_ENGINE: (&str, &str) = ("DOCKER_HOST", "unix:///nowhere/engine.sock");
+/// How long an end may take, on a machine that does other things too.
+const END: Duration = Duration::from_secs(20);
+
+/// Id and code of a refusal.
+fn refusal(answer: &Value) -> (&Value, &Value) {
+    (&answer["id"], &answer["error"]["code"])
+}
+
+#[tokio::test]
+async fn a_line_that_cannot_be_taken_is_refused() {
+    let small = [("MAX_UPLOAD_BYTES", "64k"), ("MAX_CODE_BYTES", "64k")];
+    let mut server = StdioServer::start(&[&[NO_ENGINE], &small[..]].concat()).await;
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    for value in [r#""\ud800""#, "1e999", &deep] {
+        let params = format!(r#"{{"name":"run_code","arguments":{{"code":{value}}}}}"#);
+        let call =
+            format!(r#"{{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{params}}}"#);
+        server.send_line(&call).await;
+        let answer = server.message().await;
+        assert_eq!(refusal(&answer), (&json!("a"), &json!(-32600)), "{answer}");
+    }
+    for (line, code) in [
+        ("{", -32700),
+        (r#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, -32600),
+        (&"x".repeat(1 << 20), -32600),
+    ] {
+        server.send_line(line).await;
+        let answer = server.message().await;
+        assert_eq!(refusal(&answer), (&Value::Null, &json!(code)), "{answer}");
+    }
+    // What is nothing, or asks for no answer, gets none; what comes next is taken.
+    server.send_line("").await;
+    server
+        .send_line(r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"x":1e999}}"#)
+        .await;
+    server
+        .send_line("\u{feff}{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}\r")
+        .await;
+    assert_eq!(
+        server.message().await,
+        json!({ "jsonrpc": "2.0", "id": 7, "result": {} })
+    );
+}
+
+#[tokio::test]
+async fn a_client_that_reads_nothing_does_not_keep_the_server() {
+    let mut server = StdioServer::start(&[NO_ENGINE]).await;
+    for id in 1..20 {
+        server
+            .send(&json!({ "jsonrpc": "2.0", "id": id, "method": "tools/list" }))
+            .await;
+        server.send_line("{").await;
+    }
+    // A pipe holds 64 KiB, so that something is stuck halfway.
+    let full = async || (server.unread() > 60 << 10).then_some(());
+    within(END, "the pipe is full", full).await;
+    server.close();
+    let status = server.ended(END).await;
+    assert!(status.success(), "{status}");
+}
