@@ -37,6 +37,7 @@ mod pool;
 mod resources;
 mod rest;
 mod rest_files;
+mod resumption;
 mod runs;
 mod selftest;
 mod sse;

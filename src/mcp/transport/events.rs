@@ -60,9 +60,11 @@ struct Event {
 
 impl Inner {
     fn append(&mut self, stream: &str, message: &ServerSseMessage) -> EventId {
+        // Higher than any that this stream had before it was forgotten: who comes back with one of those gets all.
+        let next = self.count + 1;
         let log = self.logs.entry(stream.to_owned()).or_insert_with(|| Log {
             events: VecDeque::new(),
-            next: 1,
+            next,
             complete: false,
             touched: Instant::now(),
             latest: 0,
@@ -258,7 +260,8 @@ mod tests {
             .unwrap()
             .next()
             .await;
-        assert_eq!(next.unwrap().event_id.unwrap(), "new_6");
+        // The first of these came after one of the other stream, and five are gone.
+        assert_eq!(next.unwrap().event_id.unwrap(), "new_7");
     }
 
     #[tokio::test]

@@ -1,0 +1,43 @@
+//! Event streams that are taken up again after a long silence.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::sse::{Event, Session, run};
+use crate::support::TestApp;
+
+/// A session that has asked for logs, and the log of its first run: an event of the session's own stream.
+async fn logged(app: &TestApp) -> (Session<'_>, Event) {
+    let session = Session::open(app, "2025-06-18").await;
+    let set_level = json!({ "jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": { "level": "info" } });
+    session.send(&set_level).await.rest().await;
+    let mut stream = session.listen(None).await;
+    session.send(&run(2, "exit 1")).await.rest().await;
+    let event = stream.next().await.unwrap();
+    assert_eq!(exit_code(&event), 1);
+    (session, event)
+}
+
+fn exit_code(event: &Event) -> Value {
+    event.json()["params"]["data"]["exitCode"].clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_after_a_long_silence_are_new() {
+    let app = TestApp::on_fake().await;
+    let (session, seen) = logged(&app).await;
+    tokio::time::advance(Duration::from_mins(11)).await;
+    // What is old is forgotten with the next event of any stream.
+    let ping = json!({ "jsonrpc": "2.0", "id": 3, "method": "ping" });
+    session.send(&ping).await.rest().await;
+    for (id, code) in [(4, "exit 4"), (5, "exit 5")] {
+        session.send(&run(id, code)).await.rest().await;
+    }
+    let mut stream = session.listen(Some(&seen.id)).await;
+    for code in [4, 5] {
+        let event = stream.next().await.unwrap();
+        assert_eq!(exit_code(&event), code);
+        assert_ne!(event.id, seen.id);
+    }
+}
