@@ -80,6 +80,7 @@ pub struct McpTransport {
     stateful: StreamableHttpService<McpHandler, LocalSessionManager>,
     stateless: StreamableHttpService<McpHandler, NeverSessionManager>,
     sessions: Sessions,
+    events: Events,
     legacy: LegacyStreams,
     max_body: usize,
     body_patience: Duration,
@@ -107,8 +108,9 @@ impl McpTransport {
             .disable_allowed_hosts()
             .with_max_request_body_bytes(settings.max_body)
             .with_cancellation_token(stop.child_token());
+        let events = Events::default();
         let mut sessions =
-            LocalSessionManager::default().with_event_store(Arc::new(Events::default()));
+            LocalSessionManager::default().with_event_store(Arc::new(events.clone()));
         sessions.session_config.sse_retry = None;
         sessions.session_config.keep_alive = Some(settings.idle);
         let sessions = Arc::new(sessions);
@@ -125,6 +127,7 @@ impl McpTransport {
                 config.with_legacy_session_mode(false),
             ),
             sessions: Sessions::new(sessions),
+            events,
             legacy: LegacyStreams::new(&settings.public_path, tasks.clone(), stop.clone()),
             handler,
             max_body: settings.max_body,
@@ -184,10 +187,13 @@ impl McpTransport {
         {
             return EnvelopeError::UnknownSession.into_response();
         }
-        let deletes = request.method() == Method::DELETE;
+        let deleted = (request.method() == Method::DELETE).then(|| session.to_owned());
         let mut response = self.stateful.handle(request).await.map(Body::new);
-        // Some clients take 202 for a failure.
-        if deletes && response.status() == StatusCode::ACCEPTED {
+        if let Some(session) = deleted
+            && response.status() == StatusCode::ACCEPTED
+        {
+            self.events.end(&session);
+            // Some clients take 202 for a failure.
             *response.status_mut() = StatusCode::NO_CONTENT;
         }
         response

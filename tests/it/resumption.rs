@@ -1,11 +1,12 @@
-//! Event streams that are taken up again after a long silence.
+//! Event streams that are taken up again, after a long silence and until their session is closed.
 
 use std::time::Duration;
 
+use axum::body::Body;
 use serde_json::{Value, json};
 
 use crate::sse::{Event, Session, run};
-use crate::support::TestApp;
+use crate::support::{TestApp, post};
 
 /// A session that has asked for logs, and the log of its first run: an event of the session's own stream.
 async fn logged(app: &TestApp) -> (Session<'_>, Event) {
@@ -40,4 +41,17 @@ async fn events_after_a_long_silence_are_new() {
         assert_eq!(exit_code(&event), code);
         assert_ne!(event.id, seen.id);
     }
+}
+
+#[tokio::test]
+async fn what_is_taken_up_ends_with_its_session() {
+    let app = TestApp::on_fake().await;
+    let (session, seen) = logged(&app).await;
+    let mut stream = session.listen(Some(&seen.id)).await;
+    let close = post()
+        .method("DELETE")
+        .header("mcp-session-id", &session.id);
+    let closed = app.send(close.body(Body::empty()).unwrap()).await;
+    assert_eq!(closed.status, 204);
+    assert!(stream.next().await.is_none());
 }

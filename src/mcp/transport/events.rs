@@ -14,7 +14,7 @@ use rmcp::transport::streamable_http_server::session::{
     EventId, EventStore, EventStoreError, EventStream, ServerSseMessage,
 };
 use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 /// How long a stream can be taken up after its last event.
 const KEPT: Duration = Duration::from_mins(10);
@@ -24,6 +24,11 @@ const MAX_EVENTS: usize = 360;
 const MAX_BYTES: usize = 32 << 20;
 /// Streams kept: every request of a session has one, however short.
 const MAX_STREAMS: usize = 10_000;
+/// What rmcp calls a session's own stream, behind the session's id. The others are each of one request.
+const OF_A_SESSION: &str = ":common";
+/// How long the stream of a request may be silent. While its answer is to come there is a sign of life every five
+/// seconds; one that was cancelled has no answer, and nothing says so.
+const SILENCE: Duration = Duration::from_secs(30);
 
 /// The latest events of all streams.
 #[derive(Clone, Default)]
@@ -106,8 +111,15 @@ impl Inner {
             if !too_much && log.is_some_and(|log| now.duration_since(log.touched) < KEPT) {
                 return;
             }
-            let log = self.logs.remove(&oldest.remove());
-            self.bytes -= log.map_or(0, |log| log.bytes());
+            let stream = oldest.remove();
+            self.remove(&stream);
+        }
+    }
+
+    fn remove(&mut self, stream: &str) {
+        if let Some(log) = self.logs.remove(stream) {
+            self.order.remove(&log.latest);
+            self.bytes -= log.bytes();
         }
     }
 }
@@ -150,12 +162,22 @@ impl Reader {
                     return None;
                 }
             }
-            self.grown.changed().await.ok()?;
+            let grown = self.grown.changed();
+            if self.stream.ends_with(OF_A_SESSION) {
+                grown.await.ok()?;
+            } else {
+                timeout(SILENCE, grown).await.ok()?.ok()?;
+            }
         }
     }
 }
 
 impl Events {
+    /// Ends what is read of a session's own stream: the session is closed.
+    pub(super) fn end(&self, session: &str) {
+        self.lock().remove(&format!("{session}{OF_A_SESSION}"));
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -262,6 +284,25 @@ mod tests {
             .await;
         // The first of these came after one of the other stream, and five are gone.
         assert_eq!(next.unwrap().event_id.unwrap(), "new_7");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_stream_of_a_request_ends_when_it_is_silent() {
+        let events = Events::default();
+        let first = events.store_event("s", &message(1)).await.unwrap();
+        let read = events.replay_events_after(&first).await.unwrap();
+        let signs_of_life = async {
+            for _ in 0..3 {
+                tokio::time::sleep(SILENCE / 2).await;
+                events.store_event("s", &message(2)).await.unwrap();
+            }
+        };
+        let both = async { tokio::join!(read.count(), signs_of_life) };
+        assert_eq!(timeout(KEPT, both).await.unwrap(), (3, ()));
+        // That of a session may be.
+        let first = events.store_event("s:common", &message(1)).await.unwrap();
+        let mut read = events.replay_events_after(&first).await.unwrap();
+        assert!(timeout(KEPT, read.next()).await.is_err());
     }
 
     #[tokio::test]
