@@ -214,10 +214,7 @@ impl McpTransport {
             may_stream: accepts_streams(&parts.headers),
             names_revision: session_id(&parts.headers).is_some()
                 || parts.headers.contains_key(REVISION),
-            delivery: match session_id(&parts.headers) {
-                Some(_) => Delivery::counted(),
-                None => Delivery::default(),
-            },
+            delivery: Delivery::default(),
             pause: Pause::default(),
         };
         let kept = bytes.clone();
@@ -273,11 +270,16 @@ impl McpTransport {
             let request = Request::from_parts(parts, Body::from(bytes));
             return self.stateless.handle(request).await.map(Body::new);
         }
+        let delivery = Delivery::counted();
+        parts.extensions.insert(Caller {
+            delivery: delivery.clone(),
+            ..caller.clone()
+        });
         // The handler's too, which goes on for a client that has hung up.
         parts.extensions.insert(answering.clone());
         let request = Request::from_parts(parts, Body::from(bytes));
         let response = self.stateful.handle(request).await;
-        let reading = caller.delivery.reading();
+        let reading = delivery.reading();
         response.map(|body| {
             Body::new(body.map_frame(move |frame| {
                 // Both are the body's, so that they end with it.

@@ -246,6 +246,24 @@ async fn an_id_is_taken_until_its_run_has_ended() {
 }
 
 #[tokio::test]
+async fn the_second_request_with_an_id_is_told_of_its_progress() {
+    let app = TestApp::on_fake().await;
+    let session = Session::open(&app, "2025-06-18").await;
+    let _first = session.send(&run(5, "sleep 25")).await;
+    let lines: Vec<_> = (1..=12).map(|line| format!("{line}\n")).collect();
+    let code: Vec<_> = lines
+        .iter()
+        .map(|line| format!("echo {line}sleep 0.15\n"))
+        .collect();
+    let messages = session.send(&run(5, &code.concat())).await.rest().await;
+    let told: Vec<_> = messages
+        .iter()
+        .filter_map(|message| message["params"]["message"].as_str())
+        .collect();
+    assert_eq!(told.concat(), lines.concat());
+}
+
+#[tokio::test]
 async fn a_broken_stream_is_taken_up_where_it_broke() {
     let app = TestApp::on_fake().await;
     let session = Session::open(&app, "2025-11-25").await;
