@@ -14,10 +14,10 @@ use anyhow::Context as _;
 use rmcp::service::serve_server_with_ct;
 use rmcp::transport::{TransportAdapterIdentity, stdio_pipes};
 use tokio::net::TcpListener;
-use tracing::{info, warn};
+use tracing::info;
 
-use super::App;
 use super::instance::kept;
+use super::{App, Signals};
 use crate::config::{Config, ConfigErrors};
 use crate::mcp::transport::{Lines, UniqueIds};
 
@@ -98,6 +98,7 @@ impl App {
     /// # Errors
     /// The page cannot be served.
     pub async fn serve_stdio(setup: StdioSetup) -> anyhow::Result<()> {
+        let mut signals = Signals::heard()?;
         let app = Self::build(setup.config)?;
         let listener = TcpListener::from_std(setup.listener)?;
         let router = app.start();
@@ -125,9 +126,7 @@ impl App {
         };
         tokio::select! {
             () = client => info!("standard input was closed"),
-            signal = super::terminated() => if let Err(error) = signal {
-                warn!(%error, "signals are not heard");
-            },
+            () = signals.next() => {}
         }
         app.shut_down().await;
         Ok(())

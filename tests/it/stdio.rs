@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
+use tokio::net::UnixListener;
 
 use crate::support::stdio::StdioServer;
 use crate::support::wait::within;
@@ -68,4 +70,18 @@ async fn a_client_that_reads_nothing_does_not_keep_the_server() {
     server.close();
     let status = server.ended(END).await;
     assert!(status.success(), "{status}");
+}
+
+#[tokio::test]
+async fn a_signal_that_comes_during_the_start_is_heard() {
+    // The start waits for an engine that says nothing.
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("engine.sock");
+    let engine = UnixListener::bind(&socket).unwrap();
+    let host = format!("unix://{}", socket.display());
+    let mut server = StdioServer::begin(&[("DOCKER_HOST", host.as_str())]);
+    let _silent = engine.accept().await.unwrap();
+    server.signal(Signal::TERM);
+    let status = server.ended(END).await;
+    assert_eq!(status.code(), Some(0), "{status}");
 }

@@ -3,11 +3,14 @@
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
+
+use super::dockerd::signal;
 
 /// A server that reads our lines. Dropping it kills it.
 pub(crate) struct StdioServer {
@@ -84,6 +87,10 @@ impl StdioServer {
     /// Bytes that it has written and nobody has read.
     pub(crate) fn unread(&mut self) -> u64 {
         rustix::io::ioctl_fionread(self.output.get_ref().get_ref()).unwrap()
+    }
+
+    pub(crate) fn signal(&self, which: Signal) {
+        signal(self.process.id(), which);
     }
 
     /// Closes the server's input, as a client does that goes away.
