@@ -152,6 +152,25 @@ async fn old_clients_get_their_event_stream() {
 }
 
 #[tokio::test]
+async fn an_old_client_that_does_not_read_is_refused() {
+    let app = TestApp::on_fake().await;
+    let (mut stream, endpoint) = old_client(&app, "/sse").await;
+    let mut taken = 0;
+    while post_to(&app, &endpoint, &ping(taken)).await == 202 {
+        taken += 1;
+        assert!(taken < 1000, "it has to end");
+    }
+    // What has no answer is taken.
+    let late = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 9999 } });
+    assert_eq!(post_to(&app, &endpoint, &late).await, 202);
+    for _ in 0..taken {
+        stream.message().await;
+    }
+    assert_eq!(post_to(&app, &endpoint, &ping(taken)).await, 202);
+    assert_eq!(stream.message().await["id"], taken);
+}
+
+#[tokio::test]
 async fn the_endpoint_carries_the_public_path() {
     let app = TestApp::on_fake_with(&[
         ("PUBLIC_BASE_URL", "https://box.example/tools/sandbox/"),

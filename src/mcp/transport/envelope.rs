@@ -51,6 +51,8 @@ pub(super) enum EnvelopeError {
     NoStream,
     #[error("too many event streams are open: use POST /mcp, which needs none, or try again later")]
     TooManyStreams,
+    #[error("too many answers wait on the event stream: read them, and send this again")]
+    Unread,
     #[error("the message is not one of the protocol: {reason}")]
     NotHeld { id: Value, reason: String },
     #[error("{1}")]
@@ -177,7 +179,9 @@ impl EnvelopeError {
                 (StatusCode::BAD_REQUEST, INVALID_REQUEST)
             }
             Self::UnknownSession | Self::NoStream => (StatusCode::NOT_FOUND, INVALID_REQUEST),
-            Self::TooManyStreams => (StatusCode::SERVICE_UNAVAILABLE, INTERNAL_ERROR),
+            Self::TooManyStreams | Self::Unread => {
+                (StatusCode::SERVICE_UNAVAILABLE, INTERNAL_ERROR)
+            }
             Self::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, INVALID_REQUEST),
             Self::TooSlow(_) => (StatusCode::REQUEST_TIMEOUT, INVALID_REQUEST),
             Self::NoSession => (StatusCode::METHOD_NOT_ALLOWED, INVALID_REQUEST),

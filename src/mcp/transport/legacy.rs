@@ -14,8 +14,8 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
-use futures::{SinkExt as _, StreamExt as _, stream};
-use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use futures::{SinkExt as _, Stream, StreamExt as _, stream};
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::service::serve_server_with_ct;
 use rmcp::transport::TransportAdapterIdentity;
 use rmcp::transport::sink_stream::SinkStreamTransport;
@@ -25,7 +25,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use super::envelope::EnvelopeError;
-use super::unique::UniqueIds;
+use super::unique::{Backlog, UniqueIds};
 use super::{KEEP_ALIVE, McpHandler};
 use crate::principal::Principal;
 
@@ -33,6 +33,8 @@ use crate::principal::Principal;
 const MAX_STREAMS: usize = 500;
 /// Messages on their way in either direction of one stream. Who sends more waits.
 const CAPACITY: usize = 32;
+/// Requests of one stream that have no answer yet, or one that was not read. Who has more is refused.
+const MAX_BACKLOG: usize = 256;
 /// Where messages are posted, below the public address.
 pub(crate) const MESSAGES: &str = "/messages";
 
@@ -50,6 +52,7 @@ pub(super) struct LegacyStreams {
 struct Open {
     owner: Principal,
     input: mpsc::Sender<ClientJsonRpcMessage>,
+    backlog: Backlog,
 }
 
 /// Lives as long as the response's body.
@@ -77,22 +80,30 @@ impl LegacyStreams {
 
     /// Opens a stream for a caller. Its first event says where messages go.
     pub(super) fn open(&self, handler: McpHandler, owner: Principal) -> Response {
-        let (input, incoming) = mpsc::channel(CAPACITY);
-        let id = hex::encode(rand::random::<[u8; 16]>());
-        {
-            let mut open = self.lock();
-            if open.len() >= MAX_STREAMS {
-                return EnvelopeError::TooManyStreams.into_response();
-            }
-            open.insert(id.clone(), Open { owner, input });
-        }
         let stop = self.stop.child_token();
+        let (input, incoming) = mpsc::channel(CAPACITY);
         let (outgoing, answers) = futures::channel::mpsc::channel::<ServerJsonRpcMessage>(CAPACITY);
         let transport = SinkStreamTransport::new(
             outgoing.sink_map_err(std::io::Error::other),
             ReceiverStream::new(incoming),
         );
         let transport = UniqueIds::new(transport, stop.clone());
+        let id = hex::encode(rand::random::<[u8; 16]>());
+        {
+            let mut open = self.lock();
+            if open.len() >= MAX_STREAMS {
+                return EnvelopeError::TooManyStreams.into_response();
+            }
+            let backlog = transport.backlog();
+            open.insert(
+                id.clone(),
+                Open {
+                    owner,
+                    input,
+                    backlog,
+                },
+            );
+        }
         let served = stop.clone();
         self.tasks.spawn(async move {
             let service = serve_server_with_ct::<_, _, _, TransportAdapterIdentity>(
@@ -109,26 +120,7 @@ impl LegacyStreams {
             id,
             _cancel: stop.drop_guard(),
         };
-        let first = stream::iter([Event::default().event("endpoint").data(endpoint)]);
-        let events = first.chain(answers.filter_map(async |message| {
-            let json = serde_json::to_string(&message).ok()?;
-            Some(Event::default().event("message").data(json))
-        }));
-        let events = events.map(move |event| {
-            // Owned by the stream, so that it ends with it.
-            let _ = &closing;
-            Ok::<_, Infallible>(event)
-        });
-        let mut response = Sse::new(events)
-            .keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
-            .into_response();
-        let headers = response.headers_mut();
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-        headers.insert(
-            HeaderName::from_static("x-accel-buffering"),
-            HeaderValue::from_static("no"),
-        );
-        response
+        events(endpoint, answers, closing)
     }
 
     /// Takes a message for the stream that the query names.
@@ -143,6 +135,9 @@ impl LegacyStreams {
             Ok(message) => message,
             Err(_) => return StatusCode::UNSUPPORTED_MEDIA_TYPE.into_response(),
         };
+        if matches!(message, JsonRpcMessage::Request(_)) && open.backlog.count() > MAX_BACKLOG {
+            return EnvelopeError::Unread.into_response();
+        }
         message.insert_extension(parts);
         if open.input.send(message).await.is_err() {
             return EnvelopeError::NoStream.into_response();
@@ -153,6 +148,34 @@ impl LegacyStreams {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Open>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The response that sends the endpoint, then the answers.
+fn events(
+    endpoint: String,
+    answers: impl Stream<Item = ServerJsonRpcMessage> + Send + 'static,
+    closing: Closing,
+) -> Response {
+    let first = stream::iter([Event::default().event("endpoint").data(endpoint)]);
+    let events = first.chain(answers.filter_map(async |message| {
+        let json = serde_json::to_string(&message).ok()?;
+        Some(Event::default().event("message").data(json))
+    }));
+    let events = events.map(move |event| {
+        // Owned by the stream, so that it ends with it.
+        let _ = &closing;
+        Ok::<_, Infallible>(event)
+    });
+    let mut response = Sse::new(events)
+        .keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
+        .into_response();
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(
+        HeaderName::from_static("x-accel-buffering"),
+        HeaderValue::from_static("no"),
+    );
+    response
 }
 
 fn stream_id(parts: &Parts) -> Option<&str> {

@@ -4,7 +4,7 @@
 //! request gets an id of ours on the way in and its client's on the way out.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
@@ -22,6 +22,20 @@ pub(crate) struct UniqueIds<T> {
     inner: T,
     gone: CancellationToken,
     ids: Arc<Mutex<Ids>>,
+    pending: Arc<Pending>,
+}
+
+/// Held by each request until its handler has returned, and by each message of ours until it was handed on.
+struct Pending;
+
+/// What a transport has not done yet, which a client that does not read its answers makes more and more.
+#[derive(Clone)]
+pub(super) struct Backlog(Weak<Pending>);
+
+impl Backlog {
+    pub(super) fn count(&self) -> usize {
+        self.0.strong_count()
+    }
 }
 
 #[derive(Default)]
@@ -100,7 +114,12 @@ impl<T> UniqueIds<T> {
             inner,
             gone,
             ids: Arc::default(),
+            pending: Arc::new(Pending),
         }
+    }
+
+    pub(super) fn backlog(&self) -> Backlog {
+        Backlog(Arc::downgrade(&self.pending))
     }
 }
 
@@ -115,7 +134,12 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for UniqueIds<T> {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .translate_out(&mut item);
-        self.inner.send(item)
+        let (sent, pending) = (self.inner.send(item), Arc::clone(&self.pending));
+        async move {
+            let result = sent.await;
+            drop(pending);
+            result
+        }
     }
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
@@ -127,6 +151,9 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for UniqueIds<T> {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .translate_in(&mut message);
+        if matches!(message, JsonRpcMessage::Request(_)) {
+            message.insert_extension(Arc::clone(&self.pending));
+        }
         Some(message)
     }
 
