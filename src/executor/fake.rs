@@ -46,6 +46,8 @@ struct Inner {
     /// Those that cannot be removed.
     stuck: HashSet<ContainerId>,
     making_takes: Duration,
+    /// What is run instead of programs that have a word in them.
+    imitations: Vec<(&'static str, String)>,
     trouble: Trouble,
 }
 
@@ -152,6 +154,21 @@ impl FakeExecutor {
     /// From now on the engine takes so long to make a container.
     pub fn slow_down(&self, making_takes: Duration) {
         self.lock().making_takes = making_takes;
+    }
+
+    /// From now on a program with this word in it is taken for these few lines of shell.
+    pub fn imitate(&self, word: &'static str, shell: &str) {
+        let mut inner = self.lock();
+        inner.imitations.retain(|(known, _)| *known != word);
+        inner.imitations.push((word, shell.to_owned()));
+    }
+
+    /// The shell that a program is taken for.
+    fn shell(&self, code: &str) -> String {
+        let inner = self.lock();
+        let mut imitations = inner.imitations.iter();
+        let found = imitations.find(|(word, _)| code.contains(word));
+        found.map_or_else(|| code.to_owned(), |(_, shell)| shell.clone())
     }
 
     /// How many containers there are, running or not.
@@ -330,7 +347,7 @@ impl Executor for FakeExecutor {
         self.0.tasks.spawn(async move {
             // As a mount does, the directory is followed wherever it is renamed to.
             let data = std::fs::File::open(data).ok();
-            let live = Init::new(input, output, data, warming_up).live();
+            let live = Init::new(executor.clone(), input, output, data, warming_up).live();
             let exit_code = kill.run_until_cancelled(live).await.unwrap_or(137);
             executor.ended(&id, exit_code);
         });

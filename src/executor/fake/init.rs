@@ -13,11 +13,13 @@ use sandbox_init::{Cell, Frame, FrameReader, Nonce, Record, Run, Status, encode_
 use tokio::io::{AsyncReadExt as _, DuplexStream};
 use tokio::sync::mpsc;
 
+use super::FakeExecutor;
 use super::program::{self, DEAF, End};
 use crate::executor::{Chunk, Stream};
 
 /// PID 1 of one container.
 pub(super) struct Init {
+    executor: FakeExecutor,
     input: Frames,
     output: mpsc::UnboundedSender<Chunk>,
     data: Option<File>,
@@ -51,6 +53,7 @@ impl Frames {
 
 impl Init {
     pub(super) fn new(
+        executor: FakeExecutor,
         stream: DuplexStream,
         output: mpsc::UnboundedSender<Chunk>,
         data: Option<File>,
@@ -58,6 +61,7 @@ impl Init {
     ) -> Self {
         let reader = FrameReader::new();
         Self {
+            executor,
             input: Frames { stream, reader },
             output,
             data,
@@ -102,7 +106,8 @@ impl Init {
         let (data, mut env) = (self.data(), run.env.clone());
         let output = self.output.clone();
         let print = move |stream, text: String| send(&output, stream, text.into_bytes());
-        let program = program::run(&run.code, &mut env, &data, &print);
+        let code = self.executor.shell(&run.code);
+        let program = program::run(&code, &mut env, &data, &print);
         let deadline = Duration::from_millis(run.deadline_ms);
         let (status, timed_out) = tokio::select! {
             end = program => (end.status(), false),

@@ -1,7 +1,7 @@
 //! The few lines of shell that the fake engine can run: enough to see output, files, exit codes and time pass.
 //!
-//! `echo`, with `>&2` or `> file`; `$NAME` in its words; `NAME=value`; `cat file`; `sleep seconds`; `exit code`;
-//! `kill -signal $$`; `yes`, which prints without end; and `trap`, with which a kernel heeds no interrupt.
+//! `echo`, with `>&2` or `> file`; `$NAME` in its words; `NAME=value`; `cat file`; `mkdir folder`; `sleep seconds`;
+//! `exit code`; `kill -signal $$`; `yes`, which prints without end; and `trap`, with which a kernel heeds no interrupt.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -55,6 +55,8 @@ pub(super) async fn run(
                 };
                 print(Stream::Stdout, text);
             }
+            // A test that lacks it finds out by what is not in it.
+            "mkdir" => drop(tokio::fs::create_dir(data.join(rest)).await),
             "sleep" => {
                 tokio::time::sleep(Duration::from_secs_f64(rest.parse().unwrap_or(0.0))).await;
             }
