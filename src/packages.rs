@@ -12,6 +12,7 @@
 
 mod client;
 mod error;
+mod installed;
 mod note;
 mod policy;
 mod requirement;
@@ -28,8 +29,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use self::client::{Client, FetchRequest, Fetched, Found, Wanted};
+use self::client::{Client, FetchRequest, Fetched, Wanted};
 pub use self::error::PackagesError;
+use self::installed::summary;
+pub use self::installed::{Installed, InstalledPackage};
 use self::note::Note;
 use self::policy::Policy;
 pub use self::requirement::{Asked, Ecosystem, Name, Requirement, RequirementError};
@@ -57,39 +60,6 @@ pub struct InstallRequest {
     pub language: String,
     /// What is asked for.
     pub packages: Vec<Asked>,
-}
-
-/// A package that programs can import now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InstalledPackage {
-    /// Its name.
-    pub name: String,
-    /// Its version.
-    pub version: String,
-}
-
-/// What came of an install.
-#[derive(Clone, Debug)]
-pub struct Installed {
-    /// What was asked for, in that order, and then what came along. What had been there already is among it only when
-    /// it was asked for.
-    pub installed: Vec<InstalledPackage>,
-    /// What happened, in a sentence.
-    pub message: String,
-    /// How long it took.
-    pub duration: Duration,
-}
-
-impl Installed {
-    /// The version of a package, whichever way its name is written.
-    pub fn version_of(&self, name: &str) -> Option<&str> {
-        let name = Name::new(name);
-        let found = self
-            .installed
-            .iter()
-            .find(|one| Name::new(&one.name) == name);
-        found.map(|one| one.version.as_str())
-    }
 }
 
 /// Installs packages. Clones share one state.
@@ -254,7 +224,7 @@ impl Packages {
                 .place_packages(&tree, client::TREE, language, now.render())
                 .await?;
         }
-        Ok(summary(prepared, &note, &fetched))
+        Ok(summary(language, &prepared.asked, &note, &fetched))
     }
 
     /// Downloads what is wanted: from the operator's directory if it has all of it, else from the index.
@@ -415,48 +385,5 @@ impl Prepared {
     fn time_left(&self) -> Duration {
         let left = self.ends.saturating_duration_since(Instant::now());
         left + Duration::from_secs(1)
-    }
-}
-
-/// What to tell of an install.
-fn summary(prepared: &Prepared, before: &Note, fetched: &Fetched) -> Installed {
-    let language = &prepared.runner.language;
-    let is_asked = |found: &Found| {
-        let name = Name::new(&found.name);
-        prepared.asked.iter().position(|one| one.name == name)
-    };
-    let packages = fetched.packages.iter();
-    let came = packages.filter(|found| is_asked(found).is_some() || !before.has(language, found));
-    let provided = fetched.provided.iter();
-    let mut told: Vec<_> = came
-        .chain(provided.filter(|found| is_asked(found).is_some()))
-        .collect();
-    told.sort_by_key(|found| is_asked(found).unwrap_or(usize::MAX));
-    let names = |list: &[&Found]| {
-        let names = list
-            .iter()
-            .map(|found| format!("{} {}", found.name, found.version));
-        names.collect::<Vec<_>>().join(", ")
-    };
-    let (provided, new): (Vec<_>, Vec<_>) = told
-        .iter()
-        .partition(|found| fetched.provided.contains(found));
-    let mut sentences = Vec::new();
-    if !new.is_empty() {
-        sentences.push(format!("Installed {}", names(&new)));
-    }
-    if !provided.is_empty() {
-        sentences.push(format!("{} is part of the runner", names(&provided)));
-    }
-    Installed {
-        installed: told
-            .iter()
-            .map(|found| InstalledPackage {
-                name: found.name.clone(),
-                version: found.version.clone(),
-            })
-            .collect(),
-        message: sentences.join(". "),
-        duration: Duration::ZERO,
     }
 }

@@ -1,0 +1,87 @@
+//! What came of an install, as it is told. Pure.
+
+use std::time::Duration;
+
+use super::client::{Fetched, Found};
+use super::note::Note;
+use super::requirement::{Name, Requirement};
+
+/// A package that programs can import now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstalledPackage {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// What came of an install.
+#[derive(Clone, Debug)]
+pub struct Installed {
+    /// What was asked for, in that order, and then what came along. What had been there already is among it only when
+    /// it was asked for.
+    pub installed: Vec<InstalledPackage>,
+    /// What happened, in a sentence.
+    pub message: String,
+    /// How long it took.
+    pub duration: Duration,
+}
+
+impl Installed {
+    /// The version of a package, whichever way its name is written.
+    pub fn version_of(&self, name: &str) -> Option<&str> {
+        let name = Name::new(name);
+        let found = self
+            .installed
+            .iter()
+            .find(|one| Name::new(&one.name) == name);
+        found.map(|one| one.version.as_str())
+    }
+}
+
+/// What to tell of an install.
+pub(super) fn summary(
+    language: &str,
+    asked: &[Requirement],
+    before: &Note,
+    fetched: &Fetched,
+) -> Installed {
+    let is_asked = |found: &Found| {
+        let name = Name::new(&found.name);
+        asked.iter().position(|one| one.name == name)
+    };
+    let packages = fetched.packages.iter();
+    let came = packages.filter(|found| is_asked(found).is_some() || !before.has(language, found));
+    let provided = fetched.provided.iter();
+    let mut told: Vec<_> = came
+        .chain(provided.filter(|found| is_asked(found).is_some()))
+        .collect();
+    told.sort_by_key(|found| is_asked(found).unwrap_or(usize::MAX));
+    let names = |list: &[&Found]| {
+        let names = list
+            .iter()
+            .map(|found| format!("{} {}", found.name, found.version));
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let (provided, new): (Vec<_>, Vec<_>) = told
+        .iter()
+        .partition(|found| fetched.provided.contains(found));
+    let mut sentences = Vec::new();
+    if !new.is_empty() {
+        sentences.push(format!("Installed {}", names(&new)));
+    }
+    if !provided.is_empty() {
+        sentences.push(format!("{} is part of the runner", names(&provided)));
+    }
+    Installed {
+        installed: told
+            .iter()
+            .map(|found| InstalledPackage {
+                name: found.name.clone(),
+                version: found.version.clone(),
+            })
+            .collect(),
+        message: sentences.join(". "),
+        duration: Duration::ZERO,
+    }
+}
