@@ -8,11 +8,13 @@
 //!
 //! No conversation's code or file is in either container, so nothing in `/data` can influence what is installed. Every
 //! install makes the whole tree anew, from what was asked for now and earlier; a failed one leaves the tree of before.
-//! Directories, containers and turns are guards: whoever goes away at any point leaves nothing.
+//! Directories, containers and turns are guards: whoever goes away at any point leaves nothing. Only the last step goes
+//! on then, with the guards, since it cannot be taken back half-way.
 
 mod client;
 mod error;
 mod installed;
+mod limits;
 mod note;
 mod policy;
 mod requirement;
@@ -33,6 +35,7 @@ use self::client::{Client, FetchRequest, Fetched, Wanted};
 pub use self::error::PackagesError;
 use self::installed::summary;
 pub use self::installed::{Installed, InstalledPackage};
+use self::limits::Limits;
 use self::note::Note;
 use self::policy::Policy;
 pub use self::requirement::{Asked, Ecosystem, Name, Requirement, RequirementError};
@@ -44,7 +47,7 @@ use crate::executor::spec::{NetworkAccess, Shown};
 use crate::metrics::UNKNOWN_LANGUAGE;
 use crate::run::Runs;
 use crate::runner::Runner;
-use crate::workspace::{Kept, Scratch};
+use crate::workspace::{Kept, Scratch, Workspace};
 
 /// Most packages that one call may ask for.
 pub const MAX_ASKED: usize = 50;
@@ -78,6 +81,14 @@ struct Prepared {
     asked: Vec<Requirement>,
     key: ConversationKey,
     ends: Instant,
+}
+
+/// What only has to be put in place.
+struct Ready {
+    workspace: Workspace,
+    /// The directory that the tree is in.
+    tree: Arc<Scratch>,
+    note: String,
 }
 
 impl Packages {
@@ -140,23 +151,35 @@ impl Packages {
     ) -> Result<Installed, PackagesError> {
         let prepared = self.prepare(request, started)?;
         let key = &prepared.key;
-        let _turn = self.turns.enter(key)?;
+        let turn = self.turns.enter(key)?;
         let active = self.runs.active.enter(key);
+        let limits = Limits {
+            cancel: cancel.clone(),
+            stop: active.stop.clone(),
+            timeout: self.config.timeout,
+            ends: prepared.ends,
+        };
         let work = async {
             self.runs.proof.wait().await?;
             self.runs.files.workspaces.check_storage()?;
-            let _in_use = self.runs.files.workspaces.hold(key).await;
-            let _permit = self.runs.admission.enter(key, |_| {}).await?;
-            self.fetch_and_place(&prepared).await
+            let in_use = self.runs.files.workspaces.hold(key).await;
+            let permit = self.runs.admission.enter(key, |_| {}).await?;
+            let made = self.make(&prepared).await?;
+            Ok::<_, PackagesError>((made, (in_use, permit)))
         };
-        let mut installed = tokio::select! {
-            installed = work => installed?,
-            () = cancel.cancelled() => return Err(PackagesError::Cancelled),
-            () = active.stop.cancelled() => return Err(PackagesError::Cancelled),
-            () = tokio::time::sleep_until(prepared.ends) => {
-                return Err(PackagesError::TimedOut(self.config.timeout));
-            }
+        let ((mut installed, ready), held) = tokio::select! {
+            made = work => made?,
+            reason = limits.reached() => return Err(reason),
         };
+        if let Some(ready) = ready {
+            place(
+                &prepared.runner.language,
+                ready,
+                limits,
+                (turn, active, held),
+            )
+            .await?;
+        }
         installed.duration = started.elapsed();
         Ok(installed)
     }
@@ -201,10 +224,11 @@ impl Packages {
         })
     }
 
-    async fn fetch_and_place(&self, prepared: &Prepared) -> Result<Installed, PackagesError> {
+    /// All but the last step, and what to tell when that is done too. It is not needed when nothing is to be installed.
+    async fn make(&self, prepared: &Prepared) -> Result<(Installed, Option<Ready>), PackagesError> {
         let workspaces = &self.runs.files.workspaces;
         let language = prepared.runner.language.as_str();
-        let note = match workspaces.find(&prepared.key).await? {
+        let mut note = match workspaces.find(&prepared.key).await? {
             Some(workspace) => Note::parse(&workspace.packages_note().await?),
             None => Note::default(),
         };
@@ -213,18 +237,20 @@ impl Packages {
         let (fetched, from) = self.fetch(prepared, &wanted).await?;
         self.policy
             .check_found(fetched.packages.iter().map(|found| found.name.as_str()))?;
-        if !fetched.packages.is_empty() {
-            let tree = self.unpack(prepared, from).await?;
-            let mut now = note.clone();
-            now.set(language, &wanted, &fetched.packages);
-            // A new conversation gets a warm sandbox, so that its first run is warm too.
-            self.runs.pool.settle(&prepared.key).await?;
-            let workspace = workspaces.create(&prepared.key).await?;
-            workspace
-                .place_packages(&tree, client::TREE, language, now.render())
-                .await?;
+        let installed = summary(language, &prepared.asked, &note, &fetched);
+        if fetched.packages.is_empty() {
+            return Ok((installed, None));
         }
-        Ok(summary(language, &prepared.asked, &note, &fetched))
+        let tree = self.unpack(prepared, from).await?;
+        note.set(language, &wanted, &fetched.packages);
+        // A new conversation gets a warm sandbox, so that its first run is warm too.
+        self.runs.pool.settle(&prepared.key).await?;
+        let ready = Ready {
+            workspace: workspaces.create(&prepared.key).await?,
+            tree,
+            note: note.render(),
+        };
+        Ok((installed, Some(ready)))
     }
 
     /// Downloads what is wanted: from the operator's directory if it has all of it, else from the index.
@@ -386,4 +412,29 @@ impl Prepared {
         let left = self.ends.saturating_duration_since(Instant::now());
         left + Duration::from_secs(1)
     }
+}
+
+/// The last step. It happens or it does not: its caller waits for that, and until then, whether or not the caller is
+/// still there, `held` keeps others from deleting the conversation or installing for it.
+async fn place(
+    language: &str,
+    ready: Ready,
+    limits: Limits,
+    held: impl Send + 'static,
+) -> Result<(), PackagesError> {
+    let Ready {
+        workspace,
+        tree,
+        note,
+    } = ready;
+    let (held, until) = ((held, Arc::clone(&tree)), limits.clone());
+    let is_wanted = move || {
+        let _to_the_end = &held;
+        until.check().is_ok()
+    };
+    let placed = workspace.place_packages(&tree, client::TREE, language, note, is_wanted);
+    if placed.await? {
+        return Ok(());
+    }
+    limits.check().and(Err(PackagesError::Cancelled))
 }

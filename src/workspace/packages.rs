@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use super::beneath::is_miss;
 use super::scratch::Scratch;
 use super::store::{Store, WORKSPACE_MODE};
+use super::upload::TempFile;
 use super::walk::gone_is_none;
 use super::{Workspace, WorkspaceError, usage};
 
@@ -56,6 +57,9 @@ impl Workspace {
     /// Puts the directory `tree` of `scratch` in place of the packages of a language, in one step, and takes down
     /// `note`. What was there before is deleted with `scratch`.
     ///
+    /// `is_wanted` is asked last of all; if it says no, nothing is changed and this is false. It lives until all is
+    /// done, also when nobody waits for that any more: so it can have in it what keeps others away meanwhile.
+    ///
     /// # Errors
     /// It does not fit, or the operating system failed: then nothing is changed.
     pub async fn place_packages(
@@ -64,17 +68,27 @@ impl Workspace {
         tree: &'static str,
         language: &str,
         note: String,
-    ) -> Result<(), WorkspaceError> {
+        is_wanted: impl Fn() -> bool + Send + 'static,
+    ) -> Result<bool, WorkspaceError> {
         let (this, from, language) = (self.clone(), scratch.handle()?, language.to_owned());
         self.store()
             .upload(move |store| {
                 let dir = this.dir();
                 store.make_accessible(dir)?;
                 let bytes = check_room(store, dir, from.as_fd(), tree, &language)?;
-                let folder = open_or_make(store, dir)?;
-                exchange(from.as_fd(), tree, folder.as_fd(), &language)?;
+                let mut noted = written(store, &note)?;
+                if !is_wanted() {
+                    return Ok(false);
+                }
+                let (folder, from) = (open_or_make(store, dir)?, from.as_fd());
+                let how = exchange(from, tree, folder.as_fd(), &language)?;
+                if let Err(error) = noted.move_to(store.notes(), this.key().as_str()) {
+                    // Either both are there or neither; when this fails too, the next install makes up for it.
+                    let _ = renameat_with(&folder, &language, from, tree, how);
+                    return Err(error);
+                }
                 store.measured(this.key(), bytes);
-                write_note(store, this.key().as_str(), &note)
+                Ok(true)
             })
             .await
     }
@@ -148,13 +162,14 @@ fn open_or_make(store: &Store, dir: BorrowedFd<'_>) -> Result<OwnedFd, Workspace
     ))
 }
 
-/// Gives `tree` its place. Whatever is there, link or tree, is in its stead afterwards, and at no time is nothing there.
+/// Gives `tree` its place, and says how. Whatever is there, link or tree, is in its stead afterwards, and at no time is
+/// nothing there.
 fn exchange(
     from: BorrowedFd<'_>,
     tree: &str,
     folder: BorrowedFd<'_>,
     language: &str,
-) -> Result<(), WorkspaceError> {
+) -> Result<RenameFlags, WorkspaceError> {
     for _ in 0..TRIES {
         let there = gone_is_none(statat(folder, language, AtFlags::SYMLINK_NOFOLLOW))
             .map_err(WorkspaceError::of("examine the folder of packages"))?;
@@ -163,7 +178,7 @@ fn exchange(
             None => RenameFlags::NOREPLACE,
         };
         match renameat_with(from, tree, folder, language, how) {
-            Ok(()) => return Ok(()),
+            Ok(()) => return Ok(how),
             Err(Errno::NOENT | Errno::EXIST) => {}
             Err(error) => return Err(WorkspaceError::of("put packages in place")(error)),
         }
@@ -171,14 +186,13 @@ fn exchange(
     Err(WorkspaceError::of("put packages in place")(Errno::AGAIN))
 }
 
-fn write_note(store: &Store, key: &str, note: &str) -> Result<(), WorkspaceError> {
-    let flags =
-        OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = openat(store.notes(), key, flags, Mode::RUSR | Mode::WUSR)
-        .map_err(WorkspaceError::of("note what is installed"))?;
-    File::from(file)
+/// A note that has only to be moved to its place, which takes no room on the disk any more.
+fn written(store: &Store, note: &str) -> Result<TempFile, WorkspaceError> {
+    let mut file = TempFile::create(store.private.as_fd())?;
+    file.file
         .write_all(note.as_bytes())
-        .map_err(WorkspaceError::of("note what is installed"))
+        .map_err(WorkspaceError::of("note what is installed"))?;
+    Ok(file)
 }
 
 /// Whether an entry at the top of a workspace is the folder of packages.

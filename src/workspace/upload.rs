@@ -211,7 +211,12 @@ impl TempFile {
         })
     }
 
-    fn move_to(&mut self, folder: BorrowedFd<'_>, name: &str) -> Result<(), WorkspaceError> {
+    /// Gives it a name in place of whatever has that.
+    pub(super) fn move_to(
+        &mut self,
+        folder: BorrowedFd<'_>,
+        name: &str,
+    ) -> Result<(), WorkspaceError> {
         renameat(&self.dir, &self.name, folder, name).map_err(|error| match error {
             Errno::ISDIR | Errno::NOTEMPTY | Errno::EXIST => WorkspaceError::IsDirectory,
             error => WorkspaceError::of("move a file to its place")(error),

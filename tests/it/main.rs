@@ -32,6 +32,7 @@ mod mcp_client;
 mod mcp_transports;
 mod metrics;
 mod mistakes;
+mod packages;
 mod page;
 mod pool;
 mod resources;

@@ -22,8 +22,9 @@ impl Fixture {
         let note = format!("note of {} bytes", content.len());
         let workspace = self.workspace().await;
         workspace
-            .place_packages(&scratch, "tree", "python", note)
+            .place_packages(&scratch, "tree", "python", note, || true)
             .await
+            .map(|placed| assert!(placed))
     }
 
     fn placed(&self) -> Vec<u8> {
@@ -103,6 +104,67 @@ async fn a_tree_that_does_not_fit_changes_nothing() {
     assert_eq!(note, "note of 614400 bytes");
     fixture.workspaces.settle().await;
     assert_eq!(fixture.leftovers(), 0);
+}
+
+#[tokio::test]
+async fn a_tree_is_placed_with_its_note_or_not_at_all() {
+    let fixture = Fixture::new();
+    let note = fixture.root.path().join(".used").join(fixture.key.as_str());
+    // Nothing can take the place of that.
+    fs::create_dir_all(note.join("in the way")).unwrap();
+    fixture.place(b"first").await.unwrap_err();
+    assert!(!fixture.data().join(".packages/python").exists());
+    fs::remove_dir_all(&note).unwrap();
+    fixture.place(b"second").await.unwrap();
+    fs::remove_file(&note).unwrap();
+    fs::create_dir_all(note.join("in the way")).unwrap();
+    fixture.place(b"third").await.unwrap_err();
+    assert_eq!(fixture.placed(), b"second");
+    fixture.workspaces.settle().await;
+    assert_eq!(fixture.leftovers(), 0);
+}
+
+#[tokio::test]
+async fn a_tree_that_nobody_wants_any_more_changes_nothing() {
+    let fixture = Fixture::new();
+    fixture.place(b"first").await.unwrap();
+    let scratch = fixture.tree(b"second").await;
+    let (workspace, note) = (fixture.workspace().await, "a note".to_owned());
+    let placed = workspace.place_packages(&scratch, "tree", "python", note, || false);
+    assert!(!placed.await.unwrap());
+    drop(scratch);
+    assert_eq!(fixture.placed(), b"first");
+    let note = workspace.packages_note().await.unwrap();
+    assert_eq!(note, "note of 5 bytes");
+    fixture.workspaces.settle().await;
+    assert_eq!(fixture.leftovers(), 0);
+}
+
+#[tokio::test]
+async fn what_a_tree_is_placed_with_lasts_as_long_as_that_takes() {
+    /// Notes what was in place when it went.
+    struct Guard(PathBuf, Arc<std::sync::Mutex<Vec<bool>>>);
+
+    impl Drop for Guard {
+        fn drop(&mut self) {
+            self.1.lock().unwrap().push(self.0.exists());
+        }
+    }
+
+    let fixture = Fixture::new();
+    let (scratch, workspace) = (fixture.tree(b"x").await, fixture.workspace().await);
+    let gone = Arc::default();
+    let python = fixture.data().join(".packages/python");
+    let guard = Guard(python, Arc::clone(&gone));
+    let is_wanted = move || guard.0.is_absolute();
+    let note = "a note".to_owned();
+    let mut placed =
+        Box::pin(workspace.place_packages(&scratch, "tree", "python", note, is_wanted));
+    // Its caller goes away once it has begun, which may be its end too.
+    let _ = futures::poll!(placed.as_mut());
+    drop(placed);
+    fixture.workspaces.settle().await;
+    assert_eq!(*gone.lock().unwrap(), [true]);
 }
 
 #[tokio::test]

@@ -1,0 +1,122 @@
+//! Installs on the fake engine, where a few lines of shell stand for the package clients: turns, names, and what is
+//! remembered.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::PathBuf;
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
+use serde_json::{Value, json};
+
+use crate::support::{TestApp, eventually, stable};
+
+/// Files of a conversation whose measuring takes a while.
+const MANY: usize = 40_000;
+
+impl TestApp {
+    async fn with_packages_for(language: &str, settings: &[(&str, &str)]) -> Self {
+        let app = Self::on_fake_speaking(&[language], settings).await;
+        let fake = app.fake.as_ref().unwrap();
+        // The second step is known by where it finds what the first one fetched.
+        fake.imitate("/packages/fetched", "mkdir tree\necho made > tree/module");
+        app
+    }
+
+    /// From now on this is what the package client finds, as `name version`.
+    fn index_has(&self, packages: &[&str]) {
+        let found = packages.iter().map(|package| {
+            let (name, version) = package.split_once(' ').unwrap();
+            json!({ "name": name, "version": version })
+        });
+        let answer = json!({
+            "outcome": "fetched", "packages": found.collect::<Value>(), "provided": [], "files": [], "bytes": 1,
+        });
+        let fake = self.fake.as_ref().unwrap();
+        fake.imitate("PACKAGES_REQUEST", &format!("echo {answer}"));
+    }
+
+    async fn install(&self, language: &str, packages: &[&str]) -> Value {
+        let arguments =
+            json!({ "conversationId": "demo", "language": language, "packages": packages });
+        stable(self.call("install_packages", arguments).await)
+    }
+
+    /// What the server remembers of the conversation's packages; empty when it remembers none.
+    fn remembered(&self) -> String {
+        fs::read_to_string(self.remembers()).unwrap_or_default()
+    }
+
+    fn remembers(&self) -> PathBuf {
+        let workspace = self.workspace("demo");
+        self.root()
+            .join(".used")
+            .join(workspace.file_name().unwrap())
+    }
+}
+
+#[tokio::test]
+async fn an_install_that_is_ended_while_it_is_put_in_place_changes_nothing() {
+    for deleted in [false, true] {
+        let app = TestApp::with_packages_for("python", &[]).await;
+        app.index_has(&["six 1.17.0"]);
+        app.upload("0", b"x").await;
+        let data = app.workspace("demo");
+        for number in 1..MANY {
+            fs::hard_link(data.join("0"), data.join(number.to_string())).unwrap();
+        }
+        // Whoever is about to put something there repairs the mode.
+        fs::set_permissions(&data, fs::Permissions::from_mode(0o775)).unwrap();
+        let mode = || fs::metadata(&data).unwrap().permissions().mode() & 0o777;
+        let ending = async {
+            eventually("packages are about to be put in place", || mode() == 0o755).await;
+            if deleted {
+                let arguments = json!({ "conversationId": "demo" });
+                app.call("delete_conversation", arguments).await;
+            } else {
+                app.app.runs.active.stop_all();
+            }
+        };
+        let (answer, ()) = tokio::join!(app.install("python", &["six"]), ending);
+        app.app.runs.files.workspaces.settle().await;
+        assert_eq!(answer["code"], "cancelled", "{answer}");
+        assert!(!data.join(".packages/python").exists());
+        assert_eq!(
+            (data.exists(), app.remembers().exists()),
+            (!deleted, !deleted)
+        );
+        assert_eq!(app.remembered(), "");
+        // The next one is let in.
+        let answer = app.install("python", &["six"]).await;
+        assert_eq!(answer["message"], "Installed six 1.17.0", "{answer}");
+        assert!(data.join(".packages/python/module").exists());
+        assert!(app.remembered().contains("six==1.17.0"));
+        app.assert_nothing_is_left().await;
+    }
+}
+
+#[tokio::test]
+async fn an_install_that_takes_place_is_not_answered_as_cancelled() {
+    let app = TestApp::with_packages_for("python", &[]).await;
+    app.index_has(&["six 1.17.0"]);
+    // Who reads or writes this list waits for somebody at its other end.
+    app.upload("file", b"x").await;
+    let list = app.remembers();
+    fs::remove_file(&list).unwrap();
+    mknodat(CWD, &list, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let other_end = |options: &mut OpenOptions| {
+        let nonblock = OFlags::NONBLOCK.bits().cast_signed();
+        options.custom_flags(nonblock).open(&list)
+    };
+    let python = app.workspace("demo").join(".packages/python");
+    let ending = async {
+        let reader = || other_end(OpenOptions::new().write(true)).is_ok();
+        eventually("the list of before is read", reader).await;
+        eventually("packages are in place", || python.exists()).await;
+        app.app.runs.active.stop_all();
+    };
+    let (answer, ()) = tokio::join!(app.install("python", &["six"]), ending);
+    let _writers_go_on = other_end(OpenOptions::new().read(true)).unwrap();
+    assert_eq!(answer["message"], "Installed six 1.17.0", "{answer}");
+    assert!(app.remembered().contains("six==1.17.0"));
+    app.assert_nothing_is_left().await;
+}
