@@ -154,29 +154,34 @@ impl Workspaces {
     /// Deletes the workspace of a conversation. False when it has none.
     ///
     /// It is out of sight when this returns; its files are deleted behind, which [`settle`](Self::settle) waits for.
+    /// A caller who goes away before keeps neither from happening.
     /// Stop the conversation's sandboxes first: what still runs goes on writing to the old directory.
     ///
     /// # Errors
     /// The operating system failed.
     pub async fn remove(&self, key: &ConversationKey) -> Result<bool, WorkspaceError> {
-        let owned = key.clone();
-        let staging = self.store.work(move |store| store.stage(&owned)).await?;
-        let Some(staging) = staging else {
-            return Ok(false);
-        };
         let (store, key) = (Arc::clone(&self.store), key.clone());
-        self.store.tasks.spawn(async move {
-            let deleted = store.delete(staging).await;
-            if let Err(error) = deleted {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(
-                    conversation.key = key.short(),
-                    error,
-                    "files of a deleted conversation remain"
-                );
-            }
+        let staging = self.store.tasks.spawn(async move {
+            let owned = key.clone();
+            let staging = store.work(move |store| store.stage(&owned)).await?;
+            let Some(staging) = staging else {
+                return Ok(false);
+            };
+            let tasks = store.tasks.clone();
+            tasks.spawn(async move {
+                let deleted = store.delete(staging).await;
+                if let Err(error) = deleted {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::warn!(
+                        conversation.key = key.short(),
+                        error,
+                        "files of a deleted conversation remain"
+                    );
+                }
+            });
+            Ok(true)
         });
-        Ok(true)
+        store::outcome(staging).await?
     }
 
     /// Refuses when the file system has less free space than must stay free, else says how much it has. Takes

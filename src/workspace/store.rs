@@ -13,6 +13,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
 use super::beneath::Opener;
@@ -143,15 +144,8 @@ impl Store {
             // ends to be.
             (work(&store), under_way)
         });
-        match task.await {
-            Ok((result, _)) => result,
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                Err(cancelled) => Err(WorkspaceError::of("start an operation on files")(
-                    std::io::Error::other(cancelled),
-                )),
-            },
-        }
+        let (result, _) = outcome(task).await?;
+        result
     }
 
     pub(super) fn create(&self, key: &ConversationKey) -> Result<OwnedFd, WorkspaceError> {
@@ -282,6 +276,19 @@ impl Store {
                 }
             }
         }
+    }
+}
+
+/// What a task gives, with its panic.
+pub(super) async fn outcome<T>(task: JoinHandle<T>) -> Result<T, WorkspaceError> {
+    match task.await {
+        Ok(outcome) => Ok(outcome),
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(cancelled) => Err(WorkspaceError::of("start an operation on files")(
+                std::io::Error::other(cancelled),
+            )),
+        },
     }
 }
 

@@ -267,3 +267,18 @@ async fn a_form_stores_each_of_its_files() {
     ");
     assert_eq!(app.spooled(), 0);
 }
+
+#[tokio::test]
+async fn a_session_is_deleted_whole_though_its_client_goes_away() {
+    let app = TestApp::on_fake().await;
+    app.put("in/f", "x").await;
+    let ending = request(Method::DELETE, "/api/v1/sessions/demo");
+    let mut ending = Box::pin(app.send(ending.body(Body::empty()).unwrap()));
+    // It has begun, and its client closes the connection.
+    assert!(futures::poll!(ending.as_mut()).is_pending());
+    drop(ending);
+    eventually("nothing is left of it", || {
+        !app.workspace("demo").exists() && app.spooled() == 0
+    })
+    .await;
+}
