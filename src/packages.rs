@@ -235,8 +235,9 @@ impl Packages {
         let ecosystem = prepared.client.ecosystem();
         let wanted = note.with_earlier(language, ecosystem, &prepared.asked);
         let (fetched, from) = self.fetch(prepared, &wanted).await?;
+        let all = fetched.packages.iter().chain(&fetched.others);
         self.policy
-            .check_found(fetched.packages.iter().map(|found| found.name.as_str()))?;
+            .check_found(all.map(|found| found.name.as_str()))?;
         let installed = summary(language, &prepared.asked, &note, &fetched);
         if fetched.packages.is_empty() {
             return Ok((installed, None));

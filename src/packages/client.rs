@@ -79,8 +79,10 @@ pub(super) struct Download {
 /// What the first step says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fetched {
-    /// All that is to be installed.
+    /// What is to be installed, by the names that programs find it by.
     pub(super) packages: Vec<Found>,
+    /// What comes along and programs do not find by these names, such as copies that packages have for themselves.
+    pub(super) others: Vec<Found>,
     /// What was asked for and is part of the runner.
     pub(super) provided: Vec<Found>,
     /// Files that can be kept for others.
@@ -92,6 +94,8 @@ pub(super) struct Fetched {
 enum Answer {
     Fetched {
         packages: Vec<Found>,
+        #[serde(default)]
+        others: Vec<Found>,
         provided: Vec<Found>,
         files: Vec<Download>,
         bytes: u64,
@@ -183,11 +187,13 @@ impl Fetched {
             }
             Answer::Fetched {
                 packages,
+                others,
                 provided,
                 files,
                 ..
             } => Ok(Self {
                 packages,
+                others,
                 provided,
                 files,
             }),

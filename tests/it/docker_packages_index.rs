@@ -254,6 +254,9 @@ async fn use_index(app: &TestApp, index: &Index) {
     assert!(!app.workspace("first").join("ran").exists());
 }
 
+const USE_BOTH: &str = "import a from 'tinya'; import b from 'tinyb'; console.log(a, b)";
+const BOTH: &str = "a 1.0.0 with b 1.2.0 b 2.0.0\n";
+
 /// Tarballs come from what is kept as long as that is what the registry speaks of.
 async fn use_registry(app: &TestApp, index: &Index) {
     let all = ["tinya-1.0.0.tgz", "tinyb-1.2.0.tgz", "tinyb-2.0.0.tgz"];
@@ -271,12 +274,18 @@ async fn use_registry(app: &TestApp, index: &Index) {
         }
         let packages = json!(["tinya", "tinyb@2"]);
         let answer = install_for(app, conversation, "typescript", packages).await;
-        assert_eq!(answer["success"], true, "{answer}");
+        // The copy that the first has for itself is nobody else's.
+        let told = "Installed tinya 1.0.0, tinyb 2.0.0";
+        assert_eq!(answer["message"], told, "{answer}");
         assert_eq!(index.downloads(), downloads, "{conversation}");
-        let code = "import a from 'tinya'; import b from 'tinyb'; console.log(a, b)";
-        let printed = run(app, conversation, "typescript", code).await;
-        assert_eq!(printed, "a 1.0.0 with b 1.2.0 b 2.0.0\n");
+        assert_eq!(run(app, conversation, "typescript", USE_BOTH).await, BOTH);
     }
+    // Nor is it taken for what was asked for.
+    let packages = json!(["@tiny/scoped"]);
+    let answer = install_for(app, "downloads", "typescript", packages).await;
+    assert_eq!(answer["message"], "Installed @tiny/scoped 0.1.0");
+    assert_eq!(index.downloads(), ["tiny-scoped-0.1.0.tgz"]);
+    assert_eq!(run(app, "downloads", "typescript", USE_BOTH).await, BOTH);
 }
 
 /// The tarballs that are kept.

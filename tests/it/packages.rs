@@ -22,14 +22,18 @@ impl TestApp {
         app
     }
 
-    /// From now on this is what the package client finds, as `name version`.
-    fn index_has(&self, packages: &[&str]) {
-        let found = packages.iter().map(|package| {
-            let (name, version) = package.split_once(' ').unwrap();
-            json!({ "name": name, "version": version })
-        });
+    /// From now on this is what the package client finds, as `name version`, and what these have for themselves.
+    fn index_has(&self, packages: &[&str], others: &[&str]) {
+        let found = |packages: &[&str]| {
+            let found = packages.iter().map(|package| {
+                let (name, version) = package.split_once(' ').unwrap();
+                json!({ "name": name, "version": version })
+            });
+            found.collect::<Value>()
+        };
         let answer = json!({
-            "outcome": "fetched", "packages": found.collect::<Value>(), "provided": [], "files": [], "bytes": 1,
+            "outcome": "fetched", "packages": found(packages), "others": found(others), "provided": [], "files": [],
+            "bytes": 1,
         });
         let fake = self.fake.as_ref().unwrap();
         fake.imitate("PACKAGES_REQUEST", &format!("echo {answer}"));
@@ -58,7 +62,7 @@ impl TestApp {
 async fn an_install_that_is_ended_while_it_is_put_in_place_changes_nothing() {
     for deleted in [false, true] {
         let app = TestApp::with_packages_for("python", &[]).await;
-        app.index_has(&["six 1.17.0"]);
+        app.index_has(&["six 1.17.0"], &[]);
         app.upload("0", b"x").await;
         let data = app.workspace("demo");
         for number in 1..MANY {
@@ -97,7 +101,7 @@ async fn an_install_that_is_ended_while_it_is_put_in_place_changes_nothing() {
 #[tokio::test]
 async fn an_install_that_takes_place_is_not_answered_as_cancelled() {
     let app = TestApp::with_packages_for("python", &[]).await;
-    app.index_has(&["six 1.17.0"]);
+    app.index_has(&["six 1.17.0"], &[]);
     // Who reads or writes this list waits for somebody at its other end.
     app.upload("file", b"x").await;
     let list = app.remembers();
@@ -118,5 +122,19 @@ async fn an_install_that_takes_place_is_not_answered_as_cancelled() {
     let _writers_go_on = other_end(OpenOptions::new().read(true)).unwrap();
     assert_eq!(answer["message"], "Installed six 1.17.0", "{answer}");
     assert!(app.remembered().contains("six==1.17.0"));
+    app.assert_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn what_packages_have_for_themselves_is_neither_told_nor_kept_but_may_be_blocked() {
+    let lists = [("BLOCKED_PACKAGES", "left-pad")];
+    let app = TestApp::with_packages_for("typescript", &lists).await;
+    app.index_has(&["debug 2.6.9", "ms 2.1.3"], &["ms 2.0.0"]);
+    let answer = app.install("typescript", &["debug", "ms"]).await;
+    assert_eq!(answer["message"], "Installed debug 2.6.9, ms 2.1.3");
+    assert!(!app.remembered().contains("2.0.0"), "{}", app.remembered());
+    app.index_has(&["debug 2.6.9"], &["left-pad 1.0.0"]);
+    let answer = app.install("typescript", &["debug"]).await;
+    assert_eq!(answer["code"], "package_blocked", "{answer}");
     app.assert_nothing_is_left().await;
 }

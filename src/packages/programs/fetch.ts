@@ -304,19 +304,23 @@ function diagnose(text: string): Failed {
   return said ? new Failed("incompatible", said) : new Failed("broken", text.replace(/\w+:\/\/\S+/g, "(address)").slice(-500));
 }
 
-/** All packages below a node_modules, by their own names and by those that they are installed under. */
-function* packages(tree: string): Generator<Found> {
+/** The packages of a node_modules by the names that programs find them by, and all others: copies inside of packages,
+ * which only those find, and the own names of what is installed under another. */
+function packages(tree: string): { found: Found[]; others: Found[] } {
+  const [found, others]: [Found[], Found[]] = [[], []];
   for (const name of existsSync(tree) ? readdirSync(tree) : []) {
     const names = name.startsWith("@") ? readdirSync(`${tree}/${name}`).map((inner) => `${name}/${inner}`) : [name];
     for (const name of names) {
-      const found = manifest(`${tree}/${name}`);
-      if (found === undefined) continue;
-      const version = String(found.version ?? "");
-      yield { name, version };
-      if (typeof found.name === "string" && found.name !== name) yield { name: found.name, version };
-      yield* packages(`${tree}/${name}/node_modules`);
+      const about = manifest(`${tree}/${name}`);
+      if (about === undefined) continue;
+      const version = String(about.version ?? "");
+      found.push({ name, version });
+      if (typeof about.name === "string" && about.name !== name) others.push({ name: about.name, version });
+      const inside = packages(`${tree}/${name}/node_modules`);
+      others.push(...inside.found, ...inside.others);
     }
   }
+  return { found, others };
 }
 
 async function main() {
@@ -333,12 +337,13 @@ async function main() {
   } else if (wanted.length) {
     files = await install(Object.fromEntries(wanted.map(({ name, versions }) => [name, versions || "*"])), {}, false);
   }
-  const found = [...packages(TREE)];
-  if (found.length > request.mostPackages) {
-    throw new Failed("too_large", `${found.length} packages are needed, at most ${request.mostPackages} may be`);
+  const { found, others } = packages(TREE);
+  const count = found.length + others.length;
+  if (count > request.mostPackages) {
+    throw new Failed("too_large", `${count} packages are needed, at most ${request.mostPackages} may be`);
   }
   const size = existsSync(TREE) ? Bun.spawnSync(["du", "-sb", TREE]).stdout.toString() : "0";
-  return { outcome: "fetched", packages: found, files, provided: there, bytes: parseInt(size) };
+  return { outcome: "fetched", packages: found, others, files, provided: there, bytes: parseInt(size) };
 }
 
 try {
