@@ -237,7 +237,7 @@ impl Packages {
         let (fetched, from) = self.fetch(prepared, &wanted).await?;
         let all = fetched.packages.iter().chain(&fetched.others);
         self.policy
-            .check_found(all.map(|found| found.name.as_str()))?;
+            .check_found(ecosystem, all.map(|found| found.name.as_str()))?;
         let installed = summary(language, &prepared.asked, &note, &fetched);
         if fetched.packages.is_empty() {
             return Ok((installed, None));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::client::{Fetched, Found};
 use super::note::Note;
-use super::requirement::{Name, Requirement};
+use super::requirement::{Ecosystem, Name, Requirement};
 
 /// A package that programs can import now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,13 +28,11 @@ pub struct Installed {
 }
 
 impl Installed {
-    /// The version of a package, whichever way its name is written.
+    /// The version of a Python package, whichever way its name is written.
     pub fn version_of(&self, name: &str) -> Option<&str> {
-        let name = Name::new(name);
-        let found = self
-            .installed
-            .iter()
-            .find(|one| Name::new(&one.name) == name);
+        let normal = |name: &str| Name::new(Ecosystem::Python, name);
+        let mut installed = self.installed.iter();
+        let found = installed.find(|one| normal(&one.name) == normal(name));
         found.map(|one| one.version.as_str())
     }
 }
@@ -46,10 +44,7 @@ pub(super) fn summary(
     before: &Note,
     fetched: &Fetched,
 ) -> Installed {
-    let is_asked = |found: &Found| {
-        let name = Name::new(&found.name);
-        asked.iter().position(|one| one.name == name)
-    };
+    let is_asked = |found: &Found| asked.iter().position(|one| one.is_for(&found.name));
     let packages = fetched.packages.iter();
     let came = packages.filter(|found| is_asked(found).is_some() || !before.has(language, found));
     let provided = fetched.provided.iter();

@@ -65,7 +65,7 @@ impl Note {
     pub(super) fn set(&mut self, language: &str, all: &[Requirement], there: &[Found]) {
         let pinned = |requirement: &Requirement| {
             let mut found = there.iter();
-            match found.find(|found| Name::new(&found.name) == requirement.name) {
+            match found.find(|found| requirement.is_for(&found.name)) {
                 Some(found) => requirement.pinned(&found.version),
                 // Part of the runner, whatever version the next one has; its extras may be installed.
                 None => requirement.in_any_version(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::error::PackagesError;
-use super::requirement::{Name, Requirement};
+use super::requirement::{Ecosystem, Name, Requirement};
 use crate::config::PackageConfig;
 
 /// The names that the operator allows and blocks.
@@ -17,7 +17,10 @@ pub(super) struct Policy {
 
 impl Policy {
     pub(super) fn new(config: &PackageConfig) -> Self {
-        let names = |list: &[String]| list.iter().map(|name| Name::new(name)).collect();
+        // The lists are for all languages.
+        let as_all =
+            |name: &String| [Ecosystem::Python, Ecosystem::Npm].map(|one| Name::new(one, name));
+        let names = |list: &[String]| list.iter().flat_map(as_all).collect();
         Self {
             allowed: names(&config.allowed),
             blocked: names(&config.blocked),
@@ -45,9 +48,10 @@ impl Policy {
     /// Refuses what came along with what was asked for.
     pub(super) fn check_found<'a>(
         &self,
+        ecosystem: Ecosystem,
         mut names: impl Iterator<Item = &'a str>,
     ) -> Result<(), PackagesError> {
-        match names.find(|name| self.blocked.contains(&Name::new(name))) {
+        match names.find(|name| self.blocked.contains(&Name::new(ecosystem, name))) {
             Some(name) => Err(PackagesError::Blocked {
                 name: name.to_owned(),
                 why: "a package that was asked for depends on it, and the operator blocks it (BLOCKED_PACKAGES)",
@@ -59,11 +63,14 @@ impl Policy {
 
 #[cfg(test)]
 mod tests {
-    use super::super::requirement::{Asked, Ecosystem};
+    use super::super::requirement::Asked;
     use super::*;
 
     fn check(allowed: &[&str], blocked: &[&str], name: &str) -> Result<(), String> {
-        let names = |list: &[&str]| list.iter().map(|name| Name::new(name)).collect();
+        let names = |list: &[&str]| {
+            let names = list.iter().map(|name| Name::new(Ecosystem::Python, name));
+            names.collect()
+        };
         let policy = Policy {
             allowed: names(allowed),
             blocked: names(blocked),

@@ -17,7 +17,7 @@ const MAX_NPM_NAME: usize = 214;
 const OPERATORS: [char; 5] = ['<', '>', '=', '!', '~'];
 
 /// Whose rules names and versions follow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Ecosystem {
     /// Python packages, by PEP 508.
     Python,
@@ -46,9 +46,9 @@ pub struct Requirement {
     ecosystem: Ecosystem,
 }
 
-/// A normalised name: two names of one package are equal.
+/// A normalised name: two names of one package are equal, and no other two.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Name(String);
+pub struct Name(Ecosystem, String);
 
 /// Why something is no requirement. Messages say what to do.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -72,29 +72,38 @@ pub enum RequirementError {
 }
 
 impl Name {
-    /// The normal form of PEP 503. Names of npm keep their scope.
-    pub fn new(name: &str) -> Self {
-        let mut normal = String::with_capacity(name.len());
-        for character in name.trim().chars() {
-            match character {
-                '-' | '_' | '.' if normal.ends_with('-') => {}
-                '-' | '_' | '.' => normal.push('-'),
-                character => normal.extend(character.to_lowercase()),
-            }
-        }
-        Self(normal)
+    /// The normal form of PEP 503 for Python. Of npm's names only the case does not matter.
+    pub fn new(ecosystem: Ecosystem, name: &str) -> Self {
+        let name = name.trim();
+        let normal = match ecosystem {
+            Ecosystem::Python => normal(name),
+            Ecosystem::Npm => name.to_lowercase(),
+        };
+        Self(ecosystem, normal)
     }
 
     /// The normal form.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.1
     }
 }
 
 impl fmt::Display for Name {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
+        formatter.write_str(&self.1)
     }
+}
+
+fn normal(name: &str) -> String {
+    let mut normal = String::with_capacity(name.len());
+    for character in name.chars() {
+        match character {
+            '-' | '_' | '.' if normal.ends_with('-') => {}
+            '-' | '_' | '.' => normal.push('-'),
+            character => normal.extend(character.to_lowercase()),
+        }
+    }
+    normal
 }
 
 /// As its package client reads it, and as [`Requirement::parse`] does.
@@ -145,6 +154,11 @@ impl Requirement {
             versions: String::new(),
             ..self.clone()
         }
+    }
+
+    /// Whether a package of this name is what is asked for.
+    pub fn is_for(&self, name: &str) -> bool {
+        Name::new(self.ecosystem, name) == self.name
     }
 
     /// The name as its package client knows it, without extras.
@@ -208,8 +222,11 @@ fn split_extras(head: &str) -> Option<(Name, Vec<String>)> {
     let all_are_names = std::iter::once(&name)
         .chain(&extras)
         .all(|&name| is_python_name(name));
-    let normal = |extra: &&str| Name::new(extra).to_string();
-    all_are_names.then(|| (Name::new(name), extras.iter().map(normal).collect()))
+    let normal = |extra: &&str| normal(extra);
+    all_are_names.then(|| {
+        let name = Name::new(Ecosystem::Python, name);
+        (name, extras.iter().map(normal).collect())
+    })
 }
 
 /// The identifier of PEP 508.
@@ -247,7 +264,7 @@ fn npm(name: &str, version: &str) -> Result<Requirement, RequirementError> {
         return Err(malformed("the version is no range of semantic versions"));
     }
     Ok(Requirement {
-        name: Name::new(name),
+        name: Name::new(Ecosystem::Npm, name),
         shown: name.to_owned(),
         versions: versions.to_owned(),
         ecosystem: Ecosystem::Npm,
@@ -400,7 +417,7 @@ mod tests {
         @scope/name = @scope/name
         @scope/name = @scope/name@^1
         @scope/name = @scope/name
-        lodash-debounce = lodash.debounce@4.x
+        lodash.debounce = lodash.debounce@4.x
         ");
     }
 
@@ -464,8 +481,10 @@ mod tests {
 
         #[test]
         fn normal_names_stay_as_they_are(name in "\\PC{0,24}") {
-            let once = Name::new(&name);
-            prop_assert_eq!(Name::new(once.as_str()), once);
+            for ecosystem in [Ecosystem::Python, Ecosystem::Npm] {
+                let once = Name::new(ecosystem, &name);
+                prop_assert_eq!(Name::new(ecosystem, once.as_str()), once);
+            }
         }
     }
 }

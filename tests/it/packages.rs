@@ -126,6 +126,55 @@ async fn an_install_that_takes_place_is_not_answered_as_cancelled() {
 }
 
 #[tokio::test]
+async fn names_of_npm_are_told_apart_as_they_are_written() {
+    let lists = [
+        ("ALLOWED_PACKAGES", "jquery.cookie,jquery_cookie"),
+        ("BLOCKED_PACKAGES", "left_pad"),
+    ];
+    let app = TestApp::with_packages_for("typescript", &lists).await;
+    let mut answers = Vec::new();
+    for (packages, found) in [
+        (&["jquery-cookie"][..], &[][..]),
+        (
+            &["jquery.cookie@1"],
+            &["jquery.cookie 1.4.1", "left_pad 1.0.0"],
+        ),
+        (
+            &["jquery.cookie@1"],
+            &["jquery.cookie 1.4.1", "left-pad 1.0.0"],
+        ),
+        (
+            &["jquery_cookie"],
+            &[
+                "jquery.cookie 1.4.1",
+                "jquery_cookie 2.0.0",
+                "left-pad 1.0.0",
+            ],
+        ),
+    ] {
+        app.index_has(found, &[]);
+        let answer = app.install("typescript", packages).await;
+        answers.push(answer["message"].as_str().unwrap().to_owned());
+    }
+    insta::assert_snapshot!(answers.join("\n"), @"
+    jquery-cookie was not installed: it is not among the packages that the operator allows (ALLOWED_PACKAGES). Do without it, or ask the operator
+    left_pad was not installed: a package that was asked for depends on it, and the operator blocks it (BLOCKED_PACKAGES). Do without it, or ask the operator
+    Installed jquery.cookie 1.4.1, left-pad 1.0.0
+    Installed jquery_cookie 2.0.0
+    ");
+    // Neither was taken for the other.
+    let remembered = app.remembered();
+    for asked in ["jquery.cookie@1.4.1", "jquery_cookie@2.0.0"] {
+        assert!(remembered.contains(asked), "{remembered}");
+    }
+    let both = app
+        .install("typescript", &["jquery.cookie", "jquery_cookie"])
+        .await;
+    assert_eq!(both["success"], true, "{both}");
+    app.assert_nothing_is_left().await;
+}
+
+#[tokio::test]
 async fn what_packages_have_for_themselves_is_neither_told_nor_kept_but_may_be_blocked() {
     let lists = [("BLOCKED_PACKAGES", "left-pad")];
     let app = TestApp::with_packages_for("typescript", &lists).await;
