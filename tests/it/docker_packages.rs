@@ -19,7 +19,7 @@ const NOBODY: [(&str, &str); 2] = [
 /// A server whose operator has a directory of packages.
 pub(crate) struct Host {
     pub(crate) app: TestApp,
-    _wheelhouse: TempDir,
+    pub(crate) wheelhouse: TempDir,
 }
 
 impl Host {
@@ -34,10 +34,7 @@ impl Host {
         let settings = [settings, &NOBODY, &[("PACKAGE_WHEELHOUSE", &path)]].concat();
         let app = TestApp::on_docker_with(&settings).await;
         make_packages(&app, wheelhouse.path()).await;
-        Self {
-            app,
-            _wheelhouse: wheelhouse,
-        }
+        Self { app, wheelhouse }
     }
 
     pub(crate) async fn install(&self, language: &str, packages: Value) -> Value {

@@ -1,5 +1,7 @@
 //! Packages for TypeScript on the real engine, from a directory on the host.
 
+use std::fs;
+
 use serde_json::json;
 
 use crate::docker_packages::Host;
@@ -98,6 +100,25 @@ async fn npm_packages_are_found_from_programs_and_from_their_modules() {
     // No script of a package ran, and what could not be installed changed nothing.
     assert!(!host.app.workspace("demo").join("ran").exists());
     assert_eq!(host.run("typescript", code).await, expected);
+    host.ends().await;
+}
+
+#[tokio::test]
+async fn a_directory_may_have_many_archives_and_some_that_are_no_packages() {
+    let host = Host::new().await;
+    let directory = host.wheelhouse.path();
+    // Twice as many as there may be processes.
+    for number in 0..256 {
+        let copy = directory.join(format!("copy-{number}.tgz"));
+        fs::copy(directory.join("tinyb-2.0.0.tgz"), copy).unwrap();
+    }
+    fs::write(directory.join("other.tgz"), "no archive").unwrap();
+    fs::write(directory.join("empty.tgz"), "").unwrap();
+    let answer = host
+        .install("typescript", json!(["tinya", "@tiny/scoped"]))
+        .await;
+    let told = "Installed tinya 1.0.0, @tiny/scoped 0.1.0, tinyb 1.2.0";
+    assert_eq!(answer["message"], told, "{answer}");
     host.ends().await;
 }
 

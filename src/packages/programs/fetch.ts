@@ -24,6 +24,10 @@ const LOCK = "/data/bun.lock";
 // A package in bun.lock: `"place": ["name@version", "address", {`, and at the end most often a hash.
 const LOCKED = /^( +"[^"]+": \["([^"]+)@([^"@]+)", )"((?:https?:\/\/[^"]+)?)"(, \{.*?(?:"sha512-([\w+/]+=*)")?\],?)$/gm;
 const TREE = "/data/node_modules";
+// Archives of the operator's that are read at a time.
+const READERS = 8;
+// What is the machine's trouble and no archive's.
+const TROUBLE = /fork|Cannot allocate|Resource temporarily/i;
 const RUNNER = "/opt/node_modules";
 
 interface Wanted {
@@ -82,16 +86,28 @@ function provided(wanted: Wanted[]): Found[] {
 /** The packages in a directory of .tgz. */
 async function stock(): Promise<Manifest[]> {
   const files = readdirSync(WHEELHOUSE).filter((name) => name.endsWith(".tgz"));
-  const read = async (name: string) => {
-    const file = `${WHEELHOUSE}/${name}`;
-    const tar = Bun.spawn(["tar", "-xzOf", file, "--wildcards", "--no-wildcards-match-slash", "*/package.json"]);
-    try {
-      return [{ ...JSON.parse(await new Response(tar.stdout).text()), file }];
-    } catch {
-      return []; // Not a package.
-    }
+  const found: Manifest[] = [];
+  // Each takes two processes, and there may not be many.
+  const waiting = files.values();
+  const read = async () => {
+    for (const name of waiting) found.push(...(await manifests(`${WHEELHOUSE}/${name}`)));
   };
-  return (await Promise.all(files.map(read))).flat();
+  await Promise.all(Array.from({ length: READERS }, read));
+  return found;
+}
+
+/** What an archive says of itself: nothing if it is not a package. */
+async function manifests(file: string): Promise<Manifest[]> {
+  const command = ["tar", "-xzOf", file, "--wildcards", "--no-wildcards-match-slash", "*/package.json"];
+  const tar = Bun.spawn(command, { stderr: "pipe" });
+  const [text, said] = await Promise.all([new Response(tar.stdout).text(), new Response(tar.stderr).text()]);
+  // That the machine cannot read it says nothing of the archive.
+  if ((await tar.exited) !== 0 && TROUBLE.test(said)) throw new Failed("broken", said);
+  try {
+    return [{ ...JSON.parse(text), file }];
+  } catch {
+    return [];
+  }
 }
 
 /** What to write into package.json so that everything comes from the stock: one version of each package. */
