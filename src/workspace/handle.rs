@@ -183,12 +183,12 @@ impl Workspace {
         existing: Existing,
     ) -> Result<FileEntry, WorkspaceError> {
         let (this, path) = (self.clone(), path.clone());
-        let mut temp = spool.finish().await?;
+        let mut received = spool.finish().await?;
         self.store
             .upload(move |store| {
                 this.put(store, |dir| {
                     let measured = |bytes| store.measured(&this.key, bytes);
-                    upload::place(store, dir, &path, &mut temp, existing, measured)
+                    upload::place(store, dir, &path, received.temp(), existing, measured)
                 })
             })
             .await

@@ -1,7 +1,7 @@
 //! Files that are still being received, kept apart from everybody's until they are whole.
 //!
-//! They belong to no conversation yet and so count in no quota: how many there may be, how large each may be and how
-//! much of the disk must stay free bound them.
+//! They belong to no conversation before they are in their place and so count in no quota: how many there may be, how
+//! large each may be and how much of the disk must stay free bound them.
 
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
@@ -23,6 +23,20 @@ pub struct Spool {
     file: File,
     size: u64,
     place: OwnedSemaphorePermit,
+}
+
+/// A file that was received whole and waits to be moved. It counts in no quota yet, and so keeps its place as long as
+/// it is there: fields are dropped in this order.
+#[derive(Debug)]
+pub(super) struct Received {
+    temp: TempFile,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Received {
+    pub(super) fn temp(&mut self) -> &mut TempFile {
+        &mut self.temp
+    }
 }
 
 impl Workspaces {
@@ -72,11 +86,13 @@ impl Spool {
     }
 
     /// The whole file.
-    pub(super) async fn finish(mut self) -> Result<TempFile, WorkspaceError> {
+    pub(super) async fn finish(mut self) -> Result<Received, WorkspaceError> {
         // What was handed over may still be on its way to the file.
         let flushed = self.file.flush().await;
         flushed.map_err(WorkspaceError::of("write a file"))?;
-        drop(self.place);
-        Ok(self.temp)
+        Ok(Received {
+            temp: self.temp,
+            _place: self.place,
+        })
     }
 }

@@ -216,6 +216,40 @@ async fn so_many_files_are_received_at_once_and_no_more() {
 }
 
 #[tokio::test]
+async fn files_that_wait_for_their_turn_are_among_those_received() {
+    let app = TestApp::on_fake().await;
+    app.put("file", "x").await;
+    // So many that each upload is a while on its turn.
+    let data = app.workspace("demo");
+    for number in 0..20_000 {
+        let link = data.join(format!("link{number}"));
+        std::fs::hard_link(data.join("file"), link).unwrap();
+    }
+    let tasks = TaskTracker::new();
+    let put = |name: &str| {
+        let request = request(Method::PUT, &format!("{FILES}/{name}"));
+        let request = request.body(Body::from("x")).unwrap();
+        tasks.spawn(tower::ServiceExt::oneshot(app.router.clone(), request))
+    };
+    let first: Vec<_> = (0..16).map(|number| put(&number.to_string())).collect();
+    eventually("the first ones are stored", || {
+        put("more");
+        // One that goes and one that comes may both be seen.
+        let kept = app.spooled();
+        assert!(kept < 20, "{kept} are kept");
+        first.iter().all(tokio::task::JoinHandle::is_finished)
+    })
+    .await;
+    for upload in first {
+        assert_eq!(upload.await.unwrap().unwrap().status(), StatusCode::OK);
+    }
+    tasks.close();
+    tasks.wait().await;
+    assert_eq!(app.spooled(), 0);
+    assert_eq!(app.put("more", "x").await.status, StatusCode::OK);
+}
+
+#[tokio::test]
 async fn a_form_stores_each_of_its_files() {
     let app = TestApp::on_fake().await;
     let kind = "multipart/form-data; boundary=XX";
