@@ -49,10 +49,11 @@ impl Workspaces {
         Ok(PathBuf::from(OUTER).join(INNER))
     }
 
-    /// Keeps files of a directory for work, and lets go what was not used for longest when all take more than `limit`.
+    /// Keeps files of a directory for work, at most `limit` bytes of them, and lets go what was not used for longest when
+    /// all take more than that.
     ///
     /// # Errors
-    /// The operating system failed.
+    /// The disk is nearly full, or the operating system failed.
     pub async fn keep_downloads(
         &self,
         scratch: &Scratch,
@@ -64,8 +65,9 @@ impl Workspaces {
         self.store
             .work(move |store| {
                 let cache = open(store)?;
+                let mut room = limit;
                 for file in files.iter().filter(|file| is_plain(file)) {
-                    keep(store, cache.as_fd(), from.as_fd(), folder, file)?;
+                    room -= keep(store, cache.as_fd(), from.as_fd(), folder, file, room)?;
                 }
                 make_room(store, cache.as_fd(), limit)
             })
@@ -100,13 +102,15 @@ fn open(store: &Store) -> Result<OwnedFd, WorkspaceError> {
     folder(outer.as_fd(), INNER, 0o755)
 }
 
+/// Keeps a file of at most `room` bytes, and gives how many it copied.
 fn keep(
     store: &Store,
     cache: BorrowedFd<'_>,
     from: BorrowedFd<'_>,
     folder: &str,
     file: &Kept,
-) -> Result<(), WorkspaceError> {
+    room: u64,
+) -> Result<u64, WorkspaceError> {
     let failed = "keep a download";
     let now = Timespec {
         tv_sec: 0,
@@ -125,14 +129,18 @@ fn keep(
         .file(from, [folder.as_bytes(), file.name.as_bytes()]);
     let Some(source) = gone_is_none(source).map_err(WorkspaceError::of(failed))? else {
         // It was used where it is.
-        return Ok(());
+        return Ok(0);
     };
     let stat = fstat(&source).map_err(WorkspaceError::of(failed))?;
+    // A hole takes no room where it is, and all of its room as a copy.
+    let bytes = listing::size(&stat);
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile
         || known && size(store, cache, file) == Some(stat.st_size)
+        || bytes > room
     {
-        return Ok(());
+        return Ok(0);
     }
+    store.check_space(bytes)?;
     // Made where nobody looks, and moved when it is whole.
     let name = random_name();
     let private = store.private.as_fd();
@@ -141,7 +149,7 @@ fn keep(
         .opener
         .folder(private, [name.as_bytes()])
         .map_err(WorkspaceError::of(failed))?;
-    let copied = copy(File::from(source), made.as_fd(), file);
+    let copied = copy(File::from(source).take(bytes), made.as_fd(), file);
     // One that is not what it was, as after a loss of power, is exchanged.
     let how = if known {
         RenameFlags::EXCHANGE
@@ -157,7 +165,8 @@ fn keep(
             let _ = staging.delete();
         }
     }
-    copied.map(drop).map_err(WorkspaceError::of(failed))
+    copied.map_err(WorkspaceError::of(failed))?;
+    Ok(bytes)
 }
 
 /// How large a file is that was kept earlier.
@@ -168,7 +177,7 @@ fn size(store: &Store, cache: BorrowedFd<'_>, file: &Kept) -> Option<i64> {
 }
 
 /// Copies a file, and says whether it has the hash that it should have.
-fn copy(mut source: File, to: BorrowedFd<'_>, file: &Kept) -> std::io::Result<bool> {
+fn copy(mut source: impl Read, to: BorrowedFd<'_>, file: &Kept) -> std::io::Result<bool> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let mut copy = File::from(openat(to, &file.name, flags, Mode::from_raw_mode(0o644))?);
     let mut hash = Sha256::new();

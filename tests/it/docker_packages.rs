@@ -331,6 +331,29 @@ async fn what_has_no_wheel_is_built_only_where_the_operator_allows_it() {
 }
 
 #[tokio::test]
+async fn a_build_does_not_spoil_what_is_kept_for_others() {
+    let host = Host::with(&[("ALLOW_SOURCE_BUILDS", "1")]).await;
+    // Where its wheel does not go by its own name, this one does not get any further.
+    let answer = host.install("python", json!(["tinysneaky"])).await;
+    assert_eq!(answer["code"], "package_incompatible", "{answer}");
+    let kept = || {
+        let kept = fs::read_dir(host.app.root().join(".packages/cache")).unwrap();
+        let folders = kept.flat_map(|folder| fs::read_dir(folder.unwrap().path()).unwrap());
+        let mut names: Vec<_> = folders
+            .map(|file| file.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    };
+    let sneaked = "tinysneaky-9-py3-none-any.whl".to_owned();
+    assert!(kept().contains(&sneaked), "{:?}", kept());
+    let answer = install_for(&host.app, "other", "python", json!(["tiny-dep"])).await;
+    assert_eq!(answer["message"], "Installed tiny-dep 1.5", "{answer}");
+    assert!(!kept().contains(&sneaked), "{:?}", kept());
+    host.ends().await;
+}
+
+#[tokio::test]
 async fn nothing_in_the_workspace_has_a_say() {
     let host = Host::new().await;
     let outside = tempfile::tempdir().unwrap();

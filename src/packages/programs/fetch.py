@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+import urllib.parse
 
 from pip._vendor.packaging.requirements import Requirement
 
@@ -75,10 +76,10 @@ def main():
     try:
         for name in replaced(request, there):
             del there[name]
-        found, hashes = resolve(request, there)
+        found, wanted = resolve(request, there)
         if len(found) > request["mostPackages"]:
             raise Failed("too_large", f"{len(found)} packages are needed, at most {request['mostPackages']} may be")
-        download(request, hashes)
+        download(request, wanted)
         files = [describe(path) for path in sorted(glob.glob(WHEELS + "/*.whl"))]
         answer = {"outcome": "fetched", "packages": found, "files": files, "provided": provided(request, there)}
         answer["bytes"] = sum(file["size"] for file in files)
@@ -129,7 +130,7 @@ def provided(request, there):
 
 
 def resolve(request, there):
-    """All packages that the requirements need beside those of the runner, and the hashes of their files."""
+    """All packages that the requirements need beside those of the runner, and the hashes and names of their files."""
     with open("/data/constraints.txt", "w") as file:
         file.writelines(f"{name}=={version}\n" for name, version in there.items())
     arguments = ["install", "--dry-run", "--report", REPORT, "--constraint", "/data/constraints.txt"]
@@ -137,31 +138,33 @@ def resolve(request, there):
     pip(arguments, ["-c", THRIFTY_PIP])
     with open(REPORT) as file:
         items = json.load(file)["install"]
-    found, hashes = [], []
+    found, files = [], []
     for item in items:
         name, version = normal(item["metadata"]["name"]), item["metadata"]["version"]
         found.append({"name": name, "version": version})
-        archive = item["download_info"].get("archive_info", {})
-        hashes.append((name, version, archive.get("hashes", {}).get("sha256")))
-    return found, hashes
+        info = item["download_info"]
+        file = os.path.basename(urllib.parse.unquote(urllib.parse.urlsplit(info["url"]).path))
+        files.append((name, version, info.get("archive_info", {}).get("hashes", {}).get("sha256"), file))
+    return found, files
 
 
-def download(request, hashes):
+def download(request, wanted):
     """All files into WHEELS: from the cache, else by pip, which compares them with the hashes that it has just seen."""
-    missing = [wanted for wanted in hashes if not take_from_cache(wanted[2])]
+    missing = [one for one in wanted if not take_from_cache(digest=one[2], name=one[3])]
     if not missing:
         return
     # pip wants all hashes or none.
-    hashed = all(digest for _, _, digest in missing)
+    hashed = all(digest for _, _, digest, _ in missing)
     with open("/data/files.txt", "w") as file:
-        for name, version, digest in missing:
+        for name, version, digest, _ in missing:
             file.write(f"{name}=={version}" + (f" --hash=sha256:{digest}\n" if hashed else "\n"))
     pip(["wheel", "--no-deps", "--wheel-dir", WHEELS, "--requirement", "/data/files.txt"] + sources(request))
 
 
-def take_from_cache(digest):
-    for path in glob.glob(f"{CACHE}/{digest}/*.whl") if digest else []:
-        copy = f"{WHEELS}/{os.path.basename(path)}"
+def take_from_cache(digest, name):
+    """Copies a wheel under the name that it has where it comes from: what is kept may have come by another."""
+    for path in glob.glob(f"{CACHE}/{digest}/*.whl") if digest and name.endswith(".whl") else []:
+        copy = f"{WHEELS}/{name}"
         shutil.copyfile(path, copy)
         if describe(copy)["sha256"] == digest:
             return True

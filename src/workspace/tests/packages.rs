@@ -261,3 +261,39 @@ async fn downloads_are_kept_under_the_hash_of_what_is_in_them() {
     fixture.workspaces.settle().await;
     assert_eq!(fixture.leftovers(), 0);
 }
+
+#[tokio::test]
+async fn no_more_downloads_are_kept_than_there_is_room_for() {
+    let kept = async |floor: u64| {
+        let fixture = Fixture::with(WorkspaceLimits {
+            quota_bytes: 64 * MIB,
+            free_space_floor: floor,
+            max_entries: 100_000,
+            storage_bytes: None,
+        });
+        let scratch = fixture.workspaces.new_scratch().await.unwrap();
+        let wheels = fixture.root.path().join(scratch.path()).join("wheels");
+        fs::create_dir(&wheels).unwrap();
+        // Holes, which take nothing of the disk before they are copied.
+        let file = |megabytes: u64| {
+            let name = format!("{megabytes}.whl");
+            let hole = fs::File::create(wheels.join(&name)).unwrap();
+            hole.set_len(megabytes * MIB).unwrap();
+            let content = fs::read(wheels.join(&name)).unwrap();
+            let sha256 = hex::encode(Sha256::digest(content));
+            Kept { name, sha256 }
+        };
+        let files = vec![file(3), file(2), file(1)];
+        let hashes = [&files[0], &files[2]].map(|file| file.sha256.clone());
+        let workspaces = &fixture.workspaces;
+        let result = workspaces
+            .keep_downloads(&scratch, "wheels", files, 4 * MIB)
+            .await;
+        (result.is_ok(), fixture.kept().len(), {
+            let kept = fixture.kept();
+            hashes.iter().all(|hash| kept.contains(hash))
+        })
+    };
+    assert_eq!(kept(0).await, (true, 2, true));
+    assert_eq!(kept(u64::MAX).await, (false, 0, false));
+}
