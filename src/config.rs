@@ -3,6 +3,7 @@
 //! [`variables::VARIABLES`] is the one table of names, defaults and meanings; [`Config::from_lookup`] is pure, so
 //! that tests hand it a map. All errors are reported together, each with the variable's name and the form expected.
 
+mod environment;
 mod kernel;
 mod log;
 mod misspelt;
@@ -21,6 +22,7 @@ use std::time::Duration;
 use governor::Quota;
 use secrecy::SecretString;
 
+pub use self::environment::Environment;
 pub use self::kernel::KernelConfig;
 pub use self::log::{LogConfig, LogFormat};
 pub use self::misspelt::misspelt;
@@ -231,29 +233,7 @@ pub struct PoolConfig {
     pub reuse: bool,
 }
 
-/// A variable of the process, for [`Config::from_lookup`].
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the one place that reads the environment"
-)]
-pub fn environment(name: &str) -> Option<String> {
-    std::env::var(name).ok()
-}
-
-/// The names of all variables of the process environment.
-pub fn environment_names() -> impl Iterator<Item = String> {
-    std::env::vars_os().filter_map(|(name, _)| name.into_string().ok())
-}
-
 impl Config {
-    /// Reads the process environment.
-    ///
-    /// # Errors
-    /// All bad values at once.
-    pub fn from_env() -> Result<Self, ConfigErrors> {
-        Self::from_lookup(&environment)
-    }
-
     /// The configuration for a selftest: secrets that are missing are made up, since nobody comes in, and only what
     /// matters is logged.
     ///

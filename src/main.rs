@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use mcp_code_sandbox::app::{App, stdio};
-use mcp_code_sandbox::config::{self, Config};
+use mcp_code_sandbox::config::{self, Config, Environment};
 use mcp_code_sandbox::control::Control;
 use mcp_code_sandbox::selftest::{self, Row};
 use mcp_code_sandbox::telemetry;
@@ -14,6 +14,9 @@ use mcp_code_sandbox::telemetry;
 const BAD_CONFIGURATION: u8 = 64;
 /// `EX_UNAVAILABLE` of sysexits: there is no engine, or no runner, to test.
 const UNAVAILABLE: u8 = 69;
+
+/// Where the value of a setting comes from.
+type Lookup<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
 /// MCP server that runs code in hardened, ephemeral containers. Settings are environment variables: see .env.example.
 #[derive(Debug, Parser)]
@@ -48,9 +51,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    // Before any thread: a `.env` in the working directory fills in what the environment does not set.
-    let dotenv = dotenvy::dotenv();
-    match run(cli.command.unwrap_or(Command::Serve), dotenv) {
+    match run(cli.command.unwrap_or(Command::Serve)) {
         Ok(code) => code,
         Err(error) => {
             complain(&format!("{error:#}"));
@@ -59,21 +60,19 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command, dotenv: dotenvy::Result<std::path::PathBuf>) -> anyhow::Result<ExitCode> {
-    match dotenv {
-        Err(error) if !error.not_found() => return Err(error).context(".env cannot be read"),
-        _ => {}
-    }
-    for warning in config::misspelt(config::environment_names()) {
+fn run(command: Command) -> anyhow::Result<ExitCode> {
+    let environment = Environment::with_dotenv().context(".env cannot be read")?;
+    for warning in config::misspelt(environment.names()) {
         complain(&warning);
     }
+    let lookup = |name: &str| environment.get(name);
     // It has settings of its own, so those of the others may be missing.
     match command {
-        Command::Stdio => return serve_stdio(),
-        Command::Selftest { json, only } => return selftest(json, &only),
+        Command::Stdio => return serve_stdio(&lookup),
+        Command::Selftest { json, only } => return selftest(&lookup, json, &only),
         _ => {}
     }
-    let config = match Config::from_env() {
+    let config = match Config::from_lookup(&lookup) {
         Ok(config) => config,
         Err(errors) => {
             complain(&errors.to_string());
@@ -109,8 +108,8 @@ fn control(name: &str) -> Result<Control, String> {
 }
 
 /// Needs no secrets, since nobody comes in.
-fn selftest(json: bool, only: &[Control]) -> anyhow::Result<ExitCode> {
-    let config = match Config::for_selftest(&config::environment) {
+fn selftest(lookup: &Lookup<'_>, json: bool, only: &[Control]) -> anyhow::Result<ExitCode> {
+    let config = match Config::for_selftest(lookup) {
         Ok(config) => config,
         Err(errors) => {
             complain(&errors.to_string());
@@ -143,8 +142,8 @@ fn selftest(json: bool, only: &[Control]) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn serve_stdio() -> anyhow::Result<ExitCode> {
-    let setup = match stdio::set_up(&config::environment)? {
+fn serve_stdio(lookup: &Lookup<'_>) -> anyhow::Result<ExitCode> {
+    let setup = match stdio::set_up(lookup)? {
         Ok(setup) => setup,
         Err(errors) => {
             complain(&errors.to_string());

@@ -11,6 +11,7 @@ const LETTERS_FOR_ONE: usize = 4;
 pub fn misspelt(names: impl Iterator<Item = String>) -> Vec<String> {
     let mut sentences: Vec<_> = names.filter_map(|name| sentence(&name)).collect();
     sentences.sort();
+    sentences.dedup();
     sentences
 }
 

@@ -22,6 +22,7 @@ mod docker_packages_npm;
 mod docker_parity;
 mod docker_selftest;
 mod docker_stdio;
+mod dotenv;
 mod expiry;
 mod fairness;
 mod files;

@@ -174,7 +174,16 @@ impl Drop for Server {
 /// Calls the program with arguments and waits for its end.
 pub(crate) async fn call(arguments: &[&str], settings: &[(&str, &str)]) -> Output {
     let root = tempfile::tempdir().unwrap();
-    let output = command(root.path(), settings)
+    call_in(root.path(), arguments, settings).await
+}
+
+/// The same in a directory, which may have a `.env`.
+pub(crate) async fn call_in(
+    directory: &Path,
+    arguments: &[&str],
+    settings: &[(&str, &str)],
+) -> Output {
+    let output = command(directory, settings)
         .args(arguments)
         .kill_on_drop(true)
         .output();
@@ -184,7 +193,7 @@ pub(crate) async fn call(arguments: &[&str], settings: &[(&str, &str)]) -> Outpu
         .unwrap()
 }
 
-/// The program with nothing of the test's own environment, in a directory without a `.env`.
+/// The program with nothing of the test's own environment, and with a `.env` only if the test put one there.
 fn command(root: &Path, settings: &[(&str, &str)]) -> Command {
     let mut command = Command::new(PROGRAM);
     command

@@ -1,0 +1,57 @@
+//! Where settings are: in the environment of the process, and in a `.env` for what that does not set.
+
+use std::collections::BTreeMap;
+
+use secrecy::{ExposeSecret as _, SecretString};
+
+/// The environment of the process, with what a file adds to it.
+#[derive(Clone, Debug, Default)]
+pub struct Environment {
+    /// What the file sets, which may be secret.
+    file: BTreeMap<String, SecretString>,
+}
+
+impl Environment {
+    /// The process's own, with the settings of a `.env`. Where that sets one more than once, the last one counts, as it
+    /// does for a shell, Compose and systemd.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn with_dotenv() -> dotenvy::Result<Self> {
+        let settings = match dotenvy::dotenv_iter() {
+            Ok(settings) => settings,
+            Err(error) if error.not_found() => return Ok(Self::default()),
+            Err(error) => return Err(error),
+        };
+        let settings = settings.map(|setting| {
+            let (name, value) = setting?;
+            Ok((name, SecretString::from(value)))
+        });
+        Ok(Self {
+            file: settings.collect::<dotenvy::Result<_>>()?,
+        })
+    }
+
+    /// A setting, for [`Config::from_lookup`](super::Config::from_lookup). One without a value counts as not set.
+    pub fn get(&self, name: &str) -> Option<String> {
+        let in_file = || Some(self.file.get(name)?.expose_secret().to_owned());
+        of_process(name)
+            .or_else(in_file)
+            .filter(|value| !value.trim().is_empty())
+    }
+
+    /// The names of all that is set.
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        let process = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        process.chain(self.file.keys().cloned())
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place that reads the environment"
+)]
+fn of_process(name: &str) -> Option<String> {
+    let value = std::env::var(name).ok();
+    value.filter(|value| !value.trim().is_empty())
+}

@@ -1,0 +1,88 @@
+//! The `.env` of an operator: which one is read, and what counts where it and the environment differ.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::json;
+
+use crate::support::TOKEN;
+use crate::support::server::{Server, call_in};
+
+/// What `check-config` says of some settings in that directory.
+async fn effective(directory: &Path, settings: &[(&str, &str)], names: &[&str]) -> String {
+    let output = call_in(directory, &["check-config"], settings).await;
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
+    let shown = String::from_utf8(output.stdout).unwrap();
+    let is_asked = |line: &&str| {
+        names
+            .iter()
+            .any(|name| line.starts_with(&format!("{name}=")))
+    };
+    shown
+        .lines()
+        .filter(is_asked)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+#[tokio::test]
+async fn the_last_of_repeated_settings_counts() {
+    let directory = tempfile::tempdir().unwrap();
+    let lines = [
+        "RUN_TIMEOUT=7s",
+        "RUN_PIDS=100",
+        "RUN_TIMEOUT=9s",
+        "RUN_PIDS=",
+        "export DOCKER_HOST='unix:///one'",
+        "DOCKER_HOST=unix:///two",
+        "LOG_FORMAT=json",
+        "RUN_CPUS=2",
+    ];
+    fs::write(directory.path().join(".env"), lines.join("\n")).unwrap();
+    // What the environment sets goes before the file, and what it sets to nothing does not.
+    let settings = [("RUN_CPUS", "1"), ("LOG_FORMAT", ""), ("RUST_LOG", " ")];
+    let names = [
+        "DOCKER_HOST",
+        "RUN_TIMEOUT",
+        "RUN_CPUS",
+        "RUN_PIDS",
+        "LOG_FORMAT",
+        "RUST_LOG",
+    ];
+    insta::assert_snapshot!(effective(directory.path(), &settings, &names).await, @"
+    DOCKER_HOST=unix:///two
+    RUN_TIMEOUT=9s
+    RUN_CPUS=1
+    RUN_PIDS=128
+    LOG_FORMAT=json
+    RUST_LOG=info,rmcp=warn
+    ");
+}
+
+#[tokio::test]
+async fn a_token_that_follows_an_empty_one_is_the_token() {
+    let directory = tempfile::tempdir().unwrap();
+    // As in a copy of .env.example, to whose end the token was put.
+    let lines = format!("MCP_API_TOKEN=\nDOCKER_HOST=unix:///nowhere\nMCP_API_TOKEN={TOKEN}\n");
+    fs::write(directory.path().join(".env"), lines).unwrap();
+    let server = Server::start(directory.path(), &[("MCP_API_TOKEN", "")]).await;
+    let listed = server
+        .call("list_files", json!({ "conversationId": "demo" }))
+        .await;
+    assert_eq!(
+        listed,
+        json!({ "files": [], "truncated": null, "skipped": 0 })
+    );
+    let (status, ready) = server.get("/readyz").await;
+    assert_eq!(status, 503, "{ready}");
+}
+
+#[tokio::test]
+async fn a_misspelt_setting_of_a_file_is_told_once() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join(".env"), "RUN_TIMOUT=5s\n").unwrap();
+    let settings = [("RUN_TIMOUT", "6s")];
+    let output = call_in(directory.path(), &["check-config"], &settings).await;
+    insta::assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @"warning: RUN_TIMOUT is no setting and is ignored: is RUN_TIMEOUT meant?");
+}
