@@ -3,6 +3,7 @@
 //! [`variables::VARIABLES`] is the one table of names, defaults and meanings; [`Config::from_lookup`] is pure, so
 //! that tests hand it a map. All errors are reported together, each with the variable's name and the form expected.
 
+mod dotenv;
 mod environment;
 mod kernel;
 mod log;
@@ -22,6 +23,7 @@ use std::time::Duration;
 use governor::Quota;
 use secrecy::SecretString;
 
+pub use self::dotenv::DotenvError;
 pub use self::environment::Environment;
 pub use self::kernel::KernelConfig;
 pub use self::log::{LogConfig, LogFormat};

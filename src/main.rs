@@ -1,5 +1,6 @@
 //! The command line. Everything worth testing is in the library.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -14,6 +15,9 @@ use mcp_code_sandbox::telemetry;
 const BAD_CONFIGURATION: u8 = 64;
 /// `EX_UNAVAILABLE` of sysexits: there is no engine, or no runner, to test.
 const UNAVAILABLE: u8 = 69;
+
+/// Fills in what the environment does not set, in the working directory and in none above it.
+const DOTENV: &str = ".env";
 
 /// Where the value of a setting comes from.
 type Lookup<'a> = dyn Fn(&str) -> Option<String> + 'a;
@@ -30,7 +34,8 @@ struct Cli {
 enum Command {
     /// Serve MCP over HTTP (the default).
     Serve,
-    /// Serve one MCP client on standard input and output, and files over HTTP on loopback. Needs no settings.
+    /// Serve one MCP client on standard input and output, and files over HTTP on loopback. Needs no settings, and reads
+    /// no .env.
     Stdio,
     /// Print the effective configuration with secrets hidden.
     CheckConfig,
@@ -61,7 +66,17 @@ fn main() -> ExitCode {
 }
 
 fn run(command: Command) -> anyhow::Result<ExitCode> {
-    let environment = Environment::with_dotenv().context(".env cannot be read")?;
+    // A client starts its server wherever it works: a file there is somebody else's.
+    let environment = match command {
+        Command::Stdio => Environment::default(),
+        _ => match Environment::with_file(Path::new(DOTENV)) {
+            Ok(environment) => environment,
+            Err(error) => {
+                complain(&error.to_string());
+                return Ok(ExitCode::from(BAD_CONFIGURATION));
+            }
+        },
+    };
     for warning in config::misspelt(environment.names()) {
         complain(&warning);
     }

@@ -1,35 +1,27 @@
 //! Where settings are: in the environment of the process, and in a `.env` for what that does not set.
 
-use std::collections::BTreeMap;
+use std::path::Path;
 
-use secrecy::{ExposeSecret as _, SecretString};
+use secrecy::ExposeSecret as _;
 
-/// The environment of the process, with what a file adds to it.
+use super::dotenv::{self, DotenvError, Settings};
+
+/// The environment of the process, by default alone, or with what a file adds to it.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
-    /// What the file sets, which may be secret.
-    file: BTreeMap<String, SecretString>,
+    /// What the file sets.
+    file: Settings,
 }
 
 impl Environment {
-    /// The process's own, with the settings of a `.env`. Where that sets one more than once, the last one counts, as it
+    /// The process's own, with the settings of that file. Where it sets one more than once, the last one counts, as it
     /// does for a shell, Compose and systemd.
     ///
     /// # Errors
-    /// The file cannot be read.
-    pub fn with_dotenv() -> dotenvy::Result<Self> {
-        let settings = match dotenvy::dotenv_iter() {
-            Ok(settings) => settings,
-            Err(error) if error.not_found() => return Ok(Self::default()),
-            Err(error) => return Err(error),
-        };
-        let settings = settings.map(|setting| {
-            let (name, value) = setting?;
-            Ok((name, SecretString::from(value)))
-        });
-        Ok(Self {
-            file: settings.collect::<dotenvy::Result<_>>()?,
-        })
+    /// The file cannot be read, or a line of it is no setting.
+    pub fn with_file(path: &Path) -> Result<Self, DotenvError> {
+        let file = dotenv::read(path)?;
+        Ok(Self { file })
     }
 
     /// A setting, for [`Config::from_lookup`](super::Config::from_lookup). One without a value counts as not set.

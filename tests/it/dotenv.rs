@@ -79,6 +79,41 @@ async fn a_token_that_follows_an_empty_one_is_the_token() {
 }
 
 #[tokio::test]
+async fn a_file_counts_in_its_own_directory_only() {
+    let directory = tempfile::tempdir().unwrap();
+    let below = directory.path().join("below");
+    fs::create_dir(&below).unwrap();
+    fs::write(directory.path().join(".env"), "RUN_TIMEOUT=7s\n").unwrap();
+    let timeout = async |directory: &Path| effective(directory, &[], &["RUN_TIMEOUT"]).await;
+    assert_eq!(timeout(directory.path()).await, "RUN_TIMEOUT=7s");
+    assert_eq!(timeout(&below).await, "RUN_TIMEOUT=30s");
+    // A directory of that name is no file of settings.
+    fs::create_dir(below.join(".env")).unwrap();
+    assert_eq!(timeout(&below).await, "RUN_TIMEOUT=30s");
+}
+
+#[tokio::test]
+async fn a_line_that_is_no_setting_is_told_without_its_text() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut seen = Vec::new();
+    for text in [
+        &b"# Settings\n\nFILE_SECRET=hunter2 hunter3\n"[..],
+        b"FILE_SECRET='hunter2\n",
+        b"FILE_SECRET=\xff\n",
+    ] {
+        fs::write(directory.path().join(".env"), text).unwrap();
+        let output = call_in(directory.path(), &["check-config"], &[]).await;
+        let said = String::from_utf8(output.stderr).unwrap();
+        seen.push(format!("{} {said}", output.status.code().unwrap()));
+    }
+    insta::assert_snapshot!(seen.concat(), @"
+    64 line 3 of .env is no setting: it must be NAME=value, with a value that has spaces or signs in single quotes
+    64 line 1 of .env is no setting: it must be NAME=value, with a value that has spaces or signs in single quotes
+    64 .env cannot be read: stream did not contain valid UTF-8
+    ");
+}
+
+#[tokio::test]
 async fn a_misspelt_setting_of_a_file_is_told_once() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join(".env"), "RUN_TIMOUT=5s\n").unwrap();

@@ -56,6 +56,27 @@ async fn a_line_that_cannot_be_taken_is_refused() {
 }
 
 #[tokio::test]
+async fn files_where_the_client_works_are_not_its_settings() {
+    let project = tempfile::tempdir().unwrap();
+    let file = project.path().join(".env");
+    std::fs::write(file, "TITLE=My App\n").unwrap();
+    let [sources, tests] = ["src", "tests"].map(|name| project.path().join(name));
+    std::fs::create_dir(&sources).unwrap();
+    std::fs::create_dir(&tests).unwrap();
+    std::fs::write(sources.join(".env"), "MCP_TOOLSET=python\n").unwrap();
+    for directory in [project.path(), &sources, &tests] {
+        let mut server = StdioServer::begin_in(directory, &[NO_ENGINE]);
+        server.hello().await;
+        server
+            .send(&json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" }))
+            .await;
+        let answer = server.message().await;
+        let tools = answer["result"]["tools"].as_array().unwrap();
+        assert!(tools.iter().any(|tool| tool["name"] == "run_code"));
+    }
+}
+
+#[tokio::test]
 async fn a_client_that_reads_nothing_does_not_keep_the_server() {
     let mut server = StdioServer::start(&[NO_ENGINE]).await;
     for id in 1..20 {

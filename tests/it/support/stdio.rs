@@ -1,5 +1,6 @@
 //! The real program as a client's child process.
 
+use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -24,22 +25,30 @@ impl StdioServer {
     /// Starts a server and says hello.
     pub(crate) async fn start(settings: &[(&str, &str)]) -> Self {
         let mut server = Self::begin(settings);
-        let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "test", "version": "1" } });
+        server.hello().await;
         server
-            .send(&json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params }))
+    }
+
+    /// Says hello, as every client does first.
+    pub(crate) async fn hello(&mut self) {
+        let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "test", "version": "1" } });
+        self.send(&json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params }))
             .await;
         assert_eq!(
-            server.message().await["result"]["protocolVersion"],
+            self.message().await["result"]["protocolVersion"],
             "2025-06-18"
         );
-        server
-            .send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))
+        self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }))
             .await;
-        server
     }
 
     /// The same without a word.
     pub(crate) fn begin(settings: &[(&str, &str)]) -> Self {
+        Self::begin_in(Path::new("/"), settings)
+    }
+
+    /// The same where a client works.
+    pub(crate) fn begin_in(directory: &Path, settings: &[(&str, &str)]) -> Self {
         let root = tempfile::tempdir().unwrap();
         let mut process = Command::new(env!("CARGO_BIN_EXE_mcp-code-sandbox"))
             .arg("stdio")
@@ -50,7 +59,7 @@ impl StdioServer {
             .env("ALLOW_NETWORK", "1")
             .env("DISK_FREE_FLOOR", "1m")
             .envs(settings.iter().copied())
-            .current_dir(root.path())
+            .current_dir(directory)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
