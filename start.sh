@@ -135,6 +135,8 @@ need_compose() {
 # A setting that .env has not, or has without a value.
 set_once() {
     [[ -z $(setting "$1") ]] || return 0
+    # The last line may have no end, which what follows would continue.
+    if [[ -n $(tail -c 1 .env) ]]; then echo >>.env; fi
     printf '%s=%s\n' "$1" "$2" >>.env
 }
 

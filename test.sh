@@ -8,7 +8,7 @@
 # setup    Docker, the images
 # tools    cargo-deny, cargo-fuzz and the fuzzers, built when they are not there
 # lint     cargo fmt, cargo clippy
-# shell    shellcheck of all scripts
+# shell    shellcheck of all scripts, and start.sh with programs that stand for Docker
 # deny     licences, banned crates and sources
 # compile  all that the other steps run, so that nothing is compiled beside tests that watch the clock
 # clients  other people's MCP clients against the server
@@ -131,6 +131,7 @@ step_shell() {
     mapfile -t scripts < <(find . \( -path ./target -o -path ./.build -o -path ./.git -o -path ./sandboxes \
         -o -path ./tests/fixtures -o -name node_modules \) -prune -o -name '*.sh' -print)
     shellcheck .ci/run "${scripts[@]}"
+    tests/start/run.sh
 }
 
 step_compile() {
