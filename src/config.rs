@@ -5,6 +5,7 @@
 
 mod dotenv;
 mod environment;
+mod http;
 mod kernel;
 mod log;
 mod misspelt;
@@ -15,7 +16,7 @@ mod toolset;
 pub mod variables;
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -25,6 +26,7 @@ use secrecy::SecretString;
 
 pub use self::dotenv::DotenvError;
 pub use self::environment::Environment;
+pub use self::http::{HttpConfig, Patience};
 pub use self::kernel::KernelConfig;
 pub use self::log::{LogConfig, LogFormat};
 pub use self::misspelt::misspelt;
@@ -37,11 +39,6 @@ use crate::control::Control;
 
 /// Files, directories and other entries that one conversation may have.
 const MAX_ENTRIES: u64 = 100_000;
-
-/// Longest time for the head of a request, and so for a connection without one.
-const HEAD_PATIENCE: Duration = Duration::from_secs(30);
-/// Longest time for the body of a request: 50 MiB at two megabits a second.
-const BODY_PATIENCE: Duration = Duration::from_mins(5);
 
 /// The whole configuration.
 #[derive(Clone, Debug)]
@@ -66,38 +63,6 @@ pub struct Config {
     pub packages: PackageConfig,
     /// How the server logs.
     pub log: LogConfig,
-}
-
-/// Where and for whom the server listens.
-#[derive(Clone, Debug)]
-pub struct HttpConfig {
-    /// Address to listen on (`MCP_HTTP_ADDR`).
-    pub addr: SocketAddr,
-    /// Address in links to files, without a trailing slash (`PUBLIC_BASE_URL`).
-    pub public_base_url: String,
-    /// Bearer token that `/mcp` asks for (`MCP_API_TOKEN`).
-    pub api_token: SecretString,
-    /// Bearer token that `/metrics` asks for; `None` means that only this machine may read them (`METRICS_TOKEN`).
-    pub metrics_token: Option<SecretString>,
-    /// Host names that requests may carry; `*` alone switches the check off (`ALLOWED_HOSTS`).
-    pub allowed_hosts: Vec<String>,
-    /// Origins whose pages may call the server; `*` alone switches the check off (`ALLOWED_ORIGINS`).
-    pub allowed_origins: Vec<String>,
-    /// Requests with one token; `None` means as many as come (`RATE_LIMIT`).
-    pub rate_limit: Option<RateLimit>,
-    /// How long clients may take. No variable sets it.
-    pub patience: Patience,
-    /// How long runs may go on after SIGTERM (`SHUTDOWN_GRACE`).
-    pub shutdown_grace: Duration,
-}
-
-/// How long clients may take.
-#[derive(Clone, Copy, Debug)]
-pub struct Patience {
-    /// To send the head of a request, from their connection or the answer before it on.
-    pub head: Duration,
-    /// To send its body.
-    pub body: Duration,
 }
 
 /// So many in that time, and so many at once.
@@ -296,73 +261,6 @@ impl Config {
                 "an absolute path, since the engine resolves it",
             );
         }
-    }
-}
-
-impl HttpConfig {
-    fn read(reader: &mut Reader<'_>) -> Self {
-        let addr = reader.listen_address("MCP_HTTP_ADDR");
-        let public_base_url = reader
-            .base_url("PUBLIC_BASE_URL")
-            .unwrap_or_else(|| format!("http://localhost:{}", addr.port()));
-        let authority = public_base_url
-            .split_once("://")
-            .map_or("", |(_, rest)| rest);
-        let authority = authority.split('/').next().unwrap_or_default();
-        let scheme = public_base_url.split("://").next().unwrap_or("http");
-        let mut allowed_hosts = reader.list("ALLOWED_HOSTS");
-        if allowed_hosts.is_empty() {
-            allowed_hosts = ["localhost", "127.0.0.1", "::1", host_of(authority)]
-                .map(str::to_owned)
-                .to_vec();
-            allowed_hosts.sort();
-            allowed_hosts.dedup();
-        }
-        let mut allowed_origins = reader.list("ALLOWED_ORIGINS");
-        if allowed_origins.is_empty() {
-            // Pages of this machine, whatever serves them: they need the token like everybody.
-            allowed_origins = ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"]
-                .map(str::to_owned)
-                .to_vec();
-            allowed_origins.push(format!("{scheme}://{authority}"));
-        }
-        Self {
-            addr,
-            public_base_url,
-            api_token: reader.secret("MCP_API_TOKEN", 16),
-            allowed_hosts,
-            allowed_origins,
-            metrics_token: reader.optional_secret("METRICS_TOKEN", 16),
-            rate_limit: reader.rate("RATE_LIMIT"),
-            patience: Patience {
-                head: HEAD_PATIENCE,
-                body: BODY_PATIENCE,
-            },
-            shutdown_grace: reader.duration("SHUTDOWN_GRACE"),
-        }
-    }
-}
-
-impl HttpConfig {
-    /// The path of the public address, without a slash at its end: empty unless a proxy serves us below a path.
-    pub fn public_path(&self) -> &str {
-        let rest = self.public_base_url.split_once("://");
-        let authority_and_path = rest.map_or("", |(_, rest)| rest);
-        let path = authority_and_path.find('/');
-        path.map_or("", |start| {
-            authority_and_path[start..].trim_end_matches('/')
-        })
-    }
-}
-
-/// The host of `host:port`, where an IPv6 address stands in brackets.
-fn host_of(authority: &str) -> &str {
-    match authority
-        .strip_prefix('[')
-        .and_then(|rest| rest.split_once(']'))
-    {
-        Some((address, _)) => address,
-        None => authority.split(':').next().unwrap_or(authority),
     }
 }
 
