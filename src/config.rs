@@ -9,6 +9,7 @@ mod http;
 mod kernel;
 mod log;
 mod misspelt;
+mod names;
 mod packages;
 mod reader;
 mod show;

@@ -5,13 +5,20 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
-use super::RateLimit;
 use super::reader::Reader;
+use super::{RateLimit, names};
 
 /// Longest time for the head of a request, and so for a connection without one.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
 /// Longest time for the body of a request: 50 MiB at two megabits a second.
 const BODY_PATIENCE: Duration = Duration::from_mins(5);
+
+/// What `ALLOWED_HOSTS` is made of.
+const HOSTS: &str = "names of hosts separated by commas, each with or without a port, such as \
+    `box.example,10.0.0.7:8080`, or `*` for any";
+/// What `ALLOWED_ORIGINS` is made of.
+const ORIGINS: &str = "origins separated by commas, such as `https://box.example` or `http://box.example:8080`, each \
+    with a scheme and without a path, `:*` for any port, or `*` for any";
 
 /// Where and for whom the server listens.
 #[derive(Clone, Debug)]
@@ -56,7 +63,7 @@ impl HttpConfig {
             .map_or("", |(_, rest)| rest);
         let authority = authority.split('/').next().unwrap_or_default();
         let scheme = public_base_url.split("://").next().unwrap_or("http");
-        let mut allowed_hosts = reader.list("ALLOWED_HOSTS");
+        let mut allowed_hosts = reader.list("ALLOWED_HOSTS", HOSTS, names::host);
         if allowed_hosts.is_empty() {
             allowed_hosts = ["localhost", "127.0.0.1", "::1", host_of(authority)]
                 .map(str::to_owned)
@@ -64,7 +71,7 @@ impl HttpConfig {
             allowed_hosts.sort();
             allowed_hosts.dedup();
         }
-        let mut allowed_origins = reader.list("ALLOWED_ORIGINS");
+        let mut allowed_origins = reader.list("ALLOWED_ORIGINS", ORIGINS, names::origin);
         if allowed_origins.is_empty() {
             // Pages of this machine, whatever serves them: they need the token like everybody.
             allowed_origins = ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"]

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use secrecy::{ExposeSecret as _, SecretString};
 
-use super::RateLimit;
 use super::reader::{Reader, show_size};
+use super::{RateLimit, names};
 
 /// Settings of the package clients that are handed on to them.
 const CLIENT_SETTINGS: [&str; 4] = [
@@ -15,6 +15,10 @@ const CLIENT_SETTINGS: [&str; 4] = [
     "PIP_TRUSTED_HOST",
     "NPM_CONFIG_REGISTRY",
 ];
+
+/// What the lists of packages are made of.
+const NAMES: &str =
+    "names of packages without versions, separated by commas, such as `requests,@types/node`";
 
 /// What may be installed, and where it comes from.
 #[derive(Clone, Debug)]
@@ -50,8 +54,8 @@ impl PackageConfig {
             .filter_map(|name| Some((*name, SecretString::from(reader.text(name)?))));
         Self {
             client: client.collect(),
-            allowed: reader.list("ALLOWED_PACKAGES"),
-            blocked: reader.list("BLOCKED_PACKAGES"),
+            allowed: reader.list("ALLOWED_PACKAGES", NAMES, names::package),
+            blocked: reader.list("BLOCKED_PACKAGES", NAMES, names::package),
             source_builds: reader.flag("ALLOW_SOURCE_BUILDS"),
             wheelhouse: host_path(reader, "PACKAGE_WHEELHOUSE"),
             ca_bundle: host_path(reader, "PACKAGE_CA_BUNDLE"),

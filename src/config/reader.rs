@@ -221,39 +221,39 @@ impl<'a> Reader<'a> {
         })
     }
 
-    pub(super) fn list(&mut self, name: &'static str) -> Vec<String> {
+    /// Entries separated by commas. One that `parse` does not take is a mistake and not left out: a list of what is
+    /// forbidden would forbid less.
+    pub(super) fn list<T>(
+        &mut self,
+        name: &'static str,
+        expected: &str,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Vec<T> {
         let value = self.text(name).unwrap_or_default();
-        value
-            .split(',')
-            .map(str::trim)
+        let entries = value.split(',').map(str::trim);
+        let parsed: Option<Vec<T>> = entries
             .filter(|entry| !entry.is_empty())
-            .map(str::to_owned)
-            .collect()
-    }
-
-    pub(super) fn addresses(&mut self, name: &'static str) -> Vec<IpAddr> {
-        let entries = self.list(name);
-        let parsed: Result<Vec<IpAddr>, _> = entries.iter().map(|entry| entry.parse()).collect();
-        parsed.unwrap_or_else(|_| {
-            self.reject(name, "IP addresses separated by commas");
+            .map(parse)
+            .collect();
+        parsed.unwrap_or_else(|| {
+            self.reject(name, expected);
             Vec::new()
         })
     }
 
+    pub(super) fn addresses(&mut self, name: &'static str) -> Vec<IpAddr> {
+        let expected = "IP addresses separated by commas";
+        self.list(name, expected, |entry| entry.parse().ok())
+    }
+
     /// Names of controls, each once.
     pub(super) fn controls(&mut self, name: &'static str) -> Vec<Control> {
-        let entries = self.list(name);
-        let named: Option<Vec<Control>> =
-            entries.iter().map(|entry| Control::named(entry)).collect();
-        let mut controls = named.unwrap_or_else(|| {
-            let all: Vec<_> = Control::ALL.iter().map(|control| control.name()).collect();
-            let expected = format!(
-                "names of controls separated by commas, out of {}",
-                all.join(", ")
-            );
-            self.reject(name, &expected);
-            Vec::new()
-        });
+        let all: Vec<_> = Control::ALL.iter().map(|control| control.name()).collect();
+        let expected = format!(
+            "names of controls separated by commas, out of {}",
+            all.join(", ")
+        );
+        let mut controls = self.list(name, &expected, Control::named);
         controls.sort();
         controls.dedup();
         controls

@@ -39,12 +39,12 @@ pub const VARIABLES: &[Variable] = &[
     variable(
         "ALLOWED_HOSTS",
         "",
-        "host names that requests may carry; default: localhost and that of PUBLIC_BASE_URL; `*` for any",
+        "host names that requests may carry, separated by commas; default: localhost and that of PUBLIC_BASE_URL; `*` for any",
     ),
     variable(
         "ALLOWED_ORIGINS",
         "",
-        "origins whose pages may call, with `:*` for any port; default: this server's own and those of this machine; `*` for any",
+        "origins whose pages may call, such as `https://box.example`, separated by commas, with `:*` for any port; default: this server's own and those of this machine; `*` for any",
     ),
     variable(
         "METRICS_TOKEN",
@@ -135,7 +135,7 @@ pub const VARIABLES: &[Variable] = &[
     variable(
         "RUN_DNS",
         "",
-        "resolvers of runs with a network; default: those of the host",
+        "resolvers of runs with a network, separated by commas; default: those of the host",
     ),
     variable(
         "RUN_TIMEOUT",
@@ -220,12 +220,12 @@ pub const VARIABLES: &[Variable] = &[
     variable(
         "ALLOWED_PACKAGES",
         "",
-        "names of packages that install_packages may be asked for; default: all",
+        "names of packages that install_packages may be asked for, separated by commas; default: all",
     ),
     variable(
         "BLOCKED_PACKAGES",
         "",
-        "names of packages that may not be installed, asked for or needed by others",
+        "names of packages that may not be installed, asked for or needed by others, separated by commas",
     ),
     variable(
         "ALLOW_SOURCE_BUILDS",

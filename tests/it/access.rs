@@ -57,6 +57,32 @@ async fn foreign_hosts_and_origins_are_refused_on_every_route() {
 }
 
 #[tokio::test]
+async fn what_the_lists_name_is_known_as_clients_write_it() {
+    let app = TestApp::on_fake_with(&[
+        ("ALLOWED_HOSTS", "[FD00::1], bücher.example"),
+        (
+            "ALLOWED_ORIGINS",
+            "https://Box.example:443/,http://localhost:*",
+        ),
+    ])
+    .await;
+    for host in ["[fd00::1]:8080", "[fd00::1]", "xn--bcher-kva.example"] {
+        let request = Request::get("/healthz").header("host", host);
+        let answer = app.send(request.body(Body::empty()).unwrap()).await;
+        assert_eq!(answer.status, 200, "{host}");
+    }
+    for (origin, status) in [
+        ("https://box.example", 200),
+        ("http://localhost:5173", 200),
+        ("https://box.example:8443", 403),
+    ] {
+        let request = get("/healthz").header("origin", origin);
+        let answer = app.send(request.body(Body::empty()).unwrap()).await;
+        assert_eq!(answer.status, status, "{origin}");
+    }
+}
+
+#[tokio::test]
 async fn pages_of_allowed_origins_may_ask_first() {
     let app = TestApp::on_fake_with(&[("ALLOWED_ORIGINS", "https://chat.example")]).await;
     let request = get("/mcp")

@@ -4,6 +4,7 @@ use mcp_code_sandbox::config::Config;
 use mcp_code_sandbox::config::variables::VARIABLES;
 
 use crate::support::server::call;
+use crate::support::{SECRET, TOKEN};
 
 /// Read by the compose files, not by the server.
 const NOT_OURS: &[&str] = &[
@@ -175,6 +176,32 @@ fn all_mistakes_are_told_at_once_and_no_secret_is_shown() {
     RUN_MEMORY=1k is not valid: it must be a size of at least 16m, such as `512k`, `256m` or `1g`
     MAX_CONCURRENT_RUNS=0 is not valid: it must be a whole number of at least 1
     CONVERSATION_TTL=1m is not valid: it must be 0 or a duration that is longer than SANDBOX_IDLE_TTL, such as `7d`
+    ");
+}
+
+#[test]
+fn entries_of_lists_that_could_never_match_are_refused() {
+    let refused = |name: &'static str, value: &'static str| {
+        let lookup = |asked: &str| match asked {
+            "MCP_API_TOKEN" => Some(TOKEN.to_owned()),
+            "FILE_SECRET" => Some(SECRET.to_owned()),
+            asked => (asked == name).then(|| value.to_owned()),
+        };
+        Config::from_lookup(&lookup).unwrap_err().to_string()
+    };
+    let seen = [
+        refused("ALLOWED_HOSTS", "localhost,https://box.example"),
+        refused("ALLOWED_HOSTS", "a b"),
+        refused("ALLOWED_ORIGINS", "box.example"),
+        refused("ALLOWED_PACKAGES", "requests urllib3"),
+        refused("BLOCKED_PACKAGES", "left-pad,requests==2.*"),
+    ];
+    insta::assert_snapshot!(seen.join("\n"), @"
+    ALLOWED_HOSTS=localhost,https://box.example is not valid: it must be names of hosts separated by commas, each with or without a port, such as `box.example,10.0.0.7:8080`, or `*` for any
+    ALLOWED_HOSTS=a b is not valid: it must be names of hosts separated by commas, each with or without a port, such as `box.example,10.0.0.7:8080`, or `*` for any
+    ALLOWED_ORIGINS=box.example is not valid: it must be origins separated by commas, such as `https://box.example` or `http://box.example:8080`, each with a scheme and without a path, `:*` for any port, or `*` for any
+    ALLOWED_PACKAGES=requests urllib3 is not valid: it must be names of packages without versions, separated by commas, such as `requests,@types/node`
+    BLOCKED_PACKAGES=left-pad,requests==2.* is not valid: it must be names of packages without versions, separated by commas, such as `requests,@types/node`
     ");
 }
 
