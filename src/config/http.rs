@@ -82,10 +82,10 @@ impl HttpConfig {
         Self {
             addr,
             public_base_url,
-            api_token: reader.secret("MCP_API_TOKEN", 16),
+            api_token: reader.token("MCP_API_TOKEN", 16),
             allowed_hosts,
             allowed_origins,
-            metrics_token: reader.optional_secret("METRICS_TOKEN", 16),
+            metrics_token: reader.optional_token("METRICS_TOKEN", 16),
             rate_limit: reader.rate("RATE_LIMIT"),
             patience: Patience {
                 head: HEAD_PATIENCE,

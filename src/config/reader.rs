@@ -321,14 +321,29 @@ impl<'a> Reader<'a> {
         Some(url.to_owned())
     }
 
+    /// A secret that clients send in a header, where they cannot write everything.
+    pub(super) fn token(&mut self, name: &'static str, least: usize) -> SecretString {
+        let value = self.text(name).unwrap_or_default();
+        if value.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+            return self.secret(name, least);
+        }
+        let expected = "letters, digits and signs of ASCII, since clients send it in a header; make one with \
+            `openssl rand -hex 32`";
+        self.errors.push(ConfigError::InvalidSecret {
+            name,
+            expected: expected.to_owned(),
+        });
+        SecretString::from(value)
+    }
+
     /// The same where none is fine too.
-    pub(super) fn optional_secret(
+    pub(super) fn optional_token(
         &mut self,
         name: &'static str,
         least: usize,
     ) -> Option<SecretString> {
         self.text(name)?;
-        Some(self.secret(name, least))
+        Some(self.token(name, least))
     }
 
     pub(super) fn secret(&mut self, name: &'static str, least: usize) -> SecretString {

@@ -34,7 +34,7 @@ pub const VARIABLES: &[Variable] = &[
     variable(
         "MCP_API_TOKEN",
         "",
-        "bearer token of /mcp, at least 16 characters; required",
+        "bearer token of /mcp, at least 16 characters of ASCII; required",
     ),
     variable(
         "ALLOWED_HOSTS",
@@ -49,7 +49,7 @@ pub const VARIABLES: &[Variable] = &[
     variable(
         "METRICS_TOKEN",
         "",
-        "bearer token of /metrics, at least 16 characters; default: no token, and only this machine may read them",
+        "bearer token of /metrics, at least 16 characters of ASCII; default: no token, and only this machine may read them",
     ),
     variable(
         "RATE_LIMIT",

@@ -206,6 +206,24 @@ fn entries_of_lists_that_could_never_match_are_refused() {
 }
 
 #[test]
+fn tokens_that_no_client_can_send_are_refused() {
+    let lookup = |name: &str| {
+        let value = match name {
+            "MCP_API_TOKEN" => "größer als 16 Zeichen",
+            "METRICS_TOKEN" => "0123456789abcdef\u{7}0123",
+            // It is in no header.
+            "FILE_SECRET" => "Käse und Wein, ein Schiff, zwölf Boxkämpfer",
+            _ => return None,
+        };
+        Some(value.to_owned())
+    };
+    insta::assert_snapshot!(Config::from_lookup(&lookup).unwrap_err(), @"
+    MCP_API_TOKEN is not valid (its value is not shown): it must be letters, digits and signs of ASCII, since clients send it in a header; make one with `openssl rand -hex 32`
+    METRICS_TOKEN is not valid (its value is not shown): it must be letters, digits and signs of ASCII, since clients send it in a header; make one with `openssl rand -hex 32`
+    ");
+}
+
+#[test]
 fn check_config_hides_secrets() {
     let root = std::path::Path::new("/srv/sandboxes");
     let shown = crate::support::config(
