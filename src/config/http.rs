@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use secrecy::SecretString;
+use url::Url;
 
 use super::reader::Reader;
 use super::{RateLimit, names};
@@ -58,16 +59,14 @@ impl HttpConfig {
         let public_base_url = reader
             .base_url("PUBLIC_BASE_URL")
             .unwrap_or_else(|| format!("http://localhost:{}", addr.port()));
-        let authority = public_base_url
-            .split_once("://")
-            .map_or("", |(_, rest)| rest);
-        let authority = authority.split('/').next().unwrap_or_default();
-        let scheme = public_base_url.split("://").next().unwrap_or("http");
+        let public = Url::parse(&public_base_url).ok();
         let mut allowed_hosts = reader.list("ALLOWED_HOSTS", HOSTS, names::host);
         if allowed_hosts.is_empty() {
-            allowed_hosts = ["localhost", "127.0.0.1", "::1", host_of(authority)]
+            let own = public.as_ref().and_then(Url::host_str);
+            allowed_hosts = ["localhost", "127.0.0.1", "::1"]
                 .map(str::to_owned)
                 .to_vec();
+            allowed_hosts.extend(own.and_then(names::host));
             allowed_hosts.sort();
             allowed_hosts.dedup();
         }
@@ -77,7 +76,8 @@ impl HttpConfig {
             allowed_origins = ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"]
                 .map(str::to_owned)
                 .to_vec();
-            allowed_origins.push(format!("{scheme}://{authority}"));
+            // As browsers send it: without the usual port.
+            allowed_origins.extend(public.map(|url| url.origin().ascii_serialization()));
         }
         Self {
             addr,
@@ -103,16 +103,5 @@ impl HttpConfig {
         path.map_or("", |start| {
             authority_and_path[start..].trim_end_matches('/')
         })
-    }
-}
-
-/// The host of `host:port`, where an IPv6 address stands in brackets.
-fn host_of(authority: &str) -> &str {
-    match authority
-        .strip_prefix('[')
-        .and_then(|rest| rest.split_once(']'))
-    {
-        Some((address, _)) => address,
-        None => authority.split(':').next().unwrap_or(authority),
     }
 }

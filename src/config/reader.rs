@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 use thiserror::Error;
+use url::Url;
 
 use super::variables::VARIABLES;
 use super::{RateLimit, RateUnit};
@@ -312,7 +313,7 @@ impl<'a> Reader<'a> {
         let plain = |rest: &str| {
             !rest.is_empty() && !rest.starts_with('/') && !rest.contains(['?', '#', '@', ' '])
         };
-        if !rest.is_some_and(plain) {
+        if !rest.is_some_and(plain) || Url::parse(url).is_err() {
             self.reject(
                 name,
                 "an address such as `https://sandbox.example.org`, without query",

@@ -83,6 +83,31 @@ async fn what_the_lists_name_is_known_as_clients_write_it() {
 }
 
 #[tokio::test]
+async fn the_servers_own_pages_may_call_whatever_way_its_address_is_written() {
+    for (address, host, origin) in [
+        (
+            "https://box.example:443/tools",
+            "box.example",
+            "https://box.example",
+        ),
+        ("http://Box.example:80", "box.example", "http://box.example"),
+        (
+            "http://[FD00::1]:9000",
+            "[fd00::1]:9000",
+            "http://[fd00::1]:9000",
+        ),
+    ] {
+        let app = TestApp::on_fake_with(&[("PUBLIC_BASE_URL", address)]).await;
+        let request = Request::get("/healthz")
+            .header("host", host)
+            .header("origin", origin);
+        let answer = app.send(request.body(Body::empty()).unwrap()).await;
+        assert_eq!(answer.status, 200, "{address}: {}", answer.text());
+        assert_eq!(answer.header("access-control-allow-origin"), origin);
+    }
+}
+
+#[tokio::test]
 async fn pages_of_allowed_origins_may_ask_first() {
     let app = TestApp::on_fake_with(&[("ALLOWED_ORIGINS", "https://chat.example")]).await;
     let request = get("/mcp")

@@ -180,7 +180,7 @@ fn all_mistakes_are_told_at_once_and_no_secret_is_shown() {
 }
 
 #[test]
-fn entries_of_lists_that_could_never_match_are_refused() {
+fn names_that_could_never_match_are_refused() {
     let refused = |name: &'static str, value: &'static str| {
         let lookup = |asked: &str| match asked {
             "MCP_API_TOKEN" => Some(TOKEN.to_owned()),
@@ -193,6 +193,7 @@ fn entries_of_lists_that_could_never_match_are_refused() {
         refused("ALLOWED_HOSTS", "localhost,https://box.example"),
         refused("ALLOWED_HOSTS", "a b"),
         refused("ALLOWED_ORIGINS", "box.example"),
+        refused("PUBLIC_BASE_URL", "https://box.example:99999"),
         refused("ALLOWED_PACKAGES", "requests urllib3"),
         refused("BLOCKED_PACKAGES", "left-pad,requests==2.*"),
     ];
@@ -200,6 +201,7 @@ fn entries_of_lists_that_could_never_match_are_refused() {
     ALLOWED_HOSTS=localhost,https://box.example is not valid: it must be names of hosts separated by commas, each with or without a port, such as `box.example,10.0.0.7:8080`, or `*` for any
     ALLOWED_HOSTS=a b is not valid: it must be names of hosts separated by commas, each with or without a port, such as `box.example,10.0.0.7:8080`, or `*` for any
     ALLOWED_ORIGINS=box.example is not valid: it must be origins separated by commas, such as `https://box.example` or `http://box.example:8080`, each with a scheme and without a path, `:*` for any port, or `*` for any
+    PUBLIC_BASE_URL=https://box.example:99999 is not valid: it must be an address such as `https://sandbox.example.org`, without query
     ALLOWED_PACKAGES=requests urllib3 is not valid: it must be names of packages without versions, separated by commas, such as `requests,@types/node`
     BLOCKED_PACKAGES=left-pad,requests==2.* is not valid: it must be names of packages without versions, separated by commas, such as `requests,@types/node`
     ");
