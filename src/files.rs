@@ -60,6 +60,9 @@ pub enum FilesError {
     /// A stream goes on after the limit.
     #[error("the file has more than {0} bytes, which is the limit: upload smaller pieces")]
     TooLong(u64),
+    /// What the stream is a part of is too large.
+    #[error("the body has more than {0} bytes, which is the limit: send fewer or smaller files")]
+    BodyTooLong(u64),
     /// A stream stands still, or takes too long.
     #[error("the file did not come in time: send it again, or in smaller pieces")]
     TooSlow,

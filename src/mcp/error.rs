@@ -185,6 +185,7 @@ impl From<FilesError> for ToolError {
         let code = match error {
             FilesError::Path(_) | FilesError::Base64(_) => "invalid_arguments",
             FilesError::TooLarge(..) | FilesError::TooLong(_) => "file_too_large",
+            FilesError::BodyTooLong(_) => "body_too_large",
             FilesError::TooSlow => "too_slow",
             FilesError::Interrupted => "interrupted",
             FilesError::NotFound(_) => "file_not_found",

@@ -39,17 +39,18 @@ impl Runs {
     /// Stores what a stream gives under a name, in place of an older file. Nothing is made for the conversation
     /// before the last byte is there.
     ///
-    /// `declared` is how many bytes the client says that there will be, `patience` how long all of them may take.
+    /// `declared` is how many bytes the client says that there will be, `patience` how long all of them may take. The
+    /// stream says why it ends before its end.
     ///
     /// # Errors
     /// A bad name, too many bytes, a client that stalls or goes away, no room, or trouble with the storage.
-    pub async fn receive<E>(
+    pub async fn receive(
         &self,
         id: &ConversationId,
         name: &str,
         declared: Option<u64>,
         patience: Duration,
-        body: impl Stream<Item = Result<Bytes, E>>,
+        body: impl Stream<Item = Result<Bytes, FilesError>>,
     ) -> Result<FileLink, FilesError> {
         let path = self.files.check_name(name)?;
         self.files.check_size(declared.unwrap_or_default())?;
@@ -65,10 +66,10 @@ impl Runs {
         Ok(self.counted(file))
     }
 
-    async fn fill<E>(
+    async fn fill(
         &self,
         spool: &mut Spool,
-        body: impl Stream<Item = Result<Bytes, E>>,
+        body: impl Stream<Item = Result<Bytes, FilesError>>,
     ) -> Result<(), FilesError> {
         tokio::pin!(body);
         loop {
@@ -76,7 +77,7 @@ impl Runs {
             let Some(piece) = piece.map_err(|_| FilesError::TooSlow)? else {
                 return Ok(());
             };
-            let piece = piece.map_err(|_| FilesError::Interrupted)?;
+            let piece = piece?;
             if spool.size() + piece.len() as u64 > self.files.max_upload_bytes {
                 return Err(FilesError::TooLong(self.files.max_upload_bytes));
             }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::{Method, StatusCode};
-use futures::stream;
+use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -299,6 +299,59 @@ async fn a_form_stores_each_of_its_files() {
     400 invalid_arguments
     400 invalid_arguments
     ");
+    assert_eq!(app.spooled(), 0);
+}
+
+#[tokio::test]
+async fn a_form_that_is_too_large_is_told_so_however_it_is_sent() {
+    let app = TestApp::on_fake_with(&[("MAX_UPLOAD_BYTES", "1m")]).await;
+    let head = |number: usize| {
+        format!(
+            "--XX\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{number}\"\r\n\r\n"
+        )
+    };
+    // Each file may be, and the limit of the form is in the middle of the third.
+    let mut body = Vec::new();
+    for number in 0..4 {
+        body.extend_from_slice(head(number).as_bytes());
+        body.extend(vec![b'x'; 900 << 10]);
+        body.extend_from_slice(b"\r\n");
+    }
+    body.extend_from_slice(b"--XX--\r\n");
+    let pieces: Vec<_> = body.chunks(64 << 10).map(Bytes::copy_from_slice).collect();
+    // As from a network, where not all of it is there at once.
+    let pieces = || {
+        stream::iter(pieces.clone()).then(async |piece| {
+            tokio::task::yield_now().await;
+            Ok::<_, std::io::Error>(piece)
+        })
+    };
+    let kind = "multipart/form-data; boundary=XX";
+    let told = request(Method::POST, FILES)
+        .header("content-type", kind)
+        .header("content-length", body.len());
+    let told = app.send(told.body(Body::from_stream(pieces())).unwrap());
+    let told = told.await;
+    let untold = app.form(kind, Body::from_stream(pieces())).await;
+    for answer in [untold, told] {
+        assert_eq!(answer.status, StatusCode::PAYLOAD_TOO_LARGE);
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(answer.text(), @r#"{"error":{"code":"body_too_large","message":"the body has more than 2097152 bytes, which is the limit: send fewer or smaller files"}}"#);
+        }
+    }
+    // Those before it stay.
+    let kind = "application/octet-stream";
+    let list = app.ask(Method::GET, FILES).await.json();
+    let names: Vec<_> = list["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(named)
+        .collect();
+    assert_eq!(
+        json!(names),
+        json!([["0", 921_600, kind], ["1", 921_600, kind]])
+    );
     assert_eq!(app.spooled(), 0);
 }
 

@@ -2,9 +2,11 @@
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{FromRequest as _, Multipart, Request, State};
+use axum::extract::multipart::{Multipart, MultipartError};
+use axum::extract::{FromRequest as _, Request, State};
 use axum::http::{Method, StatusCode};
 use axum::response::Response;
+use futures::TryStreamExt as _;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -110,6 +112,7 @@ pub(super) async fn upload(
 ) -> Result<Json<Stored>, ApiError> {
     let declared = declared(request.headers());
     let body = request.into_body().into_data_stream();
+    let body = body.map_err(|_| FilesError::Interrupted);
     let patience = state.0.config.patience.body;
     let runs = &state.0.runs;
     let file = runs.receive(&id, &name, declared, patience, body).await?;
@@ -140,7 +143,7 @@ pub(super) async fn upload_form(
 ) -> Result<Json<StoredAll>, ApiError> {
     let limit = state.0.runs.files.max_upload_bytes.saturating_add(MARGIN);
     if declared(request.headers()).is_some_and(|length| length > limit) {
-        return Err(too_large(limit));
+        return Err(FilesError::BodyTooLong(limit).into());
     }
     let patience = state.0.config.patience.body;
     let bounded = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -154,7 +157,7 @@ pub(super) async fn upload_form(
         while let Some(part) = form
             .next_field()
             .await
-            .map_err(|error| broken_form(&error))?
+            .map_err(|error| broken_form(&error, limit))?
         {
             let Some(name) = part.file_name().map(str::to_owned) else {
                 return Err(nameless(part.name()));
@@ -164,6 +167,7 @@ pub(super) async fn upload_form(
                     "the form has more than {MAX_PARTS} files: send them in several forms"
                 )));
             }
+            let part = part.map_err(|error| broken_part(&error, limit));
             let runs = &state.0.runs;
             stored.push(runs.receive(&id, &name, None, patience, part).await?);
         }
@@ -204,12 +208,9 @@ pub(super) async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn broken_form(error: &axum::extract::multipart::MultipartError) -> ApiError {
-    if error.status() == StatusCode::PAYLOAD_TOO_LARGE {
-        return ApiError::new(
-            "body_too_large",
-            "the form is larger than one upload may be",
-        );
+fn broken_form(error: &MultipartError, limit: u64) -> ApiError {
+    if is_too_long(error) {
+        return FilesError::BodyTooLong(limit).into();
     }
     ApiError::arguments(format!(
         "the form is not well formed: {}",
@@ -217,14 +218,22 @@ fn broken_form(error: &axum::extract::multipart::MultipartError) -> ApiError {
     ))
 }
 
+fn broken_part(error: &MultipartError, limit: u64) -> FilesError {
+    if is_too_long(error) {
+        FilesError::BodyTooLong(limit)
+    } else {
+        FilesError::Interrupted
+    }
+}
+
+/// Whether the form went on after its limit, which may be between its files or in one.
+fn is_too_long(error: &MultipartError) -> bool {
+    error.status() == StatusCode::PAYLOAD_TOO_LARGE
+}
+
 fn nameless(part: Option<&str>) -> ApiError {
     let part: String = part.unwrap_or_default().chars().take(64).collect();
     ApiError::arguments(format!(
         "the part {part:?} of the form is no file: give it a file name, or leave it out"
     ))
-}
-
-fn too_large(limit: u64) -> ApiError {
-    let message = format!("the form has more than {limit} bytes, which is the limit");
-    ApiError::new("body_too_large", message)
 }
