@@ -180,6 +180,17 @@ start_containers() {
     docker buildx version >/dev/null 2>&1 || export DOCKER_BUILDKIT=0 COMPOSE_DOCKER_CLI_BUILD=0
     SOURCE_COMMIT=$(git rev-parse --short=12 HEAD 2>/dev/null || true) compose up --detach --build
     CONFIGURATION=$(compose run --rm --no-deps -T server check-config) || exit
+    wait_for_server
+}
+
+# One that cannot go on is started again and again, and says why in its log only.
+wait_for_server() {
+    for _ in {1..30}; do
+        ! compose exec -T server mcp-code-sandbox healthcheck >/dev/null 2>&1 || return 0
+        sleep 1
+    done
+    compose logs --tail 20 server >&2
+    die "the server does not start: its log is above"
 }
 
 case ${1:-} in

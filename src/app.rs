@@ -99,15 +99,11 @@ impl App {
             max_entries: config.storage.max_entries,
             storage_bytes: config.storage.limit,
         };
-        let workspaces =
-            Workspaces::open(&config.storage.root, owner, limits).with_context(|| {
-                format!(
-                    "SANDBOX_ROOT={} is not usable",
-                    config.storage.root.display()
-                )
-            })?;
+        let root = &config.storage.root;
+        let workspaces = Workspaces::open(root, owner, limits)
+            .map_err(|error| instance::unusable(root, error.into()))?;
         let instance =
-            Instance::register(&config.storage.root).context("SANDBOX_ROOT is not usable")?;
+            Instance::register(root).map_err(|error| instance::unusable(root, error.into()))?;
         let init = config.storage.host_path.join(&instance.init_name);
         let launcher = Launcher::new(
             Arc::clone(&executor),

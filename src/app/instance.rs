@@ -10,6 +10,7 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
+use rustix::process::{getegid, geteuid};
 
 use crate::executor::spec::SECCOMP_PROFILE;
 use crate::sandbox::Identity;
@@ -165,6 +166,25 @@ fn install(root: &Path, name: &str, content: &[u8], mode: u32) -> io::Result<Pat
     Ok(name)
 }
 
+/// Says what to do about a directory of files that cannot be used.
+pub(super) fn unusable(root: &Path, error: anyhow::Error) -> anyhow::Error {
+    let refused = error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|cause| cause.kind() == io::ErrorKind::PermissionDenied);
+    let mut what = format!("SANDBOX_ROOT={} is not usable", root.display());
+    if refused && root.is_dir() {
+        let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+        let advice = format!(
+            ". Another user made what is in it: give it to the one that the server is, by `sudo chown -R \
+             --no-dereference {user}:{group} {}`",
+            root.display()
+        );
+        what += &advice;
+    }
+    error.context(what)
+}
+
 fn random_id() -> String {
     hex::encode(rand::random::<[u8; 8]>())
 }
@@ -207,6 +227,37 @@ mod tests {
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_directory_of_another_user_is_told_with_the_remedy() {
+        let root = tempfile::tempdir().unwrap();
+        let told = |kind: io::ErrorKind, root: &Path| {
+            let error = anyhow::Error::from(io::Error::from(kind));
+            format!(
+                "{:#}",
+                unusable(root, error.context("failed to open .used"))
+            )
+        };
+        let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+        let shown = root.path().display();
+        assert_eq!(
+            told(io::ErrorKind::PermissionDenied, root.path()),
+            format!(
+                "SANDBOX_ROOT={shown} is not usable. Another user made what is in it: give it to the one that the \
+                 server is, by `sudo chown -R --no-dereference {user}:{group} {shown}`: failed to open .used: \
+                 permission denied"
+            )
+        );
+        // There is nothing to give away.
+        assert_eq!(
+            told(io::ErrorKind::PermissionDenied, Path::new("/nowhere/files")),
+            "SANDBOX_ROOT=/nowhere/files is not usable: failed to open .used: permission denied"
+        );
+        assert_eq!(
+            told(io::ErrorKind::StorageFull, root.path()),
+            format!("SANDBOX_ROOT={shown} is not usable: failed to open .used: no storage space")
+        );
     }
 
     #[test]

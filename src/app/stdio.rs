@@ -16,7 +16,7 @@ use rmcp::transport::{TransportAdapterIdentity, stdio_pipes};
 use tokio::net::TcpListener;
 use tracing::info;
 
-use super::instance::kept;
+use super::instance::{kept, unusable};
 use super::{App, Signals};
 use crate::config::{Config, ConfigErrors};
 use crate::mcp::transport::{Lines, UniqueIds};
@@ -50,7 +50,7 @@ pub fn set_up(
     let secret = match set("FILE_SECRET") {
         Some(secret) => secret,
         None => file_secret(Path::new(&root))
-            .with_context(|| format!("SANDBOX_ROOT={root} is not usable"))?,
+            .map_err(|error| unusable(Path::new(&root), error.into()))?,
     };
     let config = Config::from_lookup(&|name| match name {
         "MCP_HTTP_ADDR" => Some(addr.clone()),

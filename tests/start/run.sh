@@ -30,7 +30,11 @@ make_clone() {
     done
     stand_in "$clone/bin/docker" <<'END'
 echo "$*" >>asked
-[[ $* != *check-config* ]] || echo PUBLIC_BASE_URL=http://localhost:8080
+case $* in
+    *check-config*) echo PUBLIC_BASE_URL=http://localhost:8080 ;;
+    *healthcheck*) [[ ! -e broken ]] ;;
+    *"logs --tail 20 server"*) echo "SANDBOX_ROOT is not usable" ;;
+esac
 END
 }
 
@@ -55,7 +59,19 @@ what_is_set_is_not_set_again() {
     diff "$clone/before" "$clone/.env"
 }
 
+a_server_that_does_not_start_is_told() {
+    make_clone $'SANDBOX_ROOT=/srv/files\nDOCKER_GID=998\nDOCKER_SOCKET=socket\n'
+    touch "$clone/broken"
+    if start --compose 2>"$clone/said"; then return 1; fi
+    diff "$clone/said" - <<'END'
+Building and starting the server
+SANDBOX_ROOT is not usable
+error: the server does not start: its log is above
+END
+}
+
 check "a last line of .env without an end stays whole" a_last_line_without_an_end_stays_whole
 check "what .env sets is not set again" what_is_set_is_not_set_again
+check "a server that does not start is told, with its log" a_server_that_does_not_start_is_told
 echo "$passed passed, $failed failed"
 ((failed == 0))
