@@ -4,7 +4,7 @@
 #   ./build.sh                 all of them
 #   ./build.sh python shell    only these
 #
-# Honours DOCKER_HOST. Nothing changed means nothing built: the layer cache answers in seconds.
+# Honours DOCKER_HOST, and docker's context without it. Nothing changed means nothing built: the layer cache answers in seconds.
 set -euo pipefail
 cd "$(dirname "$0")"
 

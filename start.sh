@@ -115,12 +115,27 @@ prepare() {
     DOCKER_HOST=$(setting DOCKER_HOST)
     if [[ -n $DOCKER_HOST ]]; then export DOCKER_HOST; else unset DOCKER_HOST; fi
     scripts/install-docker.sh
+    follow_context
     ./build.sh
     say "Building the server"
     cargo build --release --locked
     CONFIGURATION=$("$PROGRAM" check-config) || exit
     install_rules "$(effective RUN_DNS | tr ',' ' ')"
     greet "$(local_url "$(effective MCP_HTTP_ADDR)")"
+}
+
+# Docker's client goes where its context leads, as with Docker Desktop and without root, and of that the server knows
+# nothing: without this the images would be in one engine and the server would ask another.
+follow_context() {
+    local host
+    [[ -z ${DOCKER_HOST:-} ]] || return 0
+    host=$(docker context inspect --format '{{.Endpoints.docker.Host}}' 2>/dev/null) || return 0
+    case $host in
+        "" | unix:///var/run/docker.sock) ;;
+        unix://*) export DOCKER_HOST=$host ;;
+        *) die "docker's context leads to $host. Set DOCKER_HOST in .env to an engine of this machine, or run:" \
+            "docker context use default" ;;
+    esac
 }
 
 compose() {
@@ -166,13 +181,16 @@ serve_in_container() {
 }
 
 start_containers() {
-    local socket
+    local socket gid
     need_packages curl curl ca-certificates
     unset DOCKER_HOST
     scripts/install-docker.sh
     need_compose
     socket=$(setting DOCKER_SOCKET)
-    set_once DOCKER_GID "$(stat -c %g "${socket:-/var/run/docker.sock}")"
+    socket=${socket:-/var/run/docker.sock}
+    gid=$(stat -L -c %g "$socket" 2>/dev/null) ||
+        die "there is no engine at $socket: set DOCKER_SOCKET in .env to its socket"
+    set_once DOCKER_GID "$gid"
     set_once SANDBOX_ROOT "$(quoted "$PWD/sandboxes")"
     ./build.sh
     say "Building and starting the server"

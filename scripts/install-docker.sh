@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Makes sure that a container engine answers, and that its client is there to build images.
 #
-# The engine is that of DOCKER_HOST (Podman's socket will do), else Docker at its usual socket. Where none answers,
-# Docker is installed and started on Debian and Ubuntu, by root only.
+# The engine is that of DOCKER_HOST (Podman's socket will do), else that of docker's context, which is Docker at its usual
+# socket. Where none answers, Docker is installed and started on Debian and Ubuntu, by root only.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

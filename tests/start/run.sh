@@ -34,6 +34,13 @@ case $* in
     *check-config*) echo PUBLIC_BASE_URL=http://localhost:8080 ;;
     *healthcheck*) [[ ! -e broken ]] ;;
     *"logs --tail 20 server"*) echo "SANDBOX_ROOT is not usable" ;;
+    "context inspect"*) cat context 2>/dev/null || echo unix:///var/run/docker.sock ;;
+esac
+END
+    stand_in "$clone/target/release/mcp-code-sandbox" <<'END'
+case ${1:-} in
+    check-config) printf '%s\n' MCP_HTTP_ADDR=127.0.0.1:8080 PUBLIC_BASE_URL=http://localhost:8080 ;;
+    *) echo "serves from ${DOCKER_HOST:-the usual socket}" ;;
 esac
 END
 }
@@ -70,8 +77,52 @@ error: the server does not start: its log is above
 END
 }
 
+a_socket_that_is_not_there_is_told() {
+    make_clone $'SANDBOX_ROOT=/srv/files\nDOCKER_SOCKET=nowhere/engine.sock\n'
+    cp "$clone/.env" "$clone/before"
+    if start --compose 2>"$clone/said"; then return 1; fi
+    diff "$clone/said" - <<'END'
+error: there is no engine at nowhere/engine.sock: set DOCKER_SOCKET in .env to its socket
+END
+    diff "$clone/before" "$clone/.env"
+}
+
+# The group of the engine's socket, and not that of a link to it.
+links_to_the_socket_are_followed() {
+    make_clone $'SANDBOX_ROOT=/srv/files\nDOCKER_SOCKET=link\n'
+    ln -s socket "$clone/link"
+    # Another group than that of the link: any for root, else one of our own.
+    chgrp 12345 "$clone/socket" 2>/dev/null || chgrp "$(id -G | tr ' ' '\n' | tail -n 1)" "$clone/socket"
+    start --compose
+    grep -qx "DOCKER_GID=$(stat -c %g "$clone/socket")" "$clone/.env"
+}
+
+# The images are made where docker's own client leads.
+served_from() {
+    [[ $(start 2>"$clone/said") == "serves from $1" ]]
+}
+
+the_engine_is_that_of_the_context() {
+    make_clone ''
+    served_from "the usual socket"
+    echo unix:///run/user/1000/docker.sock >"$clone/context"
+    served_from unix:///run/user/1000/docker.sock
+    echo DOCKER_HOST=unix:///run/podman/podman.sock >"$clone/.env"
+    served_from unix:///run/podman/podman.sock
+    echo ssh://me@box >"$clone/context"
+    served_from unix:///run/podman/podman.sock
+    : >"$clone/.env"
+    if start 2>"$clone/said"; then return 1; fi
+    diff "$clone/said" - <<'END'
+error: docker's context leads to ssh://me@box. Set DOCKER_HOST in .env to an engine of this machine, or run: docker context use default
+END
+}
+
 check "a last line of .env without an end stays whole" a_last_line_without_an_end_stays_whole
 check "what .env sets is not set again" what_is_set_is_not_set_again
 check "a server that does not start is told, with its log" a_server_that_does_not_start_is_told
+check "a socket that is not there is told" a_socket_that_is_not_there_is_told
+check "links to the socket are followed" links_to_the_socket_are_followed
+check "the server has the engine of docker's context" the_engine_is_that_of_the_context
 echo "$passed passed, $failed failed"
 ((failed == 0))
