@@ -272,6 +272,8 @@ async fn who_comes_too_often_is_told_when_to_come_back() {
 async fn a_run_for_which_there_is_no_place_is_told_when_to_come_back() {
     let one = [("MAX_CONCURRENT_RUNS", "1"), ("MAX_QUEUED_RUNS", "0")];
     let app = TestApp::on_fake_with(&one).await;
+    let quick = json!({ "code": "echo", "language": "shell", "session_id": "other" });
+    app.execute(quick).await;
     let long =
         app.execute(json!({ "code": "sleep 60", "language": "shell", "session_id": "long" }));
     let refused = async {
@@ -286,14 +288,15 @@ async fn a_run_for_which_there_is_no_place_is_told_when_to_come_back() {
     assert_eq!(refused.status, StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(refused.json()["error"]["code"], "busy");
     assert_eq!(refused.header("retry-after"), "2");
-    let status = |id: &str| {
+    let seen = |id: &str| {
         let sessions = sessions["sessions"].as_array().unwrap();
         let session = sessions.iter().find(|each| each["session_id"] == id);
-        session.unwrap()["status"].clone()
+        let session = session.unwrap();
+        json!([session["status"], session["execution_count"]])
     };
     assert_eq!(
-        (status("long"), status("other")),
-        ("busy".into(), "idle".into())
+        (seen("long"), seen("other")),
+        (json!(["busy", 1]), json!(["idle", 1]))
     );
     // Its session was ended.
     assert_eq!(
@@ -305,8 +308,9 @@ async fn a_run_for_which_there_is_no_place_is_told_when_to_come_back() {
 #[tokio::test]
 async fn sessions_are_listed_and_end_with_their_files() {
     let app = TestApp::on_fake().await;
-    // What MCP clients call their conversations is not told to others.
+    // What MCP clients call their conversations is not told to others, and what was refused was in no session.
     app.run("shell", "echo").await;
+    app.execute(json!({ "code": "", "language": "?" })).await;
     for session in ["a/b", "a/b", "c"] {
         let body = json!({ "code": "echo x > f", "language": "shell", "session_id": session });
         lines(&app.execute(body).await);

@@ -70,11 +70,13 @@ pub(super) async fn execute(
     let unanswered = state.0.calls.token();
     let runs = &state.0.runs;
     let request = request.into_run(runs)?;
-    state.0.sessions.note(&caller, &request.conversation);
-    let run = state.0.ledger.start(caller, request);
+    let session = request.conversation.clone();
+    state.0.sessions.note(&caller, &session);
+    let run = state.0.ledger.start(caller.clone(), request);
     let feed = Feed::new(Arc::clone(&run), runs.clone());
     begun(&run).await;
     if let Some(Err(error)) = run.result().as_deref() {
+        state.0.sessions.take_back(&caller, &session);
         return Err(error.into());
     }
     let lines = unfold((feed, unanswered), async |(mut feed, unanswered)| {

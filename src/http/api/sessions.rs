@@ -59,6 +59,19 @@ impl Sessions {
         (entry.last, entry.seen, entry.runs) = (now, seen, entry.runs + 1);
     }
 
+    /// The program was refused, and so none was started.
+    pub(super) fn take_back(&self, caller: &Principal, id: &ConversationId) {
+        let mut book = self.lock();
+        let key = (caller.clone(), id.clone());
+        let Some(entry) = book.get_mut(&key) else {
+            return;
+        };
+        entry.runs = entry.runs.saturating_sub(1);
+        if entry.runs == 0 {
+            book.remove(&key);
+        }
+    }
+
     /// How many there are, whoever's.
     pub(super) fn count(&self) -> usize {
         let now = Instant::now();
