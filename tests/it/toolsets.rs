@@ -51,6 +51,31 @@ async fn the_tools_of_other_servers_are_described() {
 }
 
 #[tokio::test]
+async fn files_that_are_left_out_are_told() {
+    let app = app("artifacts").await;
+    let run = async |count: u32, folder: &str| {
+        let lines = (0..count).map(|number| format!("echo x > {folder}/{number}\n"));
+        let code = format!("mkdir {folder}\n{}", lines.collect::<String>());
+        let run = json!({ "session_id": "s", "code": code });
+        let mut answer = artifacts(&app, "sandbox_run_python", run).await;
+        let artifacts = answer["artifacts"].as_array().unwrap().len();
+        (artifacts, answer["artifacts_truncated"].take())
+    };
+    let list = async || {
+        let one = json!({ "session_id": "s" });
+        let mut answer = artifacts(&app, "sandbox_list_artifacts", one).await;
+        let artifacts = answer["artifacts"].as_array().unwrap().len();
+        (artifacts, answer["artifacts_truncated"].take())
+    };
+    assert_eq!(run(150, "a").await, (100, true.into()));
+    // All that is new is there, though not all that is old.
+    assert_eq!(run(50, "b").await, (50, Value::Null));
+    assert_eq!(list().await, (200, Value::Null));
+    assert_eq!(run(900, "c").await.0, 100);
+    assert_eq!(list().await, (1000, true.into()));
+}
+
+#[tokio::test]
 async fn a_session_is_made_on_first_use_and_keeps_its_files() {
     let app = app("artifacts").await;
     let upload = json!({ "filename": "sales.csv", "content_base64": "YSxiCjEsMgo=" });

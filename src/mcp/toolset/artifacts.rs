@@ -5,6 +5,7 @@
 mod files;
 
 use std::collections::BTreeMap;
+use std::ops::Not;
 
 use futures::FutureExt as _;
 use rmcp::model::{CallToolResult, ErrorData, JsonObject, Tool, ToolAnnotations};
@@ -206,6 +207,9 @@ struct RunAnswer {
     stdout_truncated: bool,
     stderr_truncated: bool,
     artifacts: Vec<Artifact>,
+    /// Only there when it is true: those servers know of no limit.
+    #[serde(skip_serializing_if = "Not::not")]
+    artifacts_truncated: bool,
     duration_ms: u64,
 }
 
@@ -243,8 +247,11 @@ async fn run(call: &Call<'_>, arguments: JsonObject) -> Result<CallToolResult, R
         return Err(Refusal::new("docker_unavailable", message));
     }
     let new = outcome.files.iter().filter(|file| file.new);
+    let artifacts: Vec<_> = new.map(Artifact::of).collect();
     Ok(structured(&RunAnswer {
-        artifacts: new.map(Artifact::of).collect(),
+        // New files come first: where there are others too, none is left out.
+        artifacts_truncated: outcome.files_truncated && artifacts.len() == outcome.files.len(),
+        artifacts,
         exit_code: outcome.exit_code.unwrap_or(STOPPED),
         stderr: python::with_reason(&outcome),
         stdout_truncated: outcome.truncated.stdout > 0,

@@ -1,5 +1,7 @@
 //! The tools of this set that move files.
 
+use std::ops::Not;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{CallToolResult, JsonObject, Tool, ToolAnnotations};
@@ -144,6 +146,9 @@ fn below(path: &str) -> Result<&str, Refusal> {
 #[derive(Debug, Serialize, JsonSchema)]
 struct ListAnswer {
     artifacts: Vec<Artifact>,
+    /// Only there when it is true.
+    #[serde(skip_serializing_if = "Not::not")]
+    artifacts_truncated: bool,
 }
 
 pub(super) fn list_tool() -> Tool {
@@ -162,6 +167,7 @@ pub(super) async fn list(
     let list = call.runs.files.list(&id).await.map_err(ToolError::from)?;
     Ok(structured(&ListAnswer {
         artifacts: list.files.iter().map(Artifact::of).collect(),
+        artifacts_truncated: list.truncated.is_some(),
     }))
 }
 
