@@ -134,6 +134,14 @@ impl Admission {
         }
     }
 
+    /// Whether anybody can get in, for who has other waits before this one.
+    ///
+    /// # Errors
+    /// [`AdmissionError::Closed`] when the server is stopping.
+    pub fn check_open(&self) -> Result<(), AdmissionError> {
+        self.queue().check_open()
+    }
+
     /// Lets nobody in any more; those who wait are told.
     pub fn close(&self) {
         self.queue().close();

@@ -32,12 +32,12 @@ use tracing::info;
 pub use self::active::ActiveRuns;
 use self::ending::{Ending, TimeLimit, Verdict};
 pub use self::environment::EnvironmentError;
+use self::error::NotBegun;
 pub use self::error::RunError;
 pub use self::live::Live;
 use self::outcome::{RunOutcome, RunStatus, Truncated};
 pub use self::request::{KernelWish, RunRequest, TimeArgument, time_limit};
-use self::seat::{LeaseError, Seat, Stops};
-use self::silence::chain;
+use self::seat::{Seat, Stops};
 pub use self::timing::Phase;
 use self::timing::Timing;
 use crate::admission::Admission;
@@ -121,11 +121,24 @@ impl Runs {
         cancel: &CancellationToken,
     ) -> Result<RunOutcome, RunError> {
         let mut timing = Timing::new();
-        let result = self
-            .execute_proved(request, live, cancel, &mut timing)
-            .await;
+        let ran = self.ran(None, request, live, cancel, &mut timing).await;
+        let result = self.answered(request, ran);
         self.count(&request.language, &result, &timing);
         result
+    }
+
+    /// The same in a place that was chosen already, without asking whether the sandbox holds: for what finds that out.
+    pub(crate) async fn execute_in(
+        &self,
+        place: &Place,
+        request: &RunRequest,
+        live: &Live,
+        cancel: &CancellationToken,
+    ) -> Result<RunOutcome, RunError> {
+        let mut timing = Timing::new();
+        let ran = self.ran(Some(place), request, live, cancel, &mut timing);
+        let ran = ran.await;
+        self.answered(request, ran)
     }
 
     /// Adds a run to the metrics. What the server runs for itself is not counted.
@@ -146,13 +159,8 @@ impl Runs {
         timing.tell(&self.metrics, language);
     }
 
-    async fn execute_proved(
-        &self,
-        request: &RunRequest,
-        live: &Live,
-        cancel: &CancellationToken,
-        timing: &mut Timing,
-    ) -> Result<RunOutcome, RunError> {
+    /// Where a run may take place as things are now. While the sandbox is being checked it waits.
+    async fn place(&self, request: &RunRequest) -> Result<Place, NotBegun> {
         let network = if request.network {
             self.network.access().map_err(RunError::Network)?
         } else {
@@ -160,87 +168,80 @@ impl Runs {
         };
         if self.proof.now().is_err() {
             if let EngineView::Down(reason) = self.engine() {
-                return Ok(self.without_run(request, &Ending::EngineLost(reason)));
+                return Err(Ending::EngineLost(reason).into());
             }
-            tokio::select! {
-                proved = self.proof.wait() => proved?,
-                () = cancel.cancelled() => return Ok(self.without_run(request, &Ending::Cancelled)),
-            }
+            self.proof.wait().await?;
         }
         self.files.workspaces.check_storage()?;
-        let place = Place {
+        Ok(Place {
             network,
             warm: true,
-        };
-        timing.begin();
-        self.execute_timed(place, request, live, cancel, timing)
-            .await
+        })
     }
 
-    /// The same in a place that was chosen already, without asking whether the sandbox holds: for what finds that out.
-    pub(crate) async fn execute_in(
+    /// Waits for everything that a run needs, and runs it.
+    async fn ran(
         &self,
-        place: Place,
-        request: &RunRequest,
-        live: &Live,
-        cancel: &CancellationToken,
-    ) -> Result<RunOutcome, RunError> {
-        self.execute_timed(place, request, live, cancel, &mut Timing::new())
-            .await
-    }
-
-    async fn execute_timed(
-        &self,
-        place: Place,
+        given: Option<&Place>,
         request: &RunRequest,
         live: &Live,
         cancel: &CancellationToken,
         timing: &mut Timing,
-    ) -> Result<RunOutcome, RunError> {
-        let prepared = match self.prepare(place, request) {
-            Err(RunError::UnknownLanguage { .. })
-                if let EngineView::Down(reason) = self.engine() =>
-            {
-                return Ok(self.without_run(request, &Ending::EngineLost(reason)));
-            }
-            prepared => prepared?,
-        };
-        let active = self.active.enter(&prepared.key);
-        // Until the run is over, its files do not expire.
-        let _in_use = self.files.workspaces.hold(&prepared.key).await;
+    ) -> Result<RunOutcome, NotBegun> {
+        self.admission.check_open()?;
+        let key = request.conversation.key(&self.file_secret);
+        // Whatever it waits for from here on, a deletion and a stop know of it.
+        let active = self.active.enter(&key);
         let stops = Stops {
             cancel,
             stop: &active.stop,
         };
+        let place = async || match given {
+            Some(place) => Ok(place.clone()),
+            None => self.place(request).await,
+        };
+        let first = stops.unless(place()).await?;
+        let mut prepared = match self.prepare(first, key, request) {
+            Err(RunError::UnknownLanguage { .. })
+                if let EngineView::Down(reason) = self.engine() =>
+            {
+                return Err(Ending::EngineLost(reason).into());
+            }
+            prepared => prepared?,
+        };
+        timing.begin();
+        // Until the run is over, its files do not expire.
+        let _in_use = self.files.workspaces.hold(&prepared.key).await;
         let turn = async {
             let turn = request
                 .stateful
                 .then(|| Box::pin(self.turn(&prepared, request.kernel)));
             futures::future::OptionFuture::from(turn).await.transpose()
         };
-        let turn = tokio::select! {
-            turn = turn => turn?,
-            () = stops.any() => return Ok(self.without_run(request, &Ending::Cancelled)),
-        };
-        let _permit = tokio::select! {
-            permit = self.admission.enter(&prepared.key, |position| live.set_position(position)) => permit?,
-            () = stops.any() => return Ok(self.without_run(request, &Ending::Cancelled)),
-        };
+        let turn = stops.unless(turn).await?;
+        let tell = |position| live.set_position(position);
+        let _permit = stops
+            .unless(self.admission.enter(&prepared.key, tell))
+            .await?;
+        // It may have waited for long: what held before need not hold any more.
+        prepared.place = stops.unless(place()).await?;
         timing.end(Phase::Queue);
         live.set_position(0);
-        let seated = tokio::select! {
-            seated = self.seat(&prepared, turn) => seated,
-            () = stops.any() => return Ok(self.without_run(request, &Ending::Cancelled)),
-        };
-        match seated {
-            Err(LeaseError::Workspace(error)) => Err(error.into()),
-            Err(LeaseError::Sandbox(error)) => {
-                Ok(self.without_run(request, &Ending::EngineLost(chain(&error))))
-            }
-            Ok(seated) => {
-                self.run_seated(request, &prepared, seated, live, stops, timing)
-                    .await
-            }
+        let seated = stops.unless(self.seat(&prepared, turn)).await?;
+        let ran = self.run_seated(request, &prepared, seated, live, stops, timing);
+        Ok(ran.await?)
+    }
+
+    /// What the caller is told.
+    fn answered(
+        &self,
+        request: &RunRequest,
+        ran: Result<RunOutcome, NotBegun>,
+    ) -> Result<RunOutcome, RunError> {
+        match ran {
+            Ok(outcome) => Ok(outcome),
+            Err(NotBegun::Ended(ending)) => Ok(self.without_run(request, &ending)),
+            Err(NotBegun::Refused(error)) => Err(error),
         }
     }
 
@@ -301,16 +302,19 @@ impl Runs {
         self.files.delete(id).await
     }
 
-    fn prepare(&self, place: Place, request: &RunRequest) -> Result<Prepared, RunError> {
+    fn prepare(
+        &self,
+        place: Place,
+        key: ConversationKey,
+        request: &RunRequest,
+    ) -> Result<Prepared, RunError> {
         if request.code.len() > self.limits.code {
             return Err(RunError::CodeTooLarge(request.code.len(), self.limits.code));
         }
         let timeout = request.timeout.unwrap_or(self.limits.timeout);
         if timeout.is_zero() || timeout > self.limits.timeout_max {
-            return Err(RunError::Timeout(
-                timeout.as_secs_f64(),
-                self.limits.timeout_max.as_secs_f64(),
-            ));
+            let most = self.limits.timeout_max.as_secs_f64();
+            return Err(RunError::Timeout(timeout.as_secs_f64(), most));
         }
         let view = self.catalog.view();
         let runner =
@@ -330,7 +334,6 @@ impl Runs {
                 known: with_kernels.map(|each| each.language.clone()).collect(),
             });
         }
-        let key = request.conversation.key(&self.file_secret);
         let env = environment::environment(&request.environment, self.files.links.base_for(&key))?;
         let program = Program {
             code: request.code.clone(),

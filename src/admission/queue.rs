@@ -68,11 +68,16 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Takes a place if one is free for this conversation. False when it has to wait, for which there is room then.
-    pub(super) fn try_enter(&mut self, key: &ConversationKey) -> Result<bool, AdmissionError> {
+    pub(super) fn check_open(&self) -> Result<(), AdmissionError> {
         if self.closed {
             return Err(AdmissionError::Closed);
         }
+        Ok(())
+    }
+
+    /// Takes a place if one is free for this conversation. False when it has to wait, for which there is room then.
+    pub(super) fn try_enter(&mut self, key: &ConversationKey) -> Result<bool, AdmissionError> {
+        self.check_open()?;
         let (running, waiting) = self.of(key);
         if self.running < self.limits.places && running < self.limits.places_of_one {
             self.begin(key);

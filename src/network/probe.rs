@@ -69,7 +69,7 @@ pub(super) async fn host_is_closed(
     let live = Live::new(runs.limits.output);
     let never = CancellationToken::new();
     let outcome = tokio::select! {
-        outcome = runs.execute_in(place, &request, &live, &never) => outcome,
+        outcome = runs.execute_in(&place, &request, &live, &never) => outcome,
         () = listener.answer() => return Err("the probe's listener ended".to_owned()),
     };
     // Its directory only; a failure is the sweeper's business.

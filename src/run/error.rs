@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use super::ending::Ending;
 use super::environment::EnvironmentError;
 use crate::admission::AdmissionError;
 use crate::kernels::KernelError;
@@ -59,6 +60,27 @@ pub enum RunError {
     /// We made a mistake; the log has it.
     #[error("the server made a mistake while it ran the program: its log has the details")]
     Broken,
+}
+
+/// Why a run did not begin.
+#[derive(Debug)]
+pub(super) enum NotBegun {
+    /// It is refused.
+    Refused(RunError),
+    /// It is over all the same, and has an outcome.
+    Ended(Ending),
+}
+
+impl<E: Into<RunError>> From<E> for NotBegun {
+    fn from(error: E) -> Self {
+        Self::Refused(error.into())
+    }
+}
+
+impl From<Ending> for NotBegun {
+    fn from(ending: Ending) -> Self {
+        Self::Ended(ending)
+    }
 }
 
 impl RunError {

@@ -10,7 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::disk::Allowance;
 use super::ending::{self, Ending, TimeLimit, Verdict, with_kernel};
-use super::silence::{overdue, silent};
+use super::error::NotBegun;
+use super::silence::{chain, overdue, silent};
 use super::watch::{Patience, Watched, watch};
 use super::{Place, Prepared, REPORT_GRACE, Runs};
 use crate::config::RunLimits;
@@ -56,10 +57,24 @@ pub(super) struct Stops<'a> {
 }
 
 impl Stops<'_> {
-    pub(super) async fn any(self) {
+    async fn any(self) {
         tokio::select! {
             () = self.cancel.cancelled() => {}
             () = self.stop.cancelled() => {}
+        }
+    }
+
+    /// What a run does before it begins, unless it is ended from outside first.
+    pub(super) async fn unless<T, E>(
+        self,
+        step: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, NotBegun>
+    where
+        NotBegun: From<E>,
+    {
+        tokio::select! {
+            done = step => Ok(done?),
+            () = self.any() => Err(Ending::Cancelled.into()),
         }
     }
 }
@@ -105,6 +120,15 @@ pub(super) enum LeaseError {
     Workspace(#[from] WorkspaceError),
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
+}
+
+impl From<LeaseError> for NotBegun {
+    fn from(error: LeaseError) -> Self {
+        match error {
+            LeaseError::Workspace(error) => error.into(),
+            LeaseError::Sandbox(error) => Ending::EngineLost(chain(&error)).into(),
+        }
+    }
 }
 
 impl Runs {

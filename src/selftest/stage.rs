@@ -157,7 +157,7 @@ impl<'a> Stage<'a> {
         loop {
             let live = Live::new(OUTPUT.max(self.limits().output));
             let started = Instant::now();
-            let run = self.runs.execute_in(place.clone(), request, &live, &never);
+            let run = self.runs.execute_in(place, request, &live, &never);
             let outcome = run.await;
             let took = started.elapsed();
             tries += 1;

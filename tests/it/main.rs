@@ -47,3 +47,4 @@ mod stdio;
 mod stop;
 mod support;
 mod toolsets;
+mod waits;

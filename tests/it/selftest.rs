@@ -66,7 +66,7 @@ async fn what_the_operator_allows_refuses_nothing() {
 #[tokio::test]
 async fn runs_wait_until_the_check_is_over() {
     let fake = FakeExecutor::with_languages(&["shell"]);
-    let app = TestApp::unproved(&[], Arc::new(fake)).await;
+    let app = TestApp::unproved(&[], Arc::new(fake.clone())).await;
     let (status, reason) = readiness(&app).await;
     assert_eq!(status, 503);
     assert!(
@@ -75,7 +75,8 @@ async fn runs_wait_until_the_check_is_over() {
     );
     let run = app.run("shell", "echo hi");
     let prove = async {
-        assert_eq!(app.app.runs.active.count(), 0, "it waits");
+        eventually("it waits", || app.app.runs.active.count() == 1).await;
+        assert_eq!(fake.made(), 0);
         app.app.prove();
     };
     let (result, ()) = tokio::join!(run, prove);

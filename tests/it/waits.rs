@@ -1,0 +1,98 @@
+//! Runs that wait before they begin: whatever they wait for, they can be stopped, they are asked anew when their turn
+//! comes, and nobody's call takes for ever.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mcp_code_sandbox::control::Control;
+use mcp_code_sandbox::executor::fake::FakeExecutor;
+use mcp_code_sandbox::proof::{State, Weakness};
+use serde_json::{Value, json};
+
+use crate::support::{TestApp, eventually};
+
+/// A server that is still checking its sandbox.
+async fn unproved() -> TestApp {
+    let fake = FakeExecutor::with_languages(&["shell"]);
+    TestApp::unproved(&[], Arc::new(fake)).await
+}
+
+async fn run_in(app: &TestApp, conversation: &str, code: &str) -> Value {
+    let arguments = json!({ "conversationId": conversation, "language": "shell", "code": code });
+    app.call("run_code", arguments).await
+}
+
+#[tokio::test]
+async fn a_deletion_ends_a_run_that_waits_for_the_check() {
+    let app = unproved().await;
+    let delete = async {
+        eventually("the run waits", || app.app.runs.active.count() == 1).await;
+        let gone = app
+            .call("delete_conversation", json!({ "conversationId": "demo" }))
+            .await;
+        app.app.runs.proof.set(State::Held);
+        gone
+    };
+    let (outcome, gone) = tokio::join!(app.run("shell", "echo hi > f"), delete);
+    assert_eq!(
+        (&outcome["status"], &gone["success"]),
+        (&json!("cancelled"), &json!(true))
+    );
+    assert!(!app.workspace("demo").exists());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_ends_a_run_that_waits_for_the_check() {
+    let app = unproved().await;
+    let stop = async {
+        eventually("the run waits", || app.app.runs.active.count() == 1).await;
+        app.app.shut_down().await;
+    };
+    let began = tokio::time::Instant::now();
+    let (outcome, ()) = tokio::join!(app.run("shell", "echo hi"), stop);
+    assert_eq!(outcome["status"], "cancelled");
+    assert!(
+        began.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        began.elapsed()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_stops_lets_nobody_wait_for_the_check() {
+    let app = unproved().await;
+    app.app.runs.admission.close();
+    let began = tokio::time::Instant::now();
+    assert_eq!(app.run("shell", "echo hi").await["code"], "stopping");
+    assert!(
+        began.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        began.elapsed()
+    );
+}
+
+#[tokio::test]
+async fn a_run_whose_turn_comes_is_asked_anew() {
+    let app = TestApp::on_fake_with(&[("MAX_CONCURRENT_RUNS", "1")]).await;
+    let weaken = async {
+        eventually("one runs, one waits", || {
+            app.app.runs.admission.waiting() == 1
+        })
+        .await;
+        let weakness = Weakness {
+            control: Control::Syscalls,
+            found: "bpf".to_owned(),
+        };
+        app.app.runs.proof.set(State::Broken(vec![weakness]));
+    };
+    let (first, second, ()) = tokio::join!(
+        run_in(&app, "a", "sleep 0.5"),
+        run_in(&app, "b", "echo hi"),
+        weaken
+    );
+    assert_eq!(
+        (&first["status"], &second["code"]),
+        (&json!("ok"), &json!("sandbox_not_proven"))
+    );
+    app.assert_nothing_is_left().await;
+}
