@@ -141,24 +141,32 @@ impl Kernels {
             let ticket = waiting.as_ref().map(|waiting| waiting.ticket);
             let claim = self.books().claim(&place, ticket);
             match claim {
-                Claim::Granted {
-                    kernel,
-                    lost,
-                    evicted,
-                } => {
-                    if evicted.is_some() {
-                        self.count(Lost::Evicted);
-                    }
-                    drop(evicted);
+                Claim::Granted { kernel, lost } => {
                     return Ok(Turn::new(self.clone(), place, kernel, lost));
                 }
-                Claim::Full => return Err(KernelError::Full(self.0.config.most)),
+                Claim::Full => return Err(self.full()),
                 Claim::Closed => return Err(KernelError::Closed),
                 Claim::Busy if !wait => return Err(KernelError::Busy(place.language)),
                 Claim::Busy if waiting.is_none() => waiting = Some(self.line_up(&place)?),
                 Claim::Busy => changed.await,
             }
         }
+    }
+
+    /// Keeps room for a new kernel of a run that begins. The one that did nothing for the longest time goes for it.
+    fn make_room(&self, place: &Place) -> Result<(), KernelError> {
+        let evicted = self.books().make_room(place).map_err(|_| self.full())?;
+        self.let_go(
+            evicted
+                .map(|kernel| (kernel, Lost::Evicted))
+                .into_iter()
+                .collect(),
+        );
+        Ok(())
+    }
+
+    fn full(&self) -> KernelError {
+        KernelError::Full(self.0.config.most)
     }
 
     fn line_up(&self, place: &Place) -> Result<Waiting, KernelError> {

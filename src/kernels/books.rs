@@ -23,6 +23,10 @@ pub(super) struct Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ticket(u64);
 
+/// There is no room for one more kernel, and none that could go.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct NoRoom;
+
 /// The books. `K` is a kernel.
 #[derive(Debug)]
 pub(super) struct Books<K> {
@@ -46,8 +50,20 @@ enum State<K> {
     Nobodys,
     /// It waits for its next cell.
     Idle { kernel: K, since: Instant },
-    /// A run has it, or is about to make it. When the run leaves, it is lost for that reason.
-    Taken { doomed: Option<Lost> },
+    /// A run has its turn. There is a kernel, or room for one, once there was `room`. When the run leaves, the kernel
+    /// is lost for the reason in `doomed`.
+    Taken { room: bool, doomed: Option<Lost> },
+}
+
+impl<K> State<K> {
+    /// Whether there is a kernel, or room is kept for one.
+    fn has_room(&self) -> bool {
+        match self {
+            Self::Nobodys => false,
+            Self::Idle { .. } => true,
+            Self::Taken { room, .. } => *room,
+        }
+    }
 }
 
 /// What a run that asks for a kernel gets.
@@ -59,12 +75,10 @@ pub(super) enum Claim<K> {
         kernel: Option<K>,
         /// What became of the last one, if nobody was told.
         lost: Option<Lost>,
-        /// One that has to go for it.
-        evicted: Option<K>,
     },
     /// Others are first.
     Busy,
-    /// There is no room for one more, and none does nothing.
+    /// There is no room for one more, and no kernel that could go for it.
     Full,
     /// There are no kernels any more.
     Closed,
@@ -83,7 +97,8 @@ impl<K> Books<K> {
         }
     }
 
-    /// Asks for the kernel of a place, as whoever has this ticket.
+    /// Asks for the kernel of a place, as whoever has this ticket. Nothing goes for it yet: the run may still be turned
+    /// away.
     pub(super) fn claim(&mut self, place: &Place, ticket: Option<Ticket>) -> Claim<K> {
         if self.closed {
             return Claim::Closed;
@@ -94,18 +109,14 @@ impl<K> Books<K> {
                 return Claim::Busy;
             }
         }
-        let is_new = self
+        let room = self
             .places
             .get(place)
-            .is_none_or(|seat| matches!(seat.state, State::Nobodys));
-        let mut evicted = None;
-        if is_new && self.count() >= self.most {
-            evicted = self.evict();
-            if evicted.is_none() {
-                return Claim::Full;
-            }
+            .is_some_and(|seat| seat.state.has_room());
+        if !room && self.count() >= self.most && self.least_used().is_none() {
+            return Claim::Full;
         }
-        let taken = State::Taken { doomed: None };
+        let taken = State::Taken { room, doomed: None };
         let before = std::mem::replace(&mut self.seat(place).state, taken);
         Claim::Granted {
             kernel: match before {
@@ -113,8 +124,29 @@ impl<K> Books<K> {
                 State::Nobodys | State::Taken { .. } => None,
             },
             lost: self.memory.take(place),
-            evicted,
         }
+    }
+
+    /// Keeps room for a kernel where a run has its turn. Gives one that has to go for it.
+    ///
+    /// # Errors
+    /// There is no room, and every kernel works or is waited for.
+    pub(super) fn make_room(&mut self, place: &Place) -> Result<Option<K>, NoRoom> {
+        let has_room = |seat: &Seat<K>| seat.state.has_room();
+        if self.places.get(place).is_some_and(has_room) {
+            return Ok(None);
+        }
+        let mut evicted = None;
+        if self.count() >= self.most {
+            let least_used = self.least_used().ok_or(NoRoom)?;
+            let taken =
+                self.take_idle(|other, _, _| (*other == least_used).then_some(Lost::Evicted));
+            evicted = taken.into_iter().next().map(|(kernel, _)| kernel);
+        }
+        if let State::Taken { room, .. } = &mut self.seat(place).state {
+            *room = true;
+        }
+        Ok(evicted)
     }
 
     /// Waits in line for a place. `None` when too many do.
@@ -148,7 +180,7 @@ impl<K> Books<K> {
         let seat = self.places.get_mut(place);
         let doomed = match seat {
             Some(Seat {
-                state: State::Taken { doomed },
+                state: State::Taken { doomed, .. },
                 ..
             }) => *doomed,
             _ => None,
@@ -174,7 +206,7 @@ impl<K> Books<K> {
         };
         let before = std::mem::replace(&mut seat.state, State::Nobodys);
         let doomed = match before {
-            State::Taken { doomed } => doomed,
+            State::Taken { doomed, .. } => doomed,
             State::Nobodys | State::Idle { .. } => None,
         };
         if let Some(why) = doomed.filter(|_| lost.is_some()).or(lost) {
@@ -187,7 +219,7 @@ impl<K> Books<K> {
     #[must_use]
     pub(super) fn retire(&mut self, key: &ConversationKey, why: Lost) -> Vec<(K, Lost)> {
         for (place, seat) in &mut self.places {
-            if let State::Taken { doomed } = &mut seat.state
+            if let State::Taken { doomed, .. } = &mut seat.state
                 && place.key == *key
             {
                 *doomed = Some(why);
@@ -223,19 +255,18 @@ impl<K> Books<K> {
             self.places.iter().filter(of_language)
         };
         let idle = seats().filter(|(_, seat)| matches!(seat.state, State::Idle { .. }));
-        let taken = seats().filter(|(_, seat)| matches!(seat.state, State::Taken { .. }));
+        let taken =
+            seats().filter(|(_, seat)| matches!(seat.state, State::Taken { room: true, .. }));
         (idle.count(), taken.count())
     }
 
     fn count(&self) -> usize {
         let seats = self.places.values();
-        seats
-            .filter(|seat| !matches!(seat.state, State::Nobodys))
-            .count()
+        seats.filter(|seat| seat.state.has_room()).count()
     }
 
-    /// The one that did nothing for the longest time.
-    fn evict(&mut self) -> Option<K> {
+    /// Where the kernel is that did nothing for the longest time.
+    fn least_used(&self) -> Option<Place> {
         let idle = self.places.iter().filter_map(|(place, seat)| match seat {
             Seat {
                 state: State::Idle { since, .. },
@@ -243,10 +274,7 @@ impl<K> Books<K> {
             } if waiting.is_empty() => Some((*since, place)),
             _ => None,
         });
-        let (_, place) = idle.min()?;
-        let place = place.clone();
-        let evicted = self.take_idle(|other, _, _| (*other == place).then_some(Lost::Evicted));
-        evicted.into_iter().next().map(|(kernel, _)| kernel)
+        idle.min().map(|(_, place)| place.clone())
     }
 
     fn take_idle(&mut self, why: impl Fn(&Place, &K, Instant) -> Option<Lost>) -> Vec<(K, Lost)> {

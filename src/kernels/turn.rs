@@ -97,6 +97,8 @@ pub struct Turn {
     kernels: Kernels,
     place: Place,
     hold: Hold,
+    /// Whether the run wants a new kernel, whatever there is.
+    restart: bool,
     /// What the run is to be told.
     lost: Option<Lost>,
 }
@@ -121,11 +123,12 @@ impl Turn {
             kernels,
             place,
             hold: kernel.map_or(Hold::Nothing, Hold::Ready),
+            restart: false,
             lost,
         }
     }
 
-    /// Lets go of a kernel that cannot serve the run, which may want a new one.
+    /// Lets go of a kernel that can serve nobody any more. One that the run does not want goes when the run begins.
     ///
     /// # Errors
     /// It could serve others, and the run has to say that it wants a new one.
@@ -133,25 +136,37 @@ impl Turn {
         let Hold::Ready(kernel) = &self.hold else {
             return Ok(());
         };
-        let lost = restart.then_some(Lost::Restarted);
-        if let Some(why) = kernel.lost(needs.runner).or(lost) {
+        if let Some(why) = kernel.lost(needs.runner) {
             self.lose(why);
+            return Ok(());
+        }
+        self.restart = restart;
+        if restart {
             return Ok(());
         }
         kernel.check(needs)
     }
 
-    /// Whether there is a kernel that has this workspace. One that has another is let go: the conversation was deleted
-    /// and made anew meanwhile.
-    pub fn has_kernel_for(&mut self, workspace: &Workspace) -> bool {
-        match &self.hold {
-            Hold::Ready(kernel) if kernel.lease.fits(workspace) => true,
-            Hold::Ready(_) => {
-                self.lose(Lost::Deleted);
-                false
-            }
-            Hold::Nothing | Hold::Working(_) => false,
+    /// Whether there is a kernel for the run, which has this workspace if there is one. One that has another is let
+    /// go: the conversation was deleted meanwhile. So is one that the run does not want.
+    pub fn has_kernel_for(&mut self, workspace: Option<&Workspace>) -> bool {
+        let Hold::Ready(kernel) = &self.hold else {
+            return false;
+        };
+        let fits = workspace.is_some_and(|workspace| kernel.lease.fits(workspace));
+        if fits && !self.restart {
+            return true;
         }
+        self.lose(if fits { Lost::Restarted } else { Lost::Deleted });
+        false
+    }
+
+    /// Keeps room for a new kernel, for which another conversation's may have to go.
+    ///
+    /// # Errors
+    /// [`KernelError::Full`]: all others work, or are waited for.
+    pub fn make_room(&self) -> Result<(), KernelError> {
+        self.kernels.make_room(&self.place)
     }
 
     /// A new kernel for the place.

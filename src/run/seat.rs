@@ -16,7 +16,7 @@ use super::watch::{Patience, Watched, watch};
 use super::{Place, Prepared, REPORT_GRACE, Runs};
 use crate::config::RunLimits;
 use crate::executor::spec::NetworkAccess;
-use crate::kernels::{Lost, Turn};
+use crate::kernels::{KernelError, Lost, Turn};
 use crate::pool::{Lease, Way};
 use crate::sandbox::{Capture, SandboxError};
 use crate::workspace::{Workspace, WorkspaceError};
@@ -119,6 +119,8 @@ pub(super) enum LeaseError {
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
     #[error(transparent)]
+    Kernel(#[from] KernelError),
+    #[error(transparent)]
     Sandbox(#[from] SandboxError),
 }
 
@@ -126,6 +128,7 @@ impl From<LeaseError> for NotBegun {
     fn from(error: LeaseError) -> Self {
         match error {
             LeaseError::Workspace(error) => error.into(),
+            LeaseError::Kernel(error) => error.into(),
             LeaseError::Sandbox(error) => Ending::EngineLost(chain(&error)).into(),
         }
     }

@@ -66,11 +66,13 @@ impl Runs {
             runner, key, place, ..
         } = prepared;
         let needs = prepared.needs();
-        if let Some(workspace) = self.files.workspaces.find(key).await?
-            && turn.has_kernel_for(&workspace)
+        let found = self.files.workspaces.find(key).await?;
+        if turn.has_kernel_for(found.as_ref())
+            && let Some(workspace) = found
         {
             return Ok((Seat::Kernel(turn, Way::Kernel), workspace));
         }
+        turn.make_room()?;
         let early = needs.early_env();
         let may_be_warm = !needs.network && early.is_empty();
         let warm = if may_be_warm {

@@ -17,19 +17,21 @@ fn books(most: usize) -> Books<u32> {
 }
 
 /// What a run got that asked for its turn.
-fn granted(claim: Claim<u32>) -> (Option<u32>, Option<Lost>, Option<u32>) {
+fn granted(claim: Claim<u32>) -> (Option<u32>, Option<Lost>) {
     match claim {
-        Claim::Granted {
-            kernel,
-            lost,
-            evicted,
-        } => (kernel, lost, evicted),
+        Claim::Granted { kernel, lost } => (kernel, lost),
         other => panic!("{other:?}"),
     }
 }
 
+/// What has to go for a run that got its turn, where there was no kernel, and begins.
+fn begun(books: &mut Books<u32>, number: usize) -> Option<u32> {
+    assert_eq!(granted(books.claim(&place(number), None)).0, None);
+    books.make_room(&place(number)).unwrap()
+}
+
 fn leave_idle(books: &mut Books<u32>, number: usize, now: Instant) {
-    granted(books.claim(&place(number), None));
+    assert_eq!(begun(books, number), None);
     let kernel = u32::try_from(number).unwrap();
     assert_eq!(books.give_back(&place(number), kernel, now), None);
 }
@@ -37,12 +39,12 @@ fn leave_idle(books: &mut Books<u32>, number: usize, now: Instant) {
 #[test]
 fn a_kernel_goes_from_run_to_run() {
     let (mut books, now) = (books(2), Instant::now());
-    assert_eq!(granted(books.claim(&place(1), None)), (None, None, None));
+    assert_eq!(begun(&mut books, 1), None);
     assert_eq!(books.claim(&place(1), None), Claim::Busy);
     assert_eq!(books.count_of("p"), (0, 1));
     assert_eq!(books.give_back(&place(1), 7, now), None);
     assert_eq!((books.count_of("p"), books.count_of("q")), ((1, 0), (0, 0)));
-    assert_eq!(granted(books.claim(&place(1), None)), (Some(7), None, None));
+    assert_eq!(granted(books.claim(&place(1), None)), (Some(7), None));
 }
 
 #[test]
@@ -50,9 +52,9 @@ fn what_became_of_it_is_told_once() {
     let mut books = books(2);
     granted(books.claim(&place(1), None));
     books.leave(&place(1), Some(Lost::Memory));
-    assert_eq!(granted(books.claim(&place(2), None)), (None, None, None));
+    assert_eq!(granted(books.claim(&place(2), None)), (None, None));
     let told = granted(books.claim(&place(1), None));
-    assert_eq!(told, (None, Some(Lost::Memory), None));
+    assert_eq!(told, (None, Some(Lost::Memory)));
     // A run that had no use for it puts it back.
     books.leave(&place(1), told.1);
     assert_eq!(granted(books.claim(&place(1), None)).1, Some(Lost::Memory));
@@ -71,15 +73,34 @@ fn the_least_recently_used_makes_room() {
         books.give_back(&place(1), 1, now + Duration::from_secs(2)),
         None
     );
-    assert_eq!(granted(books.claim(&place(3), None)), (None, None, Some(2)));
+    assert_eq!(begun(&mut books, 3), Some(2));
     // Those that work stay.
-    assert_eq!(granted(books.claim(&place(4), None)), (None, None, Some(1)));
+    assert_eq!(begun(&mut books, 4), Some(1));
     assert_eq!(books.claim(&place(5), None), Claim::Full);
     books.leave(&place(4), None);
     assert_eq!(
         granted(books.claim(&place(1), None)),
-        (None, Some(Lost::Evicted), None)
+        (None, Some(Lost::Evicted))
     );
+}
+
+#[test]
+fn nothing_goes_for_a_run_that_has_not_begun() {
+    let (mut books, now) = (books(1), Instant::now());
+    leave_idle(&mut books, 1, now);
+    for number in [2, 3] {
+        assert_eq!(granted(books.claim(&place(number), None)), (None, None));
+    }
+    assert_eq!(books.count_of("p"), (1, 0));
+    // One of them is turned away, and one comes too late.
+    books.leave(&place(2), None);
+    assert_eq!(begun(&mut books, 4), Some(1));
+    assert_eq!(books.make_room(&place(4)), Ok(None), "it has its room");
+    assert_eq!(books.make_room(&place(3)), Err(NoRoom));
+    assert_eq!(books.count_of("p"), (0, 1));
+    // The room is free again when its run leaves without a kernel.
+    books.leave(&place(4), None);
+    assert_eq!(books.make_room(&place(3)), Ok(None));
 }
 
 #[test]
@@ -101,7 +122,7 @@ fn those_who_wait_come_in_their_order() {
     books.leave(&place(1), Some(Lost::Timeout));
     assert_eq!(books.claim(&place(1), None), Claim::Busy);
     let told = granted(books.claim(&place(1), Some(third)));
-    assert_eq!(told, (None, Some(Lost::Timeout), None));
+    assert_eq!(told, (None, Some(Lost::Timeout)));
     books.leave_line(&place(1), third);
     for _ in 0..MAX_WAITING {
         assert!(books.line_up(&place(1)).is_some());

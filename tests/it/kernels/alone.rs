@@ -51,6 +51,43 @@ async fn a_new_image_ends_the_kernels_of_the_old() {
 }
 
 #[tokio::test]
+async fn a_call_that_is_turned_away_takes_no_kernel() {
+    let settings = [
+        ("MAX_KERNELS", "1"),
+        ("MAX_CONCURRENT_RUNS", "1"),
+        ("MAX_QUEUED_RUNS", "0"),
+    ];
+    let app = TestApp::on_fake_with_notebook(&settings).await;
+    FAKE.set_x(&app).await;
+    let turned_away = async {
+        eventually("the only place is taken", || {
+            app.app.runs.admission.running() == 1
+        })
+        .await;
+        let mut arguments = FAKE.arguments(FAKE.set);
+        let restarted = {
+            arguments["restart"] = json!(true);
+            app.call("run_code", arguments.clone()).await
+        };
+        arguments["conversationId"] = json!("other");
+        [restarted, app.call("run_code", arguments).await]
+    };
+    let (_, refused) = tokio::join!(app.run("shell", "sleep 0.5"), turned_away);
+    assert_eq!(refused.each_ref().map(status), ["busy", "busy"]);
+    assert_eq!(FAKE.x(&app).await, "41");
+}
+
+#[tokio::test]
+async fn a_kernel_whose_directory_is_gone_is_told() {
+    let app = TestApp::on_fake_with_notebook(&[]).await;
+    FAKE.set_x(&app).await;
+    std::fs::remove_dir_all(app.workspace("demo")).unwrap();
+    let next = FAKE.cell(&app, FAKE.show).await;
+    assert_eq!((status(&next), &next["output"]), ("ok", &json!("\n")));
+    assert!(restarted(&next).unwrap().contains("deleted"), "{next}");
+}
+
+#[tokio::test]
 async fn a_lost_container_is_told() {
     let app = TestApp::on_fake_with_notebook(&[]).await;
     FAKE.set_x(&app).await;
