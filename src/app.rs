@@ -121,6 +121,7 @@ impl App {
                 uid: owner.uid,
                 gid: owner.gid,
             },
+            idle: config.pool.idle_ttl.max(config.kernels.idle),
             limits: ContainerLimits {
                 nano_cpus: config.limits.nano_cpus,
                 memory: config.limits.memory,

@@ -79,6 +79,8 @@ pub struct Setup {
     pub user: User,
     /// How much they may use.
     pub limits: ContainerLimits,
+    /// How long they may do nothing, at most.
+    pub idle: Duration,
     /// The engine's runtime; `None` means the engine's own.
     pub runtime: Option<String>,
     /// Tells whether the engine is rootless.

@@ -15,8 +15,11 @@ use crate::runner::Runner;
 use crate::runner::catalog::{Catalog, EngineView};
 use crate::sandbox::{Sandbox, SandboxError};
 
-/// How long a parked sandbox lives on its own. The server retires it long before; this is for a server that is gone.
-pub(super) const PARKED_FOR: Duration = Duration::from_hours(24);
+/// How long a parked sandbox lives on its own, at least. The server retires it before; this is for a server that is
+/// gone.
+const PARKED_FOR: Duration = Duration::from_hours(24);
+/// How much longer that is than the server leaves it alone.
+const RETIRED_BEFORE: Duration = Duration::from_hours(1);
 /// Sandboxes started at a time: an engine starts about nine a second, whatever one does.
 const STARTS_AT_A_TIME: usize = 2;
 /// Longest pause between two looks.
@@ -127,6 +130,11 @@ impl Pool {
         })
     }
 
+    /// How long a parked sandbox lives on its own.
+    pub(super) fn parked_for(&self) -> Duration {
+        PARKED_FOR.max(self.0.setup.idle.saturating_add(RETIRED_BEFORE))
+    }
+
     /// The same sandbox with an interpreter parked in it, and with a run's share of the processor.
     pub(super) async fn parked(
         &self,
@@ -135,7 +143,7 @@ impl Pool {
         env: &BTreeMap<String, String>,
     ) -> Result<Sandbox, SandboxError> {
         let parked = tokio::select! {
-            parked = tokio::time::timeout(READY_WAIT, sandbox.park(&runner.driver, env, PARKED_FOR)) => parked,
+            parked = tokio::time::timeout(READY_WAIT, sandbox.park(&runner.driver, env, self.parked_for())) => parked,
             () = self.0.closed.cancelled() => return Err(SandboxError::Stopped),
         };
         let Ok(parked) = parked else {

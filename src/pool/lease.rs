@@ -8,7 +8,6 @@ use sandbox_init::End;
 use tokio::time::Instant;
 use tracing::debug;
 
-use super::keeper::PARKED_FOR;
 use super::shelf::{Back, Ticket};
 use super::{Kind, Pool, Warm};
 use crate::conversation::ConversationKey;
@@ -201,7 +200,7 @@ impl Lease {
             // One that was started for a run has no interpreter parked yet.
             if !self.sandbox.is_parked() {
                 self.sandbox
-                    .park(&self.parking.driver, &BTreeMap::new(), PARKED_FOR)
+                    .park(&self.parking.driver, &BTreeMap::new(), self.pool.parked_for())
                     .await?;
                 if self.parking.back == Back::Soon {
                     self.sandbox.loads_for(LOADING);

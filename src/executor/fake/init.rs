@@ -25,6 +25,8 @@ pub(super) struct Init {
     data: Option<File>,
     /// Whether it has more of the processor than a program may have.
     warming_up: Arc<AtomicBool>,
+    /// How long it waits for a frame, once it was told.
+    idle: Option<Duration>,
     /// The environment that cells leave, once there was one.
     kernel: Option<BTreeMap<String, String>>,
 }
@@ -66,6 +68,7 @@ impl Init {
             output,
             data,
             warming_up,
+            idle: None,
             kernel: None,
         }
     }
@@ -80,7 +83,11 @@ impl Init {
     }
 
     async fn turn(&mut self) -> Result<(), i64> {
-        let frame = self.input.next().await?;
+        let next = self.input.next();
+        let frame = match self.idle {
+            Some(idle) => tokio::time::timeout(idle, next).await.unwrap_or(Err(0))?,
+            None => next.await?,
+        };
         let is_warming_up = self.warming_up.load(Ordering::Relaxed);
         match frame {
             Frame::Run(_) | Frame::Cell(_) if is_warming_up => Err(70),
@@ -94,6 +101,7 @@ impl Init {
                 Ok(())
             }
             Frame::Park(park) => {
+                self.idle = Some(Duration::from_millis(park.idle_ms));
                 self.record(Stream::Stdout, &park.nonce, &Record::Ready(Ok(())));
                 Ok(())
             }

@@ -50,6 +50,15 @@ async fn a_new_image_ends_the_kernels_of_the_old() {
     assert!(restarted(&next).unwrap().contains("image was replaced"));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_kernel_may_rest_for_days() {
+    let settings = [("KERNEL_TIMEOUT", "48h"), ("SANDBOX_IDLE_TTL", "1m")];
+    let app = TestApp::on_fake_with_notebook(&settings).await;
+    FAKE.set_x(&app).await;
+    tokio::time::sleep(Duration::from_hours(47)).await;
+    assert_eq!(FAKE.x(&app).await, "41");
+}
+
 #[tokio::test]
 async fn a_call_that_is_turned_away_takes_no_kernel() {
     let settings = [
