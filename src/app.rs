@@ -351,7 +351,7 @@ impl App {
         self.runs.active.stop_all();
         self.runs.pool.close();
         let emptied = async {
-            while self.runs.active.count() > 0 || self.runs.launcher.live_count() > 0 {
+            while self.runs.active.count() > 0 || self.runs.launcher.has_containers() {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };

@@ -51,6 +51,8 @@ struct Shared {
     identity: Identity,
     init: PathBuf,
     tasks: TaskTracker,
+    /// Containers that are being made, from before the engine is asked.
+    making: TaskTracker,
     live: Mutex<HashSet<ContainerId>>,
     /// Taken in the order in which they were asked for, to make a container and to remove one alike. So who starts
     /// and gives up over and over waits for the removal of what was made, and the engine is never buried.
@@ -72,6 +74,7 @@ impl Launcher {
             identity,
             init,
             tasks,
+            making: TaskTracker::new(),
             live: Mutex::default(),
             hands: Arc::new(Semaphore::new(hands)),
         }))
@@ -101,11 +104,12 @@ impl Launcher {
     /// # Errors
     /// What the engine said, or that the server is stopping.
     pub async fn start(&self, spec: ContainerSpec) -> Result<Sandbox, SandboxError> {
+        let making = self.0.making.token();
         let (launcher, hand) = (self.clone(), self.hand().await);
         let (answer, answered) = oneshot::channel();
         // On a task of its own: a request to the engine that is dropped half-way may still make a container.
         self.0.tasks.spawn(async move {
-            let _hand = hand;
+            let _until_made = (hand, making);
             let started = launcher.start_now(&spec, || !answer.is_closed()).await;
             if let Some(started) = started.transpose() {
                 // What nobody takes is dropped, and so removed.
@@ -216,6 +220,12 @@ impl Launcher {
     /// How many containers are alive or being removed.
     pub fn live_count(&self) -> usize {
         self.live().len()
+    }
+
+    /// Whether a container is there, or will be without anybody asking for it.
+    pub fn has_containers(&self) -> bool {
+        // In this order: what has been made is among the living before it is made no longer.
+        !self.0.making.is_empty() || self.live_count() > 0
     }
 
     fn live(&self) -> std::sync::MutexGuard<'_, HashSet<ContainerId>> {

@@ -149,6 +149,20 @@ async fn the_least_recently_used_one_makes_room() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_container_that_is_being_made_is_waited_for() {
+    let app = TestApp::on_fake().await;
+    let fake = app.fake.clone().unwrap();
+    fake.slow_down(Duration::from_secs(1));
+    let stop = async {
+        eventually("it is being made", || fake.made() == 1).await;
+        app.app.shut_down().await;
+        fake.container_count()
+    };
+    let (outcome, left) = tokio::join!(run_in(&app, "a", "echo hi"), stop);
+    assert_eq!((&outcome["status"], left), (&json!("cancelled"), 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn without_reuse_each_run_has_a_sandbox_of_its_own() {
     let (app, fake) = warm_app(&[("SANDBOX_REUSE", "never")]).await;
     for conversation in ["a", "b"] {
