@@ -32,6 +32,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 pub use self::lease::{Lease, Way};
 pub use self::shelf::Depth;
@@ -161,22 +162,17 @@ impl Pool {
         key: &ConversationKey,
         runner: &Runner,
     ) -> Result<Option<Lease>, WorkspaceError> {
-        if let Some(Warm { sandbox, data, .. }) = self.claim_own(key, &Kind::of(runner)).await {
-            return Ok(Some(Lease::new(
-                self.clone(),
-                sandbox,
-                key.clone(),
-                runner,
-                Way::Own,
-                data,
-            )));
+        let kind = Kind::of(runner);
+        let lease =
+            |sandbox, way, data| Lease::new(self.clone(), sandbox, key.clone(), runner, way, data);
+        if let Some((Warm { sandbox, data, .. }, place)) = self.claim_own(key, &kind).await {
+            return Ok(Some(lease(sandbox, Way::Own, data).with_place(place)));
         }
         if self.0.workspaces.find(key).await?.is_some() {
             return Ok(None);
         }
-        let sandbox = self.claim_pooled(key, &Kind::of(runner)).await?;
-        Ok(sandbox
-            .map(|sandbox| Lease::new(self.clone(), sandbox, key.clone(), runner, Way::Pool, None)))
+        let claimed = self.claim_pooled(key, &kind).await?;
+        Ok(claimed.map(|(sandbox, place)| lease(sandbox, Way::Pool, None).with_place(place)))
     }
 
     /// Gives a new conversation a pooled sandbox before it is known what it will run, so that its first run is warm.
@@ -191,7 +187,7 @@ impl Pool {
         let Some(kind) = self.shelf().likeliest_kind() else {
             return Ok(());
         };
-        if let Some(sandbox) = self.claim_pooled(key, &kind).await? {
+        if let Some((sandbox, place)) = self.claim_pooled(key, &kind).await? {
             let workspace = self.0.workspaces.find(key).await?;
             let data = workspace.and_then(|workspace| workspace.directory_id());
             let warm = Warm {
@@ -199,23 +195,34 @@ impl Pool {
                 slot: None,
                 data,
             };
-            let retired = self.shelf().give_back(key, &kind, warm, Instant::now());
+            let mut shelf = self.shelf();
+            drop(place);
+            let retired = shelf.give_back(key, &kind, warm, Instant::now());
+            drop(shelf);
             drop(retired);
         }
         Ok(())
     }
 
     /// The conversation's own sandbox, after a short wait if it is just being cleaned.
-    async fn claim_own(&self, key: &ConversationKey, kind: &Kind) -> Option<Warm> {
+    async fn claim_own(
+        &self,
+        key: &ConversationKey,
+        kind: &Kind,
+    ) -> Option<(Warm, TaskTrackerToken)> {
         let deadline = Instant::now() + CLEANING_WAIT;
         loop {
             let changed = self.0.changed.notified();
-            let claim = self.shelf().claim_own(key, kind);
+            let (claim, place) = {
+                let mut shelf = self.shelf();
+                (shelf.claim_own(key, kind), shelf.lend())
+            };
             match claim {
-                Claim::Granted(warm) if warm.sandbox.is_alive() => return Some(warm),
+                Claim::Granted(warm) if warm.sandbox.is_alive() => return Some((warm, place)),
                 Claim::Granted(_dead) => {}
                 Claim::Nothing => return None,
                 Claim::Cleaning => {
+                    drop(place);
                     tokio::time::timeout_at(deadline, changed).await.ok()?;
                 }
             }
@@ -227,9 +234,12 @@ impl Pool {
         &self,
         key: &ConversationKey,
         kind: &Kind,
-    ) -> Result<Option<Sandbox>, WorkspaceError> {
+    ) -> Result<Option<(Sandbox, TaskTrackerToken)>, WorkspaceError> {
         loop {
-            let claimed = self.shelf().claim_pooled(kind);
+            let (claimed, place) = {
+                let mut shelf = self.shelf();
+                (shelf.claim_pooled(kind), shelf.lend())
+            };
             let Some(Warm {
                 sandbox,
                 slot: Some(slot),
@@ -243,7 +253,7 @@ impl Pool {
                 continue;
             }
             return match self.0.workspaces.adopt(slot, key).await? {
-                Ok(()) => Ok(Some(sandbox)),
+                Ok(()) => Ok(Some((sandbox, place))),
                 // Somebody else made the conversation's directory meanwhile: the sandbox can still serve another.
                 Err(slot) => {
                     let warm = Warm {

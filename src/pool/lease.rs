@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use sandbox_init::End;
 use tokio::time::Instant;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 use tracing::debug;
 
 use super::shelf::{Back, Ticket};
@@ -82,6 +83,8 @@ pub struct Lease {
     pub(super) reuse: bool,
     /// The directory that the sandbox has as `/data`, once that was seen.
     data: Option<DirectoryId>,
+    /// The place among the warm ones to which the sandbox will come back.
+    place: Option<TaskTrackerToken>,
 }
 
 impl Lease {
@@ -104,7 +107,14 @@ impl Lease {
             way,
             reuse,
             data,
+            place: None,
         }
+    }
+
+    /// The same with a place to which the sandbox comes back, if it does.
+    pub(super) fn with_place(mut self, place: TaskTrackerToken) -> Self {
+        self.place = self.reuse.then_some(place);
+        self
     }
 
     /// How the run came by the sandbox.
@@ -147,6 +157,7 @@ impl Lease {
         capture: Arc<Capture>,
         interrupt: impl Future<Output = ()>,
     ) -> Result<End, SandboxError> {
+        self.place = None;
         self.sandbox.cell(program, capture, interrupt).await
     }
 
@@ -187,6 +198,8 @@ impl Lease {
             .pool
             .shelf()
             .begin_cleaning(&self.key, &self.kind, back);
+        // From here on the ticket stands for it.
+        self.place = None;
         if let Some(ticket) = ticket {
             let tasks = self.pool.0.tasks.clone();
             tasks.spawn(self.clean(ticket));
@@ -200,7 +213,11 @@ impl Lease {
             // One that was started for a run has no interpreter parked yet.
             if !self.sandbox.is_parked() {
                 self.sandbox
-                    .park(&self.parking.driver, &BTreeMap::new(), self.pool.parked_for())
+                    .park(
+                        &self.parking.driver,
+                        &BTreeMap::new(),
+                        self.pool.parked_for(),
+                    )
                     .await?;
                 if self.parking.back == Back::Soon {
                     self.sandbox.loads_for(LOADING);

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::Kind;
 use crate::conversation::ConversationKey;
@@ -33,6 +35,8 @@ pub(super) struct Shelf<S> {
     /// Sandboxes on their way back.
     cleaning: BTreeMap<Ticket, Cleaning>,
     tickets: u64,
+    /// Sandboxes that runs have and will bring back: nothing is started in their places.
+    lent: TaskTracker,
 }
 
 /// Stands for a sandbox on its way back.
@@ -123,6 +127,7 @@ impl<S> Shelf<S> {
             starting: BTreeMap::new(),
             cleaning: BTreeMap::new(),
             tickets: 0,
+            lent: TaskTracker::new(),
         }
     }
 
@@ -300,6 +305,11 @@ impl<S> Shelf<S> {
         cleaning.any(|each| each.key == *key && each.kind == *kind && is_so(each.back))
     }
 
+    /// Keeps the place of a sandbox that was claimed, for as long as the token lives.
+    pub(super) fn lend(&self) -> TaskTrackerToken {
+        self.lent.token()
+    }
+
     /// Leaves a clean sandbox with its conversation. Gives those that have to go for it, perhaps itself.
     #[must_use]
     pub(super) fn give_back(
@@ -318,9 +328,12 @@ impl<S> Shelf<S> {
             let oldest = self.owned.iter().position(same);
             retired.extend(oldest.map(|index| self.owned.remove(index).sandbox));
         }
-        // The list is in order of use: the least recently used one is the first.
-        while self.total() >= self.most && !self.owned.is_empty() {
-            retired.push(self.owned.remove(0).sandbox);
+        while self.total() >= self.most {
+            let Some(spared) = self.spare() else {
+                retired.push(sandbox);
+                return retired;
+            };
+            retired.push(spared);
         }
         self.owned.push(Owned {
             key: key.clone(),
@@ -329,6 +342,18 @@ impl<S> Shelf<S> {
             since: now,
         });
         retired
+    }
+
+    /// One that goes for another: of the pool, while that has more than its half of all, else the least recently used
+    /// one of a conversation.
+    fn spare(&mut self) -> Option<S> {
+        let (pooled, owned) = self.count();
+        if owned > 0 && pooled <= self.most / 2 {
+            // The list is in order of use.
+            return Some(self.owned.remove(0).sandbox);
+        }
+        let fullest = self.kinds.values_mut().max_by_key(|book| book.pooled.len());
+        fullest?.pooled.pop().map(|(sandbox, _)| sandbox)
     }
 
     /// Everything whose time has come, or that `is_dead`.
@@ -390,7 +415,7 @@ impl<S> Shelf<S> {
 
     fn total(&self) -> usize {
         let (pooled, owned) = self.count();
-        pooled + owned + self.starting() + self.cleaning.len()
+        pooled + owned + self.starting() + self.cleaning.len() + self.lent.len()
     }
 
     fn take_owned(&mut self, mut which: impl FnMut(&Owned<S>) -> bool) -> Vec<S> {

@@ -149,6 +149,36 @@ async fn the_least_recently_used_one_makes_room() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_most_in_all_is_kept_and_shared() {
+    let warm = [
+        ("MAX_WARM_SANDBOXES", "4"),
+        ("POOL_SIZE", "4"),
+        ("SANDBOX_REUSE", "conversation"),
+    ];
+    let app = TestApp::on_fake_with(&warm).await;
+    let fake = app.fake.clone().unwrap();
+    eventually("the pool is full", || app.app.runs.pool.count() == (4, 0)).await;
+    for (number, conversation) in ["a", "b"].into_iter().enumerate() {
+        run_in(&app, conversation, "echo hi").await;
+        owned(&app, number + 1).await;
+        settled(&app, &fake).await;
+        assert_eq!(fake.container_count(), 4);
+    }
+    // Those who take turns do not take each other's.
+    let made = fake.made();
+    for conversation in ["a", "b", "a", "b"] {
+        assert_eq!(
+            run_in(&app, conversation, "echo hi").await["stdout"],
+            "hi\n"
+        );
+        owned(&app, 2).await;
+    }
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!((fake.made(), app.app.runs.pool.count()), (made, (2, 2)));
+    app.assert_nothing_is_left().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_container_that_is_being_made_is_waited_for() {
     let app = TestApp::on_fake().await;
     let fake = app.fake.clone().unwrap();

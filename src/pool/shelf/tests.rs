@@ -43,8 +43,42 @@ fn the_most_in_all_is_never_exceeded() {
     assert_eq!(shelf.claim_pooled(&kind("p")), Some(0));
     assert!(shelf.give_back(&key('a'), &kind("p"), 0, now).is_empty());
     assert_eq!(shelf.begin_start(now), None);
-    assert_eq!(shelf.give_back(&key('b'), &kind("p"), 9, now), [0]);
-    assert_eq!(shelf.count(), (2, 1));
+    assert_eq!(shelf.give_back(&key('b'), &kind("p"), 8, now), [2]);
+    assert_eq!(shelf.give_back(&key('c'), &kind("p"), 9, now), [0]);
+    assert_eq!(shelf.count(), (1, 2));
+}
+
+#[test]
+fn what_comes_back_finds_its_place() {
+    let (mut shelf, now) = (shelf(2, 2), Instant::now());
+    for number in 0..2 {
+        let kind = shelf.begin_start(now).unwrap();
+        assert_eq!(shelf.started(&kind, number, now), None);
+    }
+    assert_eq!(shelf.claim_pooled(&kind("p")), Some(0));
+    let place = shelf.lend();
+    assert_eq!(shelf.begin_start(now), None, "it will come back");
+    drop(place);
+    assert!(shelf.give_back(&key('a'), &kind("p"), 0, now).is_empty());
+    assert_eq!(shelf.count(), (1, 1));
+    // One that does not come back leaves it.
+    assert_eq!(shelf.claim_own(&key('a'), &kind("p")), Claim::Granted(0));
+    drop(shelf.lend());
+    assert_eq!(shelf.begin_start(now), Some(kind("p")));
+}
+
+#[test]
+fn the_pool_shares_its_half() {
+    let (mut shelf, now) = (shelf(5, 4), Instant::now());
+    for number in 0..4 {
+        let kind = shelf.begin_start(now).unwrap();
+        assert_eq!(shelf.started(&kind, number, now), None);
+    }
+    // Those that were started cold come in addition.
+    assert_eq!(shelf.give_back(&key('a'), &kind("p"), 7, now), [3]);
+    assert_eq!(shelf.give_back(&key('b'), &kind("p"), 8, now), [2]);
+    assert_eq!(shelf.give_back(&key('c'), &kind("p"), 9, now), [7]);
+    assert_eq!(shelf.count(), (2, 2));
 }
 
 #[test]
