@@ -88,6 +88,7 @@ async fn a_conversation_with_a_hundred_runs_does_not_keep_another_waiting() {
         ("MAX_RUNS_PER_CONVERSATION", "2"),
         ("MAX_QUEUED_RUNS", "400"),
         ("MAX_QUEUE_WAIT", "1h"),
+        ("CALL_BUDGET", "1h"),
     ];
     let app = TestApp::on_fake_with(&settings).await;
     let many = futures::future::join_all((0..100).map(|_| app.run("shell", "sleep 10")));

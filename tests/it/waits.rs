@@ -96,3 +96,40 @@ async fn a_run_whose_turn_comes_is_asked_anew() {
     );
     app.assert_nothing_is_left().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_call_whose_run_waits_for_its_turn_is_answered() {
+    let settings = [("CALL_BUDGET", "1s"), ("RUN_TIMEOUT", "1s")];
+    let app = TestApp::on_fake_with_notebook(&settings).await;
+    let cell = |code: &str, more: Value| {
+        let mut arguments = json!({ "language": "notebook", "code": code, "stateful": true });
+        arguments
+            .as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        app.call("run_code", arguments)
+    };
+    let first = cell(
+        "sleep 60",
+        json!({ "timeoutSeconds": 100, "conversationId": "demo" }),
+    )
+    .await;
+    assert_eq!(first["status"], "running");
+    let began = tokio::time::Instant::now();
+    let second = cell("echo hi", json!({ "wait": true, "conversationId": "demo" })).await;
+    assert_eq!(second["status"], "running", "{second}");
+    assert!(
+        began.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        began.elapsed()
+    );
+    // Its answer is there when its turn has come.
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let ended = app
+        .call("get_run", json!({ "runId": second["runId"] }))
+        .await;
+    assert_eq!(
+        (&ended["status"], &ended["stdout"]),
+        (&json!("ok"), &json!("hi\n"))
+    );
+}

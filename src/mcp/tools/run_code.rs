@@ -19,6 +19,8 @@ pub(super) const NAME: &str = "run_code";
 
 /// A client that follows tasks gets one after this time, so that it can show what it is waiting for.
 const TASK_AFTER: Duration = Duration::from_secs(5);
+/// A run whose limit is within the budget is over so soon after it, unless it still waits for a place or its turn.
+const SHORT_GRACE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -111,13 +113,14 @@ pub(super) async fn call(
     let run = call.ledger.start(call.caller.principal.clone(), request);
     // Whatever happens to this call: a run that nobody waits for was cancelled, or is told to its caller.
     let guard = run.cancel_on_drop();
-    let takes_long = run.timeout > limits.call_budget;
-    let patience = if call.supports_tasks() {
+    let patience = if run.timeout <= limits.call_budget {
+        limits.call_budget + SHORT_GRACE
+    } else if call.supports_tasks() {
         limits.call_budget.min(TASK_AFTER)
     } else {
         limits.call_budget
     };
-    let due = takes_long.then(|| Instant::now() + patience);
+    let due = Some(Instant::now() + patience);
     match live::wait(&run, call.context, &call.caller, 0, due).await {
         Woken::Ended(result) => {
             guard.disarm();
