@@ -131,7 +131,7 @@ impl App {
             runtime: config.engine.runtime.clone(),
         };
         let pool = Pool::new(
-            config.pool,
+            config.pool.clone(),
             setup,
             launcher.clone(),
             workspaces.clone(),

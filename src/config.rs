@@ -11,6 +11,7 @@ mod log;
 mod misspelt;
 mod names;
 mod packages;
+mod pool;
 mod reader;
 mod show;
 mod toolset;
@@ -32,6 +33,7 @@ pub use self::kernel::KernelConfig;
 pub use self::log::{LogConfig, LogFormat};
 pub use self::misspelt::misspelt;
 pub use self::packages::PackageConfig;
+pub use self::pool::{PoolConfig, PoolSize};
 pub use self::reader::ConfigErrors;
 use self::reader::Reader;
 pub(crate) use self::reader::parse_size;
@@ -188,19 +190,6 @@ pub struct AdmissionConfig {
     pub wait: Duration,
 }
 
-/// What is kept warm.
-#[derive(Clone, Copy, Debug)]
-pub struct PoolConfig {
-    /// Sandboxes per runner that wait for a new conversation (`POOL_SIZE`).
-    pub size: usize,
-    /// After so long without a run a conversation loses its sandbox (`SANDBOX_IDLE_TTL`).
-    pub idle_ttl: Duration,
-    /// Warm sandboxes in all (`MAX_WARM_SANDBOXES`).
-    pub most: usize,
-    /// Whether a conversation's next run gets the same sandbox (`SANDBOX_REUSE`).
-    pub reuse: bool,
-}
-
 impl Config {
     /// The configuration for a selftest: secrets that are missing are made up, since nobody comes in, and only what
     /// matters is logged.
@@ -345,35 +334,4 @@ impl AdmissionConfig {
 fn memory() -> u64 {
     let memory = rustix::system::sysinfo();
     memory.totalram as u64 * u64::from(memory.mem_unit)
-}
-
-impl PoolConfig {
-    /// Memory that one warm sandbox is reckoned with: a parked Python takes half of it.
-    const RECKONED_MEMORY: u64 = 128 << 20;
-
-    fn read(reader: &mut Reader<'_>) -> Self {
-        let reuse = match reader.text("SANDBOX_REUSE").as_deref() {
-            Some("conversation") => true,
-            Some("never") => false,
-            _ => {
-                reader.reject("SANDBOX_REUSE", "`conversation` or `never`");
-                false
-            }
-        };
-        Self {
-            size: reader.count("POOL_SIZE", 0),
-            idle_ttl: reader.duration("SANDBOX_IDLE_TTL"),
-            most: reader
-                .optional_count("MAX_WARM_SANDBOXES", 0)
-                .unwrap_or_else(Self::fitting),
-            reuse,
-        }
-    }
-
-    /// As many as fit into half of the memory.
-    fn fitting() -> usize {
-        usize::try_from(memory() / 2 / Self::RECKONED_MEMORY)
-            .unwrap_or(usize::MAX)
-            .clamp(4, 128)
-    }
 }

@@ -141,7 +141,7 @@ impl Pool {
         tasks: TaskTracker,
     ) -> Self {
         Self(Arc::new(Shared {
-            shelf: Mutex::new(Shelf::new(config.size, config.most, config.idle_ttl)),
+            shelf: Mutex::new(Shelf::new(config.most, config.idle_ttl)),
             changed: Notify::new(),
             launcher,
             workspaces,

@@ -24,7 +24,7 @@ pub use self::report::{Report, header};
 use self::stage::Stage;
 pub use self::stage::Way;
 pub use self::verdict::{Row, Verdict};
-use crate::config::{Config, EngineConfig};
+use crate::config::{Config, EngineConfig, PoolSize};
 use crate::control::Control;
 use crate::conversation::ConversationId;
 use crate::executor::Executor;
@@ -69,7 +69,7 @@ pub fn configuration(mut config: Config) -> Config {
     config.admission.concurrent = config.admission.concurrent.max(RUNS_AT_A_TIME);
     config.admission.per_conversation = config.admission.per_conversation.max(RUNS_AT_A_TIME);
     if has_warm_runs(&config) {
-        config.pool.size = 1;
+        config.pool.size = PoolSize::Each(1);
         config.pool.most = config.pool.most.max(WARM_AT_A_TIME);
     }
     config
@@ -77,7 +77,7 @@ pub fn configuration(mut config: Config) -> Config {
 
 /// Whether runs of this configuration can have a sandbox that was there before them.
 pub fn has_warm_runs(config: &Config) -> bool {
-    config.pool.most > 0 && (config.pool.size > 0 || config.pool.reuse)
+    config.pool.most > 0 && (config.pool.size.is_any() || config.pool.reuse)
 }
 
 impl Selftest {

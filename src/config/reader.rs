@@ -111,7 +111,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Parses the value; a bad one is noted and replaced by `fallback`, which then goes nowhere.
-    fn parse<T>(
+    pub(super) fn parse<T>(
         &mut self,
         name: &'static str,
         expected: &str,

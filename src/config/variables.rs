@@ -190,7 +190,7 @@ pub const VARIABLES: &[Variable] = &[
     variable(
         "POOL_SIZE",
         "2",
-        "warm sandboxes per runner that wait for a new conversation",
+        "warm sandboxes per runner that wait for a new conversation; or for some languages only, such as `python=2,shell=1`",
     ),
     variable(
         "SANDBOX_IDLE_TTL",

@@ -1,6 +1,6 @@
 //! Keeps the pool filled and tidy, behind the answers: the one task that starts sandboxes ahead and retires them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,7 +52,10 @@ impl Pool {
     }
 
     fn tidy<'a>(&self, runners: impl Iterator<Item = &'a Arc<Runner>>) {
-        let kinds: BTreeSet<Kind> = runners.map(|runner| Kind::of(runner)).collect();
+        let size = &self.0.config.size;
+        let kinds = runners
+            .map(|runner| (Kind::of(runner), size.of(&runner.language, &runner.aliases)))
+            .collect();
         let mut shelf = self.shelf();
         let mut retired = shelf.set_kinds(&kinds);
         retired.extend(shelf.expire(Instant::now(), |warm| !warm.sandbox.is_alive()));

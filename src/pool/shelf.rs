@@ -1,7 +1,7 @@
 //! The books of the pool: what is warm, whose it is, what to start next and what has to go. Pure: what a sandbox is,
 //! what time it is and what happens to what it hands out is the caller's business.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -23,7 +23,6 @@ const OWNED_PER_KIND: usize = 2;
 /// The books. `S` is a sandbox.
 #[derive(Debug)]
 pub(super) struct Shelf<S> {
-    pool_size: usize,
     most: usize,
     idle_ttl: Duration,
     closed: bool,
@@ -63,6 +62,8 @@ pub(super) enum Back {
 
 #[derive(Debug)]
 struct KindBook<S> {
+    /// How many are kept ready.
+    size: usize,
     pooled: Vec<(S, Instant)>,
     not_before: Option<Instant>,
     /// Starts that failed since one did not.
@@ -106,6 +107,7 @@ pub struct Depth {
 impl<S> Default for KindBook<S> {
     fn default() -> Self {
         Self {
+            size: 0,
             pooled: Vec::new(),
             not_before: None,
             failures: 0,
@@ -115,10 +117,9 @@ impl<S> Default for KindBook<S> {
 }
 
 impl<S> Shelf<S> {
-    /// Keeps `pool_size` of each kind ready, `most` in all, and lets conversations keep theirs for `idle_ttl`.
-    pub(super) fn new(pool_size: usize, most: usize, idle_ttl: Duration) -> Self {
+    /// Keeps `most` in all, and lets conversations keep theirs for `idle_ttl`.
+    pub(super) fn new(most: usize, idle_ttl: Duration) -> Self {
         Self {
-            pool_size,
             most,
             idle_ttl,
             closed: false,
@@ -136,13 +137,13 @@ impl<S> Shelf<S> {
         self.cleaning.values().any(|each| each.key == *key)
     }
 
-    /// Says which kinds there are now. Gives what is of no kind any more.
+    /// Says which kinds there are now, and how many of each are kept ready. Gives what is of no kind any more.
     #[must_use]
-    pub(super) fn set_kinds(&mut self, kinds: &BTreeSet<Kind>) -> Vec<S> {
+    pub(super) fn set_kinds(&mut self, kinds: &BTreeMap<Kind, usize>) -> Vec<S> {
         let gone: Vec<Kind> = self
             .kinds
             .keys()
-            .filter(|kind| !kinds.contains(*kind))
+            .filter(|kind| !kinds.contains_key(*kind))
             .cloned()
             .collect();
         let pooled = gone
@@ -150,10 +151,10 @@ impl<S> Shelf<S> {
             .filter_map(|kind| self.kinds.remove(kind))
             .flat_map(|book| book.pooled);
         let mut retired: Vec<S> = pooled.map(|(sandbox, _)| sandbox).collect();
-        for kind in kinds {
-            self.kinds.entry(kind.clone()).or_default();
+        for (kind, size) in kinds {
+            self.kinds.entry(kind.clone()).or_default().size = *size;
         }
-        retired.extend(self.take_owned(|owned| !kinds.contains(&owned.kind)));
+        retired.extend(self.take_owned(|owned| !kinds.contains_key(&owned.kind)));
         retired
     }
 
@@ -163,11 +164,11 @@ impl<S> Shelf<S> {
         if self.closed || self.total() >= self.most {
             return None;
         }
-        let (starting, pool_size) = (&self.starting, self.pool_size);
+        let starting = &self.starting;
         let missing = |kind: &Kind, book: &KindBook<S>| {
             let waits = book.not_before.is_some_and(|not_before| now < not_before);
             let have = book.pooled.len() + starting.get(kind).copied().unwrap_or_default();
-            (!waits && have < pool_size).then_some(have)
+            (!waits && have < book.size).then_some(have)
         };
         // The emptiest first, and of those the most wanted.
         let next = self
@@ -186,7 +187,8 @@ impl<S> Shelf<S> {
     pub(super) fn make_room(&mut self) -> Option<S> {
         let (pooled, _) = self.count();
         let ahead = pooled + self.starting();
-        let wanted = self.pool_size.saturating_mul(self.kinds.len());
+        let wanted = self.kinds.values().map(|book| book.size);
+        let wanted = wanted.fold(0, usize::saturating_add);
         let lacks = !self.closed && ahead < wanted.min(self.most / 2);
         (lacks && self.total() >= self.most && !self.owned.is_empty())
             .then(|| self.owned.remove(0).sandbox)
@@ -382,7 +384,7 @@ impl<S> Shelf<S> {
     #[must_use]
     pub(super) fn close(&mut self) -> Vec<S> {
         self.closed = true;
-        self.set_kinds(&BTreeSet::new())
+        self.set_kinds(&BTreeMap::new())
     }
 
     /// How many of a kind are pooled.

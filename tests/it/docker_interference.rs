@@ -14,7 +14,7 @@ use crate::support::server::Server;
 use crate::support::wait::within;
 
 const WARM: &[(&str, &str)] = &[
-    ("POOL_SIZE", "1"),
+    ("POOL_SIZE", "shell=1"),
     ("SANDBOX_REUSE", "conversation"),
     ("ALLOW_NETWORK", "1"),
 ];

@@ -240,8 +240,11 @@ async fn an_image_without_glibc_is_a_runner_cold_and_warm() {
     std::fs::copy("/bin/busybox", dir.path().join("busybox")).unwrap();
     let image = "mcp-sandbox-test-busybox";
     docker(&["build", "-q", "-t", image, dir.path().to_str().unwrap()]);
-    let app =
-        TestApp::on_docker_with(&[("POOL_SIZE", "1"), ("SANDBOX_REUSE", "conversation")]).await;
+    let app = TestApp::on_docker_with(&[
+        ("POOL_SIZE", "test-busybox=1"),
+        ("SANDBOX_REUSE", "conversation"),
+    ])
+    .await;
     app.parked("test-busybox", 1).await;
     let code = "ls / | tr '\\n' ' '; ls /lib* 2>/dev/null; sleep 100 & touch /tmp/left; exit 4";
     let mut told = Vec::new();

@@ -15,7 +15,7 @@ use crate::support::{TestApp, eventually};
 const ARTIFACTS: &[(&str, &str)] = &[("MCP_TOOLSET", "artifacts"), ("RUN_TIMEOUT", "120s")];
 
 /// Warm and cold, since a program must not see which.
-const WARM: &[(&str, &str)] = &[("POOL_SIZE", "1"), ("SANDBOX_REUSE", "conversation")];
+const WARM: &[(&str, &str)] = &[("POOL_SIZE", "python=1"), ("SANDBOX_REUSE", "conversation")];
 
 async fn call(app: &TestApp, tool: &str, arguments: Value) -> Value {
     let params = json!({ "name": tool, "arguments": arguments });

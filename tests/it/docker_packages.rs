@@ -114,7 +114,7 @@ async fn nothing_is_under_way(app: &TestApp) {
 
 #[tokio::test]
 async fn what_is_installed_can_be_imported_by_every_later_run() {
-    let host = Host::with(&[("POOL_SIZE", "1"), ("SANDBOX_REUSE", "conversation")]).await;
+    let host = Host::with(&[("POOL_SIZE", "python=1"), ("SANDBOX_REUSE", "conversation")]).await;
     host.app.parked("python", 1).await;
     // The conversation has a warm sandbox before anything is installed.
     host.run("python", "print(1)").await;
@@ -211,7 +211,7 @@ async fn installs_add_up_and_earlier_ones_keep_their_versions() {
 
 #[tokio::test]
 async fn another_version_takes_the_place_of_the_runners() {
-    let host = Host::with(&[("POOL_SIZE", "1"), ("SANDBOX_REUSE", "conversation")]).await;
+    let host = Host::with(&[("POOL_SIZE", "python=1"), ("SANDBOX_REUSE", "conversation")]).await;
     host.app.parked("python", 1).await;
     let show = "import openpyxl, importlib.metadata as m\nprint(m.version('openpyxl'), getattr(openpyxl, 'VALUE', 'the runner\\'s'))";
     let runners = host.run("python", show).await;

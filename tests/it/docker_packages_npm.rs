@@ -8,7 +8,11 @@ use crate::docker_packages::Host;
 
 #[tokio::test]
 async fn npm_packages_are_found_from_programs_and_from_their_modules() {
-    let host = Host::with(&[("POOL_SIZE", "1"), ("SANDBOX_REUSE", "conversation")]).await;
+    let host = Host::with(&[
+        ("POOL_SIZE", "typescript=1"),
+        ("SANDBOX_REUSE", "conversation"),
+    ])
+    .await;
     host.app.parked("typescript", 1).await;
     host.run("typescript", "console.log(1)").await;
     let early = b"import a from 'tinya';\nexport const found = a && 'early';";

@@ -44,11 +44,12 @@ async fn compare(language: &str, extension: &str, least: usize) {
     let programs = programs(language, extension);
     assert!(programs.len() >= least, "only {} programs", programs.len());
     let cold = TestApp::on_docker_with(&SETTINGS).await;
+    let size = format!("{language}=1");
     let warm = [
-        &SETTINGS[..],
-        &[("POOL_SIZE", "1"), ("SANDBOX_REUSE", "conversation")],
-    ]
-    .concat();
+        ("POOL_SIZE", size.as_str()),
+        ("SANDBOX_REUSE", "conversation"),
+    ];
+    let warm = [&SETTINGS[..], &warm].concat();
     let warm = TestApp::on_docker_with(&warm).await;
     let expected: Vec<Seen> = futures::stream::iter(&programs)
         .map(|program| run(&cold, language, program, program_name(program)))

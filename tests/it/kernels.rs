@@ -98,7 +98,7 @@ macro_rules! on_all_engines {
         mod on_warm_docker {
             use super::*;
             $(#[tokio::test] async fn $name() {
-                let mut settings: Vec<(&str, &str)> = vec![("POOL_SIZE", "1"), ("SANDBOX_REUSE", "conversation")];
+                let mut settings: Vec<(&str, &str)> = vec![("POOL_SIZE", "python=1"), ("SANDBOX_REUSE", "conversation")];
                 settings.extend::<&[(&str, &str)]>($settings);
                 let app = TestApp::on_docker_with(&settings).await;
                 app.parked("python", 1).await;

@@ -8,8 +8,9 @@ fn kind(name: &str) -> Kind {
     Kind(name.to_owned())
 }
 
-fn kinds(names: &[&str]) -> BTreeSet<Kind> {
-    names.iter().map(|name| kind(name)).collect()
+/// So many of each.
+fn kinds(names: &[&str], size: usize) -> BTreeMap<Kind, usize> {
+    names.iter().map(|name| (kind(name), size)).collect()
 }
 
 fn key(digit: char) -> ConversationKey {
@@ -18,18 +19,30 @@ fn key(digit: char) -> ConversationKey {
 
 /// A shelf of one kind, `p`.
 fn shelf(pool_size: usize, most: usize) -> Shelf<u32> {
-    let mut shelf = Shelf::new(pool_size, most, TTL);
-    assert!(shelf.set_kinds(&kinds(&["p"])).is_empty());
+    let mut shelf = Shelf::new(most, TTL);
+    assert!(shelf.set_kinds(&kinds(&["p"], pool_size)).is_empty());
     shelf
 }
 
 #[test]
 fn each_kind_is_filled_to_its_size_the_emptiest_first() {
-    let (mut shelf, now) = (Shelf::<u32>::new(2, 10, TTL), Instant::now());
-    let _ = shelf.set_kinds(&kinds(&["p", "t"]));
+    let (mut shelf, now) = (Shelf::<u32>::new(10, TTL), Instant::now());
+    let _ = shelf.set_kinds(&kinds(&["p", "t"], 2));
     let order: Vec<_> = std::iter::from_fn(|| shelf.begin_start(now)).collect();
     assert_eq!(order, [kind("p"), kind("t"), kind("p"), kind("t")]);
     assert_eq!(shelf.starting(), 4);
+}
+
+#[test]
+fn each_kind_has_a_size_of_its_own() {
+    let (mut shelf, now) = (Shelf::<u32>::new(10, TTL), Instant::now());
+    let sizes = BTreeMap::from([(kind("p"), 2), (kind("t"), 0)]);
+    let _ = shelf.set_kinds(&sizes);
+    let order: Vec<_> = std::iter::from_fn(|| shelf.begin_start(now)).collect();
+    assert_eq!(order, [kind("p"), kind("p")]);
+    // A conversation may keep one all the same.
+    assert!(shelf.give_back(&key('a'), &kind("t"), 7, now).is_empty());
+    assert_eq!(shelf.claim_own(&key('a'), &kind("t")), Claim::Granted(7));
 }
 
 #[test]
@@ -208,7 +221,7 @@ fn a_rebuilt_image_replaces_what_is_warm() {
     let (mut shelf, now) = (shelf(1, 9), Instant::now());
     let started = shelf.begin_start(now).unwrap();
     let _ = shelf.give_back(&key('a'), &kind("p"), 2, now);
-    assert_eq!(shelf.set_kinds(&kinds(&["p2"])), [2]);
+    assert_eq!(shelf.set_kinds(&kinds(&["p2"], 1)), [2]);
     // What was begun before is given back, and not counted for the new image.
     assert_eq!(shelf.started(&started, 1, now), Some(1));
     assert_eq!(shelf.begin_start(now), Some(kind("p2")));
@@ -219,8 +232,8 @@ fn a_rebuilt_image_replaces_what_is_warm() {
 fn an_image_that_is_gone_for_a_moment_does_not_upset_the_books() {
     let (mut shelf, now) = (shelf(1, 9), Instant::now());
     let begun = shelf.begin_start(now).unwrap();
-    let _ = shelf.set_kinds(&kinds(&[]));
-    let _ = shelf.set_kinds(&kinds(&["p"]));
+    let _ = shelf.set_kinds(&kinds(&[], 1));
+    let _ = shelf.set_kinds(&kinds(&["p"], 1));
     assert_eq!(shelf.begin_start(now), None, "one is being started already");
     assert_eq!(shelf.started(&begun, 1, now), None);
     assert_eq!((shelf.starting(), shelf.count()), (0, (1, 0)));
@@ -257,8 +270,8 @@ fn a_closed_shelf_keeps_nothing() {
 
 #[test]
 fn an_upload_is_for_the_kind_that_is_asked_for_most() {
-    let (mut shelf, now) = (Shelf::new(1, 9, TTL), Instant::now());
-    let _ = shelf.set_kinds(&kinds(&["p", "t"]));
+    let (mut shelf, now) = (Shelf::new(9, TTL), Instant::now());
+    let _ = shelf.set_kinds(&kinds(&["p", "t"], 1));
     for number in 0..2 {
         let kind = shelf.begin_start(now).unwrap();
         assert_eq!(shelf.started(&kind, number, now), None);

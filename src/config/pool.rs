@@ -1,0 +1,159 @@
+//! What is kept warm.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::Duration;
+
+use super::memory;
+use super::reader::Reader;
+
+/// What `POOL_SIZE` is made of.
+const SIZE: &str =
+    "a whole number for each runner, or numbers for some languages, such as `python=2,shell=1`";
+
+/// What is kept warm.
+#[derive(Clone, Debug)]
+pub struct PoolConfig {
+    /// Sandboxes that wait for a new conversation (`POOL_SIZE`).
+    pub size: PoolSize,
+    /// After so long without a run a conversation loses its sandbox (`SANDBOX_IDLE_TTL`).
+    pub idle_ttl: Duration,
+    /// Warm sandboxes in all (`MAX_WARM_SANDBOXES`).
+    pub most: usize,
+    /// Whether a conversation's next run gets the same sandbox (`SANDBOX_REUSE`).
+    pub reuse: bool,
+}
+
+/// How many sandboxes wait for a new conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PoolSize {
+    /// So many of each runner.
+    Each(usize),
+    /// So many of the runners of these languages, and none of others.
+    Of(BTreeMap<String, usize>),
+}
+
+impl PoolSize {
+    fn parse(value: &str) -> Option<Self> {
+        if let Ok(size) = value.parse() {
+            return Some(Self::Each(size));
+        }
+        let entry = |entry: &str| {
+            let (language, size) = entry.split_once('=')?;
+            let language = language.trim().to_ascii_lowercase();
+            Some((language, size.trim().parse().ok()?)).filter(|(language, _)| !language.is_empty())
+        };
+        let sizes: Option<Vec<_>> = value.split(',').map(entry).collect();
+        let sizes = sizes?;
+        let count = sizes.len();
+        let sizes = BTreeMap::from_iter(sizes);
+        // Of two numbers for a language, which one?
+        (sizes.len() == count).then_some(Self::Of(sizes))
+    }
+
+    /// How many of a runner, by its language or one of its other names.
+    pub fn of(&self, language: &str, aliases: &BTreeSet<String>) -> usize {
+        match self {
+            Self::Each(size) => *size,
+            Self::Of(sizes) => {
+                let alias = || aliases.iter().find_map(|alias| sizes.get(alias));
+                sizes.get(language).or_else(alias).copied().unwrap_or(0)
+            }
+        }
+    }
+
+    /// Whether there are any.
+    pub fn is_any(&self) -> bool {
+        match self {
+            Self::Each(size) => *size > 0,
+            Self::Of(sizes) => sizes.values().any(|size| *size > 0),
+        }
+    }
+}
+
+impl fmt::Display for PoolSize {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Each(size) => size.fmt(formatter),
+            Self::Of(sizes) => {
+                let each = sizes
+                    .iter()
+                    .map(|(language, size)| format!("{language}={size}"));
+                each.collect::<Vec<_>>().join(",").fmt(formatter)
+            }
+        }
+    }
+}
+
+impl PoolConfig {
+    /// Memory that one warm sandbox is reckoned with: a parked Python takes half of it.
+    const RECKONED_MEMORY: u64 = 128 << 20;
+
+    pub(super) fn read(reader: &mut Reader<'_>) -> Self {
+        let reuse = match reader.text("SANDBOX_REUSE").as_deref() {
+            Some("conversation") => true,
+            Some("never") => false,
+            _ => {
+                reader.reject("SANDBOX_REUSE", "`conversation` or `never`");
+                false
+            }
+        };
+        Self {
+            size: reader.parse("POOL_SIZE", SIZE, PoolSize::Each(0), PoolSize::parse),
+            idle_ttl: reader.duration("SANDBOX_IDLE_TTL"),
+            most: reader
+                .optional_count("MAX_WARM_SANDBOXES", 0)
+                .unwrap_or_else(Self::fitting),
+            reuse,
+        }
+    }
+
+    /// As many as fit into half of the memory.
+    fn fitting() -> usize {
+        usize::try_from(memory() / 2 / Self::RECKONED_MEMORY)
+            .unwrap_or(usize::MAX)
+            .clamp(4, 128)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_for_each_or_for_some() {
+        let aliases = BTreeSet::from(["py".to_owned()]);
+        let all = |value: &str| {
+            let size = PoolSize::parse(value)?;
+            let of = ["python", "shell"].map(|language| {
+                let none = BTreeSet::new();
+                size.of(
+                    language,
+                    if language == "python" {
+                        &aliases
+                    } else {
+                        &none
+                    },
+                )
+            });
+            Some((size.to_string(), of, size.is_any()))
+        };
+        let some = |shown: &str, of, any| Some((shown.to_owned(), of, any));
+        assert_eq!(all("3"), some("3", [3, 3], true));
+        assert_eq!(all("0"), some("0", [0, 0], false));
+        assert_eq!(all("Py=2, shell=0"), some("py=2,shell=0", [2, 0], true));
+        assert_eq!(all("shell=0"), some("shell=0", [0, 0], false));
+        for bad in [
+            "",
+            "x",
+            "-1",
+            "python",
+            "python=",
+            "=1",
+            "python=1,",
+            "python=1,python=2",
+        ] {
+            assert_eq!(all(bad), None, "{bad}");
+        }
+    }
+}
