@@ -4,8 +4,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{FileType, Mode, OFlags, fstat, open};
+use rustix::fs::{FileType, Mode, OFlags, fcntl_getfl, fcntl_setfl, fstat, open};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size};
 use rustix::stdio;
 use sandbox_init::{Nonce, Record, encode_record};
 
@@ -44,6 +45,42 @@ impl Output {
     /// Says something to people, if it can be said at once.
     pub(crate) fn complain(&self, text: &str) {
         let _ = rustix::io::write(&self.stderr, format!("sandbox-init: {text}\n").as_bytes());
+    }
+}
+
+/// What both streams were like before the first program, for those that come after it.
+#[derive(Debug)]
+pub(crate) struct Manners([Option<Manner>; 2]);
+
+/// The flags of a file description and, if it is a pipe, how much it holds.
+#[derive(Debug)]
+struct Manner {
+    flags: OFlags,
+    size: Option<usize>,
+}
+
+impl Manners {
+    pub(crate) fn now() -> Self {
+        Self([stdio::stdout(), stdio::stderr()].map(|stream| {
+            let flags = fcntl_getfl(stream).ok()?;
+            let size = fcntl_getpipe_size(stream).ok();
+            Some(Manner { flags, size })
+        }))
+    }
+
+    /// Has them again. A pipe that still holds more than it did at first stays as large as it is, which harms nobody.
+    pub(crate) fn restore(&self) {
+        for (stream, manner) in [stdio::stdout(), stdio::stderr()].into_iter().zip(&self.0) {
+            let Some(Manner { flags, size }) = manner else {
+                continue;
+            };
+            let _ = fcntl_setfl(stream, *flags);
+            if let Some(size) = size
+                && fcntl_getpipe_size(stream) != Ok(*size)
+            {
+                let _ = fcntl_setpipe_size(stream, *size);
+            }
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! Makes the sandbox as good as new between two runs of the same conversation.
 //!
-//! What a program can leave behind is processes, files on the writable mounts, System V objects, connections that
-//! linger on the loopback, and changed limits or priorities of the processes that stay. The first three are removed;
-//! the last two cannot be, and are reported.
+//! What a program can leave behind is processes, files on the writable mounts, System V objects, streams that do not
+//! block any more, connections that linger on the loopback, and changed limits or priorities of the processes that
+//! stay. The first three are removed and the streams put right; the last two cannot be, and are reported.
 
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -15,6 +15,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::{Pid, getpid};
 
+use crate::output::Manners;
 use crate::processes;
 use crate::sys::{self, Ipc};
 
@@ -34,6 +35,7 @@ const SYSTEM_V: [(&str, Ipc); 3] = [
 #[derive(Debug)]
 pub(crate) struct Scrubber {
     scratch: Vec<(OwnedFd, Mode)>,
+    streams: Manners,
     bearing: String,
 }
 
@@ -41,6 +43,7 @@ impl Scrubber {
     pub(crate) fn new() -> Self {
         Self {
             scratch: SCRATCH.iter().filter_map(|path| writable(path)).collect(),
+            streams: Manners::now(),
             bearing: processes::bearing(getpid()),
         }
     }
@@ -49,6 +52,7 @@ impl Scrubber {
     pub(crate) fn scrub(&self, spared: &[Pid]) -> Result<(), String> {
         let until = Instant::now() + LIMIT;
         processes::kill_until_alone(spared, until)?;
+        self.streams.restore();
         for (directory, mode) in &self.scratch {
             // Allowed to the owner alone, and nobody else can have changed it.
             let _ = fchmod(directory, *mode);

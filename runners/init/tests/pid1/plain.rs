@@ -190,6 +190,31 @@ os._exit(7)
     sandbox.run(once("print('fine')")).exits(0).prints("fine\n");
 }
 
+/// Their flags belong to the description, which all programs share.
+#[test]
+fn what_a_program_makes_of_its_streams_ends_with_it() {
+    let look = "
+import fcntl
+for fd in (1, 2):
+    print(*(fcntl.fcntl(fd, what) for what in (fcntl.F_GETFL, fcntl.F_GETPIPE_SZ)))
+";
+    let code = "
+import fcntl, os
+for fd, size in ((1, 4096), (2, 1 << 20)):
+    flags = os.O_NONBLOCK | os.O_ASYNC | os.O_DIRECT | os.O_APPEND
+    fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | flags)
+    fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, size)
+";
+    let mut sandbox = Sandbox::start(PYTHON);
+    let before = sandbox.run_and_clean(again(look));
+    before.exits(0);
+    sandbox.run_and_clean(again(code)).exits(0);
+    let after = sandbox.run_and_clean(again(look));
+    after.exits(0).prints(&before.stdout);
+    let much = sandbox.run(once("print('x' * 1_000_000)"));
+    assert_eq!(much.exits(0).stdout.len(), 1_000_001);
+}
+
 #[test]
 fn malformed_frames_end_the_sandbox() {
     for bytes in [
