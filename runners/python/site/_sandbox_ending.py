@@ -4,6 +4,9 @@ When a program is over, the interpreter runs the exit functions, takes apart the
 `builtins`, and then itself. That last step visits every string and type there is, and in a forked process each
 visit copies a page of memory: 25 ms for an interpreter with pandas in it. The process leaves just before, if the
 exit code is known by then; if it is not, everything goes on as ever.
+
+The two streams were there before the program, and so they live for ever (see _sandbox_memory.py): what is left in
+them when all destructors have run is written out here.
 """
 
 import atexit
@@ -24,11 +27,14 @@ class Ending:
         self._program = program
         self._returned = False
         self._exit_code = None
+        self._streams = ()
         self._flush, self._leave = LIBC.fflush, LIBC._exit
 
     def prepare(self):
         """Be there at the end. The exit function is meant to be the first one registered, and so the last one run."""
         atexit.register(self._settle)
+        streams = sys.__stdout__, sys.__stderr__
+        self._streams = *streams, *(stream.buffer for stream in streams)  # a program may have taken the one off the other
 
     def watch(self):
         """From now on, look out for the program's start, to be told of its regular end."""
@@ -61,6 +67,11 @@ class Ending:
         return frame.f_code.co_filename == self._program and frame.f_back is None
 
     def __del__(self):
+        for stream in self._streams:
+            try:
+                stream.flush()
+            except:  # closed, detached or broken, which is no news; errors have no names any more
+                pass
         if self._exit_code is not None:
             self._flush(None)
             self._leave(self._exit_code)
