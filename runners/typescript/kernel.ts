@@ -1,11 +1,20 @@
 // A kernel: given one cell after the other, in one global scope; see runners/PROTOCOL.md, section 6.
 //
 // What this process answers is a hint to PID 1 that a cell is over, and no more.
+//
+// A cell may make something else of any global, by `const console = …` or `import { setImmediate } from …`, which is
+// its own affair: what is used here between cells was taken from the globals before the first one.
 import { expect } from "bun:test";
 import { readSync, writeSync } from "node:fs";
 import { Script } from "node:vm";
 import { compile, MAIN } from "./script.ts";
 import { CHANNEL, FILES, firstCell, linkInstalled, type Request } from "./start.ts";
+
+const { Boolean, Buffer, Bun, JSON, Number, Object, Promise, clearInterval, process, setImmediate, setInterval } =
+  globalThis;
+const show = console.log.bind(console);
+const tell = console.error.bind(console);
+const writers = [process.stdout, process.stderr].map((stream) => stream.write.bind(stream));
 
 type Status = "ok" | "error" | "interrupted";
 
@@ -31,7 +40,7 @@ process.exit = ((code?: number) => {
   throw new Exit(Number(code ?? process.exitCode ?? 0));
 }) as never;
 
-const WAIT = Symbol.for("sandbox.wait");
+const WAIT = "__wait";
 
 /** Runs a script that a SIGINT can end, without a line of ours among the places that errors name. */
 function begin(script: Script): Promise<unknown> {
@@ -46,7 +55,7 @@ async function turn(ended: Promise<unknown>, name: string): Promise<void> {
   Object.defineProperty(globalThis, WAIT, { value: matchers.toBeBoolean.bind(matchers), configurable: true });
   const beat = setInterval(() => {}, 50); // else it would sleep when it is interrupted
   try {
-    await begin(new Script("globalThis[Symbol.for('sandbox.wait')](); 0", { filename: name }));
+    await begin(new Script(`this.${WAIT}(); 0`, { filename: name }));
   } finally {
     clearInterval(beat);
   }
@@ -61,7 +70,7 @@ async function run(code: string, name: string): Promise<Status> {
     const ended = Promise.race([begin(script), stopped]) as Promise<{ value: unknown } | undefined>;
     await turn(ended, name);
     const result = await ended;
-    if (shown && result?.value !== undefined) console.log(Bun.inspect(result.value));
+    if (shown && result?.value !== undefined) show(Bun.inspect(result.value));
     if (process.exitCode) throw new Exit(Number(process.exitCode));
     return "ok";
   } catch (error) {
@@ -93,7 +102,7 @@ function lookAgain(name: string): void {
 function status(error: unknown, name: string): Status {
   if (error instanceof Exit) return error.code === 0 ? "ok" : (complain(error.message, name), "error");
   if (error instanceof Interrupt || (error as { code?: string })?.code === "ERR_SCRIPT_EXECUTION_INTERRUPTED") {
-    console.error("Interrupted");
+    tell("Interrupted");
     return "interrupted";
   }
   complain(error, name);
@@ -110,7 +119,7 @@ function complain(error: unknown, name: string): void {
   const text = shown.join("\n").replaceAll(/(cell \d+):\d+(:\d+)?/g, "$1").replaceAll("input.ts", name);
   const cut = text.replaceAll(EXCERPT, (_, number, line, rest) => line + rest.slice(number.length));
   const told = cut.replace(/Cannot find (?:package|module) '(.+)' (?:imported )?from '?([^\s']+)'?/, keptFrom);
-  console.error(told.trimEnd());
+  tell(told.trimEnd());
 }
 
 /** Says of a module whose package is there by now why it does not find it; what a cell itself does not find is missing. */
@@ -131,8 +140,8 @@ function read(length: number): Buffer {
 }
 
 async function flush(): Promise<void> {
-  for (const stream of [process.stdout, process.stderr]) {
-    await new Promise((resolve) => stream.write("", resolve));
+  for (const write of writers) {
+    await new Promise((resolve) => write("", resolve));
   }
 }
 

@@ -4,6 +4,8 @@ import { pathToFileURL } from "node:url";
 import { Script } from "node:vm";
 import { FILES } from "./start.ts";
 
+const { Bun } = globalThis; // as it was before the first cell: see kernel.ts
+
 export const MAIN = `${FILES}/main.ts`;
 
 // Cells are given what both kinds of modules have, as if they were MAIN.

@@ -215,6 +215,30 @@ async fn cells_in_typescript_are_modules_as_far_as_they_can_be() {
     app.assert_nothing_is_left().await;
 }
 
+/// What a cell makes of a global is its own affair: the kernel goes on.
+#[tokio::test]
+async fn a_cell_in_typescript_may_take_the_name_of_any_global() {
+    let app = TestApp::on_docker().await;
+    let mut notebook = Notebook::new(&app, "typescript");
+    notebook.cell("let kept = 7").await;
+    for code in [
+        "import { setImmediate } from 'node:timers/promises'; await setImmediate(1)",
+        "const written: string[] = []; process.stdout.write = (s) => { written.push(s); return true }; 1",
+        "const console = { log() {}, error() {} }; console.log(1)",
+        "class Symbol { constructor(readonly ticker: string) {} } class Promise {} class Buffer {}",
+        "const [JSON, Object, Boolean, Number, Bun, setInterval, clearInterval] = [1, 2, 3, 4, 5, 6, 7]",
+        "const process = { exitCode: 3 }; throw new TypeError('boom')",
+    ] {
+        notebook.cell(code).await.limited("kept += 1", 5.0).await;
+    }
+    notebook.limited("while (true) {}", 0.5).await;
+    notebook
+        .cell("import { join } from 'node:path'; join('a', 'b')")
+        .await;
+    insta::assert_snapshot!(notebook.transcript);
+    app.assert_nothing_is_left().await;
+}
+
 /// A kernel that does not end its loop when it is interrupted would lose its variables.
 #[tokio::test]
 async fn a_loop_in_typescript_is_interrupted_wherever_it_is() {
