@@ -263,6 +263,7 @@ impl Runs {
             .await;
         timing.end(Phase::Run);
         let listing = workspace.changes_since(&before).await?;
+        live.capture.finish();
         let captured = live.capture.snapshot();
         let time = TimeLimit {
             length: prepared.program.deadline,

@@ -28,6 +28,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
+pub(crate) use self::capture::whole_characters;
 pub use self::capture::{Capture, Captured};
 use self::drain::{Expect, Report, Waiting};
 use self::launcher::Container;

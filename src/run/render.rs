@@ -6,6 +6,8 @@
 
 use std::ops::Range;
 
+use crate::sandbox::whole_characters;
+
 /// Longest escape sequence that is waited for at the end of a piece. A longer one is shown as it is.
 const MAX_ESCAPE: usize = 64;
 /// Characters of an answer that are set aside for saying what was left out.
@@ -48,21 +50,6 @@ pub fn whole(bytes: &[u8]) -> usize {
     match escape.map(|at| window + at) {
         Some(at) if escape_length(&bytes[at..end]).is_none() => at,
         _ => end,
-    }
-}
-
-/// The end without a last character that is not complete.
-fn whole_characters(bytes: &[u8]) -> usize {
-    let tail = bytes.len().saturating_sub(3);
-    let lead = bytes[tail..].iter().rposition(|byte| *byte >= 0xc0);
-    match lead.map(|at| tail + at) {
-        Some(at)
-            if std::str::from_utf8(&bytes[at..])
-                .is_err_and(|error| error.error_len().is_none()) =>
-        {
-            at
-        }
-        _ => bytes.len(),
     }
 }
 

@@ -1,6 +1,9 @@
 //! What a program printed, up to a limit per stream, readable while it still runs.
 //!
 //! Writers never wait and readers hold nothing: a slow reader looks at the same buffer later.
+//!
+//! A stream that was cut within a character waits with the beginning of it until the rest has come, so that what the
+//! other one says meanwhile does not stand in the middle of it.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -28,6 +31,10 @@ pub struct Captured {
     /// Where in `bytes` the other stream goes on; standard output begins. A position and not a piece of its own for
     /// each turn, since a program can take turns after every byte.
     turns: Vec<usize>,
+    /// Of each stream, a last character that is not complete: at most three bytes.
+    begun: [Vec<u8>; 2],
+    /// Nothing more is waited for.
+    ended: bool,
     /// Bytes of standard output.
     pub stdout: Counter,
     /// Bytes of standard error.
@@ -37,7 +44,7 @@ pub struct Captured {
 /// How much of a stream was kept and how much was not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counter {
-    /// Bytes kept.
+    /// Bytes kept that can be read.
     pub kept: usize,
     /// Bytes left out because the limit was reached.
     pub dropped: u64,
@@ -60,6 +67,12 @@ impl Capture {
         }
         self.with(|captured| captured.push(self.limit, stream, bytes));
         self.seen.send_modify(|seen| *seen += bytes.len() as u64);
+    }
+
+    /// The run is over: what has begun is as complete as it will ever be.
+    pub(crate) fn finish(&self) {
+        self.with(Captured::finish);
+        self.seen.send_modify(|_| {});
     }
 
     /// A copy of what came so far.
@@ -102,20 +115,45 @@ impl Capture {
 
 impl Captured {
     fn push(&mut self, limit: usize, stream: Stream, bytes: &[u8]) {
-        let counter = match stream {
-            Stream::Stdout => &mut self.stdout,
-            Stream::Stderr => &mut self.stderr,
-        };
-        let kept = &bytes[..bytes.len().min(limit - counter.kept)];
-        counter.kept += kept.len();
-        counter.dropped += (bytes.len() - kept.len()) as u64;
-        if kept.is_empty() {
+        let ended = self.ended;
+        let (counter, begun) = self.of(stream);
+        let room = limit - counter.kept - begun.len();
+        let accepted = &bytes[..bytes.len().min(room)];
+        counter.dropped += (bytes.len() - accepted.len()) as u64;
+        let mut next = std::mem::take(begun);
+        next.extend_from_slice(accepted);
+        // With the last byte that there is room for, no rest can come.
+        if !ended && counter.kept + next.len() < limit {
+            *begun = next.split_off(whole_characters(&next));
+        }
+        self.append(stream, &next);
+    }
+
+    fn of(&mut self, stream: Stream) -> (&mut Counter, &mut Vec<u8>) {
+        let [out, err] = &mut self.begun;
+        match stream {
+            Stream::Stdout => (&mut self.stdout, out),
+            Stream::Stderr => (&mut self.stderr, err),
+        }
+    }
+
+    fn append(&mut self, stream: Stream, bytes: &[u8]) {
+        if bytes.is_empty() {
             return;
         }
+        self.of(stream).0.kept += bytes.len();
         if stream != after(self.turns.len()) {
             self.turns.push(self.bytes.len());
         }
-        self.bytes.extend_from_slice(kept);
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    fn finish(&mut self) {
+        self.ended = true;
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            let begun = std::mem::take(self.of(stream).1);
+            self.append(stream, &begun);
+        }
     }
 
     /// Bytes that came one after the other from one stream.
@@ -184,6 +222,21 @@ const fn after(turns: usize) -> Stream {
         Stream::Stdout
     } else {
         Stream::Stderr
+    }
+}
+
+/// The end without a last character that is not complete.
+pub(crate) fn whole_characters(bytes: &[u8]) -> usize {
+    let tail = bytes.len().saturating_sub(3);
+    let lead = bytes[tail..].iter().rposition(|byte| *byte >= 0xc0);
+    match lead.map(|at| tail + at) {
+        Some(at)
+            if std::str::from_utf8(&bytes[at..])
+                .is_err_and(|error| error.error_len().is_none()) =>
+        {
+            at
+        }
+        _ => bytes.len(),
     }
 }
 
@@ -267,6 +320,49 @@ mod tests {
             (read(10, 99, 9), read(99, 1, 9)),
             (String::new(), String::new())
         );
+    }
+
+    #[test]
+    fn a_character_is_whole_whatever_the_other_stream_says_meanwhile() {
+        let (out, err) = (Stream::Stdout, Stream::Stderr);
+        let capture = Capture::new(100);
+        let kept = |stream, bytes: &[u8]| {
+            capture.push(stream, bytes);
+            capture.kept()
+        };
+        assert_eq!(kept(out, b"a\xf0\x9f"), 1);
+        assert_eq!(kept(err, b"e\xc3"), 2);
+        assert_eq!(kept(out, b"\x98"), 2);
+        assert_eq!(kept(err, b"\xa9!"), 5);
+        assert_eq!(kept(out, b"\x80b\xc3"), 10);
+        assert_eq!(capture.snapshot().interleaved(), "aeé!😀b");
+        // What never becomes whole is there at the end, and readers hear of it.
+        let mut seen = capture.watch();
+        seen.mark_unchanged();
+        capture.finish();
+        assert!(seen.has_changed().unwrap());
+        assert_eq!(capture.snapshot().interleaved(), "aeé!😀b\u{fffd}");
+        assert_eq!(
+            capture.snapshot().bytes(Some(out)),
+            "a😀b\u{c3}".as_bytes()[..7]
+        );
+        assert_eq!(kept(out, b"\xc3"), 12);
+        assert_eq!(*seen.borrow(), 12);
+    }
+
+    #[test]
+    fn what_waits_for_its_rest_counts_for_the_limit() {
+        let capture = Capture::new(4);
+        for bytes in [&b"ab\xf0"[..], b"\x9f\x98\x80", b"!"] {
+            capture.push(Stream::Stdout, bytes);
+        }
+        let captured = capture.snapshot();
+        assert_eq!(captured.bytes(None), b"ab\xf0\x9f");
+        let counted = Counter {
+            kept: 4,
+            dropped: 3,
+        };
+        assert_eq!(captured.stdout, counted);
     }
 
     #[tokio::test]

@@ -219,6 +219,7 @@ impl Run {
             && let Some(end) = self.stdout_end.take()
             && let Some(answer) = self.end.take()
         {
+            self.capture.finish();
             // Nobody waits any more when the run was cancelled.
             let _ = answer.send(end);
         }
@@ -232,6 +233,7 @@ impl Run {
         if !self.stderr_ended {
             self.capture.push(Stream::Stderr, &self.stderr.finish());
         }
+        self.capture.finish();
     }
 }
 
