@@ -112,11 +112,18 @@ function status(error: unknown, name: string): Status {
 /** Lines of a script before an error that it threw. */
 const EXCERPT = /(?:^ *\d+ \| .*\n)*^( *\d+ \| )(.*\n)( *\^\n(?:(?! +at ).*\n)* +at .*\(cell \d+\))/gm;
 
+/** Where Bun names the code that it was given, and not a file that is called like it. */
+const PLACE = /^( +at )input\.ts(?=:\d+:\d+$)/gm;
+
+/** The script of `turn`, where Bun thinks that an error of its own functions began. */
+const OURS = /^1 \| this\.__wait\(\); 0\n *\^\n/gm;
+
 /** Says what was thrown, with places in the code as it was given: lines of the script would mislead. */
 function complain(error: unknown, name: string): void {
   const lines = (typeof error === "string" ? error : Bun.inspect(error)).split("\n");
   const shown = lines.filter((line) => !line.includes("/opt/runner/") && !line.includes(" runInThisContext "));
-  const text = shown.join("\n").replaceAll(/(cell \d+):\d+(:\d+)?/g, "$1").replaceAll("input.ts", name);
+  const placed = shown.join("\n").replaceAll(/(cell \d+):\d+(:\d+)?/g, "$1").replaceAll(PLACE, `$1${name}`);
+  const text = placed.replaceAll(OURS, "");
   const cut = text.replaceAll(EXCERPT, (_, number, line, rest) => line + rest.slice(number.length));
   const told = cut.replace(/Cannot find (?:package|module) '(.+)' (?:imported )?from '?([^\s']+)'?/, keptFrom);
   tell(told.trimEnd());

@@ -208,6 +208,9 @@ async fn cells_in_typescript_are_modules_as_far_as_they_can_be() {
         "process.exit()",
         "await 0; throw new Error('after an await')",
         "await 0; new Error('here').stack.includes('/opt/runner')",
+        "await Bun.file('input.tsv').text()",
+        "await Bun.write('myinput.ts', 'const = 3'); await import('./myinput')",
+        "throw new Error('no input.ts here')",
     ] {
         notebook.cell(code).await;
     }
