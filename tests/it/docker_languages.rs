@@ -76,6 +76,26 @@ async fn what_was_over_before_its_libraries_were_loaded_never_runs() {
     app.assert_nothing_is_left().await;
 }
 
+/// pandas is loaded by then.
+#[tokio::test]
+async fn what_a_call_sets_for_a_library_is_heard() {
+    let app =
+        TestApp::on_docker_with(&[("POOL_SIZE", "1"), ("SANDBOX_REUSE", "conversation")]).await;
+    app.parked("python", 1).await;
+    for (environment, dtype) in [
+        (json!({}), "str\n"),
+        (json!({ "PANDAS_FUTURE_INFER_STRING": "0" }), "object\n"),
+    ] {
+        let code = "import pandas as pd\nprint(pd.Series(['a']).dtype)";
+        let arguments = json!({
+            "conversationId": "demo", "language": "python", "code": code, "environment": environment,
+        });
+        let outcome = app.call("run_code", arguments).await;
+        assert_eq!(outcome["stdout"], dtype, "{outcome}");
+    }
+    app.assert_nothing_is_left().await;
+}
+
 #[tokio::test]
 async fn typescript_and_javascript_run_on_bun() {
     let app = TestApp::on_docker().await;

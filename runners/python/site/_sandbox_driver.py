@@ -8,7 +8,8 @@ There are two of it, because a fork costs by what is loaded. The *light* driver 
 and what is parked is a fork of it. When a program wants more, that process passes it on to the *full* driver, a
 helper that has the large libraries too and forks the process that runs it. Where a conversation waits, the light one
 parks at once, and the full one loads beside the first programs, at its leisure: nothing of it is open to them, and
-only those that name what it loads wait for it.
+only those that name what it loads wait for it. A program that names settings which these libraries read when they are
+loaded, such as PANDAS_FUTURE_INFER_STRING, stays with the light one and loads them anew.
 
 What all runs of a driver share, and a program can tell: the hash seed of strings.
 """
@@ -114,7 +115,9 @@ class LightDriver:
         # A kernel lives long enough for its later cells to want more.
         if "cell" in program:
             return True
-        return self._tools.wants_more(code) and (self._full_driver_is_ready() or self._tools.names_libraries(code))
+        if not self._tools.wants_more(code) or self._tools.names_early_settings(code):
+            return False
+        return self._full_driver_is_ready() or self._tools.names_libraries(code)
 
     def _full_driver_is_ready(self):
         try:
@@ -196,7 +199,7 @@ class FullDriver:
 def _preload(shelf):
     """Load what both drivers have, and give what they themselves go on with."""
     shelf.fill("ctypes")
-    from _sandbox_imports import LIGHT, names_libraries, wants_more
+    from _sandbox_imports import LIGHT, names_early_settings, names_libraries, wants_more
     from _sandbox_memory import collapse, settle, side_by_side
 
     for name in LIGHT:
@@ -215,6 +218,7 @@ def _preload(shelf):
         settle=settle,
         share_memory=share_memory,
         side_by_side=side_by_side,
+        names_early_settings=names_early_settings,
         names_libraries=names_libraries,
         wants_more=wants_more,
         Ending=Ending,

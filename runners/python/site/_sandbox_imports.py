@@ -19,6 +19,10 @@ LIBRARIES = re.compile(r"\b(?:numpy|pandas|matplotlib|pylab|scipy|seaborn)\b")
 WORD = re.compile(r"\bimport\b")
 STATEMENT = re.compile(r"^[ \t]*(?:from[ \t]+(\w[\w.]*)[ \t]+import\b|import[ \t]+(\w[^\n#;]*))", re.MULTILINE)
 
+# Variables of the environment that decide, when a library is loaded, what it does. Threads are not among them: those
+# of a sandbox are few in any case.
+EARLY = re.compile(r"\b(?:PANDAS_|NUMPY_|NPY_|MPL[A-Z]|MATPLOTLIBRC\b)")
+
 
 def wants_more(code):
     """Whether the program may import what the light driver has not loaded."""
@@ -35,3 +39,8 @@ def wants_more(code):
 def names_libraries(code):
     """Whether the full driver is worth waiting for, while it loads."""
     return LIBRARIES.search(code) is not None
+
+
+def names_early_settings(code):
+    """Whether the program may set what the full driver's libraries have read: then they must be loaded anew."""
+    return EARLY.search(code) is not None
