@@ -10,9 +10,14 @@ where the shelf sits, first to record and then to serve. Nothing may be imported
 
 A run process shares its memory with the driver until it writes to it, and even a look at an object writes to it. So
 nothing here goes through all there is while a program runs, but through what it imports.
+
+Several threads may import at once: one of them shows a module and all that comes with it while the others wait, and
+what is no longer hidden is in `sys.modules`. The import system has a lock for each module, and who holds one may wait
+for this one: so nothing is looked for or loaded with this one held, but in a kernel before its first cell.
 """
 
 import _frozen_importlib as _bootstrap
+import _thread
 import atexit
 import builtins
 import os
@@ -37,6 +42,7 @@ class Shelf:
         self._known = set()  # names whose place is recorded
         self._path = None
         self._kept = []
+        self._showing = _thread.RLock()
         self.before_each = _nothing  # called before a module is loaded
         self._find_and_load = _bootstrap._find_and_load
         self._import = builtins.__import__
@@ -69,6 +75,7 @@ class Shelf:
         builtins.__import__ = self._import
         atexit.register = self._register
         os.register_at_fork = self._register_at_fork
+        self._register_at_fork(after_in_child=self._showing._at_fork_reinit)
         self._path = list(sys.path)
         self._modules = {name: module for name, module in sys.modules.items() if name not in self._shown}
         self._order = {name: place for place, name in enumerate(self._modules)}
@@ -135,12 +142,14 @@ class Shelf:
             self._register_at_fork(**hooks)
 
     def _find_or_load(self):
-        hidden, load = self._hidden, self._find_and_load
+        hidden, load, showing = self._hidden, self._find_and_load, self._showing
 
         def _find_and_load(name, import_):
             if name in hidden and self._is_meant(name):
-                self._show(name)
-                return sys.modules[name]
+                with showing:
+                    if name in hidden:  # else another thread was quicker
+                        self._show(name)
+                        return sys.modules[name]
             return load(name, import_)
 
         return _find_and_load
@@ -178,12 +187,6 @@ class Shelf:
 
     def _show(self, name):
         names = [name for name in self._plans.get(name) or self._plan(name) if name in self._hidden]
-        self._hidden.difference_update(names)
-        for name in names:
-            sys.modules[name] = self._modules[name]
-            if name in self._unbound:
-                package, _, child = name.rpartition(".")
-                self._namespace(package)[child] = self._modules[name]
         shown = set(names)
         for name, function, args, kwargs in self._exit_calls:
             if name in shown:
@@ -191,7 +194,13 @@ class Shelf:
         for name, hooks in self._fork_hooks:
             if name in shown:
                 self._register_at_fork(**hooks)
-                hooks.get("after_in_child", _nothing)()  # there was a fork since it was loaded
+                _run_late(hooks.get("after_in_child", _nothing))  # there was a fork since it was loaded
+        for name in names:
+            if name in self._unbound:
+                package, _, child = name.rpartition(".")
+                self._namespace(package)[child] = self._modules[name]
+        sys.modules.update({name: self._modules[name] for name in names})  # at once, for threads that do not wait
+        self._hidden.difference_update(names)
         for name, function in self._when_shown.items():
             if name in shown:
                 function()
@@ -203,6 +212,14 @@ class Shelf:
 
 def _nothing():
     pass
+
+
+def _run_late(hook):
+    """asyncio's gives back what only the main thread can have taken, and only it may say so."""
+    try:
+        hook()
+    except ValueError:
+        pass
 
 
 def _as_part_of_importlib(function):
