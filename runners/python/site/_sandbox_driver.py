@@ -52,7 +52,7 @@ def serve(shown):
     atexit.register(shelf.hide_for_good)
     gc.enable()
     tools.settle()
-    ending = tools.Ending(PROGRAM)  # must not live for ever
+    ending = tools.Ending(PROGRAM, shelf)  # must not live for ever
     ending.prepare()
     gc.freeze()
     tools.collapse()

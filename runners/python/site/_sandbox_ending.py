@@ -5,15 +5,18 @@ When a program is over, the interpreter runs the exit functions, takes apart the
 visit copies a page of memory: 25 ms for an interpreter with pandas in it. The process leaves just before, if the
 exit code is known by then; if it is not, everything goes on as ever.
 
-The two streams were there before the program, and so they live for ever (see _sandbox_memory.py): what is left in
-them when all destructors have run is written out here.
+What was there before the program lives for ever (see _sandbox_memory.py). So when the interpreter has dropped all else,
+what the program has hung on modules is dropped here, for there may be files among it, and what is left in the two
+streams is written out.
 """
 
 import atexit
 import builtins
 import ctypes
+import gc
 import sys
 
+from _weakref import ref
 from sys import monitoring
 
 TOOL = 4  # an identifier that no known debugger or profiler takes
@@ -21,14 +24,18 @@ LIBC = ctypes.CDLL(None)
 
 
 class Ending:
-    """Dropped by the interpreter together with the namespace of `builtins`, which is the very last one."""
+    """Dropped by the interpreter after the namespace of `builtins`, which is the very last one: no built-in function
+    has its name any more."""
 
-    def __init__(self, program):
+    def __init__(self, program, shelf):
         self._program = program
+        self._shelf = shelf
+        self._main_lives = _nothing
         self._returned = False
         self._exit_code = None
         self._streams = ()
         self._flush, self._leave = LIBC.fflush, LIBC._exit
+        self._referrers, self._collect = gc.get_referrers, gc.collect
 
     def prepare(self):
         """Be there at the end. The exit function is meant to be the first one registered, and so the last one run."""
@@ -54,6 +61,9 @@ class Ending:
         self._returned = True
 
     def _settle(self):
+        loader = getattr(sys.modules.get("__main__"), "__loader__", None)
+        if hasattr(loader, "path"):
+            self._main_lives = ref(loader)  # nothing else has it, and a namespace itself cannot be watched
         if self._returned:
             self._exit_code = 0
         elif sys.excepthook is sys.__excepthook__ and self._has_failed(getattr(sys, "last_exc", None)):
@@ -66,7 +76,20 @@ class Ending:
         frame = error.__traceback__.tb_frame
         return frame.f_code.co_filename == self._program and frame.f_back is None
 
+    def _let_go(self):
+        """Drop what hangs on modules that nobody takes apart, and the program's namespace if something does. That is
+        all there is where a function of the program has taken the place of one of a library."""
+        dropped = self._shelf.drop_additions()
+        if loader := self._main_lives():
+            dropped = True
+            for namespace in self._referrers(loader):
+                if namespace.__class__ is {}.__class__ and namespace.get("__loader__") is loader:
+                    namespace.clear()
+        if dropped:
+            self._collect()
+
     def __del__(self):
+        self._let_go()
         for stream in self._streams:
             try:
                 stream.flush()
@@ -75,3 +98,7 @@ class Ending:
         if self._exit_code is not None:
             self._flush(None)
             self._leave(self._exit_code)
+
+
+def _nothing():
+    pass

@@ -33,6 +33,7 @@ class Shelf:
         self._order = {}  # name -> its place in the order of loading
         self._hidden = set()  # names of those that the program has not imported
         self._unbound = set()  # names of submodules that were taken out of their package
+        self._sizes = {}  # name -> its namespace, and how many names were in it before the program
         self._plans = {}  # name -> what importing it brings along, for those that were asked for
         self._needs = {}  # name -> names that were imported while it was loaded
         self._when_shown = {}  # name -> function to call when the program imports it
@@ -87,6 +88,10 @@ class Shelf:
             del sys.modules[name]
         self._hidden.update(self._modules)
         self._plans = {name: self._plan(name) for name in self._plans}
+        known = {name: vars(module) for name, module in (sys.modules | self._modules).items()}
+        self._sizes = {
+            name: (namespace, len(namespace)) for name, namespace in known.items() if name not in ESSENTIAL | {"site"}
+        }  # site is still being loaded
         _bootstrap._find_and_load = _as_part_of_importlib(self._find_or_load())
 
     def hide_for_good(self):
@@ -95,6 +100,24 @@ class Shelf:
         for name in list(sys.modules):
             if (name in self._modules or name in self._shown) and name not in ESSENTIAL:
                 self._kept.append(sys.modules.pop(name))
+
+    def drop_additions(self):
+        """Drop what the program has added to modules, and say whether it has. No built-in function has its name by
+        then."""
+        dropped = False
+        for name in self._sizes.keys() - self._hidden:
+            namespace, size = self._sizes[name]
+            if namespace.__len__() == size:
+                continue
+            for added in [*namespace][size:]:
+                if self._modules.get(f"{name}.{added}") is None:  # else it is a part that was shown
+                    namespace.pop(added, None)
+                    dropped = True
+        events = self._modules.get("asyncio.events")
+        if events and events._event_loop_policy:
+            dropped = True
+            events._event_loop_policy = None  # and with it the loop, and what its tasks hold
+        return dropped
 
     def _load_and_record(self, name, import_):
         self.before_each()
