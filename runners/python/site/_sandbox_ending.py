@@ -16,6 +16,7 @@ import ctypes
 import gc
 import sys
 
+from _io import TextIOWrapper
 from _weakref import ref
 from sys import monitoring
 
@@ -64,10 +65,22 @@ class Ending:
         loader = getattr(sys.modules.get("__main__"), "__loader__", None)
         if hasattr(loader, "path"):
             self._main_lives = ref(loader)  # nothing else has it, and a namespace itself cannot be watched
-        if self._returned:
+        if not self._has_written():
+            pass  # the interpreter says so, and has an exit code for it
+        elif self._returned:
             self._exit_code = 0
         elif sys.excepthook is sys.__excepthook__ and self._has_failed(getattr(sys, "last_exc", None)):
             self._exit_code = 1
+
+    def _has_written(self):
+        """Whether there is nothing in the streams that cannot be written."""
+        try:
+            for stream in (sys.stdout, sys.stderr):
+                if type(stream) is TextIOWrapper and not stream.closed:
+                    stream.flush()
+        except (OSError, ValueError):
+            return False
+        return True
 
     def _has_failed(self, error):
         """Whether this error, not an interrupt, went all the way up through the program."""

@@ -1,0 +1,4 @@
+# A stream without its buffer.
+import sys
+
+sys.stdout.detach().write(b"bytes")
