@@ -6,7 +6,7 @@
 #   ./start.sh --compose   serves from a container, by docker-compose.yml, and comes back; needs no Rust
 #   ./start.sh --tunnel    the same behind a Cloudflare Tunnel, by docker-compose-cloudflare.yml
 #
-# What is done already is not done again: a second start takes seconds. An existing .env stays as it is.
+# What is done already is not done again: a second start takes seconds. What .env sets stays as it is.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -60,7 +60,12 @@ quoted() {
 
 write_settings() {
     local line
-    [[ ! -e .env ]] || return 0
+    if [[ -e .env ]]; then
+        # The server does not start without, and says so only when all is built.
+        set_once MCP_API_TOKEN "$(random)"
+        set_once FILE_SECRET "$(random)"
+        return
+    fi
     say "Writing .env with new secrets; all settings are explained in it"
     umask 077
     while IFS= read -r line; do
@@ -152,6 +157,7 @@ set_once() {
     [[ -z $(setting "$1") ]] || return 0
     # The last line may have no end, which what follows would continue.
     if [[ -n $(tail -c 1 .env) ]]; then echo >>.env; fi
+    say "Adding $1 to .env"
     printf '%s=%s\n' "$1" "$2" >>.env
 }
 

@@ -45,7 +45,14 @@ esac
 END
 }
 
-start() { (cd "$clone" && env -i PATH="$clone/bin:$PATH" HOME="$clone" ./start.sh "$@"); }
+secrets=()
+start_bare() { (cd "$clone" && env -i PATH="$clone/bin:$PATH" HOME="$clone" "${secrets[@]}" ./start.sh "$@"); }
+
+# With secrets in the environment, so that .env needs none.
+start() {
+    local secrets=(MCP_API_TOKEN=aaa FILE_SECRET=bbb)
+    start_bare "$@"
+}
 
 a_last_line_without_an_end_stays_whole() {
     make_clone $'MCP_API_TOKEN=aaa\nDOCKER_SOCKET=socket\nFILE_SECRET=bbb'
@@ -56,6 +63,20 @@ DOCKER_SOCKET=socket
 FILE_SECRET=bbb
 DOCKER_GID=$(stat -c %g "$clone/socket")
 SANDBOX_ROOT=$clone/sandboxes
+END
+}
+
+secrets_that_are_missing_are_made() {
+    make_clone $'MCP_API_TOKEN=\nDOCKER_SOCKET=socket\nFILE_SECRET=bbb'
+    start_bare 2>"$clone/said"
+    grep -qx 'Adding MCP_API_TOKEN to .env' "$clone/said"
+    if grep -q 'Adding FILE_SECRET' "$clone/said"; then return 1; fi
+    sed -i -E 's/^(MCP_API_TOKEN)=[0-9a-f]{64}$/\1=64 digits/' "$clone/.env"
+    diff "$clone/.env" - <<'END'
+MCP_API_TOKEN=
+DOCKER_SOCKET=socket
+FILE_SECRET=bbb
+MCP_API_TOKEN=64 digits
 END
 }
 
@@ -119,6 +140,7 @@ END
 }
 
 check "a last line of .env without an end stays whole" a_last_line_without_an_end_stays_whole
+check "secrets that .env lacks are made" secrets_that_are_missing_are_made
 check "what .env sets is not set again" what_is_set_is_not_set_again
 check "a server that does not start is told, with its log" a_server_that_does_not_start_is_told
 check "a socket that is not there is told" a_socket_that_is_not_there_is_told
