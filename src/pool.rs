@@ -213,16 +213,16 @@ impl Pool {
         let deadline = Instant::now() + CLEANING_WAIT;
         loop {
             let changed = self.0.changed.notified();
-            let (claim, place) = {
+            let claim = {
                 let mut shelf = self.shelf();
-                (shelf.claim_own(key, kind), shelf.lend())
+                let claim = shelf.claim_own(key, kind);
+                claim.map(|warm| (warm, shelf.lend()))
             };
             match claim {
-                Claim::Granted(warm) if warm.sandbox.is_alive() => return Some((warm, place)),
+                Claim::Granted(own) if own.0.sandbox.is_alive() => return Some(own),
                 Claim::Granted(_dead) => {}
                 Claim::Nothing => return None,
                 Claim::Cleaning => {
-                    drop(place);
                     tokio::time::timeout_at(deadline, changed).await.ok()?;
                 }
             }
@@ -236,15 +236,19 @@ impl Pool {
         kind: &Kind,
     ) -> Result<Option<(Sandbox, TaskTrackerToken)>, WorkspaceError> {
         loop {
-            let (claimed, place) = {
+            let claimed = {
                 let mut shelf = self.shelf();
-                (shelf.claim_pooled(kind), shelf.lend())
+                let claimed = shelf.claim_pooled(kind);
+                claimed.map(|warm| (warm, shelf.lend()))
             };
-            let Some(Warm {
-                sandbox,
-                slot: Some(slot),
-                ..
-            }) = claimed
+            let Some((
+                Warm {
+                    sandbox,
+                    slot: Some(slot),
+                    ..
+                },
+                place,
+            )) = claimed
             else {
                 return Ok(None);
             };

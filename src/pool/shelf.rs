@@ -91,6 +91,17 @@ pub(super) enum Claim<S> {
     Nothing,
 }
 
+impl<S> Claim<S> {
+    /// The same with what is made of the one that is granted.
+    pub(super) fn map<T>(self, make: impl FnOnce(S) -> T) -> Claim<T> {
+        match self {
+            Self::Granted(sandbox) => Claim::Granted(make(sandbox)),
+            Self::Cleaning => Claim::Cleaning,
+            Self::Nothing => Claim::Nothing,
+        }
+    }
+}
+
 /// How many warm sandboxes of one kind there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Depth {
