@@ -45,6 +45,16 @@ fn named(file: &Value) -> Value {
     json!([file["name"], file["size"], file["mimeType"]])
 }
 
+/// The same of all files that an answer has.
+fn all_named(answer: &Value) -> Value {
+    answer["files"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(named)
+        .collect()
+}
+
 #[tokio::test]
 async fn a_file_goes_in_and_comes_out_as_it_is() {
     let app = TestApp::on_fake().await;
@@ -264,14 +274,8 @@ async fn a_form_stores_each_of_its_files() {
         part("sub/b.txt", "two")
     );
     let stored = app.form(kind, body).await.json();
-    let names: Vec<_> = stored["files"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(named)
-        .collect();
     assert_eq!(
-        json!(names),
+        all_named(&stored),
         json!([["a.txt", 3, "text/plain"], ["sub/b.txt", 3, "text/plain"]])
     );
     let mut seen = Vec::new();
@@ -342,14 +346,8 @@ async fn a_form_that_is_too_large_is_told_so_however_it_is_sent() {
     // Those before it stay.
     let kind = "application/octet-stream";
     let list = app.ask(Method::GET, FILES).await.json();
-    let names: Vec<_> = list["files"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(named)
-        .collect();
     assert_eq!(
-        json!(names),
+        all_named(&list),
         json!([["0", 921_600, kind], ["1", 921_600, kind]])
     );
     assert_eq!(app.spooled(), 0);
