@@ -164,7 +164,7 @@ pub const VARIABLES: &[Variable] = &[
     variable(
         "CALL_BUDGET",
         "45s",
-        "how long a call waits for a run whose time limit is longer; get_run waits for the rest",
+        "how long a call waits for a run whose time limit is longer, or 5 s more for one that still waits for its turn or a place; get_run waits for the rest",
     ),
     variable(
         "OUTPUT_FOR_MODEL",
