@@ -19,7 +19,7 @@ use rmcp::service::{RequestContext, RoleServer};
 use schemars::transform::{RecursiveTransform, Transform as _};
 use schemars::{JsonSchema, Schema};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Client;
 use super::arguments::parse;
@@ -129,8 +129,28 @@ where
         .or_insert_with(|| Value::Object(JsonObject::new()));
     Tool::new(name, description, input)
         .with_title(title)
-        .with_raw_output_schema(Arc::new(schema::<Output>()))
+        .with_raw_output_schema(Arc::new(or_failure(schema::<Output>())))
         .with_annotations(annotations.with_title_if_none(title))
+}
+
+/// The schema of an answer that may be a failure instead, as [`ToolError::into_result`] writes it.
+///
+/// "Servers MUST provide structured results that conform to this schema", says the specification (2025-06-18, Tools,
+/// Output Schema), and clients that check this throw away what does not, with the reason that the model needs.
+fn or_failure(mut schema: JsonObject) -> JsonObject {
+    let required = schema.remove("required").unwrap_or_else(|| json!([]));
+    let failure = json!({
+        "description": "Why the call could not be carried out.",
+        "properties": {
+            "success": { "const": false },
+            "code": { "type": "string" },
+            "message": { "type": "string" },
+            "retryAfterSeconds": { "type": "integer" }
+        },
+        "required": ["success", "code", "message"]
+    });
+    schema.insert("anyOf".into(), json!([{ "required": required }, failure]));
+    schema
 }
 
 /// The schema of a type, without formats of numbers: JSON Schema has none, and clients warn of those they do not know.

@@ -66,6 +66,16 @@ assert.equal(told[0], "one\n");
 assert.ok(values.every((value, index) => index === 0 || values[index - 1] < value), `${values}`);
 const again = await call("get_run", { runId: outcome.runId });
 assert.equal(again.structuredContent.stdout, outcome.stdout);
+// A failure is an answer too: version 1 holds it against the tool's output schema.
+for (const [tool, args, code] of [
+  ["run_code", { language: "cobol", code: "" }, "unknown_language"],
+  ["get_run", { runId: "none" }, "run_not_found"],
+  ["read_file", { conversationId: `client-${way}`, filename: "none" }, "file_not_found"],
+  ["list_files", { conversationId: "" }, "invalid_arguments"],
+]) {
+  const failed = await call(tool, args);
+  assert.ok(failed.isError && failed.structuredContent.code === code, JSON.stringify(failed));
+}
 await client.close();
 clearTimeout(timer);
 process.exit(0);
