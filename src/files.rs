@@ -20,8 +20,6 @@ use crate::workspace::{Existing, FileEntry, OpenFile, Spool, WorkspaceError, Wor
 
 /// Most bytes that one `read_file` gives.
 pub const MAX_READ_BYTES: u64 = 256 << 10;
-/// Largest picture that `read_file` gives whole as a picture.
-pub const MAX_PICTURE_BYTES: u64 = 1 << 20;
 /// Picture types that MCP clients show.
 pub const PICTURES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
 
@@ -101,14 +99,6 @@ pub struct Piece {
     pub offset: u64,
     /// Its bytes.
     pub bytes: Vec<u8>,
-}
-
-impl Piece {
-    /// Whether it is a whole picture that clients can show.
-    pub fn is_picture(&self) -> bool {
-        PICTURES.contains(&self.file.mime_type.as_str())
-            && self.bytes.len() as u64 == self.file.size
-    }
 }
 
 impl ConversationFiles {
@@ -212,7 +202,7 @@ impl ConversationFiles {
         })
     }
 
-    /// Up to `length` bytes of a file from `offset`; a picture of moderate size is given whole.
+    /// Up to `length` bytes of a file from `offset`.
     ///
     /// # Errors
     /// There is no such file, or trouble with the storage.
@@ -224,14 +214,6 @@ impl ConversationFiles {
         length: u64,
     ) -> Result<Piece, FilesError> {
         let (file, open) = self.open(id, name).await?;
-        let whole = offset == 0
-            && PICTURES.contains(&file.mime_type.as_str())
-            && file.size <= MAX_PICTURE_BYTES;
-        let length = if whole {
-            file.size
-        } else {
-            length.min(MAX_READ_BYTES)
-        };
         let mut reader = tokio::fs::File::from_std(open.file);
         reader
             // Beyond the end there is nothing, however far.
@@ -240,7 +222,7 @@ impl ConversationFiles {
             .map_err(FilesError::Read)?;
         let mut bytes = Vec::new();
         reader
-            .take(length)
+            .take(length.min(MAX_READ_BYTES))
             .read_to_end(&mut bytes)
             .await
             .map_err(FilesError::Read)?;
@@ -341,6 +323,11 @@ pub fn link(links: &FileLinks, key: &ConversationKey, entry: &FileEntry) -> File
         new: entry.new,
         name: name.to_owned(),
     }
+}
+
+/// Whether a file of this name should be a picture that MCP clients show.
+pub fn is_picture_name(name: &str) -> bool {
+    PICTURES.contains(&mime_type(name).as_str())
 }
 
 fn mime_type(name: &str) -> String {

@@ -1,4 +1,4 @@
-//! Pictures of a run, in a size that a model's context can bear.
+//! Pictures of a conversation, in a size that a model's context can bear.
 
 use std::io::Cursor;
 
@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 use tracing::debug;
 
 use crate::conversation::ConversationId;
-use crate::files::PICTURES;
+use crate::files::{FilesError, PICTURES};
 use crate::run::Runs;
 use crate::run::outcome::FileLink;
 
@@ -43,6 +43,16 @@ pub(crate) struct Shown {
     pub(crate) scaled: Option<[(u32, u32); 2]>,
 }
 
+impl Shown {
+    /// What is to be said of a picture that was scaled down.
+    pub(crate) fn note(&self) -> Option<String> {
+        let [(width, height), (to_width, to_height)] = self.scaled?;
+        Some(format!(
+            "The original: {width} x {height} pixels, shown above scaled down to {to_width} x {to_height}."
+        ))
+    }
+}
+
 /// The first pictures among files of a conversation, by their names, each in its share of the room.
 pub(crate) async fn of_run(
     runs: &Runs,
@@ -67,6 +77,23 @@ pub(crate) async fn of_run(
         }
     }
     shown
+}
+
+/// A file of a conversation as a picture; `None` when it is none that can be shown, whatever its name says.
+///
+/// # Errors
+/// There is no such file, or trouble with the storage.
+pub(crate) async fn of_file(
+    runs: &Runs,
+    id: &ConversationId,
+    name: &str,
+) -> Result<Option<(FileLink, Shown)>, FilesError> {
+    let (file, bytes) = runs.files.read_whole(id, name, MAX_FILE).await?;
+    let shown = match bytes {
+        Some(bytes) => fit_in_turn(bytes, MAX_BYTES).await,
+        None => None,
+    };
+    Ok(shown.map(|shown| (file, shown)))
 }
 
 /// The same as [`fit`] on a thread that may block, when it is its turn.
@@ -97,6 +124,11 @@ fn fit(bytes: &[u8], room: usize) -> Option<Shown> {
         _ => return None,
     };
     let original = reader.into_dimensions().ok()?;
+    if u64::from(original.0) * u64::from(original.1) > MAX_PIXELS {
+        return None;
+    }
+    // All of it: a picture that its program could not finish is refused by what models run on, with all that was said.
+    let picture = decode(bytes, format)?;
     let longest = original.0.max(original.1);
     if longest <= SIDES[0] && bytes.len().div_ceil(3) * 4 <= room {
         return Some(Shown {
@@ -105,10 +137,6 @@ fn fit(bytes: &[u8], room: usize) -> Option<Shown> {
             scaled: None,
         });
     }
-    if u64::from(original.0) * u64::from(original.1) > MAX_PIXELS {
-        return None;
-    }
-    let picture = decode(bytes, format)?;
     SIDES
         .iter()
         .filter(|side| **side <= longest.max(SIDES[3]))
@@ -221,6 +249,14 @@ mod tests {
     fn what_cannot_be_shown_is_not() {
         assert_eq!(fit(b"no picture", MAX_BYTES), None);
         assert_eq!(fit(b"\x89PNG\r\n\x1a\n", MAX_BYTES), None);
+        for format in [ImageFormat::Png, ImageFormat::Gif, ImageFormat::WebP] {
+            let whole = noise(40, 40, format);
+            assert_eq!(
+                fit(&whole[..whole.len() / 2], MAX_BYTES),
+                None,
+                "{format:?}"
+            );
+        }
         assert_eq!(fit(&noise(400, 400, ImageFormat::Png), 100), None);
     }
 

@@ -1,5 +1,10 @@
 //! A conversation's files through the tools: upload, list, read, delete. The route has its tests beside it.
 
+use std::io::Cursor;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use image::ImageFormat;
 use serde_json::json;
 
 use crate::support::{TestApp, stable};
@@ -121,20 +126,75 @@ async fn characters_are_never_split() {
 #[tokio::test]
 async fn pictures_come_as_pictures_and_the_rest_as_base64() {
     let app = TestApp::on_fake().await;
-    app.upload("dot.png", b"\x89PNG\r\n\x1a\n").await;
+    let (png, jpeg, large) = (
+        picture(4, 4, ImageFormat::Png),
+        picture(4, 4, ImageFormat::Jpeg),
+        picture(3200, 8, ImageFormat::Png),
+    );
+    app.upload("dot.png", &png).await;
+    // Named by who did not know: what it is counts, since a model's interface refuses what is told wrongly.
+    app.upload("named.png", &jpeg).await;
+    app.upload("wide.png", &large).await;
+    app.upload("cut.png", &png[..png.len() / 2]).await;
+    app.upload("empty.png", b"").await;
+    app.upload("page.png", b"<html>").await;
     app.upload("data.bin", b"\0\x01\xff").await;
-    let read = |name: &str| json!({ "name": "read_file", "arguments": { "conversationId": "demo", "filename": name } });
-    let picture = app.rpc("tools/call", read("dot.png")).await;
-    assert_eq!(
-        picture["result"]["content"][1],
-        json!({ "type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png" })
-    );
-    let binary = app.rpc("tools/call", read("data.bin")).await;
-    let content = &binary["result"]["structuredContent"];
-    assert_eq!(
-        (&content["encoding"], &content["content"]),
-        (&json!("base64"), &json!("AAH/"))
-    );
+    let read = async |name: &str| {
+        let params = json!({ "name": "read_file", "arguments": { "conversationId": "demo", "filename": name } });
+        let answer = app.rpc("tools/call", params).await;
+        let content = answer["result"]["structuredContent"].clone();
+        let mut shown = answer["result"]["content"].as_array().unwrap()[1..].to_vec();
+        for part in &mut shown {
+            if part["type"] == "image" {
+                let data = STANDARD.decode(part["data"].as_str().unwrap()).unwrap();
+                part["data"] = json!(match image::load_from_memory(&data) {
+                    Ok(_) if data == png || data == jpeg => "as it is".to_owned(),
+                    Ok(other) => format!("{} x {}", other.width(), other.height()),
+                    Err(error) => error.to_string(),
+                });
+            }
+        }
+        json!([
+            name,
+            content["encoding"],
+            content["content"],
+            content["more"],
+            shown
+        ])
+        .to_string()
+    };
+    let mut answers = Vec::new();
+    for name in [
+        "dot.png",
+        "named.png",
+        "wide.png",
+        "cut.png",
+        "empty.png",
+        "page.png",
+        "data.bin",
+    ] {
+        answers.push(read(name).await);
+    }
+    let cut = STANDARD.encode(&png[..png.len() / 2]);
+    insta::assert_snapshot!(answers.join("\n").replace(&cut, "(base64)"), @r#"
+    ["dot.png","image","",false,[{"type":"image","data":"as it is","mimeType":"image/png"}]]
+    ["named.png","image","",false,[{"type":"image","data":"as it is","mimeType":"image/jpeg"}]]
+    ["wide.png","image","",false,[{"type":"image","data":"1568 x 4","mimeType":"image/png"},{"type":"text","text":"The original: 3200 x 8 pixels, shown above scaled down to 1568 x 4."}]]
+    ["cut.png","base64","(base64)",false,[]]
+    ["empty.png","utf-8","",false,[]]
+    ["page.png","utf-8","<html>",false,[]]
+    ["data.bin","base64","AAH/",false,[]]
+    "#);
+}
+
+fn picture(width: u32, height: u32, format: ImageFormat) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    image::RgbImage::from_fn(width, height, |x, y| {
+        image::Rgb([(x % 250) as u8, (y % 250) as u8, 7])
+    })
+    .write_to(&mut Cursor::new(&mut bytes), format)
+    .unwrap();
+    bytes
 }
 
 #[tokio::test]

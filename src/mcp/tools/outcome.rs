@@ -19,10 +19,7 @@ pub(super) async fn answer(call: &Call<'_>, outcome: &RunOutcome) -> CallToolRes
     };
     let note = |file: &FileLink| {
         let (_, shown) = shown.iter().find(|(name, _)| *name == file.name)?;
-        let [(width, height), (to_width, to_height)] = shown.scaled?;
-        Some(format!(
-            "The original: {width} x {height} pixels, shown above scaled down to {to_width} x {to_height}."
-        ))
+        shown.note()
     };
     let links: Vec<_> = if understands_links(call) {
         new.iter()

@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{define, parse, structured};
 use crate::conversation::ConversationId;
-use crate::files::{MAX_READ_BYTES, Piece};
+use crate::files::{Piece, is_picture_name};
 use crate::mcp::error::ToolError;
+use crate::mcp::pictures::{self, Shown};
 use crate::run::Runs;
 use crate::run::outcome::FileLink;
 
@@ -66,8 +67,8 @@ enum Encoding {
 }
 
 pub(super) fn tool() -> Tool {
-    let description = "Reads a file of a conversation: text as text, pictures (PNG, JPEG, GIF, WebP up to 1 MiB) as \
-        pictures, anything else as base64. At most 256 KiB a call; use offset and length for larger files, or a \
+    let description = "Reads a file of a conversation: text as text, pictures (PNG, JPEG, GIF, WebP, scaled down when \
+        large) as pictures, anything else as base64. At most 256 KiB a call; use offset and length for larger files, or a \
         program for analysis. Example: {\"conversationId\": \"demo\", \"filename\": \"result.csv\"}";
     let annotations = ToolAnnotations::new()
         .read_only(true)
@@ -79,31 +80,51 @@ pub(super) fn tool() -> Tool {
 pub(super) async fn call(runs: &Runs, arguments: JsonObject) -> Result<CallToolResult, ToolError> {
     let arguments: Arguments = parse(NAME, arguments)?;
     let id: ConversationId = arguments.conversation_id.parse()?;
-    let length = arguments.length.min(MAX_READ_BYTES);
+    let name = &arguments.filename;
+    if arguments.offset == 0
+        && is_picture_name(name)
+        && let Some((file, shown)) = pictures::of_file(runs, &id, name).await?
+    {
+        return Ok(render_picture(file, shown));
+    }
     let piece = runs
         .files
-        .read(&id, &arguments.filename, arguments.offset, length)
+        .read(&id, name, arguments.offset, arguments.length)
         .await?;
     Ok(render(piece))
 }
 
+/// A picture is always the whole of its file.
+fn render_picture(file: FileLink, shown: Shown) -> CallToolResult {
+    let note = shown.note().map(ContentBlock::text);
+    let mut result = structured(&Content {
+        success: true,
+        offset: 0,
+        length: file.size,
+        encoding: Encoding::Image,
+        content: String::new(),
+        more: false,
+        file,
+    });
+    let picture = ContentBlock::image(shown.data, shown.mime_type);
+    result.content.push(picture);
+    result.content.extend(note);
+    result
+}
+
 fn render(mut piece: Piece) -> CallToolResult {
-    let picture = piece
-        .is_picture()
-        .then(|| ContentBlock::image(STANDARD.encode(&piece.bytes), &piece.file.mime_type));
     let more_follows = piece.offset + (piece.bytes.len() as u64) < piece.file.size;
     if more_follows {
         drop_split_character(&mut piece.bytes);
     }
     let length = piece.bytes.len() as u64;
-    let (encoding, content) = match (&picture, String::from_utf8(piece.bytes)) {
-        (Some(_), _) => (Encoding::Image, String::new()),
-        (None, Ok(text)) if !text.contains('\0') => (Encoding::Utf8, text),
-        (None, Ok(text)) => (Encoding::Base64, STANDARD.encode(text)),
-        (None, Err(binary)) => (Encoding::Base64, STANDARD.encode(binary.as_bytes())),
+    let (encoding, content) = match String::from_utf8(piece.bytes) {
+        Ok(text) if !text.contains('\0') => (Encoding::Utf8, text),
+        Ok(text) => (Encoding::Base64, STANDARD.encode(text)),
+        Err(binary) => (Encoding::Base64, STANDARD.encode(binary.as_bytes())),
     };
     let more = piece.offset + length < piece.file.size;
-    let content = Content {
+    structured(&Content {
         success: true,
         offset: piece.offset,
         length,
@@ -111,10 +132,7 @@ fn render(mut piece: Piece) -> CallToolResult {
         content,
         more,
         file: piece.file,
-    };
-    let mut result = structured(&content);
-    result.content.extend(picture);
-    result
+    })
 }
 
 /// Cuts the beginning of a character whose rest comes with the next piece.
