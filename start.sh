@@ -22,11 +22,16 @@ die() {
 usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; }
 
 need_packages() {
-    local command=$1
+    ! command -v "$1" >/dev/null || return 0
+    install "$@"
+}
+
+# Packages, for the lack of $1.
+install() {
+    local lacking=$1
     shift
-    ! command -v "$command" >/dev/null || return 0
     if [[ $EUID -ne 0 ]] || ! command -v apt-get >/dev/null; then
-        die "$command is missing. Install it (on Debian: sudo apt-get install -y $*)"
+        die "$lacking is missing. Install it (on Debian: sudo apt-get install -y $*)"
     fi
     say "Installing $*"
     {
@@ -41,13 +46,19 @@ need_rust() {
     command -v cargo >/dev/null || die "Rust is missing. Get it from https://rustup.rs and start again"
 }
 
-# A setting from the environment, else from .env.
+# A setting from the environment, else from .env, where the last one counts. As the server reads it: with blanks
+# around the name, after `export`, with quotes or a comment, and with the mark that some editors begin a file with.
 setting() {
     local value=${!1:-}
     if [[ -z $value && -r .env ]]; then
-        value=$(sed -n "s/^$1=//p" .env | tail -n 1)
-        value=${value#[\"\']}
-        value=${value%[\"\']}
+        value=$(sed -nE $'1s/^\xef\xbb\xbf//; s/^[[:blank:]]*(export[[:blank:]]+)?'"$1"'[[:blank:]]*=[[:blank:]]*//p' .env |
+            tail -n 1)
+        case $value in
+            \"*) value=${value#?} value=${value%%\"*} ;;
+            \'*) value=${value#?} value=${value%%\'*} ;;
+            '#'*) value="" ;;
+            *) value=${value%%[[:space:]]*} ;;
+        esac
     fi
     printf '%s' "$value"
 }
@@ -147,9 +158,13 @@ compose() {
     if docker compose version >/dev/null 2>&1; then docker compose "$@"; else docker-compose "$@"; fi
 }
 
+# Ubuntu has Docker's plugin in a package of its own, and besides a docker-compose that its Python cannot run.
 need_compose() {
-    ! docker compose version >/dev/null 2>&1 || return 0
-    need_packages docker-compose docker-compose
+    local package=docker-compose
+    ! compose version >/dev/null 2>&1 || return 0
+    if apt-cache show docker-compose-v2 >/dev/null 2>&1; then package=docker-compose-v2; fi
+    install "Docker Compose" "$package"
+    compose version >/dev/null || die "Docker Compose does not run. Install its plugin, docker-compose-v2 or docker-compose-plugin"
 }
 
 # A setting that .env has not, or has without a value.

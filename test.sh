@@ -73,7 +73,11 @@ install_packages() {
 
 # Docker's own plugin where it is there, else Debian's package.
 need_compose() {
-    docker compose version >/dev/null 2>&1 || command -v docker-compose >/dev/null || install_packages docker-compose
+    local package=docker-compose
+    ! { docker compose version || docker-compose version; } >/dev/null 2>&1 || return 0
+    # Ubuntu's, where what is called docker-compose does not run.
+    if apt-cache show docker-compose-v2 >/dev/null 2>&1; then package=docker-compose-v2; fi
+    install_packages "$package"
 }
 
 need_npm() { command -v npm >/dev/null || install_packages npm; }

@@ -80,6 +80,15 @@ MCP_API_TOKEN=64 digits
 END
 }
 
+# Another FILE_SECRET would hide all files that there are.
+however_it_is_written_a_setting_is_one() {
+    make_clone $'\xef\xbb\xbfMCP_API_TOKEN = "aaa" # mine\r\n  export FILE_SECRET=\'bbb\'\nexport  SANDBOX_ROOT=/srv/files # here\nDOCKER_GID=998\nDOCKER_SOCKET=socket\n'
+    cp "$clone/.env" "$clone/before"
+    start_bare --compose 2>"$clone/said"
+    diff "$clone/before" "$clone/.env"
+    grep -qx 'Token:    aaa' "$clone/said"
+}
+
 what_is_set_is_not_set_again() {
     make_clone $'SANDBOX_ROOT=/srv/files\nDOCKER_GID=998\nDOCKER_SOCKET=socket\n'
     cp "$clone/.env" "$clone/before"
@@ -106,6 +115,29 @@ a_socket_that_is_not_there_is_told() {
 error: there is no engine at nowhere/engine.sock: set DOCKER_SOCKET in .env to its socket
 END
     diff "$clone/before" "$clone/.env"
+}
+
+# $1 is what the system knows by the name of docker-compose-v2.
+compose_is_installed() {
+    make_clone $'SANDBOX_ROOT=/srv/files\nDOCKER_GID=998\nDOCKER_SOCKET=socket\n'
+    mv "$clone/bin/docker" "$clone/bin/docker-there"
+    stand_in "$clone/bin/docker" <<'END'
+case $* in
+    "compose "*) [[ -e plugin ]] || exit 1 ;;
+esac
+exec docker-there "$@"
+END
+    # As where its Python is too new for it.
+    stand_in "$clone/bin/docker-compose" <<<'exit 1'
+    stand_in "$clone/bin/apt-cache" <<<"[[ \$2 == '$1' ]]"
+    stand_in "$clone/bin/apt-get" <<<'echo "$*" >>installed; touch plugin'
+    start --compose
+    grep -o 'docker-compose.*' "$clone/installed" | diff - <(echo "$2")
+}
+
+compose_is_the_plugin_where_there_is_one() {
+    compose_is_installed docker-compose-v2 docker-compose-v2
+    compose_is_installed nothing docker-compose
 }
 
 # The group of the engine's socket, and not that of a link to it.
@@ -141,9 +173,14 @@ END
 
 check "a last line of .env without an end stays whole" a_last_line_without_an_end_stays_whole
 check "secrets that .env lacks are made" secrets_that_are_missing_are_made
+check "however it is written, a setting is one" however_it_is_written_a_setting_is_one
 check "what .env sets is not set again" what_is_set_is_not_set_again
 check "a server that does not start is told, with its log" a_server_that_does_not_start_is_told
 check "a socket that is not there is told" a_socket_that_is_not_there_is_told
+# Only root installs anything.
+if ((EUID == 0)); then
+    check "Compose is the plugin, where there is one" compose_is_the_plugin_where_there_is_one
+fi
 check "links to the socket are followed" links_to_the_socket_are_followed
 check "the server has the engine of docker's context" the_engine_is_that_of_the_context
 echo "$passed passed, $failed failed"
