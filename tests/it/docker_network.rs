@@ -69,11 +69,14 @@ while not os.path.exists("stop"):
     time.sleep(0.05)
 "#;
 
+/// The server reads the rules back itself.
+pub(crate) const RULES: (&str, &str) = ("FIREWALL_REPORT", "");
+
 #[tokio::test]
 async fn with_the_rules_programs_reach_the_internet_only() {
     let _world = World::new();
     install_rules();
-    let app = TestApp::on_docker_with(&[("RUN_DNS", PRIVATE)]).await;
+    let app = TestApp::on_docker_with(&[RULES, ("RUN_DNS", PRIVATE)]).await;
     assert_eq!(checked(&app).await, Ok(()));
     let found = dial_everything(&app).await;
     let open = [
@@ -92,7 +95,7 @@ async fn with_the_rules_programs_reach_the_internet_only() {
 async fn a_kernel_with_the_network_reaches_the_internet_only() {
     let _world = World::new();
     install_rules();
-    let app = TestApp::on_docker_with(&[("RUN_DNS", PRIVATE)]).await;
+    let app = TestApp::on_docker_with(&[RULES, ("RUN_DNS", PRIVATE)]).await;
     assert_eq!(checked(&app).await, Ok(()));
     let (web, closed) = (in_the_world(|| tcp(WEB)), in_the_world(|| tcp(NEIGHBOUR)));
     let told = tokio::select! {
@@ -146,7 +149,7 @@ async fn use_kernels(app: &TestApp) -> String {
 async fn without_the_rules_the_network_must_be_allowed() {
     let _world = World::new();
     remove_rules();
-    let app = TestApp::on_docker_with(&[("RUN_DNS", PRIVATE)]).await;
+    let app = TestApp::on_docker_with(&[RULES, ("RUN_DNS", PRIVATE)]).await;
     assert!(checked(&app).await.unwrap_err().contains("firewall"));
     let refused = call(&app, "demo", "shell", DIAL, "").await;
     let message = refused["message"].as_str().unwrap();

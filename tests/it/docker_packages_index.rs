@@ -20,7 +20,8 @@ use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
 use crate::docker_network::{
-    DNS, NAME, PRIVATE, PUBLIC, WEB, World, checked, in_the_world, install_rules, resolve, tcp, udp,
+    DNS, NAME, PRIVATE, PUBLIC, RULES, WEB, World, checked, in_the_world, install_rules, resolve,
+    tcp, udp,
 };
 use crate::docker_packages::{install_for, make_packages};
 use crate::support::TestApp;
@@ -168,6 +169,7 @@ async fn packages_come_from_the_configured_index_and_then_need_no_network() {
         format!("http://{NPM_USER}@{PUBLIC}/"),
     );
     let app = TestApp::on_docker_with(&[
+        RULES,
         ("RUN_DNS", PRIVATE),
         ("PIP_INDEX_URL", &index_url),
         ("PIP_TRUSTED_HOST", &host),
@@ -388,6 +390,7 @@ async fn an_index_with_certificates_of_its_own_is_trusted_when_the_operator_says
 async fn use_tls_index(index: &TlsIndex) {
     let (index_url, registry) = (format!("https://{NAME}/simple"), format!("https://{NAME}/"));
     let settings = [
+        RULES,
         ("RUN_DNS", PRIVATE),
         ("PIP_INDEX_URL", &index_url),
         ("NPM_CONFIG_REGISTRY", &registry),

@@ -14,14 +14,15 @@ use mcp_code_sandbox::executor::docker::DockerExecutor;
 use mcp_code_sandbox::selftest::{Report, Row, Verdict, Way};
 use serde_json::Value;
 
+use crate::docker_network::RULES;
 use crate::support::dockerd::Dockerd;
 use crate::support::server::{Server, call};
 use crate::support::wait::within;
 use crate::support::weak::{WeakExecutor, Weaken};
 use crate::support::{TestApp, config};
 
-/// With conversations that keep their sandboxes, as the server has it by default.
-const WARM: &[(&str, &str)] = &[("SANDBOX_REUSE", "conversation")];
+/// With conversations that keep their sandboxes and a network that is checked, as the server has it by default.
+const WARM: &[(&str, &str)] = &[("SANDBOX_REUSE", "conversation"), RULES];
 const SHELL: &str = "mcp-sandbox-shell:latest";
 /// How long the check at the start may take on a busy machine.
 const CHECK: Duration = Duration::from_secs(30);

@@ -183,9 +183,6 @@ async fn pieces_are_small_and_a_flood_is_not_followed() {
     );
 }
 
-/// Without the containers of the network's probe, so that the only one is the run's.
-const NO_PROBE: &[(&str, &str)] = &[("ALLOW_NETWORK", "1")];
-
 /// Everything that ends a run, on either engine.
 macro_rules! on_both_engines {
     ($($name:ident)*) => {
@@ -195,7 +192,7 @@ macro_rules! on_both_engines {
         }
         mod on_docker {
             use super::*;
-            $(#[tokio::test] async fn $name() { super::$name(TestApp::on_docker_with(NO_PROBE).await).await; })*
+            $(#[tokio::test] async fn $name() { super::$name(TestApp::on_docker().await).await; })*
         }
     };
 }
