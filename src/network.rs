@@ -11,9 +11,11 @@ pub(crate) use self::probe::{Listener, host_addresses};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use thiserror::Error;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
+use self::probe::Doubt;
 use crate::config::EngineConfig;
 use crate::executor::spec::NetworkAccess;
 use crate::executor::{Executor, ExecutorError};
@@ -71,15 +73,26 @@ impl NetworkPolicy {
     }
 }
 
+/// Why nothing was found out about the network.
+#[derive(Debug, Error)]
+pub enum CheckError {
+    /// The engine does not answer.
+    #[error(transparent)]
+    Engine(#[from] ExecutorError),
+    /// There was no run that could try it.
+    #[error("no program could try to reach the host: {0}")]
+    NotTried(String),
+}
+
 /// Finds out whether runs may use the network: the rules are read back, then a program tries to reach the host.
 ///
 /// # Errors
-/// The engine does not answer: nothing was found out.
+/// Nothing was found out: what was known before still is.
 pub async fn check(
     config: &EngineConfig,
     executor: &dyn Executor,
     runs: &Runs,
-) -> Result<State, ExecutorError> {
+) -> Result<State, CheckError> {
     let network = executor.ensure_network().await?;
     let dns = if config.dns.is_empty() {
         firewall::host_resolvers().await
@@ -89,15 +102,27 @@ pub async fn check(
     if config.allow_network {
         return Ok(State::Open { dns });
     }
-    if let Err(reason) = firewall::rules_are_in_place(config.firewall_report.as_deref()).await {
+    if let Err(reason) =
+        firewall::rules_are_in_place(config.firewall_report.as_deref(), &config.dns).await
+    {
         return Ok(State::Closed(format!(
             "the firewall rules that keep programs away from the host and from private networks are not proven to be \
              in place ({reason}). The operator can install them with `scripts/firewall.sh install` as root, in Compose by \
              the services `firewall` and `firewall-keeper`, or set ALLOW_NETWORK=1 to do without"
         )));
     }
-    Ok(match probe::host_is_closed(runs, &network, &dns).await {
-        Ok(()) => State::Open { dns },
-        Err(reason) => State::Closed(reason),
-    })
+    match probe::host_is_closed(runs, &network, &dns).await {
+        Ok(()) => Ok(State::Open { dns }),
+        // The rules that closed the host to an earlier probe are there: a server that is too busy for this one stays open.
+        Err(Doubt::NotTried(reason)) if runs.network.access().is_ok() => {
+            Err(CheckError::NotTried(reason))
+        }
+        Err(Doubt::NotTried(reason)) => Ok(State::Closed(format!(
+            "whether programs can reach the host was not found out: {reason}"
+        ))),
+        Err(Doubt::Open) => Ok(State::Closed(
+            "a program on that network can reach the host: the firewall rules do not work"
+                .to_owned(),
+        )),
+    }
 }

@@ -11,13 +11,13 @@ use super::instance::Instance;
 use crate::config::EngineConfig;
 use crate::executor::Executor;
 use crate::metrics::set;
-use crate::network::{self, State};
+use crate::network::{self, CheckError, State};
 use crate::run::Runs;
 use crate::sandbox::Launcher;
 
 const REAP_EVERY: Duration = Duration::from_secs(30);
 const CHECK_NETWORK_EVERY: Duration = Duration::from_mins(10);
-/// A closed network may be closed for a passing reason, or its rules be installed just now.
+/// A closed network may be closed for a passing reason, or its rules be installed just now; a busy server has room soon.
 const CHECK_CLOSED_NETWORK_EVERY: Duration = Duration::from_secs(30);
 /// Between two looks at what conversations take.
 const MEASURE_EVERY: Duration = Duration::from_mins(5);
@@ -74,7 +74,10 @@ pub(super) async fn watch_network(
                 }
                 Err(error) => {
                     debug!(%error, "cannot check the network now");
-                    RETRY
+                    match error {
+                        CheckError::Engine(_) => RETRY,
+                        CheckError::NotTried(_) => CHECK_CLOSED_NETWORK_EVERY,
+                    }
                 }
             };
             tokio::time::sleep(pause).await;

@@ -17,12 +17,15 @@ const REPORT_AGE: Duration = Duration::from_secs(70);
 const IN_PLACE: &str = "in place";
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
-/// Reads the rules back, or the report on them. Fails with the first thing that is missing, also when they cannot be
-/// read.
-pub(super) async fn rules_are_in_place(report: Option<&Path>) -> Result<(), String> {
+/// Reads the rules back, which let programs ask these resolvers or else the host's, or the report on them. Fails with
+/// the first thing that is missing, also when they cannot be read.
+pub(super) async fn rules_are_in_place(
+    report: Option<&Path>,
+    dns: &[IpAddr],
+) -> Result<(), String> {
     match report {
         Some(path) => reported(path, SystemTime::now()).await,
-        None => checked().await,
+        None => checked(dns).await,
     }
 }
 
@@ -47,10 +50,13 @@ async fn reported(path: &Path, now: SystemTime) -> Result<(), String> {
     }
 }
 
-async fn checked() -> Result<(), String> {
+async fn checked(dns: &[IpAddr]) -> Result<(), String> {
+    let dns: Vec<_> = dns.iter().map(ToString::to_string).collect();
     let check = async {
         let mut child = Command::new("bash")
             .args(["-s", "--", "check"])
+            // The script's own way to be told; what is in `.env` is not in this process's environment.
+            .env("RUN_DNS", dns.join(","))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -27,15 +27,22 @@ echo done
 /// The runner that the program is written for.
 const LANGUAGE: &str = "shell";
 
+/// Why the host does not count as closed.
+#[derive(Debug)]
+pub(super) enum Doubt {
+    /// A program heard the word.
+    Open,
+    /// No program could try it to the end, for this reason.
+    NotTried(String),
+}
+
 /// Succeeds when a program on the network was not able to reach the host.
 pub(super) async fn host_is_closed(
     runs: &Runs,
     network: &Network,
     dns: &[IpAddr],
-) -> Result<(), String> {
-    let cannot = |error: &dyn std::fmt::Display| {
-        format!("whether programs can reach the host was not found out: {error}")
-    };
+) -> Result<(), Doubt> {
+    let cannot = |error: &dyn std::fmt::Display| Doubt::NotTried(error.to_string());
     let listener = Listener::open().await.map_err(|error| cannot(&error))?;
     let targets = host_addresses(network);
     let conversation = ConversationId::mint();
@@ -70,16 +77,13 @@ pub(super) async fn host_is_closed(
     let never = CancellationToken::new();
     let outcome = tokio::select! {
         outcome = runs.execute_in(&place, &request, &live, &never) => outcome,
-        () = listener.answer() => return Err("the probe's listener ended".to_owned()),
+        () = listener.answer() => return Err(cannot(&"the probe's listener ended")),
     };
     // Its directory only; a failure is the sweeper's business.
     let _ = runs.delete_conversation(&conversation).await;
     let outcome = outcome.map_err(|error| cannot(&error))?;
     if outcome.stdout.contains(&listener.word) {
-        return Err(
-            "a program on that network can reach the host: the firewall rules do not work"
-                .to_owned(),
-        );
+        return Err(Doubt::Open);
     }
     if outcome.status != RunStatus::Ok || !outcome.stdout.trim_end().ends_with("done") {
         return Err(cannot(

@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
 use super::{Input, Sandbox, SandboxError, drain};
-use crate::executor::spec::{ContainerLimits, ContainerSpec};
+use crate::executor::spec::{ContainerLimits, ContainerSpec, NetworkAccess};
 use crate::executor::{
     ContainerId, ContainerInfo, ContainerState, ErrorKind, Executor, ExecutorError,
 };
@@ -110,7 +110,8 @@ impl Launcher {
         // On a task of its own: a request to the engine that is dropped half-way may still make a container.
         self.0.tasks.spawn(async move {
             let _until_made = (hand, making);
-            let started = launcher.start_now(&spec, || !answer.is_closed()).await;
+            let started = launcher.start_on_network(&spec, || !answer.is_closed());
+            let started = started.await;
             if let Some(started) = started.transpose() {
                 // What nobody takes is dropped, and so removed.
                 let _ = answer.send(started);
@@ -127,6 +128,25 @@ impl Launcher {
             .acquire_owned()
             .await
             .expect("it is never closed")
+    }
+
+    /// Starts it, and makes the network again that somebody took away because nothing was on it, as
+    /// `docker network prune` does. `None` when nobody waits for it any more.
+    async fn start_on_network(
+        &self,
+        spec: &ContainerSpec,
+        is_wanted: impl Fn() -> bool,
+    ) -> Result<Option<Sandbox>, ExecutorError> {
+        let started = self.start_now(spec, &is_wanted).await;
+        match started {
+            Err(error)
+                if error.kind == ErrorKind::NotFound && spec.network != NetworkAccess::None =>
+            {
+                self.0.executor.ensure_network().await?;
+                self.start_now(spec, &is_wanted).await
+            }
+            started => started,
+        }
     }
 
     /// `None` when nobody waits for it any more.

@@ -78,6 +78,7 @@ async fn with_the_rules_programs_reach_the_internet_only() {
     install_rules();
     let app = TestApp::on_docker_with(&[RULES, ("RUN_DNS", PRIVATE)]).await;
     assert_eq!(checked(&app).await, Ok(()));
+    take_the_network_away().await;
     let found = dial_everything(&app).await;
     let open = [
         format!("{PRIVATE}:{DNS}"),
@@ -173,6 +174,15 @@ async fn without_the_rules_the_network_must_be_allowed() {
     assert_eq!(found.reached, found.all_but_the_neighbour);
     assert_eq!(found.datagrams, [true; 3]);
     app.assert_nothing_is_left().await;
+}
+
+/// As `docker network prune` does, which takes what nothing is on.
+async fn take_the_network_away() {
+    let remove = format!("docker network rm {NETWORK_NAME} >/dev/null");
+    within(CHECK, "nothing is on the network", async || {
+        shell(&remove).ok()
+    })
+    .await;
 }
 
 /// Whether the server lets programs use the network, once it knows.
@@ -375,11 +385,9 @@ impl Drop for World {
     }
 }
 
-/// With the resolver of the test beside those of the host, for which the server asks.
+/// For the resolver of the test and not for those of the host.
 pub(crate) fn install_rules() {
-    shell(&format!("bash {SCRIPT} install")).unwrap();
-    let resolvers = resolvers_of_the_rules().unwrap().join(" ");
-    shell(&format!("bash {SCRIPT} install {PRIVATE} {resolvers}")).unwrap();
+    shell(&format!("bash {SCRIPT} install {PRIVATE}")).unwrap();
 }
 
 fn remove_rules() {

@@ -33,6 +33,7 @@ mod mcp_client;
 mod mcp_transports;
 mod metrics;
 mod mistakes;
+mod network;
 mod packages;
 mod page;
 mod pool;
