@@ -87,8 +87,10 @@ impl Expiry {
                     PAUSE
                 }
             };
+            // Every look at a conversation that grows beyond the limit is a call for a sweep.
+            tokio::time::sleep(SHORT_PAUSE).await;
             tokio::select! {
-                () = tokio::time::sleep(pause) => {}
+                () = tokio::time::sleep(pause.saturating_sub(SHORT_PAUSE)) => {}
                 () = self.workspaces.over_limit() => {}
             }
         }
@@ -97,7 +99,7 @@ impl Expiry {
     /// Looks once, as if it was `now`.
     ///
     /// # Errors
-    /// The conversations cannot be listed. What cannot be deleted is logged and left out.
+    /// The conversations cannot be listed. What cannot be measured or deleted is logged and left out.
     pub async fn sweep(&mut self, now: SystemTime) -> Result<Swept, WorkspaceError> {
         let all_seen = self.look().await?;
         let all_measured = self.rules.limit.is_none() || self.measure().await?;

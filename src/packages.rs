@@ -390,9 +390,8 @@ impl Packages {
 
     /// Keeps what was downloaded for others. Without it the next one downloads again, so a failure is nobody's.
     async fn keep(&self, client: Client, scratch: &Scratch, fetched: &Fetched) {
-        let Some(limit) = self.config.cache else {
-            return;
-        };
+        // With none to keep, those of an earlier setting go.
+        let limit = self.config.cache.unwrap_or(0);
         let files = fetched.files.iter().map(|file| Kept {
             name: file.name.clone(),
             sha256: file.sha256.clone(),

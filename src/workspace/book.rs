@@ -1,9 +1,7 @@
 //! Which conversations are in use in this process, and how much of the disk each takes. Pure but for the lock.
 
 use std::collections::{HashMap, HashSet};
-use std::time::Duration;
-
-use tokio::time::Instant;
+use std::time::{Duration, SystemTime};
 
 use crate::conversation::ConversationKey;
 
@@ -18,11 +16,11 @@ pub(super) struct Book {
     /// Those that are being taken away right now.
     leaving: HashSet<ConversationKey>,
     /// When a use was last noted on the disk.
-    noted: HashMap<ConversationKey, Instant>,
+    noted: HashMap<ConversationKey, SystemTime>,
     /// Bytes of disk by the last look.
     sizes: HashMap<ConversationKey, u64>,
     total: u64,
-    /// Those that may have grown since.
+    /// Those that may have changed since.
     stale: HashSet<ConversationKey>,
     /// The limit on all of them is exceeded, and nothing more can go.
     pub(super) full: bool,
@@ -40,7 +38,7 @@ impl Book {
 
     /// The end of one [`Self::hold`].
     pub(super) fn release(&mut self, key: &ConversationKey) {
-        self.stale.insert(key.clone());
+        self.changed(key);
         if let Some(count) = self.held.get_mut(key) {
             *count -= 1;
             if *count == 0 {
@@ -59,15 +57,18 @@ impl Book {
         self.leaving.remove(key);
     }
 
-    /// Whether a use of now is to be noted on the disk.
-    pub(super) fn is_due(&mut self, key: &ConversationKey, now: Instant) -> bool {
-        match self.noted.get(key) {
-            Some(noted) if now < *noted + NOTE_EVERY => false,
-            _ => {
-                self.noted.insert(key.clone(), now);
-                true
-            }
+    /// Whether a use of now is to be noted on the disk. By the clock of the notes, which goes on while the machine
+    /// sleeps.
+    pub(super) fn is_due(&mut self, key: &ConversationKey, now: SystemTime) -> bool {
+        if self
+            .noted
+            .get(key)
+            .is_some_and(|noted| is_recent(*noted, now))
+        {
+            return false;
         }
+        self.noted.insert(key.clone(), now);
+        true
     }
 
     /// Takes down how much a conversation takes.
@@ -84,13 +85,13 @@ impl Book {
     }
 
     /// Lets go of what is not there any more, and of notes that are old.
-    pub(super) fn retain(&mut self, there: &HashSet<ConversationKey>, now: Instant) {
+    pub(super) fn retain(&mut self, there: &HashSet<ConversationKey>, now: SystemTime) {
         let gone = |key: &&ConversationKey| !there.contains(*key) && !self.held.contains_key(*key);
         let gone: Vec<_> = self.sizes.keys().filter(gone).cloned().collect();
         for key in &gone {
             self.forget(key);
         }
-        self.noted.retain(|_, noted| now < *noted + NOTE_EVERY);
+        self.noted.retain(|_, noted| is_recent(*noted, now));
         self.stale.retain(|key| there.contains(key));
     }
 
@@ -99,9 +100,14 @@ impl Book {
         self.sizes.get(key).copied()
     }
 
-    /// Whether it is known how much a conversation takes, and it cannot have grown since.
+    /// Whether it is known how much a conversation takes, and it cannot have changed since.
     pub(super) fn is_measured(&self, key: &ConversationKey) -> bool {
         self.sizes.contains_key(key) && !self.stale.contains(key)
+    }
+
+    /// It may have grown or shrunk.
+    pub(super) fn changed(&mut self, key: &ConversationKey) {
+        self.stale.insert(key.clone());
     }
 
     /// It is about to be measured.
@@ -113,6 +119,11 @@ impl Book {
     pub(super) fn total(&self) -> u64 {
         self.total
     }
+}
+
+/// Whether a note need not be made anew. One of the future is of a clock that was set back.
+fn is_recent(noted: SystemTime, now: SystemTime) -> bool {
+    now.duration_since(noted).is_ok_and(|age| age < NOTE_EVERY)
 }
 
 #[cfg(test)]
@@ -136,14 +147,12 @@ mod tests {
         assert!(book.hold(&key));
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn uses_are_noted_once_a_minute() {
+    #[test]
+    fn uses_are_noted_once_a_minute() {
         let (mut book, key) = (Book::default(), key('a'));
-        assert!(book.is_due(&key, Instant::now()));
-        tokio::time::advance(Duration::from_secs(59)).await;
-        assert!(!book.is_due(&key, Instant::now()));
-        tokio::time::advance(Duration::from_secs(1)).await;
-        assert!(book.is_due(&key, Instant::now()));
+        let after = |seconds: u64| SystemTime::UNIX_EPOCH + Duration::from_secs(1000 + seconds);
+        let due = [0, 59, 60, 119, 130, 20, 79].map(|seconds| book.is_due(&key, after(seconds)));
+        assert_eq!(due, [true, false, true, false, true, true, false]);
     }
 
     #[test]
@@ -153,7 +162,7 @@ mod tests {
         book.measured(&key('b'), 5);
         book.measured(&key('a'), 7);
         assert_eq!(book.total(), 12);
-        book.retain(&HashSet::from([key('b')]), Instant::now());
+        book.retain(&HashSet::from([key('b')]), SystemTime::now());
         assert_eq!((book.total(), book.size(&key('a'))), (5, None));
         book.forget(&key('b'));
         assert_eq!(book.total(), 0);

@@ -3,6 +3,7 @@
 use std::os::fd::AsFd as _;
 
 use rustix::fs::{FileType, fstatvfs};
+use tracing::debug;
 
 use super::store::Store;
 use super::walk::{Next, walk};
@@ -22,15 +23,22 @@ impl Workspaces {
     /// Measures all conversations, one after the other, so that those who work on files find room between.
     ///
     /// # Errors
-    /// The operating system failed.
+    /// They cannot be listed. One that cannot be read counts, without its bytes.
     pub async fn census(&self) -> Result<Census, WorkspaceError> {
         let mut census = Census::default();
         for key in self.store.work(Store::keys).await? {
             let measure = move |store: &Store| store.measure(&key);
-            // It may have been deleted meanwhile.
-            if let Some(bytes) = self.store.work(measure).await? {
-                census.conversations += 1;
-                census.bytes += bytes;
+            match self.store.work(measure).await {
+                Ok(Some(bytes)) => {
+                    census.conversations += 1;
+                    census.bytes += bytes;
+                }
+                // Deleted meanwhile.
+                Ok(None) => {}
+                Err(error) => {
+                    census.conversations += 1;
+                    debug!(%error, "cannot measure a conversation");
+                }
             }
         }
         Ok(census)
@@ -49,7 +57,7 @@ impl Workspaces {
 
 impl Store {
     /// Measures a conversation if it is there. That is no use of it: nothing would ever expire.
-    fn measure(&self, key: &ConversationKey) -> Result<Option<u64>, WorkspaceError> {
+    pub(super) fn measure(&self, key: &ConversationKey) -> Result<Option<u64>, WorkspaceError> {
         let Some(dir) = self.find(key)? else {
             return Ok(None);
         };

@@ -218,7 +218,9 @@ impl Workspace {
             .work(move |store| {
                 store.uses.note(&this.key);
                 store.make_accessible(this.dir.as_fd())?;
-                upload::remove(store, this.dir.as_fd(), &path)
+                let removed = upload::remove(store, this.dir.as_fd(), &path);
+                store.uses.book().changed(&this.key);
+                removed
             })
             .await
     }

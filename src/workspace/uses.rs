@@ -23,7 +23,7 @@ use super::book::Book;
 pub(crate) use super::book::NOTE_EVERY;
 use super::store::Store;
 use super::walk::gone_is_none;
-use super::{WorkspaceError, Workspaces, listing, usage};
+use super::{WorkspaceError, Workspaces, listing};
 use crate::conversation::ConversationKey;
 
 /// Name of the directory of notes.
@@ -71,7 +71,7 @@ impl Uses {
 
     /// Notes that a conversation is used now, unless that was done within the last minute.
     pub(super) fn note(&self, key: &ConversationKey) {
-        let due = self.book().is_due(key, Instant::now());
+        let due = self.book().is_due(key, SystemTime::now());
         if due && let Err(error) = self.write_note(key) {
             // The sweep makes it up when there is none, and else the conversation seems a little older than it is.
             tracing::debug!(%error, "the use of a conversation was not noted");
@@ -158,8 +158,10 @@ impl Workspaces {
     /// # Errors
     /// [`StorageFull`](WorkspaceError::StorageFull)
     pub fn check_storage(&self) -> std::result::Result<(), WorkspaceError> {
+        let book = self.store.uses.book();
         match self.store.limits.storage_bytes {
-            Some(limit) if self.store.uses.book().full => {
+            // What was deleted since the sweep makes room at once.
+            Some(limit) if book.full && book.total() > limit => {
                 Err(WorkspaceError::StorageFull { limit })
             }
             _ => Ok(()),
@@ -190,7 +192,7 @@ impl Workspaces {
             for key in noted.iter().filter(|key| !there.contains(key)) {
                 store.uses.forget(key);
             }
-            store.uses.book().retain(&there, Instant::now());
+            store.uses.book().retain(&there, SystemTime::now());
             Ok(there.into_iter().collect())
         };
         self.store
@@ -220,7 +222,8 @@ impl Workspaces {
         self.store.uses.book().is_measured(key)
     }
 
-    /// Measures conversations for at most `budget`. Gives how many it got to.
+    /// Measures conversations for at most `budget`. Gives how many it got to, with those that cannot be read: the
+    /// others are not to stay for ever because a part of the disk is damaged.
     pub(crate) async fn measure(
         &self,
         keys: Vec<ConversationKey>,
@@ -232,11 +235,13 @@ impl Workspaces {
                 let mut done = 0;
                 for key in keys {
                     store.uses.book().begin_look(&key);
-                    if let Some(dir) = store.find(&key)? {
-                        let most = store.limits.max_entries;
-                        let usage = usage::measure(store.opener, dir.as_fd(), most)
-                            .map_err(WorkspaceError::of("measure the conversation's files"))?;
-                        store.measured(&key, usage.bytes);
+                    if let Err(error) = store.measure(&key) {
+                        let error = &error as &dyn std::error::Error;
+                        tracing::warn!(
+                            conversation.key = key.short(),
+                            error,
+                            "cannot measure a conversation"
+                        );
                     }
                     done += 1;
                     if Instant::now() >= end {

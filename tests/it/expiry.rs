@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use axum::http::Method;
 use base64::Engine as _;
 use mcp_code_sandbox::app::App;
 use mcp_code_sandbox::executor::fake::FakeExecutor;
@@ -181,9 +182,26 @@ async fn a_storage_full_of_what_is_in_use_is_named() {
     }
     app.call("delete_conversation", json!({ "conversationId": "first" }))
         .await;
-    app.sweep_after(Duration::ZERO).await;
     assert_eq!(app.run("shell", "echo hi").await["stdout"], "hi\n");
     app.assert_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_full_storage_has_room_again_when_a_file_is_deleted() {
+    let app = TestApp::on_fake_with(&[("STORAGE_LIMIT", "1m")]).await;
+    for conversation in ["first", "second"] {
+        app.upload_to(conversation, 600 << 10).await;
+    }
+    app.sweep_after(Duration::ZERO).await;
+    assert_eq!(app.run("shell", "echo hi").await["code"], "storage_full");
+    let list = app
+        .call("list_files", json!({ "conversationId": "first" }))
+        .await;
+    let name = list["files"][0]["name"].as_str().unwrap();
+    let file = format!("/api/v1/conversations/first/files/{name}");
+    assert_eq!(app.ask(Method::DELETE, &file).await.status, 204);
+    app.sweep_after(Duration::ZERO).await;
+    assert_eq!(app.run("shell", "echo hi").await["stdout"], "hi\n");
 }
 
 #[tokio::test]
