@@ -16,7 +16,7 @@ use rmcp::service::{RequestContext, RoleServer};
 use super::client::Client;
 use super::error::{broken, no_resource};
 use crate::conversation::ConversationId;
-use crate::files::{ConversationFiles, FilesError};
+use crate::files::{ConversationFiles, FilesError, PICTURES};
 use crate::links::ENCODED;
 
 /// What all our addresses begin with.
@@ -92,14 +92,25 @@ pub(super) async fn read(
             file.url
         )));
     };
+    let mime_type = mime_type(file.mime_type, &bytes);
     let contents = match String::from_utf8(bytes) {
         Ok(text) if !text.contains('\0') => ResourceContents::text(text, uri),
         Ok(text) => ResourceContents::blob(STANDARD.encode(text), uri),
         Err(binary) => ResourceContents::blob(STANDARD.encode(binary.as_bytes()), uri),
     };
     Ok(ReadResourceResult::new(vec![
-        contents.with_mime_type(file.mime_type),
+        contents.with_mime_type(mime_type),
     ]))
+}
+
+/// The type by the file's name, but that of a picture by its content: clients show it to models, whose interfaces refuse
+/// what it is not.
+fn mime_type(named: String, bytes: &[u8]) -> String {
+    if !PICTURES.contains(&named.as_str()) {
+        return named;
+    }
+    let found = infer::get(bytes).map_or("application/octet-stream", |kind| kind.mime_type());
+    found.to_owned()
 }
 
 fn address(id: &ConversationId, name: &str) -> String {

@@ -79,6 +79,29 @@ async fn a_clients_own_conversations_are_listed_and_any_known_one_is_read() {
     "#);
 }
 
+#[tokio::test]
+async fn pictures_are_what_they_are_and_not_what_they_are_called() {
+    let app = TestApp::on_fake().await;
+    let (jpeg, gif) = (b"\xff\xd8\xff\xe0\0\x10JFIF\0".as_slice(), b"GIF89a\x80");
+    for (name, content) in [
+        ("a.png", jpeg),
+        ("b.gif", gif),
+        ("c.png", b"\x80"),
+        ("d.png", b""),
+    ] {
+        app.upload(name, content).await;
+    }
+    let session = Session::open(&app, "2025-06-18").await;
+    let mut types = Vec::new();
+    for name in ["a.png", "b.gif", "c.png", "d.png"] {
+        let uri = json!({ "uri": format!("sandbox://demo/{name}") });
+        let answer = ask(&session, "resources/read", uri).await;
+        types.push(answer["result"]["contents"][0]["mimeType"].clone());
+    }
+    let unknown = "application/octet-stream";
+    assert_eq!(types, ["image/jpeg", "image/gif", unknown, unknown]);
+}
+
 mod on_docker {
     use super::*;
 
