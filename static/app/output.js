@@ -59,9 +59,12 @@ export class Output {
     this.#waiting ??= requestAnimationFrame(() => this.#show());
   }
 
-  /** What is shown, as text. */
+  /** What is shown, as text: without the stream that the style hides. */
   text() {
-    return [...this.#box.children].map((block) => block.textContent).join("");
+    const { show = "all" } = this.#box.dataset;
+    const pieces = [...this.#box.children].flatMap((block) => [...block.childNodes]);
+    const isShown = ({ stream = show }) => show === "all" || stream === show;
+    return pieces.filter(isShown).map((piece) => piece.textContent).join("");
   }
 
   #show() {

@@ -82,6 +82,26 @@ async fn output_is_seen_before_the_end() {
     page.click("#streams input[value='stderr']").await;
     let shown = page.find("#output").await.text().await.unwrap();
     assert_eq!(shown.trim(), "red");
+    // What is hidden is not copied.
+    page.js(
+        "navigator.clipboard.writeText = async (text) => { window.copied = text; }",
+        Vec::new(),
+    )
+    .await;
+    let all = page.text("#output").await;
+    for (streams, text) in [
+        ("stderr", "red\n"),
+        ("stdout", "first\nlast\n"),
+        ("all", &all),
+    ] {
+        page.js("window.copied = null", Vec::new()).await;
+        let choice = format!("#streams input[value='{streams}']");
+        page.click(&choice).await;
+        page.click("#copy-output").await;
+        page.until("window.copied !== null").await;
+        let copied = page.js("return window.copied", Vec::new()).await;
+        assert_eq!(copied, text, "{streams}");
+    }
     page.close().await;
 }
 
