@@ -19,6 +19,19 @@ export class Refused extends Error {
   }
 }
 
+/** Too many requests for now, says the server or a proxy before it. `seconds` is how long to wait, if that was said. */
+export class TooMany extends Error {
+  constructor(seconds) {
+    super(`The server gets too many requests: ${seconds ? `wait ${seconds} s` : "wait a little"}.`);
+    this.seconds = seconds;
+  }
+}
+
+const PASSING = ["busy", "session_busy", "install_busy"];
+
+/** Whether it may help to do the same again. */
+export const isPassing = (error) => error instanceof Unreachable || error instanceof TooMany || PASSING.includes(error.code);
+
 let lastId = 0;
 
 /** What a request for a tool looks like. */
@@ -58,7 +71,7 @@ export async function callTool(token, name, args, { onOutput, offset = 0, signal
 }
 
 async function answer(response, id, onOutput) {
-  if (!response.headers.get("content-type")?.startsWith("text/event-stream")) return body(response.status, await text(response));
+  if (!response.headers.get("content-type")?.startsWith("text/event-stream")) return body(response.status, await text(response), response.headers.get("retry-after"));
   try {
     for await (const message of readEvents(response.body)) {
       if (message.id === id) return message;
@@ -81,8 +94,10 @@ async function text(response) {
 }
 
 /** The message in the body of an answer that is no event stream. */
-export function body(status, content) {
+export function body(status, content, retryAfter) {
   if (status === 401) throw new Unauthorized("The token is missing or wrong.");
+  // Proxies say it in words of their own.
+  if (status === 429) throw new TooMany(Number(retryAfter) || 0);
   // What proxies say while the server behind them is gone.
   if (status === 502 || status === 503 || status === 504) throw new Unreachable(`The server does not answer (${status}).`);
   let message;

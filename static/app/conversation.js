@@ -2,6 +2,7 @@
 
 import { byId } from "./dom.js";
 import { keep, kept } from "./store.js";
+import { visibleName } from "./text.js";
 
 const MOST_BYTES = 256;
 const input = byId("conversation");
@@ -17,7 +18,10 @@ let current = kept("conversation", null) || newId();
 /** The id in force. */
 export const conversation = () => current;
 
-/** Goes to another conversation, if its id can be one. */
+/** Says which conversation something is about, unless it is the one on the screen. */
+export const unlessHere = (id) => id === current ? "" : ` (in ${visibleName(id)})`;
+
+/** Goes to another conversation, if its id can be one. Gives whether it can. */
 export function goTo(id) {
   const bytes = new TextEncoder().encode(id).length;
   const mistake = bytes === 0 || bytes > MOST_BYTES ? `An id has 1 to ${MOST_BYTES} bytes.` : "";

@@ -1,7 +1,7 @@
 // Puts the page together: what happens when, and what is shown of it.
 
 import { createEditor } from "../vendor/editor.js";
-import { callTool, Unreachable } from "./api.js";
+import { callTool, isPassing, Unreachable } from "./api.js";
 import { connectConversation, conversation, goTo } from "./conversation.js";
 import { connectCurl } from "./curl.js";
 import { byId, copy } from "./dom.js";
@@ -12,7 +12,7 @@ import { announce, clearNotices, notice } from "./notices.js";
 import { connectOptions, options, optionsUsed, setLimits } from "./options.js";
 import { Output } from "./output.js";
 import { connectPackages, forgetOutcome } from "./packages.js";
-import { isPassing, Run } from "./run.js";
+import { Run } from "./run.js";
 import { showIdle, showOutcome, showProblem, showRunning, tellOutcome } from "./status.js";
 import { keep, kept } from "./store.js";
 import { connectToken, withToken } from "./token.js";
@@ -88,9 +88,10 @@ function fail(live, wanted, error) {
     showProblem("Stopped");
     return;
   }
-  showProblem(error instanceof Unreachable ? "Connection lost" : "Not run");
+  // With an id it has begun, and may have ended meanwhile.
+  showProblem(live.id || error instanceof Unreachable ? "Connection lost" : "Not run");
   let again;
-  if (error instanceof Unreachable && live.id) {
+  if (live.id) {
     const ask = () => {
       running = live;
       showButtons(true);

@@ -1,12 +1,11 @@
 // Packages for the programs of the conversation: what to install, how it goes, and what came of it.
 
-import { callTool } from "./api.js";
-import { conversation } from "./conversation.js";
+import { callTool, isPassing } from "./api.js";
+import { conversation, unlessHere } from "./conversation.js";
 import { byId } from "./dom.js";
 import { announce, notice } from "./notices.js";
 import { requirements } from "./requirements.js";
-import { isPassing } from "./run.js";
-import { duration, visibleName } from "./text.js";
+import { duration } from "./text.js";
 import { withToken } from "./token.js";
 
 const toggle = byId("toggle-packages");
@@ -51,10 +50,7 @@ async function begin(wanted) {
   const begun = performance.now();
   const clock = setInterval(() => { byId("install-time").textContent = duration(Math.floor((performance.now() - begun) / 1000) * 1000); }, 250);
   byId("install-time").textContent = "";
-  const tell = (kind, text, again) => {
-    const where = wanted.conversationId === conversation() ? "" : ` (in ${visibleName(wanted.conversationId)})`;
-    notice(kind, text + where, again, outcome);
-  };
+  const tell = (kind, text, again) => notice(kind, text + unlessHere(wanted.conversationId), again, outcome);
   try {
     const { signal } = going;
     // What is told meanwhile keeps proxies from giving up; there is nothing in it to be shown.

@@ -1,6 +1,6 @@
 // One run from its request to its outcome, through whatever happens to the connection meanwhile.
 
-import { callTool, Refused, Unreachable } from "./api.js";
+import { callTool, Refused, TooMany, Unreachable } from "./api.js";
 import { withToken } from "./token.js";
 
 /** Seconds that one question for a run that outlived its call waits. */
@@ -10,10 +10,13 @@ const PAUSES = [500, 1000, 2000, 4000];
 /** How long a stop waits for the id of the run. */
 const PATIENCE = 3000;
 
+/** Codes of answers that are not about the run. Any other one says that it did not begin. */
+const TELL_NOTHING = ["no_json", "protocol", "run_not_found"];
+
 const pause = (milliseconds) => new Promise((resolve) => { setTimeout(resolve, milliseconds); });
 
 export class Run {
-  /** Its id, as soon as the server has told it. */
+  /** Its id, as soon as the server has told it. There is none any more when the server says that it did not begin. */
   id = null;
   #known = Promise.withResolvers();
   #abort = new AbortController();
@@ -33,23 +36,28 @@ export class Run {
     try {
       outcome = await this.#call("run_code", request);
     } catch (error) {
-      if (!(error instanceof Unreachable) || !this.id) throw error;
-      outcome = await this.ask();
+      if (!this.id || pauseAfter(error, 0) === null) throw error;
+      return this.ask();
     }
     return this.#toItsEnd(outcome);
   }
 
-  /** Asks how the run stands after the connection was lost. */
+  /** Asks how the run stands after the connection was lost, and follows it to its end. */
   async ask() {
-    for (const milliseconds of [...PAUSES, null]) {
+    return this.#toItsEnd(await this.#state({ waitSeconds: WAIT }));
+  }
+
+  /** Asks for the run, and again for as long as that may help. */
+  async #state(args) {
+    for (let failures = 0; ; failures += 1) {
       try {
-        return await this.#toItsEnd(await this.#call("get_run", { runId: this.id, waitSeconds: WAIT }));
+        return await this.#call("get_run", { runId: this.id, ...args });
       } catch (error) {
-        if (!(error instanceof Unreachable) || milliseconds === null) throw error;
+        const milliseconds = pauseAfter(error, failures);
+        if (milliseconds === null) throw error;
         await pause(milliseconds);
       }
     }
-    throw new Unreachable("The server does not answer.");
   }
 
   /** Ends the run. Its outcome comes from `execute`. */
@@ -65,10 +73,8 @@ export class Run {
 
   async #toItsEnd(first) {
     let outcome = first;
-    while (outcome.status === "running") {
-      outcome = await this.#call("get_run", { runId: outcome.runId, waitSeconds: WAIT });
-    }
     this.id = outcome.runId || this.id;
+    while (outcome.status === "running") outcome = await this.#state({ waitSeconds: WAIT });
     if (this.#missed) {
       // It printed faster than it could be followed: now there is time for all of it.
       this.#output.clear();
@@ -77,15 +83,21 @@ export class Run {
     }
     for (let before = -1; this.#next < this.#total && this.#next > before;) {
       before = this.#next;
-      await this.#call("get_run", { runId: this.id });
+      await this.#state();
     }
     return outcome;
   }
 
-  #call(tool, args) {
+  async #call(tool, args) {
     const onOutput = (told) => this.#take(told);
     const { signal } = this.#abort;
-    return withToken((token) => callTool(token, tool, args, { onOutput, offset: this.#next, signal }));
+    try {
+      return await withToken((token) => callTool(token, tool, args, { onOutput, offset: this.#next, signal }));
+    } catch (error) {
+      // It has an id while it waits for its turn, and may be turned away then.
+      if (error instanceof Refused && !TELL_NOTHING.includes(error.code)) this.id = null;
+      throw error;
+    }
   }
 
   #take({ runId, offset, nextOffset, total, pieces }) {
@@ -100,5 +112,9 @@ export class Run {
   }
 }
 
-/** Whether it may help to do the same again. */
-export const isPassing = (error) => error instanceof Unreachable || error instanceof Refused && ["busy", "session_busy", "install_busy"].includes(error.code);
+/** The milliseconds after which to ask again for a run that goes on meanwhile, or nothing where that is no use. */
+function pauseAfter(error, failures) {
+  // However many there are too many, that passes.
+  if (error instanceof TooMany) return Math.max(error.seconds * 1000, PAUSES[failures] ?? PAUSES.at(-1));
+  return error instanceof Unreachable ? PAUSES[failures] ?? null : null;
+}

@@ -134,6 +134,22 @@ impl Page {
             .clone()
     }
 
+    /// Asks `answer` before every call of the page but uploads: a function in JavaScript that takes the tool, its
+    /// arguments and the call's id, and gives a `Response` for calls that are not to reach the server. `calls` has all.
+    pub(super) async fn intercept(&self, answer: &str) {
+        let script = format!(
+            "const real = window.realFetch ??= window.fetch;
+            const answer = {answer};
+            window.calls = [];
+            window.fetch = async (address, options) => {{
+              const {{ id, params: {{ name, arguments: given }} }} = JSON.parse(options.body);
+              calls.push([name, given]);
+              return await answer(name, given, id) ?? real(address, options);
+            }};"
+        );
+        self.js(&script, Vec::new()).await;
+    }
+
     /// Waits until an expression is true.
     pub(super) async fn until(&self, expression: &str) {
         let script = format!("return Boolean({expression})");

@@ -1,4 +1,4 @@
-//! What the page says when something is wrong: the token, the server, too many runs.
+//! What the page says when something is wrong: the token, the server, too many runs or requests.
 
 use std::time::Duration;
 
@@ -81,6 +81,49 @@ async fn a_busy_server_is_asked_again() {
     let (_, ()) = tokio::join!(other, on_the_page);
     page.click("#notices button").await;
     page.until("document.getElementById('output').textContent === 'mine\\n'")
+        .await;
+    assert_eq!(page.ended().await, "Finished");
+    page.close().await;
+}
+
+/// What a proxy says to too many requests, and what the server says.
+const TOO_MANY: &str = "[
+    () => new Response('<h1>Too many</h1>', { status: 429, headers: { 'Content-Type': 'text/html' } }),
+    () => Response.json({ jsonrpc: '2.0', id: null, error: { code: -32000, message: 'too many requests' } },
+      { status: 429, headers: { 'Retry-After': '1' } }),
+]";
+
+#[tokio::test]
+async fn too_many_requests_are_waited_out() {
+    let page = Page::open(&[("CALL_BUDGET", "1s")]).await;
+    let again = "document.querySelector('#notices button')";
+    page.intercept(&format!(
+        "(list => (tool) => tool === 'run_code' ? list.shift()?.() : undefined)({TOO_MANY}.slice(0, 1))"
+    ))
+    .await;
+    let code = "echo begun; sleep 3; echo ended";
+    assert_eq!(page.run("shell", code).await.0, "Not run");
+    page.until(&format!("{again}?.textContent === 'Try again'"))
+        .await;
+    // In the middle of a run they are no reason to leave it.
+    page.intercept(&format!(
+        "(list => (tool) => tool === 'get_run' ? list.shift()?.() : undefined)({TOO_MANY})"
+    ))
+    .await;
+    page.click("#notices button").await;
+    page.until("calls.length").await;
+    assert_eq!(page.ended().await, "Finished");
+    assert_eq!(page.text("#output").await, "begun\nended\n");
+    let asked = "return calls.filter(([tool]) => tool === 'get_run').length > 2";
+    assert_eq!(page.js(asked, Vec::new()).await, true);
+    // Whatever else is answered: the run goes on, and can be asked for.
+    page.intercept("(list => (tool) => tool === 'get_run' ? list.shift() : undefined)([new Response('oh', { status: 500 })])")
+        .await;
+    assert_eq!(page.run("shell", code).await.0, "Connection lost");
+    page.until(&format!("{again}?.textContent === 'Ask again'"))
+        .await;
+    page.click("#notices button").await;
+    page.until("document.getElementById('output').textContent === 'begun\\nended\\n'")
         .await;
     assert_eq!(page.ended().await, "Finished");
     page.close().await;
