@@ -1,16 +1,23 @@
 // The files of the conversation: list, thumbnails, downloads, deletion.
 
 import { callTool } from "./api.js";
-import { conversation } from "./conversation.js";
+import { conversation, unlessHere } from "./conversation.js";
 import { byId, icon, make, openDialog } from "./dom.js";
 import { notice } from "./notices.js";
 import { size, visibleName } from "./text.js";
-import { withToken } from "./token.js";
+import { hasToken, withToken } from "./token.js";
 
 const PICTURES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 /** Larger pictures are not loaded for a thumbnail. */
 const MOST_FOR_THUMBNAIL = 8e6;
 const list = byId("file-list");
+/** What is on the screen: files, each with its row, and whether there are more. */
+let shown = { rows: [], truncated: null };
+/** Names that are marked as new. */
+let marked = new Set();
+/** How often the files were asked for, and how many answers are still to come. */
+let asked = 0;
+let waiting = 0;
 
 /** Where the page gets a file: from its own server, whatever name the server has in links. */
 export function address(url) {
@@ -28,26 +35,71 @@ function fresh(file) {
   return url.href;
 }
 
-/** Asks for the files and shows them. Names in `changed` are marked as new. */
-export async function refreshFiles(changed = []) {
-  const asked = conversation();
-  const { files, truncated } = await withToken((token) => callTool(token, "list_files", { conversationId: asked }));
-  // Another conversation may have begun meanwhile.
-  if (asked === conversation()) show(files, truncated, new Set(changed));
+/** Asks for the files and gives them to `take`, unless they were asked for again meanwhile. */
+async function ask(take) {
+  asked += 1;
+  waiting += 1;
+  const turn = asked;
+  const conversationId = conversation();
+  const isLatest = () => turn === asked && conversationId === conversation();
+  try {
+    const { files, truncated } = await withToken((token) => callTool(token, "list_files", { conversationId }));
+    if (isLatest()) take(inOrder(files), truncated);
+  } catch (error) {
+    if (isLatest()) throw error;
+  } finally {
+    waiting -= 1;
+  }
 }
 
-function show(files, truncated, changed) {
-  const isNew = ({ name }) => changed.has(name);
-  const sorted = [...files.filter(isNew), ...files.filter((file) => !isNew(file))];
-  const entries = sorted.map((file) => entry(file, isNew(file)));
-  list.replaceChildren(...entries);
+/** Shows the files of the conversation. Names in `changed` are marked as new. */
+export async function showFiles(changed = []) {
+  marked = new Set(changed);
+  try {
+    await ask(show);
+  } catch (error) {
+    notice("problem", `The files cannot be shown. ${error.message}`, { label: "Try again", act: () => showFiles(changed) });
+  }
+}
+
+// Links end, and others make files too: who comes back is to find what there is now.
+async function refresh() {
+  if (document.hidden || waiting || !hasToken()) return;
+  try {
+    await ask((files, truncated) => renew(files, truncated) || show(files, truncated));
+  } catch {
+    // Nobody asked for it: what was shown stays.
+  }
+}
+
+const isNew = ({ name }) => marked.has(name);
+const inOrder = (files) => [...files.filter(isNew), ...files.filter((file) => !isNew(file))];
+const isSame = (one, other) => one.name === other.name && one.size === other.size && one.mimeType === other.mimeType;
+
+/** Gives rows their new links, where the files are the same: a row that is replaced would be lost to mouse and keyboard. */
+function renew(files, truncated) {
+  const { rows } = shown;
+  if (files.length !== rows.length || truncated !== shown.truncated || !rows.every(({ file }, at) => isSame(file, files[at]))) return false;
+  rows.forEach(({ file, row }, at) => {
+    file.url = files[at].url;
+    row.querySelector("a").href = address(file.url);
+    const picture = row.querySelector("img");
+    // Not loaded yet, or in vain.
+    if (picture?.naturalWidth === 0) picture.src = fresh(file);
+  });
+  return true;
+}
+
+function show(files, truncated) {
+  shown = { rows: files.map((file) => ({ file, row: entry(file) })), truncated };
+  list.replaceChildren(...shown.rows.map(({ row }) => row));
   if (truncated) list.append(make("li", { className: "note" }, truncated));
   byId("files-count").textContent = files.length ? String(files.length) : "";
   byId("no-files").hidden = files.length > 0;
   byId("delete-files").hidden = files.length === 0;
 }
 
-function entry(file, isNew) {
+function entry(file) {
   const name = visibleName(file.name);
   const face = isPicture(file)
     ? make("button", { type: "button", className: "thumbnail", ariaLabel: `Show ${name}`, onclick: () => openPicture(file) },
@@ -58,7 +110,7 @@ function entry(file, isNew) {
   }, icon("download"));
   return make("li", {}, face,
     make("bdi", { className: "file-name mono", title: name }, name),
-    ...(isNew ? [make("span", { className: "badge" }, "new")] : []),
+    ...(isNew(file) ? [make("span", { className: "badge" }, "new")] : []),
     make("span", { className: "file-size" }, size(file.size)),
     download);
 }
@@ -75,24 +127,35 @@ export function showPictures(files) {
   }));
 }
 
-function openPicture(file) {
+/** The file with the link that was given last. */
+function latest(file) {
+  const path = ({ url }) => new URL(url).pathname;
+  return shown.rows.find((row) => path(row.file) === path(file))?.file ?? file;
+}
+
+function openPicture(picture) {
+  const file = latest(picture);
   byId("picture-title").textContent = visibleName(file.name);
   byId("picture").src = fresh(file);
   Object.assign(byId("picture-download"), { href: address(file.url), download: file.name });
   openDialog(byId("picture-dialog"));
 }
 
-/** Connects the deletion. */
+/** Connects the deletion, and keeps the list up to date. */
 export function connectFiles() {
   const dialog = byId("delete-dialog");
   byId("delete-files").onclick = () => openDialog(dialog);
   byId("confirm-delete").onclick = async () => {
     dialog.close();
+    const conversationId = conversation();
     try {
-      await withToken((token) => callTool(token, "delete_conversation", { conversationId: conversation() }));
-      await refreshFiles();
+      await withToken((token) => callTool(token, "delete_conversation", { conversationId }));
     } catch (error) {
-      notice("problem", `The files were not deleted. ${error.message}`);
+      notice("problem", `The files were not deleted${unlessHere(conversationId)}. ${error.message}`);
+      return;
     }
+    if (conversationId === conversation()) showFiles();
   };
+  addEventListener("focus", refresh);
+  document.addEventListener("visibilitychange", refresh);
 }

@@ -5,7 +5,7 @@ import { callTool, isPassing, Unreachable } from "./api.js";
 import { connectConversation, conversation, goTo } from "./conversation.js";
 import { connectCurl } from "./curl.js";
 import { byId, copy } from "./dom.js";
-import { connectFiles, refreshFiles, showPictures } from "./files.js";
+import { connectFiles, showFiles, showPictures } from "./files.js";
 import { connectHistory, remember } from "./history.js";
 import { connectLanguages, examplesChosen, language, setRunners, showLanguage } from "./languages.js";
 import { announce, clearNotices, notice } from "./notices.js";
@@ -74,13 +74,6 @@ async function finish(live, wanted, outcome) {
     running = null;
     showButtons(false);
   }
-}
-
-/** Shows the files of the conversation, which is no part of a run. */
-function showFiles(changed) {
-  refreshFiles(changed).catch((error) => {
-    notice("problem", `The files cannot be shown. ${error.message}`, { label: "Try again", act: () => showFiles(changed) });
-  });
 }
 
 function fail(live, wanted, error) {

@@ -13,6 +13,9 @@ let waiting = null;
 /** The token of this tab, or nothing. */
 export const token = () => sessionStorage.getItem(KEY) ?? "";
 
+/** Whether calls can be made without asking for a token first. */
+export const hasToken = () => token() !== "" && !dialog.open;
+
 /** Asks for a token. Resolves when one was given. */
 export function askForToken(complaint = "") {
   error.textContent = complaint;

@@ -1,9 +1,9 @@
 // Uploads by button and by dropping files on the page, one after the other, with their progress.
 
-import { body, endpoint, result, toolCall, Unreachable } from "./api.js";
-import { conversation } from "./conversation.js";
+import { body, endpoint, isPassing, result, toolCall, Unreachable } from "./api.js";
+import { conversation, unlessHere } from "./conversation.js";
 import { byId, make } from "./dom.js";
-import { refreshFiles } from "./files.js";
+import { showFiles } from "./files.js";
 import { announce, notice } from "./notices.js";
 import { size, visibleName } from "./text.js";
 import { withToken } from "./token.js";
@@ -15,12 +15,9 @@ let queue = Promise.resolve();
 /** The largest file that the server takes. */
 export const setMostBytes = (bytes) => { most = bytes; };
 
-function enqueue(files) {
-  for (const file of files) {
-    // Where it goes is decided now, whatever conversation is on the screen when its turn comes.
-    const into = conversation();
-    queue = queue.then(() => upload(file, into));
-  }
+// Where files go is decided now, whatever conversation is on the screen when their turn comes.
+function enqueue(files, into = conversation()) {
+  for (const file of files) queue = queue.then(() => upload(file, into));
 }
 
 async function upload(file, conversationId) {
@@ -33,11 +30,11 @@ async function upload(file, conversationId) {
     const content = await base64(file);
     const message = toolCall("upload_file", { conversationId, filename: file.name, content });
     await withToken((token) => send(token, JSON.stringify(message), (part) => { bar.value = part; }));
-    announce(`${name} was uploaded.`);
-    if (conversationId === conversation()) await refreshFiles([file.name]);
+    announce(`${name} was uploaded${unlessHere(conversationId)}.`);
+    if (conversationId === conversation()) showFiles([file.name]);
   } catch (error) {
-    const again = error instanceof Unreachable ? { label: "Try again", act: () => enqueue([file]) } : undefined;
-    notice("problem", `${name} was not uploaded. ${error.message}`, again);
+    const again = isPassing(error) && { label: "Try again", act: () => enqueue([file], conversationId) };
+    notice("problem", `${name} was not uploaded${unlessHere(conversationId)}. ${error.message}`, again);
   }
   item.remove();
 }
@@ -60,7 +57,7 @@ function send(token, message, onProgress) {
     request.onerror = () => reject(new Unreachable("The server does not answer."));
     request.onload = () => {
       try {
-        resolve(result(body(request.status, request.responseText)));
+        resolve(result(body(request.status, request.responseText, request.getResponseHeader("Retry-After"))));
       } catch (error) {
         reject(error);
       }

@@ -99,3 +99,78 @@ async fn files_are_dropped_on_the_page() {
         .await;
     page.close().await;
 }
+
+/// The names that the page lists, with those that it marks as new.
+async fn listed(page: &Page) -> String {
+    let script = "return [...document.querySelectorAll('#file-list li')].map((file) =>
+        file.querySelector('.file-name').textContent + (file.querySelector('.badge') ? ' (new)' : '')).join()";
+    let names = page.js(script, Vec::new()).await;
+    names.as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn who_comes_back_finds_the_files_that_there_are_now() {
+    let page = Page::open(&[("FILE_URL_TTL", "1h")]).await;
+    page.run("shell", "echo mine > mine.txt").await;
+    page.until("document.querySelector('#file-list .badge')")
+        .await;
+    // Links are signed anew, and what is the same stays where it is, under somebody's mouse.
+    page.js(
+        "window.row = document.querySelector('#file-list li');
+        window.before = row.querySelector('a').href;",
+        Vec::new(),
+    )
+    .await;
+    page.until("dispatchEvent(new Event('focus')) && row.querySelector('a').href !== before")
+        .await;
+    let same = "return document.querySelector('#file-list li') === row";
+    assert_eq!(page.js(same, Vec::new()).await, true);
+    // Another client of the conversation has been here.
+    let id = page.conversation().await;
+    let arguments = json!({ "conversationId": id, "filename": "its.txt", "content": "aXRz" });
+    let server = page.server.as_ref().unwrap();
+    server.call("upload_file", arguments).await;
+    page.js(
+        "document.dispatchEvent(new Event('visibilitychange'))",
+        Vec::new(),
+    )
+    .await;
+    page.until("document.querySelectorAll('#file-list li').length === 2")
+        .await;
+    assert_eq!(listed(&page).await, "mine.txt (new),its.txt");
+    page.close().await;
+}
+
+#[tokio::test]
+async fn an_answer_that_comes_late_is_not_shown() {
+    let page = Page::open(&[]).await;
+    page.run("shell", "touch one").await;
+    page.until("document.getElementById('files-count').textContent === '1'")
+        .await;
+    // The answer after the next run is held up until that after the second one is there.
+    page.intercept(
+        "async (tool) => {
+          if (tool !== 'list_files' || window.release) return;
+          const { promise, resolve } = Promise.withResolvers();
+          window.release = resolve;
+          await promise;
+          const response = Response.json({});
+          response.text = async () => {
+            // By then the page has done with it what it does.
+            setTimeout(() => { window.taken = true; });
+            return JSON.stringify({ result: { structuredContent: { files: [], truncated: null } } });
+          };
+          return response;
+        }",
+    )
+    .await;
+    page.run("shell", "touch two").await;
+    page.until("window.release").await;
+    page.run("shell", "touch three").await;
+    page.until("document.getElementById('files-count').textContent === '3'")
+        .await;
+    page.js("release()", Vec::new()).await;
+    page.until("window.taken").await;
+    assert_eq!(page.text("#files-count").await, "3");
+    page.close().await;
+}

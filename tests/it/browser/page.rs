@@ -150,6 +150,25 @@ impl Page {
         self.js(&script, Vec::new()).await;
     }
 
+    /// Keeps the next upload from the server, until `upload` does something with the request.
+    pub(super) async fn hold_upload(&self) {
+        let script = "
+            const { send } = XMLHttpRequest.prototype;
+            XMLHttpRequest.prototype.send = function() {
+              XMLHttpRequest.prototype.send = send;
+              window.upload = this;
+            };
+            window.upload = null;";
+        self.js(script, Vec::new()).await;
+    }
+
+    /// The id of the conversation.
+    pub(super) async fn conversation(&self) -> String {
+        let script = "return document.getElementById('conversation').value";
+        let id = self.js(script, Vec::new()).await;
+        id.as_str().unwrap().to_owned()
+    }
+
     /// Waits until an expression is true.
     pub(super) async fn until(&self, expression: &str) {
         let script = format!("return Boolean({expression})");

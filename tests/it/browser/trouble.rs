@@ -1,5 +1,6 @@
 //! What the page says when something is wrong: the token, the server, too many runs or requests.
 
+use std::fs;
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -126,5 +127,78 @@ async fn too_many_requests_are_waited_out() {
     page.until("document.getElementById('output').textContent === 'begun\\nended\\n'")
         .await;
     assert_eq!(page.ended().await, "Finished");
+    page.close().await;
+}
+
+/// Begins an upload that does not reach the server yet.
+async fn upload_later(page: &Page, name: &str) {
+    let file = page.root().join(name);
+    fs::write(&file, "text").unwrap();
+    page.hold_upload().await;
+    let input = page.find("#upload-input").await;
+    input.send_keys(file.to_str().unwrap()).await.unwrap();
+    page.until("window.upload").await;
+}
+
+#[tokio::test]
+async fn an_upload_is_tried_again_where_it_was_to_go() {
+    let page = Page::open(&[]).await;
+    let meant = page.conversation().await;
+    upload_later(&page, "note.txt").await;
+    page.click("#new-conversation").await;
+    page.js("upload.onerror()", Vec::new()).await;
+    page.until("document.querySelector('#notices button')")
+        .await;
+    let told = page.text("#notices p").await;
+    let where_to = format!("note.txt was not uploaded (in {meant}). The server does not answer.");
+    assert_eq!(told, where_to);
+    page.click("#notices button").await;
+    let uploaded =
+        "document.getElementById('announcement').textContent.startsWith('note.txt was uploaded')";
+    page.until(uploaded).await;
+    let server = page.server.as_ref().unwrap();
+    let arguments = json!({ "conversationId": meant });
+    let there = server.call("list_files", arguments).await;
+    assert_eq!(there["files"][0]["name"], "note.txt", "{there}");
+    // Too many requests pass as well.
+    upload_later(&page, "more.txt").await;
+    page.js(
+        "Object.defineProperties(upload, { status: { value: 429 }, responseText: { value: 'Too many' } });
+        upload.onload();",
+        Vec::new(),
+    )
+    .await;
+    page.until("document.querySelector('#notices button')?.textContent === 'Try again'")
+        .await;
+    page.click("#notices button").await;
+    page.until("document.querySelector('#file-list .file-name')?.textContent === 'more.txt'")
+        .await;
+    page.close().await;
+}
+
+#[tokio::test]
+async fn a_list_that_does_not_come_is_told_apart_from_what_was_done() {
+    let page = Page::open(&[]).await;
+    let file = page.root().join("note.txt");
+    fs::write(&file, "text").unwrap();
+    let fail_once = "(left => (tool) => { if (tool === 'list_files' && left-- > 0) throw new TypeError('gone'); })(1)";
+    page.intercept(fail_once).await;
+    let input = page.find("#upload-input").await;
+    input.send_keys(file.to_str().unwrap()).await.unwrap();
+    let told = "document.querySelector('#notices p')?.textContent";
+    page.until(told).await;
+    let expected = "The files cannot be shown. The server does not answer.";
+    assert_eq!(page.text("#notices p").await, expected);
+    page.click("#notices button").await;
+    page.until("document.querySelector('#file-list .badge')")
+        .await;
+    page.intercept(fail_once).await;
+    page.click("#delete-files").await;
+    page.click("#confirm-delete").await;
+    page.until(told).await;
+    assert_eq!(page.text("#notices p").await, expected);
+    page.click("#notices button").await;
+    page.until("!document.getElementById('no-files').hidden")
+        .await;
     page.close().await;
 }
