@@ -29,13 +29,17 @@ export function goTo(id) {
   input.setAttribute("aria-invalid", String(Boolean(mistake)));
   if (mistake) {
     input.reportValidity();
-    return;
+    return false;
   }
   const isOther = id !== current;
   current = input.value = id;
   keep("conversation", id);
   if (isOther) input.dispatchEvent(new CustomEvent("conversation", { bubbles: true }));
+  return true;
 }
+
+/** Goes to what is in the field: a browser tells of it only once somebody has left the field. */
+export const goToTyped = () => goTo(input.value);
 
 /** Connects the field and the button. `onChange` is called when another conversation begins. */
 export function connectConversation(onChange) {

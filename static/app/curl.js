@@ -15,12 +15,14 @@ export function command(request) {
   -d ${quoted(message)}`;
 }
 
-/** Connects button and dialog. `request` gives what would be run now. */
+/** Connects button and dialog. `request` gives what would be run now, if anything. */
 export function connectCurl(request) {
   const text = byId("curl-command");
   const button = byId("copy-curl");
   byId("open-curl").onclick = () => {
-    text.textContent = command(request());
+    const wanted = request();
+    if (!wanted) return;
+    text.textContent = command(wanted);
     openDialog(byId("curl-dialog"));
     button.focus();
   };

@@ -51,8 +51,8 @@ export function examplesChosen(index = 0) {
 
 const isExample = (text) => !text.trim() || Object.values(examples).flat().some(([, program]) => program === text);
 
-/** Connects both lists. */
-export function connectLanguages(of) {
+/** Connects both lists. `onChange` is called when somebody has chosen a language. */
+export function connectLanguages(of, onChange) {
   editor = of;
   showLanguage(chosen);
   languages.onchange = () => {
@@ -60,6 +60,7 @@ export function connectLanguages(of) {
     const untouched = isExample(editor.text());
     showLanguage(languages.value);
     if (untouched) examplesChosen();
+    onChange();
   };
   choice.onchange = () => {
     examplesChosen(Number(choice.value));

@@ -2,14 +2,14 @@
 
 import { createEditor } from "../vendor/editor.js";
 import { callTool, isPassing, Unreachable } from "./api.js";
-import { connectConversation, conversation, goTo } from "./conversation.js";
+import { connectConversation, conversation, goTo, goToTyped } from "./conversation.js";
 import { connectCurl } from "./curl.js";
 import { byId, copy } from "./dom.js";
 import { connectFiles, showFiles, showPictures } from "./files.js";
 import { connectHistory, remember } from "./history.js";
 import { connectLanguages, examplesChosen, language, setRunners, showLanguage } from "./languages.js";
 import { announce, clearNotices, notice } from "./notices.js";
-import { connectOptions, options, optionsUsed, setLimits } from "./options.js";
+import { areOptionsRight, connectOptions, options, optionsUsed, setLimits } from "./options.js";
 import { Output } from "./output.js";
 import { connectPackages, forgetOutcome } from "./packages.js";
 import { Run } from "./run.js";
@@ -28,10 +28,16 @@ const editor = createEditor({
   host: byId("editor"),
   labels: { name: "Program", description: "Escape and then Tab leaves the editor. Control and Enter, or Command and Enter, runs the program." },
   onRun: () => run(),
-  onChange: () => keep("draft", { language: language(), code: editor.text() }),
+  onChange: () => keepDraft(),
 });
 
-const request = () => ({ conversationId: conversation(), language: language(), code: editor.text(), ...options() });
+const keepDraft = () => keep("draft", { language: language(), code: editor.text() });
+
+/** What is to be run, or nothing as long as a field is wrong, which is shown then. */
+function request() {
+  if (!goToTyped() || !areOptionsRight()) return null;
+  return { conversationId: conversation(), language: language(), code: editor.text(), ...options() };
+}
 
 /** Shows which of Run and Stop there is, without losing the keyboard's place. */
 function showButtons(isRunning) {
@@ -45,6 +51,7 @@ function showButtons(isRunning) {
 async function run() {
   if (running || runButton.disabled) return;
   const wanted = request();
+  if (!wanted) return;
   optionsUsed();
   running = new Run(output);
   clearNotices();
@@ -132,7 +139,7 @@ function edit({ language: name, code }) {
   editor.setText(code);
 }
 
-connectLanguages(editor);
+connectLanguages(editor, keepDraft);
 connectOptions();
 connectConversation(() => {
   clearNotices();

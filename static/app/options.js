@@ -9,6 +9,9 @@ const timeout = byId("timeout");
 const variables = byId("variables");
 const toggle = byId("toggle-environment");
 
+/** Whether what was typed can be meant; a person is shown what cannot. An empty field is the server's own limit. */
+export const areOptionsRight = () => timeout.reportValidity();
+
 /** What `run_code` takes of it. */
 export function options() {
   const environment = {};
@@ -21,7 +24,7 @@ export function options() {
     ...(stateful.checked && { stateful: true }),
     ...(stateful.checked && restartIsAsked() && { restart: true }),
     ...(Object.keys(environment).length && { environment }),
-    ...(timeout.value && timeout.checkValidity() && { timeoutSeconds: Number(timeout.value) }),
+    ...(timeout.value && { timeoutSeconds: Number(timeout.value) }),
   };
 }
 
@@ -34,7 +37,7 @@ export function setLimits(limits) {
     : "This server does not let programs use the network";
   timeout.max = limits.maxTimeoutSeconds;
   timeout.placeholder = limits.timeoutSeconds;
-  timeout.title = `1 to ${limits.maxTimeoutSeconds} seconds; ${limits.timeoutSeconds} when left empty`;
+  timeout.title = `Up to ${limits.maxTimeoutSeconds} seconds, also parts of one; ${limits.timeoutSeconds} when left empty`;
 }
 
 /** Shows whether the language that is chosen can keep variables. */
@@ -100,5 +103,7 @@ export function connectOptions() {
   stateful.onchange = showRestart;
   restart.onclick = () => askForRestart(!restartIsAsked());
   byId("add-variable").onclick = () => addVariable().focus();
+  // A minimum would be allowed itself.
+  timeout.addEventListener("input", () => timeout.setCustomValidity(Number(timeout.value) > 0 || !timeout.value ? "" : "A time limit is more than 0 seconds."));
   timeout.addEventListener("change", () => timeout.reportValidity());
 }

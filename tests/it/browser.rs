@@ -5,6 +5,7 @@
 
 mod accessibility;
 mod docs;
+mod fields;
 mod files;
 mod hostile;
 mod packages;
