@@ -9,7 +9,7 @@ import { connectFiles, showFiles, showPictures } from "./files.js";
 import { connectHistory, remember } from "./history.js";
 import { connectLanguages, examplesChosen, language, setRunners, showLanguage } from "./languages.js";
 import { announce, clearNotices, notice } from "./notices.js";
-import { areOptionsRight, connectOptions, options, optionsUsed, setLimits } from "./options.js";
+import { areOptionsRight, connectOptions, options, optionsUnused, optionsUsed, setLimits } from "./options.js";
 import { Output } from "./output.js";
 import { connectPackages, forgetOutcome } from "./packages.js";
 import { Run } from "./run.js";
@@ -84,6 +84,7 @@ async function finish(live, wanted, outcome) {
 }
 
 function fail(live, wanted, error) {
+  if (!live.id && wanted.conversationId === conversation()) optionsUnused(wanted);
   if (error.name === "AbortError") {
     showProblem("Stopped");
     return;

@@ -65,6 +65,11 @@ function showRestart() {
 /** A run was asked for: what was meant for it alone is over. */
 export const optionsUsed = () => askForRestart(false);
 
+/** It did not begin: what was meant for it alone is meant for the next try. */
+export function optionsUnused({ restart: wasAsked = false }) {
+  if (wasAsked && stateful.checked) askForRestart(true);
+}
+
 /** Sets what a run of the history had. */
 export function restoreOptions({ network: wanted = false }) {
   network.checked = wanted && !network.disabled;

@@ -130,6 +130,35 @@ async fn too_many_requests_are_waited_out() {
     page.close().await;
 }
 
+#[tokio::test]
+async fn a_restart_is_still_asked_for_after_a_run_that_did_not_begin() {
+    let page = Page::open(&[]).await;
+    page.choose("#language", "python").await;
+    page.js("document.getElementById('stateful').click()", Vec::new())
+        .await;
+    assert_eq!(page.run("python", "x = 41").await.0, "Finished");
+    page.click("#restart").await;
+    // One of the conversation's own runs is in the way, of which the id of this one was told already.
+    let answer = "const message = (message) => `data: ${JSON.stringify(message)}\\n\\n`;
+        const told = { runId: 'run_1', offset: 0, nextOffset: 0, total: 0, pieces: [] };
+        const progress = { method: 'notifications/progress', params: { _meta: { 'mcp-code-sandbox/output': told } } };
+        const structuredContent = { success: false, code: 'session_busy', message: 'another run has the kernel' };
+        return new Response(message(progress) + message({ id, result: { isError: true, structuredContent } }),
+          { headers: { 'Content-Type': 'text/event-stream' } });";
+    page.intercept(&format!("(left => (tool, args, id) => {{ if (tool === 'run_code' && left-- > 0) {{ {answer} }} }})(1)"))
+        .await;
+    assert_eq!(page.run("python", "'x' in globals()").await.0, "Not run");
+    assert_eq!(page.text("#restart").await, "Restarts with the next run");
+    let button = page.text("#notices button").await;
+    assert_eq!(button, "Try again");
+    page.click("#notices button").await;
+    page.until("document.getElementById('output').textContent === 'False\\n'")
+        .await;
+    assert_eq!(page.ended().await, "Finished");
+    assert_eq!(page.text("#restart").await, "Restart");
+    page.close().await;
+}
+
 /// Begins an upload that does not reach the server yet.
 async fn upload_later(page: &Page, name: &str) {
     let file = page.root().join(name);
