@@ -96,7 +96,7 @@ pub fn router(state: HttpState) -> Router {
     let with_token = with_token
         .route_layer(from_fn_with_state(state.clone(), rate::limit))
         .route_layer(from_fn_with_state(state.clone(), access::require_token));
-    let (rest, rest_for_all) = api::routes();
+    let (rest, rest_for_all) = api::routes(&state);
     let rest = rest
         .route_layer(from_fn_with_state(state.clone(), rate::limit_rest))
         .route_layer(from_fn_with_state(state.clone(), access::require_token));

@@ -37,7 +37,6 @@ const TOKEN: &str = "token";
         description = "Runs programs in isolated containers and keeps the files of conversations. A session of this \
             interface and a conversation of the MCP tools are the same thing under the same id."
     ),
-    servers((url = "/", description = "this server")),
     modifiers(&Token),
     security(("token" = [])),
     tags(
@@ -89,11 +88,11 @@ fn open() -> OpenApiRouter<HttpState> {
 }
 
 /// Routes for who has the token, routes for everybody, and the document of both.
-pub(super) fn routes() -> (Router<HttpState>, Router<HttpState>) {
+pub(super) fn routes(state: &HttpState) -> (Router<HttpState>, Router<HttpState>) {
     let (guarded, mut document) = guarded().split_for_parts();
     let (open, more) = open().split_for_parts();
     document.merge(more);
-    let document = docs::serialized(document);
+    let document = docs::serialized(document, state);
     let open = open
         .route(docs::DOCUMENT, show(document))
         .merge(docs::routes());

@@ -39,6 +39,7 @@ mod page;
 mod pool;
 mod resources;
 mod rest;
+mod rest_document;
 mod rest_files;
 mod resumption;
 mod runs;

@@ -13,6 +13,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use tower_http::compression::CompressionLayer;
 use utoipa::openapi::OpenApi as Document;
+use utoipa::openapi::server::{Server, ServerBuilder};
 use utoipa_swagger_ui::Config;
 
 use crate::http::HttpState;
@@ -30,8 +31,9 @@ static CONFIG: LazyLock<Arc<Config<'static>>> =
     LazyLock::new(|| Arc::new(Config::from("../api/v1/openapi.json").persist_authorization(false)));
 
 /// The document as JSON. `OpenAPI` has no word for a parameter that goes on over slashes, so its mark is left out.
-pub(super) fn serialized(mut document: Document) -> String {
+pub(super) fn serialized(mut document: Document, state: &HttpState) -> String {
     env!("CARGO_PKG_VERSION").clone_into(&mut document.info.version);
+    document.servers = Some(vec![server(state.0.config.public_path())]);
     let paths = std::mem::take(&mut document.paths.paths);
     document.paths.paths = paths
         .into_iter()
@@ -39,6 +41,19 @@ pub(super) fn serialized(mut document: Document) -> String {
         .collect();
     // Made of strings and numbers.
     document.to_json().unwrap_or_default()
+}
+
+/// Where the paths of the document begin: below the path that a proxy serves us under, if there is one.
+fn server(public_path: &str) -> Server {
+    let url = if public_path.is_empty() {
+        "/"
+    } else {
+        public_path
+    };
+    ServerBuilder::new()
+        .url(url)
+        .description(Some("this server"))
+        .build()
 }
 
 /// The document as an answer.

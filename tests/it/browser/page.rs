@@ -77,6 +77,14 @@ impl Page {
         self.driver.browser_log().await.unwrap();
     }
 
+    /// Goes to another page until it has an element, and forgets what the browser had to say against the way.
+    pub(super) async fn go(&self, url: &str, element: &str) {
+        self.driver.goto(url).await.unwrap();
+        self.until(&format!("document.querySelector('{element}')"))
+            .await;
+        self.driver.browser_log().await.unwrap();
+    }
+
     /// Where the server has its files, beside the browser's.
     pub(super) fn root(&self) -> &Path {
         self.directory.path()

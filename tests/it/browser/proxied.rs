@@ -42,6 +42,22 @@ async fn forward(client: Client, server: SocketAddr, request: Request) -> Respon
     response
 }
 
+/// Asks for the server's health on the page of the REST interface.
+async fn try_the_interface(page: &Page, home: &str) {
+    let health = "#operations-server-health";
+    page.go(&format!("{home}docs/"), health).await;
+    for button in [".opblock-summary-control", ".try-out__btn", ".execute"] {
+        let button = format!("{health} {button}");
+        page.until(&format!("document.querySelector('{button}')"))
+            .await;
+        page.click(&button).await;
+    }
+    page.until(&format!(
+        "document.querySelector('{health} .live-responses-table tbody .response-col_status')?.textContent.includes('200')"
+    ))
+    .await;
+}
+
 #[tokio::test]
 async fn it_works_below_a_path_of_another_name() {
     let server = free_address().await;
@@ -92,6 +108,7 @@ async fn it_works_below_a_path_of_another_name() {
             .await;
         let secure = page.js("return isSecureContext", Vec::new()).await;
         assert_eq!(secure, json!(false), "else nothing of that was tested");
+        try_the_interface(&page, &home).await;
         page.close().await;
     };
     tokio::select! {
