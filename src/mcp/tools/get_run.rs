@@ -97,12 +97,10 @@ pub(super) async fn call(
     arguments: JsonObject,
 ) -> Result<CallToolResult, ToolError> {
     let arguments: Arguments = parse(NAME, arguments)?;
-    let wait = wait(
-        arguments.wait_seconds.unwrap_or_default(),
-        call.runs.limits.timeout_max,
-    )?;
+    let budget = call.runs.limits.call_budget;
+    let wait = wait(arguments.wait_seconds.unwrap_or_default(), budget)?;
     let run = find(call, &arguments)?;
-    let due = Instant::now() + wait.min(call.runs.limits.call_budget);
+    let due = Instant::now() + wait;
     // Told is what comes from now on; what came before is in the answer.
     let from = run.live.capture.kept();
     let outcome = match live::wait(&run, call.context, &call.caller, from, Some(due)).await {
@@ -132,15 +130,15 @@ pub(super) async fn call(
     }))
 }
 
-/// How long to wait at most. A call answers earlier when its own budget is over.
-fn wait(seconds: f64, most: Duration) -> Result<Duration, ToolError> {
-    match Duration::try_from_secs_f64(seconds) {
-        Ok(wait) if seconds <= most.as_secs_f64() => Ok(wait),
-        _ => Err(ToolError::invalid(&format!(
-            "get_run: waitSeconds is {seconds:?}: it must be at least 0 and at most {}",
-            most.as_secs_f64()
-        ))),
+/// How long to wait at most. Whoever asks for longer than a call may take is answered then, and can ask again.
+fn wait(seconds: f64, budget: Duration) -> Result<Duration, ToolError> {
+    if !seconds.is_finite() || seconds < 0.0 {
+        return Err(ToolError::invalid(&format!(
+            "get_run: waitSeconds is {seconds:?}: it must be at least 0"
+        )));
     }
+    // What is no duration is longer than any.
+    Ok(Duration::try_from_secs_f64(seconds).map_or(budget, |wait| wait.min(budget)))
 }
 
 fn find(call: &Call<'_>, arguments: &Arguments) -> Result<std::sync::Arc<LiveRun>, ToolError> {
