@@ -243,7 +243,7 @@ impl Metrics {
         );
         ours.register(
             "http_requests",
-            "HTTP requests answered, by route",
+            "HTTP requests by route, with status 499 when the client went away",
             self.http_requests.clone(),
         );
         ours.register("uploads", "Files uploaded", self.uploads.clone());

@@ -1,6 +1,8 @@
 //! One line per request, and one more in the metrics: method, route, status, time. Never a query, a token, a body or a
 //! whole file address.
 
+use std::mem;
+
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::Method;
 use axum::middleware::Next;
@@ -11,35 +13,60 @@ use tracing::info;
 use super::HttpState;
 use crate::metrics::HttpLabels;
 
-/// Logs and counts a request when its answer begins.
+/// The status of a request whose client went away before it had an answer. HTTP has none; this is nginx's.
+const GIVEN_UP: u16 = 499;
+
+/// Logs and counts a request when its answer begins, or when there will be none because its client went away.
 pub(super) async fn log_request(
     State(state): State<HttpState>,
     request: Request,
     next: Next,
 ) -> Response {
-    let method = request.method().clone();
     let route = request
         .extensions()
         .get::<MatchedPath>()
         .map_or("(none)", MatchedPath::as_str)
         .to_owned();
-    let started = Instant::now();
-    let response = next.run(request).await;
-    info!(
-        http.method = %method,
-        http.route = route,
-        http.status = response.status().as_u16(),
-        duration_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX),
-        "request"
-    );
-    let labels = HttpLabels {
-        method: known(&method),
+    let mut logged = Logged {
+        method: request.method().clone(),
         route,
-        status: response.status().as_u16(),
+        status: GIVEN_UP,
+        started: Instant::now(),
+        state,
     };
-    let counted = &state.0.runs.metrics.http_requests;
-    counted.get_or_create_owned(&labels).inc();
+    let response = next.run(request).await;
+    logged.status = response.status().as_u16();
     response
+}
+
+/// A request. It is logged and counted when it is dropped, which is all that happens to one that nobody waits for.
+struct Logged {
+    method: Method,
+    /// The template of its route.
+    route: String,
+    /// That of its answer once there is one.
+    status: u16,
+    started: Instant,
+    state: HttpState,
+}
+
+impl Drop for Logged {
+    fn drop(&mut self) {
+        info!(
+            http.method = %self.method,
+            http.route = self.route,
+            http.status = self.status,
+            duration_us = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX),
+            "request"
+        );
+        let labels = HttpLabels {
+            method: known(&self.method),
+            route: mem::take(&mut self.route),
+            status: self.status,
+        };
+        let counted = &self.state.0.runs.metrics.http_requests;
+        counted.get_or_create_owned(&labels).inc();
+    }
 }
 
 /// Anybody can make up a method.

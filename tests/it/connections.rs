@@ -8,6 +8,7 @@ use std::time::Duration;
 use mcp_code_sandbox::app::App;
 use mcp_code_sandbox::executor::fake::FakeExecutor;
 use mcp_code_sandbox::http;
+use mcp_code_sandbox::metrics::HttpLabels;
 use mcp_code_sandbox::proof::State;
 use serde_json::json;
 use tempfile::TempDir;
@@ -16,7 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::support::{TOKEN, config};
+use crate::support::{TOKEN, config, eventually};
 
 /// In place of half a minute and five minutes.
 const HEAD: Duration = Duration::from_millis(500);
@@ -269,6 +270,33 @@ async fn a_body_has_one_length_for_everybody() {
             "{answer}"
         );
     }
+    server.serves_others().await;
+}
+
+#[tokio::test]
+async fn a_client_that_closes_without_an_answer_is_counted() {
+    let server = Listening::new().await;
+    let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "run_code", "arguments": { "language": "shell", "code": "sleep 60" },
+    } });
+    let body = message.to_string();
+    let head = head(&[("Content-Length", &body.len().to_string())]);
+    let mut stream = server.connect().await;
+    let request = format!("{head}{body}");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let runs = &server.app.runs;
+    eventually("it runs", || runs.active.count() == 1).await;
+    drop(stream);
+    let labels = HttpLabels {
+        method: "POST",
+        route: "/mcp".to_owned(),
+        status: 499,
+    };
+    eventually("it is counted", || {
+        let given_up = runs.metrics.http_requests.get_or_create_owned(&labels);
+        given_up.get() == 1
+    })
+    .await;
     server.serves_others().await;
 }
 

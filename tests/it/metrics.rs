@@ -230,6 +230,22 @@ async fn requests_are_counted_by_route_and_never_by_path() {
     assert_eq!(value(&text, alive), Some(2.0));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_request_that_its_client_gave_up_is_counted() {
+    let app = TestApp::on_fake_with(&[OPEN]).await;
+    let gone = tokio::time::timeout(Duration::from_secs(1), run(&app, "sleep 60", 90)).await;
+    assert!(gone.is_err(), "its client did not wait for the answer");
+    run(&app, "echo hi", 5).await;
+    let text = scrape(&app).await;
+    insta::assert_snapshot!(series(&text, "mcp_sandbox_http_requests_total").join("\n"), @r#"
+    mcp_sandbox_http_requests_total{method="POST",route="/mcp",status="200"}
+    mcp_sandbox_http_requests_total{method="POST",route="/mcp",status="499"}
+    "#);
+    let gave_up = r#"mcp_sandbox_http_requests_total{method="POST",route="/mcp",status="499"}"#;
+    assert_eq!(value(&text, gave_up), Some(1.0));
+    app.assert_nothing_is_left().await;
+}
+
 async fn from(app: &TestApp, peer: &str, headers: &[(&str, &str)]) -> Answer {
     let peer: SocketAddr = peer.parse().unwrap();
     let mut request = Request::get("/metrics");
