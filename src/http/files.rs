@@ -67,8 +67,11 @@ impl<'a> FilePart<'a> {
     pub(crate) fn new(is_head: bool, headers: &'a HeaderMap) -> Self {
         let mut ranges = headers.get_all(RANGE).iter();
         let range = match (ranges.next(), ranges.next()) {
-            // We give no validators, so the condition of `If-Range` is never true.
-            (Some(range), None) if !headers.contains_key(IF_RANGE) => range.to_str().ok(),
+            // Ranges are of GET alone (RFC 9110, section 14.2). There is no ETag, and a date of whole seconds is too
+            // weak for `If-Range` where programs write: its condition is never true (section 13.1.5).
+            (Some(range), None) if !is_head && !headers.contains_key(IF_RANGE) => {
+                range.to_str().ok()
+            }
             _ => None,
         };
         Self { is_head, range }

@@ -234,6 +234,22 @@ async fn odd_ranges_give_the_whole_file() {
 }
 
 #[tokio::test]
+async fn ranges_are_for_get_alone() {
+    let fixture = Fixture::new().await;
+    fixture.write("a.txt", b"0123456789");
+    let path = format!("/files/{KEY}/a.txt");
+    let plain = fixture.ask(Method::HEAD, &path, &[]).await;
+    for range in ["bytes=2-4", "bytes=10-"] {
+        let head = fixture.ask(Method::HEAD, &path, &[(RANGE, range)]).await;
+        assert_eq!(
+            (head.status(), head.headers()),
+            (StatusCode::OK, plain.headers()),
+            "{range}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn every_miss_is_the_same() {
     let fixture = Fixture::new().await;
     fixture.write("a.txt", b"hello");
