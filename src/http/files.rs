@@ -8,7 +8,7 @@ mod content;
 mod range;
 mod transfer;
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -39,6 +39,8 @@ pub fn selected(range: &str, size: u64) -> Option<(u64, u64)> {
 
 /// Where the route is.
 const PREFIX: &str = "/files/";
+/// When it is worth trying again after too many downloads.
+pub(super) const DOWNLOADS_AGAIN: Duration = Duration::from_secs(5);
 /// What a browser may do with a file: show it without scripts, forms and the cookies of this origin.
 const POLICY: &str = "sandbox; default-src 'none'; img-src 'self' data:; style-src 'unsafe-inline'";
 
@@ -60,6 +62,15 @@ pub(crate) struct FilePart<'a> {
     pub(crate) is_head: bool,
     /// The `Range` header, if it is to be heeded.
     pub(crate) range: Option<&'a str>,
+}
+
+/// Why an open file is not sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Unsent {
+    /// The range has none of its bytes, of which there are so many.
+    Shorter(u64),
+    /// There are too many downloads: see `DOWNLOADS_AGAIN`.
+    Busy,
 }
 
 impl<'a> FilePart<'a> {
@@ -120,7 +131,8 @@ pub(crate) async fn serve(
     request: FileRequest<'_>,
 ) -> Response {
     match open(workspaces, links, request).await {
-        Ok(Some((path, file))) => found(workspaces, request.part, path.file_name(), file),
+        Ok(Some((path, file))) => found(workspaces, request.part, path.file_name(), file)
+            .unwrap_or_else(Unsent::into_text),
         Ok(None) => refusal(StatusCode::NOT_FOUND, "There is no such file.\n"),
         Err(error) => {
             tracing::error!(
@@ -152,23 +164,18 @@ async fn open(
     Ok(workspace.open_file(&path).await?.map(|file| (path, file)))
 }
 
-/// Answers with an open file, or with a part of it.
+/// Answers with an open file, or with a part of it. How a refusal looks is up to the route.
 pub(super) fn found(
     workspaces: &Workspaces,
     part: FilePart<'_>,
     name: &str,
     file: OpenFile,
-) -> Response {
+) -> Result<Response, Unsent> {
     let size = file.size;
     let (status, first, length) = match range::select(part.range, size) {
         Selection::Whole => (StatusCode::OK, 0, size),
         Selection::Part { first, last } => (StatusCode::PARTIAL_CONTENT, first, last - first + 1),
-        Selection::Unsatisfiable => {
-            let mut response = refusal(StatusCode::RANGE_NOT_SATISFIABLE, "The file is shorter.\n");
-            let range = text(format!("bytes */{size}"));
-            response.headers_mut().insert(CONTENT_RANGE, range);
-            return response;
-        }
+        Selection::Unsatisfiable => return Err(Unsent::Shorter(size)),
     };
     let mut response = secured(status);
     let kind = content::kind(name);
@@ -186,19 +193,39 @@ pub(super) fn found(
         headers.insert(LAST_MODIFIED, text(date));
     }
     if part.is_head || length == 0 {
-        return response;
+        return Ok(response);
     }
-    let Some(place) = workspaces.reserve_download() else {
-        let mut response = refusal(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "Too many downloads, try again.\n",
-        );
-        let soon = HeaderValue::from_static("5");
-        response.headers_mut().insert(RETRY_AFTER, soon);
-        return response;
-    };
+    let place = workspaces.reserve_download().ok_or(Unsent::Busy)?;
     *response.body_mut() = transfer::body(workspaces.tasks(), file.file, first, length, place);
-    response
+    Ok(response)
+}
+
+/// What `Content-Range` says when a range has none of a file's bytes.
+pub(super) fn none_of(size: u64) -> HeaderValue {
+    text(format!("bytes */{size}"))
+}
+
+impl Unsent {
+    /// The answer of this route, for people with a browser.
+    fn into_text(self) -> Response {
+        let (status, reason, name, value) = match self {
+            Self::Shorter(size) => (
+                StatusCode::RANGE_NOT_SATISFIABLE,
+                "The file is shorter.\n",
+                CONTENT_RANGE,
+                none_of(size),
+            ),
+            Self::Busy => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "Too many downloads, try again.\n",
+                RETRY_AFTER,
+                DOWNLOADS_AGAIN.as_secs().into(),
+            ),
+        };
+        let mut response = refusal(status, reason);
+        response.headers_mut().insert(name, value);
+        response
+    }
 }
 
 /// A short answer without a file.

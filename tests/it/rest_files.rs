@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::task::TaskTracker;
+use tower::ServiceExt as _;
 
 use crate::rest::request;
 use crate::support::{Answer, TestApp, eventually};
@@ -366,4 +367,61 @@ async fn a_session_is_deleted_whole_though_its_client_goes_away() {
         !app.workspace("demo").exists() && app.spooled() == 0
     })
     .await;
+}
+
+/// What a client sees of a refusal.
+fn refused(answer: &Answer) -> String {
+    let mut seen = vec![answer.status.as_u16().to_string()];
+    for name in ["content-type", "content-range", "retry-after"] {
+        if answer.headers.contains_key(name) {
+            seen.push(format!("{name}: {}", answer.header(name)));
+        }
+    }
+    seen.push(answer.text());
+    seen.join("\n")
+}
+
+#[tokio::test]
+async fn too_many_downloads_are_refused_as_all_else() {
+    let app = TestApp::on_fake().await;
+    let file = format!("{FILES}/large");
+    app.put("large", vec![0; 1 << 20]).await;
+    let get = || {
+        let request = request(Method::GET, &file).body(Body::empty()).unwrap();
+        app.router.clone().oneshot(request)
+    };
+    // Clients that do not read.
+    let held = futures::future::join_all((0..64).map(|_| get())).await;
+    let answer = app.ask(Method::GET, &file).await;
+    insta::assert_snapshot!(refused(&answer), @r#"
+    429
+    content-type: application/json
+    retry-after: 5
+    {"error":{"code":"busy","message":"too many downloads: try again in 5 s","retryAfterSeconds":5}}
+    "#);
+    // The headers alone take no place.
+    assert_eq!(app.ask(Method::HEAD, &file).await.status, StatusCode::OK);
+    drop(held);
+}
+
+#[tokio::test]
+async fn a_range_behind_the_end_is_refused_as_all_else() {
+    let app = TestApp::on_fake().await;
+    app.put("f", "0123456789").await;
+    let ask = async |method: Method| {
+        let request = request(method, &format!("{FILES}/f")).header("range", "bytes=10-");
+        app.send(request.body(Body::empty()).unwrap()).await
+    };
+    insta::assert_snapshot!(refused(&ask(Method::GET).await), @r#"
+    416
+    content-type: application/json
+    content-range: bytes */10
+    {"error":{"code":"range_not_satisfiable","message":"the range has none of the file's 10 bytes"}}
+    "#);
+    // A range is of what is sent, and nothing is.
+    let head = ask(Method::HEAD).await;
+    assert_eq!(
+        (head.status, head.header("content-length")),
+        (StatusCode::OK, "10")
+    );
 }

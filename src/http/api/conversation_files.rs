@@ -4,8 +4,9 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::multipart::{Multipart, MultipartError};
 use axum::extract::{FromRequest as _, Request, State};
+use axum::http::header::CONTENT_RANGE;
 use axum::http::{Method, StatusCode};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use futures::TryStreamExt as _;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -14,7 +15,8 @@ use super::ApiError;
 use super::error::{ErrorBody, Failures};
 use super::extract::{FilePath, SessionPath, declared};
 use crate::files::{FileList, FilesError};
-use crate::http::{HttpState, files};
+use crate::http::HttpState;
+use crate::http::files::{self, Unsent};
 use crate::run::outcome::FileLink;
 
 /// Files in one form.
@@ -73,7 +75,7 @@ pub(super) async fn list(
         (status = 200, description = "Its content", body = Vec<u8>, content_type = "*/*"),
         (status = 206, description = "The part that the header Range names", body = Vec<u8>, content_type = "*/*"),
         (status = 404, description = "There is no such file", body = ErrorBody),
-        (status = 416, description = "The file is shorter", body = String, content_type = "text/plain"),
+        (status = 416, description = "The range has no byte of the file; `Content-Range` says how many it has", body = ErrorBody),
         Failures
     )
 )]
@@ -86,7 +88,15 @@ pub(super) async fn download(
     let (file, open) = files.open(&id, &name).await?;
     let is_head = request.method() == Method::HEAD;
     let part = files::FilePart::new(is_head, request.headers());
-    Ok(files::found(&files.workspaces, part, &file.name, open))
+    let found = files::found(&files.workspaces, part, &file.name, open);
+    found.or_else(|unsent| match unsent {
+        Unsent::Shorter(size) => {
+            let message = format!("the range has none of the file's {size} bytes");
+            let error = ApiError::new("range_not_satisfiable", message);
+            Ok(([(CONTENT_RANGE, files::none_of(size))], error).into_response())
+        }
+        Unsent::Busy => Err(ApiError::busy("too many downloads", files::DOWNLOADS_AGAIN)),
+    })
 }
 
 /// Stores a file

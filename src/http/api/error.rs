@@ -55,6 +55,16 @@ impl ApiError {
         Self::new("invalid_arguments", message)
     }
 
+    /// More of something at once than is served, and when it is worth trying again.
+    pub(super) fn busy(what: &str, again: Duration) -> Self {
+        let mut error = Self::new(
+            "busy",
+            format!("{what}: try again in {} s", again.as_secs()),
+        );
+        error.0.retry_after = Some(again);
+        error
+    }
+
     /// More requests than `RATE_LIMIT`.
     pub(in crate::http) fn too_many(seconds: u64) -> Self {
         let mut error = Self::new(
@@ -91,6 +101,7 @@ fn status(code: &str) -> StatusCode {
         "code_too_large" | "file_too_large" | "body_too_large" | "package_too_large"
         | "quota_exceeded" => StatusCode::PAYLOAD_TOO_LARGE,
         "unsupported_media_type" => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "range_not_satisfiable" => StatusCode::RANGE_NOT_SATISFIABLE,
         "busy" | "rate_limited" => StatusCode::TOO_MANY_REQUESTS,
         "stopping" | "sandbox_not_proven" | "package_offline" => StatusCode::SERVICE_UNAVAILABLE,
         "storage_full" | "disk_full" => StatusCode::INSUFFICIENT_STORAGE,
