@@ -1,9 +1,12 @@
 //! Reads the arguments of a tool, and says in words that a model can act on what is wrong with them.
 
+use std::fmt;
+
 use rmcp::handler::server::tool::schema_for_type;
 use rmcp::model::JsonObject;
 use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
+use serde::Deserializer;
+use serde::de::{self, DeserializeOwned, Unexpected, Visitor};
 use serde_json::Value;
 
 use super::error::ToolError;
@@ -14,6 +17,8 @@ const ADDED_BY_CLIENTS: &[&str] = &["action", "chatInput", "sessionId", "toolCal
 const TYPOS: usize = 2;
 /// Shorter names are too close to each other by chance.
 const MIN_LENGTH: usize = 4;
+/// The first whole number that 64 bits do not hold.
+const BEYOND: f64 = 18_446_744_073_709_551_616.0;
 
 /// Reads a tool's arguments. One that is `null` is one that was left out. Unknown ones are ignored, since some clients
 /// hand over all that they have; but what looks like a misspelling of ours would silently do something else.
@@ -38,6 +43,53 @@ pub(super) fn parse<T: DeserializeOwned + JsonSchema + 'static>(
     }
     serde_path_to_error::deserialize(Value::Object(arguments))
         .map_err(|error| ToolError::arguments(tool, &error))
+}
+
+/// Reads a whole number that is not negative. `65536.0` is one too, as JSON Schema counts, and some clients know no
+/// other numbers than those with a point.
+pub(super) fn whole<'de, D: Deserializer<'de>, T: TryFrom<u64>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    struct Whole;
+
+    impl Visitor<'_> for Whole {
+        type Value = u64;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str("a whole number from 0 on")
+        }
+
+        fn visit_u64<E: de::Error>(self, number: u64) -> Result<u64, E> {
+            Ok(number)
+        }
+
+        fn visit_i64<E: de::Error>(self, number: i64) -> Result<u64, E> {
+            let wrong = || E::invalid_value(Unexpected::Signed(number), &self);
+            u64::try_from(number).map_err(|_| wrong())
+        }
+
+        fn visit_f64<E: de::Error>(self, number: f64) -> Result<u64, E> {
+            if number.fract() != 0.0 || !(0.0..BEYOND).contains(&number) {
+                return Err(E::invalid_value(Unexpected::Float(number), &self));
+            }
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "seen to be a whole number that fits"
+            )]
+            Ok(number as u64)
+        }
+    }
+
+    let number = deserializer.deserialize_u64(Whole)?;
+    T::try_from(number).map_err(|_| de::Error::invalid_value(Unexpected::Unsigned(number), &Whole))
+}
+
+/// The same of an argument that may be left out.
+pub(super) fn some_whole<'de, D: Deserializer<'de>, T: TryFrom<u64>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    whole(deserializer).map(Some)
 }
 
 /// Which argument an unknown one was probably meant to be.

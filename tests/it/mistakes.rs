@@ -131,6 +131,49 @@ async fn a_wait_is_cut_to_what_a_call_may_take() {
 }
 
 #[tokio::test]
+async fn whole_numbers_may_be_written_with_a_point() {
+    let app = TestApp::on_fake().await;
+    let run = app
+        .run("shell", "echo 0123456789 > f\necho 0123456789")
+        .await;
+    let read = |offset: Value, length: Value| json!({ "conversationId": "demo", "filename": "f", "offset": offset, "length": length });
+    let piece = app.call("read_file", read(json!(2.0), json!(3e0))).await;
+    assert_eq!(
+        (&piece["content"], &piece["offset"], &piece["length"]),
+        (&"234".into(), &2.into(), &3.into())
+    );
+    let page = |offset: Value| json!({ "runId": run["runId"], "offset": offset });
+    let answer = app.call("get_run", page(json!(7.0))).await;
+    assert_eq!(answer["page"]["text"], "789\n");
+    let mut seen = Vec::new();
+    for offset in [
+        json!(1.5),
+        json!(-1),
+        json!(-1.0),
+        json!(1e300),
+        json!("1"),
+        json!(true),
+    ] {
+        seen.push(refusal(&app, "get_run", page(offset.clone())).await);
+        seen.push(refusal(&app, "read_file", read(offset, json!(1))).await);
+    }
+    insta::assert_snapshot!(seen.join("\n"), @r#"
+    invalid_arguments: get_run: offset: invalid value: floating point `1.5`, expected a whole number from 0 on
+    invalid_arguments: read_file: offset: invalid value: floating point `1.5`, expected a whole number from 0 on
+    invalid_arguments: get_run: offset: invalid value: integer `-1`, expected a whole number from 0 on
+    invalid_arguments: read_file: offset: invalid value: integer `-1`, expected a whole number from 0 on
+    invalid_arguments: get_run: offset: invalid value: floating point `-1.0`, expected a whole number from 0 on
+    invalid_arguments: read_file: offset: invalid value: floating point `-1.0`, expected a whole number from 0 on
+    invalid_arguments: get_run: offset: invalid value: floating point `1e+300`, expected a whole number from 0 on
+    invalid_arguments: read_file: offset: invalid value: floating point `1e+300`, expected a whole number from 0 on
+    invalid_arguments: get_run: offset: invalid type: string "1", expected a whole number from 0 on
+    invalid_arguments: read_file: offset: invalid type: string "1", expected a whole number from 0 on
+    invalid_arguments: get_run: offset: invalid type: boolean `true`, expected a whole number from 0 on
+    invalid_arguments: read_file: offset: invalid type: boolean `true`, expected a whole number from 0 on
+    "#);
+}
+
+#[tokio::test]
 async fn null_is_as_good_as_nothing() {
     let app = TestApp::on_fake().await;
     let arguments = json!({

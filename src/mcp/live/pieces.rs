@@ -8,6 +8,7 @@ use rmcp::model::{JsonObject, MetaObject, NotificationMetaObject, RequestMetaObj
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::mcp::arguments::whole;
 use crate::run::ledger::LiveRun;
 use crate::run::render;
 
@@ -25,7 +26,7 @@ const MAX_LAG: usize = 256 << 10;
 pub(super) struct Pieces {
     /// The first byte that is still to be told, of both streams together. A client that knows a part asks for the
     /// rest.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole")]
     offset: usize,
     /// Whether there is more to tell already.
     #[serde(skip)]

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::{Call, define, outcome, parse, structured};
 use crate::conversation::ConversationId;
 use crate::executor::Stream;
+use crate::mcp::arguments::some_whole;
 use crate::mcp::error::ToolError;
 use crate::mcp::live::{self, Woken};
 use crate::run::Runs;
@@ -39,7 +40,7 @@ struct Arguments {
     #[schemars(with = "OutputStream")]
     stream: Option<OutputStream>,
     /// First byte of the piece; 0 when left out. Read on at nextOffset.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "some_whole")]
     #[schemars(with = "usize")]
     offset: Option<usize>,
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{define, parse, structured};
 use crate::conversation::ConversationId;
 use crate::files::{Piece, is_picture_name};
+use crate::mcp::arguments::whole;
 use crate::mcp::error::ToolError;
 use crate::mcp::pictures::{self, Shown};
 use crate::run::Runs;
@@ -27,10 +28,10 @@ struct Arguments {
     /// Name of the file as `list_files` gives it.
     filename: String,
     /// First byte to read; 0 when left out.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole")]
     offset: u64,
     /// How many bytes to read, at most 262144; 65536 when left out.
-    #[serde(default = "default_length")]
+    #[serde(default = "default_length", deserialize_with = "whole")]
     length: u64,
 }
 
