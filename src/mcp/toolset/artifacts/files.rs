@@ -46,7 +46,8 @@ pub(super) fn upload_tool(runs: &Runs) -> Tool {
          \"data.csv\", \"content_base64\": \"YSxiCjEsMgo=\"}}",
         runs.files.max_upload_bytes >> 20,
     );
-    let annotations = ToolAnnotations::new().destructive(false);
+    // `overwrite` replaces what is there.
+    let annotations = ToolAnnotations::new().destructive(true);
     tool::<UploadArguments>(UPLOAD, "Upload a file", description, &annotations)
 }
 
