@@ -27,6 +27,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, JsonRpcRequest};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
@@ -239,9 +240,9 @@ impl McpTransport {
         if session_id(&parts.headers).is_some() {
             return self.post_in_session(parts, bytes, envelope, caller).await;
         }
+        let greets = envelope.method == "initialize" && is_greeting(&bytes);
         let request = Request::from_parts(parts, Body::from(bytes));
-        if envelope.method != "initialize" || !caller.may_stream || !self.sessions.has_room().await
-        {
+        if !greets || !caller.may_stream || !self.sessions.has_room().await {
             return self.stateless.handle(request).await.map(Body::new);
         }
         let response = self.stateful.handle(request).await.map(Body::new);
@@ -329,6 +330,18 @@ fn accepts_streams(headers: &HeaderMap) -> bool {
     accepted
         .flat_map(|value| value.split(','))
         .any(|kind| kind.trim().starts_with("text/event-stream"))
+}
+
+/// Whether a message is an `initialize` whose parameters fit. Any other one has no session yet to the stateful service,
+/// which refuses it for that; the stateless one says what is wrong with it.
+fn is_greeting(body: &[u8]) -> bool {
+    matches!(
+        serde_json::from_slice(body),
+        Ok(ClientJsonRpcMessage::Request(JsonRpcRequest {
+            request: ClientRequest::InitializeRequest(_),
+            ..
+        }))
+    )
 }
 
 fn wants_legacy(headers: &HeaderMap) -> bool {

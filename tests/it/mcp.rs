@@ -89,6 +89,32 @@ async fn bad_messages_get_json_rpc_errors() {
 }
 
 #[tokio::test]
+async fn a_greeting_that_does_not_fit_is_refused_alike_to_all() {
+    let app = TestApp::on_fake().await;
+    for params in [
+        json!({}),
+        json!({ "protocolVersion": "2025-06-18", "capabilities": {} }),
+        json!({ "protocolVersion": 1, "capabilities": {}, "clientInfo": { "name": "test", "version": "1" } }),
+    ] {
+        let body = json!({ "jsonrpc": "2.0", "id": 7, "method": "initialize", "params": params });
+        let plain = app.post(body.to_string()).await;
+        let streaming = post().header("accept", "application/json, text/event-stream");
+        let streaming = streaming.body(Body::from(body.to_string())).unwrap();
+        let streaming = app.send(streaming).await;
+        assert_eq!(
+            (streaming.status, streaming.text()),
+            (plain.status, plain.text())
+        );
+        let answer = plain.json();
+        assert_eq!(
+            (&answer["id"], &answer["error"]["code"]),
+            (&json!(7), &json!(-32602)),
+            "{answer}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn deep_and_large_bodies_are_refused() {
     let app = TestApp::on_fake_with(&[("MAX_UPLOAD_BYTES", "1m")]).await;
     let deep = "[".repeat(100_000);
