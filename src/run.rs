@@ -30,6 +30,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 pub use self::active::ActiveRuns;
+pub use self::ending::size_as_set;
 use self::ending::{Ending, TimeLimit, Verdict};
 pub use self::environment::EnvironmentError;
 use self::error::NotBegun;

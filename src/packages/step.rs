@@ -11,7 +11,7 @@ use super::error::PackagesError;
 use crate::executor::Stream;
 use crate::executor::spec::{NetworkAccess, Shown};
 use crate::pool::Apart;
-use crate::run::Runs;
+use crate::run::{Runs, size_as_set};
 use crate::runner::Runner;
 use crate::sandbox::{Capture, Program, Sandbox};
 use crate::workspace::{Scratch, Workspaces};
@@ -159,8 +159,8 @@ async fn exceeded(workspaces: &Workspaces, scratch: &Scratch, most: u64) -> Pack
             && (usage.bytes > most || !usage.complete)
         {
             return PackagesError::TooLarge(format!(
-                "what is downloaded and unpacked takes more than {} MiB or {entries} files",
-                most >> 20
+                "what is downloaded and unpacked takes more than {} or {entries} files",
+                size_as_set(most)
             ));
         }
         pause = PAUSE.max(started.elapsed() * PAUSE_FACTOR);

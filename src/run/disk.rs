@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::ending::mebibytes;
+use super::ending::{mebibytes, size_as_set};
 use crate::workspace::{Usage, Workspace, Workspaces};
 
 /// Time between two looks at a small tree.
@@ -199,7 +199,7 @@ impl Allowance {
                 "The program was stopped because its files take {}, the limit for a conversation is {}: delete files \
                  in /data, or start a new conversation.",
                 mebibytes(usage.bytes),
-                mebibytes(limits.quota_bytes)
+                size_as_set(limits.quota_bytes)
             )
         })
     }

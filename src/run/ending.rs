@@ -165,7 +165,7 @@ fn signal_hint(number: i32, limits: &RunLimits) -> String {
         15 => " (SIGTERM)".to_owned(),
         25 => format!(
             " (SIGXFSZ: a file grew over the limit of {})",
-            mebibytes(limits.file_size)
+            size_as_set(limits.file_size)
         ),
         _ => String::new(),
     };
@@ -181,14 +181,14 @@ fn memory_hint(limits: &RunLimits, peak: Option<u64>) -> String {
     format!(
         "The program was killed by the memory limit of {}{peak}: work on smaller pieces, for example read files in \
          chunks. Files in /tmp count as memory.",
-        mebibytes(limits.memory)
+        size_as_set(limits.memory)
     )
 }
 
 fn child_hint(limits: &RunLimits) -> String {
     format!(
         "The program ended well, but a process that it had started was killed by the memory limit of {}.",
-        mebibytes(limits.memory)
+        size_as_set(limits.memory)
     )
 }
 
@@ -203,7 +203,7 @@ fn flood_hint(limits: &RunLimits) -> String {
     format!(
         "The program was stopped because it printed without end: at most {} of each stream are kept. Write large \
          output to a file in /data instead.",
-        mebibytes(limits.output as u64)
+        size_as_set(limits.output as u64)
     )
 }
 
@@ -219,6 +219,15 @@ pub(super) fn mebibytes(bytes: u64) -> String {
         format!("{} MiB", bytes >> 20)
     } else {
         format!("{} KiB", bytes >> 10)
+    }
+}
+
+/// A limit as it was set: in the largest unit that leaves nothing over, so that it is never told as less.
+pub fn size_as_set(bytes: u64) -> String {
+    match bytes.trailing_zeros() {
+        20..64 => format!("{} MiB", bytes >> 20),
+        10..20 => format!("{} KiB", bytes >> 10),
+        _ => format!("{bytes} bytes"),
     }
 }
 
@@ -295,6 +304,12 @@ mod tests {
         let verdict = Ending::Reported(end).explain(&limits, &time, Duration::from_millis(13));
         let hint = verdict.hint.unwrap_or_default();
         format!("{} {:?} {hint}", verdict.status.as_str(), verdict.exit_code)
+    }
+
+    #[test]
+    fn a_limit_is_told_as_it_was_set() {
+        let told = [0, 1_000, 1_536, 512 << 10, 1_536 << 10, 1 << 20, 3 << 30].map(size_as_set);
+        insta::assert_snapshot!(told.join(", "), @"0 bytes, 1000 bytes, 1536 bytes, 512 KiB, 1536 KiB, 1 MiB, 3072 MiB");
     }
 
     #[test]

@@ -57,6 +57,21 @@ async fn every_tool_is_described_for_a_model() {
 }
 
 #[tokio::test]
+async fn sizes_are_told_as_they_are_set() {
+    let odd = [("MAX_UPLOAD_BYTES", "512k"), ("MAX_CODE_BYTES", "1000")];
+    let app = TestApp::on_fake_with(&odd).await;
+    let list = app.rpc("tools/list", json!({})).await;
+    let tools = list["result"]["tools"].as_array().unwrap();
+    let says = |name: &str, words: &str| {
+        let tool = tools.iter().find(|tool| tool["name"] == name).unwrap();
+        let description = tool["description"].as_str().unwrap();
+        assert!(description.contains(words), "{description}");
+    };
+    says("upload_file", "At most 512 KiB.");
+    says("run_code", "256 MiB of memory, 1000 bytes of code,");
+}
+
+#[tokio::test]
 async fn bad_messages_get_json_rpc_errors() {
     let app = TestApp::on_fake().await;
     let bodies = [

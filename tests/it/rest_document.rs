@@ -110,3 +110,15 @@ async fn the_document_leads_to_where_the_server_is() {
     let there = json!([{ "url": "/box", "description": "this server" }]);
     assert_eq!(servers(&below).await, there);
 }
+
+#[tokio::test]
+async fn the_document_names_the_longest_time_limit_that_there_is() {
+    let most = async |longest: &str| {
+        let app = TestApp::on_fake_with(&[("RUN_TIMEOUT_MAX", longest)]).await;
+        let document = app.get("/api/v1/openapi.json").await.json();
+        document["components"]["schemas"]["PythonRequest"]["properties"]["timeout"]["maximum"]
+            .clone()
+    };
+    assert_eq!(most("300s").await, json!(120));
+    assert_eq!(most("40s").await, json!(40));
+}

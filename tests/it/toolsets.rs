@@ -51,6 +51,39 @@ async fn the_tools_of_other_servers_are_described() {
 }
 
 #[tokio::test]
+async fn limits_are_told_as_they_are_set() {
+    let listed = async |toolset: &str| {
+        let settings = [
+            ("MCP_TOOLSET", toolset),
+            ("RUN_TIMEOUT", "1500ms"),
+            ("RUN_TIMEOUT_MAX", "2500ms"),
+            ("MAX_UPLOAD_BYTES", "512k"),
+            ("MAX_CODE_BYTES", "1536"),
+        ];
+        let app = TestApp::on_fake_speaking(&["python"], &settings).await;
+        app.rpc("tools/list", json!({})).await["result"]["tools"].clone()
+    };
+    let python = &listed("python").await[0];
+    insta::assert_json_snapshot!(python["inputSchema"]["properties"]["timeout"], @r#"
+    {
+      "description": "Time limit in seconds; left out: the server's default.",
+      "type": "number",
+      "exclusiveMinimum": 0,
+      "default": null,
+      "maximum": 2.5
+    }
+    "#);
+    let artifacts = listed("artifacts").await;
+    let described = |name: &str| {
+        let tools = artifacts.as_array().unwrap();
+        let tool = tools.iter().find(|tool| tool["name"] == name).unwrap();
+        tool["description"].as_str().unwrap().to_owned()
+    };
+    insta::assert_snapshot!(described("sandbox_upload_file"), @r#"Stores a file in /mnt/data for programs of the session. At most 512 KiB. Example: {"filename": "data.csv", "content_base64": "YSxiCjEsMgo="}"#);
+    insta::assert_snapshot!(described("sandbox_run_python"), @r#"Runs a Python program in an isolated container and returns its output, its exit code (-1 when it was stopped) and the files that it made. Files in /mnt/data are kept for the session, variables are not. Limits: 1.5 s, 256 MiB of memory, 1536 bytes of code, no internet. Example: {"code": "print(6 * 7)"}"#);
+}
+
+#[tokio::test]
 async fn files_that_are_left_out_are_told() {
     let app = app("artifacts").await;
     let run = async |count: u32, folder: &str| {
@@ -334,7 +367,10 @@ async fn parts_of_seconds_are_told() {
     let app = TestApp::on_fake_speaking(&["python"], &settings).await;
     let list = app.rpc("tools/list", json!({})).await;
     let described = list["result"]["tools"][0]["description"].as_str().unwrap();
-    assert!(described.contains("Limits: 1.5 s unless"), "{described}");
+    assert!(
+        described.contains("Limits: 1.5 s (timeout up to 2.5),"),
+        "{described}"
+    );
     let long = json!({ "code": "echo", "timeout": 3 });
     let refused = app.call("execute_python", long.clone()).await;
     assert_eq!(

@@ -17,9 +17,12 @@ use utoipa::openapi::server::{Server, ServerBuilder};
 use utoipa_swagger_ui::Config;
 
 use crate::http::HttpState;
+use crate::mcp::toolset::python::limit_timeout;
 
 /// Where the document is.
 pub(super) const DOCUMENT: &str = "/api/v1/openapi.json";
+/// The time limit in the document that has a maximum of its own.
+const TIMEOUT: &str = "/components/schemas/PythonRequest/properties/timeout";
 /// Scripts, requests and pictures of this origin alone. The page writes styles into its elements, and has pictures in
 /// its styles.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
@@ -40,7 +43,9 @@ pub(super) fn serialized(mut document: Document, state: &HttpState) -> String {
         .map(|(path, item)| (path.replace("{*", "{"), item))
         .collect();
     // Made of strings and numbers.
-    document.to_json().unwrap_or_default()
+    let mut document = serde_json::to_value(document).unwrap_or_default();
+    limit_timeout(document.pointer_mut(TIMEOUT), &state.0.runs);
+    document.to_string()
 }
 
 /// Where the paths of the document begin: below the path that a proxy serves us under, if there is one.

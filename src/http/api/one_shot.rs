@@ -21,8 +21,8 @@ pub(super) struct PythonRequest {
     /// The whole program.
     #[schema(example = "print(6 * 7)")]
     code: String,
-    /// Time limit in seconds, at most 120; left out: the server's default.
-    #[schema(exclusive_minimum = 0, maximum = 120)]
+    /// Time limit in seconds; left out: the server's default.
+    #[schema(exclusive_minimum = 0)]
     timeout: Option<f64>,
 }
 

@@ -13,7 +13,7 @@ use crate::mcp::error::ToolError;
 use crate::mcp::live::{self, Woken};
 use crate::mcp::{logs, tasks};
 use crate::run::outcome::RunOutcome;
-use crate::run::{KernelWish, RunError, RunRequest, Runs, TimeArgument, time_limit};
+use crate::run::{KernelWish, RunError, RunRequest, Runs, TimeArgument, size_as_set, time_limit};
 
 pub(super) const NAME: &str = "run_code";
 
@@ -44,7 +44,7 @@ struct Arguments {
     environment: BTreeMap<String, Variable>,
     /// Time limit in seconds; left out: the server's default.
     #[serde(default)]
-    #[schemars(with = "f64", range(min = 0))]
+    #[schemars(with = "f64", extend("exclusiveMinimum" = 0))]
     timeout_seconds: Option<f64>,
     /// Keeps variables, imports and functions for the next stateful run of this conversation and language, as a
     /// notebook does. The value of the last expression is shown. See `list_runners` for the languages that can.
@@ -85,15 +85,15 @@ pub(super) fn tool(runs: &Runs) -> Tool {
          charts or try code. Languages here: {}. The program starts in /data, which holds the conversation's files; \
          what it writes there is kept and returned as links (save charts to files). Variables are not kept between \
          calls unless stateful is true. Limits: {} s (timeoutSeconds up to {}; above {} the answer can be \
-         status \"running\": then call get_run), {} MiB of memory, {} KiB of code, no internet unless \
+         status \"running\": then call get_run), {} of memory, {} of code, no internet unless \
          network is true. Example: {{\"language\": \"python\", \"code\": \"import pandas as pd\\n\
          print(pd.read_csv('data.csv').describe())\", \"conversationId\": \"demo\"}}",
         languages.join(", "),
         limits.timeout.as_secs_f64(),
         limits.timeout_max.as_secs_f64(),
         limits.call_budget.as_secs(),
-        limits.memory >> 20,
-        limits.code >> 10,
+        size_as_set(limits.memory),
+        size_as_set(limits.code as u64),
     );
     let annotations = ToolAnnotations::new()
         .read_only(false)

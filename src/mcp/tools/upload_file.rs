@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Call, conversation, define, parse, structured};
 use crate::mcp::error::ToolError;
-use crate::run::Runs;
 use crate::run::outcome::FileLink;
+use crate::run::{Runs, size_as_set};
 use crate::workspace::Existing;
 
 pub(super) const NAME: &str = "upload_file";
@@ -39,9 +39,9 @@ struct Uploaded {
 pub(super) fn tool(runs: &Runs) -> Tool {
     let description = format!(
         "Stores a file for programs of the same conversation, which find it in /data under the same name. Replaces a \
-         file of that name. At most {} MiB. Example: {{\"conversationId\": \"demo\", \"filename\": \"data.csv\", \
+         file of that name. At most {}. Example: {{\"conversationId\": \"demo\", \"filename\": \"data.csv\", \
          \"content\": \"YSxiCjEsMgozLDQK\"}}",
-        runs.files.max_upload_bytes >> 20,
+        size_as_set(runs.files.max_upload_bytes),
     );
     let annotations = ToolAnnotations::new()
         .read_only(false)

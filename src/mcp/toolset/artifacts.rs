@@ -20,7 +20,7 @@ use crate::mcp::arguments::parse;
 use crate::mcp::error::{BROKEN, ToolError, broken};
 use crate::mcp::tools::{Call, define, structured};
 use crate::run::outcome::{FileLink, RunStatus};
-use crate::run::{KernelWish, RunRequest, Runs};
+use crate::run::{KernelWish, RunRequest, Runs, size_as_set};
 
 const RUN: &str = "sandbox_run_python";
 const CLOSE: &str = "sandbox_close_session";
@@ -217,10 +217,10 @@ fn run_tool(runs: &Runs) -> Tool {
     let description = format!(
         "Runs a Python program in an isolated container and returns its output, its exit code (-1 when it was \
          stopped) and the files that it made. Files in /mnt/data are kept for the session, variables are not. Limits: \
-         {} s, {} MiB of memory, {} KiB of code, no internet. Example: {{\"code\": \"print(6 * 7)\"}}",
+         {} s, {} of memory, {} of code, no internet. Example: {{\"code\": \"print(6 * 7)\"}}",
         runs.limits.timeout.as_secs_f64(),
-        runs.limits.memory >> 20,
-        runs.limits.code >> 10,
+        size_as_set(runs.limits.memory),
+        size_as_set(runs.limits.code as u64),
     );
     let annotations = ToolAnnotations::new().read_only(false).destructive(true);
     tool::<RunArguments>(RUN, "Run Python", description, &annotations)

@@ -3,12 +3,14 @@
 pub(crate) mod pip;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
 use rmcp::model::{CallToolResult, ErrorData, JsonObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::Adapter;
@@ -18,7 +20,7 @@ use crate::mcp::error::ToolError;
 use crate::mcp::tools::{Call, define, structured};
 use crate::principal::Principal;
 use crate::run::outcome::{RunOutcome, RunStatus};
-use crate::run::{KernelWish, RunRequest, Runs, TimeArgument, time_limit};
+use crate::run::{KernelWish, RunRequest, Runs, TimeArgument, size_as_set, time_limit};
 
 const EXECUTE: &str = "execute_python";
 
@@ -55,26 +57,49 @@ const STOPPED: i32 = -1;
 struct Arguments {
     /// The whole program. Print what you want to see.
     code: String,
-    /// Time limit in seconds, at most 120; left out: the server's default.
+    /// Time limit in seconds; left out: the server's default.
     #[serde(default)]
-    #[schemars(with = "f64", range(min = 0, max = 120))]
+    #[schemars(with = "f64", extend("exclusiveMinimum" = 0))]
     timeout: Option<f64>,
 }
 
 fn execute_tool(runs: &Runs) -> Tool {
     let description = format!(
         "Runs a Python program in an isolated container and returns what it printed and its exit code. It starts in \
-         /data, where files are kept for the next call. Limits: {} s unless timeout says otherwise, {} MiB of memory, \
-         no internet. Example: {{\"code\": \"print(6 * 7)\"}}",
+         /data, where files are kept for the next call. Limits: {} s (timeout up to {}), {} of memory, no internet. \
+         Example: {{\"code\": \"print(6 * 7)\"}}",
         runs.limits.timeout.as_secs_f64(),
-        runs.limits.memory >> 20,
+        longest(runs).as_secs_f64(),
+        size_as_set(runs.limits.memory),
     );
     let annotations = ToolAnnotations::new()
         .read_only(false)
         .destructive(true)
         .idempotent(false)
         .open_world(false);
-    define::<Arguments, Executed>(EXECUTE, "Run Python", description, annotations)
+    let mut tool = define::<Arguments, Executed>(EXECUTE, "Run Python", description, annotations);
+    let input = Arc::make_mut(&mut tool.input_schema);
+    let properties = input.get_mut("properties");
+    limit_timeout(properties.and_then(|all| all.get_mut("timeout")), runs);
+    tool
+}
+
+/// Longest time limit that a program of this interface may have.
+fn longest(runs: &Runs) -> Duration {
+    runs.limits.timeout_max.min(MOST)
+}
+
+/// Puts that into the schema of a time limit.
+pub(crate) fn limit_timeout(schema: Option<&mut Value>, runs: &Runs) {
+    let most = longest(runs);
+    let seconds = if most.subsec_nanos() == 0 {
+        Value::from(most.as_secs())
+    } else {
+        Value::from(most.as_secs_f64())
+    };
+    if let Some(schema) = schema.and_then(Value::as_object_mut) {
+        schema.insert("maximum".to_owned(), seconds);
+    }
 }
 
 async fn execute(call: &Call<'_>, arguments: JsonObject) -> Result<CallToolResult, ToolError> {
@@ -136,7 +161,7 @@ pub(crate) fn request(
     code: String,
     timeout: Option<f64>,
 ) -> Result<RunRequest, ToolError> {
-    let most = runs.limits.timeout_max.min(MOST);
+    let most = longest(runs);
     let limit = |seconds: f64| {
         time_limit(seconds, most).ok_or_else(|| {
             ToolError::invalid(&format!(

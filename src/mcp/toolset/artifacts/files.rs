@@ -15,7 +15,7 @@ use crate::files::FilesError;
 use crate::mcp::arguments::parse;
 use crate::mcp::error::ToolError;
 use crate::mcp::tools::{Call, structured};
-use crate::run::Runs;
+use crate::run::{Runs, size_as_set};
 use crate::workspace::Existing;
 use crate::workspace::path::PathError;
 
@@ -42,9 +42,9 @@ struct UploadArguments {
 
 pub(super) fn upload_tool(runs: &Runs) -> Tool {
     let description = format!(
-        "Stores a file in /mnt/data for programs of the session. At most {} MiB. Example: {{\"filename\": \
+        "Stores a file in /mnt/data for programs of the session. At most {}. Example: {{\"filename\": \
          \"data.csv\", \"content_base64\": \"YSxiCjEsMgo=\"}}",
-        runs.files.max_upload_bytes >> 20,
+        size_as_set(runs.files.max_upload_bytes),
     );
     // `overwrite` replaces what is there.
     let annotations = ToolAnnotations::new().destructive(true);
