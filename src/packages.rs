@@ -239,7 +239,8 @@ impl Packages {
         self.policy
             .check_found(ecosystem, all.map(|found| found.name.as_str()))?;
         let installed = summary(language, &prepared.asked, &note, &fetched);
-        if fetched.packages.is_empty() {
+        // Another version that was in the place of the runner's goes, when that is asked for.
+        if fetched.packages.is_empty() && note.is_empty(language) {
             return Ok((installed, None));
         }
         let tree = self.unpack(prepared, from).await?;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::client::Found;
-use super::requirement::{Asked, Ecosystem, Name, Requirement};
+use super::requirement::{Asked, Ecosystem, Requirement};
 
 /// What a conversation has, by language.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -35,7 +35,8 @@ impl Note {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// What is asked for now, and what was asked for earlier and not again.
+    /// What is asked for now, with the extras that it was asked for with earlier, and what was asked for earlier and not
+    /// again.
     pub(super) fn with_earlier(
         &self,
         language: &str,
@@ -49,10 +50,24 @@ impl Note {
                 name: text.clone(),
                 version: None,
             };
-            let parsed = Requirement::parse(ecosystem, &asked);
-            all.extend(parsed.ok().filter(|one| !has(now, &one.name)));
+            let Ok(earlier) = Requirement::parse(ecosystem, &asked) else {
+                continue;
+            };
+            match all[..now.len()]
+                .iter_mut()
+                .find(|one| one.name == earlier.name)
+            {
+                Some(again) => again.add_extras(&earlier),
+                None => all.push(earlier),
+            }
         }
         all
+    }
+
+    /// Whether nothing is there.
+    pub(super) fn is_empty(&self, language: &str) -> bool {
+        let installs = self.0.get(language);
+        installs.is_none_or(|installs| installs.there.is_empty())
     }
 
     /// Whether this very version is there already.
@@ -77,10 +92,6 @@ impl Note {
         };
         self.0.insert(language.to_owned(), installs);
     }
-}
-
-fn has(requirements: &[Requirement], name: &Name) -> bool {
-    requirements.iter().any(|one| one.name == *name)
 }
 
 #[cfg(test)]
@@ -121,7 +132,11 @@ mod tests {
         assert_eq!(all("new"), [&["new"], &earlier[..]].concat());
         assert_eq!(
             all("some.thing>2"),
-            [&["some-thing>2"], &earlier[1..]].concat()
+            [&["some-thing[extra]>2"], &earlier[1..]].concat()
+        );
+        assert_eq!(
+            all("some-thing[another, Extra]"),
+            [&["some-thing[another,extra]"], &earlier[1..]].concat()
         );
         assert!(note.has("python", &found("needed", "1")));
         assert!(!note.has("typescript", &found("needed", "1")));

@@ -161,6 +161,21 @@ impl Requirement {
         Name::new(self.ecosystem, name) == self.name
     }
 
+    /// Takes over what an earlier request for the same package had: as with pip, extras are not taken away.
+    pub fn add_extras(&mut self, earlier: &Self) {
+        let extras = |one: &Self| match split_extras(&one.shown) {
+            Some((_, extras)) if one.ecosystem == Ecosystem::Python => extras,
+            _ => Vec::new(),
+        };
+        let mut all = extras(self);
+        all.extend(extras(earlier));
+        all.sort();
+        all.dedup();
+        if !all.is_empty() {
+            self.shown = format!("{}[{}]", self.name, all.join(","));
+        }
+    }
+
     /// The name as its package client knows it, without extras.
     pub fn plain_name(&self) -> &str {
         self.shown.split('[').next().unwrap_or(&self.shown)

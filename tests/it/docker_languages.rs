@@ -93,6 +93,13 @@ async fn what_a_call_sets_for_a_library_is_heard() {
         let outcome = app.call("run_code", arguments).await;
         assert_eq!(outcome["stdout"], dtype, "{outcome}");
     }
+    // It looks for some packages when it is loaded, and they may be installed later.
+    let install = "import os\nos.makedirs('.packages/python/numexpr')\n\
+                   open('.packages/python/numexpr/__init__.py', 'w').write(\"__version__ = '9.0.0'\")";
+    let look = "import pandas as pd\nfrom pandas.core.computation.check import NUMEXPR_INSTALLED\nprint(NUMEXPR_INSTALLED)";
+    for (code, printed) in [(look, "False\n"), (install, ""), (look, "True\n")] {
+        assert_eq!(app.run("python", code).await["stdout"], printed);
+    }
     app.assert_nothing_is_left().await;
 }
 

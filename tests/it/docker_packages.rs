@@ -243,6 +243,25 @@ async fn another_version_takes_the_place_of_the_runners() {
     let later = host.install("python", json!(["tinyother"])).await;
     assert_eq!(later["message"], "Installed tinyother 1.0");
     assert_eq!(host.run("python", show).await, own);
+    // The runner's own comes back, also where nothing else was installed.
+    for (packages, message) in [
+        (
+            json!(["openpyxl==1.0"]),
+            "Installed openpyxl 1.0".to_owned(),
+        ),
+        (
+            json!(["openpyxl"]),
+            format!(
+                "openpyxl {} is part of the runner",
+                runners.split(' ').next().unwrap()
+            ),
+        ),
+    ] {
+        let installed = install_for(&host.app, "back", "python", packages).await;
+        assert_eq!(installed["message"], message);
+    }
+    let back = json!({ "conversationId": "back", "language": "python", "code": show });
+    assert_eq!(host.app.call("run_code", back).await["stdout"], runners);
     // Nothing of ours, and nothing that starts by itself, comes from where programs can write.
     let plant = "for name in ['_sandbox_figures', '_sandbox_driver', 'sitecustomize', 'usercustomize', 'json', 'site']:\n    \
         open(f'/data/.packages/python/.replaced/{name}.py', 'w').write('open(\"/data/ran\", \"w\")')";

@@ -29,6 +29,8 @@ DESCRIPTORS = 32  # there are fewer
 PROGRAM = "/tmp/main.py"
 PASSED_ON = "/tmp/.passed-on-%d"
 CONVERSATION = ("/data", PACKAGES, REPLACED)
+# pandas looks for these when it is loaded, which is done before they are installed.
+SOUGHT_BY_PANDAS = ("numexpr", "bottleneck")
 PR_SET_DUMPABLE = 4
 
 first_cell = None  # for the kernel, if the program is one
@@ -116,6 +118,8 @@ class LightDriver:
         if "cell" in program:
             return True
         if not self._tools.wants_more(code) or self._tools.names_early_settings(code):
+            return False
+        if any(os.path.exists(f"{directory}/{name}") for directory in CONVERSATION for name in SOUGHT_BY_PANDAS):
             return False
         return self._full_driver_is_ready() or self._tools.names_libraries(code)
 

@@ -22,8 +22,9 @@ CACHE = "/packages/cache"
 WHEELS = "/data/wheels"
 LOG = "/data/pip.log"
 REPORT = "/data/report.json"
-# Distributions that are loaded before a program starts, with all that they need: their place is taken.
-LOADED_AHEAD = ("numpy", "pandas", "matplotlib", "ipython")
+# Distributions that are loaded before a program starts, with all that they need: their place is taken. pandas loads
+# pyarrow where it is there, without needing it.
+LOADED_AHEAD = ("numpy", "pandas", "matplotlib", "ipython", "pyarrow")
 # What pip's log says when something is there and does not fit.
 UNFIT = (
     "none of the wheel's tags",

@@ -104,7 +104,10 @@ pub(crate) async fn install(
 impl PipInstalled {
     fn done(installed: Installed, name: &str) -> Self {
         // Extras are no part of a package's name.
-        let name = name.split(['[', '=', '<', '>', '~', '!', ' ']).next();
+        let name = name
+            .trim()
+            .split(['[', '=', '<', '>', '~', '!', ' '])
+            .next();
         Self {
             installed_version: installed
                 .version_of(name.unwrap_or_default())
