@@ -2,6 +2,6 @@
 # The plain command: source on standard input becomes the program, whose own standard input is empty.
 # It is the driver as well, if it has an argument: then the program is empty at first, and comes to start.ts by another
 # way. Bun reads directories when it starts and does not look again, so all that start.ts fills is there before.
-cp -dR /opt/runner/app /tmp && { [ $# -gt 0 ] || cat >/tmp/app/main.ts; } || exit
+cp -dR /opt/runner/app /tmp && { [ $# -gt 0 ] || cat >/tmp/app/_main.ts; } || exit
 unset PWD # set by this shell, not by whoever started the sandbox
-exec bun --cwd=/ --no-env-file --no-install --preload=/opt/runner/start.ts /tmp/app/main.ts </dev/null
+exec bun --cwd=/ --no-env-file --no-install --preload=/opt/runner/start.ts /tmp/app/_main.ts </dev/null

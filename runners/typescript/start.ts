@@ -1,6 +1,6 @@
 // Preloaded into every program: makes the program's directory look like /data, then lets Bun load the program.
 //
-// The program is /tmp/app/main.ts, because /data belongs to the user; run.sh has made that directory. What lies in
+// The program is /tmp/app/_main.ts, a name that few files have, because /data belongs to the user; run.sh has made that directory. What lies in
 // /data is linked beside it, so that `import { x } from "./helper"` and `new URL("./table.csv", import.meta.url)` find
 // uploaded files, by the ordinary rules. Bun starts in / (see run.sh), so that it takes no settings from files in
 // /data.
@@ -66,7 +66,7 @@ function takeRequest(): void {
   if (request.cell === undefined) closeSync(CHANNEL);
   else firstCell = request;
   inheritEnvironment(firstCell ? process.env : { ...process.env });
-  writeFileSync(`${DIRECTORY}/main.ts`, firstCell ? 'import "/opt/runner/kernel.ts";' : request.code);
+  writeFileSync(`${DIRECTORY}/_main.ts`, firstCell ? 'import "/opt/runner/kernel.ts";' : request.code);
 }
 
 /** Makes `Bun.spawn` pass on `env`: by itself it passes on what there was when Bun started. */

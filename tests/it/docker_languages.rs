@@ -121,6 +121,10 @@ async fn typescript_and_javascript_run_on_bun() {
         "{result}"
     );
     assert_eq!(app.run("js", "console.log(1 + 1)").await["stdout"], "2\n");
+    app.upload("main.ts", b"console.log('uploaded');\nexport const x = 1;")
+        .await;
+    let code = "import { x } from './main.ts';\nconsole.log(x, (await import('./main')).x);";
+    assert_eq!(app.run("ts", code).await["stdout"], "uploaded\n1 1\n");
     // A package that the program makes itself is found as it would be elsewhere.
     let code = "await Bun.write('node_modules/own/index.js', 'module.exports = 7');\nconsole.log(require('own'));";
     assert_eq!(app.run("js", code).await["stdout"], "7\n");
