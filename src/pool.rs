@@ -172,7 +172,8 @@ impl Pool {
             return Ok(None);
         }
         let claimed = self.claim_pooled(key, &kind).await?;
-        Ok(claimed.map(|(sandbox, place)| lease(sandbox, Way::Pool, None).with_place(place)))
+        Ok(claimed
+            .map(|(sandbox, data, place)| lease(sandbox, Way::Pool, Some(data)).with_place(place)))
     }
 
     /// Gives a new conversation a pooled sandbox before it is known what it will run, so that its first run is warm.
@@ -187,13 +188,11 @@ impl Pool {
         let Some(kind) = self.shelf().likeliest_kind() else {
             return Ok(());
         };
-        if let Some((sandbox, place)) = self.claim_pooled(key, &kind).await? {
-            let workspace = self.0.workspaces.find(key).await?;
-            let data = workspace.and_then(|workspace| workspace.directory_id());
+        if let Some((sandbox, data, place)) = self.claim_pooled(key, &kind).await? {
             let warm = Warm {
                 sandbox,
                 slot: None,
-                data,
+                data: Some(data),
             };
             let mut shelf = self.shelf();
             drop(place);
@@ -229,12 +228,12 @@ impl Pool {
         }
     }
 
-    /// A pooled sandbox whose slot has become the conversation's workspace.
+    /// A pooled sandbox with the directory of its slot, which has become the conversation's.
     async fn claim_pooled(
         &self,
         key: &ConversationKey,
         kind: &Kind,
-    ) -> Result<Option<(Sandbox, TaskTrackerToken)>, WorkspaceError> {
+    ) -> Result<Option<(Sandbox, DirectoryId, TaskTrackerToken)>, WorkspaceError> {
         loop {
             let claimed = {
                 let mut shelf = self.shelf();
@@ -257,7 +256,7 @@ impl Pool {
                 continue;
             }
             return match self.0.workspaces.adopt(slot, key).await? {
-                Ok(()) => Ok(Some((sandbox, place))),
+                Ok(data) => Ok(Some((sandbox, data, place))),
                 // Somebody else made the conversation's directory meanwhile: the sandbox can still serve another.
                 Err(slot) => {
                     let warm = Warm {

@@ -87,7 +87,12 @@ impl Proof {
         }
     }
 
-    /// The same, after a wait when it is not known yet.
+    /// Whether it is being found out.
+    pub fn is_pending(&self) -> bool {
+        *self.0.borrow() == State::Pending
+    }
+
+    /// The same as [`Self::now`], after a wait when it is not known yet.
     ///
     /// # Errors
     /// They may not, or it is still not known.

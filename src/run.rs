@@ -160,6 +160,18 @@ impl Runs {
         timing.tell(&self.metrics, language);
     }
 
+    /// Why there can be no runs at the moment.
+    pub fn problem(&self) -> Option<String> {
+        let view = self.catalog.view();
+        match &view.engine {
+            EngineView::Down(reason) => Some(reason.clone()),
+            EngineView::Up(_) if view.runners.is_empty() => {
+                Some("there is no runner image: run ./build.sh".to_owned())
+            }
+            EngineView::Up(_) => self.proof.now().err().map(|error| error.to_string()),
+        }
+    }
+
     /// Where a run may take place as things are now. While the sandbox is being checked it waits.
     async fn place(&self, request: &RunRequest) -> Result<Place, NotBegun> {
         let network = if request.network {
@@ -221,9 +233,17 @@ impl Runs {
         };
         let turn = stops.unless(turn).await?;
         let tell = |position| live.set_position(position);
-        let _permit = stops
-            .unless(self.admission.enter(&prepared.key, tell))
-            .await?;
+        let _permit = loop {
+            let permit = stops
+                .unless(self.admission.enter(&prepared.key, tell))
+                .await?;
+            if given.is_some() || !self.proof.is_pending() {
+                break permit;
+            }
+            // The check is a run too, and needs a place.
+            drop(permit);
+            stops.unless(place()).await?;
+        };
         // It may have waited for long: what held before need not hold any more.
         prepared.place = stops.unless(place()).await?;
         timing.end(Phase::Queue);

@@ -110,7 +110,8 @@ impl Selftest {
     }
 
     /// The controls that the start waits for: the runtime when it is not the engine's own, and all that can be seen
-    /// from inside. Gives `None` when the engine was lost, so that nothing was found out.
+    /// from inside. Gives `None` when the engine was lost or the server
+    /// is stopping, so that nothing was found out.
     pub async fn at_start(&self) -> Option<Vec<Row>> {
         let stage = Stage::new(self, Way::Cold);
         let mut rows = Vec::new();
@@ -120,11 +121,16 @@ impl Selftest {
                 || self.engine.allow_weaker.contains(&Control::Runtime);
             rows.push(Row::new(Control::Runtime, Way::Cold, verdict));
             if !is_of_use {
-                return self.runs.engine().is_up().then_some(rows);
+                return self.could_be_tried().then_some(rows);
             }
         }
         rows.extend(inspection::all(&stage).await);
-        self.runs.engine().is_up().then_some(rows)
+        self.could_be_tried().then_some(rows)
+    }
+
+    /// Whether a check that fails says something about the sandbox, and not that the engine or this server goes away.
+    fn could_be_tried(&self) -> bool {
+        self.runs.engine().is_up() && self.runs.admission.check_open().is_ok()
     }
 
     /// All controls, or those in `only`, in the ways in which runs of this server come by a sandbox. `tell` hears of

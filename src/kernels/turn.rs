@@ -153,6 +153,10 @@ impl Turn {
         let Hold::Ready(kernel) = &self.hold else {
             return false;
         };
+        if !kernel.is_alive() {
+            self.lose(Lost::Gone);
+            return false;
+        }
         let fits = workspace.is_some_and(|workspace| kernel.lease.fits(workspace));
         if fits && !self.restart {
             return true;

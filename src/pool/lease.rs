@@ -185,7 +185,8 @@ impl Lease {
 
     /// Leaves the sandbox with its conversation after a run, if it may stay. Cleaning goes on behind.
     pub fn finish(mut self, workspace: &Workspace) {
-        if !self.reuse {
+        // What it sees as /data may have been deleted, and made anew for another run.
+        if !self.reuse || !self.fits(workspace) {
             return;
         }
         self.data = workspace.directory_id();

@@ -149,10 +149,8 @@ fn exit_hint(code: i32, end: &End, limits: &RunLimits) -> String {
 
 /// The hint for a program that printed nothing to standard error.
 pub(super) fn nothing_to_see(hint: String) -> String {
-    match hint.strip_suffix(SEE_STDERR) {
-        Some(hint) => format!("{hint} and printed nothing to stderr."),
-        None => hint,
-    }
+    // More may have been said after it, such as that a kernel has ended.
+    hint.replacen(SEE_STDERR, " and printed nothing to stderr.", 1)
 }
 
 fn signal_hint(number: i32, limits: &RunLimits) -> String {

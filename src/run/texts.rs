@@ -28,11 +28,13 @@ impl Texts {
         let length = whole.chars().count();
         let stderr = captured.bytes(Some(Stream::Stderr));
         let stdout = captured.bytes(Some(Stream::Stdout));
-        if length.saturating_mul(2) <= most {
+        let [out, err] = [&stdout, &stderr].map(|bytes| clean(bytes));
+        // Together they may have less than apart, where one stream overwrites a line of the other.
+        if length + out.chars().count() + err.chars().count() <= most {
             return Self {
                 output: whole,
-                stdout: clean(&stdout),
-                stderr: clean(&stderr),
+                stdout: out,
+                stderr: err,
             };
         }
         let pointers = [&stdout, &stderr]
@@ -134,6 +136,16 @@ mod tests {
             stderr: "Stderr 00000001\n",
         }
         "#);
+    }
+
+    #[test]
+    fn a_line_that_the_other_stream_overwrites_counts() {
+        let capture = Capture::new(1 << 20);
+        capture.push(Stream::Stdout, "x".repeat(100_000).as_bytes());
+        capture.push(Stream::Stderr, b"\r100 %");
+        let texts = Texts::of(&capture.snapshot(), 1000, RUN);
+        assert_eq!((&*texts.output, &*texts.stderr), ("100 %", "100 %"));
+        assert!(lengths(&texts)[1] <= 990, "{:?}", lengths(&texts));
     }
 
     #[test]

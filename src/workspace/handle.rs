@@ -48,6 +48,15 @@ pub struct DirectoryId {
     inode: u64,
 }
 
+impl DirectoryId {
+    pub(super) fn of(stat: &rustix::fs::Stat) -> Self {
+        Self {
+            device: stat.st_dev,
+            inode: stat.st_ino,
+        }
+    }
+}
+
 impl Workspace {
     pub(super) fn new(store: Arc<Store>, key: ConversationKey, dir: OwnedFd) -> Self {
         Self {
@@ -60,10 +69,7 @@ impl Workspace {
     /// Which directory this is, whatever its name. `None` when the operating system does not say.
     pub fn directory_id(&self) -> Option<DirectoryId> {
         let stat = rustix::fs::fstat(&self.dir).ok()?;
-        Some(DirectoryId {
-            device: stat.st_dev,
-            inode: stat.st_ino,
-        })
+        Some(DirectoryId::of(&stat))
     }
 
     /// Which conversation it belongs to.

@@ -7,11 +7,11 @@ use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Mode, RenameFlags, mkdirat, renameat_with, unlinkat};
+use rustix::fs::{AtFlags, Mode, RenameFlags, mkdirat, renameat_with, statat, unlinkat};
 use rustix::io::Errno;
 
 use super::store::{PRIVATE, Store, WORKSPACE_MODE};
-use super::{WorkspaceError, Workspaces, random_name};
+use super::{DirectoryId, WorkspaceError, Workspaces, random_name};
 use crate::conversation::ConversationKey;
 
 /// An empty directory of nobody's. Dropping it removes it.
@@ -77,20 +77,24 @@ impl Workspaces {
         &self,
         mut slot: Slot,
         key: &ConversationKey,
-    ) -> Result<Result<(), Slot>, WorkspaceError> {
+    ) -> Result<Result<DirectoryId, Slot>, WorkspaceError> {
         let (name, key) = (slot.name.clone(), key.clone());
         let renamed = self.store.work(move |store| {
             let (from, to) = (&store.private, store.root());
+            // By its old name: under the new one there may be another soon.
+            let slot = statat(from, &name, AtFlags::SYMLINK_NOFOLLOW)
+                .map_err(WorkspaceError::of("examine a slot"))?;
             match renameat_with(from, &name, to, key.as_str(), RenameFlags::NOREPLACE) {
-                Ok(()) => Ok(true),
-                Err(Errno::EXIST) => Ok(false),
+                Ok(()) => Ok(Some(DirectoryId::of(&slot))),
+                Err(Errno::EXIST) => Ok(None),
                 Err(error) => {
                     Err(WorkspaceError::of("make a slot a conversation's directory")(error))
                 }
             }
         });
-        slot.adopted = renamed.await?;
-        Ok(if slot.adopted { Ok(()) } else { Err(slot) })
+        let adopted = renamed.await?;
+        slot.adopted = adopted.is_some();
+        Ok(adopted.ok_or(slot))
     }
 }
 
@@ -120,7 +124,9 @@ mod tests {
         );
         let path = root.path().join(first.path());
         std::fs::write(path.join("by-a-program"), "x").unwrap();
-        assert!(workspaces.adopt(first, &key).await.unwrap().is_ok());
+        let adopted = workspaces.adopt(first, &key).await.unwrap().ok();
+        let found = workspaces.find(&key).await.unwrap().unwrap();
+        assert_eq!(adopted, found.directory_id());
         assert!(root.path().join(key.as_str()).join("by-a-program").exists());
         let second = workspaces.adopt(second, &key).await.unwrap().unwrap_err();
         let path = root.path().join(second.path());

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_code_sandbox::control::Control;
+use mcp_code_sandbox::conversation::ConversationId;
 use mcp_code_sandbox::executor::fake::FakeExecutor;
 use mcp_code_sandbox::proof::{State, Weakness};
 use serde_json::{Value, json};
@@ -94,6 +95,35 @@ async fn a_run_whose_turn_comes_is_asked_anew() {
         (&first["status"], &second["code"]),
         (&json!("ok"), &json!("sandbox_not_proven"))
     );
+    app.assert_nothing_is_left().await;
+}
+
+/// The check is a run like them, and comes last into the queue.
+#[tokio::test]
+async fn runs_that_wait_for_the_check_leave_it_a_place() {
+    let app = TestApp::on_fake_with(&[("MAX_CONCURRENT_RUNS", "1")]).await;
+    let runs = &app.app.runs;
+    let check = async {
+        eventually("one runs, one waits", || runs.admission.waiting() == 1).await;
+        runs.proof.set(State::Pending);
+        let id: ConversationId = "check".parse().unwrap();
+        let place = runs
+            .admission
+            .enter(&id.key(&runs.file_secret), |_| ())
+            .await;
+        runs.proof.set(State::Held);
+        place.map(drop)
+    };
+    let (first, second, checked) = tokio::join!(
+        run_in(&app, "a", "sleep 0.5"),
+        run_in(&app, "b", "echo hi"),
+        check
+    );
+    assert_eq!(
+        (&first["status"], &second["status"]),
+        (&json!("ok"), &json!("ok"))
+    );
+    assert_eq!(checked, Ok(()));
     app.assert_nothing_is_left().await;
 }
 
