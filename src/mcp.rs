@@ -42,8 +42,8 @@ use crate::run::ledger::Ledger;
 /// What a client's model is told once.
 const INSTRUCTIONS: &str = "Runs code in isolated containers. Give the same conversationId to upload_file, run_code and \
     list_files so that they share the directory /data; leave it out of the first call and one is made for you. Files \
-    that a program writes to /data come back as links, and install_packages adds libraries. Nothing else is kept between \
-    runs.";
+    that a program writes to /data come back as links, and install_packages adds libraries. Variables are kept between \
+    runs with stateful: true only.";
 
 /// Methods of the protocol whose parameters were not understood, as opposed to methods that do not exist.
 const KNOWN_METHODS: &[&str] = &[

@@ -9,7 +9,6 @@ use axum::response::{IntoResponse as _, Response};
 use serde_json::json;
 
 use super::HttpState;
-use crate::runner::catalog::EngineView;
 
 /// The process answers.
 pub(super) async fn alive() -> Response {
@@ -31,20 +30,7 @@ pub(super) async fn ready(State(state): State<HttpState>) -> Response {
 
 /// Why there can be no runs.
 pub(super) fn problem(state: &HttpState) -> Option<String> {
-    let view = state.0.runs.catalog.view();
-    match &view.engine {
-        EngineView::Down(reason) => Some(reason.clone()),
-        EngineView::Up(_) if view.runners.is_empty() => {
-            Some("there is no runner image: run ./build.sh".to_owned())
-        }
-        EngineView::Up(_) => state
-            .0
-            .runs
-            .proof
-            .now()
-            .err()
-            .map(|error| error.to_string()),
-    }
+    state.0.runs.problem()
 }
 
 /// A handler panicked. The log has the details.

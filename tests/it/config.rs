@@ -266,7 +266,7 @@ fn check_config_hides_secrets() {
     SANDBOX_RUNTIME=
     ALLOW_WEAKER_SANDBOX=limits,network-off
     ALLOW_NETWORK=0
-    FIREWALL_REPORT=
+    FIREWALL_REPORT=/nowhere
     RUN_DNS=
     RUN_TIMEOUT=30s
     RUN_TIMEOUT_MAX=5m

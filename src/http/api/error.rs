@@ -109,6 +109,11 @@ fn status(code: &str) -> StatusCode {
     }
 }
 
+/// A code as callers know it.
+pub(super) fn public(code: &'static str) -> &'static str {
+    if code == BROKEN { "internal" } else { code }
+}
+
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let Self(error) = self;
@@ -118,12 +123,8 @@ impl IntoResponse for ApiError {
             _ => error.retry_after,
         };
         let seconds = wait.map(|wait| wait.as_secs().max(1));
-        let code = match error.code {
-            BROKEN => "internal",
-            code => code,
-        };
         let failure = Failure {
-            code,
+            code: public(error.code),
             message: error.message,
             retry_after_seconds: seconds,
         };

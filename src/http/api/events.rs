@@ -12,6 +12,7 @@ use tokio_util::sync::DropGuard;
 use utoipa::ToSchema;
 
 use super::ApiError;
+use super::error::public;
 use crate::executor::Stream;
 use crate::mcp::pictures;
 use crate::run::ledger::LiveRun;
@@ -204,7 +205,7 @@ fn refused(ApiError(error): ApiError) -> Event {
     Event::Error {
         error: error.message,
         traceback: Vec::new(),
-        code: Some(error.code),
+        code: Some(public(error.code)),
     }
 }
 

@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use super::{define, structured};
 use crate::packages::Packages;
 use crate::run::Runs;
-use crate::runner::catalog::EngineView;
 
 pub(super) const NAME: &str = "list_runners";
 
@@ -97,9 +96,6 @@ pub(super) fn call(runs: &Runs) -> CallToolResult {
             output_bytes: limits.output,
             network: runs.network.access().is_ok(),
         },
-        unavailable: match &view.engine {
-            EngineView::Up(_) => None,
-            EngineView::Down(reason) => Some(reason.clone()),
-        },
+        unavailable: runs.problem(),
     })
 }
