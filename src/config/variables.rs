@@ -24,7 +24,7 @@ pub const VARIABLES: &[Variable] = &[
     variable(
         "MCP_HTTP_ADDR",
         "127.0.0.1:8080",
-        "address to listen on; `:8080` means all interfaces",
+        "address to listen on; `:8080` means all IPv4 interfaces, `[::]:8080` is for IPv6",
     ),
     variable(
         "PUBLIC_BASE_URL",
@@ -164,12 +164,12 @@ pub const VARIABLES: &[Variable] = &[
     variable(
         "CALL_BUDGET",
         "45s",
-        "how long a call waits for a run whose time limit is longer, or 5 s more for one that still waits for its turn or a place; get_run waits for the rest",
+        "how long `run_code` waits for a run whose time limit is longer, or 5 s more for one that still waits for its turn or a place; `get_run` waits for the rest, as long at most in each call",
     ),
     variable(
         "OUTPUT_FOR_MODEL",
         "30000",
-        "characters of output in one answer; get_run reads the rest",
+        "characters of output in one answer; `get_run` reads the rest",
     ),
     variable(
         "MAX_CONCURRENT_RUNS",
@@ -200,12 +200,12 @@ pub const VARIABLES: &[Variable] = &[
     variable(
         "MAX_WARM_SANDBOXES",
         "",
-        "warm sandboxes in all; default: what fits into half of the memory",
+        "warm sandboxes in all; default: what fits into half of the memory, from 4 to 128",
     ),
     variable(
         "SANDBOX_REUSE",
         "conversation",
-        "`conversation`: the next run of a conversation gets its sandbox again, cleaned; `never`: a new one for each run",
+        "`conversation`: the next run of a conversation gets its sandbox again, cleaned; `never`: a new one for each run that is not stateful",
     ),
     variable(
         "MAX_KERNELS",
