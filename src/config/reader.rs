@@ -286,9 +286,9 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// `host:port`, or `:port` for all interfaces.
+    /// `host:port`, or `:port` for all IPv4 interfaces.
     pub(super) fn listen_address(&mut self, name: &'static str) -> SocketAddr {
-        let expected = "an address such as `127.0.0.1:8080`, or `:8080` for all interfaces";
+        let expected = "an address such as `127.0.0.1:8080`, or `:8080` for all IPv4 interfaces";
         self.parse(
             name,
             expected,

@@ -13,7 +13,7 @@ const NOT_OURS: &[&str] = &[
     "DOCKER_GID",
     "TUNNEL_TOKEN",
 ];
-/// What builds and tests tell the compose files, and no operator.
+/// What the compose files alone read.
 const NOT_SETTINGS: &[&str] = &[
     "CLOUDFLARED_IMAGE",
     "ENV_FILE",
@@ -163,7 +163,7 @@ fn all_mistakes_are_told_at_once_and_no_secret_is_shown() {
         Some(value.to_owned())
     };
     insta::assert_snapshot!(Config::from_lookup(&lookup).unwrap_err(), @"
-    MCP_HTTP_ADDR=nowhere is not valid: it must be an address such as `127.0.0.1:8080`, or `:8080` for all interfaces
+    MCP_HTTP_ADDR=nowhere is not valid: it must be an address such as `127.0.0.1:8080`, or `:8080` for all IPv4 interfaces
     PUBLIC_BASE_URL=sandbox.example is not valid: it must be an address such as `https://sandbox.example.org`, without query
     MCP_API_TOKEN is not valid (its value is not shown): it must be at least 16 random characters; make one with `openssl rand -hex 32`
     RATE_LIMIT=fast is not valid: it must be a number and a time, such as `10/s`, `300/m` or `5000/h`

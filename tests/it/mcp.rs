@@ -33,7 +33,7 @@ async fn curl_needs_nothing_but_a_token() {
           "version": "…",
           "description": "MCP server that runs code in hardened, ephemeral containers"
         },
-        "instructions": "Runs code in isolated containers. Give the same conversationId to upload_file, run_code and list_files so that they share the directory /data; leave it out of the first call and one is made for you. Files that a program writes to /data come back as links, and install_packages adds libraries. Nothing else is kept between runs."
+        "instructions": "Runs code in isolated containers. Give the same conversationId to upload_file, run_code and list_files so that they share the directory /data; leave it out of the first call and one is made for you. Files that a program writes to /data come back as links, and install_packages adds libraries. Variables are kept between runs with stateful: true only."
       }
     }
     "#);

@@ -85,8 +85,8 @@ async fn a_client_that_reads_nothing_does_not_keep_the_server() {
             .await;
         server.send_line("{").await;
     }
-    // A pipe holds 64 KiB, so that something is stuck halfway.
-    let full = async || (server.unread() > 60 << 10).then_some(());
+    // A pipe has 16 pages, of which a few are not filled, so that something is stuck halfway.
+    let full = async || (server.unread() > 48 << 10).then_some(());
     within(END, "the pipe is full", full).await;
     server.close();
     let status = server.ended(END).await;
