@@ -47,7 +47,7 @@ impl Kernel {
     /// Makes one of a sandbox in which an interpreter is parked.
     pub fn new(lease: Lease, needs: Needs<'_>) -> Self {
         Self {
-            lease,
+            lease: lease.for_good(),
             image_id: needs.runner.image_id.clone(),
             network: needs.network,
             env: needs.early_env(),

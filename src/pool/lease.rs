@@ -147,7 +147,14 @@ impl Lease {
         run.await
     }
 
-    /// Runs a cell; see [`Sandbox::cell`]. After the first one the lease is a kernel's for good.
+    /// The same as a kernel's, whose sandbox does not come back: its place is free for another.
+    #[must_use]
+    pub fn for_good(mut self) -> Self {
+        self.place = None;
+        self
+    }
+
+    /// Runs a cell of a kernel; see [`Sandbox::cell`].
     ///
     /// # Errors
     /// Those of [`Sandbox::cell`].
@@ -157,7 +164,6 @@ impl Lease {
         capture: Arc<Capture>,
         interrupt: impl Future<Output = ()>,
     ) -> Result<End, SandboxError> {
-        self.place = None;
         self.sandbox.cell(program, capture, interrupt).await
     }
 

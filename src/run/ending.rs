@@ -148,7 +148,7 @@ fn exit_hint(code: i32, end: &End, limits: &RunLimits) -> String {
 }
 
 /// The hint for a program that printed nothing to standard error.
-pub(super) fn nothing_to_see(hint: String) -> String {
+pub(super) fn nothing_to_see(hint: &str) -> String {
     // More may have been said after it, such as that a kernel has ended.
     hint.replacen(SEE_STDERR, " and printed nothing to stderr.", 1)
 }
@@ -317,9 +317,9 @@ mod tests {
 
     #[test]
     fn nobody_is_sent_to_an_empty_stream() {
-        let ended = "The program ended with exit code 3: see stderr.".to_owned();
-        insta::assert_snapshot!(nothing_to_see(ended), @"The program ended with exit code 3 and printed nothing to stderr.");
-        insta::assert_snapshot!(nothing_to_see("The program was cancelled.".to_owned()), @"The program was cancelled.");
+        let ended = "The program ended with exit code 3: see stderr. The kernel has ended.";
+        insta::assert_snapshot!(nothing_to_see(ended), @"The program ended with exit code 3 and printed nothing to stderr. The kernel has ended.");
+        insta::assert_snapshot!(nothing_to_see("The program was cancelled."), @"The program was cancelled.");
     }
 
     #[test]

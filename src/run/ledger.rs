@@ -209,7 +209,7 @@ impl LiveRun {
         if let Ok(outcome) = &mut result {
             outcome.run_id.clone_from(&self.id);
             if captured.stderr.kept == 0 {
-                outcome.hint = outcome.hint.take().map(ending::nothing_to_see);
+                outcome.hint = outcome.hint.as_deref().map(ending::nothing_to_see);
             }
             self.show(outcome, &captured);
         }
