@@ -114,10 +114,11 @@ fn registry(files: &Path, name: &str, server: &str) -> Option<String> {
     let mut versions = serde_json::Map::new();
     for file in named(files, &prefix, "tgz") {
         let version = file[prefix.len()..].trim_end_matches(".tgz").to_owned();
-        let dependencies = if name == "tinya" {
-            json!({ "tinyb": "^1" })
-        } else {
-            json!({})
+        let (dependencies, peers) = match (name, version.as_str()) {
+            ("tinya", _) => (json!({ "tinyb": "^1" }), json!({})),
+            ("tinypeer", "1.0.0") => (json!({}), json!({ "tinyb": "^1", "nosuch": "*" })),
+            ("tinypeer", _) => (json!({}), json!({ "@tiny/evil": "*" })),
+            _ => (json!({}), json!({})),
         };
         let mut dist = json!({ "tarball": format!("{server}/files/{file}") });
         // Some are as old as if there had been no such hash.
@@ -128,6 +129,8 @@ fn registry(files: &Path, name: &str, server: &str) -> Option<String> {
             "name": name,
             "version": version,
             "dependencies": dependencies,
+            "peerDependencies": peers,
+            "peerDependenciesMeta": { "nosuch": { "optional": true } },
             "hasInstallScript": true,
             "dist": dist,
         });
@@ -175,6 +178,7 @@ async fn packages_come_from_the_configured_index_and_then_need_no_network() {
         ("PIP_TRUSTED_HOST", &host),
         ("NPM_CONFIG_REGISTRY", &registry),
         ("PACKAGE_SIZE_LIMIT", "2m"),
+        ("BLOCKED_PACKAGES", "@tiny/evil"),
     ])
     .await;
     let files = tempfile::tempdir().unwrap();
@@ -223,6 +227,25 @@ async fn use_index(app: &TestApp, index: &Index) {
     let code = "import a from 'tinya'; import s from '@tiny/scoped'; console.log(a, s)";
     let expected = "a 1.0.0 with b 1.2.0 scoped\n";
     assert_eq!(run(app, "first", "typescript", code).await, expected);
+
+    // What a package needs beside it comes along, and is from what is kept as the rest.
+    for (conversation, downloads) in [("beside", &["tinypeer-1.0.0.tgz"][..]), ("again", &[])] {
+        let answer = install_for(app, conversation, "typescript", json!(["tinypeer@1"])).await;
+        let told = "Installed tinypeer 1.0.0, tinyb 1.2.0";
+        assert_eq!(answer["message"], told, "{answer}");
+        assert_eq!(index.downloads(), downloads);
+        let code = "import p from 'tinypeer'; console.log(p)";
+        assert_eq!(
+            run(app, conversation, "typescript", code).await,
+            "peer with b 1.2.0\n"
+        );
+    }
+    let packages = json!(["tinypeer@1", "tinyb@2"]);
+    let answer = install_for(app, "other", "typescript", packages).await;
+    let told = "Installed tinypeer 1.0.0, tinyb 2.0.0";
+    assert_eq!(answer["message"], told, "{answer}");
+    let answer = install_for(app, "third", "typescript", json!(["tinypeer@2"])).await;
+    assert_eq!(answer["code"], "package_blocked", "{answer}");
 
     let mut answers = String::new();
     for (language, package) in [

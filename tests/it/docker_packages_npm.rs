@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::docker_packages::Host;
+use crate::docker_packages::{Host, install_for};
 
 #[tokio::test]
 async fn npm_packages_are_found_from_programs_and_from_their_modules() {
@@ -95,7 +95,7 @@ async fn npm_packages_are_found_from_programs_and_from_their_modules() {
     }
     insta::with_settings!({ filters => [(r"\d+\.\d+\.\d+ is part", "X.Y.Z is part"), (r#"cannot be downloaded: [^\n]*""#, "…\""), (r"the package registry cannot be reached", "…"), (r"what was asked for is not[^…]*…", "…")] }, {
         insta::assert_snapshot!(answers, @r#"
-        ["tinyb@2"] "package_incompatible": "incompatible: tinyb is needed as 1.2.0 and as 2 (by what was asked for)"
+        ["tinyb@2"] "package_incompatible": "incompatible: tinyb is needed as 2.0.0 and as ^1 (by tinya 1.0.0)"
         ["pg@1"] "package_incompatible": "incompatible: pg X.Y.Z is part of the runner, and 1 was asked for"
         ["nosuch"] "package_offline": "off-line: …"
         ["tinya","file:../x"] "invalid_requirement": "packages: \"file:../x\" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be"
@@ -123,6 +123,82 @@ async fn a_directory_may_have_many_archives_and_some_that_are_no_packages() {
         .await;
     let told = "Installed tinya 1.0.0, @tiny/scoped 0.1.0, tinyb 1.2.0";
     assert_eq!(answer["message"], told, "{answer}");
+    host.ends().await;
+}
+
+#[tokio::test]
+async fn what_was_asked_for_is_chosen_first() {
+    let host = Host::new().await;
+    for (conversation, packages, told) in [
+        (
+            "version-first",
+            json!(["tinyb@1.0.0", "tinya"]),
+            "tinyb 1.0.0, tinya 1.0.0",
+        ),
+        (
+            "version-last",
+            json!(["tinya", "tinyb@1.0.0"]),
+            "tinya 1.0.0, tinyb 1.0.0",
+        ),
+        // Whatever there is will do, but not for the other one.
+        (
+            "any-first",
+            json!(["tinyb", "tinya"]),
+            "tinyb 1.2.0, tinya 1.0.0",
+        ),
+        (
+            "any-last",
+            json!(["tinya", "tinyb"]),
+            "tinya 1.0.0, tinyb 1.2.0",
+        ),
+    ] {
+        let answer = install_for(&host.app, conversation, "typescript", packages).await;
+        assert_eq!(answer["message"], format!("Installed {told}"), "{answer}");
+    }
+    // What came along with an earlier one has no say.
+    host.install("typescript", json!(["tinya"])).await;
+    let answer = host.install("typescript", json!(["tinyb@1.0.0"])).await;
+    assert_eq!(answer["message"], "Installed tinyb 1.0.0", "{answer}");
+    let code = "import a from 'tinya'; console.log(a)";
+    assert_eq!(host.run("typescript", code).await, "a 1.0.0 with b 1.0.0\n");
+    host.ends().await;
+}
+
+#[tokio::test]
+async fn packages_come_with_those_that_they_need_beside_them() {
+    let host = Host::with(&[
+        ("BLOCKED_PACKAGES", "@tiny/evil"),
+        ("PACKAGE_COUNT_LIMIT", "2"),
+    ])
+    .await;
+    let answer = host.install("typescript", json!(["tinypeer@1"])).await;
+    let told = "Installed tinypeer 1.0.0, tinyb 1.2.0";
+    assert_eq!(answer["message"], told, "{answer}");
+    let code = "import p from 'tinypeer'; import b from 'tinyb'; console.log(p, '|', b)";
+    let expected = "peer with b 1.2.0 | b 1.2.0\n";
+    assert_eq!(host.run("typescript", code).await, expected);
+    // They count, and what is blocked does not come in by that way.
+    let answer = host.install("typescript", json!(["@tiny/scoped"])).await;
+    assert_eq!(answer["code"], "package_too_large", "{answer}");
+    let answer = host.install("typescript", json!(["tinypeer@2"])).await;
+    assert_eq!(answer["code"], "package_blocked", "{answer}");
+    assert_eq!(host.run("typescript", code).await, expected);
+    // Another version than the wanted one is taken where it was asked for, as from a registry.
+    let packages = json!(["tinypeer@1", "tinyb@2"]);
+    let answer = install_for(&host.app, "other", "typescript", packages).await;
+    let told = "Installed tinypeer 1.0.0, tinyb 2.0.0";
+    assert_eq!(answer["message"], told, "{answer}");
+    host.ends().await;
+}
+
+#[tokio::test]
+async fn packages_come_with_their_parts_for_this_machine() {
+    let host = Host::new().await;
+    let answer = host.install("typescript", json!(["tinynative"])).await;
+    let told = "Installed tinynative 1.0.0, @tiny/here 1.0.0, @tiny/inner 1.0.0";
+    assert_eq!(answer["message"], told, "{answer}");
+    let code = "import n from 'tinynative'; console.log(n)";
+    assert_eq!(host.run("typescript", code).await, "@tiny/here\n");
     host.ends().await;
 }
 

@@ -29,6 +29,7 @@ const READERS = 8;
 // What is the machine's trouble and no archive's.
 const TROUBLE = /fork|Cannot allocate|Resource temporarily/i;
 const RUNNER = "/opt/node_modules";
+const LIBC = readdirSync("/lib").some((name) => name.startsWith("ld-musl-")) ? "musl" : "glibc";
 
 interface Wanted {
   name: string;
@@ -38,9 +39,20 @@ interface Found {
   name: string;
   version: string;
 }
+/** What is needed, and by whom. Of what a package only wants beside it, another version will do if need be. */
+interface Need extends Wanted {
+  by: string;
+  beside?: boolean;
+}
 interface Manifest extends Found {
   file: string;
   dependencies?: Record<string, string>;
+  optionalDependencies?: Record<string, string>;
+  peerDependencies?: Record<string, string>;
+  peerDependenciesMeta?: Record<string, { optional?: boolean }>;
+  os?: string | string[];
+  cpu?: string | string[];
+  libc?: string | string[];
 }
 /** A file that the server may keep for others. */
 interface Kept {
@@ -112,28 +124,72 @@ async function manifests(file: string): Promise<Manifest[]> {
 
 /** What to write into package.json so that everything comes from the stock: one version of each package. */
 function fromStock(wanted: Wanted[], all: Manifest[]): Record<string, string> {
-  const chosen = new Map<string, Manifest>();
-  const waiting = wanted.map((one) => ({ ...one, by: "what was asked for" }));
-  for (let next = waiting.pop(); next; next = waiting.pop()) {
-    const { name, versions, by } = next;
-    const there = all.filter((one) => one.name === name);
-    const fitting = there.filter((one) => Bun.semver.satisfies(one.version, versions || "*"));
-    const best = fitting.sort((left, right) => Bun.semver.order(right.version, left.version))[0];
-    if (!best) {
-      const known = there.map((one) => one.version).join(", ") || "none";
-      throw new Failed("not_found", `${name} ${versions || "*"} (needed by ${by}; versions in the directory: ${known})`);
-    }
-    const before = chosen.get(name);
-    if (before && !Bun.semver.satisfies(before.version, versions || "*")) {
-      throw new Failed("incompatible", `${name} is needed as ${before.version} and as ${versions} (by ${by})`);
-    }
-    if (before) continue;
-    chosen.set(name, best);
-    for (const [name, versions] of Object.entries(best.dependencies ?? {})) {
-      waiting.push({ name, versions, by: `${best.name} ${best.version}` });
+  let { chosen, optional } = choose(wanted.map((one) => ({ ...one, by: "what was asked for" })), new Map(), all);
+  // More of them may come with each. What cannot be had is left out, by Bun too.
+  const forHere = all.filter(runsHere);
+  for (const one of optional) {
+    try {
+      const more = choose([one], chosen, forHere);
+      chosen = more.chosen;
+      optional.push(...more.optional);
+    } catch (error) {
+      if (!(error instanceof Failed)) throw error;
     }
   }
   return Object.fromEntries([...chosen].map(([name, { file }]) => [name, `file:${file}`]));
+}
+
+/** Adds what is needed to what is chosen, breadth first: what was asked for, then what that needs, and so on. Tells what
+ * the chosen packages would use if it is there. */
+function choose(needs: Need[], before: Map<string, Manifest>, all: Manifest[]) {
+  let [chosen, waiting, optional] = [new Map(before), [...needs], [] as Need[]];
+  // What came too late to be heeded in a choice: everything is chosen again with it in mind.
+  const late: Need[] = [];
+  for (let next = waiting.shift(); next; next = waiting.shift()) {
+    const { name, versions } = next;
+    const other = chosen.get(name);
+    if (other && !fits(other, next)) {
+      if (!late.some((one) => one.name === name && one.versions === versions)) {
+        late.push(next);
+        [chosen, waiting, optional] = [new Map(before), [...needs], []];
+      } else if (!next.beside) {
+        throw new Failed("incompatible", `${name} is needed as ${other.version} and as ${versions} (by ${next.by})`);
+      }
+      continue;
+    }
+    if (other) continue;
+    const there = all.filter((one) => one.name === name);
+    const fitting = there.filter((one) => fits(one, next));
+    fitting.sort((left, right) => Bun.semver.order(right.version, left.version));
+    const heeded = late.filter((one) => one.name === name);
+    const best = fitting.find((one) => heeded.every((need) => fits(one, need))) ?? fitting[0];
+    if (!best) {
+      const known = there.map((one) => one.version).join(", ") || "none";
+      throw new Failed("not_found", `${name} ${versions || "*"} (needed by ${next.by}; versions in the directory: ${known})`);
+    }
+    chosen.set(name, best);
+    const by = `${best.name} ${best.version}`;
+    const needsOf = (them: Record<string, string> = {}, beside = false): Need[] =>
+      Object.entries(them).map(([name, versions]) => ({ name, versions, by, beside }));
+    const peers = needsOf(best.peerDependencies, true).filter((one) => !best.peerDependenciesMeta?.[one.name]?.optional);
+    waiting.push(...needsOf(best.dependencies), ...peers);
+    optional.push(...needsOf(best.optionalDependencies));
+  }
+  return { chosen, optional };
+}
+
+function fits({ version }: Found, { versions }: Wanted): boolean {
+  return Bun.semver.satisfies(version, versions || "*");
+}
+
+/** Whether an archive is for this machine. Bun asks that only of packages from a registry. */
+function runsHere({ os, cpu, libc }: Manifest): boolean {
+  const pairs = [[os, process.platform], [cpu, process.arch], [libc, LIBC]] as const;
+  return pairs.every(([said, here]) => {
+    const list = [said ?? []].flat();
+    const named = list.filter((one) => !one.startsWith("!"));
+    return !list.includes(`!${here}`) && (named.length === 0 || named.includes(here) || named.includes("any"));
+  });
 }
 
 async function install(dependencies: Record<string, string>, overrides: Record<string, string>, offline: boolean): Promise<Kept[]> {
@@ -155,7 +211,7 @@ async function install(dependencies: Record<string, string>, overrides: Record<s
 
 /** Runs `bun install`, and says why it failed. This process goes on meanwhile: it may be what Bun asks for tarballs. */
 async function bun(more: string[], environment: Record<string, string> = {}): Promise<Failed | undefined> {
-  const options = ["--ignore-scripts", "--no-progress", "--no-summary", "--omit=peer", "--linker=hoisted"];
+  const options = ["--ignore-scripts", "--no-progress", "--no-summary", "--linker=hoisted"];
   const certificates = process.env.NODE_EXTRA_CA_CERTS ? [`--cafile=${process.env.NODE_EXTRA_CA_CERTS}`] : [];
   const done = Bun.spawn(["bun", "install", ...options, "--backend=copyfile", "--cache-dir=/data/cache", ...certificates, ...more], {
     cwd: "/data",
