@@ -22,16 +22,11 @@ die() {
 usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; }
 
 need_packages() {
-    ! command -v "$1" >/dev/null || return 0
-    install "$@"
-}
-
-# Packages, for the lack of $1.
-install() {
-    local lacking=$1
+    local command=$1
     shift
+    ! command -v "$command" >/dev/null || return 0
     if [[ $EUID -ne 0 ]] || ! command -v apt-get >/dev/null; then
-        die "$lacking is missing. Install it (on Debian: sudo apt-get install -y $*)"
+        die "$command is missing. Install it (on Debian: sudo apt-get install -y $*)"
     fi
     say "Installing $*"
     {
@@ -158,15 +153,6 @@ compose() {
     if docker compose version >/dev/null 2>&1; then docker compose "$@"; else docker-compose "$@"; fi
 }
 
-# Ubuntu has Docker's plugin in a package of its own, and besides a docker-compose that its Python cannot run.
-need_compose() {
-    local package=docker-compose
-    ! compose version >/dev/null 2>&1 || return 0
-    if apt-cache show docker-compose-v2 >/dev/null 2>&1; then package=docker-compose-v2; fi
-    install "Docker Compose" "$package"
-    compose version >/dev/null || die "Docker Compose does not run. Install its plugin, docker-compose-v2 or docker-compose-plugin"
-}
-
 # A setting that .env has not, or has without a value.
 set_once() {
     [[ -z $(setting "$1") ]] || return 0
@@ -206,7 +192,7 @@ start_containers() {
     need_packages curl curl ca-certificates
     unset DOCKER_HOST
     scripts/install-docker.sh
-    need_compose
+    scripts/install-compose.sh
     socket=$(setting DOCKER_SOCKET)
     socket=${socket:-/var/run/docker.sock}
     gid=$(stat -L -c %g "$socket" 2>/dev/null) ||

@@ -71,15 +71,6 @@ install_packages() {
     } </dev/null >/dev/null
 }
 
-# Docker's own plugin where it is there, else Debian's package.
-need_compose() {
-    local package=docker-compose
-    ! { docker compose version || docker-compose version; } >/dev/null 2>&1 || return 0
-    # Ubuntu's, where what is called docker-compose does not run.
-    if apt-cache show docker-compose-v2 >/dev/null 2>&1; then package=docker-compose-v2; fi
-    install_packages "$package"
-}
-
 need_npm() { command -v npm >/dev/null || install_packages npm; }
 
 need_component() {
@@ -97,7 +88,7 @@ step_packages() {
 
 step_setup() {
     scripts/install-docker.sh
-    need_compose
+    scripts/install-compose.sh
     ./build.sh
 }
 
@@ -190,7 +181,7 @@ step_fuzz() {
 
 # The program is the one that the other steps have built: nothing is compiled in a container.
 step_compose() {
-    need_compose
+    scripts/install-compose.sh
     cargo build --locked
     tests/compose/run.sh
 }

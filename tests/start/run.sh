@@ -23,6 +23,8 @@ stand_in() {
 make_clone() {
     clone=$(mktemp -d -p "$work")
     cp start.sh .env.example "$clone"
+    mkdir "$clone/scripts"
+    cp scripts/install-compose.sh "$clone/scripts"
     printf '%s' "$1" >"$clone/.env"
     touch "$clone/socket"
     for program in scripts/install-docker.sh scripts/firewall.sh build.sh bin/cargo bin/cc bin/curl bin/sleep; do
