@@ -19,18 +19,13 @@ pub(super) async fn alive() -> Response {
 pub(super) async fn ready(State(state): State<HttpState>) -> Response {
     let view = state.0.runs.catalog.view();
     let runners: Vec<_> = view.runners.keys().collect();
-    match problem(&state) {
+    match state.0.runs.problem() {
         None => Json(json!({ "status": "ok", "runners": runners })).into_response(),
         Some(reason) => {
             let body = json!({ "status": "unavailable", "reason": reason, "runners": runners });
             (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response()
         }
     }
-}
-
-/// Why there can be no runs.
-pub(super) fn problem(state: &HttpState) -> Option<String> {
-    state.0.runs.problem()
 }
 
 /// A handler panicked. The log has the details.

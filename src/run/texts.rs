@@ -47,9 +47,9 @@ impl Texts {
         });
         let left = most.saturating_sub(output.chars().count());
         // Errors are short and matter most.
-        let stderr = fit(&stderr, left.saturating_sub(POINTER), run_id, "stderr");
+        let stderr = fit(err, &stderr, left.saturating_sub(POINTER), run_id, "stderr");
         let left = left.saturating_sub(stderr.chars().count());
-        let stdout = fit(&stdout, left, run_id, "stdout");
+        let stdout = fit(out, &stdout, left, run_id, "stdout");
         Self {
             output,
             stdout,
@@ -72,9 +72,8 @@ pub(super) fn apart(captured: &Captured, most: usize) -> [(String, bool); 2] {
     })
 }
 
-/// A stream in the room that is left for it.
-fn fit(bytes: &[u8], most: usize, run_id: &str, stream: &str) -> String {
-    let whole = clean(bytes);
+/// A stream, whose text is `whole`, in the room that is left for it.
+fn fit(whole: String, bytes: &[u8], most: usize, run_id: &str, stream: &str) -> String {
     if whole.chars().count() <= most {
         return whole;
     }

@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, StatusCode};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::http::{HttpState, access, health};
+use crate::http::{HttpState, access};
 
 /// How the server is.
 #[derive(Debug, Serialize, ToSchema)]
@@ -42,7 +42,7 @@ pub(super) async fn show(
     State(state): State<HttpState>,
     headers: HeaderMap,
 ) -> (StatusCode, Json<Health>) {
-    let reason = health::problem(&state);
+    let reason = state.0.runs.problem();
     let (code, status) = match reason {
         None => (StatusCode::OK, "ok"),
         Some(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
