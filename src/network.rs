@@ -113,7 +113,8 @@ pub async fn check(
     }
     match probe::host_is_closed(runs, &network, &dns).await {
         Ok(()) => Ok(State::Open { dns }),
-        // The rules that closed the host to an earlier probe are there: a server that is too busy for this one stays open.
+        // The rules that closed the host to an earlier probe are there: what that found holds on a server that is too
+        // busy for this one.
         Err(Doubt::NotTried(reason)) if runs.network.access().is_ok() => {
             Err(CheckError::NotTried(reason))
         }

@@ -17,7 +17,8 @@ use crate::sandbox::Launcher;
 
 const REAP_EVERY: Duration = Duration::from_secs(30);
 const CHECK_NETWORK_EVERY: Duration = Duration::from_mins(10);
-/// A closed network may be closed for a passing reason, or its rules be installed just now; a busy server has room soon.
+/// A closed network may be closed for a passing reason, or its rules be installed just now. A server that was too busy
+/// has room soon.
 const CHECK_CLOSED_NETWORK_EVERY: Duration = Duration::from_secs(30);
 /// Between two looks at what conversations take.
 const MEASURE_EVERY: Duration = Duration::from_mins(5);

@@ -103,8 +103,8 @@ pub(super) async fn read(
     ]))
 }
 
-/// The type by the file's name, but that of a picture by its content: clients show it to models, whose interfaces refuse
-/// what it is not.
+/// The type by the file's name, but that of a picture by its content: clients show it to models, whose interfaces
+/// refuse what it is not.
 fn mime_type(named: String, bytes: &[u8]) -> String {
     if !PICTURES.contains(&named.as_str()) {
         return named;

@@ -35,8 +35,8 @@ impl Note {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// What is asked for now, with the extras that it was asked for with earlier, and what was asked for earlier and not
-    /// again.
+    /// What is asked for now, with the extras that it was asked for with earlier, and what was asked for earlier and
+    /// not again.
     pub(super) fn with_earlier(
         &self,
         language: &str,

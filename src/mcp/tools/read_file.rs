@@ -69,8 +69,8 @@ enum Encoding {
 
 pub(super) fn tool() -> Tool {
     let description = "Reads a file of a conversation: text as text, pictures (PNG, JPEG, GIF, WebP, scaled down when \
-        large) as pictures, anything else as base64. At most 256 KiB a call; use offset and length for larger files, or a \
-        program for analysis. Example: {\"conversationId\": \"demo\", \"filename\": \"result.csv\"}";
+        large) as pictures, anything else as base64. At most 256 KiB a call; use offset and length for larger files, \
+        or a program for analysis. Example: {\"conversationId\": \"demo\", \"filename\": \"result.csv\"}";
     let annotations = ToolAnnotations::new()
         .read_only(true)
         .idempotent(true)
