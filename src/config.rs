@@ -28,7 +28,7 @@ use secrecy::SecretString;
 
 pub use self::dotenv::DotenvError;
 pub use self::environment::Environment;
-pub use self::http::{HttpConfig, Patience};
+pub use self::http::{HttpConfig, Patience, listen_address};
 pub use self::kernel::KernelConfig;
 pub use self::log::{LogConfig, LogFormat};
 pub use self::misspelt::misspelt;
@@ -42,6 +42,12 @@ use crate::control::Control;
 
 /// Files, directories and other entries that one conversation may have.
 const MAX_ENTRIES: u64 = 100_000;
+
+/// How the address of an engine can begin.
+const ENGINE_SCHEMES: [&str; 3] = ["unix:///", "tcp://", "http://"];
+/// What `DOCKER_HOST` is made of.
+const ENGINE: &str =
+    "an address such as `unix:///run/podman/podman.sock` or `tcp://127.0.0.1:2375`";
 
 /// The whole configuration.
 #[derive(Clone, Debug)]
@@ -277,12 +283,17 @@ impl StorageConfig {
 impl EngineConfig {
     fn read(reader: &mut Reader<'_>) -> Self {
         Self {
-            host: reader.text("DOCKER_HOST"),
+            host: reader.text("DOCKER_HOST").map(|_| {
+                reader.parse("DOCKER_HOST", ENGINE, String::new(), |value| {
+                    let known = ENGINE_SCHEMES.iter().any(|known| value.starts_with(known));
+                    known.then(|| value.to_owned())
+                })
+            }),
             runtime: reader.word("SANDBOX_RUNTIME"),
             allow_weaker: reader.controls("ALLOW_WEAKER_SANDBOX"),
             allow_network: reader.flag("ALLOW_NETWORK"),
             firewall_report: reader.path("FIREWALL_REPORT"),
-            dns: reader.addresses("RUN_DNS"),
+            dns: reader.resolvers("RUN_DNS"),
         }
     }
 }

@@ -1,15 +1,18 @@
 //! The command line. Everything worth testing is in the library.
 
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
-use mcp_code_sandbox::app::{App, stdio};
-use mcp_code_sandbox::config::{self, Config, Environment};
+use mcp_code_sandbox::app::App;
+use mcp_code_sandbox::app::stdio::{self, StdioSetup};
+use mcp_code_sandbox::config::{self, Config, ConfigErrors, DotenvError, Environment};
 use mcp_code_sandbox::control::Control;
 use mcp_code_sandbox::selftest::{self, Row};
 use mcp_code_sandbox::telemetry;
+use tokio::runtime::Runtime;
 
 /// `EX_USAGE` of sysexits: the configuration is wrong, starting again does not help.
 const BAD_CONFIGURATION: u8 = 64;
@@ -18,9 +21,6 @@ const UNAVAILABLE: u8 = 69;
 
 /// Fills in what the environment does not set, in the working directory and in none above it.
 const DOTENV: &str = ".env";
-
-/// Where the value of a setting comes from.
-type Lookup<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
 /// MCP server that runs code in hardened, ephemeral containers. Settings are environment variables: see .env.example.
 #[derive(Debug, Parser)]
@@ -56,63 +56,60 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    match run(cli.command.unwrap_or(Command::Serve)) {
-        Ok(code) => code,
-        Err(error) => {
-            complain(&format!("{error:#}"));
+    run(cli.command.unwrap_or(Command::Serve)).unwrap_or_else(|error| {
+        complain(&format!("{error:#}"));
+        if error.is::<ConfigErrors>() || error.is::<DotenvError>() {
+            ExitCode::from(BAD_CONFIGURATION)
+        } else {
             ExitCode::FAILURE
         }
-    }
+    })
 }
 
 fn run(command: Command) -> anyhow::Result<ExitCode> {
     // A client starts its server wherever it works: a file there is somebody else's.
     let environment = match command {
         Command::Stdio => Environment::default(),
-        _ => match Environment::with_file(Path::new(DOTENV)) {
-            Ok(environment) => environment,
-            Err(error) => {
-                complain(&error.to_string());
-                return Ok(ExitCode::from(BAD_CONFIGURATION));
-            }
-        },
+        _ => Environment::with_file(Path::new(DOTENV))?,
     };
     for warning in config::misspelt(environment.names()) {
         complain(&warning);
     }
     let lookup = |name: &str| environment.get(name);
-    // It has settings of its own, so those of the others may be missing.
     match command {
-        Command::Stdio => return serve_stdio(&lookup),
-        Command::Selftest { json, only } => return selftest(&lookup, json, &only),
-        _ => {}
-    }
-    let config = match Config::from_lookup(&lookup) {
-        Ok(config) => config,
-        Err(errors) => {
-            complain(&errors.to_string());
-            return Ok(ExitCode::from(BAD_CONFIGURATION));
-        }
-    };
-    match command {
+        Command::Serve => serve(Config::from_lookup(&lookup)?),
+        Command::Stdio => serve_stdio(stdio::set_up(&lookup)?),
         Command::CheckConfig => {
-            print(config.to_string().trim_end());
+            print(Config::from_lookup(&lookup)?.to_string().trim_end());
             Ok(ExitCode::SUCCESS)
         }
-        Command::Healthcheck => Ok(match mcp_code_sandbox::healthcheck(config.http.addr) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                complain(&format!("the server does not answer: {error}"));
-                ExitCode::FAILURE
-            }
-        }),
-        Command::Stdio | Command::Selftest { .. } | Command::Serve => {
-            telemetry::init(&config.log);
-            let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
-            runtime.block_on(async { App::build(config)?.serve().await })?;
+        // Needs no secrets, since nobody comes in.
+        Command::Selftest { json, only } => selftest(Config::for_selftest(&lookup)?, json, &only),
+        Command::Healthcheck => {
+            mcp_code_sandbox::healthcheck(Config::from_lookup(&lookup)?.http.addr)
+                .context("the server does not answer")?;
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+fn serve(config: Config) -> anyhow::Result<ExitCode> {
+    telemetry::init(&config.log);
+    runtime()?.block_on(async { App::build(config)?.serve().await })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn serve_stdio(setup: StdioSetup) -> anyhow::Result<ExitCode> {
+    telemetry::init(&setup.config.log);
+    let runtime = runtime()?;
+    let result = runtime.block_on(App::serve_stdio(setup));
+    // A read of standard input that nobody waits for any more must not keep the process.
+    runtime.shutdown_background();
+    result.map(|()| ExitCode::SUCCESS)
+}
+
+fn runtime() -> anyhow::Result<Runtime> {
+    Runtime::new().context("cannot start the runtime")
 }
 
 fn control(name: &str) -> Result<Control, String> {
@@ -122,17 +119,8 @@ fn control(name: &str) -> Result<Control, String> {
     })
 }
 
-/// Needs no secrets, since nobody comes in.
-fn selftest(lookup: &Lookup<'_>, json: bool, only: &[Control]) -> anyhow::Result<ExitCode> {
-    let config = match Config::for_selftest(lookup) {
-        Ok(config) => config,
-        Err(errors) => {
-            complain(&errors.to_string());
-            return Ok(ExitCode::from(BAD_CONFIGURATION));
-        }
-    };
+fn selftest(config: Config, json: bool, only: &[Control]) -> anyhow::Result<ExitCode> {
     telemetry::init(&config.log);
-    let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
     let tell = |row: &Row| {
         if !json {
             print(&row.to_string());
@@ -141,7 +129,7 @@ fn selftest(lookup: &Lookup<'_>, json: bool, only: &[Control]) -> anyhow::Result
     if !json {
         print(&selftest::header());
     }
-    match runtime.block_on(App::run_selftest(config, only, &tell))? {
+    match runtime()?.block_on(App::run_selftest(config, only, &tell))? {
         Ok(report) => {
             print(&if json {
                 report.to_json()
@@ -157,28 +145,12 @@ fn selftest(lookup: &Lookup<'_>, json: bool, only: &[Control]) -> anyhow::Result
     }
 }
 
-fn serve_stdio(lookup: &Lookup<'_>) -> anyhow::Result<ExitCode> {
-    let setup = match stdio::set_up(lookup)? {
-        Ok(setup) => setup,
-        Err(errors) => {
-            complain(&errors.to_string());
-            return Ok(ExitCode::from(BAD_CONFIGURATION));
-        }
-    };
-    telemetry::init(&setup.config.log);
-    let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
-    let result = runtime.block_on(App::serve_stdio(setup));
-    // A read of standard input that nobody waits for any more must not keep the process.
-    runtime.shutdown_background();
-    result.map(|()| ExitCode::SUCCESS)
-}
-
-#[expect(clippy::print_stdout, reason = "the output of commands")]
+/// For the output of commands. Who reads it may have gone, which is no reason to stop in the middle of something.
 fn print(text: &str) {
-    println!("{text}");
+    let _ = writeln!(io::stdout(), "{text}");
 }
 
-#[expect(clippy::print_stderr, reason = "there is no log yet")]
+/// For what is said before there is a log.
 fn complain(message: &str) {
-    eprintln!("{message}");
+    let _ = writeln!(io::stderr(), "{message}");
 }

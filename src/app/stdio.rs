@@ -18,11 +18,9 @@ use tracing::info;
 
 use super::instance::{kept, unusable};
 use super::{App, Signals};
-use crate::config::{Config, ConfigErrors};
+use crate::config::{self, Config};
 use crate::mcp::transport::{Lines, UniqueIds};
 
-/// The port that is tried first, where `MCP_HTTP_ADDR` names none.
-const USUAL_PORT: u16 = 8080;
 /// Where the secret is kept, below `SANDBOX_ROOT`.
 const SECRET_FILE: &str = ".file-secret";
 
@@ -37,13 +35,10 @@ pub struct StdioSetup {
 /// Works out the configuration of a server on standard input.
 ///
 /// # Errors
-/// No port is free, or the directory of the files is not usable. The inner error is a bad setting.
-pub fn set_up(
-    lookup: &dyn Fn(&str) -> Option<String>,
-) -> anyhow::Result<Result<StdioSetup, ConfigErrors>> {
+/// No port is free, the directory of the files is not usable, or [`ConfigErrors`].
+pub fn set_up(lookup: &dyn Fn(&str) -> Option<String>) -> anyhow::Result<StdioSetup> {
     let set = |name: &str| lookup(name).filter(|value| !value.trim().is_empty());
-    let listener =
-        listen(set("MCP_HTTP_ADDR").as_deref()).context("no port is free on 127.0.0.1")?;
+    let listener = listen(lookup)?;
     let addr = listener.local_addr()?.to_string();
     let root = set("SANDBOX_ROOT").unwrap_or_else(|| data_directory(&set).display().to_string());
     let token = hex::encode(rand::random::<[u8; 32]>());
@@ -58,15 +53,17 @@ pub fn set_up(
         "FILE_SECRET" => Some(secret.clone()),
         "MCP_API_TOKEN" => set(name).or_else(|| Some(token.clone())),
         _ => set(name),
-    });
-    Ok(config.map(|config| StdioSetup { config, listener }))
+    })?;
+    Ok(StdioSetup { config, listener })
 }
 
-/// The usual port, or any other when it is taken.
-fn listen(configured: Option<&str>) -> std::io::Result<StdTcpListener> {
-    let port = configured.and_then(|addr| addr.rsplit_once(':')?.1.parse().ok());
+/// The port of `MCP_HTTP_ADDR` or else the usual one, or any other when it is taken.
+fn listen(lookup: &dyn Fn(&str) -> Option<String>) -> anyhow::Result<StdTcpListener> {
+    let port = config::listen_address(lookup)?.port();
     let on = |port| StdTcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-    let listener = on(port.unwrap_or(USUAL_PORT)).or_else(|_| on(0))?;
+    let listener = on(port)
+        .or_else(|_| on(0))
+        .context("no port is free on 127.0.0.1")?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }
@@ -145,7 +142,7 @@ mod tests {
                 .find(|(set, _)| *set == name)
                 .map(|(_, value)| (*value).to_owned()),
         };
-        set_up(&lookup).unwrap().unwrap().config
+        set_up(&lookup).unwrap().config
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub(super) type Settings = BTreeMap<String, SecretString>;
 #[derive(Debug, Error)]
 pub enum DotenvError {
     /// The file cannot be read, or is no text.
-    #[error("{} cannot be read: {source}", .path.display())]
+    #[error("{} cannot be read", .path.display())]
     Read {
         /// The file.
         path: PathBuf,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 use url::Url;
 
-use super::reader::Reader;
+use super::reader::{ConfigErrors, Reader};
 use super::{RateLimit, names};
 
 /// Longest time for the head of a request, and so for a connection without one.
@@ -53,6 +53,16 @@ pub struct Patience {
     pub body: Duration,
 }
 
+/// What `MCP_HTTP_ADDR` says, for who takes the address before there is a whole configuration.
+///
+/// # Errors
+/// It is no address.
+pub fn listen_address(lookup: &dyn Fn(&str) -> Option<String>) -> Result<SocketAddr, ConfigErrors> {
+    let mut reader = Reader::new(lookup);
+    let addr = reader.listen_address("MCP_HTTP_ADDR");
+    reader.finish(addr)
+}
+
 impl HttpConfig {
     pub(super) fn read(reader: &mut Reader<'_>) -> Self {
         let addr = reader.listen_address("MCP_HTTP_ADDR");
@@ -60,25 +70,23 @@ impl HttpConfig {
             .base_url("PUBLIC_BASE_URL")
             .unwrap_or_else(|| format!("http://localhost:{}", addr.port()));
         let public = Url::parse(&public_base_url).ok();
+        // What is allowed besides takes nothing away from the server's own name and page.
         let mut allowed_hosts = reader.list("ALLOWED_HOSTS", HOSTS, names::host);
-        if allowed_hosts.is_empty() {
-            let own = public.as_ref().and_then(Url::host_str);
-            allowed_hosts = ["localhost", "127.0.0.1", "::1"]
-                .map(str::to_owned)
-                .to_vec();
-            allowed_hosts.extend(own.and_then(names::host));
-            allowed_hosts.sort();
-            allowed_hosts.dedup();
-        }
+        allowed_hosts.extend(["localhost", "127.0.0.1", "::1"].map(str::to_owned));
+        let own = public.as_ref().and_then(Url::host_str);
+        allowed_hosts.extend(own.and_then(names::host));
+        allowed_hosts.sort();
+        allowed_hosts.dedup();
         let mut allowed_origins = reader.list("ALLOWED_ORIGINS", ORIGINS, names::origin);
         if allowed_origins.is_empty() {
             // Pages of this machine, whatever serves them: they need the token like everybody.
             allowed_origins = ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"]
                 .map(str::to_owned)
                 .to_vec();
-            // As browsers send it: without the usual port.
-            allowed_origins.extend(public.map(|url| url.origin().ascii_serialization()));
         }
+        // As browsers send it: without the usual port.
+        allowed_origins.extend(public.map(|url| url.origin().ascii_serialization()));
+        allowed_origins.dedup();
         Self {
             addr,
             public_base_url,

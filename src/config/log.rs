@@ -1,6 +1,10 @@
 //! How the server logs.
 
+use tracing_subscriber::EnvFilter;
+
 use super::reader::Reader;
+
+const FILTER: &str = "a level such as `info`, or a filter such as `info,mcp_code_sandbox=debug`";
 
 /// How the server logs.
 #[derive(Clone, Debug)]
@@ -32,7 +36,9 @@ impl LogConfig {
         };
         Self {
             format,
-            filter: reader.text("RUST_LOG").unwrap_or_default(),
+            filter: reader.parse("RUST_LOG", FILTER, String::new(), |value| {
+                EnvFilter::try_new(value).ok().map(|_| value.to_owned())
+            }),
         }
     }
 }

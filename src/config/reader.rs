@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -28,6 +28,9 @@ const PLACEHOLDERS: &[&str] = &[
     "<",
     "password",
 ];
+
+/// Different characters that a secret has at least: fewer were typed and not drawn.
+const DISTINCT: usize = 8;
 
 /// Longest duration: what is later than any clock can tell would end the task that waits for it.
 const LONGEST: Duration = Duration::from_hours(100 * 365 * 24);
@@ -242,9 +245,14 @@ impl<'a> Reader<'a> {
         })
     }
 
-    pub(super) fn addresses(&mut self, name: &'static str) -> Vec<IpAddr> {
-        let expected = "IP addresses separated by commas";
-        self.list(name, expected, |entry| entry.parse().ok())
+    /// Addresses of resolvers that a container can ask: on its loopback there is nobody, and its network has no IPv6.
+    pub(super) fn resolvers(&mut self, name: &'static str) -> Vec<IpAddr> {
+        let expected = "IPv4 addresses separated by commas, none of them of the loopback (127.…), which each container \
+            has for itself";
+        self.list(name, expected, |entry| {
+            let address = entry.parse::<Ipv4Addr>().ok()?;
+            (!address.is_loopback()).then_some(address.into())
+        })
     }
 
     /// Names of controls, each once.
@@ -348,17 +356,29 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn secret(&mut self, name: &'static str, least: usize) -> SecretString {
-        let expected =
-            format!("at least {least} random characters; make one with `openssl rand -hex 32`");
         let value = self.text(name).unwrap_or_default();
         let lower = value.to_ascii_lowercase();
         let distinct = value.chars().collect::<HashSet<_>>().len();
-        let placeholder = PLACEHOLDERS.iter().any(|word| lower.contains(word)) || distinct < 8;
-        if value.is_empty() {
-            self.errors.push(ConfigError::Missing { name, expected });
-        } else if value.chars().count() < least || placeholder {
-            self.errors
-                .push(ConfigError::InvalidSecret { name, expected });
+        let flaw = if value.chars().count() < least {
+            Some(String::new())
+        } else if let Some(word) = PLACEHOLDERS.iter().find(|word| lower.contains(*word)) {
+            Some(format!(
+                " without `{word}`, which stands in values that nobody has replaced yet"
+            ))
+        } else if distinct < DISTINCT {
+            Some(format!(", {DISTINCT} different ones or more"))
+        } else {
+            None
+        };
+        if let Some(flaw) = flaw {
+            let expected = format!(
+                "at least {least} random characters{flaw}; make one with `openssl rand -hex 32`"
+            );
+            self.errors.push(if value.is_empty() {
+                ConfigError::Missing { name, expected }
+            } else {
+                ConfigError::InvalidSecret { name, expected }
+            });
         }
         SecretString::from(value)
     }

@@ -39,12 +39,12 @@ pub const VARIABLES: &[Variable] = &[
     variable(
         "ALLOWED_HOSTS",
         "",
-        "host names that requests may carry, separated by commas; default: localhost and that of PUBLIC_BASE_URL; `*` for any",
+        "host names that requests may carry besides localhost and that of PUBLIC_BASE_URL, separated by commas; `*` for any",
     ),
     variable(
         "ALLOWED_ORIGINS",
         "",
-        "origins whose pages may call, such as `https://box.example`, separated by commas, with `:*` for any port; default: this server's own and those of this machine; `*` for any",
+        "origins whose pages may call besides this server's own, such as `https://box.example`, separated by commas, with `:*` for any port; default: those of this machine; `*` for any",
     ),
     variable(
         "METRICS_TOKEN",

@@ -157,8 +157,8 @@ fn allows_host(allowed: &[String], host: &str) -> bool {
     !host.is_empty() && allowed.iter().any(fits)
 }
 
-/// Whether an Origin is listed, with `:*` for any port. The server's own page is not special: its origin is on the
-/// list by default.
+/// Whether an Origin is listed, with `:*` for any port. The server's own page is not special: its origin is
+/// always on the list.
 pub(super) fn allows_origin(allowed: &[String], origin: &str) -> bool {
     allowed.iter().any(|entry| match entry.strip_suffix(":*") {
         Some(host) => {

@@ -97,13 +97,21 @@ async fn the_servers_own_pages_may_call_whatever_way_its_address_is_written() {
             "http://[fd00::1]:9000",
         ),
     ] {
-        let app = TestApp::on_fake_with(&[("PUBLIC_BASE_URL", address)]).await;
-        let request = Request::get("/healthz")
-            .header("host", host)
-            .header("origin", origin);
-        let answer = app.send(request.body(Body::empty()).unwrap()).await;
-        assert_eq!(answer.status, 200, "{address}: {}", answer.text());
-        assert_eq!(answer.header("access-control-allow-origin"), origin);
+        // Whoever else is allowed.
+        let others = [
+            ("ALLOWED_HOSTS", "other.example"),
+            ("ALLOWED_ORIGINS", "https://other.example"),
+        ];
+        for others in [&others[..], &[]] {
+            let settings = [&[("PUBLIC_BASE_URL", address)], others].concat();
+            let app = TestApp::on_fake_with(&settings).await;
+            let request = Request::get("/healthz")
+                .header("host", host)
+                .header("origin", origin);
+            let answer = app.send(request.body(Body::empty()).unwrap()).await;
+            assert_eq!(answer.status, 200, "{address}: {}", answer.text());
+            assert_eq!(answer.header("access-control-allow-origin"), origin);
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::net::UnixListener;
 
+use crate::support::server::call;
 use crate::support::stdio::StdioServer;
 use crate::support::wait::within;
 
@@ -105,4 +106,15 @@ async fn a_signal_that_comes_during_the_start_is_heard() {
     server.signal(Signal::TERM);
     let status = server.ended(END).await;
     assert_eq!(status.code(), Some(0), "{status}");
+}
+
+#[tokio::test]
+async fn an_address_that_is_none_is_told() {
+    let output = call(&["stdio"], &[NO_ENGINE, ("MCP_HTTP_ADDR", "8123")]).await;
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(64), "{said}");
+    assert!(
+        said.starts_with("MCP_HTTP_ADDR=8123 is not valid"),
+        "{said}"
+    );
 }
