@@ -1,19 +1,17 @@
 //! Logs: to standard error, as text or JSON. Panics go there too.
 
-use tracing::{error, warn};
+use tracing::error;
 use tracing_subscriber::EnvFilter;
 
 use crate::config::{LogConfig, LogFormat};
 
-/// Starts logging for the whole process. A filter that cannot be parsed is replaced by `info`, and that is said.
+/// Starts logging for the whole process.
 pub fn init(config: &LogConfig) {
-    let (filter, wrong) = match EnvFilter::try_new(&config.filter) {
-        Ok(filter) => (filter, None),
-        Err(error) => (EnvFilter::new("info"), Some(error)),
-    };
     let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+        .with_env_filter(EnvFilter::new(&config.filter))
+        .with_writer(std::io::stderr)
+        // Told on standard error, which is what could not be written to: a panic, and with our hook one in a panic.
+        .log_internal_errors(false);
     match config.format {
         LogFormat::Text => builder
             .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
@@ -31,7 +29,4 @@ pub fn init(config: &LogConfig) {
             "panicked"
         );
     }));
-    if let Some(error) = wrong {
-        warn!(%error, "RUST_LOG is not a log filter: `info` is used");
-    }
 }

@@ -194,7 +194,7 @@ pub(crate) async fn call_in(
 }
 
 /// The program with nothing of the test's own environment, and with a `.env` only if the test put one there.
-fn command(root: &Path, settings: &[(&str, &str)]) -> Command {
+pub(crate) fn command(root: &Path, settings: &[(&str, &str)]) -> Command {
     let mut command = Command::new(PROGRAM);
     command
         .current_dir(root)
