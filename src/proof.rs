@@ -115,10 +115,24 @@ impl Proof {
     }
 }
 
+/// What was found, each once with all the controls that it was found for: one cause can be in the way of all.
+pub fn findings(weaknesses: &[Weakness]) -> Vec<(Vec<&'static str>, &str)> {
+    let mut findings: Vec<(Vec<_>, &str)> = Vec::new();
+    for Weakness { control, found } in weaknesses {
+        match findings.iter_mut().find(|(_, known)| known == found) {
+            Some((controls, _)) => controls.push(control.name()),
+            None => findings.push((vec![control.name()], found)),
+        }
+    }
+    findings
+}
+
 fn sentence(weaknesses: &[Weakness]) -> String {
-    let each = weaknesses
-        .iter()
-        .map(|weakness| format!("control {} failed ({})", weakness.control, weakness.found));
+    let each = findings(weaknesses).into_iter();
+    let each = each.map(|(controls, found)| match &controls[..] {
+        [control] => format!("control {control} failed ({found})"),
+        controls => format!("controls {} failed ({found})", controls.join(", ")),
+    });
     each.collect::<Vec<_>>().join("; ")
 }
 
@@ -144,11 +158,12 @@ mod tests {
         proof.set(State::Broken(vec![
             weakness(Control::Identity, "CapEff is ffff"),
             weakness(Control::Syscalls, "bpf"),
+            weakness(Control::Limits, "bpf"),
         ]));
         let said = proof.now().unwrap_err().to_string();
         assert!(
             said.contains(
-                "control identity failed (CapEff is ffff); control syscalls failed (bpf)"
+                "control identity failed (CapEff is ffff); controls syscalls, limits failed (bpf)"
             ),
             "{said}"
         );

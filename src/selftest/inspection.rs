@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::stage::{Act, Ended, Stage};
+use super::stage::{Act, Ended, Stage, Way};
 use super::{Row, Verdict};
 use crate::control::Control;
 use crate::runner::catalog::EngineView;
@@ -102,14 +102,17 @@ pub(super) async fn all(stage: &Stage<'_>) -> Vec<Row> {
         tokio::time::sleep(PAUSE).await;
         ended = stage.alone(act.clone()).await;
     }
-    let verdict = |control| match &ended {
-        Ok(ended) => judge(control, ended),
-        Err(verdict) => verdict.clone(),
-    };
-    INSPECTIONS
-        .iter()
-        .map(|one| Row::new(one.control, stage.way, verdict(one.control)))
+    let rows = INSPECTIONS.iter();
+    rows.map(|one| row(one.control, stage.way, &ended))
         .collect()
+}
+
+fn row(control: Control, way: Way, ended: &Result<Ended, Verdict>) -> Row {
+    match ended {
+        Ok(ended) if !ended.was_let_run() => Row::untried(control, way, &ended.ending()),
+        Ok(ended) => Row::new(control, way, judge(control, ended)),
+        Err(verdict) => Row::new(control, way, verdict.clone()),
+    }
 }
 
 /// A program that carries out one inspection.
@@ -187,6 +190,25 @@ mod tests {
             found(Control::Identity, line).unwrap_err(),
             "CapEff is ffff"
         );
+    }
+
+    #[test]
+    fn what_kept_it_from_running_is_not_the_sandboxs_fault() {
+        for (status, is_fault) in [
+            (RunStatus::EngineLost, false),
+            (RunStatus::DiskLimit, false),
+            (RunStatus::Error, true),
+            (RunStatus::Timeout, true),
+        ] {
+            let row = row(Control::Identity, Way::Cold, &Ok(ended(status, "")));
+            assert!(matches!(row.verdict, Verdict::Fail(_)), "{status:?}");
+            let advice = row.advice.unwrap();
+            assert_eq!(
+                advice == Control::Identity.about().advice,
+                is_fault,
+                "{advice}"
+            );
+        }
     }
 
     #[test]

@@ -248,6 +248,11 @@ impl Ended {
         [status, hint, said].join(" ").trim().to_owned()
     }
 
+    /// Whether a program that writes nothing could go on to its end: no engine was in the way, and no full disk.
+    pub(super) fn was_let_run(&self) -> bool {
+        self.was_run() && self.outcome.status != RunStatus::DiskLimit
+    }
+
     /// Whether there was a run at all.
     pub(super) fn was_run(&self) -> bool {
         self.outcome.status != RunStatus::EngineLost

@@ -78,6 +78,19 @@ impl Row {
             advice,
         }
     }
+
+    /// One of a control that nobody could try, though there is a runner: whether it holds is not known, so it counts
+    /// as one that failed. The reason is another than the sandbox.
+    pub(super) fn untried(control: Control, way: Way, why: &str) -> Self {
+        Self {
+            advice: Some("this says nothing of the sandbox: mend the cause, and it is tried again"),
+            ..Self::new(
+                control,
+                way,
+                Verdict::Fail(format!("it could not be tried: {why}")),
+            )
+        }
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]

@@ -30,7 +30,10 @@ async fn a_control_that_fails_is_named_and_refuses_runs() {
     assert_eq!(result["code"], "sandbox_not_proven", "{result}");
     let message = result["message"].as_str().unwrap();
     assert!(
-        message.contains("control identity failed (the inspection did not report"),
+        message.contains(&format!(
+            "controls {} failed (the inspection did not report",
+            AT_START.replace(',', ", ")
+        )),
         "{message}"
     );
     assert!(message.contains("mcp-code-sandbox selftest"), "{message}");
