@@ -11,6 +11,8 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 PROGRAM=${CARGO_TARGET_DIR:-target}/release/mcp-code-sandbox
+# shellcheck source=scripts/find-rust.sh
+. scripts/find-rust.sh
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -33,12 +35,6 @@ need_packages() {
         apt-get update -qq
         DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
     } </dev/null >/dev/null
-}
-
-need_rust() {
-    # shellcheck source=/dev/null
-    if [[ -r ${CARGO_HOME:-$HOME/.cargo}/env ]]; then . "${CARGO_HOME:-$HOME/.cargo}/env"; fi
-    command -v cargo >/dev/null || die "Rust is missing. Get it from https://rustup.rs and start again"
 }
 
 # A setting from the environment, else from .env, where the last one counts. As the server reads it: with blanks
@@ -119,7 +115,7 @@ END
 }
 
 prepare() {
-    need_rust
+    find_rust
     need_packages curl curl ca-certificates
     need_packages cc gcc libc6-dev
     write_settings
@@ -198,6 +194,9 @@ start_containers() {
     gid=$(stat -L -c %g "$socket" 2>/dev/null) ||
         die "there is no engine at $socket: set DOCKER_SOCKET in .env to its socket"
     set_once DOCKER_GID "$gid"
+    # As on another machine than that of the backup.
+    [[ $(setting DOCKER_GID) == "$gid" ]] || say "note: DOCKER_GID is $(setting DOCKER_GID), and the group of" \
+        "$socket is $gid. Where the server cannot reach the engine, change it in .env"
     set_once SANDBOX_ROOT "$(quoted "$PWD/sandboxes")"
     ./build.sh
     say "Building and starting the server"

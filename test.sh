@@ -41,6 +41,9 @@ UNIT_THREADS=4
 export INSTA_UPDATE=no
 export RUST_BACKTRACE=1
 
+# shellcheck source=scripts/find-rust.sh
+. scripts/find-rust.sh
+
 say() { printf '%s\n' "$*" >&2; }
 
 die() {
@@ -49,12 +52,6 @@ die() {
 }
 
 usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; }
-
-find_cargo() {
-    # shellcheck source=/dev/null
-    if [[ -r ${CARGO_HOME:-$HOME/.cargo}/env ]]; then . "${CARGO_HOME:-$HOME/.cargo}/env"; fi
-    command -v cargo >/dev/null || die "Rust is missing. Get it from https://rustup.rs"
-}
 
 installed() { [[ $(dpkg-query -W -f '${db:Status-Abbrev}' "$1" 2>/dev/null) == ii* ]]; }
 
@@ -104,7 +101,7 @@ step_tools() {
 need_tool() {
     [[ $("$TOOLS/bin/$1" --version 2>/dev/null) != "$1 $2" ]] || return 0
     say "Building $1 $2, once (a few minutes)"
-    cargo install "$1" --version "$2" --locked --quiet --root "$TOOLS"
+    CARGO_PROFILE_DEV_DEBUG=false cargo install "$1" --version "$2" --debug --locked --quiet --root "$TOOLS"
 }
 
 # The compiler options of a fuzzer are nightly's; the code is the same, with its assertions. It is all safe code: no
@@ -136,11 +133,11 @@ step_compile() {
 
 # Tests on Docker have it in their path, as in docker_engine:: and on_docker::, and those in a browser begin with
 # browser::. What one step leaves out, another takes.
-step_unit() { cargo test --workspace --locked -- --skip docker --skip browser:: --test-threads "$UNIT_THREADS"; }
+step_unit() { cargo test --workspace --locked --lib --bins --tests -- --skip docker --skip browser:: --test-threads "$UNIT_THREADS"; }
 
 step_docker() {
     [[ $EUID -eq 0 ]] || die "the tests on Docker need root. Run: sudo ./test.sh docker"
-    cargo test --workspace --locked -- docker --skip browser:: --test-threads "$DOCKER_THREADS"
+    cargo test --workspace --locked --lib --bins --tests -- docker --skip browser:: --test-threads "$DOCKER_THREADS"
 }
 
 step_browser() {
@@ -239,7 +236,7 @@ main() {
             exit 2
         }
     done
-    find_cargo
+    find_rust
     trap summarize EXIT
     mkdir -p .build
     set -- "${@:-${STEPS[@]}}"

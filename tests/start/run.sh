@@ -22,14 +22,17 @@ stand_in() {
 # A directory as after a clone, with $1 as its .env: what is asked of Docker is in its file `asked`.
 make_clone() {
     clone=$(mktemp -d -p "$work")
-    cp start.sh .env.example "$clone"
+    cp start.sh .env.example Cargo.toml "$clone"
     mkdir "$clone/scripts"
-    cp scripts/install-compose.sh "$clone/scripts"
+    cp scripts/{find-rust,install-compose}.sh "$clone/scripts"
     printf '%s' "$1" >"$clone/.env"
     touch "$clone/socket"
     for program in scripts/install-docker.sh scripts/firewall.sh build.sh bin/cargo bin/cc bin/curl bin/sleep; do
         stand_in "$clone/$program" </dev/null
     done
+    stand_in "$clone/bin/rustc" <<'END'
+echo "rustc $(cat rust 2>/dev/null || echo 1.100.0) (0123456 2026-01-01)"
+END
     stand_in "$clone/bin/docker" <<'END'
 echo "$*" >>asked
 case $* in
@@ -99,7 +102,10 @@ what_is_set_is_not_set_again() {
 }
 
 a_server_that_does_not_start_is_told() {
-    make_clone $'SANDBOX_ROOT=/srv/files\nDOCKER_GID=998\nDOCKER_SOCKET=socket\n'
+    make_clone "SANDBOX_ROOT=/srv/files
+DOCKER_GID=$(id -g)
+DOCKER_SOCKET=socket
+"
     touch "$clone/broken"
     if start --compose 2>"$clone/said"; then return 1; fi
     diff "$clone/said" - <<'END'
@@ -117,6 +123,21 @@ a_socket_that_is_not_there_is_told() {
 error: there is no engine at nowhere/engine.sock: set DOCKER_SOCKET in .env to its socket
 END
     diff "$clone/before" "$clone/.env"
+}
+
+another_group_of_the_engine_is_told() {
+    make_clone $'SANDBOX_ROOT=/srv/files\nDOCKER_GID=54321\nDOCKER_SOCKET=socket\n'
+    start --compose 2>"$clone/said"
+    grep -x "note: DOCKER_GID is 54321, and the group of socket is $(stat -c %g "$clone/socket"). .*" "$clone/said"
+}
+
+an_old_compiler_is_told_before_anything_is_made() {
+    make_clone ''
+    echo 1.85.0 >"$clone/rust"
+    if start 2>"$clone/said"; then return 1; fi
+    diff "$clone/said" - <<END
+error: Rust is 1.85.0 and must be $(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml) or newer. Get it by: rustup update stable (https://rustup.rs)
+END
 }
 
 # $1 is what the system knows by the name of docker-compose-v2.
@@ -179,6 +200,8 @@ check "however it is written, a setting is one" however_it_is_written_a_setting_
 check "what .env sets is not set again" what_is_set_is_not_set_again
 check "a server that does not start is told, with its log" a_server_that_does_not_start_is_told
 check "a socket that is not there is told" a_socket_that_is_not_there_is_told
+check "another group of the engine is told" another_group_of_the_engine_is_told
+check "an old compiler is told before anything is made" an_old_compiler_is_told_before_anything_is_made
 # Only root installs anything.
 if ((EUID == 0)); then
     check "Compose is the plugin, where there is one" compose_is_the_plugin_where_there_is_one
