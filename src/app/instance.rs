@@ -128,7 +128,9 @@ pub(super) fn kept(path: &Path, content: &str, mode: u32) -> io::Result<String> 
         .write(true)
         .mode(mode)
         .open(&unnamed)?;
-    let placed = file.write_all(content.as_bytes()).and_then(|()| {
+    let written = file.write_all(content.as_bytes());
+    // A name on a content that a loss of power took is found at every later start.
+    let placed = written.and_then(|()| file.sync_all()).and_then(|()| {
         let how = RenameFlags::NOREPLACE;
         Ok(renameat_with(CWD, &unnamed, CWD, path, how)?)
     });

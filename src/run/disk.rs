@@ -140,8 +140,8 @@ impl Allowance {
         });
         if !found.complete || found.bytes > limits.quota_bytes.saturating_add(EXCESS_BYTES) {
             return Err(
-                "The program was not started because the conversation's files in /data are far over its limits: \
-                 delete the conversation, or start a new one."
+                "The program was not started because the conversation's files in /data are far over its limits, or in \
+                 folders too deep to count: delete the conversation, or start a new one."
                     .to_owned(),
             );
         }

@@ -19,8 +19,11 @@ pub enum WorkspaceError {
         /// Bytes that they may take.
         limit: u64,
     },
-    /// The conversation has more files and folders than it may keep.
-    #[error("the conversation has {limit} files or more: delete some, or start a new conversation")]
+    /// The conversation has more files and folders than it may keep, or than can be counted.
+    #[error(
+        "the conversation has {limit} files or more, or folders in folders too deep to count: delete some by a program \
+         or delete the conversation, or start a new one"
+    )]
     TooManyEntries {
         /// Entries that it may have.
         limit: u64,

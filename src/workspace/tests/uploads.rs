@@ -147,7 +147,7 @@ async fn entries_are_limited() {
     let workspace = fixture.workspace().await;
     upload(&workspace, "a", "a").await.unwrap();
     upload(&workspace, "b", "b").await.unwrap();
-    insta::assert_snapshot!(upload(&workspace, "c", "c").await.unwrap_err(), @"the conversation has 2 files or more: delete some, or start a new conversation");
+    insta::assert_snapshot!(upload(&workspace, "c", "c").await.unwrap_err(), @"the conversation has 2 files or more, or folders in folders too deep to count: delete some by a program or delete the conversation, or start a new one");
 }
 
 #[tokio::test]
