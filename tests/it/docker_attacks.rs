@@ -92,8 +92,10 @@ impl Target {
         }
         let result = self.run(file, seconds, environment).await;
         self.settle().await;
-        self.assert_well("demo", language(file)).await;
-        self.assert_well("another", "shell").await;
+        tokio::join!(
+            self.assert_well("demo", language(file)),
+            self.assert_well("another", "shell"),
+        );
         result
     }
 

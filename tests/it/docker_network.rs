@@ -72,7 +72,14 @@ while not os.path.exists("stop"):
 /// The server reads the rules back itself.
 pub(crate) const RULES: (&str, &str) = ("FIREWALL_REPORT", "");
 
+/// One after another in one test: each has the machine's rules for itself, and would keep a thread waiting.
 #[tokio::test]
+async fn programs_reach_the_internet_only_and_without_the_rules_nothing() {
+    with_the_rules_programs_reach_the_internet_only().await;
+    a_kernel_with_the_network_reaches_the_internet_only().await;
+    without_the_rules_the_network_must_be_allowed().await;
+}
+
 async fn with_the_rules_programs_reach_the_internet_only() {
     let _world = World::new();
     install_rules();
@@ -92,7 +99,6 @@ async fn with_the_rules_programs_reach_the_internet_only() {
 
 /// A kernel keeps the network that it was started with, and what it has open; there is no other way into one that has
 /// none than a new one.
-#[tokio::test]
 async fn a_kernel_with_the_network_reaches_the_internet_only() {
     let _world = World::new();
     install_rules();
@@ -146,7 +152,6 @@ async fn use_kernels(app: &TestApp) -> String {
     told
 }
 
-#[tokio::test]
 async fn without_the_rules_the_network_must_be_allowed() {
     let _world = World::new();
     remove_rules();

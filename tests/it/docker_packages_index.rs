@@ -162,7 +162,13 @@ async fn run(app: &TestApp, conversation: &str, language: &str, code: &str) -> V
     app.call("run_code", arguments).await["stdout"].clone()
 }
 
+/// One after another in one test: each has the machine's rules for itself, and would keep a thread waiting.
 #[tokio::test]
+async fn packages_come_from_indexes_of_all_kinds() {
+    packages_come_from_the_configured_index_and_then_need_no_network().await;
+    an_index_with_certificates_of_its_own_is_trusted_when_the_operator_says_so().await;
+}
+
 async fn packages_come_from_the_configured_index_and_then_need_no_network() {
     let _world = World::new();
     install_rules();
@@ -398,7 +404,6 @@ impl TlsIndex {
     }
 }
 
-#[tokio::test]
 async fn an_index_with_certificates_of_its_own_is_trusted_when_the_operator_says_so() {
     let _world = World::new();
     install_rules();

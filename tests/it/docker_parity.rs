@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::{Path, PathBuf};
 
 use futures::StreamExt as _;
@@ -109,13 +110,7 @@ async fn settles(app: &TestApp) -> bool {
 }
 
 async fn run(app: &TestApp, language: &str, program: &Path, conversation: String) -> Seen {
-    for (name, content) in files(&parity().join("files")) {
-        let content = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, content);
-        let arguments =
-            json!({ "conversationId": conversation, "filename": name, "content": content });
-        let uploaded = app.call("upload_file", arguments).await;
-        assert_eq!(uploaded["success"], true, "{uploaded}");
-    }
+    give_files(app, &conversation).await;
     let code = fs::read_to_string(program).unwrap();
     let arguments = json!({ "conversationId": conversation, "language": language, "code": code });
     let result = app.call("run_code", arguments).await;
@@ -139,6 +134,29 @@ async fn run(app: &TestApp, language: &str, program: &Path, conversation: String
         stdout: text("stdout"),
         stderr: text("stderr"),
         files: files(&app.workspace(&conversation)),
+    }
+}
+
+/// Gives a conversation the files that programs find. Uploads have tests of their own: one makes the conversation, the
+/// other files are like it.
+async fn give_files(app: &TestApp, conversation: &str) {
+    let first = json!({ "conversationId": conversation, "filename": "first", "content": "" });
+    let uploaded = app.call("upload_file", first).await;
+    assert_eq!(uploaded["success"], true, "{uploaded}");
+    let root = app.workspace(conversation);
+    let owner = fs::metadata(root.join("first")).unwrap();
+    fs::remove_file(root.join("first")).unwrap();
+    let given = |path: &Path| chown(path, Some(owner.uid()), Some(owner.gid())).unwrap();
+    for (name, content) in files(&parity().join("files")) {
+        let path = root.join(name);
+        let folder = path.parent().unwrap();
+        if !folder.exists() {
+            fs::create_dir(folder).unwrap();
+            given(folder);
+        }
+        fs::write(&path, content).unwrap();
+        fs::set_permissions(&path, owner.permissions()).unwrap();
+        given(&path);
     }
 }
 

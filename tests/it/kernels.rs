@@ -98,7 +98,8 @@ macro_rules! on_all_engines {
         mod on_warm_docker {
             use super::*;
             $(#[tokio::test] async fn $name() {
-                let mut settings: Vec<(&str, &str)> = vec![("POOL_SIZE", "python=1"), ("SANDBOX_REUSE", "conversation")];
+                // No other is started in the place of the one that the kernel has.
+                let mut settings = vec![("POOL_SIZE", "python=1"), ("SANDBOX_REUSE", "conversation"), ("MAX_WARM_SANDBOXES", "1")];
                 settings.extend::<&[(&str, &str)]>($settings);
                 let app = TestApp::on_docker_with(&settings).await;
                 app.parked("python", 1).await;
@@ -123,7 +124,7 @@ on_all_engines! {
     the_least_recently_used_makes_room &[("MAX_KERNELS", "1")] => evicted;
     a_deletion_ends_it &[("CALL_BUDGET", "100ms")] => deleted;
     what_differs_needs_a_restart &[] => differs;
-    stateless_runs_go_beside &[] => beside;
+    stateless_runs_go_beside &[("MAX_WARM_SANDBOXES", "4")] => beside;
 }
 
 impl Dialect {

@@ -10,7 +10,7 @@ const info = { name: "test", version: "1.0.0" };
 
 function server() {
   const { PATH, HOME, SANDBOX_ROOT } = process.env;
-  return { command: process.env.MCP_SERVER, args: ["stdio"], env: { PATH, HOME, SANDBOX_ROOT } };
+  return { command: process.env.MCP_SERVER, args: ["stdio"], env: { PATH, HOME, SANDBOX_ROOT, POOL_SIZE: "0" } };
 }
 
 // Version 1 of the SDK: sessions, the old event streams, standard input.

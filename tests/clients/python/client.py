@@ -34,7 +34,7 @@ WAYS = {
 
 
 def server() -> StdioServerParameters:
-    environment = {name: os.environ[name] for name in ("PATH", "HOME", "SANDBOX_ROOT")}
+    environment = {name: os.environ[name] for name in ("PATH", "HOME", "SANDBOX_ROOT")} | {"POOL_SIZE": "0"}
     return StdioServerParameters(command=os.environ["MCP_SERVER"], args=["stdio"], env=environment)
 
 

@@ -49,10 +49,12 @@ impl Page {
     /// The page of a server at `addr` that browsers know by another address.
     pub(super) async fn behind(home: &str, addr: SocketAddr, settings: &[(&str, &str)]) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let settings = [&[("POOL_SIZE", "0")], settings].concat();
+        // Nothing is kept warm for conversations that run one program.
+        let cold = [("POOL_SIZE", "0"), ("SANDBOX_REUSE", "never")];
+        let settings = [&cold, settings].concat();
         let server = Server::start_at(addr, directory.path(), &settings).await;
-        server.until_ready(SOON).await;
-        let (process, driver) = browser(directory.path()).await;
+        let ((), (process, driver)) =
+            tokio::join!(server.until_ready(SOON), browser(directory.path()));
         let page = Self {
             driver,
             server: Some(server),
