@@ -101,15 +101,49 @@ fn look() -> io::Result<Look> {
     Ok(Look::Wait(others.into_iter().filter(is_awaited).collect()))
 }
 
-/// The state of each thread.
+/// The state of each thread. One that cannot be read counts as running, but for those that have ended meanwhile.
 fn states(pid: Pid) -> Vec<char> {
-    let Ok(threads) = fs::read_dir(processes::path(pid, "task")) else {
-        return Vec::new();
+    let known = |read: io::Result<char>| match read {
+        Err(error) if processes::is_gone(&error) => None,
+        read => Some(read.unwrap_or('R')),
     };
-    let stat = |thread: DirEntry| {
-        let text = processes::read(&thread.path().join("stat").to_string_lossy());
-        Stat::parse(&text.ok()?)
+    let state = |thread: io::Result<DirEntry>| {
+        let stat = thread?.path().join("stat");
+        Ok(Stat::read(&stat.to_string_lossy())?.state)
     };
-    let states = threads.flatten().filter_map(stat).map(|stat| stat.state);
-    states.collect()
+    match fs::read_dir(processes::path(pid, "task")) {
+        Ok(threads) => threads.map(state).filter_map(known).collect(),
+        Err(error) => known(Err(error)).into_iter().collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_no_text_hides_nobody() {
+        let rename = r"printf '\377' >/proc/$$/comm; echo renamed; read line";
+        let mut child = Command::new("sh")
+            .args(["-c", rename])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut renamed = [0; 8];
+        child
+            .stdout
+            .take()
+            .unwrap()
+            .read_exact(&mut renamed)
+            .unwrap();
+        assert_eq!(states(Pid::from_child(&child)).len(), 1);
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        // It is awaited: nobody is there any more.
+        assert_eq!(states(Pid::from_child(&child)), []);
+    }
 }

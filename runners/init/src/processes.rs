@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::sys;
@@ -32,7 +33,12 @@ pub(crate) struct Stat {
 
 impl Stat {
     pub(crate) fn of(pid: Pid) -> Option<Self> {
-        Self::parse(&read(&path(pid, "stat")).ok()?)
+        Self::read(&path(pid, "stat")).ok()
+    }
+
+    /// Of a process or of one thread. An error is [`is_gone`], or means that nothing is known of it.
+    pub(crate) fn read(path: &str) -> io::Result<Self> {
+        Self::parse(&read(path)?).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
     /// The name of the process, which it chooses, ends at the last parenthesis.
@@ -117,7 +123,9 @@ enum Left {
 }
 
 fn left(spared: &[Pid]) -> Left {
-    let is_exiting = |pid| Stat::of(pid).is_none_or(|stat| stat.is_exiting);
+    let is_exiting = |pid| {
+        Stat::read(&path(pid, "stat")).map_or_else(|error| is_gone(&error), |stat| stat.is_exiting)
+    };
     match others(spared) {
         Ok(pids) if pids.is_empty() => Left::Nobody,
         Ok(pids) if pids.iter().copied().all(is_exiting) => Left::Exiting,
@@ -174,10 +182,20 @@ pub(crate) fn others(spared: &[Pid]) -> io::Result<Vec<Pid>> {
 }
 
 /// Reads a file of `/proc`, which has no size, in as few pieces as it gives.
+///
+/// Processes choose their names, of any bytes, and must not become unreadable by that.
 pub(crate) fn read(path: &str) -> io::Result<String> {
-    let mut text = String::with_capacity(4096);
-    File::open(path)?.read_to_string(&mut text)?;
-    Ok(text)
+    let mut text = Vec::with_capacity(4096);
+    File::open(path)?.read_to_end(&mut text)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// Whether a file of `/proc` could not be read because its process has ended.
+pub(crate) fn is_gone(error: &io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::NOENT | Errno::SRCH)
+    )
 }
 
 pub(crate) fn raw(pid: Pid) -> i32 {
@@ -210,6 +228,14 @@ mod tests {
         fields[9 - 5] = "4194304".to_owned();
         assert!(!parse(&fields).is_exiting);
         assert!(Stat::parse("").is_none() && Stat::parse("1 (x)").is_none());
+    }
+
+    #[test]
+    fn only_who_has_ended_is_gone() {
+        let error = |path: &str| read(path).unwrap_err();
+        assert!(is_gone(&error("/proc/0/stat")));
+        assert!(!is_gone(&error("/proc")));
+        assert!(!is_gone(&Stat::read("/proc/version").unwrap_err()));
     }
 
     #[test]
