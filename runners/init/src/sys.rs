@@ -13,11 +13,17 @@ use std::process::Command;
 use std::ptr;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, setrlimit};
 use sandbox_init::Status;
 
 /// Where a driver finds its socket.
 const DRIVER_FD: i32 = 3;
+
+/// What part of PID 1's limit on pending signals programs have.
+///
+/// The kernel counts them for the whole user and compares with the limit of whom a signal is for. Programs that cannot
+/// come near PID 1's limit cannot make it take their signals for the engine's, which come without a sender.
+const SIGNALS_SHARE: u64 = 8;
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 {
@@ -76,6 +82,9 @@ pub(crate) fn signals() -> io::Result<OwnedFd> {
 }
 
 /// Takes the signals that have come. True when one is a SIGTERM from outside the sandbox.
+///
+/// From outside is what has no sender in here. So has a signal for whose sender the kernel had no room: see
+/// [`SIGNALS_SHARE`].
 pub(crate) fn told_to_stop(signals: &OwnedFd) -> bool {
     const SIZE: usize = size_of::<libc::signalfd_siginfo>();
     let mut buffer = [0; 16 * SIZE];
@@ -142,6 +151,13 @@ pub(crate) fn kill_all(signal: Signal) -> bool {
 pub(crate) fn spawn(command: &mut Command, channel: Option<BorrowedFd<'_>>) -> io::Result<Pid> {
     let channel = channel.map(|fd| fd.as_raw_fd());
     let no_signals = signal_set(&[]);
+    let room = getrlimit(Resource::Sigpending)
+        .current
+        .map(|room| room / SIGNALS_SHARE);
+    let room = Rlimit {
+        current: room,
+        maximum: room,
+    };
     // SAFETY: between fork and exec only async-signal-safe calls are made, on descriptors that are open there;
     // `DRIVER_FD` holds the signal descriptor of the parent, which the child has no use for.
     unsafe {
@@ -152,6 +168,7 @@ pub(crate) fn spawn(command: &mut Command, channel: Option<BorrowedFd<'_>>) -> i
                 ptr::null_mut(),
             ))?;
             check(libc::setsid())?;
+            setrlimit(Resource::Sigpending, room)?;
             if let Some(channel) = channel {
                 check(libc::dup2(channel, DRIVER_FD))?;
             }

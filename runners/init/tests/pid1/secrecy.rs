@@ -48,6 +48,27 @@ print(libc.process_vm_readv(1, ctypes.byref(one), 1, ctypes.byref(one), 1, 0), o
 }
 
 #[test]
+fn pid_1_is_not_ended_by_a_signal_that_lost_its_sender() {
+    // Where the user has no room for one more pending signal, the kernel sends it without saying from whom.
+    let code = "
+import ctypes, os, signal
+libc = ctypes.CDLL(None)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGRTMIN])
+while libc.sigqueue(os.getpid(), signal.SIGRTMIN, None) == 0: pass
+SYS_tgkill = {'x86_64': 234, 'aarch64': 131}[os.uname().machine]
+print(libc.syscall(SYS_tgkill, 1, 1, signal.SIGTERM))
+";
+    let setup = "prlimit --pid $$ --sigpending=1000";
+    let mut plain = Sandbox::with_setup(setup, &["python3", "-"]);
+    plain.run_and_clean(again(code)).exits(0).prints("0\n");
+    plain.run(once("print(1)")).exits(0);
+    let mut warm = Sandbox::with_setup(setup, &["false"]);
+    let driver = include_str!("drivers/fork.py");
+    warm.park(&["python3", "-c", driver], &[]).unwrap();
+    warm.run_and_clean(again(code)).exits(0).prints("0\n");
+}
+
+#[test]
 fn a_record_cannot_be_read_out_of_the_pipe() {
     // What a run leaves behind may read the pipe that it shares with PID 1.
     let code = "
