@@ -85,7 +85,7 @@ impl Kernel {
 
     /// How the cell ended, if the kernel says that it has.
     pub(crate) fn done(&mut self) -> Result<Option<Status>, String> {
-        self.hear()?;
+        self.hear(None)?;
         while let Some(line) = self.take_line() {
             match done(&line) {
                 Some((cell, status)) if cell == self.cells => {
@@ -103,14 +103,17 @@ impl Kernel {
         Ok(None)
     }
 
-    /// Whether another process has taken its place, which is said before it ends.
-    pub(crate) fn is_followed(&mut self) -> bool {
-        let before = self.pid;
-        self.hear().is_ok() && self.pid != before
+    /// Follows a parked process that has passed its request on, which is said before either of the two ends. `ended` was
+    /// just reaped.
+    pub(crate) fn follow(&mut self, ended: Pid) {
+        if !self.staying.is_empty() {
+            // What is wrong with a line still is when it is asked for next.
+            let _ = self.hear(Some(ended));
+        }
     }
 
     /// Reads what has come, and follows a parked process that has passed its request on.
-    fn hear(&mut self) -> Result<(), String> {
+    fn hear(&mut self, ended: Option<Pid>) -> Result<(), String> {
         let mut buffer = [0; LINE_MAX];
         match rustix::io::read(&self.socket, &mut buffer) {
             Ok(0) => return Err(CLOSED.to_owned()),
@@ -121,11 +124,12 @@ impl Kernel {
         // Only then: afterwards it would be the program that says so.
         if !self.staying.is_empty()
             && self.line.starts_with(INSTEAD.as_bytes())
-            && let Some(line) = self.take_line()
+            && let Some(end) = self.end_of_line()
         {
-            let successor = pid_after(INSTEAD, &line)
-                .filter(|&pid| child(pid).is_some())
+            let successor = pid_after(INSTEAD, &self.line[..end])
+                .filter(|&pid| ended == Some(pid) || child(pid).is_some())
                 .ok_or("the parked process said something else than instead <pid>".to_owned())?;
+            self.line.drain(..end);
             // Before its helper: without one, it would run the cell itself, and there would be two.
             let _ = kill_process(self.pid, Signal::KILL);
             self.pid = successor;
@@ -135,8 +139,12 @@ impl Kernel {
     }
 
     fn take_line(&mut self) -> Option<Vec<u8>> {
-        let end = self.line.iter().position(|&byte| byte == b'\n')?;
-        Some(self.line.drain(..=end).collect())
+        let end = self.end_of_line()?;
+        Some(self.line.drain(..end).collect())
+    }
+
+    fn end_of_line(&self) -> Option<usize> {
+        Some(self.line.iter().position(|&byte| byte == b'\n')? + 1)
     }
 
     /// A driver that stays is not needed any more once it is known who the kernel is, and would compete for what comes

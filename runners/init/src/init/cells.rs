@@ -154,7 +154,8 @@ impl Init {
         let Some(kernel) = self.kernel.as_mut() else {
             return Ok(());
         };
-        if kernel.pid != ended.pid || kernel.is_followed() {
+        kernel.follow(ended.pid);
+        if kernel.pid != ended.pid {
             return Ok(());
         }
         let State::Working(cell) = &self.state else {

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use rustix::process::{Signal, kill_process};
 use sandbox_init::{Cell, Frame, Interrupt, Status};
 
 use crate::support::{Sandbox, cell, map, once};
@@ -79,6 +80,41 @@ fn a_helper_may_be_the_one_that_becomes_the_kernel() {
         assert!(!ended.exits(3).end.lives, "{ended:?}");
         assert_eq!(sandbox.exit_code(), 0);
     }
+}
+
+#[test]
+fn a_helper_that_became_the_kernel_may_end_before_it_is_heard_of() {
+    let waits = "time.sleep(float(os.environ.get(\"LATE\", \"0\")))";
+    let driver = HELPED.replace(
+        waits,
+        "os.write(1, b'taken\\n')
+        while not os.path.exists('/tmp/go'): time.sleep(0.001)",
+    );
+    assert_ne!(driver, HELPED);
+    let mut sandbox = parked(&driver);
+    let ends = cell("import os; os._exit(5) # PASS SLOWLY");
+    let nonce = ends.nonce.clone();
+    sandbox.send(&Frame::Cell(ends));
+    sandbox.stdout.until("taken\n");
+    // PID 1 gets no turn until both have happened.
+    let pid = sandbox.pid();
+    kill_process(pid, Signal::STOP).unwrap();
+    let pid_1 = format!("/proc/{}", pid.as_raw_nonzero());
+    std::fs::write(format!("{pid_1}/root/tmp/go"), "").unwrap();
+    let ended = || {
+        let path = format!("{pid_1}/task/{}/children", pid.as_raw_nonzero());
+        let children = std::fs::read_to_string(path).unwrap();
+        children.split_whitespace().any(|child| {
+            let stat = std::fs::read_to_string(format!("/proc/{child}/stat"));
+            stat.is_ok_and(|stat| stat.contains(") Z "))
+        })
+    };
+    while !ended() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    kill_process(pid, Signal::CONT).unwrap();
+    assert!(!sandbox.outcome(&nonce).exits(5).end.lives);
+    assert_eq!(sandbox.exit_code(), 0);
 }
 
 /// Seconds on the clock that Python calls `time.monotonic()`.
