@@ -131,7 +131,8 @@ impl Init {
 
     /// The kernel says that the cell is over. What lives on stands still before anybody is told.
     fn done(&mut self, status: Status) -> Result<(), Stop> {
-        if freeze(Instant::now() + STANDING).is_err() {
+        if let Err(reason) = freeze(Instant::now() + STANDING) {
+            self.output.complain(&reason);
             self.doom();
             return Ok(());
         }

@@ -12,4 +12,5 @@ mod kernel;
 mod plain;
 mod scrub;
 mod secrecy;
+mod standing;
 mod support;
