@@ -33,6 +33,13 @@ enum Look {
     Run,
 }
 
+/// Whether anything runs that was stopped, or is about to.
+///
+/// What the engine pauses is in a state of its own for a moment when it goes on, and does not run in it.
+pub(crate) fn is_undone() -> bool {
+    matches!(look(), Ok(Look::Run) | Err(_))
+}
+
 /// Stops all other processes and waits until every thread of theirs stands, or says that it cannot be done by `until`.
 pub(crate) fn freeze(until: Instant) -> Result<(), String> {
     let mut patience = STUCK;
@@ -83,10 +90,9 @@ fn look() -> io::Result<Look> {
     for &pid in &others {
         let states = states(pid);
         // One that is gone meanwhile does nothing any more.
-        if !states
-            .iter()
-            .all(|state| matches!(state, 'T' | 't' | 'Z' | 'X' | 'D'))
-        {
+        let ended = |state: &char| matches!(state, 'Z' | 'X');
+        let stands = |state: &char| ended(state) || matches!(state, 'T' | 't' | 'D');
+        if !states.iter().all(stands) || (!states.iter().all(ended) && may_be_woken(pid)) {
             return Ok(Look::Run);
         }
         if states.contains(&'D') {
@@ -99,6 +105,25 @@ fn look() -> io::Result<Look> {
     let waits = |stat: Stat| waiting.contains(&stat.parent);
     let is_awaited = |pid: &Pid| Stat::of(*pid).is_some_and(waits);
     Ok(Look::Wait(others.into_iter().filter(is_awaited).collect()))
+}
+
+/// Whether a timer will continue the process, or kill it, which can continue others: what stops in a group that loses
+/// its last tie to its session is continued. The system call filter does not see which signal a timer sends, and those
+/// of `timeout` are wanted.
+///
+/// Nobody sees those of a process that has made itself not dumpable: it counts as one with such a timer. Where the kernel
+/// keeps no list at all, somebody must look again later.
+fn may_be_woken(pid: Pid) -> bool {
+    match processes::read(&processes::path(pid, "timers")) {
+        Ok(timers) => timers.lines().any(|line| {
+            let signal = line.strip_prefix("signal: ");
+            let number = signal.and_then(|signal| signal.split('/').next()?.parse().ok());
+            [Signal::CONT, Signal::KILL]
+                .iter()
+                .any(|signal| number == Some(signal.as_raw()))
+        }),
+        Err(error) => !processes::is_gone(&error),
+    }
 }
 
 /// The state of each thread. One that cannot be read counts as running, but for those that have ended meanwhile.

@@ -34,6 +34,9 @@ const PARKING: Duration = Duration::from_mins(1);
 /// How often to look again for what no descriptor tells.
 const TICK: Duration = Duration::from_millis(1);
 
+/// How often to look whether everything stands still between two cells.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// How long an end record waits for what a run left behind to be killed.
 const LEFTOVERS: Duration = Duration::from_millis(500);
 
@@ -73,8 +76,11 @@ enum State {
     Dirty(Nonce),
     /// For the kernel to end a cell.
     Working(Cell),
-    /// For the next cell. Everything else in the sandbox stands still.
-    Resting { until: Option<Instant> },
+    /// For the next cell. Everything else in the sandbox stands still, which is looked at now and then.
+    Resting {
+        until: Option<Instant>,
+        look: Instant,
+    },
 }
 
 /// Who waits for a run process to be parked.
@@ -192,7 +198,8 @@ impl Init {
 
     fn timer(&self) -> Option<Instant> {
         match &self.state {
-            State::Waiting { until, .. } | State::Resting { until } => *until,
+            State::Waiting { until, .. } => *until,
+            State::Resting { until, look } => Some(until.map_or(*look, |until| until.min(*look))),
             State::Parking { until, .. } => match &self.driver {
                 Some(driver) if driver.is_adopting() => Some(Instant::now() + TICK),
                 _ => Some(*until),
@@ -242,10 +249,12 @@ impl Init {
             State::Waiting {
                 until: Some(until), ..
             }
-            | State::Resting { until: Some(until) }
-                if now >= *until =>
-            {
-                Err(Stop::Gone)
+            | State::Resting {
+                until: Some(until), ..
+            } if now >= *until => Err(Stop::Gone),
+            State::Resting { look, .. } if now >= *look => {
+                *look = now + LOOK;
+                cells::must_stand()
             }
             State::Working(cell) if cell.clock.deadline.is_some_and(|deadline| now >= deadline) => {
                 self.overdue();

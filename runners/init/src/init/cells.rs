@@ -6,7 +6,7 @@ use sandbox_init::{Frame, Nonce, Record, Status};
 
 use super::{Init, KILL_AGAIN, LEFTOVERS, State};
 use crate::Stop;
-use crate::freeze::{freeze, thaw};
+use crate::freeze::{freeze, is_undone, thaw};
 use crate::kernel::{CLOSED, Cell, Kernel, after};
 use crate::processes;
 use crate::run::Clock;
@@ -55,6 +55,7 @@ impl Init {
         match self.frames.next_frame()? {
             None => Ok(false),
             Some(Frame::Cell(frame)) => {
+                must_stand()?;
                 self.begin(&frame)?;
                 thaw();
                 Ok(true)
@@ -146,6 +147,8 @@ impl Init {
         self.output.answer_on_both(&cell.nonce, &record)?;
         self.state = State::Resting {
             until: self.idle_until(),
+            // At once: the record itself may have woken somebody.
+            look: Instant::now(),
         };
         Ok(())
     }
@@ -170,4 +173,15 @@ impl Init {
         self.output.answer_on_both(&cell.nonce, &Record::End(end))?;
         Err(Stop::Done)
     }
+}
+
+/// Ends the sandbox in which something goes on between two cells: it was stopped, and others than PID 1 and the server
+/// had no say. There is more in the kernel that sends SIGCONT than can be kept from programs.
+pub(super) fn must_stand() -> Result<(), Stop> {
+    if is_undone() {
+        return Err(Stop::NotReady(
+            "the kernel went on between its cells".to_owned(),
+        ));
+    }
+    Ok(())
 }

@@ -9,11 +9,25 @@ const FORK: &str = concat!(
     include_str!("drivers/fork.py")
 );
 
-/// A kernel that has run one cell.
+/// `timer(signal, seconds)` arms a timer of the kernel's; `busy()` is a thread that never waits.
+const MEANS: &str = "
+import ctypes, fcntl, os, signal, struct, threading
+libc = ctypes.CDLL(None)
+def timer(number, seconds):
+    event = struct.pack('qiiiiqqqqq', 0, number, 0, *[0] * 7)
+    handle = ctypes.c_void_p()
+    assert libc.timer_create(1, event, ctypes.byref(handle)) == 0
+    assert libc.timer_settime(handle, 0, struct.pack('4q', 0, 0, *divmod(int(seconds * 1e9), 10**9)), None) == 0
+def spin():
+    while True: pass
+def busy(): threading.Thread(target=spin, daemon=True).start()
+";
+
+/// A kernel that has the means.
 fn kernel() -> Sandbox {
     let mut sandbox = Sandbox::start(&["false"]);
     sandbox.park(&["python3", "-c", FORK], &[]).unwrap();
-    assert!(sandbox.cell(cell("import os")).exits(0).end.lives);
+    assert!(sandbox.cell(cell(MEANS)).exits(0).end.lives);
     sandbox
 }
 
@@ -36,4 +50,60 @@ while ') D ' not in open(f'/proc/{child}/stat').read(): pass
         "sandbox-init: processes cannot be stopped\n"
     );
     assert_eq!(sandbox.exit_code(), 0);
+}
+
+#[test]
+fn a_timer_cannot_continue_what_stands() {
+    // SIGKILL too: who stands in a group that loses its last tie to others is continued.
+    for late in [
+        "timer(signal.SIGCONT, 10)",
+        "timer(signal.SIGKILL, 10)",
+        // Its timers are not shown to others.
+        "timer(signal.SIGCONT, 10); libc.prctl(4, 0)",
+    ] {
+        let mut sandbox = kernel();
+        let outcome = sandbox.cell(cell(late));
+        assert_eq!(outcome.end.status, Status::Signal(9), "{late}");
+        assert!(!outcome.end.lives && outcome.stderr.contains("cannot be stopped"));
+        assert_eq!(sandbox.exit_code(), 0);
+    }
+}
+
+#[test]
+fn a_timer_with_another_signal_waits_for_the_next_cell() {
+    let mut sandbox = kernel();
+    let due = "
+fired = threading.Event()
+signal.signal(signal.SIGALRM, lambda *_: fired.set())
+timer(signal.SIGALRM, 0.05)
+";
+    assert!(sandbox.cell(cell(due)).exits(0).end.lives);
+    let wait = sandbox.cell(cell("print(fired.wait(10))"));
+    assert!(wait.exits(0).prints("True\n").end.lives);
+}
+
+#[test]
+fn what_was_continued_between_cells_ends_the_sandbox() {
+    // The record itself wakes who has asked for a signal when there is something to read. No name hides it.
+    for name in [r"busy", r"\xff"] {
+        let mut sandbox = kernel();
+        let wake = format!(
+            "
+F_SETSIG, PR_SET_NAME = 10, 15
+libc.prctl(PR_SET_NAME, b'{name}')
+busy()
+pipe = os.open('/proc/self/fd/1', os.O_RDONLY | os.O_NONBLOCK)
+fcntl.fcntl(pipe, F_SETSIG, signal.SIGCONT)
+fcntl.fcntl(pipe, fcntl.F_SETOWN, os.getpid())
+fcntl.fcntl(pipe, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
+"
+        );
+        assert!(sandbox.cell(cell(&wake)).exits(0).end.lives);
+        assert_eq!(sandbox.exit_code(), 71);
+        let said = sandbox.stderr.remaining();
+        assert_eq!(
+            said,
+            "sandbox-init: not ready: the kernel went on between its cells\n"
+        );
+    }
 }
