@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use bollard::models::{
-    ContainerCreateBody, ContainerUpdateBody, HostConfig, HostConfigCgroupnsModeEnum,
+    ContainerCreateBody, ContainerUpdateBody, HealthConfig, HostConfig, HostConfigCgroupnsModeEnum,
     HostConfigLogConfig, Mount, MountBindOptions, MountBindOptionsPropagationEnum, MountType,
     ResourcesUlimits, RestartPolicy, RestartPolicyNameEnum,
 };
@@ -158,6 +158,11 @@ impl ContainerSpec {
             open_stdin: Some(true),
             stdin_once: Some(true),
             tty: Some(false),
+            // The image's own would be started beside programs and between them, as their user and at their cost.
+            healthcheck: Some(HealthConfig {
+                test: Some(vec!["NONE".to_owned()]),
+                ..Default::default()
+            }),
             network_disabled: Some(self.network == NetworkAccess::None),
             host_config: Some(self.host_config(dialect)),
             ..Default::default()

@@ -317,7 +317,41 @@ async fn an_image_without_glibc_is_a_runner_cold_and_warm() {
     app.assert_nothing_is_left().await;
 }
 
-fn docker(arguments: &[&str]) {
+/// It would be started again and again beside the programs, as their user, at their cost, and between them too.
+#[tokio::test]
+async fn an_image_is_not_asked_for_its_health() {
+    let dir = tempfile::tempdir().unwrap();
+    let dockerfile = "FROM mcp-sandbox-shell:latest\nLABEL sandbox.language=test-health sandbox.aliases=\n\
+                      HEALTHCHECK --interval=1s CMD touch /tmp/asked\n";
+    std::fs::write(dir.path().join("Dockerfile"), dockerfile).unwrap();
+    let image = "mcp-sandbox-test-health";
+    docker(&["build", "-q", "-t", image, dir.path().to_str().unwrap()]);
+    let app = TestApp::on_docker_with(&[("POOL_SIZE", "test-health=1")]).await;
+    app.parked("test-health", 1).await;
+    let root = std::fs::read_to_string(app.root().join(".root-id")).unwrap();
+    let ours = format!("label=sandbox.root={}", root.trim());
+    let warm = docker(&["ps", "--quiet", "--filter", &ours]);
+    let inspected = docker(&[
+        "inspect",
+        "--format",
+        "{{json .Config.Healthcheck.Test}} {{json .State.Health}}",
+        warm.trim(),
+    ]);
+    let result = app
+        .run("test-health", "sleep 2; [ -e /tmp/asked ] || echo no")
+        .await;
+    app.assert_nothing_is_left().await;
+    docker(&["rmi", "-f", image]);
+    assert_eq!(inspected, "[\"NONE\"] null\n");
+    assert_eq!(
+        (&result["status"], &result["stdout"]),
+        (&json!("ok"), &json!("no\n")),
+        "{result}"
+    );
+}
+
+/// Runs the engine's client, which has to succeed. Gives what it prints.
+fn docker(arguments: &[&str]) -> String {
     let output = Command::new("docker")
         .args(arguments)
         .env("DOCKER_BUILDKIT", "0")
@@ -328,4 +362,5 @@ fn docker(arguments: &[&str]) {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
+    String::from_utf8(output.stdout).unwrap()
 }
