@@ -203,7 +203,7 @@ impl LiveRun {
         outcome
     }
 
-    /// Tells all who wait, and how many bytes of output are kept.
+    /// Tells all who wait, and how many bytes are kept.
     fn finish(&self, mut result: Result<RunOutcome, RunError>) -> usize {
         let captured = self.live.capture.snapshot();
         if let Ok(outcome) = &mut result {
@@ -213,8 +213,9 @@ impl LiveRun {
             }
             self.show(outcome, &captured);
         }
+        let told = result.as_ref().map_or(0, RunOutcome::size);
         self.end.send_replace(Some(Arc::new(result)));
-        captured.stdout.kept + captured.stderr.kept
+        captured.size() + told
     }
 
     fn show(&self, outcome: &mut RunOutcome, captured: &Captured) {
@@ -232,6 +233,8 @@ impl LiveRun {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::executor::Stream;
+    use crate::run::outcome::FileLink;
 
     /// A run that has begun just now.
     pub(super) fn live_run(id: &str) -> Arc<LiveRun> {
@@ -240,12 +243,34 @@ mod tests {
             owner: Principal::local(),
             conversation: ConversationId::mint(),
             created: SystemTime::now(),
-            live: Live::new(0),
+            live: Live::new(1 << 20),
             timeout: Duration::ZERO,
             started: Instant::now(),
-            output_for_model: 0,
+            output_for_model: 30_000,
             stop: CancellationToken::new(),
             end: watch::Sender::new(None),
         })
+    }
+
+    #[tokio::test]
+    async fn all_that_is_kept_of_a_run_is_counted() {
+        let run = live_run("run");
+        for _ in 0..1000 {
+            run.live.capture.push(Stream::Stdout, b"o");
+            run.live.capture.push(Stream::Stderr, b"e");
+        }
+        let mut outcome = run.so_far();
+        outcome.files.push(FileLink {
+            name: "n".repeat(500),
+            url: "u".repeat(700),
+            size: 0,
+            mime_type: "m".repeat(10),
+            new: true,
+        });
+        let captured = run.live.capture.snapshot().size();
+        assert!(captured > 2000, "{captured}");
+        // `output` has everything once more, and so have the two streams.
+        let texts = 2000 + 2000;
+        assert_eq!(run.finish(Ok(outcome)), captured + texts + 500 + 700 + 10);
     }
 }

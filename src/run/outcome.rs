@@ -54,6 +54,14 @@ impl RunOutcome {
         self.kernel_restarted = lost.is_some();
         self.kernel_restart_reason = lost.map(Lost::sentence);
     }
+
+    /// Bytes of what programs decide the length of: what they print, and the names that they give to files.
+    pub(super) fn size(&self) -> usize {
+        let texts = [&self.output, &self.stdout, &self.stderr];
+        let files = self.files.iter();
+        let names = files.flat_map(|file| [&file.name, &file.url, &file.mime_type]);
+        texts.into_iter().chain(names).map(String::len).sum()
+    }
 }
 
 /// How a run ended.

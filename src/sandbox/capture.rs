@@ -5,10 +5,13 @@
 //! A stream that was cut within a character waits with the beginning of it until the rest has come, so that what the
 //! other one says meanwhile does not stand in the middle of it.
 
+mod sources;
+
 use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::watch;
 
+use self::sources::Sources;
 use crate::executor::Stream;
 
 /// A run that writes this many times its limit, both streams together, is not meant to be read, and is stopped.
@@ -28,9 +31,8 @@ pub struct Capture {
 pub struct Captured {
     /// Of both streams.
     bytes: Vec<u8>,
-    /// Where in `bytes` the other stream goes on; standard output begins. A position and not a piece of its own for
-    /// each turn, since a program can take turns after every byte.
-    turns: Vec<usize>,
+    /// Of which stream each of them is.
+    sources: Sources,
     /// Of each stream, a last character that is not complete: at most three bytes.
     begun: [Vec<u8>; 2],
     /// Nothing more is waited for.
@@ -142,9 +144,7 @@ impl Captured {
             return;
         }
         self.of(stream).0.kept += bytes.len();
-        if stream != after(self.turns.len()) {
-            self.turns.push(self.bytes.len());
-        }
+        self.sources.extend(stream, bytes.len());
         self.bytes.extend_from_slice(bytes);
     }
 
@@ -154,20 +154,30 @@ impl Captured {
             let begun = std::mem::take(self.of(stream).1);
             self.append(stream, &begun);
         }
+        // It may stay for long, and nothing more is to come.
+        self.bytes.shrink_to_fit();
+        self.sources.shrink();
     }
 
     /// Bytes that came one after the other from one stream.
     fn pieces(&self) -> impl Iterator<Item = (Stream, &[u8])> {
-        let starts = std::iter::once(0).chain(self.turns.iter().copied());
-        let ends = self.turns.iter().copied().chain([self.bytes.len()]);
-        let streams = [Stream::Stdout, Stream::Stderr].into_iter().cycle();
-        let pieces = starts.zip(ends).zip(streams);
-        pieces.map(|((start, end), stream)| (stream, &self.bytes[start..end]))
+        let mut from = 0;
+        std::iter::from_fn(move || {
+            let (stream, end) = self.sources.piece(from)?;
+            let piece = &self.bytes[from..end];
+            from = end;
+            Some((stream, piece))
+        })
     }
 
     /// All bytes of one stream, or of both in the order in which they came.
     pub fn bytes(&self, stream: Option<Stream>) -> Vec<u8> {
         self.read(stream, 0, usize::MAX)
+    }
+
+    /// Bytes of memory that all of this takes: those of the output, and an eighth of that.
+    pub fn size(&self) -> usize {
+        self.bytes.capacity() + self.sources.size()
     }
 
     fn read(&self, stream: Option<Stream>, offset: usize, most: usize) -> Vec<u8> {
@@ -188,16 +198,14 @@ impl Captured {
     }
 
     fn read_apart(&self, offset: usize, most: usize, pieces: usize) -> Vec<(Stream, Vec<u8>)> {
-        let past = self.turns.partition_point(|turn| *turn <= offset);
         let limit = offset.saturating_add(most).min(self.bytes.len());
-        let ends = self.turns[past..].iter().copied().chain([limit]);
         let (mut from, mut found) = (offset, Vec::new());
-        for (index, end) in ends.take(pieces).enumerate() {
+        while from < limit
+            && found.len() < pieces
+            && let Some((stream, end)) = self.sources.piece(from)
+        {
             let end = end.min(limit);
-            if from >= end {
-                break;
-            }
-            found.push((after(past + index), self.bytes[from..end].to_vec()));
+            found.push((stream, self.bytes[from..end].to_vec()));
             from = end;
         }
         found
@@ -213,15 +221,6 @@ impl Captured {
         self.pieces()
             .map(|(_, piece)| String::from_utf8_lossy(piece))
             .collect()
-    }
-}
-
-/// The stream that goes on after so many turns.
-const fn after(turns: usize) -> Stream {
-    if turns.is_multiple_of(2) {
-        Stream::Stdout
-    } else {
-        Stream::Stderr
     }
 }
 
@@ -363,6 +362,22 @@ mod tests {
             dropped: 3,
         };
         assert_eq!(captured.stdout, counted);
+    }
+
+    #[test]
+    fn turns_after_every_byte_cost_little_more_than_none() {
+        let capture = Capture::new(100_000);
+        for _ in 0..100_000 {
+            push(&capture, Stream::Stdout, "o");
+            push(&capture, Stream::Stderr, "e");
+        }
+        capture.finish();
+        assert_eq!(capture.snapshot().interleaved(), "oe".repeat(100_000));
+        let size = capture.with(|captured| captured.size());
+        assert!(
+            (200_000..=200_000 + 200_000 / 8 + 8).contains(&size),
+            "{size}"
+        );
     }
 
     #[tokio::test]

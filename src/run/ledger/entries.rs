@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{KEPT, LiveRun};
 
-/// Finished runs kept at most, and their output in bytes: the oldest go first.
+/// Finished runs kept at most, and what is kept of them in bytes: the oldest go first.
 const MAX_FINISHED: usize = 20_000;
 const MAX_BYTES: usize = 256 << 20;
 
@@ -17,7 +17,7 @@ pub(super) struct Entries {
     runs: HashMap<String, Arc<LiveRun>>,
     /// Those that have ended, in that order: what a run costs must not grow with the number of those before it.
     finished: VecDeque<Finished>,
-    /// Output of all that have ended.
+    /// What is kept of all that have ended.
     bytes: usize,
 }
 
@@ -35,7 +35,7 @@ impl Entries {
         self.runs.insert(run.id.clone(), run);
     }
 
-    /// Notes that a run has ended with so much output, from when on it is kept for a while only.
+    /// Notes that a run has ended, of which so many bytes are kept for a while.
     pub(super) fn end(&mut self, id: String, bytes: usize) {
         self.bytes += bytes;
         self.finished.push_back(Finished {
