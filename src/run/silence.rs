@@ -6,20 +6,24 @@ use super::ending::Ending;
 use crate::executor::{ContainerState, ErrorKind, ExecutorError};
 use crate::sandbox::SandboxError;
 
-/// How long the engine may take to say how a silent container ended.
+/// How long the engine may take to say how a container is: on a busy host longer than a moment.
 const STATE_WAIT: Duration = Duration::from_secs(2);
-/// How long it may take to say whether a container is paused.
-const PAUSED_WAIT: Duration = Duration::from_millis(500);
+/// The same where the report is late already: the answer is due three seconds after the time limit.
+const LATE_WAIT: Duration = Duration::from_millis(1500);
 
-/// There was no report in time. That is the program's doing, unless somebody has paused it together with PID 1.
+/// There was no report in time. That is the program's doing only where it still runs: one that has ended may have done
+/// so long before, its report being stuck in an engine that hangs, and one that is paused was paused with PID 1.
 pub(super) async fn overdue(
     state: impl Future<Output = Result<ContainerState, ExecutorError>>,
 ) -> Ending {
-    match tokio::time::timeout(PAUSED_WAIT, state).await {
-        Ok(Ok(state)) if state.paused => Ending::EngineLost(
+    match answered(state, LATE_WAIT).await {
+        // First, since not every engine says that what is paused runs.
+        Ok(state) if state.paused => Ending::EngineLost(
             "the sandbox was paused by somebody else while the program ran".to_owned(),
         ),
-        _ => Ending::Overdue,
+        Ok(state) if state.running => Ending::Overdue,
+        Ok(state) => Ending::Died(state),
+        Err(lost) => lost,
     }
 }
 
@@ -31,16 +35,26 @@ pub(super) async fn silent(
     if !matches!(error, SandboxError::Silent) {
         return Ending::EngineLost(chain(error));
     }
-    match tokio::time::timeout(STATE_WAIT, state).await {
-        Ok(Ok(state)) if !state.running => Ending::Died(state),
-        Ok(Ok(_)) => Ending::EngineLost("the container engine dropped the connection".to_owned()),
-        Ok(Err(error)) if error.kind == ErrorKind::NotFound => {
-            Ending::EngineLost("the sandbox was removed while the program ran".to_owned())
-        }
-        Ok(Err(_)) | Err(_) => {
-            Ending::EngineLost("the container engine stopped answering".to_owned())
-        }
+    match answered(state, STATE_WAIT).await {
+        Ok(state) if !state.running => Ending::Died(state),
+        Ok(_) => Ending::EngineLost("the container engine dropped the connection".to_owned()),
+        Err(lost) => lost,
     }
+}
+
+/// What the engine says of the container, or how the run ended if it does not say it.
+async fn answered(
+    state: impl Future<Output = Result<ContainerState, ExecutorError>>,
+    wait: Duration,
+) -> Result<ContainerState, Ending> {
+    let reason = match tokio::time::timeout(wait, state).await {
+        Ok(Ok(state)) => return Ok(state),
+        Ok(Err(error)) if error.kind == ErrorKind::NotFound => {
+            "the sandbox was removed while the program ran"
+        }
+        Ok(Err(_)) | Err(_) => "the container engine stopped answering",
+    };
+    Err(Ending::EngineLost(reason.to_owned()))
 }
 
 /// An error with its causes, in one line.
@@ -50,4 +64,70 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
         .map(ToString::to_string)
         .collect::<Vec<_>>()
         .join(": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RUNNING: ContainerState = ContainerState {
+        running: true,
+        exit_code: None,
+        oom_killed: false,
+        paused: false,
+    };
+    const ENDED: ContainerState = ContainerState {
+        running: false,
+        exit_code: Some(137),
+        oom_killed: true,
+        paused: false,
+    };
+
+    fn failed(kind: ErrorKind) -> Result<ContainerState, ExecutorError> {
+        Err(ExecutorError {
+            kind,
+            operation: "inspect a container",
+            source: "it was told to fail".into(),
+        })
+    }
+
+    /// What an overdue run is said to have ended by, when the engine takes so long to say this of its container.
+    async fn told(milliseconds: u64, state: Result<ContainerState, ExecutorError>) -> String {
+        let answer = async {
+            tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+            state
+        };
+        match overdue(answer).await {
+            Ending::Overdue => "overdue".to_owned(),
+            Ending::Died(state) => format!("died, {state:?}"),
+            Ending::EngineLost(reason) => reason,
+            other => format!("{other:?}"),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_what_runs_is_overdue() {
+        assert_eq!(told(0, Ok(RUNNING)).await, "overdue");
+        assert_eq!(told(0, Ok(ENDED)).await, format!("died, {ENDED:?}"));
+        for paused in [RUNNING, ENDED] {
+            let paused = ContainerState {
+                paused: true,
+                ..paused
+            };
+            let told = told(0, Ok(paused)).await;
+            assert!(told.contains("was paused"), "{told}");
+        }
+        let removed = told(0, failed(ErrorKind::NotFound)).await;
+        assert!(removed.contains("was removed"), "{removed}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_engine_that_does_not_answer_is_no_programs_fault() {
+        // One that is slow does.
+        assert_eq!(told(1_400, Ok(RUNNING)).await, "overdue");
+        let lost = "the container engine stopped answering";
+        assert_eq!(told(60_000, Ok(RUNNING)).await, lost);
+        assert_eq!(told(0, failed(ErrorKind::Unavailable)).await, lost);
+        assert_eq!(told(0, failed(ErrorKind::Refused)).await, lost);
+    }
 }

@@ -159,14 +159,24 @@ async fn judge(
         }
         (Watched::Over(Err(error)), interrupted) => {
             let ending = silent(state, &error).await;
-            let why = match &ending {
-                Ending::Died(state) if state.oom_killed => Lost::Memory,
-                _ => Lost::Gone,
-            };
+            let why = unreported(&ending);
             (interrupted.unwrap_or(ending), Some(why))
         }
         (Watched::Overdue, Some(ending)) => (ending, Some(Lost::Deaf)),
-        (Watched::Overdue, None) => (overdue(state).await, Some(Lost::Timeout)),
+        (Watched::Overdue, None) => {
+            let ending = overdue(state).await;
+            let why = unreported(&ending);
+            (ending, Some(why))
+        }
+    }
+}
+
+/// Why a kernel is lost whose cell ended in this way without a report.
+fn unreported(ending: &Ending) -> Lost {
+    match ending {
+        Ending::Overdue => Lost::Timeout,
+        Ending::Died(state) if state.oom_killed => Lost::Memory,
+        _ => Lost::Gone,
     }
 }
 
@@ -186,5 +196,44 @@ fn lost(end: &End) -> Lost {
         Lost::Memory
     } else {
         Lost::Ended(end.status.code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RUNNING: ContainerState = ContainerState {
+        running: true,
+        exit_code: None,
+        oom_killed: false,
+        paused: false,
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kernel_is_lost_for_the_reason_that_its_cell_is_told() {
+        let killed = ContainerState {
+            running: false,
+            oom_killed: true,
+            ..RUNNING
+        };
+        let mut told = Vec::new();
+        for state in [Some(RUNNING), Some(killed), None] {
+            let answer = async {
+                match state {
+                    Some(state) => Ok(state),
+                    None => std::future::pending().await,
+                }
+            };
+            let (ending, lost) = judge(Watched::Overdue, None, answer).await;
+            told.push((std::mem::discriminant(&ending), lost));
+        }
+        let expected = [
+            (Ending::Overdue, Lost::Timeout),
+            (Ending::Died(killed), Lost::Memory),
+            (Ending::EngineLost(String::new()), Lost::Gone),
+        ];
+        let expected = expected.map(|(ending, why)| (std::mem::discriminant(&ending), Some(why)));
+        assert_eq!(told, expected);
     }
 }

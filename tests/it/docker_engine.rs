@@ -97,7 +97,10 @@ async fn a_frozen_engine_holds_up_nobody(engine: &Dockerd, server: &Server, root
         (containers, Instant::now())
     };
     let ((result, ended), (containers, frozen)) = tokio::join!(run, freeze);
-    assert_eq!(result["status"], "timeout", "{result}");
+    // Its program may have ended long ago, for all that can be known.
+    assert_eq!(result["status"], "engine_lost", "{result}");
+    let hint = result["hint"].as_str().unwrap();
+    assert!(hint.contains("stopped answering"), "{hint}");
     assert!(
         ended - frozen < Duration::from_secs(2) + LOSS,
         "{:?}",
