@@ -7,14 +7,10 @@ cd "$(dirname "$0")"
 server=${MCP_SERVER:-$(realpath ../../target/debug/mcp-code-sandbox)}
 [ -x "$server" ] || { echo "$server is not there: run cargo build first" >&2; exit 2; }
 work=$(mktemp -d)
-server_pid='' forwarder_pid=''
+pids=()
 clean_up() {
-  [ -z "$forwarder_pid" ] || kill "$forwarder_pid" 2>/dev/null || true
-  kill "${long_pid:-}" "${rest_pid:-}" 2>/dev/null || true
-  if [ -n "$server_pid" ]; then
-    kill "$server_pid" 2>/dev/null || true
-    wait "$server_pid" 2>/dev/null || true
-  fi
+  kill "${pids[@]}" 2>/dev/null || true
+  wait
   rm -rf "$work"
 }
 trap clean_up EXIT
@@ -43,20 +39,25 @@ install() {
 # A port that was free a moment ago.
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
-start() {
+secrets() {
   MCP_API_TOKEN=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
   FILE_SECRET=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+  export MCP_API_TOKEN FILE_SECRET MCP_SERVER=$server
+}
+
+# Starts a server named $1 with further settings, and sets REPLY to its address. No package index: nothing here asks a
+# foreign host. Every limit of the server is below the clients' own, and programs have a whole core.
+start() {
+  local name=$1 port
+  shift
   port=$(free_port)
-  MCP_URL=http://localhost:$port
-  SANDBOX_ROOT=$work/http
-  export MCP_API_TOKEN FILE_SECRET MCP_URL SANDBOX_ROOT MCP_SERVER=$server
-  # No package index: nothing here asks a foreign host. Every limit of the server is below the clients' own. What counts
-  # here is that clients get their answers: one interpreter is kept ready, and programs have a whole core.
-  POOL_SIZE=python=1 RUN_CPUS=1 PACKAGE_TIMEOUT=30s PIP_INDEX_URL=http://127.0.0.1:9/simple NPM_CONFIG_REGISTRY=http://127.0.0.1:9/ \
-    MCP_HTTP_ADDR=127.0.0.1:$port DISK_FREE_FLOOR=1m "$server" >"$work/server.log" 2>&1 &
-  server_pid=$!
+  env PACKAGE_TIMEOUT=30s PIP_INDEX_URL=http://127.0.0.1:9/simple NPM_CONFIG_REGISTRY=http://127.0.0.1:9/ RUN_CPUS=1 \
+    SANDBOX_ROOT="$work/$name" MCP_HTTP_ADDR="127.0.0.1:$port" DISK_FREE_FLOOR=1m "$@" "$server" \
+    >"$work/$name.log" 2>&1 &
+  pids+=($!)
+  REPLY=http://localhost:$port
   curl --silent --fail --output /dev/null --retry 50 --retry-delay 1 --retry-connrefused --retry-all-errors \
-    "$MCP_URL/readyz" || { cat "$work/server.log" >&2; exit 2; }
+    "$REPLY/readyz" || { cat "$work/$name.log" >&2; exit 2; }
 }
 
 # shellcheck source=tests/check.sh
@@ -121,7 +122,7 @@ documented_mcpo() {
 }
 
 rest_document() {
-  curl --silent --fail --output "$work/openapi.json" "$MCP_URL/api/v1/openapi.json"
+  curl --silent --fail --output "$work/openapi.json" "$rest_url/api/v1/openapi.json"
   rest/.venv/bin/openapi-spec-validator "$work/openapi.json"
 }
 
@@ -130,11 +131,11 @@ rest_document() {
 # unless another SEED is given.
 rest_properties() {
   local status=0
-  (cd "$work" && "$OLDPWD/rest/.venv/bin/schemathesis" run "$MCP_URL/api/v1/openapi.json" \
+  (cd "$work" && "$OLDPWD/rest/.venv/bin/schemathesis" run "$rest_url/api/v1/openapi.json" \
     --header "Authorization: Bearer $MCP_API_TOKEN" --checks all --exclude-checks positive_data_acceptance \
     --max-examples 40 --request-timeout 60 --seed "${SEED:-1}" --no-color) || status=$?
   # Which request was slow, if one was.
-  grep -E 'duration_us=[0-9]{8}' "$work/server.log" || true
+  grep -E 'duration_us=[0-9]{8}' "$work/rest.log" || true
   return "$status"
 }
 
@@ -156,12 +157,17 @@ conformance() {
 }
 
 install
-start
+secrets
+# Nothing is kept warm for sessions that never come again.
+start rest POOL_SIZE=0 SANDBOX_REUSE=never
+rest_url=$REPLY
+start http POOL_SIZE=python=1
+export MCP_URL=$REPLY SANDBOX_ROOT=$work/http
 # What takes longest goes on beside all others.
 python/.venv/bin/python python/client.py long >"$work/long" 2>&1 &
-long_pid=$!
-rest_properties >"$work/rest" 2>&1 &
-rest_pid=$!
+pids+=($!) long_pid=$!
+rest_properties >"$work/properties" 2>&1 &
+pids+=($!) rest_pid=$!
 check 'curl' curl_runs_code
 check 'README, curl' readme
 for way in auto legacy 2026-07-28 sse; do
@@ -181,7 +187,7 @@ done
 check 'REST, the document' rest_document
 
 node/node_modules/.bin/node node/forward.mjs >"$work/forwarder" &
-forwarder_pid=$!
+pids+=($!)
 until [ -s "$work/forwarder" ]; do sleep 0.1; done
 forwarder=$(cat "$work/forwarder")
 for scenario in server-initialize ping logging-set-level completion-complete tools-list resources-list prompts-list \
@@ -196,7 +202,7 @@ done
 check 'TypeScript, sdk-stdio' node/node_modules/.bin/node node/client.mjs sdk-stdio
 
 check_beside 'Python mcp, a run of 90 s with calls of 60 s' "$long_pid" long
-check_beside 'REST, whatever the document allows' "$rest_pid" rest
+check_beside 'REST, whatever the document allows' "$rest_pid" properties
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
