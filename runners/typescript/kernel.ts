@@ -112,6 +112,9 @@ function status(error: unknown, name: string): Status {
 /** Lines of a script before an error that it threw. */
 const EXCERPT = /(?:^ *\d+ \| .*\n)*^( *\d+ \| )(.*\n)( *\^\n(?:(?! +at ).*\n)* +at .*\(cell \d+\))/gm;
 
+/** Where an error names a line of a script: its message is text like any other. */
+const LINE = /^( +at (?:.*[ (])?cell \d+):\d+(?::\d+)?(?=\)?$)/gm;
+
 /** Where Bun names the code that it was given, and not a file that is called like it. */
 const PLACE = /^( +at )input\.ts(?=:\d+:\d+$)/gm;
 
@@ -122,7 +125,7 @@ const OURS = /^1 \| this\.__wait\(\); 0\n *\^\n/gm;
 function complain(error: unknown, name: string): void {
   const lines = (typeof error === "string" ? error : Bun.inspect(error)).split("\n");
   const shown = lines.filter((line) => !line.includes("/opt/runner/") && !line.includes(" runInThisContext "));
-  const placed = shown.join("\n").replaceAll(/(cell \d+):\d+(:\d+)?/g, "$1").replaceAll(PLACE, `$1${name}`);
+  const placed = shown.join("\n").replaceAll(LINE, "$1").replaceAll(PLACE, `$1${name}`);
   const text = placed.replaceAll(OURS, "");
   const cut = text.replaceAll(EXCERPT, (_, number, line, rest) => line + rest.slice(number.length));
   const told = cut.replace(/Cannot find (?:package|module) '(.+)' (?:imported )?from '?([^\s']+)'?/, keptFrom);
