@@ -71,9 +71,13 @@ function objectOrBlock(code: string): string {
   return isModule(`(${code}\n)`) ? `(${code}\n)` : `;${code}`;
 }
 
+/** What Bun declares at the end, of variables that the cell declares within its statements. */
+const HOISTED = /(?<=^|\n)(?:var [^\s,;=]+;\n)+$/;
+
 /** Only an expression can be followed by another one. */
 function isExpression(plain: string): boolean {
-  return isModule(`${plain.trimEnd().replace(/;$/, "")}\n, 0`);
+  const last = plain.replace(HOISTED, "").trimEnd();
+  return isModule(`${last.replace(/;$/, "")}\n, 0`);
 }
 
 function isModule(code: string): boolean {

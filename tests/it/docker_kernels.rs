@@ -212,6 +212,7 @@ async fn cells_in_typescript_are_modules_as_far_as_they_can_be() {
         "await Bun.write('myinput.ts', 'const = 3'); await import('./myinput')",
         "throw new Error('no input.ts here')",
         "throw new Error('bad value in cell 5:3, row 7')",
+        "try { var nested = 5 } catch {}\nnested",
     ] {
         notebook.cell(code).await;
     }
