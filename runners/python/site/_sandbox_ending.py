@@ -73,10 +73,15 @@ class Ending:
             self._exit_code = 1
 
     def _has_written(self):
-        """Whether there is nothing in the streams that cannot be written."""
+        """Whether there is nothing in the streams that cannot be written. What becomes of others that the program has
+        put in their place is known when the interpreter has flushed them."""
         try:
             for stream in (sys.stdout, sys.stderr):
-                if type(stream) is TextIOWrapper and not stream.closed:
+                if stream is None:
+                    continue
+                if type(stream) is not TextIOWrapper:
+                    return False
+                if not stream.closed:
                     stream.flush()
         except (OSError, ValueError):
             return False
