@@ -161,11 +161,24 @@ static PyObject *native_immortalize(PyObject *module, PyObject *objects)
     NOTHING;
 }
 
+/* Calls a function that trace functions, profilers and tools of sys.monitoring do not see. They are left as they are:
+ * what the interpreter still does when a program has ended is theirs to see. */
+static PyObject *native_call_unseen(PyObject *module, PyObject *function)
+{
+    PyThreadState *thread = PyThreadState_Get();
+    PyObject *result;
+    PyThreadState_EnterTracing(thread);
+    result = PyObject_CallNoArgs(function);
+    PyThreadState_LeaveTracing(thread);
+    return result;
+}
+
 static PyMethodDef methods[] = {
     {"fork_away", native_fork_away, METH_NOARGS, "Fork a process whose parent is ours; true in this one."},
     {"share_memory", native_share_memory, METH_NOARGS, "Have the end of this process told before its memory is gone."},
     {"join_arenas", native_join_arenas, METH_O, "Whether memory for objects is taken from one place."},
     {"immortalize", native_immortalize, METH_O, "Let a list of objects live for ever, and what they hold."},
+    {"call_unseen", native_call_unseen, METH_O, "Call a function that nothing which traces the program sees."},
     {NULL, NULL, 0, NULL},
 };
 

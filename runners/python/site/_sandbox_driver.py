@@ -51,7 +51,7 @@ def serve(shown):
     shelf.close()
     os.environ.clear()
     os.environ.update(environment)
-    atexit.register(shelf.hide_for_good)
+    atexit.register(tools.call_unseen, shelf.hide_for_good)
     gc.enable()
     tools.settle()
     ending = tools.Ending(PROGRAM, shelf)  # must not live for ever
@@ -212,9 +212,10 @@ def _preload(shelf):
     from json import loads
 
     from _sandbox_ending import LIBC, Ending
-    from _sandbox_native import fork_away, share_memory
+    from _sandbox_native import call_unseen, fork_away, share_memory
 
     return SimpleNamespace(
+        call_unseen=call_unseen,
         collapse=collapse,
         fork=fork_away,
         parse=loads,

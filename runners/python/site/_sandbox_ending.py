@@ -17,6 +17,7 @@ import gc
 import sys
 
 from _io import TextIOWrapper
+from _sandbox_native import call_unseen
 from _weakref import ref
 from sys import monitoring
 
@@ -40,7 +41,7 @@ class Ending:
 
     def prepare(self):
         """Be there at the end. The exit function is meant to be the first one registered, and so the last one run."""
-        atexit.register(self._settle)
+        atexit.register(call_unseen, self._settle)
         streams = sys.__stdout__, sys.__stderr__
         self._streams = *streams, *(stream.buffer for stream in streams)  # a program may have taken the one off the other
 
