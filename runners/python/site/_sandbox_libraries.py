@@ -53,6 +53,7 @@ def _load(shelf):
     # random does this by itself after a fork.
     shelf.when_shown("numpy.random.mtrand", seed)
     shelf.when_shown("logging", _count_from_now)
+    shelf.when_shown("matplotlib", _read_settings)
     shelf.when_shown("asyncio", _in_kernels(_let_tasks_outlive_cells))
     shelf.when_shown("pandas", _in_kernels(_show_columns))
 
@@ -60,6 +61,19 @@ def _load(shelf):
 def _count_from_now():
     """What logging tells as `relativeCreated`, since it was loaded."""
     sys.modules["logging"]._startTime = time_ns()
+
+
+def _read_settings():
+    """Those of /data, which matplotlib looks for when it is loaded; MPLBACKEND goes before them."""
+    if not os.path.isfile("matplotlibrc"):
+        return
+    matplotlib = sys.modules["matplotlib"]
+    backend = os.environ.get("MPLBACKEND") and matplotlib.rcParams._get("backend")
+    settings = matplotlib._rc_params_in_file("matplotlibrc")
+    for kept in (matplotlib.rcParams, matplotlib.rcParamsOrig):
+        kept._update_raw(settings)
+    if backend:
+        matplotlib.rcParams._set("backend", backend)
 
 
 def _in_kernels(function):
@@ -87,10 +101,14 @@ def _warm_pandas(pandas):
 
 
 def _warm_pyplot(pyplot):
+    backend = pyplot.rcParamsDefault._get("backend")
     figure, axes = pyplot.subplots()
     axes.plot([1, 2], label="x")
     axes.legend()
     figure.savefig(io.BytesIO(), format="png")
     pyplot.close(figure)
+    # It is chosen with the first figure: until then a program may say which one it wants.
+    pyplot._backend_mod = None
+    pyplot.rcParamsDefault._set("backend", backend)
     # Every fork would give back its fonts, and copy what they are written on to do so.
     sys.modules["matplotlib.font_manager"]._get_font.cache_clear()
