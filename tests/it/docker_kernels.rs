@@ -122,7 +122,7 @@ async fn tasks_wide_tables_and_captured_figures_go_as_in_jupyter() {
     let app = TestApp::on_docker().await;
     let mut notebook = Notebook::new(&app, "python");
     for code in [
-        "import asyncio\nasync def work(n):\n    print('begins', n)\n    await asyncio.sleep(0.01)\n    return n",
+        "import asyncio\nasync def work(n):\n    print('begins', n)\n    await asyncio.sleep(0.01)\n    return n\nsoon = asyncio.ensure_future(work(0))",
         "asyncio.run(work(1))",
         "task = asyncio.create_task(work(2))",
         "await task",
@@ -131,6 +131,10 @@ async fn tasks_wide_tables_and_captured_figures_go_as_in_jupyter() {
         "asyncio.get_event_loop().run_until_complete(work(5))",
         "async def fails():\n    raise KeyError('in a task')\ntask = asyncio.create_task(fails())",
         "await task",
+        "import sys\nasync def leaves(code): sys.exit(code)\nleft = asyncio.create_task(leaves(3))",
+        "calm = asyncio.create_task(leaves(0))",
+        "async def ends():\n    for task in asyncio.all_tasks(): task.cancel()\nended = asyncio.create_task(ends())",
+        "await asyncio.sleep(0, 'goes on')",
         "import pandas as pd\npd.DataFrame({f'a_long_name_{n}': [n] for n in range(8)})",
         "open('matplotlibrc', 'w').write('lines.linewidth: 7\\n');",
         "import matplotlib.pyplot as plt\nplt.rcParams['lines.linewidth']",

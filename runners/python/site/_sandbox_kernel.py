@@ -141,6 +141,11 @@ def word(result):
 
 
 def tasks():
+    except SystemExit as error:
+        # A task of the cell, which ends the loop that it begins in.
+        shell.showtraceback(exception_only=True)
+        if not is_calm_exit(error):
+            status = "error"
     import _sandbox_tasks
 
     return _sandbox_tasks

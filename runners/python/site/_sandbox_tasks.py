@@ -14,7 +14,7 @@ from IPython.core.async_helpers import get_asyncio_loop
 
 
 def offer_loop():
-    """Before a cell: `asyncio.run()` in an earlier one has left none behind."""
+    """Before a cell: `asyncio.run()` in an earlier one has left none behind. And in the one that imports asyncio."""
     asyncio.set_event_loop(get_asyncio_loop())
 
 
@@ -22,7 +22,9 @@ def begin_tasks():
     """After a cell: what it made begins."""
     loop = get_asyncio_loop()
     if asyncio.all_tasks(loop):
-        loop.run_until_complete(asyncio.sleep(0))
+        # Without a task of our own, which they might cancel.
+        loop.call_soon(loop.stop)
+        loop.run_forever()
 
 
 def _with_loop(create_task):
@@ -36,3 +38,5 @@ def _with_loop(create_task):
 
 
 asyncio.create_task = tasks.create_task = _with_loop(tasks.create_task)
+if threading.current_thread() is threading.main_thread():
+    offer_loop()
