@@ -138,6 +138,8 @@ async fn tasks_wide_tables_and_captured_figures_go_as_in_jupyter() {
         "import pandas as pd\npd.DataFrame({f'a_long_name_{n}': [n] for n in range(8)})",
         "open('matplotlibrc', 'w').write('lines.linewidth: 7\\n');",
         "import matplotlib.pyplot as plt\nplt.rcParams['lines.linewidth']",
+        "plt.switch_backend('svg'); plt.plot([1]);",
+        "plt.savefig('own'); plt.close(); plt.switch_backend('agg')",
         "%%capture seen\nplt.plot([1]); plt.show(); plt.plot([2]); print('printed')",
         "len(seen.outputs), seen.stdout",
         "seen()",

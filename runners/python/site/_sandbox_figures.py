@@ -76,7 +76,7 @@ def _remember_saving(savefig):
 def _save(canvas):
     figure = canvas.figure
     is_empty = len(figure.get_children()) <= 1  # its background
-    if is_empty or (canvas.saved and not figure.stale):
+    if is_empty or (getattr(canvas, "saved", False) and not figure.stale):  # it may be another backend's
         return
     picture = io.BytesIO()
     figure.savefig(picture, format="png")
@@ -104,11 +104,14 @@ def _next_free_file():
             number += 1
 
 
+def _ours():
+    """The open figures that are to be saved: those of other backends are not, and a forked child's are its parent's."""
+    managers = Gcf.get_all_fig_managers()
+    return [each for each in managers if isinstance(each.canvas, FigureCanvas) and each.canvas.process == os.getpid()]
+
+
 def _save_open_figures():
-    for manager in Gcf.get_all_fig_managers():
-        # A forked child inherits figures that are its parent's to save.
-        if not isinstance(manager.canvas, FigureCanvas) or manager.canvas.process != os.getpid():
-            continue
+    for manager in _ours():
         try:
             _save(manager.canvas)
         except Exception as error:
@@ -118,9 +121,8 @@ def _save_open_figures():
 def save_and_close():
     """What a kernel does after each cell."""
     _save_open_figures()
-    for manager in Gcf.get_all_fig_managers():
-        if manager.canvas.process == os.getpid():
-            Gcf.destroy(manager)
+    for manager in _ours():
+        Gcf.destroy(manager)
 
 
 backend_agg.FigureCanvas = backend_agg._BackendAgg.FigureCanvas = FigureCanvas
