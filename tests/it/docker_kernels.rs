@@ -144,6 +144,10 @@ async fn tasks_wide_tables_and_captured_figures_go_as_in_jupyter() {
         "len(seen.outputs), seen.stdout",
         "seen()",
         "%pylab inline",
+        "class Narrow:\n    __slots__ = ()\n    def write(self, text): sys.__stdout__.write(text)\n    def flush(self): pass",
+        "sys.stdout = Narrow()",
+        "print('narrow'); sys.stdout = sys.__stdout__",
+        "get_ipython().history_manager.outputs",
     ] {
         notebook.cell(code).await;
     }

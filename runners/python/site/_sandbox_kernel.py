@@ -4,6 +4,7 @@ What it answers is a hint to PID 1 that a cell is over, and no more. Output goes
 go to /data like the figures of a program, and the server looks at both by itself.
 """
 
+import contextlib
 import ctypes
 import json
 import os
@@ -59,6 +60,10 @@ class Shell(InteractiveShell):
     def is_captured(self):
         """Whether somebody collects what is displayed."""
         return not isinstance(self.display_pub, DisplayPublisher)
+
+    def _tee(self, channel):
+        """Nobody exports a notebook from here: what is printed is not kept beside it."""
+        return contextlib.nullcontext()
 
     def enable_gui(self, gui=None):
         """There are no windows."""
@@ -130,6 +135,8 @@ def run(shell, code):
         # The shell itself gave up, as on code that is nested too deep for the compiler.
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         status = "error"
+            shell.history_manager.outputs.clear()
+            shell.history_manager.exceptions.clear()
     return status
 
 
