@@ -140,7 +140,7 @@ async fn tasks_wide_tables_and_captured_figures_go_as_in_jupyter() {
         "import matplotlib.pyplot as plt\nplt.rcParams['lines.linewidth']",
         "plt.switch_backend('svg'); plt.plot([1]);",
         "plt.savefig('own'); plt.close(); plt.switch_backend('agg')",
-        "%%capture seen\nplt.plot([1]); plt.show(); plt.plot([2]); print('printed')",
+        "%%capture seen\nplt.plot([1]); plt.show(); plt.plot([2]); print('printed')\n!echo shell; echo error >&2\n!pip install tiny",
         "len(seen.outputs), seen.stdout",
         "seen()",
         "%pylab inline",

@@ -36,7 +36,7 @@ class Shell(InteractiveShell):
     def system(self, cmd):
         command = self.var_expand(cmd, depth=1)
         if instead := pointer(command):
-            print(instead, file=sys.stderr)
+            print(instead, file=sys.__stderr__)  # not to be missed where output is captured
             self.user_ns["_exit_code"] = 1
             return
         sys.stdout.flush()
@@ -47,7 +47,7 @@ class Shell(InteractiveShell):
     def getoutput(self, cmd, split=True, depth=0):
         command = self.var_expand(cmd, depth=depth + 1)
         if instead := pointer(command):
-            print(instead, file=sys.stderr)
+            print(instead, file=sys.__stderr__)
             return super().getoutput("", split=split, depth=depth + 1)
         return super().getoutput(cmd, split=split, depth=depth + 1)
 
@@ -74,8 +74,16 @@ class Shell(InteractiveShell):
 
 def call_shell(command):
     import subprocess
+    from subprocess import DEVNULL, PIPE, STDOUT
 
-    return subprocess.call(["/bin/sh", "-c", command], stdin=subprocess.DEVNULL)
+    arguments = ["/bin/sh", "-c", command]
+    if sys.stdout is sys.__stdout__:
+        return subprocess.call(arguments, stdin=DEVNULL)
+    # Somebody collects what is printed, and gets both streams as one, as in Jupyter.
+    with subprocess.Popen(arguments, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, text=True, errors="replace") as shell:
+        for line in shell.stdout:
+            sys.stdout.write(line)
+    return shell.returncode
 
 
 def is_calm_exit(error):
@@ -127,16 +135,21 @@ def run(shell, code):
             if "asyncio" in sys.modules:
                 tasks().begin_tasks()
         finally:
+            shell.history_manager.outputs.clear()
+            shell.history_manager.exceptions.clear()
             keep_figures()
             signal.signal(signal.SIGINT, signal.SIG_IGN)
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+    except SystemExit as error:
+        # A task of the cell, which ends the loop that it begins in.
+        shell.showtraceback(exception_only=True)
+        if not is_calm_exit(error):
+            status = "error"
     except Exception as error:
         # The shell itself gave up, as on code that is nested too deep for the compiler.
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         status = "error"
-            shell.history_manager.outputs.clear()
-            shell.history_manager.exceptions.clear()
     return status
 
 
@@ -148,11 +161,6 @@ def word(result):
 
 
 def tasks():
-    except SystemExit as error:
-        # A task of the cell, which ends the loop that it begins in.
-        shell.showtraceback(exception_only=True)
-        if not is_calm_exit(error):
-            status = "error"
     import _sandbox_tasks
 
     return _sandbox_tasks
