@@ -290,6 +290,7 @@ async fn package_clients_tell_what_is_there_and_do_not_install() {
         "!pip freeze | grep -c install",
         "!python -m pip install -U 'tiny[extra]' six==1.16 && echo done",
         "%conda install tiny",
+        "!conda install -c conda-forge tiny > log.txt\n!pip install \"tiny>=2,<3\" six -r list.txt",
         "%uv pip list",
     ] {
         notebook.cell(code).await;
