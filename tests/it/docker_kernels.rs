@@ -144,6 +144,8 @@ async fn tasks_wide_tables_and_captured_figures_go_as_in_jupyter() {
         "len(seen.outputs), seen.stdout",
         "seen()",
         "%pylab inline",
+        "import io\nfrom PIL import Image as Pillow\nfrom IPython.display import Image\nfile = io.BytesIO()",
+        "Pillow.new('RGB', (8, 8), 'red').save(file, 'webp'); Image(file.getvalue())",
         "class Narrow:\n    __slots__ = ()\n    def write(self, text): sys.__stdout__.write(text)\n    def flush(self): pass",
         "sys.stdout = Narrow()",
         "print('narrow'); sys.stdout = sys.__stdout__",

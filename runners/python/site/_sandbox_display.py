@@ -8,7 +8,13 @@ from IPython.core.displayhook import DisplayHook as TerminalHook
 from IPython.core.displaypub import DisplayPublisher as TerminalPublisher
 
 DIRECTORY = "/data"
-PICTURES = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/svg+xml": "svg"}
+PICTURES = {
+    "image/png": "png",
+    "image/jpeg": "jpg",
+    "image/gif": "gif",
+    "image/webp": "webp",
+    "image/svg+xml": "svg",
+}
 
 
 class DisplayHook(TerminalHook):
