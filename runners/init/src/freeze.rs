@@ -23,6 +23,9 @@ const MOMENT: Duration = Duration::from_micros(200);
 /// After so long without an end, and each time twice as long, all of them get another moment to run.
 const STUCK: Duration = Duration::from_millis(20);
 
+/// How many parents to ask for where a process comes from.
+const GENERATIONS: usize = 16;
+
 /// How they stand after a look at all of them.
 enum Look {
     /// No thread runs, or will without being told to.
@@ -37,7 +40,25 @@ enum Look {
 ///
 /// What the engine pauses is in a state of its own for a moment when it goes on, and does not run in it.
 pub(crate) fn is_undone() -> bool {
-    matches!(look(), Ok(Look::Run) | Err(_))
+    let inside = processes::others(&[]).map(|mut pids| {
+        pids.retain(|&pid| !is_from_outside(pid));
+        pids
+    });
+    matches!(inside.map(look_at), Ok(Look::Run) | Err(_))
+}
+
+/// Whether a process was put in by the engine while the others stand, as `docker exec` and the health check of an image
+/// do, or is a child of such a one. No program can make one: its parent is nobody in here.
+fn is_from_outside(mut pid: Pid) -> bool {
+    for _ in 0..GENERATIONS {
+        let parent = Stat::of(pid).map(|stat| Pid::from_raw(stat.parent));
+        match parent {
+            Some(None) => return true,
+            Some(Some(parent)) if !parent.is_init() => pid = parent,
+            _ => return false,
+        }
+    }
+    false
 }
 
 /// Stops all other processes and waits until every thread of theirs stands, or says that it cannot be done by `until`.
@@ -85,26 +106,29 @@ fn stopped(until: Instant) -> bool {
 }
 
 fn look() -> io::Result<Look> {
+    processes::others(&[]).map(look_at)
+}
+
+fn look_at(others: Vec<Pid>) -> Look {
     let mut waiting = Vec::new();
-    let others = processes::others(&[])?;
     for &pid in &others {
         let states = states(pid);
         // One that is gone meanwhile does nothing any more.
         let ended = |state: &char| matches!(state, 'Z' | 'X');
         let stands = |state: &char| ended(state) || matches!(state, 'T' | 't' | 'D');
         if !states.iter().all(stands) || (!states.iter().all(ended) && may_be_woken(pid)) {
-            return Ok(Look::Run);
+            return Look::Run;
         }
         if states.contains(&'D') {
             waiting.push(processes::raw(pid));
         }
     }
     if waiting.is_empty() {
-        return Ok(Look::Stand);
+        return Look::Stand;
     }
     let waits = |stat: Stat| waiting.contains(&stat.parent);
     let is_awaited = |pid: &Pid| Stat::of(*pid).is_some_and(waits);
-    Ok(Look::Wait(others.into_iter().filter(is_awaited).collect()))
+    Look::Wait(others.into_iter().filter(is_awaited).collect())
 }
 
 /// Whether a timer will continue the process, or kill it, which can continue others: what stops in a group that loses

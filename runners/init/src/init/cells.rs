@@ -176,7 +176,8 @@ impl Init {
 }
 
 /// Ends the sandbox in which something goes on between two cells: it was stopped, and others than PID 1 and the server
-/// had no say. There is more in the kernel that sends SIGCONT than can be kept from programs.
+/// had no say. There is more in the kernel that sends SIGCONT than can be kept from programs, terminals that hang up above
+/// all.
 pub(super) fn must_stand() -> Result<(), Stop> {
     if is_undone() {
         return Err(Stop::NotReady(

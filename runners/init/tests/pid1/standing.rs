@@ -1,5 +1,8 @@
 //! Kernels that try to go on between their cells.
 
+use std::io::Read;
+use std::process::{Command, Stdio};
+
 use sandbox_init::Status;
 
 use crate::support::{Sandbox, cell};
@@ -80,6 +83,29 @@ timer(signal.SIGALRM, 0.05)
     assert!(sandbox.cell(cell(due)).exits(0).end.lives);
     let wait = sandbox.cell(cell("print(fired.wait(10))"));
     assert!(wait.exits(0).prints("True\n").end.lives);
+}
+
+#[test]
+fn what_the_engine_puts_in_may_run_between_cells() {
+    let mut sandbox = kernel();
+    // As `docker exec` and health checks do, which are the same user as programs.
+    let enter = "user=$(stat -c %u /mnt/data); exec setpriv --reuid $user --regid $user --clear-groups sh -c '
+        sleep 60 & echo in; while :; do :; done'";
+    let entered = Command::new("nsenter")
+        .args(["--pid", "--mount", "--target"])
+        .arg(sandbox.pid().to_string())
+        .args(["sh", "-c", enter])
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut entered = entered.unwrap();
+    let mut said = [0; 3];
+    let mut pipe = entered.stdout.take().unwrap();
+    pipe.read_exact(&mut said).unwrap();
+    let outcome = sandbox.cell(cell("print(1)"));
+    assert!(outcome.exits(0).prints("1\n").end.lives);
+    // It stops itself when what it has started is stopped, and would wait like this for ever.
+    entered.kill().unwrap();
+    entered.wait().unwrap();
 }
 
 #[test]
