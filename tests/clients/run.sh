@@ -163,11 +163,9 @@ start rest POOL_SIZE=0 SANDBOX_REUSE=never
 rest_url=$REPLY
 start http POOL_SIZE=python=1
 export MCP_URL=$REPLY SANDBOX_ROOT=$work/http
-# What takes longest goes on beside all others.
+# Takes 90 s, beside all others.
 python/.venv/bin/python python/client.py long >"$work/long" 2>&1 &
 pids+=($!) long_pid=$!
-rest_properties >"$work/properties" 2>&1 &
-pids+=($!) rest_pid=$!
 check 'curl' curl_runs_code
 check 'README, curl' readme
 for way in auto legacy 2026-07-28 sse; do
@@ -185,6 +183,9 @@ for heading in 'Claude Desktop' 'VS Code' Cursor n8n LibreChat TypeScript; do
 done
 
 check 'REST, the document' rest_document
+# Each answer is due in ten seconds: when most of the others are done, and beside what is left.
+rest_properties >"$work/properties" 2>&1 &
+pids+=($!) rest_pid=$!
 
 node/node_modules/.bin/node node/forward.mjs >"$work/forwarder" &
 pids+=($!)
