@@ -67,16 +67,16 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    const RUNNING: ContainerState = ContainerState {
+    pub(in crate::run) const RUNNING: ContainerState = ContainerState {
         running: true,
         exit_code: None,
         oom_killed: false,
         paused: false,
     };
-    const ENDED: ContainerState = ContainerState {
+    pub(in crate::run) const ENDED: ContainerState = ContainerState {
         running: false,
         exit_code: Some(137),
         oom_killed: true,

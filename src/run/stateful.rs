@@ -201,24 +201,13 @@ fn lost(end: &End) -> Lost {
 
 #[cfg(test)]
 mod tests {
+    use super::super::silence::tests::{ENDED, RUNNING};
     use super::*;
-
-    const RUNNING: ContainerState = ContainerState {
-        running: true,
-        exit_code: None,
-        oom_killed: false,
-        paused: false,
-    };
 
     #[tokio::test(start_paused = true)]
     async fn a_kernel_is_lost_for_the_reason_that_its_cell_is_told() {
-        let killed = ContainerState {
-            running: false,
-            oom_killed: true,
-            ..RUNNING
-        };
         let mut told = Vec::new();
-        for state in [Some(RUNNING), Some(killed), None] {
+        for state in [Some(RUNNING), Some(ENDED), None] {
             let answer = async {
                 match state {
                     Some(state) => Ok(state),
@@ -230,7 +219,7 @@ mod tests {
         }
         let expected = [
             (Ending::Overdue, Lost::Timeout),
-            (Ending::Died(killed), Lost::Memory),
+            (Ending::Died(ENDED), Lost::Memory),
             (Ending::EngineLost(String::new()), Lost::Gone),
         ];
         let expected = expected.map(|(ending, why)| (std::mem::discriminant(&ending), Some(why)));
