@@ -1,5 +1,6 @@
 //! Proves that the sandbox holds: the command `selftest`, and the check that every start begins with.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -210,11 +211,15 @@ fn judge(rows: &[Row], allowed: &[Control]) -> State {
 fn tell(rows: &[Row], state: &State, took: Duration) {
     if let State::Broken(weaknesses) = state {
         for (controls, found) in findings(weaknesses) {
-            let advice = rows.iter().find(|row| row.found == found);
+            // One cause has one remedy, or none that is of use.
+            let concerned = rows
+                .iter()
+                .filter(|row| controls.contains(&row.control.name()));
+            let advice: BTreeSet<_> = concerned.filter_map(|row| row.advice).collect();
             error!(
                 controls = controls.join(","),
                 found,
-                advice = advice.and_then(|row| row.advice),
+                advice = advice.first().filter(|_| advice.len() == 1),
                 "the sandbox is weaker than it must be: no code is run"
             );
         }
