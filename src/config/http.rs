@@ -86,7 +86,6 @@ impl HttpConfig {
         }
         // As browsers send it: without the usual port.
         allowed_origins.extend(public.map(|url| url.origin().ascii_serialization()));
-        allowed_origins.dedup();
         Self {
             addr,
             public_base_url,
