@@ -15,15 +15,17 @@
 # unit     the tests that need no container engine
 # compose  the server in a container, by the compose files
 # docker   the tests that need one; they need root, for engines and networks of their own
+# long     a client that follows a run of 90 seconds
 # browser  the page in Chromium, on Docker
 # fuzz     a minute of it, for everything that takes bytes from outside; needs a nightly compiler
 #
-# Tools are built beside the setup. One client waits for a run of 90 seconds, and the tests without an engine wait more
-# than they compute: these and Compose go on beside the clients. Fuzzing takes what the browser leaves of the processor.
+# Tools are built beside the setup. The tests without an engine wait more than they compute: these and Compose go on
+# beside the clients. Who follows a long run only waits, beside the tests on Docker. Fuzzing takes what the browser leaves
+# of the processor.
 set -euo pipefail
 cd "$(dirname "$0")"
 
-STEPS=(packages setup tools lint shell deny compile clients unit compose docker browser fuzz)
+STEPS=(packages setup tools lint shell deny compile clients unit compose docker long browser fuzz)
 PACKAGES=(busybox-static ca-certificates curl g++ iproute2 iptables jq libc6-dev openssl python3 shellcheck)
 # The fonts are those that the page asks for first, so that its pictures look alike everywhere.
 BROWSER_PACKAGES=(chromium chromium-driver fonts-inter fonts-jetbrains-mono)
@@ -32,7 +34,7 @@ CARGO_DENY=0.20.2
 CARGO_FUZZ=0.13.1
 FUZZ_TARGETS=(frames records names envelope range)
 # The steps that go on beside another one, which comes before them.
-declare -A BESIDE=([setup]=tools [clients]="unit compose" [browser]=fuzz)
+declare -A BESIDE=([setup]=tools [clients]="unit compose" [docker]=long [browser]=fuzz)
 # Tests on Docker watch the clock, and have both cores busy with three. Those without it wait more than they compute.
 DOCKER_THREADS=3
 UNIT_THREADS=4
@@ -156,11 +158,15 @@ step_deny() {
     "$TOOLS/bin/cargo-deny" check licenses bans sources
 }
 
-step_clients() {
+step_clients() { run_clients; }
+
+step_long() { run_clients long; }
+
+run_clients() {
     need_npm
     cargo build --locked
     python3 -c 'import ensurepip' 2>/dev/null || install_packages python3 python3-venv
-    tests/clients/run.sh
+    tests/clients/run.sh "$@"
 }
 
 step_fuzz() {

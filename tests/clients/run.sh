@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
 # Real clients against the built server, over loopback and standard input. Needs Docker and the Python runner image.
-# Installs the pinned clients below tests/clients/ on the first run. One line per client, at the end a count.
+# Installs the pinned clients below tests/clients/ on the first run. One line per check, at the end a count.
+#
+#   run.sh        all clients, one after another
+#   run.sh long   the one that follows a run of 90 seconds, which costs time and nothing else
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -153,57 +156,66 @@ shown() {
 
 conformance() {
   node/node_modules/.bin/node node/node_modules/@modelcontextprotocol/conformance/dist/index.js \
-    server --url "$forwarder/mcp" --scenario "$1"
+    server --url "$1/mcp" --scenario "$2"
+}
+
+# Programs run in new containers: nothing is kept warm for conversations that never come again.
+start_cold() { start "$1" POOL_SIZE=0 SANDBOX_REUSE=never; }
+
+# Each in one process for all its ways to connect.
+python_client() { check "Python mcp: $*" python/.venv/bin/python python/client.py "$@"; }
+typescript_client() { check "TypeScript: $*" node/node_modules/.bin/node node/client.mjs "$@"; }
+
+conformance_suite() {
+  local forwarder scenario
+  node/node_modules/.bin/node node/forward.mjs >"$work/forwarder" &
+  pids+=($!)
+  until [ -s "$work/forwarder" ]; do sleep 0.1; done
+  forwarder=$(cat "$work/forwarder")
+  for scenario in server-initialize ping logging-set-level completion-complete tools-list resources-list prompts-list \
+    server-sse-multiple-streams dns-rebinding-protection; do
+    check "conformance, $scenario" conformance "$forwarder" "$scenario"
+  done
+}
+
+all_clients() {
+  start_cold rest
+  rest_url=$REPLY
+  start_cold http
+  export MCP_URL=$REPLY SANDBOX_ROOT=$work/http
+  check 'curl' curl_runs_code
+  check 'README, curl' readme
+  python_client auto legacy 2026-07-28 sse
+  typescript_client sdk-http sdk-sse client-legacy client-auto
+  check 'docs/clients.md, Python' documented_python
+  check 'docs/clients.md, curl' documented_curl
+  check 'docs/clients.md, Open WebUI through mcpo' documented_mcpo
+  check 'docs/clients.md, what applications are configured with' node/node_modules/.bin/node node/documented.mjs \
+    'Claude Desktop' 'VS Code' Cursor n8n LibreChat TypeScript
+  check 'REST, the document' rest_document
+  # Each answer is due in ten seconds: when most of the others are done, and beside what is left.
+  rest_properties >"$work/properties" 2>&1 &
+  pids+=($!)
+  local properties=$!
+  conformance_suite
+  SANDBOX_ROOT=$work/stdio
+  python_client stdio stdio-legacy
+  typescript_client sdk-stdio
+  check_beside 'REST, whatever the document allows' "$properties" properties
+}
+
+long_run() {
+  start_cold long
+  export MCP_URL=$REPLY SANDBOX_ROOT=$work/long
+  check 'Python mcp, a run of 90 s with calls of 60 s' python/.venv/bin/python python/client.py long
 }
 
 install
 secrets
-# Nothing is kept warm for sessions that never come again.
-start rest POOL_SIZE=0 SANDBOX_REUSE=never
-rest_url=$REPLY
-start http POOL_SIZE=python=1
-export MCP_URL=$REPLY SANDBOX_ROOT=$work/http
-# Takes 90 s, beside all others.
-python/.venv/bin/python python/client.py long >"$work/long" 2>&1 &
-pids+=($!) long_pid=$!
-check 'curl' curl_runs_code
-check 'README, curl' readme
-for way in auto legacy 2026-07-28 sse; do
-  check "Python mcp, $way" python/.venv/bin/python python/client.py "$way"
-done
-for way in sdk-http sdk-sse client-legacy client-auto; do
-  check "TypeScript, $way" node/node_modules/.bin/node node/client.mjs "$way"
-done
-
-check 'docs/clients.md, Python' documented_python
-check 'docs/clients.md, curl' documented_curl
-check 'docs/clients.md, Open WebUI through mcpo' documented_mcpo
-for heading in 'Claude Desktop' 'VS Code' Cursor n8n LibreChat TypeScript; do
-  check "docs/clients.md, $heading" node/node_modules/.bin/node node/documented.mjs "$heading"
-done
-
-check 'REST, the document' rest_document
-# Each answer is due in ten seconds: when most of the others are done, and beside what is left.
-rest_properties >"$work/properties" 2>&1 &
-pids+=($!) rest_pid=$!
-
-node/node_modules/.bin/node node/forward.mjs >"$work/forwarder" &
-pids+=($!)
-until [ -s "$work/forwarder" ]; do sleep 0.1; done
-forwarder=$(cat "$work/forwarder")
-for scenario in server-initialize ping logging-set-level completion-complete tools-list resources-list prompts-list \
-  server-sse-multiple-streams dns-rebinding-protection; do
-  check "conformance, $scenario" conformance "$scenario"
-done
-
-SANDBOX_ROOT=$work/stdio
-for way in stdio stdio-legacy; do
-  check "Python mcp, $way" python/.venv/bin/python python/client.py "$way"
-done
-check 'TypeScript, sdk-stdio' node/node_modules/.bin/node node/client.mjs sdk-stdio
-
-check_beside 'Python mcp, a run of 90 s with calls of 60 s' "$long_pid" long
-check_beside 'REST, whatever the document allows' "$rest_pid" properties
-
+case ${1:-} in
+  '') all_clients ;;
+  long) long_run ;;
+  *) echo "usage: run.sh [long]" >&2; exit 2 ;;
+esac
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -1,5 +1,5 @@
-// The official TypeScript clients against a running server: one way to connect per call.
-// Usage: client.mjs WAY, with MCP_URL, MCP_API_TOKEN and MCP_SERVER in the environment.
+// The official TypeScript clients against a running server, by one way to connect after another.
+// Usage: client.mjs WAY..., with MCP_URL, MCP_API_TOKEN and MCP_SERVER in the environment.
 
 import assert from "node:assert/strict";
 
@@ -10,7 +10,7 @@ const info = { name: "test", version: "1.0.0" };
 
 function server() {
   const { PATH, HOME, SANDBOX_ROOT } = process.env;
-  return { command: process.env.MCP_SERVER, args: ["stdio"], env: { PATH, HOME, SANDBOX_ROOT, POOL_SIZE: "0" } };
+  return { command: process.env.MCP_SERVER, args: ["stdio"], env: { PATH, HOME, SANDBOX_ROOT, POOL_SIZE: "0", SANDBOX_REUSE: "never" } };
 }
 
 // Version 1 of the SDK: sessions, the old event streams, standard input.
@@ -49,33 +49,39 @@ const ways = {
   "client-auto": () => version2("auto"),
 };
 
-const way = process.argv[2];
-const timer = setTimeout(() => { throw new Error("it took too long"); }, 90_000);
-const { client, call } = await ways[way]();
-const { tools } = await client.listTools();
-assert.ok(tools.some((tool) => tool.name === "run_code"));
-const told = [];
-const values = [];
-const result = await call("run_code", { language: "python", code, conversationId: `client-${way}` }, (progress) => {
-  values.push(progress.progress);
-  if (progress.message) told.push(progress.message);
-});
-const outcome = result.structuredContent;
-assert.equal(outcome.stdout, "one\ntwo\nthree\n", JSON.stringify(outcome));
-assert.equal(told[0], "one\n");
-assert.ok(values.every((value, index) => index === 0 || values[index - 1] < value), `${values}`);
-const again = await call("get_run", { runId: outcome.runId });
-assert.equal(again.structuredContent.stdout, outcome.stdout);
-// A failure is an answer too: version 1 holds it against the tool's output schema.
-for (const [tool, args, code] of [
-  ["run_code", { language: "cobol", code: "" }, "unknown_language"],
-  ["get_run", { runId: "none" }, "run_not_found"],
-  ["read_file", { conversationId: `client-${way}`, filename: "none" }, "file_not_found"],
-  ["list_files", { conversationId: "" }, "invalid_arguments"],
-]) {
-  const failed = await call(tool, args);
-  assert.ok(failed.isError && failed.structuredContent.code === code, JSON.stringify(failed));
+async function use(way) {
+  const { client, call } = await ways[way]();
+  const { tools } = await client.listTools();
+  assert.ok(tools.some((tool) => tool.name === "run_code"));
+  const told = [];
+  const values = [];
+  const result = await call("run_code", { language: "python", code, conversationId: `client-${way}` }, (progress) => {
+    values.push(progress.progress);
+    if (progress.message) told.push(progress.message);
+  });
+  const outcome = result.structuredContent;
+  assert.equal(outcome.stdout, "one\ntwo\nthree\n", JSON.stringify(outcome));
+  assert.equal(told[0], "one\n");
+  assert.ok(values.every((value, index) => index === 0 || values[index - 1] < value), `${values}`);
+  const again = await call("get_run", { runId: outcome.runId });
+  assert.equal(again.structuredContent.stdout, outcome.stdout);
+  // A failure is an answer too: version 1 holds it against the tool's output schema.
+  for (const [tool, args, code] of [
+    ["run_code", { language: "cobol", code: "" }, "unknown_language"],
+    ["get_run", { runId: "none" }, "run_not_found"],
+    ["read_file", { conversationId: `client-${way}`, filename: "none" }, "file_not_found"],
+    ["list_files", { conversationId: "" }, "invalid_arguments"],
+  ]) {
+    const failed = await call(tool, args);
+    assert.ok(failed.isError && failed.structuredContent.code === code, JSON.stringify(failed));
+  }
+  await client.close();
 }
-await client.close();
-clearTimeout(timer);
+
+for (const way of process.argv.slice(2)) {
+  console.log(way);
+  const timer = setTimeout(() => { throw new Error("it took too long"); }, 90_000);
+  await use(way);
+  clearTimeout(timer);
+}
 process.exit(0);

@@ -1,5 +1,5 @@
 // Connects as the configurations in docs/clients.md say, with the client that most of those applications are built on.
-// Usage: documented.mjs HEADING, with MCP_URL, MCP_API_TOKEN and MCP_SERVER in the environment. What a reader fills in
+// Usage: documented.mjs HEADING..., with MCP_URL, MCP_API_TOKEN and MCP_SERVER in the environment. What a reader fills in
 // is filled in: the address of this server, its token, the path of the program. The rest is taken as it stands.
 
 import assert from "node:assert/strict";
@@ -40,7 +40,7 @@ function transport({ type, command, args, url, headers, ...rest }) {
   assert.deepEqual(rest, {}, "an entry has only what is known");
   if (command) {
     assert.equal(command, "/usr/local/bin/mcp-code-sandbox");
-    return new StdioClientTransport({ command: MCP_SERVER, args, env: { PATH, HOME, SANDBOX_ROOT } });
+    return new StdioClientTransport({ command: MCP_SERVER, args, env: { PATH, HOME, SANDBOX_ROOT, POOL_SIZE: "0" } });
   }
   assert.ok([undefined, "http", "streamable-http"].includes(type), type);
   return new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } });
@@ -77,8 +77,11 @@ async function program({ content }) {
   }
 }
 
-const timer = setTimeout(() => { throw new Error("it took too long"); }, 60_000);
-const found = await blocks(process.argv[2]);
-assert.ok(found.length > 0, "there is an example");
-for (const block of found) await (block.language === "ts" ? program : configuration)(block);
-clearTimeout(timer);
+for (const heading of process.argv.slice(2)) {
+  console.log(heading);
+  const timer = setTimeout(() => { throw new Error("it took too long"); }, 60_000);
+  const found = await blocks(heading);
+  assert.ok(found.length > 0, "there is an example");
+  for (const block of found) await (block.language === "ts" ? program : configuration)(block);
+  clearTimeout(timer);
+}

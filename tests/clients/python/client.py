@@ -1,6 +1,7 @@
-"""The official Python client against a running server: one way to connect per call.
+"""The official Python client against a running server, by one way to connect after another.
 
-Usage: client.py WAY, or client.py long for a run that takes longer than a client waits; with MCP_URL, MCP_API_TOKEN and MCP_SERVER in the environment.
+Usage: client.py WAY..., or client.py long for a run that takes longer than a client waits; with MCP_URL, MCP_API_TOKEN
+and MCP_SERVER in the environment.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 URL = os.environ["MCP_URL"]
 HEADERS = {"Authorization": f"Bearer {os.environ['MCP_API_TOKEN']}"}
+COLD = {"POOL_SIZE": "0", "SANDBOX_REUSE": "never"}
 CODE = "import time\nprint('one', flush=True)\ntime.sleep(0.4)\nprint('two', flush=True)\ntime.sleep(0.4)\nprint('three')"
 
 
@@ -34,7 +36,7 @@ WAYS = {
 
 
 def server() -> StdioServerParameters:
-    environment = {name: os.environ[name] for name in ("PATH", "HOME", "SANDBOX_ROOT")} | {"POOL_SIZE": "0"}
+    environment = {name: os.environ[name] for name in ("PATH", "HOME", "SANDBOX_ROOT")} | COLD
     return StdioServerParameters(command=os.environ["MCP_SERVER"], args=["stdio"], env=environment)
 
 
@@ -86,5 +88,6 @@ async def long_run() -> None:
         assert times.structured_content["content"] == "x", times
 
 
-way = long_run() if sys.argv[1] == "long" else main(sys.argv[1])
-asyncio.run(asyncio.wait_for(way, 120))
+for way in sys.argv[1:]:
+    print(way, flush=True)
+    asyncio.run(asyncio.wait_for(long_run() if way == "long" else main(way), 120))
