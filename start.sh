@@ -96,7 +96,15 @@ install_rules() {
 # One value of the configuration as the program understands it.
 effective() { sed -n "s/^$1=//p" <<<"$CONFIGURATION"; }
 
-local_url() { printf 'http://localhost:%s' "${1##*:}"; }
+# Where this machine reaches a server on an address: `localhost`, unless it is on one address that is not the loopback.
+local_url() {
+    local port=${1##*:}
+    local host=${1%"$port"}
+    case $host in
+        "" | : | 127.* | 0.0.0.0: | '[::]:' | '[::1]:') host=localhost: ;;
+    esac
+    printf 'http://%s%s' "$host" "$port"
+}
 
 greet() {
     local url=$1 token

@@ -44,18 +44,18 @@ esac
 END
     stand_in "$clone/target/release/mcp-code-sandbox" <<'END'
 case ${1:-} in
-    check-config) printf '%s\n' MCP_HTTP_ADDR=127.0.0.1:8080 PUBLIC_BASE_URL=http://localhost:8080 ;;
+    check-config) printf '%s\n' "MCP_HTTP_ADDR=${MCP_HTTP_ADDR:-127.0.0.1:8080}" PUBLIC_BASE_URL=http://localhost:8080 ;;
     *) echo "serves from ${DOCKER_HOST:-the usual socket}" ;;
 esac
 END
 }
 
-secrets=()
-start_bare() { (cd "$clone" && env -i PATH="$clone/bin:$PATH" HOME="$clone" "${secrets[@]}" ./start.sh "$@"); }
+settings=()
+start_bare() { (cd "$clone" && env -i PATH="$clone/bin:$PATH" HOME="$clone" "${settings[@]}" ./start.sh "$@"); }
 
 # With secrets in the environment, so that .env needs none.
 start() {
-    local secrets=(MCP_API_TOKEN=aaa FILE_SECRET=bbb)
+    local settings=(MCP_API_TOKEN=aaa FILE_SECRET=bbb)
     start_bare "$@"
 }
 
@@ -194,6 +194,23 @@ error: docker's context leads to ssh://me@box. Set DOCKER_HOST in .env to an eng
 END
 }
 
+# The greeting's program to try calls $2, with $1 set.
+said_to_call() {
+    local settings=(MCP_API_TOKEN=aaa FILE_SECRET=bbb "$1")
+    start_bare "${@:3}" 2>"$clone/said"
+    grep -q "^curl -s http://$2/mcp " "$clone/said"
+}
+
+the_greeting_calls_where_the_server_listens() {
+    make_clone $'SANDBOX_ROOT=/srv/files\nDOCKER_GID=998\nDOCKER_SOCKET=socket\n'
+    said_to_call MCP_HTTP_ADDR=0.0.0.0:9300 localhost:9300
+    said_to_call 'MCP_HTTP_ADDR=[::1]:9300' localhost:9300
+    said_to_call MCP_HTTP_ADDR=172.17.0.1:8080 172.17.0.1:8080
+    said_to_call PUBLISH_ADDR=172.17.0.1:8080 172.17.0.1:8080 --compose
+    said_to_call PUBLISH_ADDR=9000 localhost:9000 --compose
+    said_to_call PUBLISH_ADDR= localhost:8080 --compose
+}
+
 check "a last line of .env without an end stays whole" a_last_line_without_an_end_stays_whole
 check "secrets that .env lacks are made" secrets_that_are_missing_are_made
 check "however it is written, a setting is one" however_it_is_written_a_setting_is_one
@@ -207,6 +224,7 @@ if ((EUID == 0)); then
     check "Compose is the plugin, where there is one" compose_is_the_plugin_where_there_is_one
 fi
 check "links to the socket are followed" links_to_the_socket_are_followed
+check "the greeting calls where the server listens" the_greeting_calls_where_the_server_listens
 check "the server has the engine of docker's context" the_engine_is_that_of_the_context
 echo "$passed passed, $failed failed"
 ((failed == 0))
