@@ -164,7 +164,7 @@ pub const VARIABLES: &[Variable] = &[
     variable(
         "CALL_BUDGET",
         "45s",
-        "how long `run_code` waits for a run whose time limit is longer, or 5 s more for one that still waits for its turn or a place; `get_run` waits for the rest, as long at most in each call",
+        "how long `run_code` waits before it answers `running`, and 5 s more for runs whose time limit is not longer than this; `get_run` waits as long at most in each call",
     ),
     variable(
         "OUTPUT_FOR_MODEL",
