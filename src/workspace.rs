@@ -49,6 +49,7 @@ pub use self::scratch::Scratch;
 pub use self::slot::Slot;
 pub use self::spool::Spool;
 use self::store::Store;
+pub use self::store::make_root;
 pub use self::upload::Existing;
 pub use self::usage::Usage;
 pub use self::uses::InUse;

@@ -5,9 +5,7 @@
 //! is missing is made up. The token of `/mcp` is a new one each time. The secret behind directory names and links is
 //! kept in `SANDBOX_ROOT`, so that conversations and links are found again after a restart.
 
-use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener as StdTcpListener};
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -20,6 +18,7 @@ use super::instance::{kept, unusable};
 use super::{App, Signals};
 use crate::config::{self, Config};
 use crate::mcp::transport::{Lines, UniqueIds};
+use crate::workspace::make_root;
 
 /// Where the secret is kept, below `SANDBOX_ROOT`.
 const SECRET_FILE: &str = ".file-secret";
@@ -79,10 +78,7 @@ fn data_directory(set: &dyn Fn(&str) -> Option<String>) -> PathBuf {
 
 /// The secret that was kept, or a new one.
 fn file_secret(root: &Path) -> std::io::Result<String> {
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(root)?;
+    make_root(root)?;
     let secret = hex::encode(rand::random::<[u8; 32]>());
     let kept = kept(&root.join(SECRET_FILE), &secret, 0o600)?;
     Ok(kept.trim().to_owned())
@@ -147,13 +143,17 @@ mod tests {
 
     #[test]
     fn nothing_has_to_be_set_and_the_secret_stays() {
+        use std::os::unix::fs::PermissionsExt as _;
+
         use secrecy::ExposeSecret as _;
-        let root = tempfile::tempdir().unwrap();
-        let (first, second) = (set_up_in(root.path(), &[]), set_up_in(root.path(), &[]));
+        let data = tempfile::tempdir().unwrap();
+        let root = data.path().join("mcp-code-sandbox");
+        let (first, second) = (set_up_in(&root, &[]), set_up_in(&root, &[]));
         let secret = |config: &Config| config.storage.file_secret.expose_secret().to_owned();
         let token = |config: &Config| config.http.api_token.expose_secret().to_owned();
         assert_eq!(secret(&first), secret(&second));
         assert_ne!(token(&first), token(&second));
+        assert_eq!(root.metadata().unwrap().permissions().mode() & 0o777, 0o711);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What all workspaces share: the open root, the rules, and the threads that do the blocking work.
 
 use std::fs::DirBuilder;
+use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
@@ -62,6 +63,14 @@ pub(super) struct Store {
     pub(super) tasks: TaskTracker,
 }
 
+/// Makes `SANDBOX_ROOT` unless it is there: the engine passes through, other users of the host cannot list keys.
+///
+/// # Errors
+/// The operating system failed.
+pub fn make_root(root: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o711).create(root)
+}
+
 impl Owner {
     pub(super) fn ids(self) -> (Uid, Gid) {
         (Uid::from_raw(self.uid), Gid::from_raw(self.gid))
@@ -74,11 +83,7 @@ impl Store {
         owner: Owner,
         limits: WorkspaceLimits,
     ) -> Result<Self, WorkspaceError> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o711)
-            .create(root)
-            .map_err(WorkspaceError::of("make the directory SANDBOX_ROOT"))?;
+        make_root(root).map_err(WorkspaceError::of("make the directory SANDBOX_ROOT"))?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = openat(CWD, root, flags, Mode::empty())
             .map_err(WorkspaceError::of("open the directory SANDBOX_ROOT"))?;
