@@ -30,7 +30,7 @@ struct Deleted {
 
 pub(super) fn tool() -> Tool {
     let description = "Deletes all files of a conversation for ever and stops its programs. Use it when the user asks \
-        for it or the files are not needed any more. Example: {\"conversationId\": \"demo\"}";
+        for it or the files are not needed any more. Example: {\"conversationId\": \"conv_1f…\"}";
     let annotations = ToolAnnotations::new()
         .read_only(false)
         .destructive(true)

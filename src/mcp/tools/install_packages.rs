@@ -14,7 +14,8 @@ pub(super) const NAME: &str = "install_packages";
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Arguments {
-    /// Names the conversation: 1 to 256 bytes. Left out: a new one is made and returned.
+    /// Names the conversation. Leave it out of the first call, which makes and returns a new one: one that you make up
+    /// may be somebody else's. 1 to 256 bytes.
     #[serde(default)]
     #[schemars(with = "String")]
     conversation_id: Option<String>,
@@ -74,7 +75,7 @@ pub(super) fn tool(packages: &Packages) -> Tool {
          as requests==2.31.0, but for numpy, pandas, matplotlib, pyarrow and what they need. Do not run pip or npm in \
          a program. Names and versions only, at most {MAX_ASKED} in a call; may take up to {} s. When it fails, `code` \
          says whether it was blocked, not found, incompatible, too large or off-line, and the packages of before are \
-         still there. Example: {{\"conversationId\": \"demo\", \"language\": \"python\", \"packages\": \
+         still there. Example: {{\"conversationId\": \"conv_1f…\", \"language\": \"python\", \"packages\": \
          [\"six==1.17.0\"]}}",
         config.timeout.as_secs(),
     );

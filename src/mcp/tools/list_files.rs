@@ -21,7 +21,7 @@ struct Arguments {
 
 pub(super) fn tool() -> Tool {
     let description = "Lists the files of a conversation (what its programs see in /data) with sizes and download \
-        links. At most 1,000 files, 8 directories deep. Example: {\"conversationId\": \"demo\"}";
+        links. At most 1,000 files, 7 folders deep. Example: {\"conversationId\": \"conv_1f…\"}";
     let annotations = ToolAnnotations::new()
         .read_only(true)
         .idempotent(true)

@@ -70,7 +70,7 @@ enum Encoding {
 pub(super) fn tool() -> Tool {
     let description = "Reads a file of a conversation: text as text, pictures (PNG, JPEG, GIF, WebP, scaled down when \
         large) as pictures, anything else as base64. At most 256 KiB a call; use offset and length for larger files, \
-        or a program for analysis. Example: {\"conversationId\": \"demo\", \"filename\": \"result.csv\"}";
+        or a program for analysis. Example: {\"conversationId\": \"conv_1f…\", \"filename\": \"result.csv\"}";
     let annotations = ToolAnnotations::new()
         .read_only(true)
         .idempotent(true)

@@ -26,8 +26,8 @@ const SHORT_GRACE: Duration = Duration::from_secs(5);
 #[serde(rename_all = "camelCase")]
 #[expect(clippy::struct_excessive_bools, reason = "what clients send")]
 struct Arguments {
-    /// Names the conversation whose files the program sees in /data: 1 to 256 bytes. Left out: a new one is made and
-    /// returned.
+    /// Names the conversation whose files the program sees in /data. Leave it out of the first call, which makes and
+    /// returns a new one: one that you make up may be somebody else's. 1 to 256 bytes.
     #[serde(default)]
     #[schemars(with = "String")]
     conversation_id: Option<String>,
@@ -87,7 +87,7 @@ pub(super) fn tool(runs: &Runs) -> Tool {
          calls unless stateful is true. Limits: {} s (timeoutSeconds up to {}; above {} the answer can be \
          status \"running\": then call get_run), {} of memory, {} of code, no internet unless \
          network is true. Example: {{\"language\": \"python\", \"code\": \"import pandas as pd\\n\
-         print(pd.read_csv('data.csv').describe())\", \"conversationId\": \"demo\"}}",
+         print(pd.read_csv('data.csv').describe())\", \"conversationId\": \"conv_1f…\"}}",
         languages.join(", "),
         limits.timeout.as_secs_f64(),
         limits.timeout_max.as_secs_f64(),

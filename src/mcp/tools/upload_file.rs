@@ -15,7 +15,8 @@ pub(super) const NAME: &str = "upload_file";
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Arguments {
-    /// Names the conversation: 1 to 256 bytes. Left out: a new one is made and returned.
+    /// Names the conversation. Leave it out of the first call, which makes and returns a new one: one that you make up
+    /// may be somebody else's. 1 to 256 bytes.
     #[serde(default)]
     #[schemars(with = "String")]
     conversation_id: Option<String>,
@@ -39,7 +40,7 @@ struct Uploaded {
 pub(super) fn tool(runs: &Runs) -> Tool {
     let description = format!(
         "Stores a file for programs of the same conversation, which find it in /data under the same name. Replaces a \
-         file of that name. At most {}. Example: {{\"conversationId\": \"demo\", \"filename\": \"data.csv\", \
+         file of that name. At most {}. Example: {{\"filename\": \"data.csv\", \
          \"content\": \"YSxiCjEsMgozLDQK\"}}",
         size_as_set(runs.files.max_upload_bytes),
     );
