@@ -85,7 +85,7 @@ impl Workspace {
         self.dir.as_fd()
     }
 
-    /// All regular files, up to 1,000 and up to 8 levels deep.
+    /// All regular files, up to 1,000 and up to 7 folders deep.
     ///
     /// # Errors
     /// The operating system failed.

@@ -49,7 +49,7 @@ pub(super) struct Form {
 
 /// Lists the files
 ///
-/// At most 1,000 files, 8 folders deep. A conversation that was never used has none.
+/// At most 1,000 files, 7 folders deep. A conversation that was never used has none.
 #[utoipa::path(
     get, path = "/api/v1/conversations/{id}/files", tag = "files", operation_id = "list_files",
     params(("id" = String, Path, description = "The conversation, percent-encoded", min_length = 1, max_length = 256)),
