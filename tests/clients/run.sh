@@ -95,33 +95,47 @@ PNG"The conversation's files were deleted"
 END
 }
 
-# The code blocks below a heading of docs/clients.md, with this server's address and token.
+# The code blocks of document $1 below heading $2, with this server's address and token.
 documented() {
-  awk -v heading="## $1" '/^## / { on = $0 == heading } /^```/ { inside = on && $0 != "```"; next } inside' \
-    ../../docs/clients.md |
+  awk -v heading="## $2" '/^## / { on = $0 == heading } /^```/ { inside = on && $0 != "```"; next } inside' "../../$1" |
     sed -e "s|YOUR_MCP_API_TOKEN|$MCP_API_TOKEN|g" -e "s|http://localhost:8080|$MCP_URL|g"
 }
 
+readme_rest() {
+  documented README.md REST >"$work/readme/rest.sh"
+  (cd "$work/readme" && bash -euo pipefail rest.sh >printed)
+  grep --fixed-strings '"text":"42\n"' "$work/readme/printed"
+  [[ $(tail -n 1 "$work/readme/printed") == *region,amount ]]
+}
+
 documented_python() {
-  documented Python >"$work/example.py"
+  documented docs/clients.md Python >"$work/example.py"
   python/.venv/bin/python "$work/example.py" | grep --line-regexp 42
 }
 
-documented_curl() { documented curl | bash -euo pipefail | grep '"stdout":"42\\n"'; }
+documented_curl() { documented docs/clients.md curl | bash -euo pipefail | grep '"stdout":"42\\n"'; }
 
-# What Open WebUI sees: each tool at an address of its own, plain JSON in and out.
+# What Open WebUI sees: each tool at an address of its own, plain JSON in and out. Pages of others can neither call it
+# nor read it.
 documented_mcpo() {
-  local port
+  local port status
   port=$(free_port)
-  documented 'Open WebUI, through mcpo' | sed "s|--port 8000|--port $port|; s|^mcpo|exec mcpo|" >"$work/mcpo.sh"
+  documented docs/clients.md 'Open WebUI, through mcpo' | sed "s|--port 8000|--port $port|; s|^mcpo|exec mcpo|" >"$work/mcpo.sh"
   PATH=$PWD/mcpo/.venv/bin:$PATH bash -euo pipefail "$work/mcpo.sh" &
   # A check is a process of its own, and this ends with it.
   # shellcheck disable=SC2064 # now
   trap "kill $!" EXIT
   curl --silent --fail --retry 30 --retry-delay 1 --retry-connrefused "http://127.0.0.1:$port/openapi.json" |
     grep --only-matching '"/[a-z_]*":' | sort | tr -d '\n' | grep '"/list_runners":.*"/run_code":'
-  curl --silent --fail "http://127.0.0.1:$port/run_code" --header 'Content-Type: application/json' \
-    --data '{"language":"python","code":"print(6 * 7)"}' | grep '"stdout":"42\\n"'
+  mcpo_runs_code() {
+    curl --silent "http://127.0.0.1:$port/run_code" --header 'Content-Type: application/json' \
+      --header 'Origin: https://elsewhere.example' --dump-header "$work/mcpo.head" \
+      --data '{"language":"python","code":"print(6 * 7)"}' "$@"
+  }
+  mcpo_runs_code --header 'Authorization: Bearer YOUR_MCPO_KEY' | grep '"stdout":"42\\n"'
+  (! grep --ignore-case '^access-control-allow-origin' "$work/mcpo.head")
+  status=$(mcpo_runs_code --output /dev/null --write-out '%{http_code}')
+  [[ $status == 40[13] ]]
 }
 
 rest_document() {
@@ -185,13 +199,14 @@ all_clients() {
   export MCP_URL=$REPLY SANDBOX_ROOT=$work/http
   check 'curl' curl_runs_code
   check 'README, curl' readme
+  check 'README, REST' readme_rest
   python_client auto legacy 2026-07-28 sse
   typescript_client sdk-http sdk-sse client-legacy client-auto
   check 'docs/clients.md, Python' documented_python
   check 'docs/clients.md, curl' documented_curl
   check 'docs/clients.md, Open WebUI through mcpo' documented_mcpo
   check 'docs/clients.md, what applications are configured with' node/node_modules/.bin/node node/documented.mjs \
-    'Claude Desktop' 'VS Code' Cursor n8n LibreChat TypeScript
+    'Claude Desktop' 'VS Code' Cursor n8n 'Open WebUI' LibreChat TypeScript
   check 'REST, the document' rest_document
   # Each answer is due in ten seconds: when most of the others are done, and beside what is left.
   rest_properties >"$work/properties" 2>&1 &

@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { readFile, rm, writeFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { SSEClientTransport } from "@modelcontextprotocol/sdk/client/sse.js";
@@ -12,6 +13,8 @@ import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js"
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import { parse } from "yaml";
 
+// Sections that say in their text what is filled into a form.
+const FORMS = ["n8n", "Open WebUI"];
 const { MCP_URL, MCP_API_TOKEN, MCP_SERVER, PATH, HOME, SANDBOX_ROOT } = process.env;
 
 async function textBelow(heading) {
@@ -21,23 +24,30 @@ async function textBelow(heading) {
   return section;
 }
 
-// The code blocks below a heading, each with its language. What is filled into a form stands in the text: its addresses.
+// The code blocks below a heading, each with its language. Of what is filled into a form it is the addresses.
 async function blocks(heading) {
   const section = await textBelow(heading);
-  if (heading === "n8n") return [...section.matchAll(/`(http:[^`]+)`/g)].map(([, content]) => ({ language: "form", content }));
+  if (FORMS.includes(heading)) return [...section.matchAll(/`(http:[^`]+)`/g)].map(([, content]) => ({ language: "form", content }));
   return [...section.matchAll(/^```(\w+)\n(.*?)^```/gms)].map(([, language, content]) => ({ language, content }));
 }
 
 function filledIn(text) {
   const placeholders = /YOUR_MCP_API_TOKEN|\$\{input:token\}|\$\{MCP_API_TOKEN\}/g;
-  const addresses = /http:\/\/(?:localhost|host\.docker\.internal):8080/g;
+  const addresses = /http:\/\/(?:localhost|host\.docker\.internal):8080|https:\/\/your\.name/g;
   return text.replace(placeholders, MCP_API_TOKEN).replace(addresses, MCP_URL);
 }
 
 // An entry as the applications read it.
-function transport({ type, command, args, url, headers, ...rest }) {
+function transport({ type, command, args, env, url, headers, ...rest }) {
   delete rest.timeout;
   assert.deepEqual(rest, {}, "an entry has only what is known");
+  if (command === "npx") {
+    // As npx would start it, from what is installed here.
+    const [, name, ...others] = args;
+    const program = fileURLToPath(new URL(`node_modules/${name}/dist/proxy.js`, import.meta.url));
+    const environment = { PATH, HOME, MCP_REMOTE_CONFIG_DIR: `${SANDBOX_ROOT}.mcp-remote`, ...env };
+    return new StdioClientTransport({ command: process.execPath, args: [program, ...others], env: environment });
+  }
   if (command) {
     assert.equal(command, "/usr/local/bin/mcp-code-sandbox");
     return new StdioClientTransport({ command: MCP_SERVER, args, env: { PATH, HOME, SANDBOX_ROOT, POOL_SIZE: "0" } });
