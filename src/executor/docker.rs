@@ -78,7 +78,8 @@ impl DockerExecutor {
         })
     }
 
-    /// Whether the engine's socket belongs to an ordinary user, who then is who it runs as. Podman does not tell.
+    /// Whether the socket belongs to an ordinary user. Older versions of Podman do not tell that they are rootless, and
+    /// have made their socket themselves. Docker tells, and its socket may be anybody's.
     fn has_users_socket(&self) -> bool {
         let path = self.host.strip_prefix("unix://");
         path.and_then(|path| std::fs::metadata(path).ok())
@@ -161,7 +162,7 @@ impl Executor for DockerExecutor {
                 version.version.unwrap_or_default()
             ),
             runc: runc.map(|component| component.version.clone()),
-            rootless: self.has_users_socket()
+            rootless: (*is_podman && self.has_users_socket())
                 || options.iter().any(|option| option.contains("rootless")),
         })
     }

@@ -91,17 +91,6 @@ const WEAKER: &[Weaker] = &[
         ],
     },
     Weaker {
-        what: "new privileges",
-        weaken: |body| {
-            host(body)
-                .security_opt
-                .as_mut()
-                .unwrap()
-                .retain(|option| !option.contains("new"));
-        },
-        noticed: &[(Control::Identity, "may gain privileges")],
-    },
-    Weaker {
         what: "a group of the system besides its own",
         weaken: |body| host(body).group_add = Some(vec!["101".into()]),
         noticed: &[(Control::Identity, "is in group 101")],
@@ -263,6 +252,16 @@ async fn programs_of_a_system_user_are_nobody_special() {
     let executor = WeakExecutor::new(|body| body.user = Some("997:997".into())).await;
     let report = selftest(Arc::new(executor), SMALL, &[Control::Identity]).await;
     assert_eq!(report.exit_code(), 0, "{}", table(&report.controls));
+}
+
+/// Programs are root where the engine is taken for rootless: not if it has the host's own root.
+#[tokio::test]
+async fn an_engine_that_is_not_rootless_is_noticed() {
+    let executor = WeakExecutor::new(|_| ()).await.taken_for_rootless();
+    let report = selftest(Arc::new(executor), SMALL, &[Control::Identity]).await;
+    let row = &report.controls[0];
+    let found = "uid 0 is the host's own, gid 0 is the host's own".to_owned();
+    assert_eq!(row.verdict, Verdict::Fail(found), "{row}");
 }
 
 #[tokio::test]

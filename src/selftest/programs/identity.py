@@ -21,7 +21,13 @@ for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
 tried.append("no new privileges")
 if ctypes.CDLL(None).prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1:
     found.append("may gain privileges")
-if not ROOTLESS:
+if ROOTLESS:
+    for ids in ("uid", "gid"):
+        tried.append(f"{ids} map")
+        # Its lines are: first id inside, first id outside, how many.
+        if any(line.split()[:2] == ["0", "0"] for line in open(f"/proc/self/{ids}_map")):
+            found.append(f"{ids} 0 is the host's own")
+else:
     tried.append("uid")
     if 0 in os.getresuid() + os.getresgid():
         found.append("is root")

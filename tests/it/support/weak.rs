@@ -20,6 +20,8 @@ pub(crate) struct WeakExecutor {
     real: DockerExecutor,
     docker: Docker,
     weaken: Weaken,
+    /// What it says of itself, whether or not that is so.
+    says_rootless: bool,
 }
 
 impl WeakExecutor {
@@ -30,7 +32,14 @@ impl WeakExecutor {
             real: DockerExecutor::new(None),
             docker: docker.negotiate_version().await.unwrap(),
             weaken,
+            says_rootless: false,
         }
+    }
+
+    /// The same engine as one that is taken for rootless.
+    pub(crate) fn taken_for_rootless(mut self) -> Self {
+        self.says_rootless = true;
+        self
     }
 }
 
@@ -44,7 +53,11 @@ impl Executor for WeakExecutor {
     }
 
     async fn engine(&self) -> Result<Engine, ExecutorError> {
-        self.real.engine().await
+        let real = self.real.engine().await?;
+        Ok(Engine {
+            rootless: self.says_rootless,
+            ..real
+        })
     }
 
     async fn runner_images(&self) -> Result<Vec<Image>, ExecutorError> {
