@@ -43,6 +43,8 @@ struct Inner {
     images: Vec<Image>,
     containers: HashMap<ContainerId, Container>,
     made: u64,
+    /// How often it was restarted.
+    restarts: u64,
     /// Those that cannot be removed.
     stuck: HashSet<ContainerId>,
     making_takes: Duration,
@@ -148,6 +150,12 @@ impl FakeExecutor {
         }
         inner.trouble = trouble;
         drop(inner);
+        self.announce();
+    }
+
+    /// Ends what is being followed, as a restart does that is over before anybody asks for anything.
+    pub fn restart(&self) {
+        self.lock().restarts += 1;
         self.announce();
     }
 
@@ -296,12 +304,14 @@ impl Executor for FakeExecutor {
     }
 
     async fn image_events(&self) -> Result<BoxStream<'static, ()>, ExecutorError> {
-        drop(self.request("follow image events")?);
+        let restarts = self.request("follow image events")?.restarts;
         let executor = self.clone();
         let events = BroadcastStream::new(self.0.image_events.subscribe());
-        let is_up =
-            move |_: &Result<(), _>| std::future::ready(!executor.lock().trouble.engine_down);
-        Ok(events.take_while(is_up).map(|_| ()).boxed())
+        let is_same = move |_: &Result<(), _>| {
+            let inner = executor.lock();
+            std::future::ready(inner.restarts == restarts && !inner.trouble.engine_down)
+        };
+        Ok(events.take_while(is_same).map(|_| ()).boxed())
     }
 
     async fn create(&self, spec: &ContainerSpec) -> Result<ContainerId, ExecutorError> {

@@ -2,6 +2,7 @@
 //! an image built or removed while the server runs is seen without a restart.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::Runner;
-use crate::executor::{Engine, Executor, ExecutorError, Image};
+use crate::executor::{Engine, ErrorKind, Executor, ExecutorError, Image};
 
 /// Pause before an engine that does not answer is asked again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -94,17 +95,19 @@ impl Catalog {
     pub async fn follow(&self, executor: &dyn Executor, stop: &CancellationToken) {
         let follow = async {
             loop {
-                if let Err(error) = self.follow_until_lost(executor).await {
-                    self.lost(&error);
-                }
+                let Err(error) = self.follow_until_lost(executor).await;
+                self.lost(&error);
                 tokio::time::sleep(RETRY).await;
             }
         };
         stop.run_until_cancelled(follow).await;
     }
 
-    /// Follows events as long as the engine sends them.
-    async fn follow_until_lost(&self, executor: &dyn Executor) -> Result<(), ExecutorError> {
+    /// Follows events as long as the engine sends them. One that comes back at once may be another all the same.
+    async fn follow_until_lost(
+        &self,
+        executor: &dyn Executor,
+    ) -> Result<Infallible, ExecutorError> {
         let engine = executor.engine().await?;
         // Events first, then the list: what happens in between is in one of the two.
         let mut events = executor.image_events().await?;
@@ -114,9 +117,11 @@ impl Catalog {
                 engine: EngineView::Up(engine.clone()),
                 runners,
             });
-            if events.next().await.is_none() {
-                return Ok(());
-            }
+            events.next().await.ok_or_else(|| ExecutorError {
+                kind: ErrorKind::Unavailable,
+                operation: "follow image events",
+                source: "the container engine ended them".into(),
+            })?;
             tokio::time::sleep(SETTLE).await;
             while let Some(Some(())) = futures::FutureExt::now_or_never(events.next()) {}
         }

@@ -15,6 +15,8 @@ use crate::support::{TestApp, config, eventually};
 /// The controls that are tried at every start.
 const AT_START: &str =
     "identity,syscalls,writable-paths,kernel-levers,secrets,pid-1,limits,network-off";
+/// A word of the program that tries them.
+const INSPECTION: &str = "def inspect";
 
 async fn readiness(app: &TestApp) -> (u16, Value) {
     let answer = app.get("/readyz").await;
@@ -90,35 +92,42 @@ async fn runs_wait_until_the_check_is_over() {
 
 #[tokio::test]
 async fn an_engine_is_checked_when_it_comes_back() {
-    let fake = FakeExecutor::with_languages(&["shell"]);
-    fake.trouble(Trouble {
-        engine_down: true,
-        failing: None,
-    });
-    let app = TestApp::unproved(&[], Arc::new(fake.clone())).await;
-    app.app.prove();
-    assert_eq!(app.run("shell", "echo hi").await["status"], "engine_lost");
-    fake.trouble(Trouble::default());
-    let ready = || app.app.runs.proof.now().is_ok();
-    eventually("the sandbox is proved", ready).await;
-    assert_eq!(app.run("shell", "echo hi").await["stdout"], "hi\n");
+    for lose in [FakeExecutor::restart, go_down] {
+        let fake = FakeExecutor::with_languages(&["python", "shell"]);
+        let holds = AT_START
+            .split(',')
+            .map(|control| json!({ "control": control, "tried": 1, "found": [] }))
+            .map(|report| format!("echo {report}\n"));
+        fake.imitate(INSPECTION, &holds.collect::<String>());
+        go_down(&fake);
+        let app = TestApp::unproved(&[], Arc::new(fake.clone())).await;
+        app.app.prove();
+        assert_eq!(app.run("shell", "echo hi").await["status"], "engine_lost");
+        fake.trouble(Trouble::default());
+        let ready = || app.app.runs.proof.now().is_ok();
+        eventually("the sandbox is proved", ready).await;
+        assert_eq!(app.run("shell", "echo hi").await["stdout"], "hi\n");
 
-    // What comes back may be another engine, whose sandbox does not hold.
+        // What comes back may be another engine, whose sandbox does not hold.
+        fake.imitate(INSPECTION, "exit 1");
+        lose(&fake);
+        eventually("the loss is seen", || app.app.runs.proof.now().is_err()).await;
+        fake.trouble(Trouble::default());
+        let up = || app.app.runs.engine().is_up();
+        eventually("the engine is seen", up).await;
+        assert_eq!(
+            app.run("shell", "echo hi").await["code"],
+            "sandbox_not_proven"
+        );
+        app.assert_nothing_is_left().await;
+    }
+}
+
+fn go_down(fake: &FakeExecutor) {
     fake.trouble(Trouble {
         engine_down: true,
         failing: None,
     });
-    eventually("the loss is seen", || app.app.runs.proof.now().is_err()).await;
-    assert_eq!(app.run("shell", "echo hi").await["status"], "engine_lost");
-    fake.add_image("python", "", 1);
-    fake.trouble(Trouble::default());
-    let up = || app.app.runs.engine().is_up();
-    eventually("the engine is seen", up).await;
-    assert_eq!(
-        app.run("shell", "echo hi").await["code"],
-        "sandbox_not_proven"
-    );
-    app.assert_nothing_is_left().await;
 }
 
 #[tokio::test]
