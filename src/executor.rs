@@ -21,7 +21,8 @@ use self::spec::{ContainerLimits, ContainerSpec};
 /// Something that runs containers.
 #[async_trait]
 pub trait Executor: fmt::Debug + Send + Sync {
-    /// Asks the engine who it is. Also the way to find out whether it answers.
+    /// Asks the engine who it is, and speaks as it understands from then on. Also the way to find out whether it
+    /// answers.
     async fn engine(&self) -> Result<Engine, ExecutorError>;
 
     /// All local images that are labelled as runners.

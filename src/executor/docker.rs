@@ -4,18 +4,18 @@
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use bollard::errors::Error as BollardError;
-use bollard::models::{ImageInspect, ImageSummary, NetworkCreateRequest};
+use bollard::models::{ImageInspect, ImageSummary, NetworkCreateRequest, SystemVersion};
 use bollard::query_parameters::{
     AttachContainerOptionsBuilder, EventsOptionsBuilder, InspectNetworkOptions,
     ListContainersOptionsBuilder, ListImagesOptionsBuilder, RemoveContainerOptionsBuilder,
 };
 use bollard::{API_DEFAULT_VERSION, Docker, container::LogOutput};
 use futures::stream::{BoxStream, StreamExt as _, TryStreamExt as _};
-use tokio::sync::OnceCell;
 
 use super::spec::{ContainerLimits, ContainerSpec, Dialect, NETWORK_NAME, Priority};
 use super::{
@@ -37,11 +37,11 @@ const OVERLAP: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct DockerExecutor {
     host: String,
-    /// Made at the first request that finds the engine, with the API version both sides know.
-    client: OnceCell<Client>,
+    /// For the engine that there was when it was last asked who it is.
+    client: Mutex<Option<Client>>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Client {
     docker: Docker,
     is_podman: bool,
@@ -52,7 +52,7 @@ impl DockerExecutor {
     pub fn new(host: Option<&str>) -> Self {
         Self {
             host: host.unwrap_or(DEFAULT_HOST).to_owned(),
-            client: OnceCell::new(),
+            client: Mutex::default(),
         }
     }
 
@@ -86,24 +86,42 @@ impl DockerExecutor {
             .is_some_and(|socket| socket.uid() != 0)
     }
 
-    async fn client(&self, operation: &'static str) -> Result<&Docker, ExecutorError> {
-        Ok(&self.connected(operation).await?.docker)
+    async fn client(&self, operation: &'static str) -> Result<Docker, ExecutorError> {
+        Ok(self.connected(operation).await?.docker)
     }
 
-    async fn connected(&self, operation: &'static str) -> Result<&Client, ExecutorError> {
-        let connect = || async {
+    async fn connected(&self, operation: &'static str) -> Result<Client, ExecutorError> {
+        let client = self.lock().clone();
+        match client {
+            Some(client) => Ok(client),
+            None => Ok(self.connect(operation).await?.0),
+        }
+    }
+
+    /// Finds out which engine there is, for this request and all that follow.
+    async fn connect(
+        &self,
+        operation: &'static str,
+    ) -> Result<(Client, SystemVersion), ExecutorError> {
+        let connect = async {
             let docker = match self.host.strip_prefix("unix://") {
                 Some(path) => Docker::connect_with_unix(path, SLOW.as_secs(), API_DEFAULT_VERSION),
                 None => Docker::connect_with_host(&self.host),
             }?;
             let docker = docker.negotiate_version().await?;
-            let components = docker.version().await?.components.unwrap_or_default();
-            let is_podman = components
-                .iter()
-                .any(|component| component.name.contains("Podman"));
-            Ok(Client { docker, is_podman })
+            let version = docker.version().await?;
+            Ok::<_, BollardError>((docker, version))
         };
-        within(QUICK, operation, self.client.get_or_try_init(connect)).await
+        let (docker, version) = within(QUICK, operation, connect).await?;
+        let mut components = version.components.iter().flatten();
+        let is_podman = components.any(|component| component.name.contains("Podman"));
+        let client = Client { docker, is_podman };
+        *self.lock() = Some(client.clone());
+        Ok((client, version))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Client>> {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -146,23 +164,20 @@ fn error(operation: &'static str, source: BollardError) -> ExecutorError {
 impl Executor for DockerExecutor {
     async fn engine(&self) -> Result<Engine, ExecutorError> {
         let operation = "reach the container engine";
-        let Client {
-            docker: client,
-            is_podman,
-        } = self.connected(operation).await?;
-        let version = within(QUICK, operation, client.version()).await?;
-        let info = within(QUICK, operation, client.info()).await?;
+        // Anew, since what comes back may be another.
+        let (client, version) = self.connect(operation).await?;
+        let info = within(QUICK, operation, client.docker.info()).await?;
         let components = version.components.unwrap_or_default();
         let runc = components.iter().find(|component| component.name == "runc");
         let options = info.security_options.unwrap_or_default();
         Ok(Engine {
             name: format!(
                 "{} {}",
-                if *is_podman { "Podman" } else { "Docker" },
+                if client.is_podman { "Podman" } else { "Docker" },
                 version.version.unwrap_or_default()
             ),
             runc: runc.map(|component| component.version.clone()),
-            rootless: (*is_podman && self.has_users_socket())
+            rootless: (client.is_podman && self.has_users_socket())
                 || options.iter().any(|option| option.contains("rootless")),
         })
     }

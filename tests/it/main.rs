@@ -23,6 +23,7 @@ mod docker_parity;
 mod docker_selftest;
 mod docker_stdio;
 mod dotenv;
+mod engine;
 mod expiry;
 mod fairness;
 mod files;
