@@ -21,9 +21,11 @@ use self::spec::{ContainerLimits, ContainerSpec};
 /// Something that runs containers.
 #[async_trait]
 pub trait Executor: fmt::Debug + Send + Sync {
-    /// Asks the engine who it is, and speaks as it understands from then on. Also the way to find out whether it
-    /// answers.
+    /// Asks the engine who it is, and speaks as it understands from then on.
     async fn engine(&self) -> Result<Engine, ExecutorError>;
+
+    /// Asks the engine whether it is there, which takes it next to no work.
+    async fn ping(&self) -> Result<(), ExecutorError>;
 
     /// All local images that are labelled as runners.
     async fn runner_images(&self) -> Result<Vec<Image>, ExecutorError>;

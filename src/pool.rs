@@ -48,6 +48,8 @@ use crate::workspace::{DirectoryId, Scratch, Slot, WorkspaceError, Workspaces};
 /// A run that finds its conversation's sandbox being cleaned waits so long for it before it starts another. Cleaning
 /// takes milliseconds; where it takes longer, every core is busy, and a start would make all wait longer still.
 const CLEANING_WAIT: Duration = Duration::from_secs(2);
+/// How long a start may take, with the wait until it is its turn at the engine.
+const START_WAIT: Duration = Duration::from_mins(1);
 
 /// All warm sandboxes.
 #[derive(Clone, Debug)]
@@ -84,7 +86,7 @@ pub struct Setup {
     pub idle: Duration,
     /// The engine's runtime; `None` means the engine's own.
     pub runtime: Option<String>,
-    /// Tells whether the engine is rootless.
+    /// Tells whether the engine is rootless, and when it is lost.
     pub catalog: Catalog,
 }
 
@@ -285,7 +287,7 @@ impl Pool {
         let data = self.0.setup.host_path.join(key.as_str());
         let label = ("sandbox.conversation", key.short());
         let spec = self.spec(runner, data, network, Priority::Run, label);
-        let sandbox = self.0.launcher.start(spec).await?;
+        let sandbox = self.start(spec).await?;
         let mut lease = Lease::new(self.clone(), sandbox, key.clone(), runner, Way::Cold, None);
         lease.reuse &= may_stay;
         Ok(lease)
@@ -307,7 +309,7 @@ impl Pool {
         let mut spec = self.spec(runner, data, apart.network, Priority::Run, label);
         spec.command = apart.command;
         spec.shown = apart.shown;
-        self.0.launcher.start(spec).await
+        self.start(spec).await
     }
 
     /// A path below `SANDBOX_ROOT` as the engine's host sees it.
@@ -329,7 +331,7 @@ impl Pool {
         let data = self.0.setup.host_path.join(key.as_str());
         let label = ("sandbox.conversation", key.short());
         let spec = self.spec(runner, data, network, Priority::Load, label);
-        let sandbox = self.0.launcher.start(spec).await?;
+        let sandbox = self.start(spec).await?;
         let sandbox = self.parked(sandbox, runner, env).await?;
         Ok(Lease::new(
             self.clone(),
@@ -339,6 +341,20 @@ impl Pool {
             Way::Cold,
             None,
         ))
+    }
+
+    /// Starts a container, as long as the engine answers at all.
+    async fn start(&self, spec: ContainerSpec) -> Result<Sandbox, SandboxError> {
+        let started = tokio::time::timeout(START_WAIT, self.0.launcher.start(spec));
+        tokio::select! {
+            // First: one that is lost is not asked.
+            biased;
+            reason = self.0.setup.catalog.lost() => Err(SandboxError::NotStarted(reason)),
+            started = started => started.unwrap_or_else(|_| {
+                let seconds = START_WAIT.as_secs();
+                Err(SandboxError::NotStarted(format!("it took longer than {seconds} s")))
+            }),
+        }
     }
 
     fn spec(

@@ -79,6 +79,9 @@ pub enum SandboxError {
     /// The engine failed.
     #[error("failed to start a sandbox")]
     Start(#[source] ExecutorError),
+    /// It was not there in time, or the engine is lost.
+    #[error("failed to start a sandbox: {0}")]
+    NotStarted(String),
     /// The task that was starting it ended first: the server is shutting down.
     #[error("failed to start a sandbox before the server stopped")]
     Stopped,

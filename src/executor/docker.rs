@@ -32,6 +32,8 @@ const SLOW: Duration = Duration::from_mins(1);
 
 /// Events are asked for from so long ago on, since the engine counts in whole seconds.
 const OVERLAP: Duration = Duration::from_secs(1);
+/// What is asked for with no other purpose.
+const REACH: &str = "reach the container engine";
 
 /// Containers by the Docker Engine API.
 #[derive(Debug)]
@@ -163,10 +165,9 @@ fn error(operation: &'static str, source: BollardError) -> ExecutorError {
 #[async_trait]
 impl Executor for DockerExecutor {
     async fn engine(&self) -> Result<Engine, ExecutorError> {
-        let operation = "reach the container engine";
         // Anew, since what comes back may be another.
-        let (client, version) = self.connect(operation).await?;
-        let info = within(QUICK, operation, client.docker.info()).await?;
+        let (client, version) = self.connect(REACH).await?;
+        let info = within(QUICK, REACH, client.docker.info()).await?;
         let components = version.components.unwrap_or_default();
         let runc = components.iter().find(|component| component.name == "runc");
         let options = info.security_options.unwrap_or_default();
@@ -180,6 +181,11 @@ impl Executor for DockerExecutor {
             rootless: (client.is_podman && self.has_users_socket())
                 || options.iter().any(|option| option.contains("rootless")),
         })
+    }
+
+    async fn ping(&self) -> Result<(), ExecutorError> {
+        let client = self.client(REACH).await?;
+        within(QUICK, REACH, client.ping()).await.map(drop)
     }
 
     async fn runner_images(&self) -> Result<Vec<Image>, ExecutorError> {

@@ -291,12 +291,16 @@ fn no_such_container(operation: &'static str) -> ExecutorError {
 #[async_trait]
 impl Executor for FakeExecutor {
     async fn engine(&self) -> Result<Engine, ExecutorError> {
-        drop(self.request("reach the container engine")?);
+        self.ping().await?;
         Ok(Engine {
             name: "Fake 1".to_owned(),
             runc: None,
             rootless: false,
         })
+    }
+
+    async fn ping(&self) -> Result<(), ExecutorError> {
+        self.request("reach the container engine").map(drop)
     }
 
     async fn runner_images(&self) -> Result<Vec<Image>, ExecutorError> {

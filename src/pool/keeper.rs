@@ -124,7 +124,7 @@ impl Pool {
             Priority::WarmUp,
             ("sandbox.slot", slot.name()),
         );
-        let sandbox = self.0.launcher.start(spec).await?;
+        let sandbox = self.start(spec).await?;
         let sandbox = self.parked(sandbox, runner, &BTreeMap::new()).await?;
         Ok(Warm {
             sandbox,

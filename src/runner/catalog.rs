@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use futures::future::try_join;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -16,6 +17,10 @@ use crate::executor::{Engine, ErrorKind, Executor, ExecutorError, Image};
 
 /// Pause before an engine that does not answer is asked again.
 const RETRY: Duration = Duration::from_secs(1);
+/// Between two looks whether the engine is still there.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// So many looks in a row find nothing before it counts as lost: one that is busy answers late, and not never.
+const LOOKS: u32 = 3;
 /// Events come in bursts (a build tags, untags and deletes): one look after the burst is enough.
 const SETTLE: Duration = Duration::from_millis(100);
 
@@ -91,12 +96,24 @@ impl Catalog {
         let _ = self.0.subscribe().wait_for(|view| **view != *first).await;
     }
 
+    /// Resolves when the engine does not answer, with the reason.
+    pub async fn lost(&self) -> String {
+        let mut views = self.watch();
+        loop {
+            if let EngineView::Down(reason) = &views.borrow_and_update().engine {
+                return reason.clone();
+            }
+            // The sender lives in `self`, so waiting cannot fail.
+            let _ = views.changed().await;
+        }
+    }
+
     /// Keeps the catalogue up to date until `stop`.
     pub async fn follow(&self, executor: &dyn Executor, stop: &CancellationToken) {
         let follow = async {
             loop {
-                let Err(error) = self.follow_until_lost(executor).await;
-                self.lost(&error);
+                let Err(error) = try_join(self.follow_events(executor), look(executor)).await;
+                self.set_lost(&error);
                 tokio::time::sleep(RETRY).await;
             }
         };
@@ -104,10 +121,7 @@ impl Catalog {
     }
 
     /// Follows events as long as the engine sends them. One that comes back at once may be another all the same.
-    async fn follow_until_lost(
-        &self,
-        executor: &dyn Executor,
-    ) -> Result<Infallible, ExecutorError> {
+    async fn follow_events(&self, executor: &dyn Executor) -> Result<Infallible, ExecutorError> {
         let engine = executor.engine().await?;
         // Events first, then the list: what happens in between is in one of the two.
         let mut events = executor.image_events().await?;
@@ -127,7 +141,7 @@ impl Catalog {
         }
     }
 
-    fn lost(&self, error: &ExecutorError) {
+    fn set_lost(&self, error: &ExecutorError) {
         let reason = format!("{error}: {}", error.source);
         self.set(View {
             engine: EngineView::Down(reason),
@@ -144,6 +158,19 @@ impl Catalog {
             }
             changed
         });
+    }
+}
+
+/// Looks whether the engine is there until it is not. One that hangs, or is cut off, ends no stream.
+async fn look(executor: &dyn Executor) -> Result<Infallible, ExecutorError> {
+    let mut in_vain = 0;
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        match executor.ping().await {
+            Ok(()) => in_vain = 0,
+            Err(_) if in_vain + 1 < LOOKS => in_vain += 1,
+            Err(error) => return Err(error),
+        }
     }
 }
 

@@ -343,6 +343,44 @@ async fn who_starts_and_gives_up_does_not_bury_the_engine() {
     app.assert_nothing_is_left().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_run_waits_neither_for_an_engine_that_hangs_nor_for_ever() {
+    let app = TestApp::on_fake_with(&[("CALL_BUDGET", "1h")]).await;
+    let fake = app.fake.clone().unwrap();
+    let trouble = |failing| {
+        fake.trouble(Trouble {
+            engine_down: false,
+            failing,
+        })
+    };
+    let views = app.app.runs.catalog.watch();
+    fake.slow_down(Duration::from_mins(10));
+    let late = run_in(&app, "a", "echo hi").await;
+    let hint = late["hint"].as_str().unwrap();
+    assert!(hint.contains("it took longer than 60 s"), "{late}");
+
+    // One look in vain is not yet a loss.
+    trouble(Some("reach the container engine"));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    trouble(None);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert!(!views.has_changed().unwrap(), "{:?}", app.app.runs.engine());
+
+    trouble(Some("reach the container engine"));
+    let lost = run_in(&app, "b", "echo hi").await;
+    let hint = lost["hint"].as_str().unwrap();
+    assert!(
+        hint.contains("failed to reach the container engine"),
+        "{lost}"
+    );
+    assert_eq!(app.get("/readyz").await.status, 503);
+    trouble(None);
+    fake.slow_down(Duration::ZERO);
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert_eq!(run_in(&app, "a", "echo hi").await["stdout"], "hi\n");
+    app.assert_nothing_is_left().await;
+}
+
 /// Every container and every slot belongs to a sandbox that is warm.
 async fn settled(app: &TestApp, fake: &FakeExecutor) {
     eventually("every container is a warm sandbox", || {

@@ -60,6 +60,10 @@ impl Executor for WeakExecutor {
         })
     }
 
+    async fn ping(&self) -> Result<(), ExecutorError> {
+        self.real.ping().await
+    }
+
     async fn runner_images(&self) -> Result<Vec<Image>, ExecutorError> {
         self.real.runner_images().await
     }
