@@ -6,7 +6,7 @@
 mod init;
 mod program;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -45,8 +45,8 @@ struct Inner {
     made: u64,
     /// How often it was restarted.
     restarts: u64,
-    /// Those that cannot be removed.
-    stuck: HashSet<ContainerId>,
+    /// Those that cannot be removed, and what comes of a try.
+    stuck: HashMap<ContainerId, ErrorKind>,
     making_takes: Duration,
     /// What is run instead of programs that have a word in them.
     imitations: Vec<(&'static str, String)>,
@@ -190,8 +190,8 @@ impl FakeExecutor {
     }
 
     /// Makes every try to remove this container fail, as where something on its host holds on to it.
-    pub fn hold_on_to(&self, id: &ContainerId) {
-        self.lock().stuck.insert(id.clone());
+    pub fn hold_on_to(&self, id: &ContainerId, error: ErrorKind) {
+        self.lock().stuck.insert(id.clone(), error);
     }
 
     /// Removes all containers, as somebody else on the same engine might.
@@ -397,8 +397,8 @@ impl Executor for FakeExecutor {
     async fn remove(&self, id: &ContainerId) -> Result<(), ExecutorError> {
         let operation = "remove a container";
         let mut inner = self.request(operation)?;
-        if inner.stuck.contains(id) {
-            return Err(error(ErrorKind::Refused, operation, "it is held on to"));
+        if let Some(kind) = inner.stuck.get(id) {
+            return Err(error(*kind, operation, "it is held on to"));
         }
         if let Some(container) = inner.containers.remove(id) {
             container.kill.cancel();

@@ -218,8 +218,9 @@ impl Launcher {
                     info!(container.id = %orphan.id, "removed a leftover container");
                     removed += 1;
                 }
-                Err(error) if error.kind == ErrorKind::Unavailable => return Err(error),
                 Err(error) => {
+                    // As long as the engine is there, it is this one alone that cannot be removed.
+                    self.0.executor.ping().await?;
                     let error = &error as &dyn std::error::Error;
                     warn!(container.id = %orphan.id, error, "failed to remove a leftover container");
                 }
