@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -14,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::conversation::ConversationId;
 use crate::executor::Network;
 use crate::executor::spec::NetworkAccess;
+use crate::files::ConversationFiles;
 use crate::run::outcome::RunStatus;
 use crate::run::{KernelWish, Live, Place, RunRequest, Runs};
 
@@ -45,9 +47,12 @@ pub(super) async fn host_is_closed(
     let cannot = |error: &dyn std::fmt::Display| Doubt::NotTried(error.to_string());
     let listener = Listener::open().await.map_err(|error| cannot(&error))?;
     let targets = host_addresses(network);
-    let conversation = ConversationId::mint();
+    let conversation = Conversation {
+        files: &runs.files,
+        id: ConversationId::mint(),
+    };
     let request = RunRequest {
-        conversation: conversation.clone(),
+        conversation: conversation.id.clone(),
         language: LANGUAGE.to_owned(),
         code: PROGRAM.to_owned(),
         network: true,
@@ -79,8 +84,6 @@ pub(super) async fn host_is_closed(
         outcome = runs.execute_in(&place, &request, &live, &never) => outcome,
         () = listener.answer() => return Err(cannot(&"the probe's listener ended")),
     };
-    // Its directory only; a failure is the sweeper's business.
-    let _ = runs.delete_conversation(&conversation).await;
     let outcome = outcome.map_err(|error| cannot(&error))?;
     if outcome.stdout.contains(&listener.word) {
         return Err(Doubt::Open);
@@ -93,6 +96,19 @@ pub(super) async fn host_is_closed(
         ));
     }
     Ok(())
+}
+
+/// The probe's own. Dropping it deletes its directory behind whoever does, also in the middle of the probe.
+struct Conversation<'a> {
+    files: &'a ConversationFiles,
+    id: ConversationId,
+}
+
+impl Drop for Conversation<'_> {
+    fn drop(&mut self) {
+        // The first step hands it to those who delete. A failure is the sweeper's business.
+        let _ = self.files.delete(&self.id).now_or_never();
+    }
 }
 
 /// Listens on all of the host's addresses, with a word that nobody can guess.

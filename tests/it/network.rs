@@ -1,6 +1,7 @@
 //! Whether runs may use the network, on the fake engine and by a report that the rules are in place.
 
 use std::fs;
+use std::sync::Arc;
 
 use mcp_code_sandbox::executor::fake::FakeExecutor;
 use mcp_code_sandbox::network::{self, CheckError, State};
@@ -52,4 +53,25 @@ async fn a_server_that_is_too_busy_to_try_keeps_its_network_open() {
     fs::write(report.path(), "missing: a rule\n").unwrap();
     let closed = check(&app, &settings).await.unwrap();
     assert!(matches!(closed, State::Closed(reason) if reason.contains("missing: a rule")));
+}
+
+#[tokio::test]
+async fn a_stop_in_the_middle_of_the_check_leaves_nothing() {
+    let report = tempfile::NamedTempFile::new().unwrap();
+    fs::write(report.path(), "in place\n").unwrap();
+    let settings = [("FIREWALL_REPORT", report.path().to_str().unwrap())];
+    let fake = FakeExecutor::with_languages(&["shell"]);
+    fake.imitate(PROBE, "echo > begun\nsleep 60");
+    let app = TestApp::unproved(&settings, Arc::new(fake.clone())).await;
+    let conversations = || {
+        let entries = fs::read_dir(app.root()).unwrap().flatten();
+        let names = entries.map(|entry| entry.file_name().into_string().unwrap());
+        names
+            .filter(|name| !name.starts_with('.'))
+            .collect::<Vec<_>>()
+    };
+    let begun = |name: &String| app.root().join(name).join("begun").exists();
+    eventually("the check runs", || conversations().iter().any(begun)).await;
+    app.app.shut_down().await;
+    assert_eq!((conversations(), fake.container_count()), (Vec::new(), 0));
 }
