@@ -331,13 +331,8 @@ impl App {
         info!(runs = self.runs.active.count(), "stopping: no new runs");
         self.soft.cancel();
         self.runs.admission.close();
-        let idle = async {
-            while self.runs.active.count() > 0 {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        };
         tokio::select! {
-            () = idle => {}
+            () = self.runs.active.all_over() => {}
             () = tokio::time::sleep(self.config.http.shutdown_grace) => warn!("stopping: cancelling what still runs"),
             () = signals.next() => {}
         }
@@ -351,9 +346,8 @@ impl App {
         self.runs.active.stop_all();
         self.runs.pool.close();
         let emptied = async {
-            while self.runs.active.count() > 0 || self.runs.launcher.has_containers() {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
+            self.runs.active.all_over().await;
+            self.runs.launcher.emptied().await;
         };
         if tokio::time::timeout(REMOVAL_WAIT, emptied).await.is_err() {
             warn!(

@@ -58,9 +58,18 @@ impl ActiveRuns {
 
     /// Resolves when no run of a conversation is in progress.
     pub(super) async fn idle(&self, key: &ConversationKey) {
+        self.until(|| !self.is_busy(key)).await;
+    }
+
+    /// Resolves when no run is in progress.
+    pub async fn all_over(&self) {
+        self.until(|| self.count() == 0).await;
+    }
+
+    async fn until(&self, is_so: impl Fn() -> bool) {
         loop {
             let over = self.0.over.notified();
-            if !self.is_busy(key) {
+            if is_so() {
                 return;
             }
             over.await;

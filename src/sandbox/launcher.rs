@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 use tracing::{info, warn};
 
 use super::{Input, Sandbox, SandboxError, drain};
@@ -51,8 +52,8 @@ struct Shared {
     identity: Identity,
     init: PathBuf,
     tasks: TaskTracker,
-    /// Containers that are being made, from before the engine is asked.
-    making: TaskTracker,
+    /// Containers from before the engine is asked to make them until they are removed.
+    containers: TaskTracker,
     live: Mutex<HashSet<ContainerId>>,
     /// Taken in the order in which they were asked for, to make a container and to remove one alike. So who starts
     /// and gives up over and over waits for the removal of what was made, and the engine is never buried.
@@ -74,7 +75,7 @@ impl Launcher {
             identity,
             init,
             tasks,
-            making: TaskTracker::new(),
+            containers: TaskTracker::new(),
             live: Mutex::default(),
             hands: Arc::new(Semaphore::new(hands)),
         }))
@@ -104,7 +105,7 @@ impl Launcher {
     /// # Errors
     /// What the engine said, or that the server is stopping.
     pub async fn start(&self, spec: ContainerSpec) -> Result<Sandbox, SandboxError> {
-        let making = self.0.making.token();
+        let making = self.0.containers.token();
         let (launcher, hand) = (self.clone(), self.hand().await);
         let (answer, answered) = oneshot::channel();
         // On a task of its own: a request to the engine that is dropped half-way may still make a container.
@@ -176,9 +177,10 @@ impl Launcher {
     }
 
     /// Removes a container behind the caller's back.
-    fn remove_later(&self, id: ContainerId) {
+    fn remove_later(&self, id: ContainerId, there: TaskTrackerToken) {
         let launcher = self.clone();
         self.0.tasks.spawn(async move {
+            let _until_removed = there;
             for attempt in 1..=REMOVE_TRIES {
                 let hand = launcher.hand().await;
                 let removed = launcher.0.executor.remove(&id).await;
@@ -243,10 +245,10 @@ impl Launcher {
         self.live().len()
     }
 
-    /// Whether a container is there, or will be without anybody asking for it.
-    pub fn has_containers(&self) -> bool {
-        // In this order: what has been made is among the living before it is made no longer.
-        !self.0.making.is_empty() || self.live_count() > 0
+    /// Resolves when no container is there, nor will be without anybody asking for it.
+    pub async fn emptied(&self) {
+        self.0.containers.close();
+        self.0.containers.wait().await;
     }
 
     fn live(&self) -> std::sync::MutexGuard<'_, HashSet<ContainerId>> {
@@ -265,12 +267,18 @@ fn epoch_seconds() -> u64 {
 pub(super) struct Container {
     launcher: Launcher,
     id: ContainerId,
+    there: TaskTrackerToken,
 }
 
 impl Container {
     fn new(launcher: Launcher, id: ContainerId) -> Self {
         launcher.live().insert(id.clone());
-        Self { launcher, id }
+        let there = launcher.0.containers.token();
+        Self {
+            launcher,
+            id,
+            there,
+        }
     }
 
     pub(super) fn id(&self) -> &ContainerId {
@@ -295,6 +303,7 @@ impl Container {
 
 impl Drop for Container {
     fn drop(&mut self) {
-        self.launcher.remove_later(self.id.clone());
+        let there = self.there.clone();
+        self.launcher.remove_later(self.id.clone(), there);
     }
 }
