@@ -77,14 +77,20 @@ enum Listening {
 
 /// A run in progress, or its sandbox being cleaned.
 struct Run {
-    capture: Arc<Capture>,
+    /// Who hears of it, until it has ended: a sandbox may wait for long, and keeps no output meanwhile.
+    audience: Option<Audience>,
     stdout: RecordScanner,
     stderr: RecordScanner,
     /// The record on standard output, until it was seen on standard error too.
     stdout_end: Option<End>,
     stderr_ended: bool,
-    end: Option<oneshot::Sender<End>>,
     clean: Option<oneshot::Sender<Report>>,
+}
+
+/// Where the output of a run goes, and its end.
+struct Audience {
+    capture: Arc<Capture>,
+    end: oneshot::Sender<End>,
 }
 
 impl Listening {
@@ -102,12 +108,11 @@ impl Listening {
                 end,
                 clean,
             } => Self::Run(Box::new(Run {
-                capture,
+                audience: Some(Audience { capture, end }),
                 stdout: scanner(),
                 stderr: scanner(),
                 stdout_end: None,
                 stderr_ended: false,
-                end: Some(end),
                 clean,
             })),
         }
@@ -185,11 +190,11 @@ impl Run {
         loop {
             let scanned = self.stdout.push(&rest);
             // After the end record, leftovers speak.
-            if self.end.is_some() && self.stdout_end.is_none() {
-                self.capture.push(Stream::Stdout, &scanned.output);
+            if let (Some(audience), None) = (&self.audience, &self.stdout_end) {
+                audience.capture.push(Stream::Stdout, &scanned.output);
             }
             match scanned.record {
-                Some(Record::End(end)) if self.end.is_some() => self.stdout_end = Some(end),
+                Some(Record::End(end)) => self.stdout_end = Some(end),
                 Some(Record::Clean(report)) => {
                     if let Some(clean) = self.clean.take() {
                         let _ = clean.send(report);
@@ -208,7 +213,9 @@ impl Run {
             return;
         }
         let scanned = self.stderr.push(bytes);
-        self.capture.push(Stream::Stderr, &scanned.output);
+        if let Some(audience) = &self.audience {
+            audience.capture.push(Stream::Stderr, &scanned.output);
+        }
         self.stderr_ended = matches!(scanned.record, Some(Record::End(_)));
         self.answer_when_ended();
     }
@@ -217,31 +224,41 @@ impl Run {
     fn answer_when_ended(&mut self) {
         if self.stderr_ended
             && let Some(end) = self.stdout_end.take()
-            && let Some(answer) = self.end.take()
+            && let Some(audience) = self.audience.take()
         {
-            self.capture.finish();
+            audience.capture.finish();
             // Nobody waits any more when the run was cancelled.
-            let _ = answer.send(end);
+            let _ = audience.end.send(end);
         }
     }
 
     /// The container ended first: a marker that never became a record was output.
     fn finish(self) {
-        if self.end.is_some() && self.stdout_end.is_none() {
-            self.capture.push(Stream::Stdout, &self.stdout.finish());
+        let Some(Audience { capture, .. }) = self.audience else {
+            return;
+        };
+        if self.stdout_end.is_none() {
+            capture.push(Stream::Stdout, &self.stdout.finish());
         }
         if !self.stderr_ended {
-            self.capture.push(Stream::Stderr, &self.stderr.finish());
+            capture.push(Stream::Stderr, &self.stderr.finish());
         }
-        self.capture.finish();
+        capture.finish();
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use sandbox_init::encode_record;
+    use sandbox_init::{Status, encode_record};
 
     use super::*;
+
+    fn chunk(stream: Stream, bytes: Vec<u8>) -> Result<Chunk, ExecutorError> {
+        Ok(Chunk {
+            stream,
+            bytes: bytes.into(),
+        })
+    }
 
     #[tokio::test]
     async fn a_driver_that_fails_has_the_last_word() {
@@ -255,12 +272,7 @@ mod tests {
                 (Stream::Stderr, words),
                 (Stream::Stderr, b"sandbox-init: not ready\n".to_vec()),
             ];
-            let chunks = output.map(|(stream, bytes)| {
-                Ok(Chunk {
-                    stream,
-                    bytes: bytes.into(),
-                })
-            });
+            let chunks = output.map(|(stream, bytes)| chunk(stream, bytes));
             let waiting = Waiting::Ready(answer);
             assert!(expect.send(Expect { nonce, waiting }).is_ok());
             drain(futures::stream::iter(chunks).boxed(), expectations).await;
@@ -272,5 +284,55 @@ mod tests {
         assert_eq!(refuse(words).await, said);
         let long = refuse(vec![b'x'; 99_999]).await;
         assert!(long.len() < 2 * LAST_WORDS, "{}", long.len());
+    }
+    #[tokio::test]
+    async fn a_sandbox_that_waits_keeps_no_output() {
+        let nonce = Nonce::from_random(rand::random());
+        let record = Record::End(End {
+            status: Status::Exit(0),
+            timed_out: false,
+            wall_ms: 1,
+            cpu_ms: 1,
+            peak_bytes: None,
+            oom_kills: 0,
+            pids_denied: None,
+            lives: false,
+        });
+        let ((end, ended), (clean, cleaned)) = (oneshot::channel(), oneshot::channel());
+        let (output, chunks) = mpsc::unbounded_channel();
+        let (expect, expectations) = mpsc::unbounded_channel();
+        let capture = Arc::new(Capture::new(10));
+        let waiting = Waiting::Run {
+            capture: Arc::clone(&capture),
+            end,
+            clean: Some(clean),
+        };
+        let expected = Expect {
+            nonce: nonce.clone(),
+            waiting,
+        };
+        assert!(expect.send(expected).is_ok());
+        let say = |stream, bytes| assert!(output.send(chunk(stream, bytes)).is_ok());
+        say(Stream::Stdout, b"said".to_vec());
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            say(stream, encode_record(&nonce, &record));
+        }
+        let told = async {
+            ended.await.unwrap();
+            assert_eq!(capture.snapshot().text(Stream::Stdout), "said");
+            assert_eq!(Arc::strong_count(&capture), 1);
+            say(Stream::Stdout, b"leftover".to_vec());
+            say(
+                Stream::Stdout,
+                encode_record(&nonce, &Record::Clean(Ok(()))),
+            );
+            cleaned.await.unwrap().unwrap();
+            assert_eq!(capture.kept(), 4);
+        };
+        let chunks = tokio_stream::wrappers::UnboundedReceiverStream::new(chunks);
+        tokio::select! {
+            () = drain(chunks.boxed(), expectations) => panic!("it has not ended"),
+            () = told => {}
+        }
     }
 }
