@@ -57,8 +57,12 @@ use crate::runner::catalog::{Catalog, EngineView};
 use crate::sandbox::{Captured, Launcher, Program};
 use crate::workspace::{Listing, Workspace};
 
-/// How much longer than the program's own time limit we wait for sandbox-init's report.
+/// How long sandbox-init's report may take after a time limit, before the engine is asked what became of the sandbox, or
+/// after an end that we brought about.
 const REPORT_GRACE: Duration = Duration::from_secs(1);
+/// How long after the time limit it is decided how a run ended, with whatever is known: the answer is due half a second
+/// later, and the files have to be looked at.
+const DECISION: Duration = Duration::from_millis(2_500);
 /// How long runs of a conversation that is deleted may take to end.
 const STOP_WAIT: Duration = Duration::from_secs(2);
 /// Most files that an answer lists; `list_files` gives the rest.

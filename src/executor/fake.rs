@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use tokio::io::DuplexStream;
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::{broadcast, mpsc, watch};
 use tokio_stream::wrappers::{BroadcastStream, UnboundedReceiverStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -35,6 +35,7 @@ pub struct FakeExecutor(Arc<Shared>);
 struct Shared {
     inner: Mutex<Inner>,
     image_events: broadcast::Sender<()>,
+    hangs: watch::Sender<bool>,
     tasks: TaskTracker,
 }
 
@@ -77,6 +78,7 @@ impl Default for FakeExecutor {
         Self(Arc::new(Shared {
             inner: Mutex::default(),
             image_events: broadcast::Sender::new(16),
+            hangs: watch::Sender::new(false),
             tasks: TaskTracker::new(),
         }))
     }
@@ -157,6 +159,16 @@ impl FakeExecutor {
     pub fn restart(&self) {
         self.lock().restarts += 1;
         self.announce();
+    }
+
+    /// From now on, or no longer, the engine hands on no output of containers and does not say how they are.
+    pub fn hang(&self, hangs: bool) {
+        self.0.hangs.send_replace(hangs);
+    }
+
+    async fn unless_it_hangs(&self) {
+        // The sender is in `self`, so waiting cannot fail.
+        let _ = self.0.hangs.subscribe().wait_for(|hangs| !hangs).await;
     }
 
     /// From now on the engine takes so long to make a container.
@@ -334,9 +346,17 @@ impl Executor for FakeExecutor {
         let (ours, theirs) = tokio::io::duplex(64 << 10);
         let (sender, receiver) = mpsc::unbounded_channel();
         container.streams = Some((theirs, sender));
+        let executor = self.clone();
+        let output = UnboundedReceiverStream::new(receiver).then(move |chunk| {
+            let executor = executor.clone();
+            async move {
+                executor.unless_it_hangs().await;
+                Ok(chunk)
+            }
+        });
         Ok(Attached {
             input: Box::new(ours),
-            output: UnboundedReceiverStream::new(receiver).map(Ok).boxed(),
+            output: output.boxed(),
         })
     }
 
@@ -385,6 +405,7 @@ impl Executor for FakeExecutor {
     }
 
     async fn state(&self, id: &ContainerId) -> Result<ContainerState, ExecutorError> {
+        self.unless_it_hangs().await;
         let operation = "inspect a container";
         let inner = self.request(operation)?;
         inner

@@ -16,9 +16,9 @@ pub enum Lost {
     Evicted,
     /// The memory limit killed it.
     Memory,
-    /// It took too long and did not stop when it was interrupted.
+    /// It took too long and did not stop in time when it was interrupted.
     Timeout,
-    /// It was cancelled, or printed without end, and did not stop when it was interrupted.
+    /// It was cancelled, or printed without end, and did not stop in time when it was interrupted.
     Deaf,
     /// Its files took too much.
     Disk,
@@ -74,9 +74,9 @@ impl Lost {
             Self::Evicted => "another conversation needed the kernel's place",
             Self::Memory => "the memory limit killed the kernel",
             Self::Timeout => {
-                "the run before took too long and did not stop when it was interrupted"
+                "the run before took too long and did not stop in time when it was interrupted"
             }
-            Self::Deaf => "the run before did not stop when it was interrupted",
+            Self::Deaf => "the run before did not stop in time when it was interrupted",
             Self::Disk => "the run before was stopped because its files took too much",
             Self::Ended(code) => {
                 return format!(

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use sandbox_init::End;
 use thiserror::Error;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::disk::Allowance;
 use super::ending::{self, Ending, TimeLimit, Verdict, with_kernel};
 use super::error::NotBegun;
-use super::silence::{chain, overdue, silent};
-use super::watch::{Patience, Watched, watch};
-use super::{Place, Prepared, REPORT_GRACE, Runs};
+use super::silence::{chain, overdue, reported};
+use super::watch::{Watched, watch};
+use super::{DECISION, Place, Prepared, REPORT_GRACE, Runs};
 use crate::config::RunLimits;
 use crate::executor::spec::NetworkAccess;
 use crate::kernels::{KernelError, Lost, Turn};
@@ -218,13 +218,15 @@ impl Runs {
         stops: Stops<'_>,
     ) -> Ran {
         let started = Instant::now();
-        let state = lease.state();
+        let limit = started + prepared.program.deadline;
+        let (state, late_state) = (lease.state(), lease.state());
         let interrupt = CancellationToken::new();
         let run = lease.run(
             &prepared.program,
             Arc::clone(capture),
             interrupt.cancelled(),
         );
+        let run = reported(run, state);
         let full = allowance.exceeded(&self.files.workspaces, workspace);
         let early = async {
             tokio::select! {
@@ -233,24 +235,25 @@ impl Runs {
                 () = stops.cancel.cancelled() => Ending::Cancelled,
             }
         };
-        let patience = Patience {
-            in_all: prepared.program.deadline + REPORT_GRACE,
-            after_interrupt: REPORT_GRACE,
+        let late = async {
+            sleep_until(limit + REPORT_GRACE).await;
+            overdue(late_state, limit + DECISION).await
         };
         let killed = async {
             stops.stop.cancelled().await;
             Ending::Cancelled
         };
-        let watch = watch(run, killed, early, &interrupt, patience);
+        let watch = watch(run, killed, early, late, &interrupt, REPORT_GRACE);
         // They take room, and every caller's future has it.
-        let (watched, interrupted) = Box::pin(watch).await;
+        let watched = Box::pin(watch).await;
         let wall = started.elapsed();
         let report = watched.report();
-        let ending = match (watched, interrupted) {
-            (Watched::Killed(ending), _) | (_, Some(ending)) => ending,
-            (Watched::Over(Ok(end)), None) => Ending::Reported(end),
-            (Watched::Over(Err(error)), None) => silent(state, &error).await,
-            (Watched::Overdue, None) => overdue(state).await,
+        let ending = match watched {
+            Watched::Over(Ok(end), None) => Ending::Reported(end),
+            Watched::Over(_, Some(ending))
+            | Watched::Over(Err(ending), None)
+            | Watched::Overdue(ending)
+            | Watched::Killed(ending) => ending,
         };
         // Any other ending takes the sandbox away.
         if report.is_some() {

@@ -2,21 +2,23 @@
 
 use std::time::Duration;
 
+use sandbox_init::End;
+use tokio::time::Instant;
+
 use super::ending::Ending;
 use crate::executor::{ContainerState, ErrorKind, ExecutorError};
 use crate::sandbox::SandboxError;
 
 /// How long the engine may take to say how a container is: on a busy host longer than a moment.
 const STATE_WAIT: Duration = Duration::from_secs(2);
-/// The same where the report is late already: the answer is due three seconds after the time limit.
-const LATE_WAIT: Duration = Duration::from_millis(1500);
 
-/// There was no report in time. That is the program's doing only where it still runs: one that has ended may have done
+/// There was no report in time, and the engine may say until `due` how the container is. It is the program's doing only where it still runs: one that has ended may have done
 /// so long before, its report being stuck in an engine that hangs, and one that is paused was paused with PID 1.
 pub(super) async fn overdue(
     state: impl Future<Output = Result<ContainerState, ExecutorError>>,
+    due: Instant,
 ) -> Ending {
-    match answered(state, LATE_WAIT).await {
+    match answered(state, due).await {
         // First, since not every engine says that what is paused runs.
         Ok(state) if state.paused => Ending::EngineLost(
             "the sandbox was paused by somebody else while the program ran".to_owned(),
@@ -27,27 +29,31 @@ pub(super) async fn overdue(
     }
 }
 
-/// The output ended without a report: only the engine knows why.
-pub(super) async fn silent(
+/// What is reported of a run. Where its output ends without a report, only the engine knows why.
+pub(super) async fn reported(
+    run: impl Future<Output = Result<End, SandboxError>>,
     state: impl Future<Output = Result<ContainerState, ExecutorError>>,
-    error: &SandboxError,
-) -> Ending {
+) -> Result<End, Ending> {
+    let error = match run.await {
+        Ok(end) => return Ok(end),
+        Err(error) => error,
+    };
     if !matches!(error, SandboxError::Silent) {
-        return Ending::EngineLost(chain(error));
+        return Err(Ending::EngineLost(chain(&error)));
     }
-    match answered(state, STATE_WAIT).await {
+    Err(match answered(state, Instant::now() + STATE_WAIT).await {
         Ok(state) if !state.running => Ending::Died(state),
         Ok(_) => Ending::EngineLost("the container engine dropped the connection".to_owned()),
         Err(lost) => lost,
-    }
+    })
 }
 
 /// What the engine says of the container, or how the run ended if it does not say it.
 async fn answered(
     state: impl Future<Output = Result<ContainerState, ExecutorError>>,
-    wait: Duration,
+    due: Instant,
 ) -> Result<ContainerState, Ending> {
-    let reason = match tokio::time::timeout(wait, state).await {
+    let reason = match tokio::time::timeout_at(due, state).await {
         Ok(Ok(state)) => return Ok(state),
         Ok(Err(error)) if error.kind == ErrorKind::NotFound => {
             "the sandbox was removed while the program ran"
@@ -68,6 +74,7 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::{DECISION, REPORT_GRACE};
     use super::*;
 
     pub(in crate::run) const RUNNING: ContainerState = ContainerState {
@@ -97,7 +104,7 @@ pub(super) mod tests {
             tokio::time::sleep(Duration::from_millis(milliseconds)).await;
             state
         };
-        match overdue(answer).await {
+        match overdue(answer, Instant::now() + DECISION - REPORT_GRACE).await {
             Ending::Overdue => "overdue".to_owned(),
             Ending::Died(state) => format!("died, {state:?}"),
             Ending::EngineLost(reason) => reason,

@@ -17,17 +17,16 @@
 use std::sync::Arc;
 
 use sandbox_init::End;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::disk::Allowance;
 use super::ending::Ending;
 use super::seat::{LeaseError, Ran, Seat, Stops};
-use super::silence::{overdue, silent};
-use super::watch::{Patience, Watched, watch};
-use super::{KernelWish, Prepared, REPORT_GRACE, RunError, Runs};
+use super::silence::{overdue, reported};
+use super::watch::{Watched, watch};
+use super::{DECISION, KernelWish, Prepared, REPORT_GRACE, RunError, Runs};
 use crate::executor::spec::NetworkAccess;
-use crate::executor::{ContainerState, ExecutorError};
 use crate::kernels::{Kernel, Lost, Needs, Turn};
 use crate::pool::Way;
 use crate::sandbox::{Capture, INTERRUPT_GRACE};
@@ -105,32 +104,38 @@ impl Runs {
         stops: Stops<'_>,
     ) -> Ran {
         let started = Instant::now();
+        let limit = started + prepared.program.deadline;
         let Some(lease) = turn.begin() else {
             return Ran::not(Ending::Cancelled);
         };
-        let state = lease.state();
+        let (state, late_state) = (lease.state(), lease.state());
         let interrupt = CancellationToken::new();
         let cell = lease.cell(
             &prepared.program,
             Arc::clone(capture),
             interrupt.cancelled(),
         );
+        let cell = reported(cell, state);
         let full = allowance.exceeded(&self.files.workspaces, workspace);
-        let patience = Patience {
-            in_all: prepared.program.deadline + INTERRUPT_GRACE + REPORT_GRACE,
-            after_interrupt: INTERRUPT_GRACE + REPORT_GRACE,
-        };
         let early = async {
             tokio::select! {
                 () = capture.flooded() => Ending::Flooded,
                 () = stops.cancel.cancelled() => Ending::Cancelled,
             }
         };
-        let (watched, interrupted) =
-            watch(cell, killed(full, stops), early, &interrupt, patience).await;
+        let late = async {
+            sleep_until(limit + REPORT_GRACE).await;
+            let decision = limit + DECISION;
+            // A kernel that was interrupted is heard until then, and the engine is asked meanwhile.
+            let (ending, ()) = tokio::join!(overdue(late_state, decision), sleep_until(decision));
+            ending
+        };
+        let grace = INTERRUPT_GRACE + REPORT_GRACE;
+        let watch = watch(cell, killed(full, stops), early, late, &interrupt, grace);
+        let watched = watch.await;
         let wall = started.elapsed();
         let report = watched.report();
-        let (ending, lost) = judge(watched, interrupted, state).await;
+        let (ending, lost) = judge(watched);
         match lost {
             Some(why) => turn.lose(why),
             None => turn.keep(workspace),
@@ -145,26 +150,19 @@ impl Runs {
 }
 
 /// How the cell ended, and why its kernel is lost if it is.
-async fn judge(
-    watched: Watched<(Ending, Lost)>,
-    interrupted: Option<Ending>,
-    state: impl Future<Output = Result<ContainerState, ExecutorError>>,
-) -> (Ending, Option<Lost>) {
-    match (watched, interrupted) {
-        (Watched::Killed((ending, why)), _) => (ending, Some(why)),
-        (Watched::Over(Ok(end)), Some(ending)) => (ending, (!end.lives).then_some(Lost::Deaf)),
-        (Watched::Over(Ok(end)), None) => {
+fn judge(watched: Watched<(Ending, Lost)>) -> (Ending, Option<Lost>) {
+    match watched {
+        Watched::Killed((ending, why)) => (ending, Some(why)),
+        Watched::Over(Ok(end), Some(ending)) => (ending, (!end.lives).then_some(Lost::Deaf)),
+        Watched::Over(Ok(end), None) => {
             let lost = (!end.lives).then(|| lost(&end));
             (Ending::Reported(end), lost)
         }
-        (Watched::Over(Err(error)), interrupted) => {
-            let ending = silent(state, &error).await;
+        Watched::Over(Err(ending), interrupted) => {
             let why = unreported(&ending);
             (interrupted.unwrap_or(ending), Some(why))
         }
-        (Watched::Overdue, Some(ending)) => (ending, Some(Lost::Deaf)),
-        (Watched::Overdue, None) => {
-            let ending = overdue(state).await;
+        Watched::Overdue(ending) => {
             let why = unreported(&ending);
             (ending, Some(why))
         }
@@ -176,6 +174,7 @@ fn unreported(ending: &Ending) -> Lost {
     match ending {
         Ending::Overdue => Lost::Timeout,
         Ending::Died(state) if state.oom_killed => Lost::Memory,
+        Ending::Flooded | Ending::Cancelled => Lost::Deaf,
         _ => Lost::Gone,
     }
 }
@@ -204,25 +203,23 @@ mod tests {
     use super::super::silence::tests::{ENDED, RUNNING};
     use super::*;
 
-    #[tokio::test(start_paused = true)]
-    async fn a_kernel_is_lost_for_the_reason_that_its_cell_is_told() {
-        let mut told = Vec::new();
-        for state in [Some(RUNNING), Some(ENDED), None] {
-            let answer = async {
-                match state {
-                    Some(state) => Ok(state),
-                    None => std::future::pending().await,
-                }
-            };
-            let (ending, lost) = judge(Watched::Overdue, None, answer).await;
-            told.push((std::mem::discriminant(&ending), lost));
-        }
+    #[test]
+    fn a_kernel_is_lost_for_the_reason_that_its_cell_is_told() {
+        let lost = [
+            Ending::Overdue,
+            Ending::Died(ENDED),
+            Ending::Died(RUNNING),
+            Ending::EngineLost(String::new()),
+            Ending::Cancelled,
+        ]
+        .map(|ending| judge(Watched::Overdue(ending)).1.unwrap());
         let expected = [
-            (Ending::Overdue, Lost::Timeout),
-            (Ending::Died(ENDED), Lost::Memory),
-            (Ending::EngineLost(String::new()), Lost::Gone),
+            Lost::Timeout,
+            Lost::Memory,
+            Lost::Gone,
+            Lost::Gone,
+            Lost::Deaf,
         ];
-        let expected = expected.map(|(ending, why)| (std::mem::discriminant(&ending), Some(why)));
-        assert_eq!(told, expected);
+        assert_eq!(lost, expected);
     }
 }

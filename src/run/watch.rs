@@ -18,14 +18,13 @@ use sandbox_init::End;
 use tokio_util::sync::CancellationToken;
 
 use super::ending::Ending;
-use crate::sandbox::SandboxError;
 
 /// What a watch came to.
 pub(super) enum Watched<K> {
-    /// The end was reported, or the sandbox is silent.
-    Over(Result<End, SandboxError>),
-    /// There was no report in time.
-    Overdue,
+    /// The end was reported, or the sandbox fell silent; and why the program had been interrupted, if it had.
+    Over(Result<End, Ending>, Option<Ending>),
+    /// There was no report in time: why the program was interrupted, or what is known of its end.
+    Overdue(Ending),
     /// The sandbox is to go, whatever the program says to an interrupt.
     Killed(K),
 }
@@ -34,38 +33,33 @@ impl<K> Watched<K> {
     /// What was reported of the end, whatever brought that about.
     pub(super) fn report(&self) -> Option<End> {
         match self {
-            Self::Over(Ok(end)) => Some(end.clone()),
+            Self::Over(Ok(end), _) => Some(end.clone()),
             _ => None,
         }
     }
 }
 
-/// How long to wait for a report.
-pub(super) struct Patience {
-    pub(super) in_all: Duration,
-    pub(super) after_interrupt: Duration,
-}
-
-/// Waits for the end of a program, which is interrupted when `early` says so. Says why it was, if it was.
+/// Waits for the end of a program until `late` says that it is too late. It is interrupted when `early` says so, and has
+/// `grace` then.
 pub(super) async fn watch<K>(
-    program: impl Future<Output = Result<End, SandboxError>>,
+    program: impl Future<Output = Result<End, Ending>>,
     killed: impl Future<Output = K>,
     early: impl Future<Output = Ending>,
+    late: impl Future<Output = Ending>,
     interrupt: &CancellationToken,
-    patience: Patience,
-) -> (Watched<K>, Option<Ending>) {
-    let (mut program, mut killed) = (pin!(program), pin!(killed));
+    grace: Duration,
+) -> Watched<K> {
+    let (mut program, mut killed, mut late) = (pin!(program), pin!(killed), pin!(late));
     let ending = tokio::select! {
-        end = &mut program => return (Watched::Over(end), None),
-        why = &mut killed => return (Watched::Killed(why), None),
-        () = tokio::time::sleep(patience.in_all) => return (Watched::Overdue, None),
+        end = &mut program => return Watched::Over(end, None),
+        why = &mut killed => return Watched::Killed(why),
+        ending = &mut late => return Watched::Overdue(ending),
         ending = early => ending,
     };
     interrupt.cancel();
-    let watched = tokio::select! {
-        end = &mut program => Watched::Over(end),
-        why = &mut killed => Watched::Killed(why),
-        () = tokio::time::sleep(patience.after_interrupt) => Watched::Overdue,
-    };
-    (watched, Some(ending))
+    tokio::select! {
+        end = program => Watched::Over(end, Some(ending)),
+        why = killed => Watched::Killed(why),
+        _ = tokio::time::timeout(grace, late) => Watched::Overdue(ending),
+    }
 }

@@ -268,8 +268,8 @@ async fn deaf(app: &TestApp, dialect: &Dialect) {
     assert_eq!(
         restarted(&next),
         Some(
-            "The run before took too long and did not stop when it was interrupted: variables, functions and imports \
-             are lost, files in /data are not."
+            "The run before took too long and did not stop in time when it was interrupted: variables, functions and \
+             imports are lost, files in /data are not."
         )
     );
     assert_eq!(next["output"], "\n");

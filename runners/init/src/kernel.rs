@@ -58,6 +58,13 @@ impl Cell {
     pub(crate) fn listens(&self) -> bool {
         self.feed.is_none() && !self.doomed
     }
+
+    /// Until when everything has to stand still, `usual` or sooner: with an interrupt the server waits for both, the
+    /// answer and this, no longer than the grace.
+    pub(crate) fn stands_until(&self, usual: Instant) -> Instant {
+        let due = self.clock.deadline.filter(|_| self.interrupted);
+        due.map_or(usual, |due| due.min(usual))
+    }
 }
 
 impl Kernel {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::body::Body;
 use mcp_code_sandbox::executor::spec::NetworkAccess;
 use serde_json::json;
+use tokio::time::Instant;
 
 use super::{FAKE, restarted, status};
 use crate::support::{TestApp, eventually, get};
@@ -103,6 +104,23 @@ async fn a_lost_container_is_told() {
     app.fake.as_ref().unwrap().remove_all();
     let next = FAKE.cell(&app, FAKE.show).await;
     assert_eq!(status(&next), "ok", "{next}");
+    assert!(restarted(&next).unwrap().contains("sandbox was lost"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_engine_that_hangs_keeps_nobody_waiting() {
+    let app = TestApp::on_fake_with_notebook(&[]).await;
+    FAKE.set_x(&app).await;
+    let fake = app.fake.as_ref().unwrap();
+    fake.hang(true);
+    let begun = Instant::now();
+    let limit = json!({ "timeoutSeconds": 1 });
+    let lost = FAKE.cell_with(&app, FAKE.sleep, limit).await;
+    assert_eq!(status(&lost), "engine_lost", "{lost}");
+    let took = begun.elapsed();
+    assert!(took <= Duration::from_secs(1 + 3), "{took:?}");
+    fake.hang(false);
+    let next = FAKE.cell(&app, FAKE.show).await;
     assert!(restarted(&next).unwrap().contains("sandbox was lost"));
 }
 

@@ -132,14 +132,14 @@ impl Init {
 
     /// The kernel says that the cell is over. What lives on stands still before anybody is told.
     fn done(&mut self, status: Status) -> Result<(), Stop> {
-        if let Err(reason) = freeze(Instant::now() + STANDING) {
+        let (State::Working(cell), Some(kernel)) = (&self.state, &self.kernel) else {
+            return Ok(());
+        };
+        if let Err(reason) = freeze(cell.stands_until(Instant::now() + STANDING)) {
             self.output.complain(&reason);
             self.doom();
             return Ok(());
         }
-        let (State::Working(cell), Some(kernel)) = (&self.state, &self.kernel) else {
-            return Ok(());
-        };
         let mut end = cell.clock.end(status, None, self.cgroup.usage());
         end.peak_bytes = end.peak_bytes.or_else(|| kernel.peak());
         end.lives = true;

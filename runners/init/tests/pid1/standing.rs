@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::process::{Command, Stdio};
 
-use sandbox_init::Status;
+use sandbox_init::{Cell, Status};
 
 use crate::support::{Sandbox, cell};
 
@@ -65,9 +65,15 @@ fn a_timer_cannot_continue_what_stands() {
         "timer(signal.SIGCONT, 10); libc.prctl(4, 0)",
     ] {
         let mut sandbox = kernel();
-        let outcome = sandbox.cell(cell(late));
+        let outcome = sandbox.cell(Cell {
+            deadline_ms: 500,
+            interrupt_ms: 500,
+            ..cell(&format!("{late}\nsignal.pause()"))
+        });
         assert_eq!(outcome.end.status, Status::Signal(9), "{late}");
         assert!(!outcome.end.lives && outcome.stderr.contains("cannot be stopped"));
+        // What was interrupted has to answer and to stand still within its grace, and no two seconds more.
+        assert!(outcome.end.wall_ms < 2_500, "{outcome:?}");
         assert_eq!(sandbox.exit_code(), 0);
     }
 }
