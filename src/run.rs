@@ -36,9 +36,11 @@ pub use self::environment::EnvironmentError;
 use self::error::NotBegun;
 pub use self::error::RunError;
 pub use self::live::Live;
-use self::outcome::{RunOutcome, RunStatus, Truncated};
+pub(crate) use self::outcome::Finished;
+use self::outcome::RunStatus;
 pub use self::request::{KernelWish, RunRequest, TimeArgument, time_limit};
 use self::seat::{Seat, Stops};
+use self::texts::gone_through;
 pub use self::timing::Phase;
 use self::timing::Timing;
 use crate::admission::Admission;
@@ -54,7 +56,7 @@ use crate::pool::{Pool, Way};
 use crate::proof::Proof;
 use crate::runner::Runner;
 use crate::runner::catalog::{Catalog, EngineView};
-use crate::sandbox::{Captured, Launcher, Program};
+use crate::sandbox::{Launcher, Program};
 use crate::workspace::{Listing, Workspace};
 
 /// How long sandbox-init's report may take after a time limit, before the engine is asked what became of the sandbox, or
@@ -124,10 +126,10 @@ impl Runs {
         request: &RunRequest,
         live: &Live,
         cancel: &CancellationToken,
-    ) -> Result<RunOutcome, RunError> {
+    ) -> Result<Finished, RunError> {
         let mut timing = Timing::new();
         let ran = self.ran(None, request, live, cancel, &mut timing).await;
-        let result = self.answered(request, ran);
+        let result = self.answered(ran, live);
         self.count(&request.language, &result, &timing);
         result
     }
@@ -139,21 +141,21 @@ impl Runs {
         request: &RunRequest,
         live: &Live,
         cancel: &CancellationToken,
-    ) -> Result<RunOutcome, RunError> {
+    ) -> Result<Finished, RunError> {
         let mut timing = Timing::new();
         let ran = self.ran(Some(place), request, live, cancel, &mut timing);
         let ran = ran.await;
-        self.answered(request, ran)
+        self.answered(ran, live)
     }
 
     /// Adds a run to the metrics. What the server runs for itself is not counted.
-    fn count(&self, language: &str, result: &Result<RunOutcome, RunError>, timing: &Timing) {
+    fn count(&self, language: &str, result: &Result<Finished, RunError>, timing: &Timing) {
         let view = self.catalog.view();
         let language = view
             .find(language)
             .map_or(UNKNOWN_LANGUAGE, |runner| &runner.language);
         let status = match result {
-            Ok(outcome) => outcome.status.as_str(),
+            Ok(finished) => finished.verdict.status.as_str(),
             Err(error) => error.as_str(),
         };
         let labels = RunLabels {
@@ -204,7 +206,7 @@ impl Runs {
         live: &Live,
         cancel: &CancellationToken,
         timing: &mut Timing,
-    ) -> Result<RunOutcome, NotBegun> {
+    ) -> Result<Finished, NotBegun> {
         self.admission.check_open()?;
         let key = request.conversation.key(&self.file_secret);
         // Whatever it waits for from here on, a deletion and a stop know of it.
@@ -258,14 +260,18 @@ impl Runs {
     }
 
     /// What the caller is told.
-    fn answered(
-        &self,
-        request: &RunRequest,
-        ran: Result<RunOutcome, NotBegun>,
-    ) -> Result<RunOutcome, RunError> {
+    fn answered(&self, ran: Result<Finished, NotBegun>, live: &Live) -> Result<Finished, RunError> {
         match ran {
-            Ok(outcome) => Ok(outcome),
-            Err(NotBegun::Ended(ending)) => Ok(self.without_run(request, &ending)),
+            Ok(finished) => Ok(finished),
+            Err(NotBegun::Ended(ending)) => {
+                let time = TimeLimit {
+                    length: Duration::ZERO,
+                    argument: None,
+                };
+                let verdict = ending.explain(&self.limits, &time, Duration::ZERO);
+                let nothing = live.capture.snapshot();
+                Ok(Finished::bare(verdict, Duration::ZERO, nothing))
+            }
             Err(NotBegun::Refused(error)) => Err(error),
         }
     }
@@ -279,7 +285,7 @@ impl Runs {
         live: &Live,
         stops: Stops<'_>,
         timing: &mut Timing,
-    ) -> Result<RunOutcome, RunError> {
+    ) -> Result<Finished, RunError> {
         let before = workspace.snapshot().await?;
         let (way, lost) = (seat.way(), seat.take_lost());
         timing.started(way);
@@ -289,29 +295,30 @@ impl Runs {
         timing.end(Phase::Run);
         let listing = workspace.changes_since(&before).await?;
         live.capture.finish();
-        let captured = live.capture.snapshot();
         let time = TimeLimit {
             length: prepared.program.deadline,
             argument: request.time_argument,
         };
-        let mut verdict = ran.explain(&self.limits, &time);
-        if let RunStatus::Ok | RunStatus::Error = verdict.status {
-            let failed = verdict.status == RunStatus::Error;
-            let stderr = captured.text(Stream::Stderr);
-            verdict.add_hint(missing::hint(&prepared.runner.language, failed, &stderr));
-        }
+        let verdict = ran.explain(&self.limits, &time);
         log(prepared, &verdict, way, ran.wall);
-        let mut outcome = self.outcome(
-            request,
-            &prepared.key,
-            verdict,
-            &captured,
-            listing,
-            ran.wall,
-        );
-        outcome.tell_lost(lost);
+        let mut finished = Finished::bare(verdict, ran.wall, live.capture.snapshot());
+        finished.lost = lost;
+        read_stderr(&mut finished, &prepared.runner).await;
+        self.list(&mut finished, &prepared.key, listing);
         timing.end(Phase::Answer);
-        Ok(outcome)
+        Ok(finished)
+    }
+
+    /// Adds the files that there are after a run.
+    fn list(&self, finished: &mut Finished, key: &ConversationKey, mut listing: Listing) {
+        // New ones first, else by name as they were.
+        listing.files.sort_by_key(|file| !file.new);
+        finished.files_truncated = listing.truncated.is_some() || listing.files.len() > MAX_LISTED;
+        listing.files.truncate(MAX_LISTED);
+        let files = listing.files.iter();
+        finished.files = files
+            .map(|file| link(&self.files.links, key, file))
+            .collect();
     }
 
     /// Ends the runs of a conversation and deletes its files. Says whether there were any.
@@ -374,68 +381,25 @@ impl Runs {
         })
     }
 
-    fn outcome(
-        &self,
-        request: &RunRequest,
-        key: &ConversationKey,
-        verdict: Verdict,
-        captured: &Captured,
-        mut listing: Listing,
-        wall: Duration,
-    ) -> RunOutcome {
-        // New ones first, else by name as they were.
-        listing.files.sort_by_key(|file| !file.new);
-        let files_truncated = listing.truncated.is_some() || listing.files.len() > MAX_LISTED;
-        listing.files.truncate(MAX_LISTED);
-        RunOutcome {
-            success: verdict.status == RunStatus::Ok,
-            output: captured.interleaved(),
-            stdout: captured.text(Stream::Stdout),
-            stderr: captured.text(Stream::Stderr),
-            exit_code: verdict.exit_code,
-            status: verdict.status,
-            hint: verdict.hint,
-            duration_ms: u64::try_from(wall.as_millis()).unwrap_or(u64::MAX),
-            usage: verdict.usage,
-            truncated: Truncated {
-                stdout: captured.stdout.dropped,
-                stderr: captured.stderr.dropped,
-            },
-            files: listing
-                .files
-                .iter()
-                .map(|file| link(&self.files.links, key, file))
-                .collect(),
-            files_truncated,
-            conversation_id: request.conversation.as_str().to_owned(),
-            // The ledger knows it.
-            run_id: String::new(),
-            kernel_restarted: false,
-            kernel_restart_reason: None,
-        }
-    }
-
-    /// The outcome of a run that never began.
-    fn without_run(&self, request: &RunRequest, ending: &Ending) -> RunOutcome {
-        let time = TimeLimit {
-            length: Duration::ZERO,
-            argument: None,
-        };
-        let verdict = ending.explain(&self.limits, &time, Duration::ZERO);
-        let key = request.conversation.key(&self.file_secret);
-        self.outcome(
-            request,
-            &key,
-            verdict,
-            &Captured::default(),
-            Listing::default(),
-            Duration::ZERO,
-        )
-    }
-
     /// Whether the engine answers, else why not.
     pub fn engine(&self) -> EngineView {
         self.catalog.view().engine.clone()
+    }
+}
+
+/// Adds to the hint what standard error says, which may be that there is nothing in it.
+async fn read_stderr(finished: &mut Finished, runner: &Arc<Runner>) {
+    let Finished {
+        verdict, captured, ..
+    } = finished;
+    if captured.stderr.kept == 0 {
+        verdict.hint = verdict.hint.as_deref().map(ending::nothing_to_see);
+    } else if let RunStatus::Ok | RunStatus::Error = verdict.status {
+        let (runner, failed) = (Arc::clone(runner), verdict.status == RunStatus::Error);
+        let hint = gone_through(captured, move |captured| {
+            missing::hint(&runner.language, failed, &captured.text(Stream::Stderr))
+        });
+        verdict.add_hint(hint.await);
     }
 }
 
@@ -447,7 +411,7 @@ fn log(prepared: &Prepared, verdict: &Verdict, way: Way, wall: Duration) {
         run.status = verdict.status.as_str(),
         run.exit_code = verdict.exit_code,
         run.network = prepared.place.network != NetworkAccess::None,
-        duration_ms = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX),
+        duration_ms = outcome::milliseconds(wall),
         "run ended"
     );
 }

@@ -68,9 +68,9 @@ async fn run(call: &Call<'_>, request: RunRequest) -> Result<RunOutcome, ToolErr
         Woken::Ended(result) => {
             guard.disarm();
             let outcome = result.as_ref().as_ref().map_err(ToolError::from)?;
-            Ok(run.apart(outcome))
+            Ok(run.apart(outcome).await)
         }
         // Nobody reads the answer.
-        Woken::Cancelled | Woken::Due => Ok(run.so_far()),
+        Woken::Cancelled | Woken::Due => Ok(run.so_far().await),
     }
 }

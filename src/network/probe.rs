@@ -13,8 +13,8 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::conversation::ConversationId;
-use crate::executor::Network;
 use crate::executor::spec::NetworkAccess;
+use crate::executor::{Network, Stream};
 use crate::files::ConversationFiles;
 use crate::run::outcome::RunStatus;
 use crate::run::{KernelWish, Live, Place, RunRequest, Runs};
@@ -80,17 +80,19 @@ pub(super) async fn host_is_closed(
     };
     let live = Live::new(runs.limits.output);
     let never = CancellationToken::new();
-    let outcome = tokio::select! {
-        outcome = runs.execute_in(&place, &request, &live, &never) => outcome,
+    let finished = tokio::select! {
+        finished = runs.execute_in(&place, &request, &live, &never) => finished,
         () = listener.answer() => return Err(cannot(&"the probe's listener ended")),
     };
-    let outcome = outcome.map_err(|error| cannot(&error))?;
-    if outcome.stdout.contains(&listener.word) {
+    let finished = finished.map_err(|error| cannot(&error))?;
+    let stdout = finished.captured.text(Stream::Stdout);
+    if stdout.contains(&listener.word) {
         return Err(Doubt::Open);
     }
-    if outcome.status != RunStatus::Ok || !outcome.stdout.trim_end().ends_with("done") {
+    let verdict = finished.verdict;
+    if verdict.status != RunStatus::Ok || !stdout.trim_end().ends_with("done") {
         return Err(cannot(
-            &outcome
+            &verdict
                 .hint
                 .unwrap_or_else(|| "the probe did not finish".to_owned()),
         ));

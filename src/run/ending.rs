@@ -37,11 +37,11 @@ pub(super) enum Ending {
 
 /// An ending, explained.
 #[derive(Clone, Debug)]
-pub(super) struct Verdict {
-    pub(super) status: RunStatus,
-    pub(super) exit_code: Option<i32>,
-    pub(super) hint: Option<String>,
-    pub(super) usage: Usage,
+pub(crate) struct Verdict {
+    pub(crate) status: RunStatus,
+    pub(crate) exit_code: Option<i32>,
+    pub(crate) hint: Option<String>,
+    pub(crate) usage: Usage,
 }
 
 impl Verdict {
@@ -58,16 +58,11 @@ impl Verdict {
 impl Ending {
     /// Explains the ending of a run that took `wall` and had `timeout`.
     pub(super) fn explain(&self, limits: &RunLimits, time: &TimeLimit, wall: Duration) -> Verdict {
-        let wall_ms = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
-        let unknown = Usage {
-            wall_ms,
-            ..Usage::default()
-        };
         let stopped = |status, hint: String| Verdict {
             status,
             exit_code: None,
             hint: Some(hint),
-            usage: unknown,
+            usage: Usage::unreported(wall),
         };
         match self {
             Self::Reported(end) => explain_end(end, limits, time),

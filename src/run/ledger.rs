@@ -18,13 +18,13 @@ use tokio_util::task::TaskTracker;
 use tracing::error;
 
 use self::entries::Entries;
-use super::ending;
-use super::outcome::{RunOutcome, RunStatus, Truncated, Usage};
-use super::texts::{Texts, apart};
-use super::{Live, RunError, RunRequest, Runs};
+use super::ending::Verdict;
+use super::outcome::{RunOutcome, RunStatus, Truncated, Usage, milliseconds};
+use super::texts::{Texts, apart, gone_through};
+use super::{Finished, Live, RunError, RunRequest, Runs};
 use crate::conversation::ConversationId;
+use crate::kernels::Lost;
 use crate::principal::Principal;
-use crate::sandbox::Captured;
 
 /// How long the outcome of a run can be read after its end.
 pub const KEPT: Duration = Duration::from_mins(10);
@@ -88,7 +88,10 @@ impl Ledger {
         self.lock().begin(Arc::clone(&run));
         let (ledger, live) = (self.clone(), Arc::clone(&run));
         self.tasks.spawn(async move {
-            let execute = ledger.runs.execute(&request, &live.live, &live.stop);
+            let execute = async {
+                let execute = ledger.runs.execute(&request, &live.live, &live.stop);
+                Ok(live.tell(execute.await?).await)
+            };
             let result = AssertUnwindSafe(execute).catch_unwind().await;
             let bytes = live.finish(result.unwrap_or_else(|_panic| {
                 error!("a run panicked");
@@ -157,42 +160,29 @@ impl LiveRun {
     }
 
     /// How it stands: the outcome so far, with `status` `running`.
-    pub fn so_far(&self) -> RunOutcome {
-        let captured = self.live.capture.snapshot();
-        let elapsed = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let mut outcome = RunOutcome {
-            success: false,
-            output: String::new(),
-            stdout: String::new(),
-            stderr: String::new(),
-            exit_code: None,
+    pub async fn so_far(&self) -> RunOutcome {
+        let wall = self.started.elapsed();
+        let hint = format!(
+            "The program is still running: call get_run with {{\"runId\": \"{}\", \"waitSeconds\": 30}} until status is \
+             not running, or cancel_run to end it.",
+            self.id
+        );
+        let verdict = Verdict {
             status: RunStatus::Running,
-            hint: Some(format!(
-                "The program is still running: call get_run with {{\"runId\": \"{}\", \"waitSeconds\": 30}} until \
-                 status is not running, or cancel_run to end it.",
-                self.id
-            )),
-            duration_ms: elapsed,
-            usage: Usage {
-                wall_ms: elapsed,
-                ..Usage::default()
-            },
-            truncated: Truncated::default(),
-            files: Vec::new(),
-            files_truncated: false,
-            conversation_id: self.conversation.as_str().to_owned(),
-            run_id: self.id.clone(),
-            kernel_restarted: false,
-            kernel_restart_reason: None,
+            exit_code: None,
+            hint: Some(hint),
+            usage: Usage::unreported(wall),
         };
-        self.show(&mut outcome, &captured);
-        outcome
+        let captured = self.live.capture.snapshot();
+        self.tell(Finished::bare(verdict, wall, captured)).await
     }
 
     /// Its outcome, which must be that of its end, for an answer that has both streams and no `output`.
-    pub fn apart(&self, outcome: &RunOutcome) -> RunOutcome {
+    pub async fn apart(&self, outcome: &RunOutcome) -> RunOutcome {
+        let most = self.output_for_model;
         let captured = self.live.capture.snapshot();
-        let [(stdout, no_stdout), (stderr, no_stderr)] = apart(&captured, self.output_for_model);
+        let texts = gone_through(&captured, move |captured| apart(captured, most));
+        let [(stdout, no_stdout), (stderr, no_stderr)] = texts.await;
         let mut outcome = outcome.clone();
         outcome.output = String::new();
         outcome.stdout = stdout;
@@ -204,29 +194,48 @@ impl LiveRun {
     }
 
     /// Tells all who wait, and how many bytes are kept.
-    fn finish(&self, mut result: Result<RunOutcome, RunError>) -> usize {
-        let captured = self.live.capture.snapshot();
-        if let Ok(outcome) = &mut result {
-            outcome.run_id.clone_from(&self.id);
-            if captured.stderr.kept == 0 {
-                outcome.hint = outcome.hint.as_deref().map(ending::nothing_to_see);
-            }
-            self.show(outcome, &captured);
-        }
+    fn finish(&self, result: Result<RunOutcome, RunError>) -> usize {
         let told = result.as_ref().map_or(0, RunOutcome::size);
         self.end.send_replace(Some(Arc::new(result)));
-        captured.size() + told
+        self.live.capture.snapshot().size() + told
     }
 
-    fn show(&self, outcome: &mut RunOutcome, captured: &Captured) {
-        let texts = Texts::of(captured, self.output_for_model, &self.id);
-        outcome.output = texts.output;
-        outcome.stdout = texts.stdout;
-        outcome.stderr = texts.stderr;
-        outcome.truncated = Truncated {
-            stdout: captured.stdout.dropped,
-            stderr: captured.stderr.dropped,
-        };
+    /// What came of it, as clients see it.
+    async fn tell(&self, finished: Finished) -> RunOutcome {
+        let (most, id) = (self.output_for_model, self.id.clone());
+        let texts = gone_through(&finished.captured, move |captured| {
+            Texts::of(captured, most, &id)
+        });
+        let texts = texts.await;
+        let Finished {
+            verdict,
+            wall,
+            captured,
+            files,
+            files_truncated,
+            lost,
+        } = finished;
+        RunOutcome {
+            success: verdict.status == RunStatus::Ok,
+            output: texts.output,
+            stdout: texts.stdout,
+            stderr: texts.stderr,
+            exit_code: verdict.exit_code,
+            status: verdict.status,
+            hint: verdict.hint,
+            duration_ms: milliseconds(wall),
+            usage: verdict.usage,
+            truncated: Truncated {
+                stdout: captured.stdout.dropped,
+                stderr: captured.stderr.dropped,
+            },
+            files,
+            files_truncated,
+            conversation_id: self.conversation.as_str().to_owned(),
+            run_id: self.id.clone(),
+            kernel_restarted: lost.is_some(),
+            kernel_restart_reason: lost.map(Lost::sentence),
+        }
     }
 }
 
@@ -259,7 +268,7 @@ mod tests {
             run.live.capture.push(Stream::Stdout, b"o");
             run.live.capture.push(Stream::Stderr, b"e");
         }
-        let mut outcome = run.so_far();
+        let mut outcome = run.so_far().await;
         outcome.files.push(FileLink {
             name: "n".repeat(500),
             url: "u".repeat(700),

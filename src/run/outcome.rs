@@ -1,10 +1,46 @@
 //! What a run gives: the object that every client sees.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::ending::Verdict;
 use crate::kernels::Lost;
+use crate::sandbox::Captured;
+
+/// A run that is over, before anybody is told of it.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// How it ended.
+    pub(crate) verdict: Verdict,
+    /// From handing over the program to its end.
+    pub(crate) wall: Duration,
+    /// What it printed.
+    pub(crate) captured: Arc<Captured>,
+    /// See [`RunOutcome::files`].
+    pub(super) files: Vec<FileLink>,
+    /// See [`RunOutcome::files_truncated`].
+    pub(super) files_truncated: bool,
+    /// What became of the kernel that it would have had.
+    pub(super) lost: Option<Lost>,
+}
+
+impl Finished {
+    /// One that has no files and lost no kernel.
+    pub(super) fn bare(verdict: Verdict, wall: Duration, captured: Arc<Captured>) -> Self {
+        Self {
+            verdict,
+            wall,
+            captured,
+            files: Vec::new(),
+            files_truncated: false,
+            lost: None,
+        }
+    }
+}
 
 /// The result of one run. A program that fails is a result too, with `success: false`.
 #[derive(Clone, Debug, Serialize, JsonSchema, ToSchema)]
@@ -49,12 +85,6 @@ pub struct RunOutcome {
 }
 
 impl RunOutcome {
-    /// Says what became of the kernel that the run would have had.
-    pub(super) fn tell_lost(&mut self, lost: Option<Lost>) {
-        self.kernel_restarted = lost.is_some();
-        self.kernel_restart_reason = lost.map(Lost::sentence);
-    }
-
     /// Bytes of what programs decide the length of: what they print, and the names that they give to files.
     pub(super) fn size(&self) -> usize {
         let texts = [&self.output, &self.stdout, &self.stderr];
@@ -115,6 +145,20 @@ pub struct Usage {
     pub peak_memory_bytes: Option<u64>,
     /// Elapsed time in milliseconds.
     pub wall_ms: u64,
+}
+
+impl Usage {
+    /// Of a run of which nothing was reported.
+    pub(super) fn unreported(wall: Duration) -> Self {
+        Self {
+            wall_ms: milliseconds(wall),
+            ..Self::default()
+        }
+    }
+}
+
+pub(super) fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Bytes of output that were left out.

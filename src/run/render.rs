@@ -4,10 +4,11 @@
 //! All functions here are pure. Offsets are always those of the bytes as the program wrote them, so that they mean
 //! the same while a run goes on and afterwards.
 
-use std::ops::Range;
+use std::borrow::Cow;
 
 use crate::sandbox::whole_characters;
 
+const ESCAPE: u8 = 0x1b;
 /// Longest escape sequence that is waited for at the end of a piece. A longer one is shown as it is.
 const MAX_ESCAPE: usize = 64;
 /// Characters of an answer that are set aside for saying what was left out.
@@ -16,84 +17,124 @@ const NOTE: usize = 200;
 /// Bytes as text: colour codes and other terminal sequences removed, of a line that was written several times (with
 /// carriage returns) the last state, and what is no UTF-8 replaced.
 pub fn clean(bytes: &[u8]) -> String {
-    lines(bytes)
-        .map(|(line, _)| line)
-        .collect::<Vec<_>>()
-        .concat()
+    pieces(bytes).map(shown).collect()
 }
 
-/// The same, with at most about `most` characters: head and tail, and between them what `note` says of the number of
-/// characters left out and the offset in `bytes` where they begin.
-pub fn clip(bytes: &[u8], most: usize, note: impl Fn(usize, usize) -> String) -> String {
-    let lines: Vec<(String, Range<usize>)> = lines(bytes).collect();
-    let total: usize = lines.iter().map(|(line, _)| line.chars().count()).sum();
-    if total <= most {
-        return lines.into_iter().map(|(line, _)| line).collect();
+/// Bytes whose text has a known length. The text itself is made of as much of it as is wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct Measured<'a> {
+    bytes: &'a [u8],
+    /// Characters of the whole text.
+    pub length: usize,
+}
+
+impl<'a> Measured<'a> {
+    /// Measures the text of these bytes.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let lengths = pieces(bytes).map(|piece| shown(piece).chars().count());
+        Self {
+            bytes,
+            length: lengths.sum(),
+        }
     }
-    let room = most.saturating_sub(NOTE) / 2;
-    let (head, offset) = head(bytes, &lines, room);
-    let tail = tail(&lines, room);
-    let left_out = total - head.chars().count() - tail.chars().count();
-    let before = if head.is_empty() || head.ends_with('\n') {
-        ""
-    } else {
-        "\n"
-    };
-    format!("{head}{before}{}\n{tail}", note(left_out, offset))
+
+    /// The text, as from [`clean`], with at most about `most` characters: head and tail, and between them what `note`
+    /// says of the number of characters left out and the offset in the bytes where they begin.
+    pub fn clip(&self, most: usize, note: impl Fn(usize, usize) -> String) -> String {
+        if self.length <= most {
+            return clean(self.bytes);
+        }
+        let room = most.saturating_sub(NOTE) / 2;
+        let (head, offset) = head(self.bytes, room);
+        let tail = tail(self.bytes, room);
+        let left_out = self.length - head.chars().count() - tail.chars().count();
+        let before = if head.is_empty() || head.ends_with('\n') {
+            ""
+        } else {
+            "\n"
+        };
+        format!("{head}{before}{}\n{tail}", note(left_out, offset))
+    }
 }
 
 /// How many of the bytes can be shown now: all, but for a character or an escape sequence that is still on its way.
 pub fn whole(bytes: &[u8]) -> usize {
     let end = whole_characters(bytes);
     let window = end.saturating_sub(MAX_ESCAPE);
-    let escape = bytes[window..end].iter().rposition(|byte| *byte == 0x1b);
+    let escape = bytes[window..end].iter().rposition(|byte| *byte == ESCAPE);
     match escape.map(|at| window + at) {
         Some(at) if escape_length(&bytes[at..end]).is_none() => at,
         _ => end,
     }
 }
 
-/// Each line as it is shown, with its place in the bytes.
-fn lines(bytes: &[u8]) -> impl Iterator<Item = (String, Range<usize>)> {
-    let mut start = 0;
-    bytes
-        .split_inclusive(|byte| *byte == b'\n')
-        .map(move |line| {
-            let place = start..start + line.len();
-            start = place.end;
-            (clean_line(line), place)
-        })
+/// Lines, each with its end.
+fn lines(bytes: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
+    bytes.split_inclusive(|byte| *byte == b'\n')
 }
 
-fn clean_line(line: &[u8]) -> String {
-    let (line, end) = match line.strip_suffix(b"\n") {
+/// Pieces that end where lines do: all plain lines up to the next one that is not, or that one. Most output is one
+/// piece, however many lines it has.
+fn pieces(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let after = |newline: Option<usize>| newline.map(|at| at + 1);
+        let is_newline = |byte: &u8| *byte == b'\n';
+        let special = bytes
+            .iter()
+            .position(|byte| is_special(*byte))
+            .unwrap_or(bytes.len());
+        let plain = if special == bytes.len() {
+            special
+        } else {
+            after(bytes[..special].iter().rposition(is_newline)).unwrap_or(0)
+        };
+        let end = match plain {
+            0 => after(bytes.iter().position(is_newline)).unwrap_or(bytes.len()),
+            plain => plain,
+        };
+        let (piece, rest) = bytes.split_at(end);
+        bytes = rest;
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
+/// Whether a line with this byte is not shown as it was written.
+fn is_special(byte: u8) -> bool {
+    matches!(byte, ESCAPE | b'\r')
+}
+
+/// A piece, or a line, as text.
+fn shown(piece: &[u8]) -> Cow<'_, str> {
+    if !piece.iter().any(|byte| is_special(*byte)) {
+        return String::from_utf8_lossy(piece);
+    }
+    let (line, end) = match piece.strip_suffix(b"\n") {
         Some(line) => (line, "\n"),
-        None => (line, ""),
+        None => (piece, ""),
     };
-    let plain = if line.contains(&0x1b) {
-        without_escapes(line)
-    } else {
-        line.to_vec()
-    };
+    let plain = without_escapes(line);
     let last_state = plain
-        .split(|byte| *byte == b'\r')
-        .rfind(|state| !state.is_empty())
+        .rsplit(|byte| *byte == b'\r')
+        .find(|state| !state.is_empty())
         .unwrap_or_default();
     let mut text = String::from_utf8_lossy(last_state).into_owned();
     text.push_str(end);
-    text
+    text.into()
 }
 
-fn without_escapes(mut line: &[u8]) -> Vec<u8> {
+fn without_escapes(mut line: &[u8]) -> Cow<'_, [u8]> {
+    if !line.contains(&ESCAPE) {
+        return line.into();
+    }
     let mut plain = Vec::with_capacity(line.len());
-    while let Some(at) = line.iter().position(|byte| *byte == 0x1b) {
+    while let Some(at) = line.iter().position(|byte| *byte == ESCAPE) {
         plain.extend_from_slice(&line[..at]);
         // One that never ends is no sequence: only its first byte, which nobody can see, goes.
         let length = escape_length(&line[at..]).unwrap_or(1);
         line = &line[at + length..];
     }
     plain.extend_from_slice(line);
-    plain
+    plain.into()
 }
 
 /// The length of the terminal sequence that the bytes begin with (ECMA-48); `None` while its end is missing. Of one
@@ -112,7 +153,7 @@ fn escape_length(bytes: &[u8]) -> Option<usize> {
         b']' | b'P' | b'X' | b'^' | b'_' => {
             let last = bytes[2..]
                 .iter()
-                .position(|byte| *byte == 0x07 || *byte == 0x1b)?;
+                .position(|byte| *byte == 0x07 || *byte == ESCAPE)?;
             match (bytes[2 + last], bytes.get(3 + last)) {
                 (0x07, _) => Some(3 + last),
                 (_, Some(b'\\')) => Some(4 + last),
@@ -133,42 +174,44 @@ fn escape_length(bytes: &[u8]) -> Option<usize> {
 
 /// The first lines with at most `room` characters, and where in the bytes they end. A line that does not fit is cut,
 /// unless little of it would be left.
-fn head(bytes: &[u8], lines: &[(String, Range<usize>)], room: usize) -> (String, usize) {
-    let mut head = String::new();
-    let mut left = room;
-    for (line, place) in lines {
-        let length = line.chars().count();
+fn head(bytes: &[u8], room: usize) -> (String, usize) {
+    let (mut head, mut offset, mut left) = (String::new(), 0, room);
+    for line in lines(bytes) {
+        let text = shown(line);
+        let length = text.chars().count();
         if length <= left {
-            head.push_str(line);
+            head.push_str(&text);
             left -= length;
+            offset += line.len();
             continue;
         }
-        if left < room / 4 {
-            return (head, place.start);
+        if left >= room / 4 {
+            let part: String = text.chars().take(left).collect();
+            // Where the line is shown as it was written, the place of the cut is known; else the line is read again.
+            if line.starts_with(part.as_bytes()) {
+                offset += part.len();
+            }
+            head.push_str(&part);
         }
-        let part: String = line.chars().take(left).collect();
-        // Where the line is shown as it was written, the place of the cut is known; else the line is read again.
-        let as_written = bytes[place.clone()].starts_with(part.as_bytes());
-        let offset = place.start + if as_written { part.len() } else { 0 };
-        head.push_str(&part);
-        return (head, offset);
+        break;
     }
-    (head, bytes.len())
+    (head, offset)
 }
 
 /// The last lines with at most `room` characters, the first of them cut like the last of the head.
-fn tail(lines: &[(String, Range<usize>)], room: usize) -> String {
+fn tail(bytes: &[u8], room: usize) -> String {
     let mut parts = Vec::new();
     let mut left = room;
-    for (line, _) in lines.iter().rev() {
-        let length = line.chars().count();
+    for line in lines(bytes).rev() {
+        let text = shown(line);
+        let length = text.chars().count();
         if length > left {
             if left >= room / 4 {
-                parts.push(line.chars().skip(length - left).collect());
+                parts.push(text.chars().skip(length - left).collect());
             }
             break;
         }
-        parts.push(line.clone());
+        parts.push(text);
         left -= length;
     }
     parts.into_iter().rev().collect()
@@ -181,7 +224,7 @@ mod tests {
     use super::*;
 
     fn clipped(text: &str, most: usize) -> String {
-        clip(text.as_bytes(), most, |left_out, offset| {
+        Measured::new(text.as_bytes()).clip(most, |left_out, offset| {
             format!("[{left_out} left out from {offset}]")
         })
     }
@@ -205,6 +248,14 @@ mod tests {
     #[test]
     fn what_is_no_utf_8_is_replaced() {
         assert_eq!(clean(b"caf\xe9 \xf0\x9f"), "caf\u{fffd} \u{fffd}");
+    }
+
+    #[test]
+    fn empty_lines_cost_no_more_than_others() {
+        assert_eq!(pieces(&[b'\n'; 1000]).count(), 1);
+        let lines = b"a\n\nb\rc\n\n\nd";
+        let pieces: Vec<_> = pieces(lines).collect();
+        assert_eq!(pieces, [&b"a\n\n"[..], b"b\rc\n", b"\n\nd"]);
     }
 
     #[test]
@@ -252,9 +303,17 @@ mod tests {
         #[test]
         fn any_bytes_become_short_text(bytes in proptest::collection::vec(any::<u8>(), 0..2000), most in 300_usize..1000) {
             let note = "[…]";
-            let text = clip(&bytes, most, |_, offset| { assert!(offset <= bytes.len()); note.to_owned() });
+            let text = Measured::new(&bytes).clip(most, |_, offset| { assert!(offset <= bytes.len()); note.to_owned() });
             prop_assert!(text.chars().count() <= most);
             prop_assert!(!text.contains('\r'));
+        }
+
+        #[test]
+        fn pieces_are_shown_as_their_lines_are(bytes in "[a\\n\\r\u{1b}\\[m]{0,80}".prop_map(String::into_bytes)) {
+            prop_assert_eq!(pieces(&bytes).collect::<Vec<_>>().concat(), &bytes[..]);
+            let by_line: String = lines(&bytes).map(shown).collect();
+            prop_assert_eq!(Measured::new(&bytes).length, by_line.chars().count());
+            prop_assert_eq!(clean(&bytes), by_line);
         }
 
         #[test]
@@ -280,7 +339,7 @@ mod tests {
 
         #[test]
         fn the_offset_is_where_the_head_ends(text in "([a-z]{0,80}\n){20,40}") {
-            let clipped = clip(text.as_bytes(), 400, |left_out, offset| format!("[{left_out} {offset}]"));
+            let clipped = Measured::new(text.as_bytes()).clip(400, |left_out, offset| format!("[{left_out} {offset}]"));
             if let Some((head, rest)) = clipped.split_once('[') {
                 let (numbers, _) = rest.split_once(']').unwrap();
                 let offset: usize = numbers.split_once(' ').unwrap().1.parse().unwrap();

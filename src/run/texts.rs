@@ -3,7 +3,11 @@
 //! `output` comes first: it has everything, in the order in which it came, and gets all the room there is. `stdout`
 //! and `stderr` say most of it again, so they get what is left; where nothing is, they say how to read them.
 
-use super::render::{clean, clip};
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+
+use super::render::{Measured, clean};
 use crate::executor::Stream;
 use crate::sandbox::Captured;
 
@@ -11,6 +15,11 @@ use crate::sandbox::Captured;
 const LEAST: usize = 600;
 /// Room for saying that a text is not there.
 const POINTER: usize = 200;
+/// Output of so many bytes takes as long to go through as others can wait for the thread.
+const LONG: usize = 256 << 10;
+
+/// Turns at long output: each takes a core, and a copy of it.
+static LONG_TURNS: Semaphore = Semaphore::const_new(2);
 
 /// What the fields of an outcome hold.
 #[derive(Debug, PartialEq, Eq)]
@@ -20,21 +29,43 @@ pub(super) struct Texts {
     pub(super) stderr: String,
 }
 
+/// Goes through what a run printed: where that is long, on a thread that may block.
+pub(super) async fn gone_through<T: Send + 'static>(
+    captured: &Arc<Captured>,
+    go: impl FnOnce(&Captured) -> T + Send + 'static,
+) -> T {
+    if captured.size() < LONG {
+        return go(captured);
+    }
+    let turn = LONG_TURNS.acquire().await;
+    let captured = Arc::clone(captured);
+    let gone = tokio::task::spawn_blocking(move || {
+        // Held to the end of the work, even when nobody waits for it any more.
+        let _turn = turn;
+        go(&captured)
+    });
+    match gone.await {
+        Ok(gone) => gone,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
+}
+
 impl Texts {
     /// The texts of a run's output, with at most about `most` characters in all.
     pub(super) fn of(captured: &Captured, most: usize, run_id: &str) -> Self {
-        let both = captured.bytes(None);
-        let whole = clean(&both);
-        let length = whole.chars().count();
-        let stderr = captured.bytes(Some(Stream::Stderr));
-        let stdout = captured.bytes(Some(Stream::Stdout));
-        let [out, err] = [&stdout, &stderr].map(|bytes| clean(bytes));
+        let [stdout, stderr] =
+            [Stream::Stdout, Stream::Stderr].map(|stream| captured.bytes(stream));
+        let (both, out, err) = (
+            Measured::new(captured.both()),
+            Measured::new(&stdout),
+            Measured::new(&stderr),
+        );
         // Together they may have less than apart, where one stream overwrites a line of the other.
-        if length + out.chars().count() + err.chars().count() <= most {
+        if both.length + out.length + err.length <= most {
             return Self {
-                output: whole,
-                stdout: out,
-                stderr: err,
+                output: clean(captured.both()),
+                stdout: clean(&stdout),
+                stderr: clean(&stderr),
             };
         }
         let pointers = [&stdout, &stderr]
@@ -42,14 +73,14 @@ impl Texts {
             .filter(|text| !text.is_empty())
             .count()
             * POINTER;
-        let output = clip(&both, most.saturating_sub(pointers), |left_out, offset| {
+        let output = both.clip(most.saturating_sub(pointers), |left_out, offset| {
             note(run_id, "output", left_out, offset)
         });
         let left = most.saturating_sub(output.chars().count());
         // Errors are short and matter most.
-        let stderr = fit(err, &stderr, left.saturating_sub(POINTER), run_id, "stderr");
+        let stderr = fit(err, left.saturating_sub(POINTER), run_id, "stderr");
         let left = left.saturating_sub(stderr.chars().count());
-        let stdout = fit(out, &stdout, left, run_id, "stdout");
+        let stdout = fit(out, left, run_id, "stdout");
         Self {
             output,
             stdout,
@@ -61,29 +92,25 @@ impl Texts {
 /// What the two streams hold in an answer that has no `output` beside them, with at most about `most` characters in
 /// all, and whether something was left out of each. Errors matter most: output leaves half of the room to them.
 pub(super) fn apart(captured: &Captured, most: usize) -> [(String, bool); 2] {
-    let [stdout, stderr] =
-        [Stream::Stdout, Stream::Stderr].map(|stream| captured.bytes(Some(stream)));
-    let [out, err] = [&stdout, &stderr].map(|bytes| clean(bytes).chars().count());
-    let for_err = most.saturating_sub(out).max(most / 2);
-    let for_out = most.saturating_sub(err.min(for_err));
-    [(stdout, out, for_out), (stderr, err, for_err)].map(|(bytes, length, room)| {
+    let [stdout, stderr] = [Stream::Stdout, Stream::Stderr].map(|stream| captured.bytes(stream));
+    let (out, err) = (Measured::new(&stdout), Measured::new(&stderr));
+    let for_err = most.saturating_sub(out.length).max(most / 2);
+    let for_out = most.saturating_sub(err.length.min(for_err));
+    [(out, for_out), (err, for_err)].map(|(text, room)| {
         let note = |left_out, _| format!("[… {left_out} characters left out: print less …]");
-        (clip(&bytes, room, note), length > room)
+        (text.clip(room, note), text.length > room)
     })
 }
 
-/// A stream, whose text is `whole`, in the room that is left for it.
-fn fit(whole: String, bytes: &[u8], most: usize, run_id: &str, stream: &str) -> String {
-    if whole.chars().count() <= most {
-        return whole;
-    }
-    if most < LEAST {
+/// A stream in the room that is left for it.
+fn fit(text: Measured<'_>, most: usize, run_id: &str, stream: &str) -> String {
+    if text.length > most && most < LEAST {
         return format!(
             "[it is part of output; alone: get_run {}]",
             arguments(run_id, stream, 0)
         );
     }
-    clip(bytes, most, |left_out, offset| {
+    text.clip(most, |left_out, offset| {
         note(run_id, stream, left_out, offset)
     })
 }
@@ -107,7 +134,7 @@ mod tests {
 
     const RUN: &str = "run_0123456789abcdef0123456789abcdef";
 
-    fn captured(parts: &[(Stream, usize)]) -> Captured {
+    fn captured(parts: &[(Stream, usize)]) -> Arc<Captured> {
         let capture = Capture::new(1 << 20);
         for (stream, lines) in parts {
             for line in 1..=*lines {

@@ -7,7 +7,8 @@
 
 mod sources;
 
-use std::sync::{Mutex, PoisonError};
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
@@ -21,7 +22,8 @@ const FLOOD_FACTOR: u64 = 16;
 #[derive(Debug)]
 pub struct Capture {
     limit: usize,
-    captured: Mutex<Captured>,
+    /// Copied by a writer only while somebody still looks at what came before.
+    captured: Mutex<Arc<Captured>>,
     /// Bytes seen so far: changes wake readers.
     seen: watch::Sender<u64>,
 }
@@ -67,34 +69,35 @@ impl Capture {
         if bytes.is_empty() {
             return;
         }
-        self.with(|captured| captured.push(self.limit, stream, bytes));
+        Arc::make_mut(&mut self.lock()).push(self.limit, stream, bytes);
         self.seen.send_modify(|seen| *seen += bytes.len() as u64);
     }
 
     /// The run is over: what has begun is as complete as it will ever be.
     pub(crate) fn finish(&self) {
-        self.with(Captured::finish);
+        Arc::make_mut(&mut self.lock()).finish();
         self.seen.send_modify(|_| {});
     }
 
-    /// A copy of what came so far.
-    pub fn snapshot(&self) -> Captured {
-        self.with(|captured| captured.clone())
+    /// What came so far, as it was then.
+    pub fn snapshot(&self) -> Arc<Captured> {
+        Arc::clone(&self.lock())
     }
 
     /// Up to `most` bytes from `offset` on, of one stream or of both in the order in which they came.
     pub fn read(&self, stream: Option<Stream>, offset: usize, most: usize) -> Vec<u8> {
-        self.with(|captured| captured.read(stream, offset, most))
+        self.lock().read(stream, offset, most)
     }
 
     /// The same of both streams, in at most so many pieces, each of one stream.
     pub fn read_apart(&self, offset: usize, most: usize, pieces: usize) -> Vec<(Stream, Vec<u8>)> {
-        self.with(|captured| captured.read_apart(offset, most, pieces))
+        self.lock().read_apart(offset, most, pieces)
     }
 
     /// How many bytes of both streams there are to read.
     pub fn kept(&self) -> usize {
-        self.with(|captured| captured.stdout.kept + captured.stderr.kept)
+        let captured = self.lock();
+        captured.stdout.kept + captured.stderr.kept
     }
 
     /// Wakes whoever reads along: its value is the number of bytes seen so far, kept or not.
@@ -110,8 +113,8 @@ impl Capture {
         let _ = seen.wait_for(|seen| *seen > limit).await;
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut Captured) -> T) -> T {
-        act(&mut self.captured.lock().unwrap_or_else(PoisonError::into_inner))
+    fn lock(&self) -> MutexGuard<'_, Arc<Captured>> {
+        self.captured.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -170,9 +173,21 @@ impl Captured {
         })
     }
 
-    /// All bytes of one stream, or of both in the order in which they came.
-    pub fn bytes(&self, stream: Option<Stream>) -> Vec<u8> {
-        self.read(stream, 0, usize::MAX)
+    /// All bytes of both streams in the order in which they came.
+    pub fn both(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// All bytes of one stream.
+    pub fn bytes(&self, stream: Stream) -> Cow<'_, [u8]> {
+        let other = match stream {
+            Stream::Stdout => self.stderr,
+            Stream::Stderr => self.stdout,
+        };
+        if other.kept == 0 {
+            return self.both().into();
+        }
+        self.read(Some(stream), 0, usize::MAX).into()
     }
 
     /// Bytes of memory that all of this takes: those of the output, and an eighth of that.
@@ -213,14 +228,7 @@ impl Captured {
 
     /// One stream as text; what is no UTF-8 is replaced.
     pub fn text(&self, stream: Stream) -> String {
-        into_text(self.bytes(Some(stream)))
-    }
-
-    /// Both streams as text in the order in which they came.
-    pub fn interleaved(&self) -> String {
-        self.pieces()
-            .map(|(_, piece)| String::from_utf8_lossy(piece))
-            .collect()
+        String::from_utf8_lossy(&self.bytes(stream)).into_owned()
     }
 }
 
@@ -239,17 +247,17 @@ pub(crate) fn whole_characters(bytes: &[u8]) -> usize {
     }
 }
 
-fn into_text(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn push(capture: &Capture, stream: Stream, text: &'static str) {
         capture.push(stream, text.as_bytes());
+    }
+
+    /// Both streams as text.
+    fn interleaved(capture: &Capture) -> String {
+        String::from_utf8_lossy(capture.snapshot().both()).into_owned()
     }
 
     #[test]
@@ -260,7 +268,7 @@ mod tests {
         push(&capture, Stream::Stdout, "defg");
         push(&capture, Stream::Stderr, "!");
         let captured = capture.snapshot();
-        assert_eq!(captured.interleaved(), "abcERRd!");
+        assert_eq!(interleaved(&capture), "abcERRd!");
         assert_eq!(captured.text(Stream::Stdout), "abcd");
         assert_eq!(captured.text(Stream::Stderr), "ERR!");
         assert_eq!(
@@ -289,7 +297,7 @@ mod tests {
         ] {
             push(&capture, stream, text);
         }
-        assert_eq!(capture.snapshot().interleaved(), "eabf");
+        assert_eq!(interleaved(&capture), "eabf");
         assert_eq!(capture.read(None, 1, 2), b"ab");
         assert_eq!(capture.read(Some(Stream::Stderr), 1, 9), b"f");
         assert_eq!(capture.read(None, 9, 9), b"");
@@ -334,15 +342,15 @@ mod tests {
         assert_eq!(kept(out, b"\x98"), 2);
         assert_eq!(kept(err, b"\xa9!"), 5);
         assert_eq!(kept(out, b"\x80b\xc3"), 10);
-        assert_eq!(capture.snapshot().interleaved(), "aeé!😀b");
+        assert_eq!(interleaved(&capture), "aeé!😀b");
         // What never becomes whole is there at the end, and readers hear of it.
         let mut seen = capture.watch();
         seen.mark_unchanged();
         capture.finish();
         assert!(seen.has_changed().unwrap());
-        assert_eq!(capture.snapshot().interleaved(), "aeé!😀b\u{fffd}");
+        assert_eq!(interleaved(&capture), "aeé!😀b\u{fffd}");
         assert_eq!(
-            capture.snapshot().bytes(Some(out)),
+            capture.snapshot().bytes(out)[..],
             "a😀b\u{c3}".as_bytes()[..7]
         );
         assert_eq!(kept(out, b"\xc3"), 12);
@@ -356,7 +364,7 @@ mod tests {
             capture.push(Stream::Stdout, bytes);
         }
         let captured = capture.snapshot();
-        assert_eq!(captured.bytes(None), b"ab\xf0\x9f");
+        assert_eq!(captured.both(), b"ab\xf0\x9f");
         let counted = Counter {
             kept: 4,
             dropped: 3,
@@ -372,8 +380,8 @@ mod tests {
             push(&capture, Stream::Stderr, "e");
         }
         capture.finish();
-        assert_eq!(capture.snapshot().interleaved(), "oe".repeat(100_000));
-        let size = capture.with(|captured| captured.size());
+        assert_eq!(interleaved(&capture), "oe".repeat(100_000));
+        let size = capture.snapshot().size();
         assert!(
             (200_000..=200_000 + 200_000 / 8 + 8).contains(&size),
             "{size}"

@@ -154,7 +154,7 @@ fn share(ended: &Ended, nano_cpus: u64) -> Verdict {
 }
 
 fn flood(ended: &Ended, kept: u64) -> Verdict {
-    let dropped = ended.outcome.truncated.stdout;
+    let dropped = ended.outcome.dropped;
     let verdict = ended_by(ended, RunStatus::OutputLimit, "");
     match verdict {
         Verdict::Pass(_) => Verdict::when(
@@ -171,7 +171,7 @@ mod tests {
 
     use super::super::stage::ended;
     use super::*;
-    use crate::run::outcome::{Truncated, Usage};
+    use crate::run::outcome::Usage;
 
     fn verdict(control: Control, ended: &Ended, limit: u64) -> &'static str {
         let attack = ATTACKS
@@ -221,10 +221,7 @@ mod tests {
     fn a_flood_must_have_been_cut() {
         let mut flood = ended(RunStatus::OutputLimit, "");
         assert_eq!(verdict(Control::OutputFlood, &flood, 1 << 20), "FAIL");
-        flood.outcome.truncated = Truncated {
-            stdout: 15 << 20,
-            stderr: 0,
-        };
+        flood.outcome.dropped = 15 << 20;
         assert_eq!(verdict(Control::OutputFlood, &flood, 1 << 20), "pass");
         flood.took = Duration::from_secs(26);
         assert_eq!(verdict(Control::OutputFlood, &flood, 1 << 20), "FAIL");

@@ -11,10 +11,10 @@ use super::{Selftest, Verdict};
 use crate::admission::AdmissionError;
 use crate::config::RunLimits;
 use crate::conversation::{ConversationId, ConversationKey};
-use crate::executor::Executor;
 use crate::executor::spec::NetworkAccess;
-use crate::run::outcome::{RunOutcome, RunStatus};
-use crate::run::{KernelWish, Live, Place, RunError, RunRequest, Runs};
+use crate::executor::{Executor, Stream};
+use crate::run::outcome::{RunStatus, Usage};
+use crate::run::{Finished, KernelWish, Live, Place, RunError, RunRequest, Runs};
 
 /// The language that the programs are written in.
 const LANGUAGE: &str = "python";
@@ -62,9 +62,37 @@ pub(super) struct Stage<'a> {
 /// A program that ended.
 #[derive(Clone, Debug)]
 pub(super) struct Ended {
-    pub(super) outcome: RunOutcome,
+    pub(super) outcome: Outcome,
     /// Until the answer came.
     pub(super) took: Duration,
+}
+
+/// What is looked at of it: with its whole output, as it wrote it.
+#[derive(Clone, Debug)]
+pub(super) struct Outcome {
+    pub(super) status: RunStatus,
+    pub(super) hint: Option<String>,
+    pub(super) usage: Usage,
+    pub(super) stdout: String,
+    pub(super) stderr: String,
+    /// Bytes of standard output that were left out.
+    pub(super) dropped: u64,
+}
+
+impl Outcome {
+    fn of(finished: Finished) -> Self {
+        let Finished {
+            verdict, captured, ..
+        } = finished;
+        Self {
+            status: verdict.status,
+            hint: verdict.hint,
+            usage: verdict.usage,
+            stdout: captured.text(Stream::Stdout),
+            stderr: captured.text(Stream::Stderr),
+            dropped: captured.stdout.dropped,
+        }
+    }
 }
 
 /// A program to run.
@@ -158,16 +186,19 @@ impl<'a> Stage<'a> {
             let live = Live::new(OUTPUT.max(self.limits().output));
             let started = Instant::now();
             let run = self.runs.execute_in(place, request, &live, &never);
-            let outcome = run.await;
+            let finished = run.await;
             let took = started.elapsed();
             tries += 1;
-            match outcome {
+            match finished {
                 Err(RunError::Admission(
                     AdmissionError::Busy { .. } | AdmissionError::ConversationBusy { .. },
                 )) if tries < PLACE_TRIES => {
                     tokio::time::sleep(PLACE_PAUSE).await;
                 }
-                outcome => return outcome.map(|outcome| Ended { outcome, took }),
+                finished => {
+                    let outcome = finished.map(Outcome::of);
+                    return outcome.map(|outcome| Ended { outcome, took });
+                }
             }
         }
     }
@@ -275,25 +306,14 @@ pub(super) async fn until<Answer: Future<Output = bool> + Send>(
 /// A program that ended so at once, for tests of judges.
 #[cfg(test)]
 pub(super) fn ended(status: RunStatus, stdout: &str) -> Ended {
-    use crate::run::outcome::{Truncated, Usage};
     Ended {
-        outcome: RunOutcome {
-            success: status == RunStatus::Ok,
-            output: stdout.to_owned(),
-            stdout: stdout.to_owned(),
-            stderr: String::new(),
-            exit_code: None,
+        outcome: Outcome {
             status,
             hint: None,
-            duration_ms: 1,
             usage: Usage::default(),
-            truncated: Truncated::default(),
-            files: Vec::new(),
-            files_truncated: false,
-            conversation_id: String::new(),
-            run_id: String::new(),
-            kernel_restarted: false,
-            kernel_restart_reason: None,
+            stdout: stdout.to_owned(),
+            stderr: String::new(),
+            dropped: 0,
         },
         took: Duration::from_millis(1),
     }

@@ -182,7 +182,8 @@ impl Feed {
         }
         if !outcome.success {
             // Beside long output there is no room for a traceback.
-            self.ready.push_back(failure(&self.run.apart(outcome)));
+            self.ready
+                .push_back(failure(&self.run.apart(outcome).await));
         }
         self.ready.push_back(Event::Result {
             result: Box::new(SessionOutcome {

@@ -49,7 +49,7 @@ pub(super) async fn execute(
     let run = state.0.ledger.start(caller, run.map_err(ApiError)?);
     let _guard = run.cancel_on_drop();
     match run.ended().await.as_ref() {
-        Ok(outcome) => Ok(Json(Executed::of(&run.apart(outcome)))),
+        Ok(outcome) => Ok(Json(Executed::of(&run.apart(outcome).await))),
         Err(error) => Err(error.into()),
     }
 }

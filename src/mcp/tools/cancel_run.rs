@@ -46,7 +46,7 @@ pub(super) async fn call(
     run.cancel();
     let outcome = match tokio::time::timeout(WAIT, run.ended()).await {
         Ok(result) => result.as_ref().as_ref().map_err(ToolError::from)?.clone(),
-        Err(_) => run.so_far(),
+        Err(_) => run.so_far().await,
     };
     Ok(outcome::answer(call, &outcome).await)
 }

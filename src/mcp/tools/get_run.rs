@@ -107,7 +107,7 @@ pub(super) async fn call(
     let outcome = match live::wait(&run, call.context, &call.caller, from, Some(due)).await {
         Woken::Ended(result) => result.as_ref().as_ref().map_err(ToolError::from)?.clone(),
         // Who asks for a run and goes away does not end it.
-        Woken::Cancelled | Woken::Due => run.so_far(),
+        Woken::Cancelled | Woken::Due => run.so_far().await,
     };
     if arguments.stream.is_none() && arguments.offset.is_none() {
         return Ok(outcome::answer(call, &outcome).await);
