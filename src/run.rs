@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
-use tracing::info;
+use tracing::{info, warn};
 
 pub use self::active::ActiveRuns;
 pub use self::ending::size_as_set;
@@ -57,7 +57,7 @@ use crate::proof::Proof;
 use crate::runner::Runner;
 use crate::runner::catalog::{Catalog, EngineView};
 use crate::sandbox::{Launcher, Program};
-use crate::workspace::{Listing, Workspace};
+use crate::workspace::{Listing, Workspace, WorkspaceError};
 
 /// How long sandbox-init's report may take after a time limit, before the engine is asked what became of the sandbox, or
 /// after an end that we brought about.
@@ -69,6 +69,9 @@ const DECISION: Duration = Duration::from_millis(2_500);
 const STOP_WAIT: Duration = Duration::from_secs(2);
 /// Most files that an answer lists; `list_files` gives the rest.
 const MAX_LISTED: usize = 100;
+/// What is said where it could not be seen which files there are.
+const UNSEEN: &str =
+    "The server failed to look at the files after the run: list_files tells what there is.";
 
 /// Runs programs.
 #[derive(Clone, Debug)]
@@ -293,7 +296,7 @@ impl Runs {
             .run_in(seat, prepared, &workspace, &live.capture, stops)
             .await;
         timing.end(Phase::Run);
-        let listing = workspace.changes_since(&before).await?;
+        let listing = workspace.changes_since(&before).await;
         live.capture.finish();
         let time = TimeLimit {
             length: prepared.program.deadline,
@@ -309,8 +312,25 @@ impl Runs {
         Ok(finished)
     }
 
-    /// Adds the files that there are after a run.
-    fn list(&self, finished: &mut Finished, key: &ConversationKey, mut listing: Listing) {
+    /// Adds the files that there are after a run. Where they could not be seen, the program has run all the same.
+    fn list(
+        &self,
+        finished: &mut Finished,
+        key: &ConversationKey,
+        listing: Result<Listing, WorkspaceError>,
+    ) {
+        let mut listing = listing.unwrap_or_else(|error| {
+            let error = &error as &dyn std::error::Error;
+            warn!(
+                conversation.key = key.short(),
+                error, "did not see the files after a run"
+            );
+            finished.verdict.add_hint(Some(UNSEEN.to_owned()));
+            Listing {
+                truncated: Some(UNSEEN.to_owned()),
+                ..Listing::default()
+            }
+        });
         // New ones first, else by name as they were.
         listing.files.sort_by_key(|file| !file.new);
         finished.files_truncated = listing.truncated.is_some() || listing.files.len() > MAX_LISTED;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use rustix::process::Signal;
+use rustix::process::{Resource, Rlimit, Signal, getrlimit};
 use serde_json::json;
 
 use crate::support::TestApp;
@@ -118,10 +118,27 @@ async fn a_server_that_was_stopped_goes_on() {
         server.signal(Signal::STOP);
         // Until after the program has ended.
         tokio::time::sleep(Duration::from_secs(2)).await;
+        // And it can open nothing any more, not even the directory of the program.
+        let before = server.limit_files(Rlimit {
+            current: Some(0),
+            ..getrlimit(Resource::Nofile)
+        });
         server.signal(Signal::CONT);
+        before
     };
-    let (result, ()) = tokio::join!(run, stop);
-    assert_eq!(result.unwrap()["stdout"], "done\n");
+    let (result, files) = tokio::join!(run, stop);
+    server.limit_files(files);
+    let result = result.unwrap();
+    assert_eq!(result["stdout"], "done\n");
+    // That takes nothing back of what the program did.
+    assert_eq!(
+        (&result["status"], &result["filesTruncated"]),
+        (&json!("ok"), &json!(true))
+    );
+    assert!(
+        result["hint"].as_str().unwrap().contains("list_files"),
+        "{result}"
+    );
     assert_eq!(server.run("echo hi").await.unwrap()["stdout"], "hi\n");
     server.signal(Signal::TERM);
     assert!(server.ended(READY).await.success());

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use reqwest::{Client, Response};
-use rustix::process::Signal;
+use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
@@ -141,6 +141,12 @@ impl Server {
     pub(crate) async fn until_ready(&self, limit: Duration) {
         let ready = async || (self.get("/readyz").await.0 == 200).then_some(());
         within(limit, "the server is ready", ready).await;
+    }
+
+    /// Has it open files up to another limit, and gives the one of before.
+    pub(crate) fn limit_files(&self, limit: Rlimit) -> Rlimit {
+        let pid = Pid::from_raw(self.pid().cast_signed());
+        prlimit(pid, Resource::Nofile, limit).unwrap()
     }
 
     pub(crate) fn signal(&self, which: Signal) {
