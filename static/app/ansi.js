@@ -37,6 +37,15 @@ export class AnsiReader {
       if (found?.[2] === "m") this.look = styled(this.look, found[1]);
     }
   }
+
+  /** Gives `show` what waits for the rest of a sequence that does not come any more. */
+  end(show) {
+    while (this.#rest) {
+      const text = this.#rest.slice(1);
+      this.#rest = "";
+      this.read(text, show);
+    }
+  }
 }
 
 /** The look after a sequence that selects one. */

@@ -56,7 +56,13 @@ export class Output {
   /** Adds a piece of a stream. */
   push(stream, text) {
     for (let at = 0; at < text.length; at += BLOCK) this.#queue.push([stream, text.slice(at, at + BLOCK)]);
-    this.#waiting ??= requestAnimationFrame(() => this.#show());
+    this.#showSoon();
+  }
+
+  /** Nothing more comes: what looked like the beginning of a sequence is text. */
+  end() {
+    this.#queue.push(["stdout", null], ["stderr", null]);
+    this.#showSoon();
   }
 
   /** What is shown, as text: without the stream that the style hides. */
@@ -67,17 +73,23 @@ export class Output {
     return pieces.filter(isShown).map((piece) => piece.textContent).join("");
   }
 
+  #showSoon() {
+    this.#waiting ??= requestAnimationFrame(() => this.#show());
+  }
+
   #show() {
     this.#waiting = null;
     const until = performance.now() + SHARE;
     let done = 0;
     while (done < this.#queue.length && performance.now() < until) {
       const [stream, text] = this.#queue[done];
-      this.#readers[stream].read(text, (part, look) => this.#write(stream, look, part));
+      const show = (part, look) => this.#write(stream, look, part);
+      if (text === null) this.#readers[stream].end(show);
+      else this.#readers[stream].read(text, show);
       done += 1;
     }
     this.#queue.splice(0, done);
-    if (this.#queue.length) this.#waiting = requestAnimationFrame(() => this.#show());
+    if (this.#queue.length) this.#showSoon();
   }
 
   #write(stream, look, text) {

@@ -85,6 +85,7 @@ export class Run {
       before = this.#next;
       await this.#state();
     }
+    this.#output.end();
     return outcome;
   }
 

@@ -18,7 +18,7 @@ async fn output_and_names_stay_text() {
     let page = Page::open(&[]).await;
     let code = format!(
         "import sys\nmarkup = {MARKUP:?}\nprint(markup)\nprint('\\033]0;title\\007\\033[2J\\033[32mgreen\\033[0m \\u202eabc\\u202c')\n\
-         print('\\033]8;;javascript:alert(1)\\033\\\\link\\033]8;;\\033\\\\', markup, file=sys.stderr)\n\
+         print('\\033]8;;javascript:alert(1)\\033\\\\link\\033]8;;\\033\\\\', markup, '\\033]0;not ended', file=sys.stderr)\n\
          open('<img src=x onerror=alert(1)>.txt', 'w').write(markup)\n\
          open('photo\\u202egnp.exe', 'w').write(markup)\n\
          open('\\033[31mred\\n.txt', 'w').write(markup)\n\
@@ -31,9 +31,11 @@ async fn output_and_names_stay_text() {
         "{output}"
     );
     assert!(
-        output.contains(&format!("link {MARKUP}")) && !output.contains('\u{1b}'),
+        output.contains(&format!("link {MARKUP} ")) && !output.contains('\u{1b}'),
         "{output}"
     );
+    // What never ends is no title.
+    assert!(output.ends_with("]0;not ended\n"), "{output}");
     page.until("document.querySelectorAll('#file-list li').length === 4")
         .await;
     let names = page.js("return [...document.querySelectorAll('#file-list .file-name')].map((name) => name.textContent).sort()", Vec::new()).await;
