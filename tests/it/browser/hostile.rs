@@ -20,7 +20,7 @@ async fn output_and_names_stay_text() {
         "import sys\nmarkup = {MARKUP:?}\nprint(markup)\nprint('\\033]0;title\\007\\033[2J\\033[32mgreen\\033[0m \\u202eabc\\u202c')\n\
          print('\\033]8;;javascript:alert(1)\\033\\\\link\\033]8;;\\033\\\\', markup, '\\033]0;not ended', file=sys.stderr)\n\
          open('<img src=x onerror=alert(1)>.txt', 'w').write(markup)\n\
-         open('photo\\u202egnp.exe', 'w').write(markup)\n\
+         open('photo\\u202egnp\\u00ad.exe', 'w').write(markup)\n\
          open('\\033[31mred\\n.txt', 'w').write(markup)\n\
          open('broken.png', 'w').write(markup)"
     );
@@ -44,7 +44,7 @@ async fn output_and_names_stay_text() {
         json!([
             "<img src=x onerror=alert(1)>.txt",
             "broken.png",
-            "photo‹U+202E›gnp.exe",
+            "photo‹U+202E›gnp‹U+00AD›.exe",
             "‹U+001B›[31mred‹U+000A›.txt"
         ])
     );
