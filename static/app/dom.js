@@ -44,7 +44,8 @@ export async function copy(text, button) {
   } catch {
     return false;
   }
-  const label = button.textContent;
+  // It may say so already.
+  const label = button.dataset.label ??= button.textContent;
   button.textContent = "Copied";
   setTimeout(() => { button.textContent = label; }, 1500);
   return true;

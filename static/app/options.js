@@ -70,11 +70,6 @@ export function optionsUnused({ restart: wasAsked = false }) {
   if (wasAsked && stateful.checked) askForRestart(true);
 }
 
-/** Sets what a run of the history had. */
-export function restoreOptions({ network: wanted = false }) {
-  network.checked = wanted && !network.disabled;
-}
-
 function count() {
   const set = Object.keys(options().environment ?? {}).length;
   toggle.textContent = set ? `Environment (${set})` : "Environment";

@@ -102,6 +102,8 @@ async fn output_is_seen_before_the_end() {
         let copied = page.js("return window.copied", Vec::new()).await;
         assert_eq!(copied, text, "{streams}");
     }
+    page.until("document.getElementById('copy-output').textContent === 'Copy'")
+        .await;
     page.close().await;
 }
 
