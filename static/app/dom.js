@@ -25,7 +25,15 @@ export function icon(name) {
   return svg;
 }
 
-/** Opens a dialog, which its buttons marked data-close and a click beside it close. */
+/** Makes a change, and gives the focus to `next` if what had it in `place` is gone or hidden then. */
+export function keepFocus(place, next, change) {
+  const had = place.contains(document.activeElement);
+  change();
+  const { activeElement, body } = document;
+  if (had && (activeElement === body || !activeElement.checkVisibility())) next.focus();
+}
+
+/** Opens a dialog, which its buttons marked data-close close, and a click beside it while one of them is there. */
 export function openDialog(dialog) {
   if (!dialog.dataset.ready) {
     dialog.dataset.ready = "yes";

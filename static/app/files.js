@@ -2,7 +2,7 @@
 
 import { callTool } from "./api.js";
 import { conversation, unlessHere } from "./conversation.js";
-import { byId, icon, make, openDialog } from "./dom.js";
+import { byId, icon, keepFocus, make, openDialog } from "./dom.js";
 import { notice } from "./notices.js";
 import { size, visibleName } from "./text.js";
 import { hasToken, withToken } from "./token.js";
@@ -105,6 +105,10 @@ function entry(file) {
     ? make("button", { type: "button", className: "thumbnail", ariaLabel: `Show ${name}`, onclick: () => openPicture(file) },
         make("img", { src: fresh(file), alt: "", loading: "lazy", decoding: "async", width: 40, height: 40 }))
     : make("span", { className: "thumbnail" }, icon("file"));
+  keepFocus(byId("files"), byId("upload"), () => replace(files, truncated));
+}
+
+function replace(files, truncated) {
   const download = make("a", {
     className: "button quiet icon-only", href: address(file.url), download: file.name, ariaLabel: `Download ${name}`,
   }, icon("download"));

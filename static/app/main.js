@@ -4,7 +4,7 @@ import { createEditor } from "../vendor/editor.js";
 import { callTool, isPassing, Unreachable } from "./api.js";
 import { connectConversation, conversation, goTo, goToTyped } from "./conversation.js";
 import { connectCurl } from "./curl.js";
-import { byId, copy } from "./dom.js";
+import { byId, copy, keepFocus } from "./dom.js";
 import { connectFiles, showFiles, showPictures } from "./files.js";
 import { connectHistory, remember } from "./history.js";
 import { connectLanguages, examplesChosen, language, setRunners, showLanguage } from "./languages.js";
@@ -39,14 +39,17 @@ function request() {
   return { conversationId: conversation(), language: language(), code: editor.text(), ...options() };
 }
 
-/** Shows which of Run and Stop there is, without losing the keyboard's place. */
+/** Shows which of Run and Stop there is. */
 function showButtons(isRunning) {
-  const hadFocus = [runButton, stopButton].includes(document.activeElement);
-  runButton.hidden = isRunning;
-  stopButton.hidden = !isRunning;
-  stopButton.disabled = false;
-  if (hadFocus) (isRunning ? stopButton : runButton).focus();
+  keepFocus(runButton.parentElement, isRunning ? stopButton : runButton, () => {
+    runButton.hidden = isRunning;
+    stopButton.hidden = !isRunning;
+  });
+  stopping(false);
 }
+
+// A button that is disabled loses the keyboard's place.
+const stopping = (yes) => stopButton.setAttribute("aria-disabled", String(yes));
 
 async function run() {
   if (running || runButton.disabled) return;
@@ -105,12 +108,13 @@ function fail(live, wanted, error) {
 }
 
 async function stop() {
-  stopButton.disabled = true;
+  if (stopButton.ariaDisabled === "true") return;
+  stopping(true);
   announce("Stopping");
   try {
     await running?.stop();
   } catch (error) {
-    stopButton.disabled = false;
+    stopping(false);
     notice("problem", `The run was not stopped. ${error.message}`);
   }
 }

@@ -1,6 +1,7 @@
-// What went wrong, or is worth knowing, above the output. People read it, and screen readers say it.
+// What went wrong, or is worth knowing, above the output. Screen readers say what went wrong at once; the rest is for
+// whoever shows it to announce, together with what it belongs to.
 
-import { byId, make } from "./dom.js";
+import { byId, keepFocus, make } from "./dom.js";
 import { visible } from "./text.js";
 
 const place = byId("notices");
@@ -10,10 +11,10 @@ export function notice(kind, text, again, where = place) {
   const role = kind === "problem" ? "alert" : "note";
   const box = make("div", { className: `notice ${kind}`, role }, make("p", {}, visible(text)));
   if (again) {
-    const onclick = () => {
+    const onclick = () => keepFocus(box, where, () => {
       box.remove();
       again.act();
-    };
+    });
     box.append(make("button", { type: "button", className: "button", onclick }, again.label));
   }
   where.append(box);

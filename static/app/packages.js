@@ -2,7 +2,7 @@
 
 import { callTool, isPassing } from "./api.js";
 import { conversation, unlessHere } from "./conversation.js";
-import { byId } from "./dom.js";
+import { byId, keepFocus } from "./dom.js";
 import { announce, notice } from "./notices.js";
 import { requirements } from "./requirements.js";
 import { duration } from "./text.js";
@@ -33,11 +33,11 @@ export function allowPackages(name, can) {
 function show() {
   names.disabled = !allowed;
   install.disabled = !allowed;
-  const hadFocus = [install, cancel].includes(document.activeElement);
-  install.hidden = Boolean(going);
-  cancel.hidden = !going;
-  progress.hidden = !going;
-  if (hadFocus) (going ? cancel : install).focus();
+  keepFocus(form, going ? cancel : install, () => {
+    install.hidden = Boolean(going);
+    cancel.hidden = !going;
+    progress.hidden = !going;
+  });
 }
 
 /** Installs for one conversation and language, whichever are on the screen when it is done. */

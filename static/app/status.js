@@ -57,10 +57,15 @@ export function showOutcome({ status, exitCode, durationMs, usage }) {
 
 /** Says how it ended, why, and what was left out. */
 export function tellOutcome({ status, exitCode, durationMs, hint, truncated, kernelRestartReason }) {
-  const code = exitCode === null ? "" : `, exit code ${exitCode}`;
-  announce(`${WORDS[status] ?? status}${code}, after ${duration(durationMs)}.`);
-  if (hint && !explainsItself(status, exitCode)) notice(status === "ok" ? "note" : "problem", hint);
-  if (kernelRestartReason) notice("note", kernelRestartReason);
+  const reason = explainsItself(status, exitCode) ? null : hint;
+  if (reason && status !== "ok") notice("problem", reason);
   const left = truncated.stdout + truncated.stderr;
-  if (left) notice("note", `The program printed ${size(left)} more than the server keeps. Let it write to a file instead.`);
+  const notes = [
+    status === "ok" && reason,
+    kernelRestartReason,
+    left && `The program printed ${size(left)} more than the server keeps. Let it write to a file instead.`,
+  ].filter(Boolean);
+  for (const note of notes) notice("note", note);
+  const code = exitCode === null ? "" : `, exit code ${exitCode}`;
+  announce([`${WORDS[status] ?? status}${code}, after ${duration(durationMs)}.`, ...notes].join(" "));
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use thirtyfour::Key;
 
 use super::page::Page;
@@ -53,6 +53,7 @@ async fn everybody_can_use_it() {
         assert_accessible(&page, &format!("errors, {scheme}")).await;
     }
     page.screenshot("errors").await;
+    assert_seen_without_colours(&page).await;
     page.click("#toggle-environment").await;
     look_at_packages(&page).await;
     run_example(&page, CHART).await;
@@ -70,6 +71,23 @@ async fn everybody_can_use_it() {
         }
     }
     page.close().await;
+}
+
+/// Switches and the chosen streams are told apart in the system's own colours, and nothing moves for ever.
+async fn assert_seen_without_colours(page: &Page) {
+    page.scheme("forced").await;
+    let script = "
+        const status = document.getElementById('status');
+        const { state } = status.dataset;
+        status.dataset.state = 'running';
+        const times = getComputedStyle(status, '::before').animationIterationCount;
+        status.dataset.state = state;
+        const parts = ['#network + .track', '#streams :checked + span'];
+        return [times, ...parts.map((part) => getComputedStyle(document.querySelector(part)).borderTopWidth)]";
+    let seen = page.js(script, Vec::new()).await;
+    assert_eq!(seen, json!(["1", "1px", "1px"]));
+    page.screenshot("forced").await;
+    page.scheme("dark").await;
 }
 
 /// The box with what came of an install, and with the reason why there is none.
@@ -123,6 +141,9 @@ async fn a_phone_is_wide_enough() {
     // Fingers are not as small as the point of a mouse.
     let small = page.js("return [...document.querySelectorAll('button, select, textarea, input:not([type=radio], [type=checkbox])')].filter((part) => part.checkVisibility() && part.getBoundingClientRect().height < 36 && part.closest('dialog') === null).map((part) => part.id || part.className)", Vec::new()).await;
     assert_eq!(small, Value::Array(Vec::new()));
+    // Phones zoom into fields of smaller letters.
+    let small = page.js("return [...document.querySelectorAll('select, textarea, input:not([type=radio], [type=checkbox])')].filter((part) => parseFloat(getComputedStyle(part).fontSize) < 16).map((part) => part.id || part.className)", Vec::new()).await;
+    assert_eq!(small, Value::Array(Vec::new()));
     page.close().await;
 }
 
@@ -130,20 +151,13 @@ async fn a_phone_is_wide_enough() {
 async fn the_keyboard_is_enough() {
     let page = Page::open(&[]).await;
     page.js("document.activeElement.blur()", Vec::new()).await;
-    let press = async |key| {
-        let keys = page.driver.action_chain().send_keys(key);
-        keys.perform().await.unwrap();
-    };
     let mut visited = Vec::new();
     for _ in 0..30 {
-        press(Key::Tab).await;
-        let focused = page
-            .js("return document.activeElement.id", Vec::new())
-            .await;
-        let id = focused.as_str().unwrap().to_owned();
+        page.press(Key::Tab).await;
+        let id = page.focused().await.as_str().unwrap().to_owned();
         if id == "editor" {
             // Tab indents there; Escape lets it go on.
-            press(Key::Escape).await;
+            page.press(Key::Escape).await;
         }
         visited.push(id);
     }

@@ -52,6 +52,8 @@ async fn a_table_is_uploaded_and_analysed() {
     page.click("#confirm-delete").await;
     page.until("!document.getElementById('no-files').hidden")
         .await;
+    // The button for that is gone.
+    assert_eq!(page.focused().await, "upload");
     page.close().await;
 }
 

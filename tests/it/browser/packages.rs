@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tempfile::TempDir;
 use thirtyfour::Key;
 
@@ -59,16 +59,11 @@ async fn outcome(page: &Page) -> String {
     page.text("#install-outcome").await
 }
 
-async fn focused(page: &Page) -> Value {
-    page.js("return document.activeElement.id", Vec::new())
-        .await
-}
-
 #[tokio::test]
 async fn packages_are_installed_for_the_conversation() {
     let (page, _wheelhouse) = open().await;
     page.click("#toggle-packages").await;
-    assert_eq!(focused(&page).await, "package-names");
+    assert_eq!(page.focused().await, "package-names");
     page.choose("#language", "shell").await;
     let reason = "No packages can be installed for shell: the server has no package client for it.";
     assert_eq!(page.text("#package-help").await, reason);
@@ -79,7 +74,7 @@ async fn packages_are_installed_for_the_conversation() {
     page.click("#install").await;
     page.until("!document.getElementById('install-progress').hidden && document.getElementById('announcement').textContent === 'Installing tinyone==1.0, tinyfast'")
         .await;
-    assert_eq!(focused(&page).await, "cancel-install");
+    assert_eq!(page.focused().await, "cancel-install");
     let told = outcome(&page).await;
     let installed = "Installed tinyone 1.0, tinyfast 1.0, tiny-dep 1.5";
     assert!(
@@ -87,7 +82,7 @@ async fn packages_are_installed_for_the_conversation() {
         "{told}"
     );
     assert_eq!(page.text("#announcement").await, installed);
-    assert_eq!(focused(&page).await, "install");
+    assert_eq!(page.focused().await, "install");
     page.until("document.getElementById('package-names').value === ''")
         .await;
     let code = "import tinyone, tinyfast; print(tinyone.VALUE, tinyfast.VALUE)";

@@ -211,6 +211,18 @@ impl Page {
         field.send_keys(Key::Enter).await.unwrap();
     }
 
+    /// Presses a key, wherever the focus is.
+    pub(super) async fn press(&self, key: Key) {
+        let keys = self.driver.action_chain().send_keys(key);
+        keys.perform().await.unwrap();
+    }
+
+    /// The id of what has the focus.
+    pub(super) async fn focused(&self) -> Value {
+        self.js("return document.activeElement.id", Vec::new())
+            .await
+    }
+
     pub(super) async fn choose(&self, css: &str, value: &str) {
         self.click(&format!("{css} option[value='{value}']")).await;
     }
@@ -252,11 +264,13 @@ impl Page {
         self.driver.cdp().send_raw(method, params).await.unwrap()
     }
 
-    /// Light or dark, as the system would say.
+    /// Light or dark, or the colours that a system has for those who see little, as the system would say.
     pub(super) async fn scheme(&self, scheme: &str) {
+        let forced = if scheme == "forced" { "active" } else { "none" };
         let features = json!([
             { "name": "prefers-color-scheme", "value": scheme },
             { "name": "prefers-reduced-motion", "value": "reduce" },
+            { "name": "forced-colors", "value": forced },
         ]);
         self.cdp(
             "Emulation.setEmulatedMedia",

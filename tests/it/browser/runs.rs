@@ -126,6 +126,9 @@ async fn a_run_is_stopped() {
         since.elapsed()
     );
     assert!(page.text("#output").await.starts_with("on\n"));
+    // Who stops it knows why it ended, and may want to run it again.
+    assert_eq!(page.text("#notices").await, "");
+    assert_eq!(page.focused().await, "run");
     page.close().await;
 }
 
@@ -257,3 +260,8 @@ async fn a_stateful_program_finds_the_variables_of_the_last() {
     assert_eq!(page.text("#restart").await, "Restart");
     page.close().await;
 }
+    let said = page.text("#announcement").await;
+    assert!(
+        said.starts_with("Finished") && said.ends_with(&told),
+        "{said}"
+    );
