@@ -1,7 +1,7 @@
-// Which conversation this is: its id is kept in the browser, can be changed, and a new one can be begun.
+// Which conversation this tab is in: its id is kept, can be changed, and a new one can be begun.
 
 import { byId } from "./dom.js";
-import { keep, kept } from "./store.js";
+import { keepHere, keptHere } from "./store.js";
 import { visibleName } from "./text.js";
 
 const MOST_BYTES = 256;
@@ -13,7 +13,7 @@ function newId() {
   return `page_${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }
 
-let current = kept("conversation", null) || newId();
+let current = keptHere("conversation") || newId();
 
 /** The id in force. */
 export const conversation = () => current;
@@ -33,7 +33,7 @@ export function goTo(id) {
   }
   const isOther = id !== current;
   current = input.value = id;
-  keep("conversation", id);
+  keepHere("conversation", id);
   if (isOther) input.dispatchEvent(new CustomEvent("conversation", { bubbles: true }));
   return true;
 }

@@ -38,9 +38,9 @@ export function openDialog(dialog) {
   if (!dialog.dataset.ready) {
     dialog.dataset.ready = "yes";
     for (const button of dialog.querySelectorAll("[data-close]")) button.onclick = () => dialog.close();
-    if (dialog.querySelector("[data-close]")) {
-      dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
-    }
+    dialog.addEventListener("click", (event) => {
+      if (event.target === dialog && dialog.querySelector("[data-close]:not([hidden])")) dialog.close();
+    });
   }
   if (!dialog.open) dialog.showModal();
 }

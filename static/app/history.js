@@ -1,7 +1,7 @@
 // The runs of this browser, the latest first.
 
 import { byId, make, openDialog } from "./dom.js";
-import { kept, keep } from "./store.js";
+import { browser } from "./store.js";
 import { duration, visibleName } from "./text.js";
 
 const MOST = 50;
@@ -13,8 +13,8 @@ const dialog = byId("history-dialog");
 export function remember({ language, code, conversationId }, { status, exitCode, durationMs }) {
   if (code.length > MOST_CODE) return;
   const run = { at: Date.now(), language, code, conversationId, status, exitCode, durationMs };
-  const runs = kept("history", []).filter((other) => other.code !== code || other.language !== language);
-  keep("history", [run, ...runs].slice(0, MOST));
+  const runs = browser.kept("history", []).filter((other) => other.code !== code || other.language !== language);
+  browser.keep("history", [run, ...runs].slice(0, MOST));
 }
 
 /** Connects button and drawer. `onPick` gets the run whose program is to be edited again. */
@@ -24,13 +24,13 @@ export function connectHistory(onPick) {
     openDialog(dialog);
   };
   byId("clear-history").onclick = () => {
-    keep("history", []);
+    browser.keep("history", []);
     show(onPick);
   };
 }
 
 function show(onPick) {
-  const runs = kept("history", []);
+  const runs = browser.kept("history", []);
   byId("no-history").hidden = runs.length > 0;
   byId("clear-history").hidden = runs.length === 0;
   byId("history-list").replaceChildren(...runs.map((run) => make("li", {}, entry(run, onPick))));

@@ -14,7 +14,7 @@ import { Output } from "./output.js";
 import { connectPackages, forgetOutcome } from "./packages.js";
 import { Run } from "./run.js";
 import { showIdle, showOutcome, showProblem, showRunning, tellOutcome } from "./status.js";
-import { keep, kept } from "./store.js";
+import { keepHere, keptHere, tab } from "./store.js";
 import { connectToken, withToken } from "./token.js";
 import { connectUpload, setMostBytes } from "./upload.js";
 
@@ -31,7 +31,7 @@ const editor = createEditor({
   onChange: () => keepDraft(),
 });
 
-const keepDraft = () => keep("draft", { language: language(), code: editor.text() });
+const keepDraft = () => keepHere("draft", { language: language(), code: editor.text() });
 
 /** What is to be run, or nothing as long as a field is wrong, which is shown then. */
 function request() {
@@ -174,7 +174,7 @@ addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.defaultPrevented && !inDialog) run();
 });
 
-const draft = kept("draft", null);
+const draft = keptHere("draft");
 if (draft) edit(draft);
 else examplesChosen();
 begin();

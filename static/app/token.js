@@ -2,16 +2,17 @@
 
 import { Unauthorized } from "./api.js";
 import { byId, openDialog } from "./dom.js";
+import { tab } from "./store.js";
 
-const KEY = "mcp-code-sandbox-token";
 const dialog = byId("token-dialog");
 const input = byId("token");
 const error = byId("token-error");
+const closeButton = byId("close-token");
 
 let waiting = null;
 
 /** The token of this tab, or nothing. */
-export const token = () => sessionStorage.getItem(KEY) ?? "";
+export const token = () => tab.kept("token", "");
 
 /** Whether calls can be made without asking for a token first. */
 export const hasToken = () => token() !== "" && !dialog.open;
@@ -21,22 +22,30 @@ export function askForToken(complaint = "") {
   error.textContent = complaint;
   input.value = "";
   input.setAttribute("aria-invalid", String(Boolean(complaint)));
-  openDialog(dialog);
-  input.focus();
+  open();
   waiting ??= Promise.withResolvers();
   return waiting.promise;
+}
+
+function open() {
+  // Without a token nothing else works.
+  closeButton.hidden = !token();
+  openDialog(dialog);
+  input.focus();
 }
 
 /** Does something that needs the token, and asks for another one as long as it is not taken. */
 export async function withToken(act) {
   if (!token()) await askForToken();
   for (;;) {
+    const given = token();
     try {
-      return await act(token());
+      return await act(given);
     } catch (failure) {
       if (!(failure instanceof Unauthorized)) throw failure;
-      sessionStorage.removeItem(KEY);
-      await askForToken("The server does not accept this token.");
+      // Another one may have been given meanwhile.
+      if (token() === given) tab.keep("token", null);
+      if (!token()) await askForToken("The server does not accept this token.");
     }
   }
 }
@@ -49,18 +58,22 @@ export function connectToken(onChange) {
   };
   byId("token-form").addEventListener("submit", (event) => {
     event.preventDefault();
-    // What was pasted often has a line end.
-    sessionStorage.setItem(KEY, input.value.trim());
+    // What was pasted often has blanks around it.
+    const given = input.value.trim();
+    if (!/^[ -~]+$/.test(given)) {
+      // No header can carry it.
+      askForToken("A token has letters without accents, digits and signs, and no others.");
+      return;
+    }
+    tab.keep("token", given);
     input.value = "";
     dialog.close();
     waiting?.resolve();
     waiting = null;
   });
-  dialog.addEventListener("cancel", (event) => {
-    if (!token()) event.preventDefault();
-  });
   dialog.addEventListener("close", () => {
-    // Closed without a new one: the old one stays.
+    // Closed without a new one: the old one stays, if there is any. Browsers let Escape close every dialog.
     if (token()) waiting = null;
+    else if (waiting) open();
   });
 }

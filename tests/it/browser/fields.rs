@@ -67,16 +67,38 @@ async fn a_run_takes_place_in_the_conversation_that_was_typed() {
 }
 
 #[tokio::test]
-async fn the_language_of_a_draft_is_the_last_that_was_chosen() {
+async fn a_draft_is_kept_for_its_tab_with_the_language_that_was_chosen_last() {
     let page = Page::open(&[]).await;
     page.choose("#language", "shell").await;
     page.paste_program("const greeting: string = 'hi'; console.log(greeting)")
         .await;
     page.choose("#language", "typescript").await;
+    // Another tab has a program and a conversation of its own, with which only new ones begin.
+    let other = "
+        localStorage.setItem('mcp-code-sandbox-draft', JSON.stringify({ language: 'shell', code: 'echo theirs' }));
+        localStorage.setItem('mcp-code-sandbox-conversation', JSON.stringify('theirs'));";
+    page.js(other, Vec::new()).await;
+    let mine = page.conversation().await;
     page.driver.refresh().await.unwrap();
     page.until("!document.getElementById('run').disabled").await;
+    assert_eq!(page.conversation().await, mine);
     page.click("#run").await;
     assert_eq!(page.ended().await, "Finished");
     assert_eq!(page.text("#output").await, "hi\n");
+    page.js(
+        "const token = sessionStorage.getItem('mcp-code-sandbox-token');
+        sessionStorage.clear();
+        sessionStorage.setItem('mcp-code-sandbox-token', token);",
+        Vec::new(),
+    )
+    .await;
+    page.js(other, Vec::new()).await;
+    page.driver.refresh().await.unwrap();
+    page.until("!document.getElementById('run').disabled").await;
+    assert_eq!(page.conversation().await, "theirs");
+    page.click("#run").await;
+    page.until("document.getElementById('output').textContent === 'theirs\\n'")
+        .await;
+    page.ended().await;
     page.close().await;
 }

@@ -4,7 +4,8 @@ use std::fs;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
+use thirtyfour::Key;
 
 use super::page::Page;
 use crate::support::TOKEN;
@@ -13,13 +14,51 @@ use crate::support::server::Server;
 #[tokio::test]
 async fn a_wrong_token_is_told() {
     let page = Page::without_token(&[]).await;
-    page.give_token("certainly-not-the-token").await;
-    page.until("document.getElementById('token-error').textContent === 'The server does not accept this token.'").await;
-    assert_eq!(
-        page.js("return JSON.stringify(sessionStorage)", Vec::new())
-            .await,
-        json!("{}")
-    );
+    for (token, complaint) in [
+        (
+            "№ 1",
+            "A token has letters without accents, digits and signs, and no others.",
+        ),
+        (
+            "certainly-not-the-token",
+            "The server does not accept this token.",
+        ),
+    ] {
+        page.give_token(token).await;
+        page.until(&format!(
+            "document.getElementById('token-error').textContent === '{complaint}'"
+        ))
+        .await;
+    }
+    assert_eq!(kept_token(&page).await, "null");
+    // There is no way around it, however often one tries.
+    for _ in 0..2 {
+        page.press(Key::Escape).await;
+        page.until("document.querySelector('#token-dialog[open] #close-token[hidden]')")
+            .await;
+    }
+    a_browser_that_keeps_nothing_is_good_enough(&page).await;
+    page.click("#open-token").await;
+    page.click("#close-token").await;
+    page.click("#open-token").await;
+    page.give_token(TOKEN).await;
+    page.until("!document.querySelector('dialog[open]')").await;
+    another_token_is_not_forgotten_for_the_first(&page).await;
+    page.close().await;
+}
+
+async fn kept_token(page: &Page) -> Value {
+    let script = "return sessionStorage.getItem('mcp-code-sandbox-token')";
+    page.js(script, Vec::new()).await
+}
+
+async fn a_browser_that_keeps_nothing_is_good_enough(page: &Page) {
+    page.js(
+        "window.real = Storage.prototype.setItem;
+        Storage.prototype.setItem = () => { throw new Error('no room'); };",
+        Vec::new(),
+    )
+    .await;
     page.give_token(TOKEN).await;
     page.until(
         "!document.getElementById('run').disabled && !document.querySelector('dialog[open]')",
@@ -27,7 +66,31 @@ async fn a_wrong_token_is_told() {
     .await;
     let (word, _) = page.run("shell", "echo in").await;
     assert_eq!(word, "Finished");
-    page.close().await;
+    assert_eq!(kept_token(page).await, "null");
+    page.js("Storage.prototype.setItem = real", Vec::new())
+        .await;
+}
+
+/// A call with a token that is not taken ends after a better one was given.
+async fn another_token_is_not_forgotten_for_the_first(page: &Page) {
+    page.intercept(
+        "async (tool) => {
+          if (tool !== 'list_files' || window.release) return;
+          await new Promise((resolve) => { window.release = resolve; });
+          return new Response('', { status: 401 });
+        }",
+    )
+    .await;
+    let keep = "sessionStorage.setItem('mcp-code-sandbox-token', JSON.stringify(arguments[0]))";
+    page.js(keep, vec![json!("the-first")]).await;
+    page.until("dispatchEvent(new Event('focus')) && window.release")
+        .await;
+    page.js(keep, vec![json!(TOKEN)]).await;
+    page.js("calls.length = 0; release()", Vec::new()).await;
+    page.until("calls.length").await;
+    assert_eq!(kept_token(page).await, json!(TOKEN).to_string());
+    let asks = "return document.getElementById('token-dialog').open";
+    assert_eq!(page.js(asks, Vec::new()).await, false);
 }
 
 #[tokio::test]
