@@ -2,6 +2,8 @@
 
 import { readEvents } from "./events.js";
 
+const BROKEN = "The connection to the server was lost.";
+
 /** Where output with its streams is agreed on; see src/mcp/live/pieces.rs. */
 const OUTPUT = "mcp-code-sandbox/output";
 
@@ -60,12 +62,10 @@ export async function callTool(token, name, args, { onOutput, offset = 0, signal
       },
       body: JSON.stringify(message),
       cache: "no-store",
-      credentials: "omit",
       signal,
     });
   } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new Unreachable("The server does not answer.", { cause: error });
+    throw lost(error, "The server does not answer.");
   }
   return result(await answer(response, message.id, onOutput));
 }
@@ -79,36 +79,41 @@ async function answer(response, id, onOutput) {
       if (output) onOutput?.(output);
     }
   } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new Unreachable("The connection to the server was lost.", { cause: error });
+    throw lost(error, BROKEN);
   }
-  throw new Unreachable("The connection to the server was lost.");
+  throw new Unreachable(BROKEN);
 }
 
 async function text(response) {
   try {
     return await response.text();
   } catch (error) {
-    throw new Unreachable("The connection to the server was lost.", { cause: error });
+    throw lost(error, BROKEN);
   }
 }
+
+/** What to tell of a call without an answer: nothing of the connection if somebody has ended the call. */
+const lost = (error, message) => error.name === "AbortError" ? error : new Unreachable(message, { cause: error });
 
 /** The message in the body of an answer that is no event stream. */
 export function body(status, content, retryAfter) {
   if (status === 401) throw new Unauthorized("The token is missing or wrong.");
   // Proxies say it in words of their own.
   if (status === 429) throw new TooMany(Number(retryAfter) || 0);
-  // What proxies say while the server behind them is gone.
-  if (status === 502 || status === 503 || status === 504) throw new Unreachable(`The server does not answer (${status}).`);
-  let message;
+  let message = null;
   try {
     message = JSON.parse(content);
   } catch {
-    throw new Refused("no_json", `The server gave an answer that is none of its own (${status}).`);
+    // Then it is none of the server's own.
   }
-  if (typeof message.error?.code === "string") throw new Refused(message.error.code, message.error.message);
+  if (typeof message?.error?.code === "string") throw new Refused(message.error.code, message.error.message);
+  if (isOfProxy(status)) throw new Unreachable(`The server does not answer (${status}).`);
+  if (!message) throw new Refused("no_json", `The server gave an answer that is none of its own (${status}).`);
   return message;
 }
+
+/** What proxies say while the server behind them is gone; those above 520 are Cloudflare's. */
+const isOfProxy = (status) => status >= 502 && status <= 504 || status >= 520 && status <= 530;
 
 /** The result of a tool from the message that answers. */
 export function result(message) {

@@ -1,6 +1,6 @@
 // The files of the conversation: list, thumbnails, downloads, deletion.
 
-import { callTool } from "./api.js";
+import { callTool, Unreachable } from "./api.js";
 import { conversation, unlessHere } from "./conversation.js";
 import { byId, icon, keepFocus, make, openDialog } from "./dom.js";
 import { notice } from "./notices.js";
@@ -62,8 +62,8 @@ export async function showFiles(changed = []) {
   }
 }
 
-// Links end, and others make files too: who comes back is to find what there is now.
-async function refresh() {
+/** Shows the files that there are now: others make some too, and links end. */
+export async function refresh() {
   if (document.hidden || waiting || !hasToken()) return;
   try {
     await ask((files, truncated) => renew(files, truncated) || show(files, truncated));
@@ -155,7 +155,9 @@ export function connectFiles() {
     try {
       await withToken((token) => callTool(token, "delete_conversation", { conversationId }));
     } catch (error) {
-      notice("problem", `The files were not deleted${unlessHere(conversationId)}. ${error.message}`);
+      const isUnknown = error instanceof Unreachable;
+      notice("problem", `The files ${isUnknown ? "may not have been" : "were not"} deleted${unlessHere(conversationId)}. ${error.message}`);
+      if (isUnknown) refresh();
       return;
     }
     if (conversationId === conversation()) showFiles();

@@ -1,6 +1,6 @@
 // Packages for the programs of the conversation: what to install, how it goes, and what came of it.
 
-import { callTool, isPassing } from "./api.js";
+import { callTool, isPassing, Unreachable } from "./api.js";
 import { conversation, unlessHere } from "./conversation.js";
 import { byId, keepFocus } from "./dom.js";
 import { announce, notice } from "./notices.js";
@@ -61,9 +61,12 @@ async function begin(wanted) {
     if (requirements(names.value, wanted.language).join() === wanted.packages.join()) names.value = "";
   } catch (error) {
     if (error.name === "AbortError") {
-      tell("note", "Cancelled.");
+      tell("note", "Cancelled, unless it was installed just before.");
       announce("Cancelled");
-    } else tell("problem", `Nothing was installed. ${error.message}`, isPassing(error) && { label: "Try again", act: () => begin(wanted) });
+      return;
+    }
+    const done = error instanceof Unreachable ? "Whether anything was installed is not known." : "Nothing was installed.";
+    tell("problem", `${done} ${error.message}`, isPassing(error) && { label: "Try again", act: () => begin(wanted) });
   } finally {
     clearInterval(clock);
     going = null;

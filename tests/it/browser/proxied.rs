@@ -5,8 +5,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
-use axum::http::StatusCode;
-use axum::http::header::{CONNECTION, TRANSFER_ENCODING};
+use axum::http::header::{CONNECTION, COOKIE, SET_COOKIE, TRANSFER_ENCODING};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use reqwest::Client;
 use serde_json::json;
@@ -23,6 +23,11 @@ async fn forward(client: Client, server: SocketAddr, request: Request) -> Respon
     let Some(path) = path.strip_prefix("/box/") else {
         return StatusCode::NOT_FOUND.into_response();
     };
+    // Some let in only who has signed in to them.
+    let is_known = parts.headers.get(COOKIE) == Some(&HeaderValue::from_static("known=yes"));
+    if path == "mcp" && !is_known {
+        return StatusCode::FORBIDDEN.into_response();
+    }
     let body = to_bytes(body, 64 << 20).await.unwrap();
     let passed_on = client
         .request(parts.method, format!("http://{server}/{path}"))
@@ -38,6 +43,8 @@ async fn forward(client: Client, server: SocketAddr, request: Request) -> Respon
     for own in [CONNECTION, TRANSFER_ENCODING] {
         response.headers_mut().remove(own);
     }
+    let known = HeaderValue::from_static("known=yes; HttpOnly; SameSite=Strict");
+    response.headers_mut().insert(SET_COOKIE, known);
     *response.body_mut() = Body::from_stream(answer.bytes_stream());
     response
 }

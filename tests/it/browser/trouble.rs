@@ -150,11 +150,12 @@ async fn a_busy_server_is_asked_again() {
     page.close().await;
 }
 
-/// What a proxy says to too many requests, and what the server says.
+/// What a proxy says to too many requests, what the server says, and a proxy that does not find the server.
 const TOO_MANY: &str = "[
     () => new Response('<h1>Too many</h1>', { status: 429, headers: { 'Content-Type': 'text/html' } }),
     () => Response.json({ jsonrpc: '2.0', id: null, error: { code: -32000, message: 'too many requests' } },
       { status: 429, headers: { 'Retry-After': '1' } }),
+    () => new Response('error code: 522', { status: 522 }),
 ]";
 
 #[tokio::test]
@@ -178,7 +179,7 @@ async fn too_many_requests_are_waited_out() {
     page.until("calls.length").await;
     assert_eq!(page.ended().await, "Finished");
     assert_eq!(page.text("#output").await, "begun\nended\n");
-    let asked = "return calls.filter(([tool]) => tool === 'get_run').length > 2";
+    let asked = "return calls.filter(([tool]) => tool === 'get_run').length > 3";
     assert_eq!(page.js(asked, Vec::new()).await, true);
     // Whatever else is answered: the run goes on, and can be asked for.
     page.intercept("(list => (tool) => tool === 'get_run' ? list.shift() : undefined)([new Response('oh', { status: 500 })])")
@@ -269,7 +270,7 @@ async fn an_upload_is_tried_again_where_it_was_to_go() {
 }
 
 #[tokio::test]
-async fn a_list_that_does_not_come_is_told_apart_from_what_was_done() {
+async fn what_was_lost_is_told_apart_from_what_was_not_done() {
     let page = Page::open(&[]).await;
     let file = page.root().join("note.txt");
     fs::write(&file, "text").unwrap();
@@ -294,3 +295,20 @@ async fn a_list_that_does_not_come_is_told_apart_from_what_was_done() {
         .await;
     page.close().await;
 }
+    // The button is gone, and the keyboard's place is not.
+    assert_eq!(page.focused().await, "notices");
+    page.intercept(
+        "(tool) => { if (tool === 'delete_conversation') throw new TypeError('gone'); }",
+    )
+    .await;
+    page.click("#delete-files").await;
+    page.click("#confirm-delete").await;
+    page.until(told).await;
+    let unknown = "The files may not have been deleted. The server does not answer.";
+    assert_eq!(page.text("#notices p").await, unknown);
+    page.until("calls.at(-1)[0] === 'list_files'").await;
+    page.js(
+        "document.getElementById('notices').replaceChildren()",
+        Vec::new(),
+    )
+    .await;
