@@ -1,9 +1,9 @@
 // Uploads by button and by dropping files on the page, one after the other, with their progress.
 
-import { body, endpoint, isPassing, result, toolCall, Unreachable } from "./api.js";
+import { body, isPassing, Unreachable } from "./api.js";
 import { conversation, unlessHere } from "./conversation.js";
 import { byId, make } from "./dom.js";
-import { showFiles } from "./files.js";
+import { refresh, showFiles } from "./files.js";
 import { announce, notice } from "./notices.js";
 import { size, visibleName } from "./text.js";
 import { withToken } from "./token.js";
@@ -22,50 +22,55 @@ function enqueue(files, into = conversation()) {
 
 async function upload(file, conversationId) {
   const name = visibleName(file.name);
-  const bar = make("progress", { max: 1, value: 0, ariaLabel: `Upload of ${name}` });
+  const bar = make("progress", { max: file.size || 1, value: 0, ariaLabel: `Upload of ${name}` });
   const item = make("li", {}, make("bdi", { className: "file-name mono" }, name), bar, make("span", { className: "file-size" }, size(file.size)));
   byId("uploads").append(item);
   try {
     if (file.size > most) throw new Error(`It has ${size(file.size)}, and the server takes ${size(most)} at most.`);
-    const content = await base64(file);
-    const message = toolCall("upload_file", { conversationId, filename: file.name, content });
-    await withToken((token) => send(token, JSON.stringify(message), (part) => { bar.value = part; }));
+    await assertReadable(file);
+    await withToken((token) => send(token, address(conversationId, file.name), file, bar));
     announce(`${name} was uploaded${unlessHere(conversationId)}.`);
     if (conversationId === conversation()) showFiles([file.name]);
   } catch (error) {
     const again = isPassing(error) && { label: "Try again", act: () => enqueue([file], conversationId) };
-    notice("problem", `${name} was not uploaded${unlessHere(conversationId)}. ${error.message}`, again);
+    const isUnknown = error instanceof Unreachable;
+    notice("problem", `${name} ${isUnknown ? "may not have been" : "was not"} uploaded${unlessHere(conversationId)}. ${error.message}`, again);
+    if (isUnknown) refresh();
   }
   item.remove();
 }
 
-/** The content of a file in base64, encoded by the browser itself. */
-function base64(file) {
-  return new Promise((resolve, reject) => {
-    const reader = new FileReader();
-    reader.onload = () => resolve(reader.result.slice(reader.result.indexOf(",") + 1));
-    reader.onerror = () => reject(new Error("The browser cannot read it. A folder has to be packed first."));
-    reader.readAsDataURL(file);
-  });
+/** Folders look like files until somebody reads them. */
+async function assertReadable(file) {
+  try {
+    await file.slice(0, 1).arrayBuffer();
+  } catch (error) {
+    throw new Error("The browser cannot read it. A folder has to be packed first.", { cause: error });
+  }
 }
 
-/** Posts a message. Only XMLHttpRequest tells how much of it has gone. */
-function send(token, message, onProgress) {
+/** Where a file of a conversation is put: beside the page, as all calls go. */
+function address(conversationId, name) {
+  const [id, file] = [conversationId, name].map(encodeURIComponent);
+  return new URL(`api/v1/conversations/${id}/files/${file}`, document.baseURI);
+}
+
+/** Sends a file as it is, which the browser reads while it goes. Only XMLHttpRequest tells how much of it has gone. */
+function send(token, url, file, bar) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
-    request.upload.onprogress = ({ loaded, total }) => onProgress(loaded / total);
+    request.upload.onprogress = ({ loaded }) => { bar.value = loaded; };
     request.onerror = () => reject(new Unreachable("The server does not answer."));
     request.onload = () => {
       try {
-        resolve(result(body(request.status, request.responseText, request.getResponseHeader("Retry-After"))));
+        resolve(body(request.status, request.responseText, request.getResponseHeader("Retry-After")));
       } catch (error) {
         reject(error);
       }
     };
-    request.open("POST", endpoint());
+    request.open("PUT", url);
     request.setRequestHeader("Authorization", `Bearer ${token}`);
-    request.setRequestHeader("Content-Type", "application/json");
-    request.send(message);
+    request.send(file);
   });
 }
 

@@ -72,20 +72,20 @@ async fn files_are_dropped_on_the_page() {
         vec![json!([
             ["one.txt", 10],
             ["two.bin", 1_500_000],
+            ["none", 0],
             ["three.bin", 3_000_000]
         ])],
     )
     .await;
-    page.until("document.querySelectorAll('#file-list li').length === 2")
+    page.until("document.querySelectorAll('#file-list li').length === 3")
         .await;
     page.until("document.getElementById('notices').textContent.includes('three.bin was not uploaded. It has 3.0 MB')").await;
     page.until("document.querySelectorAll('#uploads li').length === 0")
         .await;
     let (_, output) = page.run("shell", "wc -c *").await;
-    assert!(
-        output.contains("10 one.txt") && output.contains("1500000 two.bin"),
-        "{output}"
-    );
+    for file in ["10 one.txt", "1500000 two.bin", "0 none"] {
+        assert!(output.contains(file), "{output}");
+    }
     // Another conversation has other files; going back finds the first ones again.
     let first = page
         .js(
@@ -97,7 +97,7 @@ async fn files_are_dropped_on_the_page() {
     page.until("!document.getElementById('no-files').hidden")
         .await;
     page.js("const field = document.getElementById('conversation'); field.value = arguments[0]; field.dispatchEvent(new Event('change'))", vec![first]).await;
-    page.until("document.querySelectorAll('#file-list li').length === 2")
+    page.until("document.querySelectorAll('#file-list li').length === 3")
         .await;
     page.close().await;
 }

@@ -160,13 +160,13 @@ impl Page {
         self.js(&script, Vec::new()).await;
     }
 
-    /// Keeps the next upload from the server, until `upload` does something with the request.
+    /// Keeps the next upload from the server, until `upload` does something with the request. `sent` is its body.
     pub(super) async fn hold_upload(&self) {
         let script = "
             const { send } = XMLHttpRequest.prototype;
-            XMLHttpRequest.prototype.send = function() {
+            XMLHttpRequest.prototype.send = function(body) {
               XMLHttpRequest.prototype.send = send;
-              window.upload = this;
+              Object.assign(window, { upload: this, sent: body });
             };
             window.upload = null;";
         self.js(script, Vec::new()).await;

@@ -236,23 +236,30 @@ async fn upload_later(page: &Page, name: &str) {
 #[tokio::test]
 async fn an_upload_is_tried_again_where_it_was_to_go() {
     let page = Page::open(&[]).await;
-    let meant = page.conversation().await;
-    upload_later(&page, "note.txt").await;
+    let field = page.find("#conversation").await;
+    let meant = "one/two ü 100%";
+    let keys = Key::Control + "a" + Key::Null + meant + Key::Enter;
+    field.send_keys(keys).await.unwrap();
+    upload_later(&page, "note #1?.txt").await;
+    // As it is, however large.
+    let is_file = page.js("return sent instanceof File", Vec::new());
+    assert_eq!(is_file.await, true);
     page.click("#new-conversation").await;
     page.js("upload.onerror()", Vec::new()).await;
     page.until("document.querySelector('#notices button')")
         .await;
     let told = page.text("#notices p").await;
-    let where_to = format!("note.txt was not uploaded (in {meant}). The server does not answer.");
+    let where_to = format!(
+        "note #1?.txt may not have been uploaded (in {meant}). The server does not answer."
+    );
     assert_eq!(told, where_to);
     page.click("#notices button").await;
-    let uploaded =
-        "document.getElementById('announcement').textContent.startsWith('note.txt was uploaded')";
+    let uploaded = "document.getElementById('announcement').textContent.startsWith('note #1?.txt was uploaded')";
     page.until(uploaded).await;
     let server = page.server.as_ref().unwrap();
     let arguments = json!({ "conversationId": meant });
     let there = server.call("list_files", arguments).await;
-    assert_eq!(there["files"][0]["name"], "note.txt", "{there}");
+    assert_eq!(there["files"][0]["name"], "note #1?.txt", "{there}");
     // Too many requests pass as well.
     upload_later(&page, "more.txt").await;
     page.js(
