@@ -10,6 +10,9 @@ import { hasToken, withToken } from "./token.js";
 const PICTURES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 /** Larger pictures are not loaded for a thumbnail. */
 const MOST_FOR_THUMBNAIL = 8e6;
+/** Milliseconds until links are renewed, whatever they say: clocks differ, and timers have a longest time. */
+const SOONEST = 10_000;
+const LATEST = 86_400_000;
 const list = byId("file-list");
 /** What is on the screen: files, each with its row, and whether there are more. */
 let shown = { rows: [], truncated: null };
@@ -18,6 +21,8 @@ let marked = new Set();
 /** How often the files were asked for, and how many answers are still to come. */
 let asked = 0;
 let waiting = 0;
+/** The refresh before links end. */
+let renewal = null;
 
 /** Where the page gets a file: from its own server, whatever name the server has in links. */
 export function address(url) {
@@ -44,7 +49,9 @@ async function ask(take) {
   const isLatest = () => turn === asked && conversationId === conversation();
   try {
     const { files, truncated } = await withToken((token) => callTool(token, "list_files", { conversationId }));
-    if (isLatest()) take(inOrder(files), truncated);
+    if (!isLatest()) return;
+    take(inOrder(files), truncated);
+    renewInTime(files);
   } catch (error) {
     if (isLatest()) throw error;
   } finally {
@@ -90,7 +97,18 @@ function renew(files, truncated) {
   return true;
 }
 
+/** Asks for new links half-way to the end of these, if they have one. */
+function renewInTime(files) {
+  clearTimeout(renewal);
+  const end = Math.min(...files.map(({ url }) => Number(new URL(url).searchParams.get("exp")) || Infinity)) * 1000;
+  if (end < Infinity) renewal = setTimeout(refresh, Math.min(Math.max((end - Date.now()) / 2, SOONEST), LATEST));
+}
+
 function show(files, truncated) {
+  keepFocus(byId("files"), byId("upload"), () => replace(files, truncated));
+}
+
+function replace(files, truncated) {
   shown = { rows: files.map((file) => ({ file, row: entry(file) })), truncated };
   list.replaceChildren(...shown.rows.map(({ row }) => row));
   if (truncated) list.append(make("li", { className: "note" }, truncated));
@@ -103,12 +121,9 @@ function entry(file) {
   const name = visibleName(file.name);
   const face = isPicture(file)
     ? make("button", { type: "button", className: "thumbnail", ariaLabel: `Show ${name}`, onclick: () => openPicture(file) },
-        make("img", { src: fresh(file), alt: "", loading: "lazy", decoding: "async", width: 40, height: 40 }))
+        // Which is asked for as soon as it has an address.
+        make("img", { loading: "lazy", decoding: "async", alt: "", width: 40, height: 40, src: fresh(file) }))
     : make("span", { className: "thumbnail" }, icon("file"));
-  keepFocus(byId("files"), byId("upload"), () => replace(files, truncated));
-}
-
-function replace(files, truncated) {
   const download = make("a", {
     className: "button quiet icon-only", href: address(file.url), download: file.name, ariaLabel: `Download ${name}`,
   }, icon("download"));

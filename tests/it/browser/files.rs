@@ -123,8 +123,24 @@ async fn who_comes_back_finds_the_files_that_there_are_now() {
         Vec::new(),
     )
     .await;
-    page.until("dispatchEvent(new Event('focus')) && row.querySelector('a').href !== before")
+    let renewed = "row.querySelector('a').href !== before";
+    // Nor does anybody have to come back for that.
+    page.js(
+        "const real = window.setTimeout;
+        window.setTimeout = (act, delay) => {
+          if (act.name !== 'refresh') return real(act, delay);
+          Object.assign(window, { renew: act, delay });
+        };",
+        Vec::new(),
+    )
+    .await;
+    page.until(&format!("dispatchEvent(new Event('focus')) && {renewed}"))
         .await;
+    let minutes = page.js("return Math.round(delay / 60_000)", Vec::new());
+    assert_eq!(minutes.await, 30);
+    page.js("before = row.querySelector('a').href", Vec::new())
+        .await;
+    page.until(&format!("renew() && {renewed}")).await;
     let same = "return document.querySelector('#file-list li') === row";
     assert_eq!(page.js(same, Vec::new()).await, true);
     // Another client of the conversation has been here.
