@@ -56,22 +56,40 @@ async function run() {
   const wanted = request();
   if (!wanted) return;
   optionsUsed();
-  running = new Run(output);
+  const live = new Run(output);
+  const { conversationId, language, code } = wanted;
+  live.begun.then(() => tab.keep("run", { id: live.id, since: live.since, conversationId, language, code }));
   clearNotices();
+  clearResult();
+  // Where the result is below the program it is out of sight.
+  if (matchMedia("(max-width: 899px)").matches) byId("result").scrollIntoView();
+  await follow(live, wanted, () => live.execute(wanted));
+}
+
+/** Follows the run that went on when the page was left, as for loading it again. Gives whether there is one. */
+function resume() {
+  const before = tab.kept("run");
+  if (!before) return false;
+  const live = new Run(output, before);
+  clearResult();
+  follow(live, before, () => live.ask());
+  return true;
+}
+
+function clearResult() {
   output.clear();
   showPictures([]);
   byId("empty").hidden = true;
-  showButtons(true);
-  showRunning();
-  // Where the result is below the program it is out of sight.
-  if (matchMedia("(max-width: 899px)").matches) byId("result").scrollIntoView();
-  await finish(running, wanted, () => running.execute(wanted));
 }
 
 /** Waits for the outcome of a run and shows it. */
-async function finish(live, wanted, outcome) {
+async function follow(live, wanted, outcome) {
+  running = live;
+  showButtons(true);
+  showRunning(live.since);
   try {
     const ended = await outcome();
+    tab.keep("run", null);
     showOutcome(ended);
     tellOutcome(ended);
     remember(wanted, ended);
@@ -87,23 +105,19 @@ async function finish(live, wanted, outcome) {
 }
 
 function fail(live, wanted, error) {
+  const isForgotten = error.code === "run_not_found";
+  if (!live.id || isForgotten) tab.keep("run", null);
   if (!live.id && wanted.conversationId === conversation()) optionsUnused(wanted);
   if (error.name === "AbortError") {
     showProblem("Stopped");
     return;
   }
   // With an id it has begun, and may have ended meanwhile.
-  showProblem(live.id || error instanceof Unreachable ? "Connection lost" : "Not run");
+  if (isForgotten) showProblem("Not known");
+  else showProblem(live.id || error instanceof Unreachable ? "Connection lost" : "Not run");
   let again;
-  if (live.id) {
-    const ask = () => {
-      running = live;
-      showButtons(true);
-      showRunning();
-      finish(live, wanted, () => live.ask());
-    };
-    again = { label: "Ask again", act: ask };
-  } else if (isPassing(error)) again = { label: "Try again", act: run };
+  if (live.id && !isForgotten) again = { label: "Ask again", act: () => follow(live, wanted, () => live.ask()) };
+  else if (isPassing(error)) again = { label: "Try again", act: run };
   notice("problem", error.message, again);
 }
 
@@ -130,7 +144,7 @@ async function begin() {
     runButton.disabled = runners.length === 0;
     if (unavailable) notice("problem", `There can be no runs now: ${unavailable}`, { label: "Try again", act: begin });
     else if (!runners.length) notice("problem", "This server has no languages yet. Its operator builds them with ./build.sh.", { label: "Try again", act: begin });
-    if (!running) showIdle();
+    if (!running && !resume()) showIdle();
     showFiles();
   } catch (error) {
     showProblem("No connection");

@@ -1,4 +1,5 @@
-// One run from its request to its outcome, through whatever happens to the connection meanwhile.
+// One run from its request to its outcome. The server ends a run whose call breaks off before it was answered; one that
+// outlived its call goes on whatever happens to the connection. Either way the server is asked what became of it.
 
 import { callTool, Refused, TooMany, Unreachable } from "./api.js";
 import { withToken } from "./token.js";
@@ -13,21 +14,39 @@ const PATIENCE = 3000;
 /** Codes of answers that are not about the run. Any other one says that it did not begin. */
 const TELL_NOTHING = ["no_json", "protocol", "run_not_found"];
 
+/** Why the server has cancelled a run that nobody stopped here. */
+const LOST = "The connection was lost, and the server ended the run.";
+const LEFT = "The page was loaded again, and the server ended the run.";
+
 const pause = (milliseconds) => new Promise((resolve) => { setTimeout(resolve, milliseconds); });
 
 export class Run {
   /** Its id, as soon as the server has told it. There is none any more when the server says that it did not begin. */
   id = null;
+  /** When it began. */
+  since = Date.now();
   #known = Promise.withResolvers();
   #abort = new AbortController();
   #output;
   #next = 0;
   #total = 0;
   #missed = false;
+  #stopped = false;
+  /** Why it was cancelled, if it was and nobody stopped it here. */
+  #reason = null;
 
-  /** Everything that is printed goes to `output`. */
-  constructor(output) {
+  /** Everything that is printed goes to `output`. `before` is the run that went on when the page was left. */
+  constructor(output, before = null) {
     this.#output = output;
+    if (!before) return;
+    this.since = before.since;
+    this.#reason = LEFT;
+    this.#named(before.id);
+  }
+
+  /** Resolves as soon as it has an id. */
+  get begun() {
+    return this.#known.promise;
   }
 
   /** Runs a program to its end and gives its outcome. */
@@ -37,6 +56,7 @@ export class Run {
       outcome = await this.#call("run_code", request);
     } catch (error) {
       if (!this.id || pauseAfter(error, 0) === null) throw error;
+      this.#reason = LOST;
       return this.ask();
     }
     return this.#toItsEnd(outcome);
@@ -62,6 +82,7 @@ export class Run {
 
   /** Ends the run. Its outcome comes from `execute`. */
   async stop() {
+    this.#stopped = true;
     await Promise.race([this.#known.promise, pause(PATIENCE)]);
     if (!this.id) {
       // The server ends a run whose caller goes away.
@@ -73,7 +94,7 @@ export class Run {
 
   async #toItsEnd(first) {
     let outcome = first;
-    this.id = outcome.runId || this.id;
+    this.#named(outcome.runId || this.id);
     while (outcome.status === "running") outcome = await this.#state({ waitSeconds: WAIT });
     if (this.#missed) {
       // It printed faster than it could be followed: now there is time for all of it.
@@ -86,7 +107,17 @@ export class Run {
       await this.#state();
     }
     this.#output.end();
-    return outcome;
+    return outcome.status === "cancelled" ? { ...outcome, hint: this.#why(outcome) } : outcome;
+  }
+
+  /** Whoever stopped it here knows why it ended. */
+  #why({ hint }) {
+    return this.#stopped ? null : this.#reason ?? hint;
+  }
+
+  #named(id) {
+    this.id = id;
+    this.#known.resolve();
   }
 
   async #call(tool, args) {
@@ -102,8 +133,7 @@ export class Run {
   }
 
   #take({ runId, offset, nextOffset, total, pieces }) {
-    this.id = runId;
-    this.#known.resolve();
+    this.#named(runId);
     this.#total = total;
     // Of an answer that was lost the same may come twice.
     if (offset < this.#next) return;

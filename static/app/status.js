@@ -14,8 +14,8 @@ const WORDS = {
   cancelled: "Stopped",
   engine_lost: "Engine lost",
 };
-/** A program that chose how it ends has said why; and so has who stopped it. */
-const explainsItself = (status, exitCode) => status === "cancelled" || status === "error" && exitCode <= 128;
+/** A program that chose how it ends has said why. */
+const explainsItself = (status, exitCode) => status === "error" && exitCode <= 128;
 
 const pill = byId("status");
 const facts = byId("facts");
@@ -37,11 +37,11 @@ export function showProblem(word) {
   announce(word);
 }
 
-/** A run goes on, and its time is counted. */
-export function showRunning() {
-  const begun = performance.now();
-  show("running", "Running", [["Time", duration(0)]]);
-  clock = setInterval(() => { facts.firstChild.textContent = duration(Math.floor((performance.now() - begun) / 100) * 100); }, 100);
+/** A run goes on, and its time is counted from `since`. */
+export function showRunning(since) {
+  const time = () => duration(Math.floor((Date.now() - since) / 100) * 100);
+  show("running", "Running", [["Time", time()]]);
+  clock = setInterval(() => { facts.firstChild.textContent = time(); }, 100);
   announce("Running");
 }
 

@@ -142,15 +142,40 @@ async fn a_run_that_outlives_its_call_is_followed() {
         (word.as_str(), output.as_str()),
         ("Finished", "0\n1\n2\n3\n4\n")
     );
+    page.intercept("() => undefined").await;
     page.start(
         "python",
         "import time\nprint('on', flush=True)\ntime.sleep(25)",
     )
     .await;
-    page.until("parseFloat(document.getElementById('facts').textContent) > 2.5")
-        .await;
+    let is_printed = "document.getElementById('output').textContent === 'on\\n'";
+    page.until(&format!(
+        "calls.some(([tool]) => tool === 'get_run') && {is_printed}"
+    ))
+    .await;
+    // Whoever loads the page again finds it where it was.
+    page.driver.refresh().await.unwrap();
+    page.until(&format!(
+        "{is_printed} && document.getElementById('status').textContent === 'Running'"
+    ))
+    .await;
     page.click("#stop").await;
     assert_eq!(page.ended().await, "Stopped");
+    assert_eq!(page.text("#notices").await, "");
+    // Then there is nothing to follow, and nothing of a run that the server has forgotten.
+    page.driver.refresh().await.unwrap();
+    page.until("document.getElementById('status').textContent === 'Ready'")
+        .await;
+    let forgotten =
+        "sessionStorage.setItem('mcp-code-sandbox-run', JSON.stringify({ id: 'run_1', since: 0 }))";
+    page.js(forgotten, Vec::new()).await;
+    for word in ["Not known", "Ready"] {
+        page.driver.refresh().await.unwrap();
+        page.until(&format!(
+            "document.getElementById('status').textContent === '{word}'"
+        ))
+        .await;
+    }
     page.close().await;
 }
 
@@ -257,11 +282,11 @@ async fn a_stateful_program_finds_the_variables_of_the_last() {
     assert_eq!(output, "False\n");
     let told = page.text("#notices").await;
     assert!(told.starts_with("A new kernel was asked for"), "{told}");
-    assert_eq!(page.text("#restart").await, "Restart");
-    page.close().await;
-}
     let said = page.text("#announcement").await;
     assert!(
         said.starts_with("Finished") && said.ends_with(&told),
         "{said}"
     );
+    assert_eq!(page.text("#restart").await, "Restart");
+    page.close().await;
+}

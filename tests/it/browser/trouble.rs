@@ -276,6 +276,47 @@ async fn an_upload_is_tried_again_where_it_was_to_go() {
     page.close().await;
 }
 
+/// Lets `cut()` break off the answer to a run, as a network does that goes away.
+const CUTTABLE: &str = "
+    const { fetch } = window;
+    window.fetch = async (...request) => {
+      const response = await fetch(...request);
+      if (JSON.parse(request[1].body).params.name !== 'run_code') return response;
+      const network = new AbortController();
+      window.cut = () => network.abort(new TypeError('gone'));
+      const { readable, writable } = new TransformStream();
+      response.body.pipeTo(writable, { signal: network.signal }).catch(() => {});
+      return new Response(readable, response);
+    };";
+
+/// A run that the server ends because nobody listens to it any more.
+async fn a_run_that_was_left_is_told_with_the_reason(page: &Page) {
+    page.js(CUTTABLE, Vec::new()).await;
+    for (is_loaded, reason) in [
+        (
+            false,
+            "The connection was lost, and the server ended the run.",
+        ),
+        (
+            true,
+            "The page was loaded again, and the server ended the run.",
+        ),
+    ] {
+        page.start("shell", "echo begun; sleep 30").await;
+        page.until("document.getElementById('output').textContent === 'begun\\n'")
+            .await;
+        if is_loaded {
+            page.driver.refresh().await.unwrap();
+        } else {
+            page.js("cut()", Vec::new()).await;
+        }
+        page.until("document.querySelector('#notices p')").await;
+        assert_eq!(page.text("#notices").await, reason);
+        assert_eq!(page.ended().await, "Stopped");
+        assert_eq!(page.text("#output").await, "begun\n");
+    }
+}
+
 #[tokio::test]
 async fn what_was_lost_is_told_apart_from_what_was_not_done() {
     let page = Page::open(&[]).await;
@@ -292,16 +333,6 @@ async fn what_was_lost_is_told_apart_from_what_was_not_done() {
     page.click("#notices button").await;
     page.until("document.querySelector('#file-list .badge')")
         .await;
-    page.intercept(fail_once).await;
-    page.click("#delete-files").await;
-    page.click("#confirm-delete").await;
-    page.until(told).await;
-    assert_eq!(page.text("#notices p").await, expected);
-    page.click("#notices button").await;
-    page.until("!document.getElementById('no-files').hidden")
-        .await;
-    page.close().await;
-}
     // The button is gone, and the keyboard's place is not.
     assert_eq!(page.focused().await, "notices");
     page.intercept(
@@ -319,3 +350,14 @@ async fn what_was_lost_is_told_apart_from_what_was_not_done() {
         Vec::new(),
     )
     .await;
+    page.intercept(fail_once).await;
+    page.click("#delete-files").await;
+    page.click("#confirm-delete").await;
+    page.until(told).await;
+    assert_eq!(page.text("#notices p").await, expected);
+    page.click("#notices button").await;
+    page.until("!document.getElementById('no-files').hidden")
+        .await;
+    a_run_that_was_left_is_told_with_the_reason(&page).await;
+    page.close().await;
+}
