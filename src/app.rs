@@ -292,7 +292,7 @@ impl App {
         let server = self.tasks.spawn(http::serve(
             listener,
             router,
-            self.config.http.patience.head,
+            self.config.http.patience,
             self.tasks.clone(),
             stop,
         ));

@@ -100,7 +100,7 @@ impl App {
         app.tasks.spawn(crate::http::serve(
             listener,
             router,
-            app.config.http.patience.head,
+            app.config.http.patience,
             app.tasks.clone(),
             app.soft.clone().cancelled_owned(),
         ));

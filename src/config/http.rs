@@ -13,6 +13,8 @@ use super::{RateLimit, names};
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
 /// Longest time for the body of a request: 50 MiB at two megabits a second.
 const BODY_PATIENCE: Duration = Duration::from_mins(5);
+/// Longest time in which a client takes nothing of what is sent to it.
+const UNREAD_PATIENCE: Duration = Duration::from_mins(1);
 
 /// What `ALLOWED_HOSTS` is made of.
 const HOSTS: &str = "names of hosts separated by commas, each with or without a port, such as \
@@ -51,6 +53,8 @@ pub struct Patience {
     pub head: Duration,
     /// To send its body.
     pub body: Duration,
+    /// To take more of an answer when there is no room for the rest of it on the way.
+    pub unread: Duration,
 }
 
 /// What `MCP_HTTP_ADDR` says, for who takes the address before there is a whole configuration.
@@ -97,6 +101,7 @@ impl HttpConfig {
             patience: Patience {
                 head: HEAD_PATIENCE,
                 body: BODY_PATIENCE,
+                unread: UNREAD_PATIENCE,
             },
             shutdown_grace: reader.duration("SHUTDOWN_GRACE"),
         }

@@ -1,7 +1,6 @@
 //! Connections: how many there are, and how long a client may take to say what it wants.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -13,11 +12,14 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use socket2::SockRef;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 use tracing::debug;
+
+use crate::config::Patience;
 
 /// Most connections. Further ones wait to be accepted.
 const MAX_CONNECTIONS: u64 = 4096;
@@ -25,25 +27,27 @@ const MAX_CONNECTIONS: u64 = 4096;
 const OPEN_FILES: u64 = 65_536;
 
 /// Serves until `stop`, then until the last answer has left. Connections live on `tasks`.
-///
-/// `patience` is how long the head of a request may take, from its connection or the answer before it on.
 pub async fn serve(
     mut listener: TcpListener,
     router: Router,
-    patience: Duration,
+    patience: Patience,
     tasks: TaskTracker,
     stop: impl Future<Output = ()>,
 ) {
     let places = Arc::new(Semaphore::new(places()));
     let connections = GracefulShutdown::new();
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(patience);
+    http.timer(TokioTimer::new())
+        .header_read_timeout(patience.head);
     let accept = async {
         loop {
             let place = Arc::clone(&places).acquire_owned().await;
             let (stream, peer) = Listener::accept(&mut listener).await;
             // Answers leave in several small writes: waiting for more to send costs 40 ms each.
             let _ = stream.set_nodelay(true);
+            // Without a limit the system waits for ever for a client that is there and reads nothing. One to whom
+            // nothing is sent may be silent.
+            let _ = SockRef::from(&stream).set_tcp_user_timeout(Some(patience.unread));
             let service = router
                 .clone()
                 .map_request(move |request: Request<Incoming>| {

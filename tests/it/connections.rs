@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_code_sandbox::app::App;
+use mcp_code_sandbox::config::Patience;
 use mcp_code_sandbox::executor::fake::FakeExecutor;
 use mcp_code_sandbox::http;
 use mcp_code_sandbox::metrics::HttpLabels;
@@ -13,7 +14,7 @@ use mcp_code_sandbox::proof::State;
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -22,12 +23,16 @@ use crate::support::{TOKEN, config, eventually};
 /// In place of half a minute and five minutes.
 const HEAD: Duration = Duration::from_millis(500);
 const BODY: Duration = Duration::from_secs(1);
+/// And in place of one minute.
+const UNREAD: Duration = Duration::from_millis(500);
 /// When a client that fails is to be rid of, on a machine that does other things too.
 const SOON: Duration = Duration::from_secs(20);
 
 /// A server on an address.
 struct Listening {
     addr: SocketAddr,
+    /// The connections, and what accepts them.
+    tasks: TaskTracker,
     stop: CancellationToken,
     app: App,
     _root: TempDir,
@@ -38,9 +43,12 @@ impl Listening {
         let root = tempfile::tempdir().unwrap();
         let small = [("MAX_UPLOAD_BYTES", "64k"), ("MAX_CODE_BYTES", "64k")];
         let mut config = config(root.path(), &small);
-        config.http.patience.head = HEAD;
-        config.http.patience.body = BODY;
-        let patience = config.http.patience.head;
+        let patience = Patience {
+            head: HEAD,
+            body: BODY,
+            unread: UNREAD,
+        };
+        config.http.patience = patience;
         let fake = FakeExecutor::with_languages(&["shell"]);
         let app = App::with_executor(config, Arc::new(fake)).unwrap();
         let router = app.start();
@@ -54,6 +62,7 @@ impl Listening {
         tasks.spawn(serve);
         Self {
             addr,
+            tasks,
             stop,
             app,
             _root: root,
@@ -219,6 +228,27 @@ async fn five_hundred_idle_streams_keep_nobody_out() {
     for stream in idle {
         assert_eq!(rest(stream).await, "", "nothing was asked");
     }
+    server.serves_others().await;
+    // Those to whom nothing is sent are still there.
+    let refused = server.send(open.as_bytes()).await;
+    assert_eq!(status(&refused), "503");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_read_is_given_up() {
+    let server = Listening::new().await;
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    let mut stream = socket.connect(server.addr).await.unwrap();
+    // More than fits into what the system keeps of it.
+    let request = "GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    stream
+        .write_all(request.repeat(20).as_bytes())
+        .await
+        .unwrap();
+    eventually("its place is taken", || server.tasks.len() == 2).await;
+    eventually("its place is free", || server.tasks.len() == 1).await;
+    assert!(rest(stream).await.starts_with("HTTP/1.1 200"));
     server.serves_others().await;
 }
 
