@@ -2,6 +2,7 @@
 
 mod access;
 mod api;
+mod asset;
 mod files;
 mod health;
 mod log_request;

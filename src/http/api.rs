@@ -14,8 +14,7 @@ mod one_shot;
 mod sessions;
 
 use axum::Router;
-use axum::extract::State;
-use axum::response::Response;
+use axum::body::Bytes;
 use axum::routing::{MethodRouter, get};
 use utoipa::openapi::OpenApi as Document;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
@@ -100,6 +99,6 @@ pub(super) fn routes(state: &HttpState) -> (Router<HttpState>, Router<HttpState>
 }
 
 fn show(document: String) -> MethodRouter<HttpState> {
-    let answer = async move |State(_): State<HttpState>| -> Response { docs::json(&document) };
-    get(answer)
+    let document = Bytes::from(document);
+    get(async move || docs::json(document.clone()))
 }

@@ -1,17 +1,12 @@
 //! The page at `/`: its files, embedded, and the rules that a browser holds it to.
 
 use axum::Router;
-use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH,
-    REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
-};
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse as _, Response};
+use axum::body::Bytes;
+use axum::http::HeaderMap;
 use axum::routing::get;
-use sha2::{Digest as _, Sha256};
-use tower_http::compression::CompressionLayer;
 
 use super::HttpState;
+use super::asset::Asset;
 
 /// Scripts, styles and requests of this origin, and nothing else. No text can become markup: the page has no trusted
 /// types, so that a browser refuses every such assignment.
@@ -20,7 +15,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
     require-trusted-types-for 'script'; trusted-types 'none'";
 
 /// A file of the page.
-struct Asset {
+struct File {
     /// Its path, and that below `static/`.
     path: &'static str,
     body: &'static [u8],
@@ -29,11 +24,11 @@ struct Asset {
 /// Embeds files by their paths below `static/`.
 macro_rules! embedded {
     ($($path:literal)*) => {
-        &[$(Asset { path: $path, body: include_bytes!(concat!("../../static", $path)) }),*]
+        &[$(File { path: $path, body: include_bytes!(concat!("../../static", $path)) }),*]
     };
 }
 
-const ASSETS: &[Asset] = embedded!(
+const FILES: &[File] = embedded!(
     "/index.html"
     "/favicon.svg"
     "/style/base.css"
@@ -66,52 +61,19 @@ const ASSETS: &[Asset] = embedded!(
     "/vendor/editor.LICENSES.txt"
 );
 
-/// A route for every file. They are compressed for who takes that, and asked for again only when they have changed.
+/// A route for every file.
 pub(super) fn routes() -> Router<HttpState> {
     let mut routes = Router::new();
-    for asset in ASSETS {
-        // Weak, since it is the same for all encodings.
-        let etag = format!("W/\"{}\"", hex::encode(&Sha256::digest(asset.body)[..16]));
-        let path = match asset.path {
+    for file in FILES {
+        let path = match file.path {
             "/index.html" => "/",
             path => path,
         };
-        let answer = async move |headers: HeaderMap| answer(asset, &etag, &headers);
+        let asset = Asset::new(media_type(file.path), Bytes::from_static(file.body));
+        let answer = async move |headers: HeaderMap| asset.answer(POLICY, &headers);
         routes = routes.route(path, get(answer));
     }
-    routes.layer(CompressionLayer::new())
-}
-
-fn answer(asset: &Asset, etag: &str, request: &HeaderMap) -> Response {
-    let headers = [
-        (CONTENT_SECURITY_POLICY, POLICY),
-        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (REFERRER_POLICY, "no-referrer"),
-        (
-            HeaderName::from_static("cross-origin-opener-policy"),
-            "same-origin",
-        ),
-        (
-            HeaderName::from_static("cross-origin-resource-policy"),
-            "same-origin",
-        ),
-        (CACHE_CONTROL, "no-cache"),
-        (ETAG, etag),
-    ];
-    let known = request.get_all(IF_NONE_MATCH).iter();
-    let is_known = known
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .any(|known| known.trim() == etag);
-    if is_known {
-        return (StatusCode::NOT_MODIFIED, headers).into_response();
-    }
-    (
-        headers,
-        [(CONTENT_TYPE, media_type(asset.path))],
-        asset.body,
-    )
-        .into_response()
+    routes
 }
 
 fn media_type(path: &str) -> &'static str {
@@ -141,15 +103,13 @@ mod tests {
                 there.insert(format!("/{directory}/{name}"));
             }
         }
-        let served: BTreeSet<_> = ASSETS.iter().map(|asset| asset.path.to_owned()).collect();
+        let served: BTreeSet<_> = FILES.iter().map(|asset| asset.path.to_owned()).collect();
         assert_eq!(served, there);
     }
 
     #[test]
     fn nothing_is_written_into_the_page_as_markup() {
-        let scripts = ASSETS
-            .iter()
-            .filter(|asset| asset.path.starts_with("/app/"));
+        let scripts = FILES.iter().filter(|asset| asset.path.starts_with("/app/"));
         for asset in scripts {
             let text = std::str::from_utf8(asset.body).unwrap();
             for way in [
@@ -162,7 +122,7 @@ mod tests {
                 assert!(!text.contains(way), "{} has {way}", asset.path);
             }
         }
-        let index = std::str::from_utf8(ASSETS[0].body).unwrap();
+        let index = std::str::from_utf8(FILES[0].body).unwrap();
         for inline in ["<style", " style=", " onclick=", "<script>", "://"] {
             assert!(!index.contains(inline), "index.html has {inline}");
         }

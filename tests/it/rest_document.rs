@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use axum::body::Body;
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
-use crate::support::TestApp;
+use crate::support::{TestApp, get};
 
 #[tokio::test]
 async fn the_document_is_valid_and_has_every_route() {
@@ -85,6 +86,9 @@ async fn the_page_of_the_document_comes_from_here_alone() {
         let answer = app.get(&format!("/docs/{asset}")).await;
         assert_eq!(answer.status, StatusCode::OK, "{asset}");
         assert_eq!(answer.header("x-content-type-options"), "nosniff");
+        let again = get(&format!("/docs/{asset}")).header("if-none-match", answer.header("etag"));
+        let again = app.send(again.body(Body::empty()).unwrap()).await;
+        assert_eq!(again.status, StatusCode::NOT_MODIFIED, "{asset}");
     }
     assert!(
         app.get("/docs/swagger-initializer.js")

@@ -1,28 +1,38 @@
 //! The document of the interface, and the page at `/docs` that shows it. All of the page comes from this server.
 
+use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
 use axum::Router;
-use axum::extract::{OriginalUri, Path};
-use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, REFERRER_POLICY,
-    X_CONTENT_TYPE_OPTIONS,
-};
-use axum::http::{HeaderName, StatusCode};
+use axum::body::Bytes;
+use axum::extract::OriginalUri;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, LOCATION, X_CONTENT_TYPE_OPTIONS};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
-use tower_http::compression::CompressionLayer;
 use utoipa::openapi::OpenApi as Document;
 use utoipa::openapi::server::{Server, ServerBuilder};
 use utoipa_swagger_ui::Config;
 
 use crate::http::HttpState;
+use crate::http::asset::Asset;
 use crate::mcp::toolset::python::limit_timeout;
 
 /// Where the document is.
 pub(super) const DOCUMENT: &str = "/api/v1/openapi.json";
 /// The time limit in the document that has a maximum of its own.
 const TIMEOUT: &str = "/components/schemas/PythonRequest/properties/timeout";
+/// The page, and the files that it asks for. The library has more.
+const FILES: &[&str] = &[
+    "",
+    "favicon-16x16.png",
+    "favicon-32x32.png",
+    "index.css",
+    "swagger-initializer.js",
+    "swagger-ui-bundle.js",
+    "swagger-ui-standalone-preset.js",
+    "swagger-ui.css",
+];
 /// Scripts, requests and pictures of this origin alone. The page writes styles into its elements, and has pictures in
 /// its styles.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
@@ -62,50 +72,34 @@ fn server(public_path: &str) -> Server {
 }
 
 /// The document as an answer.
-pub(super) fn json(document: &str) -> Response {
+pub(super) fn json(document: Bytes) -> Response {
     let headers = [
         (CONTENT_TYPE, "application/json"),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (CACHE_CONTROL, "no-cache"),
     ];
-    (headers, document.to_owned()).into_response()
+    (headers, document).into_response()
 }
 
 /// The page and its files.
 pub(super) fn routes() -> Router<HttpState> {
-    Router::new()
-        .route("/docs", get(to_folder))
-        .route("/docs/", get(async || file("")))
-        .route(
-            "/docs/{*file}",
-            get(async |Path(path): Path<String>| file(&path)),
-        )
-        .layer(CompressionLayer::new())
+    let mut routes = Router::new().route("/docs", get(to_folder));
+    for name in FILES {
+        let Ok(Some(file)) = utoipa_swagger_ui::serve(name, Arc::clone(&CONFIG)) else {
+            continue;
+        };
+        let body = match file.bytes {
+            Cow::Borrowed(bytes) => Bytes::from_static(bytes),
+            Cow::Owned(bytes) => Bytes::from(bytes),
+        };
+        let asset = Asset::new(&file.content_type, body);
+        let answer = async move |headers: HeaderMap| asset.answer(POLICY, &headers);
+        routes = routes.route(&format!("/docs/{name}"), get(answer));
+    }
+    routes
 }
 
 /// Addresses in the page are relative to its folder.
 async fn to_folder(OriginalUri(_): OriginalUri) -> Response {
     (StatusCode::PERMANENT_REDIRECT, [(LOCATION, "docs/")]).into_response()
-}
-
-fn file(path: &str) -> Response {
-    let Ok(Some(file)) = utoipa_swagger_ui::serve(path, Arc::clone(&CONFIG)) else {
-        return super::ApiError::new("no_such_route", "the page has no such file").into_response();
-    };
-    let headers = [
-        (CONTENT_TYPE, file.content_type.as_str()),
-        (CONTENT_SECURITY_POLICY, POLICY),
-        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (REFERRER_POLICY, "no-referrer"),
-        (
-            HeaderName::from_static("cross-origin-opener-policy"),
-            "same-origin",
-        ),
-        (
-            HeaderName::from_static("cross-origin-resource-policy"),
-            "same-origin",
-        ),
-        (CACHE_CONTROL, "no-cache"),
-    ];
-    (headers, file.bytes.into_owned()).into_response()
 }

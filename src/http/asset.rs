@@ -1,0 +1,122 @@
+//! Files of the server's own pages: compressed once for all who take that, and sent again only when they have changed.
+
+use std::io::Write as _;
+use std::sync::{Arc, OnceLock};
+
+use axum::body::Bytes;
+use axum::http::header::{
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
+    HeaderName, IF_NONE_MATCH, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use sha2::{Digest as _, Sha256};
+
+/// A file, and what is made of it for the first who asks for it.
+pub(super) struct Asset {
+    media_type: String,
+    body: Bytes,
+    etag: OnceLock<String>,
+    compressed: OnceLock<Bytes>,
+}
+
+impl Asset {
+    pub(super) fn new(media_type: &str, body: Bytes) -> Arc<Self> {
+        Arc::new(Self {
+            media_type: media_type.to_owned(),
+            body,
+            etag: OnceLock::new(),
+            compressed: OnceLock::new(),
+        })
+    }
+
+    /// The answer to a request for it, with the policy that browsers hold its page to.
+    pub(super) fn answer(&self, policy: &'static str, request: &HeaderMap) -> Response {
+        let headers = [
+            (CONTENT_SECURITY_POLICY, policy),
+            (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (REFERRER_POLICY, "no-referrer"),
+            (
+                HeaderName::from_static("cross-origin-opener-policy"),
+                "same-origin",
+            ),
+            (
+                HeaderName::from_static("cross-origin-resource-policy"),
+                "same-origin",
+            ),
+            (CACHE_CONTROL, "no-cache"),
+            (VARY, "accept-encoding"),
+            (ETAG, self.etag()),
+        ];
+        if values(request, &IF_NONE_MATCH).any(|known| known == self.etag()) {
+            return (StatusCode::NOT_MODIFIED, headers).into_response();
+        }
+        let headers = (headers, [(CONTENT_TYPE, self.media_type.as_str())]);
+        if values(request, &ACCEPT_ENCODING).any(is_gzip) {
+            let body = self.compressed();
+            // Pictures only grow.
+            if body.len() < self.body.len() {
+                return (headers, [(CONTENT_ENCODING, "gzip")], body).into_response();
+            }
+        }
+        (headers, self.body.clone()).into_response()
+    }
+
+    /// Weak, since it is the same for all encodings.
+    fn etag(&self) -> &str {
+        let tag = || format!("W/\"{}\"", hex::encode(&Sha256::digest(&self.body)[..16]));
+        self.etag.get_or_init(tag)
+    }
+
+    fn compressed(&self) -> Bytes {
+        let compress = || {
+            let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+            let written = encoder.write_all(&self.body);
+            let bytes = written.and_then(|()| encoder.finish());
+            Bytes::from(bytes.expect("memory takes what is written"))
+        };
+        self.compressed.get_or_init(compress).clone()
+    }
+}
+
+/// The values of a header that is a list.
+fn values<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a str> {
+    let lines = headers.get_all(name).into_iter();
+    let lines = lines.filter_map(|line| line.to_str().ok());
+    lines.flat_map(|line| line.split(',')).map(str::trim)
+}
+
+/// Whether a client takes gzip by this value: not when it gives it no weight.
+fn is_gzip(coding: &str) -> bool {
+    let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
+    let weight = weight.trim().strip_prefix("q=").unwrap_or("1");
+    name.trim_end().eq_ignore_ascii_case("gzip") && weight.parse() != Ok(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_compressed_once() {
+        let asset = Asset::new("text/plain", Bytes::from("x".repeat(1000)));
+        assert_eq!(asset.compressed().as_ptr(), asset.compressed().as_ptr());
+        assert!(asset.compressed().len() < 100);
+    }
+
+    #[test]
+    fn who_does_not_take_gzip_gets_none() {
+        for (coding, takes) in [
+            ("gzip", true),
+            ("GZIP ; q=0.5", true),
+            ("gzip;q=0", false),
+            ("gzip; q=0.0", false),
+            ("br", false),
+            ("*", false),
+        ] {
+            assert_eq!(is_gzip(coding), takes, "{coding}");
+        }
+    }
+}
