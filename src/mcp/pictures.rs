@@ -1,6 +1,7 @@
 //! Pictures of a conversation, in a size that a model's context can bear.
 
 use std::io::Cursor;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,10 +9,11 @@ use image::codecs::jpeg::JpegEncoder;
 use image::imageops::FilterType;
 use image::{DynamicImage, GenericImageView as _, ImageFormat, ImageReader, Limits};
 use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
 use tracing::debug;
 
 use crate::conversation::ConversationId;
-use crate::files::{FilesError, PICTURES};
+use crate::files::PICTURES;
 use crate::run::Runs;
 use crate::run::outcome::FileLink;
 
@@ -23,12 +25,19 @@ const MAX_BYTES: usize = 1 << 20;
 const MAX_FILE: u64 = 16 << 20;
 /// Sides in pixels that are tried, the longest first: models scale to it themselves.
 const SIDES: &[u32] = &[1568, 1024, 640, 320];
+/// A longer side is cut to this one first, by whole pixels: a filter holds sixteen bytes for each pixel of the old width
+/// and the new height, which is most where a picture is a line.
+const FINE: u32 = 2 * SIDES[0];
 /// Pixels that are decoded at most: a small file can claim to have billions.
 const MAX_PIXELS: u64 = 40_000_000;
 /// Memory that decoding may take.
 const MAX_MEMORY: u64 = 256 << 20;
 /// Quality of JPEG, for what is too large as PNG.
 const QUALITY: u8 = 80;
+/// How long the pictures of an answer to a run may take: an answer comes soon after the limit of its run.
+const PATIENCE_AFTER_RUN: Duration = Duration::from_millis(1500);
+/// How long one may take that was asked for by its name.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Pictures decoded at the same time on the whole server.
 static DECODING: Semaphore = Semaphore::const_new(2);
 
@@ -53,7 +62,8 @@ impl Shown {
     }
 }
 
-/// The first pictures among files of a conversation, by their names, each in its share of the room.
+/// The first pictures among files of a conversation, by their names, each in its share of the room. What is late is
+/// left out, as is what has changed since the run ended.
 pub(crate) async fn of_run(
     runs: &Runs,
     id: &ConversationId,
@@ -64,50 +74,54 @@ pub(crate) async fn of_run(
         .filter(|file| PICTURES.contains(&file.mime_type.as_str()) && file.size <= MAX_FILE)
         .take(MAX_PICTURES)
         .collect();
+    let due = Instant::now() + PATIENCE_AFTER_RUN;
     let (mut shown, mut room) = (Vec::new(), MAX_BYTES);
     for (index, file) in candidates.iter().enumerate() {
         let share = room / (candidates.len() - index);
-        // Changed since the run ended.
-        let Ok((_, Some(bytes))) = runs.files.read_whole(id, &file.name, MAX_FILE).await else {
-            continue;
-        };
-        if let Some(picture) = fit_in_turn(bytes, share).await {
+        let picture = in_turn(due, read(runs, id, &file.name), share).await;
+        if let Some((file, picture)) = picture {
             room -= picture.data.len();
-            shown.push((file.name.clone(), picture));
+            shown.push((file.name, picture));
         }
     }
     shown
 }
 
-/// A file of a conversation as a picture; `None` when it is none that can be shown, whatever its name says.
-///
-/// # Errors
-/// There is no such file, or trouble with the storage.
+/// A file of a conversation as a picture; `None` when there is none that can be shown, whatever its name says.
 pub(crate) async fn of_file(
     runs: &Runs,
     id: &ConversationId,
     name: &str,
-) -> Result<Option<(FileLink, Shown)>, FilesError> {
-    let (file, bytes) = runs.files.read_whole(id, name, MAX_FILE).await?;
-    let shown = match bytes {
-        Some(bytes) => fit_in_turn(bytes, MAX_BYTES).await,
-        None => None,
-    };
-    Ok(shown.map(|shown| (file, shown)))
+) -> Option<(FileLink, Shown)> {
+    in_turn(Instant::now() + PATIENCE, read(runs, id, name), MAX_BYTES).await
 }
 
-/// The same as [`fit`] on a thread that may block, when it is its turn.
-async fn fit_in_turn(bytes: Vec<u8>, room: usize) -> Option<Shown> {
-    let turn = DECODING.acquire().await.ok()?;
-    let fitted = tokio::task::spawn_blocking(move || {
-        // Held to the end of the work, even when nobody waits for it any more.
-        let _turn = turn;
-        fit(&bytes, room)
-    });
-    fitted.await.unwrap_or_else(|error| {
-        debug!(%error, "a picture was not to be decoded");
-        None
-    })
+async fn read(runs: &Runs, id: &ConversationId, name: &str) -> Option<(FileLink, Vec<u8>)> {
+    let (file, bytes) = runs.files.read_whole(id, name, MAX_FILE).await.ok()?;
+    Some((file, bytes?))
+}
+
+/// What is read, made to [`fit`] on a thread that may block. Who waits for a turn has not read anything yet.
+async fn in_turn(
+    due: Instant,
+    read: impl Future<Output = Option<(FileLink, Vec<u8>)>>,
+    room: usize,
+) -> Option<(FileLink, Shown)> {
+    let picture = async {
+        let turn = DECODING.acquire().await.ok()?;
+        let (file, bytes) = read.await?;
+        let fitted = tokio::task::spawn_blocking(move || {
+            // Held to the end of the work, even when nobody waits for it any more.
+            let _turn = turn;
+            fit(&bytes, room)
+        });
+        let shown = fitted.await.unwrap_or_else(|error| {
+            debug!(%error, "a picture was not to be decoded");
+            None
+        });
+        Some((file, shown?))
+    };
+    timeout_at(due, picture).await.ok().flatten()
 }
 
 /// Makes a file fit into `room` bytes of base64: as it is, else smaller. `None` when it is no picture that can be
@@ -128,7 +142,7 @@ fn fit(bytes: &[u8], room: usize) -> Option<Shown> {
         return None;
     }
     // All of it: a picture that its program could not finish is refused by what models run on, with all that was said.
-    let picture = decode(bytes, format)?;
+    let mut picture = decode(bytes, format)?;
     let longest = original.0.max(original.1);
     if longest <= SIDES[0] && bytes.len().div_ceil(3) * 4 <= room {
         return Some(Shown {
@@ -137,20 +151,21 @@ fn fit(bytes: &[u8], room: usize) -> Option<Shown> {
             scaled: None,
         });
     }
+    if longest > FINE {
+        picture = picture.thumbnail(FINE, FINE);
+    }
     SIDES
         .iter()
         .filter(|side| **side <= longest.max(SIDES[3]))
         .find_map(|side| {
-            let smaller = if longest > *side {
-                picture.resize(*side, *side, FilterType::Triangle)
-            } else {
-                picture.clone()
-            };
-            let (data, mime_type) = encode(&smaller, format, room)?;
+            if longest > *side {
+                picture = picture.resize(*side, *side, FilterType::Triangle);
+            }
+            let (data, mime_type) = encode(&picture, format, room)?;
             Some(Shown {
                 data,
                 mime_type,
-                scaled: Some([original, smaller.dimensions()]),
+                scaled: Some([original, picture.dimensions()]),
             })
         })
 }
@@ -205,14 +220,44 @@ mod tests {
         bytes
     }
 
-    #[tokio::test]
-    async fn a_picture_has_its_turn_until_it_is_done() {
+    #[tokio::test(start_paused = true)]
+    async fn pictures_take_turns_as_long_as_they_are_waited_for() {
         use futures::FutureExt as _;
         let all = DECODING.available_permits();
-        let picture = noise(1600, 1600, ImageFormat::Png);
-        // Whoever waited for it has gone away.
-        assert_eq!(fit_in_turn(picture, 1000).now_or_never(), None);
+        let turns = DECODING.acquire_many(2).await.unwrap();
+        let due = Instant::now() + PATIENCE_AFTER_RUN;
+        let early = async { panic!("it is not its turn") };
+        assert!(in_turn(due, early, 1000).await.is_none());
+        assert_eq!(Instant::now(), due);
+        drop(turns);
+        let file = FileLink {
+            name: String::new(),
+            url: String::new(),
+            size: 0,
+            mime_type: String::new(),
+            new: true,
+        };
+        let picture = std::future::ready(Some((file, noise(1600, 1600, ImageFormat::Png))));
+        let due = Instant::now() + PATIENCE_AFTER_RUN;
+        // Whoever waited for it has gone away: it has its turn until it is done.
+        assert!(in_turn(due, picture, 1000).now_or_never().is_none());
         assert_eq!(DECODING.available_permits(), all - 1);
+    }
+
+    #[test]
+    fn a_line_takes_little_memory() {
+        let peak = || {
+            let process = procfs::process::Process::myself().unwrap();
+            process.status().unwrap().vmhwm.unwrap()
+        };
+        let line = DynamicImage::new_luma8(40_000_000, 1);
+        let mut bytes = Vec::new();
+        line.write_to(&mut Cursor::new(&mut bytes), ImageFormat::Png)
+            .unwrap();
+        let before = peak();
+        let shown = fit(&bytes, MAX_BYTES).unwrap();
+        assert_eq!(shown.scaled, Some([(40_000_000, 1), (1568, 1)]));
+        assert!(peak() - before < 300 << 10, "{} KiB", peak() - before);
     }
 
     #[test]

@@ -84,7 +84,7 @@ pub(super) async fn call(runs: &Runs, arguments: JsonObject) -> Result<CallToolR
     let name = &arguments.filename;
     if arguments.offset == 0
         && is_picture_name(name)
-        && let Some((file, shown)) = pictures::of_file(runs, &id, name).await?
+        && let Some((file, shown)) = pictures::of_file(runs, &id, name).await
     {
         return Ok(render_picture(file, shown));
     }
