@@ -19,15 +19,21 @@ impl Runs {
     /// Stores a file in a conversation. A new one gets a warm sandbox, so that its first run is warm too.
     ///
     /// # Errors
-    /// A bad name or content, no room, or trouble with the storage.
+    /// A bad name or content, too many uploads, no room, or trouble with the storage.
     pub async fn upload(
         &self,
         id: &ConversationId,
-        name: &str,
-        content: &str,
+        name: String,
+        content: String,
         existing: Existing,
     ) -> Result<FileLink, FilesError> {
-        let upload = self.files.check_upload(name, content)?;
+        // All of it is in memory until it is stored.
+        let place = self.files.workspaces.reserve_upload()?;
+        let files = self.files.clone();
+        let check = move || (files.check_upload(&name, &content), place);
+        let checked = tokio::task::spawn_blocking(check).await;
+        let (upload, _place) = checked.map_err(|error| FilesError::Read(error.into()))?;
+        let upload = upload?;
         self.files.workspaces.check_storage()?;
         let key = id.key(&self.file_secret);
         let _in_use = self.files.workspaces.hold(&key).await;

@@ -88,7 +88,10 @@ async fn try_links(
     let uploaded = STANDARD.encode(UPLOADED);
     for name in &planted {
         // Replacing a link by a file is fine, so is refusing: only what it led to counts.
-        let upload = stage.runs.upload(own, name, &uploaded, Existing::Replace);
+        let (name, content) = (name.clone(), uploaded.clone());
+        let upload = stage
+            .runs
+            .upload(own, name.clone(), content, Existing::Replace);
         if tokio::time::timeout(WAIT, upload).await.is_err() {
             seen.stuck.push(format!("upload to {name}"));
         }

@@ -40,15 +40,22 @@ impl Received {
 }
 
 impl Workspaces {
+    /// One of the places for files that are being received.
+    ///
+    /// # Errors
+    /// All are taken.
+    pub fn reserve_upload(&self) -> Result<OwnedSemaphorePermit, WorkspaceError> {
+        let place = Arc::clone(&self.store.receiving).try_acquire_owned();
+        place.map_err(|_| WorkspaceError::TooManyUploads)
+    }
+
     /// A place for a file that is to be received piece by piece.
     ///
     /// # Errors
     /// There are too many already, or the operating system failed.
     pub async fn spool(&self) -> Result<Spool, WorkspaceError> {
         let store = Arc::clone(&self.store);
-        let place = Arc::clone(&store.receiving)
-            .try_acquire_owned()
-            .map_err(|_| WorkspaceError::TooManyUploads)?;
+        let place = self.reserve_upload()?;
         let make = |store: &Store| TempFile::create(store.private.as_fd());
         let temp = store.work(make).await?;
         let file = temp

@@ -219,6 +219,11 @@ async fn so_many_files_are_received_at_once_and_no_more() {
     let refused = app.put("more", "x").await;
     assert_eq!(code(&refused), "429 busy");
     assert_eq!(refused.header("retry-after"), "5");
+    let refused = app.upload("more", b"x").await;
+    assert_eq!(
+        (&refused["code"], &refused["retryAfterSeconds"]),
+        (&json!("busy"), &json!(5))
+    );
     for (pieces, upload) in waiting {
         drop(pieces);
         assert_eq!(upload.await.unwrap().unwrap().status(), StatusCode::OK);

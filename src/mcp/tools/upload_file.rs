@@ -63,8 +63,8 @@ pub(super) async fn call(
         .runs
         .upload(
             &id,
-            &arguments.filename,
-            &arguments.content,
+            arguments.filename,
+            arguments.content,
             Existing::Replace,
         )
         .await?;

@@ -69,7 +69,7 @@ pub(super) async fn upload(
     };
     let stored = call
         .runs
-        .upload(&id, &filename, &content_base64, existing)
+        .upload(&id, filename, content_base64, existing)
         .await;
     let file = stored.map_err(|error| refusal(error, "invalid_filename"))?;
     call.client.remember(&id);
