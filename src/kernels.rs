@@ -116,9 +116,9 @@ impl Kernels {
         }))
     }
 
-    /// Whether there may be any.
-    pub fn are_allowed(&self) -> bool {
-        self.0.config.most > 0
+    /// Whether a runner's variables can be kept.
+    pub fn are_for(&self, runner: &Runner) -> bool {
+        runner.kernel && self.0.config.most > 0
     }
 
     /// The turn of a run that asks for its conversation's kernel. With `wait` it may take as long as those before it.

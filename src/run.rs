@@ -378,10 +378,10 @@ impl Runs {
                     known: view.runners.keys().cloned().collect(),
                 });
         if let (true, Ok(runner)) = (request.stateful, &runner)
-            && !(runner.kernel && self.kernels.are_allowed())
+            && !self.kernels.are_for(runner)
         {
-            let has_kernels = |runner: &&Arc<Runner>| runner.kernel && self.kernels.are_allowed();
-            let with_kernels = view.runners.values().filter(has_kernels);
+            let runners = view.runners.values();
+            let with_kernels = runners.filter(|runner| self.kernels.are_for(runner));
             return Err(RunError::NoKernel {
                 language: runner.language.clone(),
                 known: with_kernels.map(|each| each.language.clone()).collect(),

@@ -113,7 +113,7 @@ impl ExecuteRequest {
             .catalog
             .view()
             .find(&language)
-            .is_some_and(|runner| runner.kernel);
+            .is_some_and(|runner| runs.kernels.are_for(runner));
         let named = self.session_id.is_some();
         Ok(RunRequest {
             conversation: match self.session_id {

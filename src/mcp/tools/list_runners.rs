@@ -76,7 +76,7 @@ pub(super) fn call(runs: &Runs) -> CallToolResult {
         aliases: runner.aliases.clone(),
         image: runner.image.clone(),
         description: runner.description.clone(),
-        stateful: runner.kernel && runs.kernels.are_allowed(),
+        stateful: runs.kernels.are_for(runner),
         packages: Packages::are_for(&runner.language),
     });
     let limits = &runs.limits;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use axum::body::Body;
+use axum::http::Method;
 use mcp_code_sandbox::executor::spec::NetworkAccess;
 use serde_json::json;
 use tokio::time::Instant;
@@ -22,6 +23,10 @@ async fn languages_without_a_kernel_say_so() {
     insta::assert_snapshot!(refused["message"].as_str().unwrap(), @"stateful: true is not available for notebook here: no language keeps variables, so leave stateful out");
     let runners = app.call("list_runners", json!({})).await;
     assert_eq!(runners["runners"][0]["stateful"], false);
+    // Nobody asked for variables here: they are kept where they can be.
+    let body = json!({ "language": "notebook", "code": "echo hi", "session_id": "demo" });
+    let answer = app.rest(Method::POST, "/api/v1/execute", &body).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
 }
 
 #[tokio::test(start_paused = true)]
