@@ -97,7 +97,10 @@ struct Relay<'a> {
     behind: bool,
     progress: f64,
     started: Instant,
+    /// When it was told something last.
     last: Instant,
+    /// When there was a look at what there is to tell.
+    looked: Instant,
     unread: Unread,
 }
 
@@ -115,8 +118,12 @@ impl Unread {
         if taken.is_none() || taken != self.taken {
             (self.taken, self.waiting) = (taken, 0);
         }
+        self.waiting >= MAX_WAITING && taken.is_some()
+    }
+
+    /// One more is sent.
+    fn sent(&mut self) {
         self.waiting += 1;
-        self.waiting > MAX_WAITING && taken.is_some()
     }
 }
 
@@ -144,6 +151,7 @@ impl<'a> Relay<'a> {
             progress: 0.0,
             started: now,
             last: now,
+            looked: now,
             unread: Unread::default(),
         }
     }
@@ -161,9 +169,9 @@ impl<'a> Relay<'a> {
                     () = sleep_until(self.last + HEARTBEAT) => {}
                 }
             }
-            sleep_until(self.last + GAP).await;
+            sleep_until(self.looked + GAP).await;
+            self.looked = Instant::now();
             if self.unread.stands_still(self.caller) {
-                (self.last, self.behind) = (Instant::now(), false);
                 continue;
             }
             let progress = match &mut self.pieces {
@@ -224,6 +232,7 @@ impl<'a> Relay<'a> {
         meta: Option<NotificationMetaObject>,
     ) -> ProgressNotificationParam {
         self.last = Instant::now();
+        self.unread.sent();
         // Seconds, which every client can show; the clock may not have moved, the value has to.
         self.progress = self
             .started

@@ -8,6 +8,7 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
+use crate::sse::{Session, run};
 use crate::support::{Answer, TOKEN, TestApp, eventually, stable};
 
 /// A request with the token.
@@ -187,6 +188,24 @@ async fn output_comes_while_the_program_runs_and_going_away_ends_it() {
     drop(stream);
     eventually("the run has ended", || app.app.runs.active.count() == 0).await;
     app.assert_nothing_is_left().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_output_is_not_kept_any_more_shows_that_it_lives() {
+    let app = TestApp::on_fake_with(&[("RUN_OUTPUT_LIMIT", "1k")]).await;
+    let kept = "echo 0123456789abcde\n".repeat(64);
+    let program = format!("{kept}{}", "sleep 0.25\necho dropped\n".repeat(88));
+    let lines = lines(
+        &app.execute(json!({ "code": program, "language": "shell" }))
+            .await,
+    );
+    let silent = |line: &&Value| line["text"] == "";
+    assert_eq!(lines.iter().filter(silent).count(), 1, "{lines:?}");
+    let session = Session::open(&app, "2025-06-18").await;
+    let told = session.send(&run(1, &program)).await.rest().await;
+    let told = told.iter().map(|message| &message["params"]);
+    let silent = told.filter(|told| told["progress"].is_number() && told["message"].is_null());
+    assert_eq!(silent.count(), 4);
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::Serialize;
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::DropGuard;
 use utoipa::ToSchema;
 
@@ -83,6 +83,8 @@ pub(super) struct Feed {
     /// Bytes that a character began with whose rest is not there yet, for each stream.
     begun: [Vec<u8>; 2],
     ready: VecDeque<Event>,
+    /// When the last line was sent.
+    last: Instant,
     done: bool,
     /// A client that goes away ends the run.
     _guard: DropGuard,
@@ -98,6 +100,7 @@ impl Feed {
             offset: 0,
             begun: Default::default(),
             ready: VecDeque::new(),
+            last: Instant::now(),
             done: false,
         }
     }
@@ -109,6 +112,7 @@ impl Feed {
                 // Strings and numbers always become JSON.
                 let mut line = serde_json::to_vec(&event).unwrap_or_default();
                 line.push(b'\n');
+                self.last = Instant::now();
                 return Some(line.into());
             }
             if self.done {
@@ -132,7 +136,7 @@ impl Feed {
             tokio::select! {
                 _ = self.run.ended() => {}
                 _ = self.seen.changed() => {}
-                () = sleep(HEARTBEAT) => self.push(Stream::Stdout, String::new()),
+                () = sleep_until(self.last + HEARTBEAT) => self.push(Stream::Stdout, String::new()),
             }
         }
     }

@@ -29,6 +29,7 @@ pub(in crate::mcp) async fn with_signs_of_life<T>(
         if unread.stands_still(caller) {
             continue;
         }
+        unread.sent();
         let seconds = started.elapsed().as_secs_f64();
         let progress = ProgressNotificationParam::new(token.clone(), seconds);
         // Not inside the select: once begun, a notification must be through before the answer is.
