@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::http::{Method, StatusCode};
 use mcp_code_sandbox::control::Control;
 use mcp_code_sandbox::conversation::ConversationId;
 use mcp_code_sandbox::executor::fake::FakeExecutor;
@@ -70,6 +71,19 @@ async fn a_server_that_stops_lets_nobody_wait_for_the_check() {
         "{:?}",
         began.elapsed()
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_program_that_is_refused_late_was_in_no_session() {
+    let app = unproved().await;
+    let body = json!({ "code": "echo hi", "language": "shell" });
+    let stream = app.rest(Method::POST, "/api/v1/execute", &body).await;
+    assert_eq!(stream.status, StatusCode::OK);
+    let text = stream.text();
+    let last: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert_eq!(last["code"], "sandbox_not_proven");
+    let sessions = app.ask(Method::GET, "/api/v1/sessions").await;
+    assert_eq!(sessions.json()["total"], 0);
 }
 
 #[tokio::test]

@@ -14,10 +14,11 @@ use utoipa::ToSchema;
 use super::ApiError;
 use super::error::public;
 use crate::executor::Stream;
+use crate::http::HttpState;
 use crate::mcp::pictures;
 use crate::run::ledger::LiveRun;
 use crate::run::outcome::RunOutcome;
-use crate::run::{Runs, render};
+use crate::run::render;
 
 /// Bytes of output that are looked at together.
 const MAX_BYTES: usize = 16 << 10;
@@ -76,7 +77,7 @@ pub(super) struct SessionOutcome {
 /// What is to be sent of one run.
 pub(super) struct Feed {
     run: Arc<LiveRun>,
-    runs: Runs,
+    state: HttpState,
     seen: watch::Receiver<u64>,
     /// How much of the output was taken.
     offset: usize,
@@ -91,12 +92,12 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    pub(super) fn new(run: Arc<LiveRun>, runs: Runs) -> Self {
+    pub(super) fn new(run: Arc<LiveRun>, state: HttpState) -> Self {
         Self {
             seen: run.live.capture.watch(),
             _guard: run.cancel_on_drop(),
             run,
-            runs,
+            state,
             offset: 0,
             begun: Default::default(),
             ready: VecDeque::new(),
@@ -128,7 +129,11 @@ impl Feed {
                 self.flush();
                 match result.as_ref() {
                     Ok(outcome) => self.conclude(outcome).await,
-                    Err(error) => self.ready.push_back(refused(error.into())),
+                    Err(error) => {
+                        let sessions = &self.state.0.sessions;
+                        sessions.take_back(&self.run.owner, &self.run.conversation);
+                        self.ready.push_back(refused(error.into()));
+                    }
                 }
                 self.done = true;
                 continue;
@@ -177,7 +182,7 @@ impl Feed {
 
     async fn conclude(&mut self, outcome: &RunOutcome) {
         let new: Vec<_> = outcome.files.iter().filter(|file| file.new).collect();
-        let pictures = pictures::of_run(&self.runs, &self.run.conversation, &new).await;
+        let pictures = pictures::of_run(&self.state.0.runs, &self.run.conversation, &new).await;
         for (_, shown) in pictures {
             self.ready.push_back(Event::Image {
                 image: shown.data,

@@ -68,12 +68,11 @@ pub(super) async fn execute(
     JsonBody(request): JsonBody<ExecuteRequest>,
 ) -> Result<Response, ApiError> {
     let unanswered = state.0.calls.token();
-    let runs = &state.0.runs;
-    let request = request.into_run(runs)?;
+    let request = request.into_run(&state.0.runs)?;
     let session = request.conversation.clone();
     state.0.sessions.note(&caller, &session);
     let run = state.0.ledger.start(caller.clone(), request);
-    let feed = Feed::new(Arc::clone(&run), runs.clone());
+    let feed = Feed::new(Arc::clone(&run), state.clone());
     begun(&run).await;
     if let Some(Err(error)) = run.result().as_deref() {
         state.0.sessions.take_back(&caller, &session);
