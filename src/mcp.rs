@@ -22,10 +22,10 @@ use futures::FutureExt as _;
 use rmcp::ServerHandler;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams,
-    CompleteResult, CustomRequest, CustomResult, ErrorCode, ErrorData, GetTaskParams,
-    GetTaskResult, Implementation, ListPromptsResult, ListResourceTemplatesResult,
-    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
-    ReadResourceResponse, ServerCapabilities, ServerConfig, Tool,
+    CompleteResult, CustomRequest, CustomResult, ErrorCode, ErrorData, GetPromptRequestParams,
+    GetPromptResponse, GetTaskParams, GetTaskResult, Implementation, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig, Tool,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use tokio_util::task::TaskTracker;
@@ -57,6 +57,8 @@ const KNOWN_METHODS: &[&str] = &[
     "prompts/list",
     "prompts/get",
     "completion/complete",
+    "tasks/get",
+    "tasks/cancel",
     "server/discover",
 ];
 /// Methods that the stateless revision has no more: for it they do not exist, however they look.
@@ -219,6 +221,18 @@ impl ServerHandler for McpHandler {
     ) -> Result<ListPromptsResult, ErrorData> {
         // There are none. Clients ask anyway.
         Ok(ListPromptsResult::with_all_items(Vec::new()))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let name: String = request.name.chars().take(64).collect();
+        Err(ErrorData::invalid_params(
+            format!("unknown prompt: {name}"),
+            None,
+        ))
     }
 
     async fn complete(

@@ -88,6 +88,9 @@ async fn bad_messages_get_json_rpc_errors() {
         r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"run_code","arguments":"print"}}"#,
         r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"nothing"}}"#,
         r#"{"jsonrpc":"2.0","id":7,"method":"initialize","params":{}}"#,
+        r#"{"jsonrpc":"2.0","id":7,"method":"tasks/get","params":{}}"#,
+        r#"{"jsonrpc":"2.0","id":7,"method":"tasks/cancel"}"#,
+        r#"{"jsonrpc":"2.0","id":7,"method":"prompts/get","params":{"name":"nothing"}}"#,
     ];
     let mut answers = String::new();
     for body in bodies {

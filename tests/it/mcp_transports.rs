@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::sse::{EventStream, Session, call, post_sse, run};
+use crate::sse::{EventStream, Session, call, newest, post_sse, run};
 use crate::support::{TOKEN, TestApp, get, post};
 
 const REVISIONS: &[&str] = &["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
@@ -72,22 +72,8 @@ async fn every_revision_with_a_handshake_is_spoken() {
 #[tokio::test]
 async fn the_newest_revision_needs_no_handshake() {
     let app = TestApp::on_fake().await;
-    let meta = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {},
-        "io.modelcontextprotocol/clientInfo": { "name": "new", "version": "1" },
-    });
-    let send = async |method: &str, name: Option<&str>, mut params: Value| {
-        params["_meta"] = meta.clone();
-        let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        let mut request = post_sse(&message);
-        let headers = request.headers_mut();
-        headers.insert("mcp-protocol-version", "2026-07-28".parse().unwrap());
-        headers.insert("mcp-method", method.parse().unwrap());
-        if let Some(name) = name {
-            headers.insert("mcp-name", name.parse().unwrap());
-        }
-        app.send(request).await
+    let send = async |method: &str, name: Option<&str>, params: Value| {
+        app.send(newest(method, name, params)).await
     };
     let discovered = send("server/discover", None, json!({})).await.json();
     insta::assert_json_snapshot!(discovered["result"], { ".serverInfo.version" => "…", ".instructions" => "…", "._meta" => "…" }, @r#"
@@ -123,12 +109,19 @@ async fn the_newest_revision_needs_no_handshake() {
     assert_eq!(answer["result"]["resultType"], "complete");
     // What the revision has removed does not exist in it.
     for method in ["ping", "initialize", "logging/setLevel"] {
+        let answer = send(method, None, json!({})).await;
         assert_eq!(
-            send(method, None, json!({})).await.json()["error"]["code"],
-            -32601,
+            (answer.status.as_u16(), &answer.json()["error"]["code"]),
+            (404, &json!(-32601)),
             "{method}"
         );
     }
+    let nothing = json!({ "uri": "sandbox://nobody/nothing" });
+    let missing = send("resources/read", Some("sandbox://nobody/nothing"), nothing).await;
+    assert_eq!(
+        (missing.status.as_u16(), &missing.json()["error"]["code"]),
+        (200, &json!(-32602))
+    );
 }
 
 #[tokio::test]

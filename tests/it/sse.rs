@@ -123,6 +123,25 @@ pub(crate) fn post_sse(message: &Value) -> Request<Body> {
     request.body(Body::from(message.to_string())).unwrap()
 }
 
+/// What a client of the newest revision sends, which follows tasks.
+pub(crate) fn newest(method: &str, name: Option<&str>, mut params: Value) -> Request<Body> {
+    params["_meta"] = serde_json::json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": { "extensions": { "io.modelcontextprotocol/tasks": {} } },
+        "io.modelcontextprotocol/clientInfo": { "name": "new", "version": "1" },
+    });
+    let message =
+        serde_json::json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+    let mut request = post_sse(&message);
+    let headers = request.headers_mut();
+    headers.insert("mcp-protocol-version", "2026-07-28".parse().unwrap());
+    headers.insert("mcp-method", method.parse().unwrap());
+    if let Some(name) = name {
+        headers.insert("mcp-name", name.parse().unwrap());
+    }
+    request
+}
+
 /// A session of the given revision.
 pub(crate) struct Session<'a> {
     app: &'a TestApp,
