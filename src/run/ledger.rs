@@ -140,9 +140,13 @@ impl LiveRun {
         self.end.borrow().clone()
     }
 
-    /// Ends it before its time.
+    /// Ends it before its time. One that has ended stays as it is.
     pub fn cancel(&self) {
-        self.stop.cancel();
+        // Looked at to the end, so that it does not end meanwhile.
+        let end = self.end.borrow();
+        if end.is_none() {
+            self.stop.cancel();
+        }
     }
 
     /// Ends it unless the guard is disarmed: for a call that may be dropped.

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use mcp_code_sandbox::proof::State;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::sse::{EventStream, Session, call, post_sse, run};
+use crate::sse::{EventStream, Session, call, newest, post_sse, run};
 use crate::support::{TestApp, eventually, post};
 
 fn progress(messages: &[Value]) -> Vec<(f64, Option<&str>)> {
@@ -430,59 +431,56 @@ async fn mistakes_about_runs_are_told() {
 #[tokio::test]
 async fn a_client_that_follows_tasks_gets_one() {
     let app = TestApp::on_fake_with(&[("CALL_BUDGET", "100ms")]).await;
-    let send = async |method: &str, name: &str, mut params: Value| {
-        params["_meta"] = json!({
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientCapabilities": { "extensions": { "io.modelcontextprotocol/tasks": {} } },
-        });
-        let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        let mut request = post_sse(&message);
-        let headers = request.headers_mut();
-        headers.insert("mcp-protocol-version", "2026-07-28".parse().unwrap());
-        headers.insert("mcp-method", method.parse().unwrap());
-        headers.insert("mcp-name", name.parse().unwrap());
-        app.send(request).await.json()["result"].clone()
+    let send = async |method: &str, name: &str, params: Value| {
+        let answer = app.send(newest(method, Some(name), params)).await;
+        answer.json()["result"].clone()
     };
-    let arguments = json!({ "conversationId": "demo", "language": "shell", "timeoutSeconds": 60, "code": "sleep 0.4\necho done" });
-    let task = send(
-        "tools/call",
-        "run_code",
-        json!({ "name": "run_code", "arguments": arguments }),
-    )
-    .await;
-    assert_eq!(
-        (&task["resultType"], &task["status"]),
-        (&json!("task"), &json!("working")),
-        "{task}"
-    );
-    let id = task["taskId"].as_str().unwrap();
-    let ended = app
+    let start = async |code: &str| {
+        let arguments = json!({ "conversationId": "demo", "language": "shell", "timeoutSeconds": 60, "code": code });
+        let params = json!({ "name": "run_code", "arguments": arguments });
+        let task = send("tools/call", "run_code", params).await;
+        assert_eq!(
+            (&task["resultType"], &task["status"]),
+            (&json!("task"), &json!("working")),
+            "{task}"
+        );
+        task["taskId"].as_str().unwrap().to_owned()
+    };
+    let get = async |id: &str| send("tasks/get", id, json!({ "taskId": id })).await;
+    let cancel = async |id: &str| send("tasks/cancel", id, json!({ "taskId": id })).await;
+    let ended = async |id: &str| loop {
+        let state = get(id).await;
+        if state["status"] != "working" {
+            return state;
+        }
+    };
+    let id = start("sleep 0.4\necho done").await;
+    let waited = app
         .call("get_run", json!({ "runId": id, "waitSeconds": 5 }))
         .await;
-    assert!(["ok", "running"].contains(&ended["status"].as_str().unwrap()));
-    let mut state = task.clone();
-    while state["status"] == "working" {
-        state = send("tasks/get", id, json!({ "taskId": id })).await;
-    }
+    assert!(["ok", "running"].contains(&waited["status"].as_str().unwrap()));
+    let state = ended(&id).await;
     assert_eq!(
         state["result"]["structuredContent"]["stdout"], "done\n",
         "{state}"
     );
     // One that has ended stays as it is.
-    send("tasks/cancel", id, json!({ "taskId": id })).await;
-    let still = send("tasks/get", id, json!({ "taskId": id })).await;
-    assert_eq!(still["status"], "completed", "{still}");
-    let task = send("tools/call", "run_code", json!({ "name": "run_code", "arguments": {
-        "conversationId": "demo", "language": "shell", "timeoutSeconds": 60, "code": "sleep 20" } })).await;
-    let id = task["taskId"].as_str().unwrap();
-    send("tasks/cancel", id, json!({ "taskId": id })).await;
+    cancel(&id).await;
+    assert_eq!(get(&id).await["status"], "completed");
+    let id = start("sleep 20").await;
+    cancel(&id).await;
     eventually("the container is gone", || {
         app.app.runs.launcher.live_count() == 0
     })
     .await;
-    let mut state = task.clone();
-    while state["status"] == "working" {
-        state = send("tasks/get", id, json!({ "taskId": id })).await;
-    }
-    assert_eq!(state["status"], "cancelled");
+    assert_eq!(ended(&id).await["status"], "cancelled");
+    // And one that was refused keeps the reason.
+    app.app.runs.proof.set(State::Pending);
+    let id = start("echo").await;
+    app.app.runs.proof.set(State::Broken(Vec::new()));
+    ended(&id).await;
+    cancel(&id).await;
+    let still = get(&id).await;
+    let code = &still["result"]["structuredContent"]["code"];
+    assert_eq!(code, "sandbox_not_proven", "{still}");
 }
