@@ -57,8 +57,13 @@ async fn every_tool_is_described_for_a_model() {
 }
 
 #[tokio::test]
-async fn sizes_are_told_as_they_are_set() {
-    let odd = [("MAX_UPLOAD_BYTES", "512k"), ("MAX_CODE_BYTES", "1000")];
+async fn limits_are_told_as_they_are_set() {
+    let odd = [
+        ("MAX_UPLOAD_BYTES", "512k"),
+        ("MAX_CODE_BYTES", "1000"),
+        ("RUN_TIMEOUT", "500ms"),
+        ("CALL_BUDGET", "1500ms"),
+    ];
     let app = TestApp::on_fake_with(&odd).await;
     let list = app.rpc("tools/list", json!({})).await;
     let tools = list["result"]["tools"].as_array().unwrap();
@@ -69,6 +74,13 @@ async fn sizes_are_told_as_they_are_set() {
     };
     says("upload_file", "At most 512 KiB.");
     says("run_code", "256 MiB of memory, 1000 bytes of code,");
+    says(
+        "run_code",
+        "Limits: 0.5 s (timeoutSeconds up to 300; above 1.5 ",
+    );
+    says("get_run", "at most 1.5 s a call.");
+    let runners = app.call("list_runners", json!({})).await;
+    assert_eq!(runners["limits"]["timeoutSeconds"], 0.5);
 }
 
 #[tokio::test]

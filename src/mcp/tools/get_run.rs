@@ -84,7 +84,7 @@ pub(super) fn tool(runs: &Runs) -> Tool {
          outcome, until 10 minutes after its end. waitSeconds waits for the end, at most {} s a call. With stream and \
          offset it reads the whole of a long output piece by piece. Example: {{\"runId\": \"run_1f…\", \
          \"waitSeconds\": 30}}",
-        runs.limits.call_budget.as_secs(),
+        runs.limits.call_budget.as_secs_f64(),
     );
     let annotations = ToolAnnotations::new()
         .read_only(true)

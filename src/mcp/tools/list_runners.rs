@@ -45,8 +45,8 @@ struct RunnerInfo {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Limits {
-    timeout_seconds: u64,
-    max_timeout_seconds: u64,
+    timeout_seconds: f64,
+    max_timeout_seconds: f64,
     memory_bytes: u64,
     cpus: f64,
     processes: u32,
@@ -85,8 +85,8 @@ pub(super) fn call(runs: &Runs) -> CallToolResult {
     structured(&Runners {
         runners: runners.collect(),
         limits: Limits {
-            timeout_seconds: limits.timeout.as_secs(),
-            max_timeout_seconds: limits.timeout_max.as_secs(),
+            timeout_seconds: limits.timeout.as_secs_f64(),
+            max_timeout_seconds: limits.timeout_max.as_secs_f64(),
             memory_bytes: limits.memory,
             cpus,
             processes: limits.pids,

@@ -91,7 +91,7 @@ pub(super) fn tool(runs: &Runs) -> Tool {
         languages.join(", "),
         limits.timeout.as_secs_f64(),
         limits.timeout_max.as_secs_f64(),
-        limits.call_budget.as_secs(),
+        limits.call_budget.as_secs_f64(),
         size_as_set(limits.memory),
         size_as_set(limits.code as u64),
     );
