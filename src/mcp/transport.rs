@@ -11,6 +11,7 @@
 //!
 //! A session or stream belongs to the caller that opened it: for others it does not exist.
 
+pub(crate) mod body;
 mod envelope;
 mod events;
 mod legacy;
@@ -22,11 +23,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::http::header::{ACCEPT, ALLOW, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use axum::http::header::{ACCEPT, ALLOW, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use http_body_util::BodyExt as _;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest, JsonRpcRequest};
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
@@ -34,6 +35,7 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::body::BodyError;
 use self::envelope::{Envelope, EnvelopeError};
 use self::events::Events;
 use self::legacy::LegacyStreams;
@@ -292,24 +294,12 @@ impl McpTransport {
     }
 
     async fn read(&self, headers: &HeaderMap, body: Body) -> Result<Bytes, EnvelopeError> {
-        let declared = headers
-            .get(CONTENT_LENGTH)
-            .and_then(|length| length.to_str().ok());
-        let declared = declared.and_then(|length| length.parse::<u64>().ok());
-        if declared.is_some_and(|length| length > self.max_body as u64) {
-            return Err(EnvelopeError::TooLarge(self.max_body));
-        }
-        let body = Limited::new(body, self.max_body).collect();
-        let Ok(read) = tokio::time::timeout(self.body_patience, body).await else {
-            return Err(EnvelopeError::TooSlow(self.body_patience));
-        };
-        match read {
-            Ok(collected) => Ok(collected.to_bytes()),
-            Err(error) if error.is::<LengthLimitError>() => {
-                Err(EnvelopeError::TooLarge(self.max_body))
-            }
-            Err(_) => Err(EnvelopeError::Interrupted),
-        }
+        let read = body::read(headers, body, self.max_body, self.body_patience).await;
+        read.map_err(|error| match error {
+            BodyError::TooLarge => EnvelopeError::TooLarge(self.max_body),
+            BodyError::TooSlow => EnvelopeError::TooSlow(self.body_patience),
+            BodyError::Interrupted => EnvelopeError::Interrupted,
+        })
     }
 }
 

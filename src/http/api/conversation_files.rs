@@ -13,10 +13,11 @@ use utoipa::ToSchema;
 
 use super::ApiError;
 use super::error::{ErrorBody, Failures};
-use super::extract::{FilePath, SessionPath, declared};
+use super::extract::{FilePath, SessionPath};
 use crate::files::{FileList, FilesError};
 use crate::http::HttpState;
 use crate::http::files::{self, Unsent};
+use crate::mcp::transport::body::declared;
 use crate::run::outcome::FileLink;
 
 /// Files in one form.

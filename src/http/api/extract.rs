@@ -2,15 +2,15 @@
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 
 use super::ApiError;
 use crate::conversation::ConversationId;
 use crate::http::HttpState;
+use crate::mcp::transport::body::{self, BodyError};
 
 /// Room in a body around the program.
 const MARGIN: usize = 64 << 10;
@@ -30,21 +30,17 @@ impl<T: DeserializeOwned> FromRequest<HttpState> for JsonBody<T> {
                 "the body must be JSON: send it with the header Content-Type: application/json";
             return Err(ApiError::new("unsupported_media_type", message));
         }
-        let too_large = || {
-            let message = format!("the body has more than {limit} bytes, which is the limit");
-            ApiError::new("body_too_large", message)
-        };
-        if declared(request.headers()).is_some_and(|length| length > limit as u64) {
-            return Err(too_large());
-        }
-        let body = Limited::new(request.into_body(), limit).collect();
+        let (parts, body) = request.into_parts();
         let patience = state.0.config.patience.body;
-        let body = match tokio::time::timeout(patience, body).await {
-            Err(_) => return Err(ApiError::new("too_slow", "the body did not come in time")),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(too_large()),
-            Ok(Err(_)) => return Err(ApiError::new("interrupted", "the body ended too early")),
-            Ok(Ok(body)) => body.to_bytes(),
-        };
+        let read = body::read(&parts.headers, body, limit, patience).await;
+        let body = read.map_err(|error| match error {
+            BodyError::TooLarge => {
+                let message = format!("the body has more than {limit} bytes, which is the limit");
+                ApiError::new("body_too_large", message)
+            }
+            BodyError::TooSlow => ApiError::new("too_slow", "the body did not come in time"),
+            BodyError::Interrupted => ApiError::new("interrupted", "the body ended too early"),
+        })?;
         parse(&body).map(Self)
     }
 }
@@ -70,11 +66,6 @@ fn is_json(headers: &HeaderMap) -> bool {
     let is_form = kind == "application/x-www-form-urlencoded";
     let is_other = kind.starts_with("application/") && kind.ends_with("+json");
     kind == "application/json" || is_form || is_other
-}
-
-/// How many bytes a body is said to have.
-pub(super) fn declared(headers: &HeaderMap) -> Option<u64> {
-    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 /// The session of a path.

@@ -64,7 +64,7 @@ struct Event {
 }
 
 impl Inner {
-    fn append(&mut self, stream: &str, message: &ServerSseMessage) -> EventId {
+    fn append(&mut self, stream: &str, message: &ServerSseMessage, bytes: usize) -> EventId {
         // Higher than any that this stream had before it was forgotten: who comes back with one of those gets all.
         let next = self.count + 1;
         let log = self.logs.entry(stream.to_owned()).or_insert_with(|| Log {
@@ -76,11 +76,6 @@ impl Inner {
             grown: watch::Sender::new(()),
         });
         let id = format!("{stream}_{}", log.next);
-        let bytes = message
-            .message
-            .as_deref()
-            .and_then(|message| serde_json::to_vec(message).ok())
-            .map_or(0, |json| json.len());
         let mut message = message.clone();
         message.event_id = Some(id.clone());
         log.complete |= matches!(
@@ -190,7 +185,10 @@ impl EventStore for Events {
         stream_id: &str,
         event: &ServerSseMessage,
     ) -> Result<EventId, EventStoreError> {
-        Ok(self.lock().append(stream_id, event))
+        // Answers can be large, and the lock is for all sessions.
+        let json = event.message.as_deref().map(serde_json::to_vec);
+        let bytes = json.and_then(Result::ok).map_or(0, |json| json.len());
+        Ok(self.lock().append(stream_id, event, bytes))
     }
 
     async fn replay_events_after(
