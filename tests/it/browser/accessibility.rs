@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use thirtyfour::Key;
 
-use super::page::Page;
+use super::page::{Page, on_one_page};
 
 const AXE: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -113,16 +113,21 @@ async fn look_at_packages(page: &Page) {
 }
 
 #[tokio::test]
-async fn a_phone_is_wide_enough() {
+async fn small_screens_and_keys_are_enough() {
     let page = Page::open(&[]).await;
+    on_one_page!(page, a_phone_is_wide_enough, the_keyboard_is_enough);
+    page.close().await;
+}
+
+async fn a_phone_is_wide_enough(page: &Page) {
     page.scheme("light").await;
     page.size(375, 720, true).await;
-    run_example(&page, CHART).await;
+    run_example(page, CHART).await;
     page.until("document.querySelector('#file-list img')?.naturalWidth > 100")
         .await;
     for scheme in ["light", "dark"] {
         page.scheme(scheme).await;
-        assert_accessible(&page, &format!("a phone, {scheme}")).await;
+        assert_accessible(page, &format!("a phone, {scheme}")).await;
         page.js("scrollTo(0, 0)", Vec::new()).await;
         page.screenshot(&format!("phone-{scheme}")).await;
     }
@@ -144,12 +149,9 @@ async fn a_phone_is_wide_enough() {
     // Phones zoom into fields of smaller letters.
     let small = page.js("return [...document.querySelectorAll('select, textarea, input:not([type=radio], [type=checkbox])')].filter((part) => parseFloat(getComputedStyle(part).fontSize) < 16).map((part) => part.id || part.className)", Vec::new()).await;
     assert_eq!(small, Value::Array(Vec::new()));
-    page.close().await;
 }
 
-#[tokio::test]
-async fn the_keyboard_is_enough() {
-    let page = Page::open(&[]).await;
+async fn the_keyboard_is_enough(page: &Page) {
     page.js("document.activeElement.blur()", Vec::new()).await;
     let mut visited = Vec::new();
     for _ in 0..30 {
@@ -180,5 +182,4 @@ async fn the_keyboard_is_enough() {
             "{id} is out of reach: {visited:?}"
         );
     }
-    page.close().await;
 }

@@ -2,13 +2,23 @@
 
 use thirtyfour::Key;
 
-use super::page::Page;
+use super::page::{Page, on_one_page};
 
 const RUN: fn() -> thirtyfour::TypingData = || Key::Control + Key::Enter;
 
 #[tokio::test]
-async fn a_time_limit_that_cannot_be_is_no_other_one() {
+async fn what_was_typed_counts() {
     let page = Page::open(&[]).await;
+    on_one_page!(
+        page,
+        a_time_limit_that_cannot_be_is_no_other_one,
+        a_run_takes_place_in_the_conversation_that_was_typed,
+        a_draft_is_kept_for_its_tab_with_the_language_that_was_chosen_last
+    );
+    page.close().await;
+}
+
+async fn a_time_limit_that_cannot_be_is_no_other_one(page: &Page) {
     page.choose("#language", "shell").await;
     page.paste_program("sleep 20").await;
     page.intercept("() => undefined").await;
@@ -32,12 +42,9 @@ async fn a_time_limit_that_cannot_be_is_no_other_one() {
     limit.send_keys(RUN()).await.unwrap();
     page.until("calls[0]?.[1].timeoutSeconds === 0.5").await;
     assert_eq!(page.ended().await, "Timed out");
-    page.close().await;
 }
 
-#[tokio::test]
-async fn a_run_takes_place_in_the_conversation_that_was_typed() {
-    let page = Page::open(&[]).await;
+async fn a_run_takes_place_in_the_conversation_that_was_typed(page: &Page) {
     page.choose("#language", "shell").await;
     page.paste_program("touch here").await;
     let field = page.find("#conversation").await;
@@ -63,12 +70,9 @@ async fn a_run_takes_place_in_the_conversation_that_was_typed() {
     let found = "return [calls.length, document.activeElement.id]";
     let found = page.js(found, Vec::new()).await;
     assert_eq!(found, serde_json::json!([0, "conversation"]));
-    page.close().await;
 }
 
-#[tokio::test]
-async fn a_draft_is_kept_for_its_tab_with_the_language_that_was_chosen_last() {
-    let page = Page::open(&[]).await;
+async fn a_draft_is_kept_for_its_tab_with_the_language_that_was_chosen_last(page: &Page) {
     page.choose("#language", "shell").await;
     page.paste_program("const greeting: string = 'hi'; console.log(greeting)")
         .await;
@@ -100,5 +104,4 @@ async fn a_draft_is_kept_for_its_tab_with_the_language_that_was_chosen_last() {
     page.until("document.getElementById('output').textContent === 'theirs\\n'")
         .await;
     page.ended().await;
-    page.close().await;
 }

@@ -5,15 +5,24 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::page::Page;
+use super::page::{Page, on_one_page};
 use crate::support::wait::within;
 
 const TABLE: &str = "region,amount\nnorth,12\nsouth,7\nnorth,5\n";
 const CHART: &str = "import pandas as pd\nsums = pd.read_csv('sales.csv').groupby('region')['amount'].sum()\nprint(sums.to_string())\nsums.plot.bar().figure.savefig('sales.png')";
 
 #[tokio::test]
-async fn a_table_is_uploaded_and_analysed() {
+async fn files_on_one_page() {
     let page = Page::open(&[]).await;
+    on_one_page!(
+        page,
+        a_table_is_uploaded_and_analysed,
+        an_answer_that_comes_late_is_not_shown
+    );
+    page.close().await;
+}
+
+async fn a_table_is_uploaded_and_analysed(page: &Page) {
     let table = page.root().join("sales.csv");
     fs::write(&table, TABLE).unwrap();
     page.find("#upload-input")
@@ -54,7 +63,6 @@ async fn a_table_is_uploaded_and_analysed() {
         .await;
     // The button for that is gone.
     assert_eq!(page.focused().await, "upload");
-    page.close().await;
 }
 
 #[tokio::test]
@@ -159,9 +167,7 @@ async fn who_comes_back_finds_the_files_that_there_are_now() {
     page.close().await;
 }
 
-#[tokio::test]
-async fn an_answer_that_comes_late_is_not_shown() {
-    let page = Page::open(&[]).await;
+async fn an_answer_that_comes_late_is_not_shown(page: &Page) {
     page.run("shell", "touch one").await;
     page.until("document.getElementById('files-count').textContent === '1'")
         .await;
@@ -190,5 +196,4 @@ async fn an_answer_that_comes_late_is_not_shown() {
     page.js("release()", Vec::new()).await;
     page.until("window.taken").await;
     assert_eq!(page.text("#files-count").await, "3");
-    page.close().await;
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::page::Page;
+use super::page::{Page, on_one_page};
 
 /// What would run if anything of it were taken for markup.
 const MARKUP: &str =
@@ -14,8 +14,17 @@ async fn assert_nothing_ran(page: &Page) {
 }
 
 #[tokio::test]
-async fn output_and_names_stay_text() {
+async fn nothing_of_a_program_gets_at_the_page() {
     let page = Page::open(&[]).await;
+    on_one_page!(
+        page,
+        output_and_names_stay_text,
+        a_hostile_file_cannot_read_the_token
+    );
+    page.close().await;
+}
+
+async fn output_and_names_stay_text(page: &Page) {
     let code = format!(
         "import sys\nmarkup = {MARKUP:?}\nprint(markup)\nprint('\\033]0;title\\007\\033[2J\\033[32mgreen\\033[0m \\u202eabc\\u202c')\n\
          print('\\033]8;;javascript:alert(1)\\033\\\\link\\033]8;;\\033\\\\', markup, '\\033]0;not ended', file=sys.stderr)\n\
@@ -50,13 +59,10 @@ async fn output_and_names_stay_text() {
     );
     page.click("#open-history").await;
     assert!(page.text("#history-list").await.contains("import sys"));
-    assert_nothing_ran(&page).await;
-    page.close().await;
+    assert_nothing_ran(page).await;
 }
 
-#[tokio::test]
-async fn a_hostile_file_cannot_read_the_token() {
-    let page = Page::open(&[]).await;
+async fn a_hostile_file_cannot_read_the_token(page: &Page) {
     let steal = "<script>localStorage.stolen=sessionStorage.getItem('mcp-code-sandbox-token');document.title='taken'</script>";
     let code = format!(
         "for name in ['evil.html', 'evil.svg', 'evil.xhtml', 'evil.txt', 'evil.json', 'evil']:\n    \
@@ -112,8 +118,7 @@ async fn a_hostile_file_cannot_read_the_token() {
     // And no text can be made markup by a mistake of the page's.
     let script = "try { document.body.innerHTML = '<b>x</b>' } catch (error) { return error.name }";
     assert_eq!(page.js(script, Vec::new()).await, json!("TypeError"));
-    assert_nothing_ran(&page).await;
+    assert_nothing_ran(page).await;
     // The browser has told of the refused frame.
     page.driver.browser_log().await.unwrap();
-    page.close().await;
 }

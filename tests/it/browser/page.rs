@@ -23,6 +23,16 @@ const SOON: Duration = Duration::from_mins(1);
 /// A name that only the browser knows, for this machine.
 pub(super) const PUBLIC_HOST: &str = "sandbox.example";
 
+/// Tests that a page is enough for, one after another on the same one: a browser and a server take longer to start than
+/// most of them. Each finds the page as if it was opened for it.
+macro_rules! on_one_page {
+    ($page:ident, $first:ident $(, $next:ident)*) => {
+        $first(&$page).await;
+        $($page.afresh().await; $next(&$page).await;)*
+    };
+}
+pub(super) use on_one_page;
+
 /// The page. Dropping it ends the browser.
 pub(super) struct Page {
     pub(super) driver: WebDriver,
@@ -35,8 +45,7 @@ impl Page {
     /// The page of a new server, opened and let in.
     pub(super) async fn open(settings: &[(&str, &str)]) -> Self {
         let page = Self::without_token(settings).await;
-        page.give_token(TOKEN).await;
-        page.until("!document.getElementById('run').disabled").await;
+        page.enter().await;
         page
     }
 
@@ -87,6 +96,36 @@ impl Page {
         self.driver.browser_log().await.unwrap();
     }
 
+    /// As if it was opened again, by somebody who was never here.
+    pub(super) async fn afresh(&self) {
+        self.assert_no_complaints().await;
+        let script = "return location.origin";
+        let origin = self.js(script, Vec::new()).await;
+        let origin = origin.as_str().unwrap();
+        // Not on the page, which may keep something when it is left.
+        self.driver.goto(format!("{origin}/healthz")).await.unwrap();
+        let script = "localStorage.clear(); sessionStorage.clear()";
+        self.js(script, Vec::new()).await;
+        self.cdp("Emulation.clearDeviceMetricsOverride", json!({}))
+            .await;
+        for (method, params) in [
+            (
+                "Emulation.setTouchEmulationEnabled",
+                json!({ "enabled": false }),
+            ),
+            ("Emulation.setEmulatedMedia", json!({ "features": [] })),
+        ] {
+            self.cdp(method, params).await;
+        }
+        self.load(&format!("{origin}/")).await;
+        self.enter().await;
+    }
+
+    async fn enter(&self) {
+        self.give_token(TOKEN).await;
+        self.until("!document.getElementById('run').disabled").await;
+    }
+
     /// Where the server has its files, beside the browser's.
     pub(super) fn root(&self) -> &Path {
         self.directory.path()
@@ -99,16 +138,20 @@ impl Page {
 
     /// Ends the browser, then the server, which takes its containers away.
     pub(super) async fn close(mut self) {
-        let complaints = self.complaints().await;
-        assert!(
-            complaints.is_empty(),
-            "the browser complained: {complaints:?}"
-        );
+        self.assert_no_complaints().await;
         self.driver.clone().quit().await.unwrap();
         if let Some(mut server) = self.server.take() {
             server.signal(Signal::TERM);
             server.ended(SOON).await;
         }
+    }
+
+    async fn assert_no_complaints(&self) {
+        let complaints = self.complaints().await;
+        assert!(
+            complaints.is_empty(),
+            "the browser complained: {complaints:?}"
+        );
     }
 
     /// What the browser had to say against the page, but for answers that the page deals with, and for the style that
@@ -182,9 +225,12 @@ impl Page {
     /// Waits until an expression is true.
     pub(super) async fn until(&self, expression: &str) {
         let script = format!("return Boolean({expression})");
+        // Asking costs the browser, the page and this about as much as a small program.
         let waiting = async {
+            let mut pause = Duration::from_millis(20);
             while self.js(&script, Vec::new()).await != true {
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_millis(100));
             }
         };
         if timeout(SOON, waiting).await.is_err() {

@@ -7,11 +7,25 @@ use thirtyfour::Key;
 use thirtyfour::prelude::*;
 use tokio::time::Instant;
 
-use super::page::Page;
+use super::page::{Page, on_one_page};
 
 #[tokio::test]
-async fn python_and_typescript_run() {
+async fn programs_on_one_page() {
     let page = Page::open(&[]).await;
+    on_one_page!(
+        page,
+        python_and_typescript_run,
+        keys_write_and_run_a_program,
+        output_is_seen_before_the_end,
+        a_run_is_stopped,
+        long_output_freezes_nothing,
+        settings_of_a_run_and_history,
+        a_stateful_program_finds_the_variables_of_the_last
+    );
+    page.close().await;
+}
+
+async fn python_and_typescript_run(page: &Page) {
     let (word, output) = page.run("python", "print(6 * 7)").await;
     assert_eq!((word.as_str(), output.as_str()), ("Finished", "42\n"));
     let facts = page.text("#facts").await;
@@ -33,12 +47,9 @@ async fn python_and_typescript_run() {
     assert!(page.text("#facts").await.contains("exit 1"));
     assert_eq!(page.text("#output .stdout").await, "out\n");
     assert_eq!(page.text("#output .stderr").await, "err\n");
-    page.close().await;
 }
 
-#[tokio::test]
-async fn keys_write_and_run_a_program() {
-    let page = Page::open(&[]).await;
+async fn keys_write_and_run_a_program(page: &Page) {
     page.choose("#language", "python").await;
     let editor = page.find("#editor").await.get_shadow_root().await.unwrap();
     let content = editor.find(By::Css(".cm-content")).await.unwrap();
@@ -56,12 +67,9 @@ async fn keys_write_and_run_a_program() {
     page.until("document.getElementById('output').textContent === 'typed 3\\n'")
         .await;
     page.ended().await;
-    page.close().await;
 }
 
-#[tokio::test]
-async fn output_is_seen_before_the_end() {
-    let page = Page::open(&[]).await;
+async fn output_is_seen_before_the_end(page: &Page) {
     let code = "import time, sys\nprint('first', flush=True)\nprint('\\033[31mred\\033[0m', file=sys.stderr, flush=True)\ntime.sleep(4)\nprint('last')";
     page.start("python", code).await;
     for (stream, text) in [("stdout", "first"), ("stderr", "red")] {
@@ -118,12 +126,9 @@ async fn output_is_seen_before_the_end() {
         Vec::new(),
     );
     assert_eq!(name.await, "Copy");
-    page.close().await;
 }
 
-#[tokio::test]
-async fn a_run_is_stopped() {
-    let page = Page::open(&[]).await;
+async fn a_run_is_stopped(page: &Page) {
     page.start(
         "python",
         "import time\nwhile True:\n    print('on', flush=True)\n    time.sleep(0.1)",
@@ -143,7 +148,6 @@ async fn a_run_is_stopped() {
     // Who stops it knows why it ended, and may want to run it again.
     assert_eq!(page.text("#notices").await, "");
     assert_eq!(page.focused().await, "run");
-    page.close().await;
 }
 
 #[tokio::test]
@@ -193,9 +197,7 @@ async fn a_run_that_outlives_its_call_is_followed() {
     page.close().await;
 }
 
-#[tokio::test]
-async fn long_output_freezes_nothing() {
-    let page = Page::open(&[]).await;
+async fn long_output_freezes_nothing(page: &Page) {
     page.js(
         "window.longest = 0; let last = performance.now();
         const tick = (now) => { longest = Math.max(longest, now - last); last = now; requestAnimationFrame(tick); };
@@ -232,12 +234,9 @@ async fn long_output_freezes_nothing() {
         )
         .await;
     assert_eq!(output, "100 %\n");
-    page.close().await;
 }
 
-#[tokio::test]
-async fn settings_of_a_run_and_history() {
-    let page = Page::open(&[]).await;
+async fn settings_of_a_run_and_history(page: &Page) {
     page.click("#toggle-environment").await;
     let [name, value] = ["td:nth-child(1) input", "td:nth-child(2) input"]
         .map(|place| format!("#variables {place}"));
@@ -273,12 +272,9 @@ async fn settings_of_a_run_and_history() {
     assert!(tab.contains(crate::support::TOKEN) && !local.contains(crate::support::TOKEN));
     assert!(local.contains("echo second") && !local.contains("it's me"));
     assert_eq!(kept[2], json!(""));
-    page.close().await;
 }
 
-#[tokio::test]
-async fn a_stateful_program_finds_the_variables_of_the_last() {
-    let page = Page::open(&[]).await;
+async fn a_stateful_program_finds_the_variables_of_the_last(page: &Page) {
     page.choose("#language", "shell").await;
     let is_disabled = "document.getElementById('stateful').disabled";
     page.until(is_disabled).await;
@@ -302,5 +298,4 @@ async fn a_stateful_program_finds_the_variables_of_the_last() {
         "{said}"
     );
     assert_eq!(page.text("#restart").await, "Restart");
-    page.close().await;
 }

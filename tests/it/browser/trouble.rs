@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use thirtyfour::Key;
 
-use super::page::Page;
+use super::page::{Page, on_one_page};
 use crate::support::TOKEN;
 use crate::support::server::Server;
 
@@ -195,8 +195,18 @@ async fn too_many_requests_are_waited_out() {
 }
 
 #[tokio::test]
-async fn a_restart_is_still_asked_for_after_a_run_that_did_not_begin() {
+async fn what_failed_is_tried_again() {
     let page = Page::open(&[]).await;
+    on_one_page!(
+        page,
+        a_restart_is_still_asked_for_after_a_run_that_did_not_begin,
+        an_upload_is_tried_again_where_it_was_to_go,
+        what_was_lost_is_told_apart_from_what_was_not_done
+    );
+    page.close().await;
+}
+
+async fn a_restart_is_still_asked_for_after_a_run_that_did_not_begin(page: &Page) {
     page.choose("#language", "python").await;
     page.js("document.getElementById('stateful').click()", Vec::new())
         .await;
@@ -220,7 +230,6 @@ async fn a_restart_is_still_asked_for_after_a_run_that_did_not_begin() {
         .await;
     assert_eq!(page.ended().await, "Finished");
     assert_eq!(page.text("#restart").await, "Restart");
-    page.close().await;
 }
 
 /// Begins an upload that does not reach the server yet.
@@ -233,14 +242,12 @@ async fn upload_later(page: &Page, name: &str) {
     page.until("window.upload").await;
 }
 
-#[tokio::test]
-async fn an_upload_is_tried_again_where_it_was_to_go() {
-    let page = Page::open(&[]).await;
+async fn an_upload_is_tried_again_where_it_was_to_go(page: &Page) {
     let field = page.find("#conversation").await;
     let meant = "one/two ü 100%";
     let keys = Key::Control + "a" + Key::Null + meant + Key::Enter;
     field.send_keys(keys).await.unwrap();
-    upload_later(&page, "note #1?.txt").await;
+    upload_later(page, "note #1?.txt").await;
     // As it is, however large.
     let is_file = page.js("return sent instanceof File", Vec::new());
     assert_eq!(is_file.await, true);
@@ -261,7 +268,7 @@ async fn an_upload_is_tried_again_where_it_was_to_go() {
     let there = server.call("list_files", arguments).await;
     assert_eq!(there["files"][0]["name"], "note #1?.txt", "{there}");
     // Too many requests pass as well.
-    upload_later(&page, "more.txt").await;
+    upload_later(page, "more.txt").await;
     page.js(
         "Object.defineProperties(upload, { status: { value: 429 }, responseText: { value: 'Too many' } });
         upload.onload();",
@@ -273,7 +280,6 @@ async fn an_upload_is_tried_again_where_it_was_to_go() {
     page.click("#notices button").await;
     page.until("document.querySelector('#file-list .file-name')?.textContent === 'more.txt'")
         .await;
-    page.close().await;
 }
 
 /// Lets `cut()` break off the answer to a run, as a network does that goes away.
@@ -317,9 +323,7 @@ async fn a_run_that_was_left_is_told_with_the_reason(page: &Page) {
     }
 }
 
-#[tokio::test]
-async fn what_was_lost_is_told_apart_from_what_was_not_done() {
-    let page = Page::open(&[]).await;
+async fn what_was_lost_is_told_apart_from_what_was_not_done(page: &Page) {
     let file = page.root().join("note.txt");
     fs::write(&file, "text").unwrap();
     let fail_once = "(left => (tool) => { if (tool === 'list_files' && left-- > 0) throw new TypeError('gone'); })(1)";
@@ -358,6 +362,5 @@ async fn what_was_lost_is_told_apart_from_what_was_not_done() {
     page.click("#notices button").await;
     page.until("!document.getElementById('no-files').hidden")
         .await;
-    a_run_that_was_left_is_told_with_the_reason(&page).await;
-    page.close().await;
+    a_run_that_was_left_is_told_with_the_reason(page).await;
 }
