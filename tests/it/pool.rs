@@ -355,7 +355,7 @@ async fn a_run_waits_neither_for_an_engine_that_hangs_nor_for_ever() {
         fake.trouble(Trouble {
             engine_down: false,
             failing,
-        })
+        });
     };
     let views = app.app.runs.catalog.watch();
     fake.slow_down(Duration::from_mins(10));
