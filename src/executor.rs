@@ -88,6 +88,8 @@ pub struct Engine {
     pub runc: Option<String>,
     /// Whether the engine runs without root, so that ids in containers are mapped to those of its user.
     pub rootless: bool,
+    /// Which limits it says that it sets: of `memory`, `swap`, `processes` and `processor`.
+    pub limits: Vec<&'static str>,
 }
 
 /// A local image that is labelled as a runner.

@@ -9,7 +9,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use bollard::errors::Error as BollardError;
-use bollard::models::{ImageInspect, ImageSummary, NetworkCreateRequest, SystemVersion};
+use bollard::models::{
+    ImageInspect, ImageSummary, NetworkCreateRequest, SystemInfo, SystemVersion,
+};
 use bollard::query_parameters::{
     AttachContainerOptionsBuilder, EventsOptionsBuilder, InspectNetworkOptions,
     ListContainersOptionsBuilder, ListImagesOptionsBuilder, RemoveContainerOptionsBuilder,
@@ -170,6 +172,7 @@ impl Executor for DockerExecutor {
         let info = within(QUICK, REACH, client.docker.info()).await?;
         let components = version.components.unwrap_or_default();
         let runc = components.iter().find(|component| component.name == "runc");
+        let limits = limits(&info);
         let options = info.security_options.unwrap_or_default();
         Ok(Engine {
             name: format!(
@@ -178,6 +181,7 @@ impl Executor for DockerExecutor {
                 version.version.unwrap_or_default()
             ),
             runc: runc.map(|component| component.version.clone()),
+            limits,
             rootless: (client.is_podman && self.has_users_socket())
                 || options.iter().any(|option| option.contains("rootless")),
         })
@@ -419,6 +423,18 @@ fn network_request() -> NetworkCreateRequest {
 }
 
 fn chunk(output: LogOutput) -> Chunk {
+/// What the engine limits. Asked for anything else it makes the container without it, and only warns.
+fn limits(info: &SystemInfo) -> Vec<&'static str> {
+    let limits = [
+        ("memory", info.memory_limit),
+        ("swap", info.swap_limit),
+        ("processes", info.pids_limit),
+        ("processor", info.cpu_cfs_quota),
+    ];
+    let known = limits.into_iter().filter(|(_, has)| *has == Some(true));
+    known.map(|(name, _)| name).collect()
+}
+
     let stream = match output {
         LogOutput::StdErr { .. } => Stream::Stderr,
         LogOutput::StdOut { .. } | LogOutput::StdIn { .. } | LogOutput::Console { .. } => {

@@ -308,6 +308,7 @@ impl Executor for FakeExecutor {
             name: "Fake 1".to_owned(),
             runc: None,
             rootless: false,
+            limits: Vec::new(),
         })
     }
 

@@ -79,9 +79,13 @@ pub(super) async fn all(stage: &Stage<'_>) -> Vec<Row> {
     });
     let limits = stage.limits();
     let view = stage.runs.catalog.view();
-    let rootless = matches!(&view.engine, EngineView::Up(engine) if engine.rootless);
+    let (rootless, limited) = match &view.engine {
+        EngineView::Up(engine) => (engine.rootless, engine.limits.join(" ")),
+        EngineView::Down(_) => (false, String::new()),
+    };
     let environment = [
         ("ROOTLESS", u8::from(rootless).to_string()),
+        ("LIMITED", limited),
         ("MEMORY", stage.memory().to_string()),
         ("PIDS", limits.pids.to_string()),
         ("NANO_CPUS", limits.nano_cpus.to_string()),

@@ -146,6 +146,14 @@ const WEAKER: &[Weaker] = &[
             (host.nano_cpus, host.ulimits) = (None, None);
         },
         noticed: &[
+    Weaker {
+        what: "limits that nobody can see, of an engine that says it has none",
+        weaken: |body| host(body).masked_paths = Some(vec!["/sys/fs/cgroup".into()]),
+        noticed: &[(
+            Control::Limits,
+            "no limit on memory is to be seen, no limit on processes is to be seen",
+        )],
+    },
             (Control::Limits, "memory is"),
             (Control::ForkBomb, "got 72, the limit is 8"),
             (Control::Memory, "past"),

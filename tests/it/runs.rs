@@ -357,6 +357,7 @@ fn first_engine() -> mcp_code_sandbox::runner::catalog::EngineView {
         name: "Fake 1".to_owned(),
         runc: None,
         rootless: false,
+        limits: Vec::new(),
     };
     mcp_code_sandbox::runner::catalog::EngineView::Up(engine)
 }

@@ -1,38 +1,52 @@
-# Reads the limits back, as far as they can be seen from inside.
+# Reads the limits back. Of those that cannot be seen from here, as in a kernel of its own, the engine says in LIMITED
+# whether it sets them: asked for one that it has not, it makes the container without.
 import glob
 import os
 import resource
+
+CGROUP = "/sys/fs/cgroup"
+LIMITED = os.environ["LIMITED"].split()
 
 
 def expected(name):
     return int(os.environ[name])
 
 
-def number(*patterns):
+def number(*paths):
     """The first number in the first of these files that there is; None when there is none, infinity for `max`."""
-    for pattern in patterns:
-        for path in glob.glob(pattern):
-            words = open(path).read().split()
-            tried.append(path)
-            return float("inf") if words[0] in ("max", "-1") else float(words[0])
+    for path in filter(os.path.exists, paths):
+        tried.append(path)
+        word = open(path).read().split()[0]
+        return float("inf") if word in ("max", "-1") else float(word)
     return None
 
 
 def at_most(what, value, most):
-    if value is not None and value > most:
+    if value is None and what not in LIMITED:
+        found.append(f"no limit on {what} is to be seen")
+    elif value is not None and value > most:
         found.append(f"{what} is {value:.0f} and not {most:.0f}")
 
 
-CGROUP = "/sys/fs/cgroup"
+def swap_total():
+    return next(int(line.split()[1]) for line in open("/proc/meminfo") if line.startswith("SwapTotal:"))
+
+
 at_most("memory", number(f"{CGROUP}/memory.max", f"{CGROUP}/memory/memory.limit_in_bytes"), expected("MEMORY"))
-at_most("memory with swap", number(f"{CGROUP}/memory/memory.memsw.limit_in_bytes"), expected("MEMORY"))
-at_most("swap", number(f"{CGROUP}/memory.swap.max"), 0)
+swap = number(f"{CGROUP}/memory.swap.max")
+if swap is None:
+    # The older kind counts both together.
+    both = number(f"{CGROUP}/memory/memory.memsw.limit_in_bytes")
+    swap = both if both is None else both - expected("MEMORY")
+if swap is not None or swap_total():
+    at_most("swap", swap, 0)
 at_most("processes", number(f"{CGROUP}/pids.max", f"{CGROUP}/pids/pids.max"), expected("PIDS"))
-cpu = number(f"{CGROUP}/cpu.max", f"{CGROUP}/cpu,cpuacct/cpu.cfs_quota_us", f"{CGROUP}/cpu/cpu.cfs_quota_us")
-if cpu is not None:
+quota = number(f"{CGROUP}/cpu.max", f"{CGROUP}/cpu,cpuacct/cpu.cfs_quota_us", f"{CGROUP}/cpu/cpu.cfs_quota_us")
+if quota is not None:
     period = number(f"{CGROUP}/cpu,cpuacct/cpu.cfs_period_us", f"{CGROUP}/cpu/cpu.cfs_period_us")
     period = period or float(open(f"{CGROUP}/cpu.max").read().split()[1])
-    at_most("processor in billionths", cpu / period * 1e9, expected("NANO_CPUS") + 1e7)
+    quota *= 1e9 / period
+at_most("processor", quota, expected("NANO_CPUS") + 1e7)
 for name, limit, most in (
     ("open files", resource.RLIMIT_NOFILE, 1024),
     ("largest file", resource.RLIMIT_FSIZE, expected("FILE_SIZE")),

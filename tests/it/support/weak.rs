@@ -52,10 +52,12 @@ impl Executor for WeakExecutor {
         Ok(ContainerId(created.id))
     }
 
+    /// As one that leaves limits out.
     async fn engine(&self) -> Result<Engine, ExecutorError> {
         let real = self.real.engine().await?;
         Ok(Engine {
             rootless: self.says_rootless,
+            limits: Vec::new(),
             ..real
         })
     }
