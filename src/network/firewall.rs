@@ -1,7 +1,7 @@
 //! The host's packet filter, read back through the very script that installs the rules: by the server itself, or by a
 //! service beside it that reports into a file, where the server is in a container and cannot see the host's rules.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, SystemTime};
@@ -39,9 +39,16 @@ async fn reported(path: &Path, now: SystemTime) -> Result<(), String> {
     let (text, modified) = read
         .await
         .map_err(|error| format!("no report at {}: {error}", path.display()))?;
-    let age = now.duration_since(modified).unwrap_or_default();
-    if age > REPORT_AGE {
-        return Err(format!("the last report is {} s old", age.as_secs()));
+    match now.duration_since(modified) {
+        Ok(age) if age > REPORT_AGE => {
+            return Err(format!("the last report is {} s old", age.as_secs()));
+        }
+        // As after a clock was set back: how old it is nobody knows.
+        Err(ahead) if ahead.duration() > REPORT_AGE => {
+            let ahead = ahead.duration().as_secs();
+            return Err(format!("the last report is from {ahead} s ahead"));
+        }
+        _ => {}
     }
     match text.trim() {
         IN_PLACE => Ok(()),
@@ -84,7 +91,8 @@ async fn checked(dns: &[IpAddr]) -> Result<(), String> {
     }
 }
 
-/// The host's resolvers that a container can reach: those that are not on its loopback.
+/// The host's resolvers that a container can reach, by the rule of the script: those that are not on its loopback, and
+/// none by IPv6, which the programs' network has not.
 pub(super) async fn host_resolvers() -> Vec<IpAddr> {
     let text = tokio::fs::read_to_string(RESOLV_CONF)
         .await
@@ -93,12 +101,14 @@ pub(super) async fn host_resolvers() -> Vec<IpAddr> {
 }
 
 fn resolvers(resolv_conf: &str) -> Vec<IpAddr> {
-    let addresses = resolv_conf
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("nameserver")?.trim().parse().ok());
-    addresses
-        .filter(|address: &IpAddr| !address.is_loopback())
-        .collect()
+    let lines = resolv_conf.lines().filter_map(|line| {
+        let mut words = line
+            .split([' ', '\t', '#', ';'])
+            .filter(|word| !word.is_empty());
+        (words.next() == Some("nameserver")).then(|| words.next()?.parse::<Ipv4Addr>().ok())?
+    });
+    let reachable = lines.filter(|address| !address.is_loopback());
+    reachable.map(IpAddr::V4).collect()
 }
 
 #[cfg(test)]
@@ -111,6 +121,7 @@ mod tests {
         let path = dir.path().join("rules");
         let now = SystemTime::now();
         let verdict = async |after: u64| reported(&path, now + Duration::from_secs(after)).await;
+        let ahead = async |by: u64| reported(&path, now - Duration::from_secs(by)).await;
         assert!(verdict(0).await.unwrap_err().starts_with("no report at"));
         for (text, said) in [
             ("in place\n", Ok(())),
@@ -126,17 +137,20 @@ mod tests {
         std::fs::write(&path, "in place\n").unwrap();
         assert_eq!(verdict(60).await, Ok(()));
         assert!(verdict(80).await.unwrap_err().contains("old"));
+        assert_eq!(ahead(60).await, Ok(()));
+        assert!(ahead(80).await.unwrap_err().contains("ahead"));
     }
 
     #[test]
-    fn resolvers_on_the_loopback_are_left_out() {
-        let text = "# comment\nnameserver 192.0.2.1\nnameserver 127.0.0.53\nsearch example\nnameserver 2001:db8::1\n";
+    fn resolvers_that_a_program_cannot_reach_are_left_out() {
+        let text = "# comment\nnameserver 192.0.2.1 # first\nnameserver 127.0.0.53\nsearch example\n\
+                    nameserver 2001:db8::1\n\tnameserver\t192.0.2.2;second\nnameservers 192.0.2.3\n";
         assert_eq!(
             resolvers(text)
                 .iter()
                 .map(ToString::to_string)
                 .collect::<Vec<_>>(),
-            ["192.0.2.1", "2001:db8::1"]
+            ["192.0.2.1", "192.0.2.2"]
         );
     }
 }
