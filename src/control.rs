@@ -186,7 +186,8 @@ impl Control {
             Self::NetworkOn => (
                 "network-on",
                 "with network: true, reach the host, its gateway address and another run",
-                "install the rules with `scripts/firewall.sh install` as root, or unset ALLOW_NETWORK",
+                "install the rules with `scripts/firewall.sh install` as root, followed by the addresses of RUN_DNS if it \
+                 is set, or unset ALLOW_NETWORK",
             ),
             _ => (
                 "links",

@@ -18,7 +18,7 @@ use tracing::{info, warn};
 use self::probe::Doubt;
 use crate::config::EngineConfig;
 use crate::executor::spec::NetworkAccess;
-use crate::executor::{Executor, ExecutorError};
+use crate::executor::{ErrorKind, Executor, ExecutorError};
 use crate::run::Runs;
 
 /// What runs may reach when they ask for the network.
@@ -93,24 +93,16 @@ pub async fn check(
     executor: &dyn Executor,
     runs: &Runs,
 ) -> Result<State, CheckError> {
-    let network = executor.ensure_network().await?;
-    let dns = if config.dns.is_empty() {
-        firewall::host_resolvers().await
-    } else {
-        config.dns.clone()
+    let network = match executor.ensure_network().await {
+        Err(error) if error.kind == ErrorKind::Refused => {
+            return Ok(State::Closed(format!("{error}: {}", error.source)));
+        }
+        network => network?,
     };
-    if config.allow_network {
-        return Ok(State::Open { dns });
-    }
-    if let Err(reason) =
-        firewall::rules_are_in_place(config.firewall_report.as_deref(), &config.dns).await
-    {
-        return Ok(State::Closed(format!(
-            "the firewall rules that keep programs away from the host and from private networks are not proven to be \
-             in place ({reason}). The operator can install them with `scripts/firewall.sh install` as root, in Compose by \
-             the services `firewall` and `firewall-keeper`, or set ALLOW_NETWORK=1 to do without"
-        )));
-    }
+    let dns = match by_the_rules(config).await {
+        State::Open { dns } if !config.allow_network => dns,
+        found => return Ok(found),
+    };
     match probe::host_is_closed(runs, &network, &dns).await {
         Ok(()) => Ok(State::Open { dns }),
         // The rules that closed the host to an earlier probe are there: what that found holds on a server that is too
@@ -126,4 +118,27 @@ pub async fn check(
                 .to_owned(),
         )),
     }
+}
+
+/// The part of the check that takes neither an engine nor a program: the rules are read back.
+pub async fn by_the_rules(config: &EngineConfig) -> State {
+    if !config.allow_network
+        && let Err(reason) =
+            firewall::rules_are_in_place(config.firewall_report.as_deref(), &config.dns).await
+    {
+        // Those of RUN_DNS are not in the environment of who installs the rules.
+        let resolvers = config.dns.iter().map(|address| format!(" {address}"));
+        let resolvers: String = resolvers.collect();
+        return State::Closed(format!(
+            "the firewall rules that keep programs away from the host and from private networks are not proven to be \
+             in place ({reason}). The operator can install them with `scripts/firewall.sh install{resolvers}` as root, in \
+             Compose by the services `firewall` and `firewall-keeper`, or set ALLOW_NETWORK=1 to do without"
+        ));
+    }
+    let dns = if config.dns.is_empty() {
+        firewall::host_resolvers().await
+    } else {
+        config.dns.clone()
+    };
+    State::Open { dns }
 }

@@ -13,13 +13,15 @@ use crate::executor::Executor;
 use crate::metrics::set;
 use crate::network::{self, CheckError, State};
 use crate::run::Runs;
+use crate::runner::catalog::EngineView;
 use crate::sandbox::Launcher;
 
 const REAP_EVERY: Duration = Duration::from_secs(30);
-const CHECK_NETWORK_EVERY: Duration = Duration::from_mins(10);
-/// A closed network may be closed for a passing reason, or its rules be installed just now. A server that was too busy
-/// has room soon.
-const CHECK_CLOSED_NETWORK_EVERY: Duration = Duration::from_secs(30);
+/// Between two looks at the network. Its rules may be taken away, as by a restart of the engine, or just be installed;
+/// a server that was too busy has room soon.
+const CHECK_NETWORK_EVERY: Duration = Duration::from_secs(30);
+/// As long as the rules stay, what the last probe found holds.
+const PROBE_EVERY: Duration = Duration::from_mins(10);
 /// Between two looks at what conversations take.
 const MEASURE_EVERY: Duration = Duration::from_mins(5);
 /// The pause is at least this many times as long as the look, whatever there is to look at.
@@ -63,25 +65,34 @@ pub(super) async fn watch_network(
     let watch = async {
         // The check runs a program of its own.
         runs.catalog.first_look().await;
+        let (mut views, mut probed) = (runs.catalog.watch(), None);
         loop {
-            let pause = match network::check(&config, &*executor, &runs).await {
+            let is_proved = runs.network.access().is_ok()
+                && probed.is_some_and(|at: Instant| at.elapsed() < PROBE_EVERY);
+            let found = match runs.engine() {
+                EngineView::Down(reason) => Ok(State::Closed(reason)),
+                EngineView::Up(_) if is_proved => Ok(network::by_the_rules(&config).await),
+                EngineView::Up(_) => {
+                    probed = Some(Instant::now());
+                    network::check(&config, &*executor, &runs).await
+                }
+            };
+            let pause = match found {
                 Ok(state) => {
-                    let pause = match state {
-                        State::Open { .. } => CHECK_NETWORK_EVERY,
-                        State::Closed(_) => CHECK_CLOSED_NETWORK_EVERY,
-                    };
                     runs.network.set(state);
-                    pause
+                    CHECK_NETWORK_EVERY
                 }
                 Err(error) => {
                     debug!(%error, "cannot check the network now");
+                    probed = None;
                     match error {
                         CheckError::Engine(_) => RETRY,
-                        CheckError::NotTried(_) => CHECK_CLOSED_NETWORK_EVERY,
+                        CheckError::NotTried(_) => CHECK_NETWORK_EVERY,
                     }
                 }
             };
-            tokio::time::sleep(pause).await;
+            // An engine that went away or came back is a reason to look at once. The sender lives in the catalogue.
+            let _ = tokio::time::timeout(pause, views.changed()).await;
         }
     };
     stop.run_until_cancelled(watch).await;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::Arc;
 
-use mcp_code_sandbox::executor::fake::FakeExecutor;
+use mcp_code_sandbox::executor::fake::{FakeExecutor, Trouble};
 use mcp_code_sandbox::network::{self, CheckError, State};
 
 use crate::support::{TestApp, config, eventually};
@@ -15,6 +15,52 @@ async fn check(app: &TestApp, settings: &[(&str, &str)]) -> Result<State, CheckE
     let engine = config(app.root(), settings).engine;
     let fake: &FakeExecutor = app.fake.as_ref().unwrap();
     network::check(&engine, fake, &app.app.runs).await
+}
+
+/// What it prints where every address of the host is shut: that it dialled them, and what its own loopback says.
+fn probe_of_a_closed_host() -> [String; 2] {
+    let interfaces = if_addrs::get_if_addrs().unwrap();
+    let own = interfaces.iter().map(if_addrs::Interface::ip);
+    let own = own.filter(|address| address.is_ipv4() && !address.is_loopback());
+    let gateway = "192.0.2.1".parse().unwrap();
+    let dialled = own
+        .chain([gateway])
+        .map(|address| format!("echo {address} dialled\n"));
+    let refused = "echo main.sh: line 4: /dev/tcp/127.0.0.1/4000: Connection refused\n";
+    [dialled.collect(), refused.to_owned()]
+}
+
+#[tokio::test]
+async fn an_open_network_is_closed_when_its_rules_or_its_engine_are_gone() {
+    let report = tempfile::NamedTempFile::new().unwrap();
+    fs::write(report.path(), "in place\n").unwrap();
+    let settings = [("FIREWALL_REPORT", report.path().to_str().unwrap())];
+    let app = TestApp::on_fake_with(&settings).await;
+    let (fake, policy) = (app.fake.as_ref().unwrap(), &app.app.runs.network);
+    fake.imitate(PROBE, &(probe_of_a_closed_host().concat() + "echo done"));
+    // Whatever changes at the engine is a reason to look.
+    fake.add_image("python", "", 1);
+    eventually("the network is open", || policy.access().is_ok()).await;
+    let containers = fake.made();
+
+    fs::write(report.path(), "missing: a rule\n").unwrap();
+    fake.add_image("python", "", 2);
+    let closed = |why| move || policy.access().is_err_and(|reason| reason.contains(why));
+    eventually("the rules are missed", closed("missing: a rule")).await;
+    assert_eq!(fake.made(), containers, "that takes no program");
+
+    fs::write(report.path(), "in place\n").unwrap();
+    fake.add_image("python", "", 3);
+    eventually("the network is open again", || policy.access().is_ok()).await;
+    fake.trouble(Trouble {
+        engine_down: true,
+        failing: None,
+    });
+    eventually("the engine is missed", closed("the fake engine is down")).await;
+    fake.trouble(Trouble::default());
+    eventually("it is tried anew", || policy.access().is_ok()).await;
+    assert_eq!(fake.made(), containers + 2);
+    app.assert_nothing_is_left().await;
 }
 
 #[tokio::test]
