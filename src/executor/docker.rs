@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use bollard::errors::Error as BollardError;
 use bollard::models::{
-    ImageInspect, ImageSummary, NetworkCreateRequest, SystemInfo, SystemVersion,
+    ImageInspect, ImageSummary, NetworkCreateRequest, NetworkInspect, SystemInfo, SystemVersion,
 };
 use bollard::query_parameters::{
     AttachContainerOptionsBuilder, EventsOptionsBuilder, InspectNetworkOptions,
@@ -170,9 +170,9 @@ impl Executor for DockerExecutor {
         // Anew, since what comes back may be another.
         let (client, version) = self.connect(REACH).await?;
         let info = within(QUICK, REACH, client.docker.info()).await?;
+        let limits = limits(&info);
         let components = version.components.unwrap_or_default();
         let runc = components.iter().find(|component| component.name == "runc");
-        let limits = limits(&info);
         let options = info.security_options.unwrap_or_default();
         Ok(Engine {
             name: format!(
@@ -181,9 +181,9 @@ impl Executor for DockerExecutor {
                 version.version.unwrap_or_default()
             ),
             runc: runc.map(|component| component.version.clone()),
-            limits,
             rootless: (client.is_podman && self.has_users_socket())
                 || options.iter().any(|option| option.contains("rootless")),
+            limits,
         })
     }
 
@@ -371,7 +371,10 @@ impl Executor for DockerExecutor {
 
     async fn ensure_network(&self) -> Result<Network, ExecutorError> {
         let operation = "make the runs' network";
-        let client = self.client(operation).await?;
+        let Client {
+            docker: client,
+            is_podman,
+        } = self.connected(operation).await?;
         let inspect = || {
             within(
                 QUICK,
@@ -394,6 +397,20 @@ impl Executor for DockerExecutor {
             }
             answer => answer?,
         };
+        // Podman tells a network's settings in words of its own.
+        let others = differences(&network, &network_request());
+        if !is_podman && !others.is_empty() {
+            let source = format!(
+                "there is another network named {NETWORK_NAME}, which the firewall rules do not fit: {}. The operator can \
+                 remove it with `docker network rm {NETWORK_NAME}`: then it is made as it should be",
+                others.join(", ")
+            );
+            return Err(ExecutorError {
+                kind: ErrorKind::Refused,
+                operation,
+                source: source.into(),
+            });
+        }
         let configs = network
             .ipam
             .and_then(|ipam| ipam.config)
@@ -402,6 +419,18 @@ impl Executor for DockerExecutor {
             gateway: configs.into_iter().find_map(|config| config.gateway),
         })
     }
+}
+
+/// What the engine limits. Asked for anything else it makes the container without it, and only warns.
+fn limits(info: &SystemInfo) -> Vec<&'static str> {
+    let limits = [
+        ("memory", info.memory_limit),
+        ("swap", info.swap_limit),
+        ("processes", info.pids_limit),
+        ("processor", info.cpu_cfs_quota),
+    ];
+    let known = limits.into_iter().filter(|(_, has)| *has == Some(true));
+    known.map(|(name, _)| name).collect()
 }
 
 fn network_request() -> NetworkCreateRequest {
@@ -422,19 +451,33 @@ fn network_request() -> NetworkCreateRequest {
     }
 }
 
-fn chunk(output: LogOutput) -> Chunk {
-/// What the engine limits. Asked for anything else it makes the container without it, and only warns.
-fn limits(info: &SystemInfo) -> Vec<&'static str> {
-    let limits = [
-        ("memory", info.memory_limit),
-        ("swap", info.swap_limit),
-        ("processes", info.pids_limit),
-        ("processor", info.cpu_cfs_quota),
+/// What a network has otherwise than it was to be made.
+fn differences(network: &NetworkInspect, wanted: &NetworkCreateRequest) -> Vec<String> {
+    let option = |name: &String| network.options.as_ref()?.get(name).cloned();
+    let mut settings = vec![
+        (
+            "driver".to_owned(),
+            network.driver.clone(),
+            wanted.driver.clone(),
+        ),
+        (
+            "IPv6".to_owned(),
+            Some(network.enable_ipv6.unwrap_or_default().to_string()),
+            wanted.enable_ipv6.map(|is_on| is_on.to_string()),
+        ),
     ];
-    let known = limits.into_iter().filter(|(_, has)| *has == Some(true));
-    known.map(|(name, _)| name).collect()
+    let options = wanted.options.iter().flatten();
+    settings.extend(options.map(|(name, value)| (name.clone(), option(name), Some(value.clone()))));
+    settings.retain(|(_, is, wanted)| is != wanted);
+    settings.sort();
+    let differences = settings.into_iter().map(|(name, is, wanted)| {
+        let [is, wanted] = [is, wanted].map(|value| value.unwrap_or_else(|| "not set".to_owned()));
+        format!("{name} is {is} and not {wanted}")
+    });
+    differences.collect()
 }
 
+fn chunk(output: LogOutput) -> Chunk {
     let stream = match output {
         LogOutput::StdErr { .. } => Stream::Stderr,
         LogOutput::StdOut { .. } | LogOutput::StdIn { .. } | LogOutput::Console { .. } => {
