@@ -447,6 +447,7 @@ impl Executor for FakeExecutor {
 
     async fn ensure_network(&self) -> Result<Network, ExecutorError> {
         drop(self.request("make the runs' network")?);
-        Ok(Network { gateway: None })
+        let gateway = Some("192.0.2.1".to_owned());
+        Ok(Network { gateway })
     }
 }

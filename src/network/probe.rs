@@ -1,7 +1,8 @@
 //! Tries to reach the host from a program, as hostile code would.
 //!
-//! A listener of our own on all of the host's addresses answers a word that nobody can guess; the program dials it
-//! there and nowhere else. If the word comes through, the network is open to the host.
+//! We listen on all of the host's addresses; the program dials there and nowhere else. If one connection comes about,
+//! the network is open to the host. That it dialled has to be seen for each address, and that dialling works here by
+//! what it is told in its own sandbox, where nobody listens.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -17,13 +18,23 @@ use crate::executor::spec::NetworkAccess;
 use crate::executor::{Network, Stream};
 use crate::files::ConversationFiles;
 use crate::run::outcome::RunStatus;
-use crate::run::{KernelWish, Live, Place, RunRequest, Runs};
+use crate::run::{Finished, KernelWish, Live, Place, RunRequest, Runs};
 
-/// Dials each of `TARGETS` and prints what it hears. Many at once, since one that is closed takes all of its time.
+/// Dials its own loopback, then each of `TARGETS`, and says so. Some at once, since one that is closed takes all of its
+/// time; not more than `RUN_PIDS` may leave room for.
 const PROGRAM: &str = r#"
-dial() { exec 3<>"/dev/tcp/$1/$PORT" && head -c 32 <&3; }
-export -f dial
-printf '%s\n' $TARGETS | xargs -P 16 -I{} timeout 2 bash -c 'dial {} && echo " {}"' 2>/dev/null
+export LC_ALL=C
+exec 2>&1
+dial() { echo "$1 dialled" && true 3<>"/dev/tcp/$1/$PORT" && echo "$1 reached"; }
+dial 127.0.0.1
+set -- $TARGETS
+while (($#)); do
+    for target in "${@:1:4}"; do dial "$target" & done
+    sleep 2 || exit
+    kill $(jobs -p)
+    wait
+    shift 4 || shift $#
+done
 echo done
 "#;
 /// The runner that the program is written for.
@@ -32,7 +43,7 @@ const LANGUAGE: &str = "shell";
 /// Why the host does not count as closed.
 #[derive(Debug)]
 pub(super) enum Doubt {
-    /// A program heard the word.
+    /// A program was connected.
     Open,
     /// No program could try it to the end, for this reason.
     NotTried(String),
@@ -47,6 +58,9 @@ pub(super) async fn host_is_closed(
     let cannot = |error: &dyn std::fmt::Display| Doubt::NotTried(error.to_string());
     let listener = Listener::open().await.map_err(|error| cannot(&error))?;
     let targets = host_addresses(network);
+    if targets.is_empty() {
+        return Err(cannot(&"the host has no address to try"));
+    }
     let conversation = Conversation {
         files: &runs.files,
         id: ConversationId::mint(),
@@ -80,22 +94,33 @@ pub(super) async fn host_is_closed(
     };
     let live = Live::new(runs.limits.output);
     let never = CancellationToken::new();
-    let finished = tokio::select! {
-        finished = runs.execute_in(&place, &request, &live, &never) => finished,
-        () = listener.answer() => return Err(cannot(&"the probe's listener ended")),
-    };
-    let finished = finished.map_err(|error| cannot(&error))?;
+    let finished = runs.execute_in(&place, &request, &live, &never).await;
+    judge(&finished.map_err(|error| cannot(&error))?, &targets)
+}
+
+/// What follows from what the program said.
+fn judge(finished: &Finished, targets: &BTreeSet<IpAddr>) -> Result<(), Doubt> {
     let stdout = finished.captured.text(Stream::Stdout);
-    if stdout.contains(&listener.word) {
+    let says = |address: &IpAddr, word: &str| {
+        let line = format!("{address} {word}");
+        stdout.lines().any(|said| said == line)
+    };
+    if targets.iter().any(|target| says(target, "reached")) {
         return Err(Doubt::Open);
     }
-    let verdict = finished.verdict;
+    let not_tried = |why: &str| Err(Doubt::NotTried(why.to_owned()));
+    let verdict = &finished.verdict;
     if verdict.status != RunStatus::Ok || !stdout.trim_end().ends_with("done") {
-        return Err(cannot(
-            &verdict
-                .hint
-                .unwrap_or_else(|| "the probe did not finish".to_owned()),
-        ));
+        let hint = verdict.hint.as_deref();
+        return not_tried(hint.unwrap_or("the probe did not finish"));
+    }
+    // A shell that cannot dial says something else of its own loopback.
+    let is_told = |line: &str| line.contains("/dev/tcp/127.0.0.1/") && line.ends_with("refused");
+    if !stdout.lines().any(is_told) {
+        return not_tried("the shell runner is no bash that can dial");
+    }
+    if !targets.iter().all(|target| says(target, "dialled")) {
+        return not_tried("the probe did not dial every address of the host");
     }
     Ok(())
 }

@@ -13,14 +13,16 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use mcp_code_sandbox::executor::docker::DockerExecutor;
 use mcp_code_sandbox::executor::spec::NETWORK_NAME;
+use mcp_code_sandbox::network::{self, State};
 use rustix::fs::{FlockOperation, flock};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
-use crate::support::TestApp;
 use crate::support::wait::within;
+use crate::support::{TestApp, config};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/firewall.sh");
 /// Name of the namespace, and of the interface on the host that leads there.
@@ -165,11 +167,17 @@ async fn without_the_rules_the_network_must_be_allowed() {
     );
     for text in [
         "MCP-SANDBOX",
-        "scripts/firewall.sh install",
+        "scripts/firewall.sh install 10.99.0.2`",
         "ALLOW_NETWORK=1",
     ] {
         assert!(message.contains(text), "{message}");
     }
+    insta::assert_snapshot!(found_with_a_report_of_rules(&app).await, @"a program on that network can reach the host: the firewall rules do not work");
+    take_the_network_away().await;
+    shell(&format!("docker network create {NETWORK_NAME}")).unwrap();
+    let found = found_with_a_report_of_rules(&app).await;
+    take_the_network_away().await;
+    insta::assert_snapshot!(found, @"failed to make the runs' network: there is another network named mcpsbx0, which the firewall rules do not fit: com.docker.network.bridge.enable_icc is not set and not false, com.docker.network.bridge.name is not set and not mcpsbx0. The operator can remove it with `docker network rm mcpsbx0`: then it is made as it should be");
     app.assert_nothing_is_left().await;
 
     // It also shows that there is something to close: all of it answers.
@@ -179,6 +187,22 @@ async fn without_the_rules_the_network_must_be_allowed() {
     assert_eq!(found.reached, found.all_but_the_neighbour);
     assert_eq!(found.datagrams, [true; 3]);
     app.assert_nothing_is_left().await;
+}
+
+/// Why the network is closed, where a report says that the rules are there.
+async fn found_with_a_report_of_rules(app: &TestApp) -> String {
+    let report = tempfile::NamedTempFile::new().unwrap();
+    fs::write(report.path(), "in place\n").unwrap();
+    let settings = [
+        ("FIREWALL_REPORT", report.path().to_str().unwrap()),
+        ("RUN_DNS", PRIVATE),
+    ];
+    let engine = config(app.root(), &settings).engine;
+    let executor = DockerExecutor::new(None);
+    match network::check(&engine, &executor, &app.app.runs).await {
+        Ok(State::Closed(reason)) => reason,
+        found => panic!("{found:?}"),
+    }
 }
 
 /// As `docker network prune` does, which takes what nothing is on.

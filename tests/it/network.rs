@@ -78,7 +78,26 @@ async fn a_server_that_is_too_busy_to_try_keeps_its_network_open() {
         policy.access().is_err_and(|reason| !reason.contains("yet"))
     })
     .await;
-    app.fake.as_ref().unwrap().imitate(PROBE, "echo done");
+    let fake = app.fake.as_ref().unwrap();
+    // One that dialled nothing proves nothing, and neither does one whose shell cannot dial.
+    let [dialled, found] = probe_of_a_closed_host();
+    for (said, why) in [
+        (String::new(), "bash that can dial"),
+        (dialled.clone(), "bash that can dial"),
+        (found.clone(), "did not dial every address"),
+        (
+            dialled.replacen("dialled", "reached", 1) + found.as_str(),
+            "can reach the host",
+        ),
+    ] {
+        fake.imitate(PROBE, &(said + "echo done"));
+        let closed = check(&app, &settings).await.unwrap();
+        assert!(
+            matches!(&closed, State::Closed(reason) if reason.contains(why)),
+            "{closed:?}"
+        );
+    }
+    fake.imitate(PROBE, &(dialled + found.as_str() + "echo done"));
     let open = check(&app, &settings).await.unwrap();
     assert!(matches!(open, State::Open { .. }), "{open:?}");
 
