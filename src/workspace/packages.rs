@@ -81,7 +81,7 @@ impl Workspace {
                     return Ok(false);
                 }
                 let (folder, from) = (open_or_make(store, dir)?, from.as_fd());
-                let how = exchange(from, tree, folder.as_fd(), &language)?;
+                let how = exchange(store, from, tree, folder.as_fd(), &language)?;
                 if let Err(error) = noted.move_to(store.notes(), this.key().as_str()) {
                     // Either both are there or neither; when this fails too, the next install makes up for it.
                     let _ = renameat_with(&folder, &language, from, tree, how);
@@ -165,6 +165,7 @@ fn open_or_make(store: &Store, dir: BorrowedFd<'_>) -> Result<OwnedFd, Workspace
 /// Gives `tree` its place, and says how. Whatever is there, link or tree, is in its stead afterwards, and at no time is
 /// nothing there.
 fn exchange(
+    store: &Store,
     from: BorrowedFd<'_>,
     tree: &str,
     folder: BorrowedFd<'_>,
@@ -180,6 +181,11 @@ fn exchange(
         match renameat_with(from, tree, folder, language, how) {
             Ok(()) => return Ok(how),
             Err(Errno::NOENT | Errno::EXIST) => {}
+            // A program may shut the folder: moving one changes its `..`, which takes write permission on it.
+            Err(Errno::ACCESS) => store
+                .opener
+                .grant_access(folder, [language.as_bytes()])
+                .map_err(WorkspaceError::of("make room for packages"))?,
             Err(error) => return Err(WorkspaceError::of("put packages in place")(error)),
         }
     }
