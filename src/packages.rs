@@ -164,6 +164,7 @@ impl Packages {
             self.runs.files.workspaces.check_storage()?;
             let in_use = self.runs.files.workspaces.hold(key).await;
             let permit = self.runs.admission.enter(key, |_| {}).await?;
+            turn.count()?;
             let made = self.make(&prepared).await?;
             Ok::<_, PackagesError>((made, (in_use, permit)))
         };

@@ -126,6 +126,32 @@ async fn an_install_that_takes_place_is_not_answered_as_cancelled() {
 }
 
 #[tokio::test]
+async fn an_install_that_got_no_place_is_not_counted() {
+    let limits = [
+        ("MAX_CONCURRENT_RUNS", "1"),
+        ("MAX_QUEUED_RUNS", "0"),
+        ("PACKAGE_RATE_LIMIT", "1/h"),
+    ];
+    let app = TestApp::with_packages_for("python", &limits).await;
+    app.index_has(&["six 1.17.0"], &[]);
+    let refused = async {
+        eventually("the run is in progress", || {
+            app.app.runs.admission.running() == 1
+        })
+        .await;
+        app.install("python", &["six"]).await
+    };
+    let (_, refused) = tokio::join!(app.run("python", "sleep 0.5"), refused);
+    assert_eq!(refused["code"], "busy", "{refused}");
+    let mut codes = Vec::new();
+    for _ in 0..2 {
+        codes.push(app.install("python", &["six"]).await["code"].clone());
+    }
+    assert_eq!(codes, [json!(null), json!("rate_limited")]);
+    app.assert_nothing_is_left().await;
+}
+
+#[tokio::test]
 async fn names_of_npm_are_told_apart_as_they_are_written() {
     let lists = [
         ("ALLOWED_PACKAGES", "jquery.cookie,jquery_cookie"),
