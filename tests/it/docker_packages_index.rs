@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
@@ -219,6 +220,17 @@ async fn use_index(app: &TestApp, index: &Index) {
         run(app, "second", "python", code).await,
         "one 1.0 dep 1.5\n"
     );
+
+    // One that is taken away between two looks, to make room for others, is.
+    for folder in fs::read_dir(app.root().join(".packages/cache")).unwrap() {
+        let file = fs::read_dir(folder.unwrap().path()).unwrap().next();
+        let file = file.unwrap().unwrap().path();
+        fs::remove_file(&file).unwrap();
+        symlink("/nowhere", &file).unwrap();
+    }
+    let answer = install_for(app, "fourth", "python", json!(["tinyone==1.0"])).await;
+    assert_eq!(answer["success"], true, "{answer}");
+    assert_eq!(index.downloads(), wheels);
 
     use_registry(app, index).await;
     let answer = install_for(

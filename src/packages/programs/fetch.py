@@ -4,6 +4,7 @@ Runs in a container of its own, with a directory of its own as /data: no convers
 asked for comes in the environment, what was found goes to standard output as one JSON object. pip does the work.
 """
 
+import contextlib
 import glob
 import hashlib
 import importlib.metadata
@@ -166,10 +167,13 @@ def take_from_cache(digest, name):
     """Copies a wheel under the name that it has where it comes from: what is kept may have come by another."""
     for path in glob.glob(f"{CACHE}/{digest}/*.whl") if digest and name.endswith(".whl") else []:
         copy = f"{WHEELS}/{name}"
-        shutil.copyfile(path, copy)
-        if describe(copy)["sha256"] == digest:
-            return True
-        os.remove(copy)
+        # It may be gone meanwhile, to make room for what another install keeps.
+        with contextlib.suppress(OSError):
+            shutil.copyfile(path, copy)
+            if describe(copy)["sha256"] == digest:
+                return True
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(copy)
     return False
 
 
