@@ -235,11 +235,15 @@ impl Packages {
         };
         let ecosystem = prepared.client.ecosystem();
         let wanted = note.with_earlier(language, ecosystem, &prepared.asked);
+        // The operator may have changed the lists since.
+        let (wanted, refused): (Vec<_>, Vec<_>) = wanted
+            .into_iter()
+            .partition(|one| self.policy.check_asked(one).is_ok());
         let (fetched, from) = self.fetch(prepared, &wanted).await?;
         let all = fetched.packages.iter().chain(&fetched.others);
         self.policy
             .check_found(ecosystem, all.map(|found| found.name.as_str()))?;
-        let installed = summary(language, &prepared.asked, &note, &fetched);
+        let installed = summary(language, &prepared.asked, &refused, &note, &fetched);
         // Another version that was in the place of the runner's goes, when that is asked for.
         if fetched.packages.is_empty() && note.is_empty(language) {
             return Ok((installed, None));
@@ -302,8 +306,11 @@ impl Packages {
     ) -> Result<(Fetched, Arc<Scratch>), PackagesError> {
         let workspaces = &self.runs.files.workspaces;
         let scratch = Arc::new(workspaces.new_scratch().await?);
+        let (now, earlier) = wanted.split_at(prepared.asked.len());
+        let now = now.iter().map(|one| Wanted::new(one, false));
+        let earlier = earlier.iter().map(|one| Wanted::new(one, true));
         let request = FetchRequest {
-            requirements: wanted.iter().map(Wanted::new).collect(),
+            requirements: now.chain(earlier).collect(),
             index: network != NetworkAccess::None,
             wheelhouse: self.config.wheelhouse.is_some(),
             source_builds: self.config.source_builds,

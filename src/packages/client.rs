@@ -60,6 +60,8 @@ pub(super) struct Wanted<'a> {
     name: &'a str,
     versions: &'a str,
     text: String,
+    /// Asked for by an earlier call: what the runner has by now goes before it.
+    earlier: bool,
 }
 
 /// A package in one version.
@@ -161,11 +163,12 @@ impl Client {
 }
 
 impl<'a> Wanted<'a> {
-    pub(super) fn new(requirement: &'a Requirement) -> Self {
+    pub(super) fn new(requirement: &'a Requirement, earlier: bool) -> Self {
         Self {
             name: requirement.plain_name(),
             versions: &requirement.versions,
             text: requirement.to_string(),
+            earlier,
         }
     }
 }

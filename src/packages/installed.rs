@@ -41,6 +41,7 @@ impl Installed {
 pub(super) fn summary(
     language: &str,
     asked: &[Requirement],
+    refused: &[Requirement],
     before: &Note,
     fetched: &Fetched,
 ) -> Installed {
@@ -67,6 +68,23 @@ pub(super) fn summary(
     }
     if !provided.is_empty() {
         sentences.push(format!("{} is part of the runner", names(&provided)));
+    }
+    for found in &fetched.provided {
+        let version = before.version_of(language, &found.name);
+        if let Some(version) = version.filter(|_| is_asked(found).is_none()) {
+            let Found { name, version: now } = found;
+            sentences.push(format!(
+                "{name} {now} is part of the runner by now, in place of {version}"
+            ));
+        }
+    }
+    let names = refused.iter().map(|one| one.name.as_str());
+    let there = names.filter(|name| before.version_of(language, name).is_some());
+    let names = there.collect::<Vec<_>>().join(", ");
+    if !names.is_empty() {
+        sentences.push(format!(
+            "{names} is no longer there: the operator's lists forbid it by now (ALLOWED_PACKAGES, BLOCKED_PACKAGES)"
+        ));
     }
     Installed {
         installed: told

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::client::Found;
-use super::requirement::{Asked, Ecosystem, Requirement};
+use super::requirement::{Ecosystem, Requirement};
 
 /// What a conversation has, by language.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -46,11 +46,8 @@ impl Note {
         let mut all = now.to_vec();
         let earlier = self.0.get(language).into_iter();
         for text in earlier.flat_map(|installs| &installs.asked) {
-            let asked = Asked {
-                name: text.clone(),
-                version: None,
-            };
-            let Ok(earlier) = Requirement::parse(ecosystem, &asked) else {
+            // With all the extras that it was ever asked for with, it may be longer than a caller's may be.
+            let Ok(earlier) = Requirement::read(ecosystem, text, "") else {
                 continue;
             };
             match all[..now.len()]
@@ -76,6 +73,13 @@ impl Note {
         installs.is_some_and(|installs| installs.there.contains(found))
     }
 
+    /// The version in which a package is there.
+    pub(super) fn version_of(&self, language: &str, name: &str) -> Option<&str> {
+        let there = self.0.get(language)?.there.iter();
+        let found = there.filter(|found| found.name == name);
+        found.map(|found| found.version.as_str()).next()
+    }
+
     /// Takes down what is there now.
     pub(super) fn set(&mut self, language: &str, all: &[Requirement], there: &[Found]) {
         let pinned = |requirement: &Requirement| {
@@ -99,11 +103,7 @@ mod tests {
     use super::*;
 
     fn requirement(text: &str) -> Requirement {
-        let asked = Asked {
-            name: text.to_owned(),
-            version: None,
-        };
-        Requirement::parse(Ecosystem::Python, &asked).unwrap()
+        Requirement::read(Ecosystem::Python, text, "").unwrap()
     }
 
     fn found(name: &str, version: &str) -> Found {
@@ -140,6 +140,18 @@ mod tests {
         );
         assert!(note.has("python", &found("needed", "1")));
         assert!(!note.has("typescript", &found("needed", "1")));
+    }
+
+    #[test]
+    fn what_was_asked_for_with_many_extras_is_not_forgotten() {
+        let mut note = Note::default();
+        for number in 0..100 {
+            let asked = [requirement(&format!("some[extra-{number}]"))];
+            let all = note.with_earlier("python", Ecosystem::Python, &asked);
+            note.set("python", &all, &[found("some", "1.2")]);
+        }
+        let all = note.with_earlier("python", Ecosystem::Python, &[requirement("other")]);
+        assert_eq!(all[1].to_string().matches("extra-").count(), 100);
     }
 
     #[test]

@@ -54,7 +54,8 @@ impl Policy {
         match names.find(|name| self.blocked.contains(&Name::new(ecosystem, name))) {
             Some(name) => Err(PackagesError::Blocked {
                 name: name.to_owned(),
-                why: "a package that was asked for depends on it, and the operator blocks it (BLOCKED_PACKAGES)",
+                why: "a package that was asked for, now or earlier in this conversation, depends on it, and the operator \
+                      blocks it (BLOCKED_PACKAGES)",
             }),
             None => Ok(()),
         }

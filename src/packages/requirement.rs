@@ -128,6 +128,15 @@ impl Requirement {
         if name.len() + version.len() > MAX_BYTES {
             return Err(RequirementError::TooLong(name.chars().take(64).collect()));
         }
+        Self::read(ecosystem, name, version)
+    }
+
+    /// The same for what is known to be as long as it may be.
+    pub(super) fn read(
+        ecosystem: Ecosystem,
+        name: &str,
+        version: &str,
+    ) -> Result<Self, RequirementError> {
         match ecosystem {
             Ecosystem::Python => python(name, version),
             Ecosystem::Npm => npm(name, version),

@@ -216,6 +216,10 @@ async fn installs_add_up_and_earlier_ones_keep_their_versions() {
         json!([{ "name": "tinyone", "version": "2.0" }])
     );
     assert_eq!(host.run("python", versions).await, "2.0 1.0 1.5\n");
+    // As after an install for a runner that did not have numpy.
+    host.remember("\"numpy\"", "\"numpy==1.0\"");
+    let again = host.install("python", json!(["tinyone"])).await;
+    assert_eq!(again["message"], "Installed tinyone 2.0", "{again}");
     host.ends().await;
 }
 
@@ -321,7 +325,7 @@ async fn what_cannot_be_installed_is_explained_and_changes_nothing() {
     insta::with_settings!({ filters => [(r"\d+\.\d+\.\d+", "X.Y.Z"), (r#"cannot be downloaded: [^\n]*""#, "…\""), (r"the package index cannot be reached", "…"), (r"what was asked for is not[^…]*…", "…")] }, {
         insta::assert_snapshot!(answers, @r#"
         ["EVIL"] "package_blocked": "evil was not installed: the operator blocks it (BLOCKED_PACKAGES). Do without it, or ask the operator"
-        ["tinyone"] "package_blocked": "tiny-dep was not installed: a package that was asked for depends on it, and the operator blocks it (BLOCKED_PACKAGES). Do without it, or ask the operator"
+        ["tinyone"] "package_blocked": "tiny-dep was not installed: a package that was asked for, now or earlier in this conversation, depends on it, and the operator blocks it (BLOCKED_PACKAGES). Do without it, or ask the operator"
         ["nosuch"] "package_offline": "off-line: …"
         ["tinyfast==7"] "package_offline": "off-line: …"
         ["tinyforeign"] "package_incompatible": "incompatible: Could not find a version that satisfies the requirement tinyforeign (from versions: none) No matching distribution found for tinyforeign. What there is does not fit this Python and machine, or has no wheel"

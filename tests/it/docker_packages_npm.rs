@@ -6,6 +6,21 @@ use serde_json::json;
 
 use crate::docker_packages::{Host, install_for};
 
+impl Host {
+    /// Puts something else into what the server remembers of the conversation.
+    pub(crate) fn remember(&self, this: &str, instead: &str) {
+        let workspace = self.app.workspace("demo");
+        let note = self
+            .app
+            .root()
+            .join(".used")
+            .join(workspace.file_name().unwrap());
+        let before = fs::read_to_string(&note).unwrap();
+        assert!(before.contains(this), "{before}");
+        fs::write(&note, before.replace(this, instead)).unwrap();
+    }
+}
+
 #[tokio::test]
 async fn npm_packages_are_found_from_programs_and_from_their_modules() {
     let host = Host::with(&[
@@ -104,6 +119,7 @@ async fn npm_packages_are_found_from_programs_and_from_their_modules() {
     // No script of a package ran, and what could not be installed changed nothing.
     assert!(!host.app.workspace("demo").join("ran").exists());
     assert_eq!(host.run("typescript", code).await, expected);
+    what_a_runner_has_by_now_goes_first(&host).await;
     host.ends().await;
 }
 
@@ -200,6 +216,19 @@ async fn packages_come_with_their_parts_for_this_machine() {
     let code = "import n from 'tinynative'; console.log(n)";
     assert_eq!(host.run("typescript", code).await, "@tiny/here\n");
     host.ends().await;
+}
+
+/// As after an install for a runner that did not have it.
+async fn what_a_runner_has_by_now_goes_first(host: &Host) {
+    host.remember("\"pg\"", "\"pg@1.0.0\"");
+    host.remember(
+        "\"there\":[",
+        "\"there\":[{\"name\":\"pg\",\"version\":\"1.0.0\"},",
+    );
+    let answer = host.install("typescript", json!(["tinya"])).await;
+    insta::with_settings!({ filters => [(r"pg \d+\.\d+\.\d+", "pg X.Y.Z")] }, {
+        insta::assert_snapshot!(answer["message"].as_str().unwrap(), @"Installed tinya 1.0.0. pg X.Y.Z is part of the runner by now, in place of 1.0.0");
+    });
 }
 
 /// A module that could not be loaded in a kernel, for want of a package that is installed now.

@@ -184,7 +184,7 @@ async fn names_of_npm_are_told_apart_as_they_are_written() {
     }
     insta::assert_snapshot!(answers.join("\n"), @"
     jquery-cookie was not installed: it is not among the packages that the operator allows (ALLOWED_PACKAGES). Do without it, or ask the operator
-    left_pad was not installed: a package that was asked for depends on it, and the operator blocks it (BLOCKED_PACKAGES). Do without it, or ask the operator
+    left_pad was not installed: a package that was asked for, now or earlier in this conversation, depends on it, and the operator blocks it (BLOCKED_PACKAGES). Do without it, or ask the operator
     Installed jquery.cookie 1.4.1, left-pad 1.0.0
     Installed jquery_cookie 2.0.0
     ");
@@ -208,6 +208,16 @@ async fn what_packages_have_for_themselves_is_neither_told_nor_kept_but_may_be_b
     let answer = app.install("typescript", &["debug", "ms"]).await;
     assert_eq!(answer["message"], "Installed debug 2.6.9, ms 2.1.3");
     assert!(!app.remembered().contains("2.0.0"), "{}", app.remembered());
+    // From before the operator blocked it.
+    let before = app.remembered().replace("ms@2.1.3", "left-pad@1.0.0");
+    fs::write(app.remembers(), before.replace("\"ms\"", "\"left-pad\"")).unwrap();
+    let answer = app.install("typescript", &["debug"]).await;
+    insta::assert_snapshot!(answer["message"].as_str().unwrap(), @"Installed debug 2.6.9, ms 2.1.3. left-pad is no longer there: the operator's lists forbid it by now (ALLOWED_PACKAGES, BLOCKED_PACKAGES)");
+    assert!(
+        !app.remembered().contains("left-pad"),
+        "{}",
+        app.remembered()
+    );
     app.index_has(&["debug 2.6.9"], &["left-pad 1.0.0"]);
     let answer = app.install("typescript", &["debug"]).await;
     assert_eq!(answer["code"], "package_blocked", "{answer}");

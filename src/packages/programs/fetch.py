@@ -97,15 +97,20 @@ def normal(name):
 
 def replaced(request, there):
     """Names of what the runner has in another version than the one that was asked for."""
-    wanted = [Requirement(wanted["text"]) for wanted in request["requirements"]]
-    names = [
-        normal(one.name)
-        for one in wanted
-        if normal(one.name) in there and not one.specifier.contains(there[normal(one.name)], prereleases=True)
-    ]
-    for name in set(names) & loaded_ahead():
-        said = f"{name} {there[name]} is part of the runner and loaded before a program starts"
-        raise Failed("incompatible", f"{said}, so it has this version only")
+    names, ahead = [], loaded_ahead()
+    for wanted in request["requirements"]:
+        one = Requirement(wanted["text"])
+        name = normal(one.name)
+        if name not in there or one.specifier.contains(there[name], prereleases=True):
+            continue
+        if name not in ahead:
+            names.append(name)
+        elif wanted["earlier"]:
+            # By an earlier call, when the runner did not have it.
+            wanted["text"] = wanted["text"].removesuffix(wanted["versions"])
+        else:
+            said = f"{name} {there[name]} is part of the runner and loaded before a program starts"
+            raise Failed("incompatible", f"{said}, so it has this version only")
     return names
 
 

@@ -34,6 +34,8 @@ const LIBC = readdirSync("/lib").some((name) => name.startsWith("ld-musl-")) ? "
 interface Wanted {
   name: string;
   versions: string;
+  /** Asked for by an earlier call: what the runner has by now goes before it. */
+  earlier?: boolean;
 }
 interface Found {
   name: string;
@@ -85,10 +87,10 @@ function manifest(directory: string): any {
 
 /** What is part of the runner, which comes first wherever a program looks. */
 function provided(wanted: Wanted[]): Found[] {
-  return wanted.flatMap(({ name, versions }) => {
+  return wanted.flatMap(({ name, versions, earlier }) => {
     const version = manifest(`${RUNNER}/${name}`)?.version;
     if (version === undefined) return [];
-    if (versions && !Bun.semver.satisfies(version, versions)) {
+    if (!earlier && versions && !Bun.semver.satisfies(version, versions)) {
       throw new Failed("incompatible", `${name} ${version} is part of the runner, and ${versions} was asked for`);
     }
     return [{ name, version }];
