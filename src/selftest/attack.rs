@@ -1,5 +1,7 @@
 //! Controls that one program and its outcome can tell: each takes more of something than it may.
 
+use std::ops::RangeInclusive;
+
 use super::Verdict;
 use super::stage::{Act, Ended, Stage};
 use crate::control::Control;
@@ -26,7 +28,7 @@ const ATTACKS: &[Attack] = &[
         program: include_str!("programs/fork_bomb.py"),
         seconds: 20,
         limit: |stage| stage.limits().pids.into(),
-        judge: stopped,
+        judge: |ended, limit| stopped(ended, 1..=limit, "EAGAIN"),
     },
     Attack {
         control: Control::Memory,
@@ -47,7 +49,7 @@ const ATTACKS: &[Attack] = &[
         program: include_str!("programs/file_size.py"),
         seconds: 20,
         limit: |stage| stage.limits().file_size,
-        judge: stopped,
+        judge: |ended, limit| stopped(ended, 0..=limit, "EFBIG"),
     },
     Attack {
         control: Control::Disk,
@@ -67,7 +69,7 @@ const ATTACKS: &[Attack] = &[
         program: include_str!("programs/inodes.py"),
         seconds: 30,
         limit: |stage| stage.runs.files.workspaces.limits().max_entries,
-        judge: |ended, _| ended_by(ended, RunStatus::DiskLimit, "files"),
+        judge: |ended, _| ended_by(ended, RunStatus::DiskLimit, "/data holds more than"),
     },
     Attack {
         control: Control::OutputFlood,
@@ -107,20 +109,18 @@ fn judge(attack: &Attack, ended: &Ended, limit: u64) -> Verdict {
     (attack.judge)(ended, limit)
 }
 
-/// The program says at what it was stopped, which must be within the limit.
-fn stopped(ended: &Ended, limit: u64) -> Verdict {
-    let mut words = ended.last_line().split(' ');
-    let (word, number) = (words.next(), words.next());
-    let number: Option<u64> = number.and_then(|number| number.parse().ok());
-    match (word, number) {
-        (Some("stopped"), Some(number)) => Verdict::when(
-            number <= limit,
-            format!(
-                "stopped at {number} of {limit}: {}",
-                words.collect::<Vec<_>>().join(" ")
-            ),
+/// The program says at what it was stopped, which must be within the limit, and by which error, which must be that of
+/// the limit.
+fn stopped(ended: &Ended, within: RangeInclusive<u64>, by: &str) -> Verdict {
+    let words: Vec<_> = ended.last_line().split(' ').collect();
+    let number = words.get(1).and_then(|number| number.parse().ok());
+    let limit = within.end();
+    match (words.as_slice(), number) {
+        (["stopped", _, error], Some(number)) => Verdict::when(
+            within.contains(&number) && *error == by,
+            format!("stopped at {number} of {limit}: {error}"),
         ),
-        (Some("past"), Some(number)) => {
+        (["past", ..], Some(number)) => {
             Verdict::Fail(format!("got {number}, the limit is {limit}"))
         }
         _ => Verdict::Fail(format!("it did not say: {}", ended.ending())),
@@ -183,17 +183,21 @@ mod tests {
 
     #[test]
     fn a_program_must_say_that_it_was_stopped_within_the_limit() {
-        for (stdout, expected) in [
-            ("stopped 126 Resource temporarily unavailable\n", "pass"),
-            ("stopped 129 Resource temporarily unavailable\n", "FAIL"),
-            ("past 192\n", "FAIL"),
-            ("", "FAIL"),
-            ("Traceback\n", "FAIL"),
+        for (stdout, processes, bytes) in [
+            ("stopped 126 EAGAIN\n", "pass", "FAIL"),
+            ("stopped 126 EFBIG\n", "FAIL", "pass"),
+            ("stopped 0 EAGAIN\n", "FAIL", "FAIL"),
+            ("stopped 0 EFBIG\n", "FAIL", "pass"),
+            ("stopped 129 EAGAIN\n", "FAIL", "FAIL"),
+            ("stopped 129 EFBIG\n", "FAIL", "FAIL"),
+            ("stopped 0 ENOENT\n", "FAIL", "FAIL"),
+            ("past 192\n", "FAIL", "FAIL"),
+            ("", "FAIL", "FAIL"),
+            ("Traceback\n", "FAIL", "FAIL"),
         ] {
-            for control in [Control::ForkBomb, Control::FileSize] {
-                let ended = ended(RunStatus::Ok, stdout);
-                assert_eq!(verdict(control, &ended, 128), expected, "{stdout}");
-            }
+            let ended = ended(RunStatus::Ok, stdout);
+            let found = [Control::ForkBomb, Control::FileSize].map(|one| verdict(one, &ended, 128));
+            assert_eq!(found, [processes, bytes], "{stdout}");
         }
     }
 
@@ -203,6 +207,7 @@ mod tests {
         full.outcome.hint =
             Some("its files take 70 MiB, the limit for a conversation is 64 MiB".to_owned());
         assert_eq!(verdict(Control::Disk, &full, 64 << 20), "pass");
+        assert_eq!(verdict(Control::Inodes, &full, 5000), "FAIL");
         full.outcome.hint = Some("the server's disk is nearly full".to_owned());
         assert_eq!(verdict(Control::Disk, &full, 64 << 20), "FAIL");
         let memory = |status| verdict(Control::Memory, &ended(status, "past 1"), 0);

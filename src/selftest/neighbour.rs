@@ -32,7 +32,8 @@ pub(super) async fn holds(stage: &Stage<'_>) -> Verdict {
 }
 
 fn judge(hostile: &Ended, neighbour: &Ended) -> Verdict {
-    if !hostile.was_run() || hostile.took < HEAD_START + neighbour.took.min(HEAD_START) {
+    let was_busy = hostile.outcome.status == RunStatus::Ok && hostile.last_line() == "done";
+    if !was_busy || hostile.took < HEAD_START + neighbour.took.min(HEAD_START) {
         return Verdict::Fail(format!("it could not be tried: {}", hostile.ending()));
     }
     if neighbour.outcome.status != RunStatus::Ok || neighbour.last_line() != "well" {
@@ -51,13 +52,15 @@ mod tests {
 
     #[test]
     fn the_neighbour_must_be_answered_soon_and_meanwhile() {
-        let judge = |hostile, neighbour, said| {
-            let mut busy = ended(RunStatus::Ok, "done");
+        let judge_as = |status, did, hostile, neighbour, said| {
+            let mut busy = ended(status, did);
             busy.took = Duration::from_secs(hostile);
             let mut other = ended(RunStatus::Ok, said);
             other.took = Duration::from_secs(neighbour);
             judge(&busy, &other).as_str()
         };
+        let judge =
+            |hostile, neighbour, said| judge_as(RunStatus::Ok, "done", hostile, neighbour, said);
         assert_eq!(judge(6, 1, "well"), "pass");
         assert_eq!(judge(20, 6, "well"), "FAIL");
         assert_eq!(judge(6, 1, ""), "FAIL");
@@ -66,5 +69,8 @@ mod tests {
             "FAIL",
             "the hostile one was over already"
         );
+        for (status, did) in [(RunStatus::Error, ""), (RunStatus::DiskLimit, "done")] {
+            assert_eq!(judge_as(status, did, 6, 1, "well"), "FAIL", "{status:?}");
+        }
     }
 }

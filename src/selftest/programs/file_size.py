@@ -1,4 +1,5 @@
 # Makes one file larger than allowed, without filling the disk.
+import errno
 import os
 import signal
 
@@ -15,6 +16,6 @@ for name, act in (
         print("past", os.stat("/data/huge").st_size, name)
         break
     except OSError as error:
-        reason = error.strerror
+        reason = errno.errorcode[error.errno]
 else:
     print("stopped", os.stat("/data/huge").st_size, reason)

@@ -1,4 +1,5 @@
 # Starts processes until it cannot, and leaves them behind.
+import errno
 import os
 
 limit = int(os.environ["LIMIT"])
@@ -9,5 +10,5 @@ try:
         made += 1
     print("past", made, flush=True)
 except OSError as error:
-    print("stopped", made, error.strerror, flush=True)
+    print("stopped", made, errno.errorcode[error.errno], flush=True)
 os._exit(0)
