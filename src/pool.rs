@@ -421,6 +421,11 @@ impl Pool {
         self.shelf().is_cleaning(key)
     }
 
+    /// Whether a sandbox waits for this conversation's next run.
+    pub fn keeps(&self, key: &ConversationKey) -> bool {
+        self.shelf().keeps(key)
+    }
+
     /// How many sandboxes wait in the pool for runs of this runner.
     pub fn ready(&self, runner: &Runner) -> usize {
         self.shelf().ready(&Kind::of(runner))

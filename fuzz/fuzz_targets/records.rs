@@ -14,6 +14,8 @@ fuzz_target!(|input: (u8, &[u8])| {
         let scanned = scanner.push(piece);
         output.extend(scanned.output);
         if scanned.record.is_some() {
+            let mut windows = bytes.windows(Nonce::LEN);
+            assert!(windows.any(|window| window == nonce.as_bytes()), "a record has the nonce");
             return;
         }
     }

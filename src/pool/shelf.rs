@@ -148,6 +148,11 @@ impl<S> Shelf<S> {
         self.cleaning.values().any(|each| each.key == *key)
     }
 
+    /// Whether this conversation has a clean sandbox.
+    pub(super) fn keeps(&self, key: &ConversationKey) -> bool {
+        self.owned.iter().any(|owned| owned.key == *key)
+    }
+
     /// Says which kinds there are now, and how many of each are kept ready. Gives what is of no kind any more.
     #[must_use]
     pub(super) fn set_kinds(&mut self, kinds: &BTreeMap<Kind, usize>) -> Vec<S> {

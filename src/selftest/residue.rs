@@ -71,10 +71,13 @@ async fn search(
         }
         Err(verdict) => return verdict,
     };
+    // One that did not come back clean does not serve again, which is as good and has to be told.
+    let is_lost = leaves == finds && stage.has_lost_its_own(finds).await;
+    let place = if is_lost { ", in a new sandbox" } else { "" };
     let program = inspection::single(control, FIND);
     match stage.run(finds, act(&program)).await {
         Ok(ended) => match inspection::judge(control, &ended) {
-            Verdict::Pass(found) => Verdict::Pass(format!("{left} marks: {found}")),
+            Verdict::Pass(found) => Verdict::Pass(format!("{left} marks: {found}{place}")),
             verdict => verdict,
         },
         Err(verdict) => verdict,

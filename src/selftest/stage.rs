@@ -242,6 +242,12 @@ impl<'a> Stage<'a> {
         ))
     }
 
+    /// Whether a warm run that follows one of this conversation does not get the same sandbox.
+    pub(super) async fn has_lost_its_own(&self, conversation: &ConversationId) -> bool {
+        let is_warm = self.way == Way::Warm && self.warm(conversation).await.is_ok();
+        is_warm && !self.runs.pool.keeps(&self.key(conversation))
+    }
+
     /// A new conversation. It is to be forgotten.
     pub(super) fn conversation(&self) -> ConversationId {
         let conversation = ConversationId::mint();

@@ -1,4 +1,4 @@
-# Dials the addresses in TARGETS, on all of which the server that asks listens, and sends each a datagram.
+# Dials the addresses in TARGETS, on all of which somebody of the selftest's listens.
 import os
 import socket
 

@@ -32,5 +32,7 @@ tried.append("a name")
 try:
     socket.getaddrinfo("name.invalid", 80)
     found.append("a name is looked up")
-except OSError:
-    pass
+except socket.gaierror as error:
+    # There is no such name, but only a resolver can know.
+    if error.errno == socket.EAI_NONAME:
+        found.append("a resolver answers")
