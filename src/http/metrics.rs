@@ -30,9 +30,8 @@ fn refresh(metrics: &Metrics, runs: &Runs) {
         set(&metrics.free_bytes, free);
     }
     let view = runs.catalog.view();
-    let can_run = view.engine.is_up() && !view.runners.is_empty() && runs.proof.now().is_ok();
     set(&metrics.engine_up, i64::from(view.engine.is_up()));
-    set(&metrics.ready, i64::from(can_run));
+    set(&metrics.ready, i64::from(runs.problem().is_none()));
     // Runners come and go.
     metrics.warm.clear();
     metrics.kernels.clear();
