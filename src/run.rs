@@ -59,8 +59,8 @@ use crate::runner::catalog::{Catalog, EngineView};
 use crate::sandbox::{Launcher, Program};
 use crate::workspace::{Listing, Workspace, WorkspaceError};
 
-/// How long sandbox-init's report may take after a time limit, before the engine is asked what became of the sandbox, or
-/// after an end that we brought about.
+/// How long sandbox-init's report may take: after a time limit, before the engine is asked what became of the sandbox,
+/// and after an interrupt of ours.
 const REPORT_GRACE: Duration = Duration::from_secs(1);
 /// How long after the time limit it is decided how a run ended, with whatever is known: the answer is due half a second
 /// later, and the files have to be looked at.

@@ -167,8 +167,8 @@ impl LiveRun {
     pub async fn so_far(&self) -> RunOutcome {
         let wall = self.started.elapsed();
         let hint = format!(
-            "The program is still running: call get_run with {{\"runId\": \"{}\", \"waitSeconds\": 30}} until status is \
-             not running, or cancel_run to end it.",
+            "The program is still running: call get_run with {{\"runId\": \"{}\", \"waitSeconds\": 30}} until \
+             status is not running, or cancel_run to end it.",
             self.id
         );
         let verdict = Verdict {

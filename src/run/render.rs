@@ -303,7 +303,10 @@ mod tests {
         #[test]
         fn any_bytes_become_short_text(bytes in proptest::collection::vec(any::<u8>(), 0..2000), most in 300_usize..1000) {
             let note = "[…]";
-            let text = Measured::new(&bytes).clip(most, |_, offset| { assert!(offset <= bytes.len()); note.to_owned() });
+            let text = Measured::new(&bytes).clip(most, |_, offset| {
+                assert!(offset <= bytes.len());
+                note.to_owned()
+            });
             prop_assert!(text.chars().count() <= most);
             prop_assert!(!text.contains('\r'));
         }

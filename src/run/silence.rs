@@ -12,8 +12,9 @@ use crate::sandbox::SandboxError;
 /// How long the engine may take to say how a container is: on a busy host longer than a moment.
 const STATE_WAIT: Duration = Duration::from_secs(2);
 
-/// There was no report in time, and the engine may say until `due` how the container is. It is the program's doing only where it still runs: one that has ended may have done
-/// so long before, its report being stuck in an engine that hangs, and one that is paused was paused with PID 1.
+/// There was no report in time, and the engine may say until `due` how the container is. It is the program's doing
+/// only where it still runs: one that has ended may have done so long before, its report being stuck in an engine that
+/// hangs, and one that is paused was paused with PID 1.
 pub(super) async fn overdue(
     state: impl Future<Output = Result<ContainerState, ExecutorError>>,
     due: Instant,

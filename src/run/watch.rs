@@ -39,8 +39,8 @@ impl<K> Watched<K> {
     }
 }
 
-/// Waits for the end of a program until `late` says that it is too late. It is interrupted when `early` says so, and has
-/// `grace` then.
+/// Waits for the end of a program until `late` says that it is too late. It is interrupted when `early` says so, and
+/// has `grace` then.
 pub(super) async fn watch<K>(
     program: impl Future<Output = Result<End, Ending>>,
     killed: impl Future<Output = K>,

@@ -253,11 +253,11 @@ mod tests {
 
     use super::*;
 
-    fn chunk(stream: Stream, bytes: Vec<u8>) -> Result<Chunk, ExecutorError> {
-        Ok(Chunk {
+    fn chunk(stream: Stream, bytes: Vec<u8>) -> Chunk {
+        Chunk {
             stream,
             bytes: bytes.into(),
-        })
+        }
     }
 
     #[tokio::test]
@@ -272,7 +272,7 @@ mod tests {
                 (Stream::Stderr, words),
                 (Stream::Stderr, b"sandbox-init: not ready\n".to_vec()),
             ];
-            let chunks = output.map(|(stream, bytes)| chunk(stream, bytes));
+            let chunks = output.map(|(stream, bytes)| Ok(chunk(stream, bytes)));
             let waiting = Waiting::Ready(answer);
             assert!(expect.send(Expect { nonce, waiting }).is_ok());
             drain(futures::stream::iter(chunks).boxed(), expectations).await;
@@ -312,7 +312,7 @@ mod tests {
             waiting,
         };
         assert!(expect.send(expected).is_ok());
-        let say = |stream, bytes| assert!(output.send(chunk(stream, bytes)).is_ok());
+        let say = |stream, bytes| assert!(output.send(Ok(chunk(stream, bytes))).is_ok());
         say(Stream::Stdout, b"said".to_vec());
         for stream in [Stream::Stdout, Stream::Stderr] {
             say(stream, encode_record(&nonce, &record));
