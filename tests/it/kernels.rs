@@ -1,10 +1,16 @@
 //! Stateful runs, as far as they are the same in every language: one suite on the fake engine and on the real one.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
+use crate::support::wait::within;
 use crate::support::{TestApp, eventually};
 
 mod alone;
+
+/// How long a kernel may take to start on a busy machine.
+const BEGINNING: Duration = Duration::from_mins(1);
 
 /// The same few programs in the language of an engine's kernel.
 struct Dialect {
@@ -68,63 +74,81 @@ const TYPESCRIPT: Dialect = Dialect {
     early: "TZ",
 };
 
-macro_rules! on_all_engines {
-    ($($name:ident $settings:expr => $body:expr;)*) => {
-        mod on_fake {
+/// For each a test, on an engine where new kernels are or are not made of pooled sandboxes.
+macro_rules! tests {
+    ($engine:ident, $start:expr, $dialect:expr, $pooled:expr; $($name:ident $settings:expr => $body:expr;)*) => {
+        mod $engine {
             use super::*;
             $(#[tokio::test] async fn $name() {
-                let app = TestApp::on_fake_with_notebook($settings).await;
-                $body(&app, &FAKE).await;
-                app.assert_nothing_is_left().await;
-            })*
-        }
-        mod on_docker {
-            use super::*;
-            $(#[tokio::test] async fn $name() {
-                let app = TestApp::on_docker_with($settings).await;
-                $body(&app, &PYTHON).await;
-                app.assert_nothing_is_left().await;
-            })*
-        }
-        mod on_docker_in_typescript {
-            use super::*;
-            $(#[tokio::test] async fn $name() {
-                let app = TestApp::on_docker_with($settings).await;
-                $body(&app, &TYPESCRIPT).await;
-                app.assert_nothing_is_left().await;
-            })*
-        }
-        /// In sandboxes that were started ahead.
-        mod on_warm_docker {
-            use super::*;
-            $(#[tokio::test] async fn $name() {
-                // No other is started in the place of the one that the kernel has.
-                let mut settings = vec![("POOL_SIZE", "python=1"), ("SANDBOX_REUSE", "conversation"), ("MAX_WARM_SANDBOXES", "1")];
-                settings.extend::<&[(&str, &str)]>($settings);
-                let app = TestApp::on_docker_with(&settings).await;
-                app.parked("python", 1).await;
-                $body(&app, &PYTHON).await;
+                let app = $start($settings).await;
+                $body(&app, &$dialect).await;
+                assert_eq!(app.starts("pool") > 0, $pooled);
                 app.assert_nothing_is_left().await;
             })*
         }
     };
 }
 
-on_all_engines! {
+tests! { on_fake, TestApp::on_fake_with_notebook, FAKE, false;
     variables_and_files_live_on &[] => variables_live_on;
     a_failing_cell_keeps_the_kernel &[] => a_failing_cell;
     a_time_limit_interrupts_first &[] => time_limit;
     what_does_not_heed_is_killed_and_told &[] => deaf;
     the_end_of_a_kernel_is_told &[] => left;
-    a_cancelled_cell_keeps_the_kernel &[("CALL_BUDGET", "100ms")] => cancelled;
-    a_flood_keeps_the_kernel &[("RUN_OUTPUT_LIMIT", "1k")] => flood;
-    a_second_call_is_refused_or_waits &[("CALL_BUDGET", "100ms")] => busy;
+    a_cancelled_cell_keeps_the_kernel &[SOON] => cancelled;
+    a_flood_keeps_the_kernel &[LITTLE] => flood;
+    a_second_call_is_refused_or_waits &[SOON] => busy;
     a_restart_is_told &[] => restart;
-    an_idle_kernel_ends &[("KERNEL_TIMEOUT", "1s")] => idle;
-    the_least_recently_used_makes_room &[("MAX_KERNELS", "1")] => evicted;
-    a_deletion_ends_it &[("CALL_BUDGET", "100ms")] => deleted;
+    an_idle_kernel_ends &[SHORT] => idle;
+    the_least_recently_used_makes_room &[ONE] => evicted;
+    a_deletion_ends_it &[SOON] => deleted;
     what_differs_needs_a_restart &[] => differs;
-    stateless_runs_go_beside &[("MAX_WARM_SANDBOXES", "4")] => beside;
+    stateless_runs_go_beside &[] => beside;
+}
+
+/// On real engines, where kernels are dear, one conversation goes through all that it can.
+macro_rules! on_real_engines {
+    ($($engine:ident, $start:expr, $dialect:expr, $pooled:expr;)*) => {
+        $(tests! { $engine, $start, $dialect, $pooled;
+            a_conversation_keeps_its_kernel_or_is_told &[SOON, LITTLE] => all_in_turn;
+            an_idle_kernel_ends &[SHORT] => idle;
+            the_least_recently_used_makes_room &[ONE] => evicted;
+        })*
+    };
+}
+
+on_real_engines! {
+    on_docker, TestApp::on_docker_with, PYTHON, false;
+    on_docker_in_typescript, TestApp::on_docker_with, TYPESCRIPT, false;
+    on_warm_docker, with_a_parked_python, PYTHON, true;
+}
+
+const SOON: (&str, &str) = ("CALL_BUDGET", "100ms");
+const LITTLE: (&str, &str) = ("RUN_OUTPUT_LIMIT", "1k");
+const SHORT: (&str, &str) = ("KERNEL_TIMEOUT", "1s");
+const ONE: (&str, &str) = ("MAX_KERNELS", "1");
+
+async fn with_a_parked_python(settings: &[(&str, &str)]) -> TestApp {
+    let warm = [("POOL_SIZE", "python=1"), ("SANDBOX_REUSE", "conversation")];
+    let app = TestApp::on_docker_with(&[&warm[..], settings].concat()).await;
+    app.parked("python", 1).await;
+    app
+}
+
+/// The first must be that which wants no kernel to be there.
+async fn all_in_turn(app: &TestApp, dialect: &Dialect) {
+    restart(app, dialect).await;
+    variables_live_on(app, dialect).await;
+    a_failing_cell(app, dialect).await;
+    time_limit(app, dialect).await;
+    cancelled(app, dialect).await;
+    flood(app, dialect).await;
+    busy(app, dialect).await;
+    beside(app, dialect).await;
+    deaf(app, dialect).await;
+    left(app, dialect).await;
+    differs(app, dialect).await;
+    deleted(app, dialect).await;
 }
 
 impl Dialect {
@@ -156,19 +180,24 @@ impl Dialect {
         app.call("run_code", arguments).await
     }
 
+    /// The outcome of a run that is no cell.
+    async fn run(&self, app: &TestApp, code: &str) -> Value {
+        self.cell_with(app, code, json!({ "stateful": false }))
+            .await
+    }
+
     /// A cell that goes on behind its answer, once it has begun.
     async fn begun(&self, app: &TestApp) -> Value {
         let running = self
             .answer(app, self.sleep, json!({ "timeoutSeconds": 60 }))
             .await;
-        assert_eq!(running["status"], "running", "{running}");
-        while !app
-            .call("get_run", json!({ "runId": running["runId"] }))
-            .await["output"]
-            .as_str()
-            .unwrap()
-            .contains("begun")
-        {}
+        let said = async || {
+            let run = app.call("get_run", json!({ "runId": running["runId"] }));
+            let run = run.await;
+            assert_eq!(run["status"], "running", "{run}");
+            run["output"].as_str()?.contains("begun").then_some(())
+        };
+        within(BEGINNING, "the cell has begun", said).await;
         running
     }
 
@@ -434,7 +463,7 @@ async fn differs(app: &TestApp, dialect: &Dialect) {
 
 async fn beside(app: &TestApp, dialect: &Dialect) {
     dialect.set_x(app).await;
-    let stateless = app.run(dialect.language, dialect.show).await;
+    let stateless = dialect.run(app, dialect.show).await;
     assert_eq!(
         (status(&stateless), &stateless["output"]),
         ("ok", &json!("\n"))
@@ -443,7 +472,7 @@ async fn beside(app: &TestApp, dialect: &Dialect) {
     // At the same time as well, and on the same files.
     let (nap, file) = tokio::join!(
         dialect.cell(app, dialect.nap),
-        app.run(dialect.language, dialect.file)
+        dialect.run(app, dialect.file)
     );
     assert_eq!((status(&nap), status(&file)), ("ok", "ok"));
     assert_eq!(dialect.x(app).await, "41");

@@ -7,51 +7,71 @@ use serde_json::{Value, json};
 
 use crate::support::{TestApp, eventually, stable};
 
-/// One test on all engines: a body that takes a server with a `shell` runner.
-macro_rules! on_all_engines {
-    ($($name:ident $settings:expr => $body:expr;)*) => {
-        mod on_fake {
+/// For each a test, on an engine where a program finds a sandbox or has one started.
+macro_rules! tests {
+    ($engine:ident, $start:expr, $warm:expr; $($name:ident $settings:expr => $body:expr;)*) => {
+        mod $engine {
             use super::*;
             $(#[tokio::test] async fn $name() {
-                let app = TestApp::on_fake_with($settings).await;
+                let app = $start($settings).await;
                 $body(&app).await;
-                app.assert_nothing_is_left().await;
-            })*
-        }
-        mod on_docker {
-            use super::*;
-            $(#[tokio::test] async fn $name() {
-                let app = TestApp::on_docker_with($settings).await;
-                $body(&app).await;
-                app.assert_nothing_is_left().await;
-            })*
-        }
-        /// The same in sandboxes that were started ahead and stay with their conversation.
-        mod on_warm_docker {
-            use super::*;
-            $(#[tokio::test] async fn $name() {
-                let mut settings: Vec<(&str, &str)> = vec![("POOL_SIZE", "shell=1"), ("SANDBOX_REUSE", "conversation")];
-                settings.extend::<&[(&str, &str)]>($settings);
-                let app = TestApp::on_docker_with(&settings).await;
-                app.parked("shell", 1).await;
-                $body(&app).await;
+                assert_eq!(app.starts("pool") + app.starts("own") > 0, $warm);
                 app.assert_nothing_is_left().await;
             })*
         }
     };
 }
 
+/// The same on all engines: a body takes a server with a `shell` runner.
+macro_rules! on_all_engines {
+    ($($engine:ident, $start:expr, $warm:expr;)*) => {
+        $(tests! { $engine, $start, $warm;
+            output_of_both_streams_comes_back &[] => output_of_both_streams;
+            a_failing_program_is_a_result &[] => failing_program;
+            a_death_by_signal_is_named &[] => death_by_signal;
+            exit_137_is_no_memory_limit &[] => exit_137;
+            files_come_back_as_links_and_stay &[] => files_come_back;
+            the_servers_variables_win &[] => environment;
+            a_run_ends_at_its_time_limit &[] => time_limit;
+            output_is_cut_and_a_flood_is_stopped &[("RUN_OUTPUT_LIMIT", "1k")] => flood;
+            the_conversation_can_be_deleted_while_a_program_runs &[] => deleted_while_running;
+            eight_calls_at_once_get_answers &places("2", "4") => eight_at_once;
+        })*
+    };
+}
+
 on_all_engines! {
-    output_of_both_streams_comes_back &[] => output_of_both_streams;
-    a_failing_program_is_a_result &[] => failing_program;
-    a_death_by_signal_is_named &[] => death_by_signal;
-    exit_137_is_no_memory_limit &[] => exit_137;
-    files_come_back_as_links_and_stay &[] => files_come_back;
-    the_servers_variables_win &[] => environment;
-    a_run_ends_at_its_time_limit &[] => time_limit;
-    output_is_cut_and_a_flood_is_stopped &[("RUN_OUTPUT_LIMIT", "1k")] => flood;
-    the_conversation_can_be_deleted_while_a_program_runs &[] => deleted_while_running;
-    sixty_four_calls_at_once_get_answers &[("MAX_CONCURRENT_RUNS", "4"), ("MAX_RUNS_PER_CONVERSATION", "4"), ("MAX_QUEUED_RUNS", "32")] => many_at_once;
+    on_fake, TestApp::on_fake_with, false;
+    on_docker, TestApp::on_docker_with, false;
+    on_warm_docker, with_a_parked_shell, true;
+}
+
+/// Sandboxes are started ahead and stay with their conversation.
+async fn with_a_parked_shell(settings: &[(&str, &str)]) -> TestApp {
+    let warm = [
+        ("POOL_SIZE", "shell=1"),
+        ("SANDBOX_REUSE", "conversation"),
+        ("MAX_WARM_SANDBOXES", "1"),
+    ];
+    let app = TestApp::on_docker_with(&[&warm[..], settings].concat()).await;
+    app.parked("shell", 1).await;
+    app
+}
+
+/// So many runs at a time and in the queue, of which one conversation may have all and half.
+const fn places<'a>(runs: &'a str, queued: &'a str) -> [(&'a str, &'a str); 3] {
+    [
+        ("MAX_CONCURRENT_RUNS", runs),
+        ("MAX_RUNS_PER_CONVERSATION", runs),
+        ("MAX_QUEUED_RUNS", queued),
+    ]
+}
+
+#[tokio::test]
+async fn sixty_four_calls_at_once_get_answers() {
+    let app = TestApp::on_fake_with(&places("4", "32")).await;
+    many_at_once(&app, 64, 20).await;
+    app.assert_nothing_is_left().await;
 }
 
 async fn output_of_both_streams(app: &TestApp) {
@@ -210,9 +230,14 @@ async fn deleted_while_running(app: &TestApp) {
     assert!(!app.workspace("demo").exists());
 }
 
-async fn many_at_once(app: &TestApp) {
-    let calls =
-        (0..64).map(|number| app.run("shell", if number % 2 == 0 { "echo hi" } else { "exit 1" }));
+async fn eight_at_once(app: &TestApp) {
+    many_at_once(app, 8, 4).await;
+}
+
+/// `least` have a place or wait for one.
+async fn many_at_once(app: &TestApp, calls: usize, least: usize) {
+    let calls = (0..calls)
+        .map(|number| app.run("shell", if number % 2 == 0 { "echo hi" } else { "exit 1" }));
     let results = futures::future::join_all(calls).await;
     let statuses: Vec<_> = results
         .iter()
@@ -224,9 +249,8 @@ async fn many_at_once(app: &TestApp) {
             .all(|status| ["ok", "error", "busy"].contains(status)),
         "{statuses:?}"
     );
-    // Four places and sixteen in the queue.
     assert!(
-        statuses.iter().filter(|status| **status != "busy").count() >= 20,
+        statuses.iter().filter(|status| **status != "busy").count() >= least,
         "{statuses:?}"
     );
     let busy = results

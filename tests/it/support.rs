@@ -109,7 +109,7 @@ impl TestApp {
     }
 
     /// On any engine, whose sandbox is taken for proved.
-    async fn build(settings: &[(&str, &str)], executor: Arc<dyn Executor>) -> Self {
+    pub(crate) async fn build(settings: &[(&str, &str)], executor: Arc<dyn Executor>) -> Self {
         let app = Self::unproved(settings, executor).await;
         app.app.runs.proof.set(State::Held);
         app
@@ -255,6 +255,14 @@ impl TestApp {
                 .map_or(0, |runner| self.app.runs.pool.ready(runner))
         };
         eventually("sandboxes are parked", || ready() >= count).await;
+    }
+
+    /// How many runs had their sandbox that way: `own`, `pool`, `cold` or `kernel`.
+    pub(crate) fn starts(&self, way: &str) -> u64 {
+        let metrics = self.app.runs.metrics.render(|_| {});
+        let series = format!("mcp_sandbox_run_starts_total{{way=\"{way}\"}} ");
+        let count = metrics.lines().find_map(|line| line.strip_prefix(&series));
+        count.unwrap().parse().unwrap()
     }
 
     /// Shuts the server down, and fails when a container stays.
