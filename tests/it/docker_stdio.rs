@@ -75,4 +75,7 @@ async fn links_work_beside_standard_output() {
         server.message().await["result"]["contents"][0]["text"],
         "made\n"
     );
+    server.close();
+    assert!(server.ended(Duration::from_secs(15)).await.success());
+    assert_eq!(containers(&server).await, 0);
 }
