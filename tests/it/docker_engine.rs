@@ -1,4 +1,4 @@
-//! The real program as a process: engines that come and go, signals, sudden death, and the command line.
+//! The real program as a process: engines that come and go, signals, and sudden death.
 
 use std::fs;
 use std::path::Path;
@@ -8,11 +8,9 @@ use rustix::process::Signal;
 use tokio::time::Instant;
 
 use crate::support::dockerd::Dockerd;
-use crate::support::server::{Server, call};
+use crate::support::server::Server;
 use crate::support::wait::within;
-use crate::support::{SECRET, TOKEN};
 
-const IMAGE: &str = "mcp-sandbox-shell:latest";
 /// How long a run may take to begin.
 const BEGINNING: Duration = Duration::from_secs(10);
 /// How long the server may take to see that an engine or an image is there.
@@ -26,7 +24,9 @@ const DEADLINE: Duration = Duration::from_secs(20 + 10);
 async fn the_server_outlives_its_engine() {
     let mut engine = Dockerd::new();
     let root = tempfile::tempdir().unwrap();
-    let server = Server::start(root.path(), &[("DOCKER_HOST", &engine.host())]).await;
+    let host = engine.host();
+    let settings = [("DOCKER_HOST", host.as_str()), ("POOL_SIZE", "1")];
+    let server = Server::start(root.path(), &settings).await;
     is_alive_but_not_ready(&server, "failed to reach the container engine").await;
     let lost = server.run("echo hi").await.unwrap();
     assert_eq!(
@@ -50,7 +50,7 @@ async fn the_server_outlives_its_engine() {
             .then_some(())
     };
     within(RECOVERY, "the engine is seen", without_runner).await;
-    engine.load(IMAGE).await;
+    engine.add_shell().await;
     server.until_ready(RECOVERY).await;
     assert_eq!(server.run("id -u").await.unwrap()["stdout"], "1000\n");
 
@@ -136,7 +136,7 @@ async fn reason(server: &Server) -> String {
 async fn no_end_of_a_server_leaves_anything() {
     let mut engine = Dockerd::new();
     engine.start().await;
-    engine.load(IMAGE).await;
+    engine.add_shell().await;
     told_to_stop_it_lets_runs_end(&engine).await;
     it_waits_no_longer_than_it_may(&engine, "1s", 1).await;
     it_waits_no_longer_than_it_may(&engine, "30s", 2).await;
@@ -250,7 +250,7 @@ async fn serve(engine: &Dockerd, root: &Path, settings: &[(&str, &str)]) -> Serv
     let settings: Vec<_> = settings
         .iter()
         .copied()
-        .chain([("DOCKER_HOST", host.as_str())])
+        .chain([("DOCKER_HOST", host.as_str()), ("POOL_SIZE", "1")])
         .collect();
     let server = Server::start(root, &settings).await;
     server.until_ready(RECOVERY).await;
@@ -293,79 +293,4 @@ async fn are_running(engine: &Dockerd, containers: &[String]) -> bool {
 async fn are_gone(engine: &Dockerd, containers: &[String]) -> Option<()> {
     let left = engine.containers("").await;
     (!containers.iter().any(|container| left.contains(container))).then_some(())
-}
-
-#[tokio::test]
-async fn a_bad_configuration_stops_the_start() {
-    for arguments in [&[][..], &["serve"], &["check-config"], &["healthcheck"]] {
-        let bad = [
-            ("MCP_API_TOKEN", "short-token"),
-            ("RUN_TIMEOUT", "soon"),
-            ("FILE_SECRET", ""),
-        ];
-        let output = call(arguments, &bad).await;
-        let complaint = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(
-            (output.status.code(), output.stdout.len()),
-            (Some(64), 0),
-            "{complaint}"
-        );
-        for text in [
-            "MCP_API_TOKEN",
-            "RUN_TIMEOUT=soon",
-            "FILE_SECRET is not set",
-        ] {
-            assert!(complaint.contains(text), "{complaint}");
-        }
-        assert!(!complaint.contains("short-token"), "{complaint}");
-    }
-}
-
-#[tokio::test]
-async fn the_shown_configuration_has_no_secret() {
-    let output = call(&["check-config"], &[("RUN_TIMEOUT", "7s")]).await;
-    let shown = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-    assert!(
-        output.status.success() && shown.contains("RUN_TIMEOUT=7s"),
-        "{shown}"
-    );
-    assert!(!shown.contains(TOKEN) && !shown.contains(SECRET), "{shown}");
-}
-
-#[tokio::test]
-async fn a_health_check_asks_the_server_that_runs() {
-    let root = tempfile::tempdir().unwrap();
-    // Alive it is without an engine too.
-    let host = format!("unix://{}/nobody", root.path().display());
-    let mut server = Server::start(root.path(), &[("DOCKER_HOST", &host)]).await;
-    let addr = server.addr().to_string();
-    let check = async || call(&["healthcheck"], &[("MCP_HTTP_ADDR", &addr)]).await;
-    assert_eq!(check().await.status.code(), Some(0));
-    let second = call(&[], &[("MCP_HTTP_ADDR", &addr), ("DOCKER_HOST", &host)]).await;
-    let complaint = String::from_utf8(second.stderr).unwrap();
-    assert_eq!(second.status.code(), Some(1), "{complaint}");
-    assert!(
-        complaint.contains(&format!("MCP_HTTP_ADDR={addr}")),
-        "{complaint}"
-    );
-    server.signal(Signal::INT);
-    assert!(server.ended(LOSS).await.success());
-    let output = check().await;
-    assert_eq!(output.status.code(), Some(1));
-    assert!(
-        String::from_utf8(output.stderr)
-            .unwrap()
-            .contains("the server does not answer")
-    );
-}
-
-#[tokio::test]
-async fn a_directory_that_cannot_be_used_is_named() {
-    let output = call(&[], &[("SANDBOX_ROOT", "/proc/nowhere")]).await;
-    let complaint = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{complaint}");
-    assert!(
-        complaint.contains("SANDBOX_ROOT=/proc/nowhere"),
-        "{complaint}"
-    );
 }

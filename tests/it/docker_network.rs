@@ -11,8 +11,10 @@ use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
+use mcp_code_sandbox::control::Control;
 use mcp_code_sandbox::executor::docker::DockerExecutor;
 use mcp_code_sandbox::executor::spec::NETWORK_NAME;
 use mcp_code_sandbox::network::{self, State};
@@ -21,6 +23,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
+use crate::docker_selftest::selftest;
 use crate::support::wait::within;
 use crate::support::{TestApp, config};
 
@@ -87,6 +90,7 @@ async fn with_the_rules_programs_reach_the_internet_only() {
     install_rules();
     let app = TestApp::on_docker_with(&[RULES, ("RUN_DNS", PRIVATE)]).await;
     assert_eq!(checked(&app).await, Ok(()));
+    the_selftest_finds_the_rules_in_place().await;
     take_the_network_away().await;
     let found = dial_everything(&app).await;
     let open = [
@@ -97,6 +101,17 @@ async fn with_the_rules_programs_reach_the_internet_only() {
     assert_eq!(found.reached, BTreeSet::from(open));
     assert_eq!(found.datagrams, [false; 3]);
     app.assert_nothing_is_left().await;
+}
+
+async fn the_selftest_finds_the_rules_in_place() {
+    let executor = Arc::new(DockerExecutor::new(None));
+    let settings = [RULES, ("RUN_DNS", PRIVATE)];
+    let report = selftest(executor, &settings, &[Control::NetworkOn]).await;
+    let [row] = &report.controls[..] else {
+        panic!("{:?}", report.controls);
+    };
+    assert_eq!(row.verdict.as_str(), "pass", "{row}");
+    assert!(row.found.ends_with("the rules are in place"), "{row}");
 }
 
 /// A kernel keeps the network that it was started with, and what it has open; there is no other way into one that has

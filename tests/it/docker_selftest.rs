@@ -14,20 +14,16 @@ use mcp_code_sandbox::executor::docker::DockerExecutor;
 use mcp_code_sandbox::selftest::{Report, Row, Verdict, Way};
 use serde_json::Value;
 
-use crate::docker_network::RULES;
 use crate::support::dockerd::Dockerd;
 use crate::support::server::{Server, call};
 use crate::support::wait::within;
 use crate::support::weak::{WeakExecutor, Weaken};
 use crate::support::{TestApp, config};
 
-/// With conversations that keep their sandboxes and a network that is checked, as the server has it by default.
-const WARM: &[(&str, &str)] = &[("SANDBOX_REUSE", "conversation"), RULES];
-const SHELL: &str = "mcp-sandbox-shell:latest";
 /// How long the check at the start may take on a busy machine.
 const CHECK: Duration = Duration::from_secs(30);
 
-async fn selftest(
+pub(crate) async fn selftest(
     executor: Arc<dyn Executor>,
     settings: &[(&str, &str)],
     only: &[Control],
@@ -45,7 +41,9 @@ fn table(rows: &[Row]) -> String {
 
 #[tokio::test]
 async fn every_control_holds_cold_and_warm() {
-    let report = selftest(Arc::new(DockerExecutor::new(None)), WARM, &[]).await;
+    // The network is tried where there are rules for it, in `docker_network`: here it is refused.
+    let settings = [("SANDBOX_REUSE", "conversation")];
+    let report = selftest(Arc::new(DockerExecutor::new(None)), &settings, &[]).await;
     assert_eq!(report.exit_code(), 0, "{}", table(&report.controls));
     let tried = |way| report.controls.iter().filter(|row| row.way == way).count();
     assert_eq!(tried(Way::Cold), Control::ALL.len());
@@ -348,7 +346,7 @@ fn engine_with_runtimes() -> Dockerd {
 async fn a_runtime_is_used_after_it_was_proved() {
     let mut engine = engine_with_runtimes();
     engine.start().await;
-    engine.load(SHELL).await;
+    engine.add_shell().await;
     let root = tempfile::tempdir().unwrap();
     let host = engine.host();
     let settings = [("DOCKER_HOST", host.as_str()), ("POOL_SIZE", "1")];

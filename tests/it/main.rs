@@ -38,6 +38,7 @@ mod network;
 mod packages;
 mod page;
 mod pool;
+mod process;
 mod resources;
 mod rest;
 mod rest_document;

@@ -17,6 +17,18 @@ use super::wait::within;
 /// How long the engine may take to answer, and to stop.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Makes an image of a program and its names, in the engine of the argument.
+const ADD_SHELL: &str = r#"
+set -o pipefail
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+mkdir "$dir/bin"
+cp /bin/busybox "$dir/bin/"
+for name in $(/bin/busybox --list); do [ "$name" = busybox ] || ln -s busybox "$dir/bin/$name"; done
+tar -C "$dir" -c . | docker --host "$1" import --change 'ENTRYPOINT ["/bin/sh"]' --change 'WORKDIR /data' \
+    --change 'LABEL sandbox.runner=true sandbox.language=shell' - mcp-sandbox-shell
+"#;
+
 /// An engine. Dropping it ends it and all that it started.
 pub(crate) struct Dockerd {
     dir: TempDir,
@@ -108,11 +120,10 @@ impl Dockerd {
         within(PATIENCE, "the engine answers", answers).await;
     }
 
-    /// Copies an image from the machine's engine.
-    pub(crate) async fn load(&self, image: &str) {
-        let script = "set -o pipefail; docker save \"$1\" | docker --host \"$2\" load";
+    /// Gives it a runner of shell that is `BusyBox` and no more: the machine's own is many times as large.
+    pub(crate) async fn add_shell(&self) {
         let output = Command::new("bash")
-            .args(["-c", script, "copy", image, &self.host()])
+            .args(["-ec", ADD_SHELL, "add", &self.host()])
             .output()
             .await
             .unwrap();

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-const PAUSE: Duration = Duration::from_millis(20);
+/// Pauses get longer, since to ask may be to start a program.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
 /// Asks again and again until there is an answer, and fails when there is none in time.
 pub(crate) async fn within<T>(
@@ -11,11 +13,13 @@ pub(crate) async fn within<T>(
     mut ask: impl AsyncFnMut() -> Option<T>,
 ) -> T {
     let answer = async {
+        let mut pause = FIRST_PAUSE;
         loop {
             if let Some(answer) = ask().await {
                 return answer;
             }
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     };
     let in_time = tokio::time::timeout(limit, answer).await;

@@ -1,0 +1,86 @@
+//! The real program as a process: its command line, and what it says before it serves.
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::support::server::{Server, call};
+use crate::support::{SECRET, TOKEN};
+
+/// How long the server may take to end.
+const END: Duration = Duration::from_secs(3);
+
+#[tokio::test]
+async fn a_bad_configuration_stops_the_start() {
+    for arguments in [&[][..], &["serve"], &["check-config"], &["healthcheck"]] {
+        let bad = [
+            ("MCP_API_TOKEN", "short-token"),
+            ("RUN_TIMEOUT", "soon"),
+            ("FILE_SECRET", ""),
+        ];
+        let output = call(arguments, &bad).await;
+        let complaint = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(
+            (output.status.code(), output.stdout.len()),
+            (Some(64), 0),
+            "{complaint}"
+        );
+        for text in [
+            "MCP_API_TOKEN",
+            "RUN_TIMEOUT=soon",
+            "FILE_SECRET is not set",
+        ] {
+            assert!(complaint.contains(text), "{complaint}");
+        }
+        assert!(!complaint.contains("short-token"), "{complaint}");
+    }
+}
+
+#[tokio::test]
+async fn the_shown_configuration_has_no_secret() {
+    let output = call(&["check-config"], &[("RUN_TIMEOUT", "7s")]).await;
+    let shown = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    assert!(
+        output.status.success() && shown.contains("RUN_TIMEOUT=7s"),
+        "{shown}"
+    );
+    assert!(!shown.contains(TOKEN) && !shown.contains(SECRET), "{shown}");
+}
+
+#[tokio::test]
+async fn a_health_check_asks_the_server_that_runs() {
+    let root = tempfile::tempdir().unwrap();
+    // Alive it is without an engine too.
+    let host = format!("unix://{}/nobody", root.path().display());
+    let mut server = Server::start(root.path(), &[("DOCKER_HOST", &host)]).await;
+    let addr = server.addr().to_string();
+    let check = async || call(&["healthcheck"], &[("MCP_HTTP_ADDR", &addr)]).await;
+    assert_eq!(check().await.status.code(), Some(0));
+    let second = call(&[], &[("MCP_HTTP_ADDR", &addr), ("DOCKER_HOST", &host)]).await;
+    let complaint = String::from_utf8(second.stderr).unwrap();
+    assert_eq!(second.status.code(), Some(1), "{complaint}");
+    assert!(
+        complaint.contains(&format!("MCP_HTTP_ADDR={addr}")),
+        "{complaint}"
+    );
+    server.signal(Signal::INT);
+    assert!(server.ended(END).await.success());
+    let output = check().await;
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        String::from_utf8(output.stderr)
+            .unwrap()
+            .contains("the server does not answer")
+    );
+}
+
+#[tokio::test]
+async fn a_directory_that_cannot_be_used_is_named() {
+    let output = call(&[], &[("SANDBOX_ROOT", "/proc/nowhere")]).await;
+    let complaint = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{complaint}");
+    assert!(
+        complaint.contains("SANDBOX_ROOT=/proc/nowhere"),
+        "{complaint}"
+    );
+}
