@@ -210,6 +210,9 @@ mod tests {
         assert_eq!(verdict(Control::Inodes, &full, 5000), "FAIL");
         full.outcome.hint = Some("the server's disk is nearly full".to_owned());
         assert_eq!(verdict(Control::Disk, &full, 64 << 20), "FAIL");
+        assert_eq!(verdict(Control::Inodes, &full, 5_000), "FAIL");
+        full.outcome.hint = Some("/data holds more than 5000 files".to_owned());
+        assert_eq!(verdict(Control::Inodes, &full, 5_000), "pass");
         let memory = |status| verdict(Control::Memory, &ended(status, "past 1"), 0);
         assert_eq!(memory(RunStatus::OutOfMemory), "pass");
         for status in [

@@ -1,7 +1,8 @@
 //! Hostile programs on the real engine, in sandboxes of their own and in those that stay with a conversation.
 //!
 //! Each must end as its header says and harm nobody: the next program must run, in the same conversation and in
-//! another, and find nothing of the one before; and no container may be left.
+//! another, and find nothing of the one before; and no container may be left. In sandboxes of their own this is seen
+//! once after a list of them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -80,9 +81,21 @@ impl Target {
     /// Runs attacks that must find everything closed within so many seconds.
     async fn assert_harmless(&self, attacks: &[(&str, u32)]) {
         for (file, seconds) in attacks {
-            let result = self.attack(file, *seconds).await;
+            let result = self.next_attack(file, *seconds).await;
             assert_eq!(verdict(&result), SAFE, "{file}: {result}");
         }
+        self.assert_nobody_is_harmed("python").await;
+    }
+
+    /// One of a list, at the end of which [`Self::assert_nobody_is_harmed`] is called. Where each program has a new
+    /// container it is enough to look then.
+    async fn next_attack(&self, file: &str, seconds: u32) -> Value {
+        if self.warm {
+            return self.attack(file, seconds).await;
+        }
+        let result = self.run(file, seconds, json!({})).await;
+        self.settle().await;
+        result
     }
 
     /// The same with variables in its environment.
@@ -90,31 +103,58 @@ impl Target {
         if self.warm {
             self.warm_up(language(file)).await;
         }
+        let warm = self.app.starts("own");
         let result = self.run(file, seconds, environment).await;
+        let warm = self.app.starts("own") - warm;
+        assert_eq!(warm, u64::from(self.warm), "{file}: {result}");
         self.settle().await;
+        self.assert_nobody_is_harmed(language(file)).await;
+        result
+    }
+
+    /// The next program of the conversation is well, and so is another's.
+    async fn assert_nobody_is_harmed(&self, language: &str) {
         tokio::join!(
-            self.assert_well("demo", language(file)),
+            self.assert_well("demo", language),
             self.assert_well("another", "shell"),
         );
-        result
     }
 
     /// Sees to it that the conversation has a sandbox, in which the next program of that language will run.
     async fn warm_up(&self, language: &str) {
         let own = async || {
+            let before = self.app.starts("own");
             self.assert_well("demo", language).await;
             self.settle().await;
-            // Where all is slow, one may not be clean in time.
-            (self.app.app.runs.pool.count().1 > 0).then_some(())
+            // The program had one, which is the conversation's again. Where all is slow, one may not be clean in time.
+            let view = self.app.app.runs.catalog.view();
+            let depth = self.app.app.runs.pool.depth(view.find(language)?);
+            (self.app.starts("own") > before && depth.owned > 0).then_some(())
         };
         within(PATIENCE, "the conversation has a sandbox", own).await;
     }
 
+    /// How often to look again: only what is used again can have changed meanwhile.
+    fn rounds(&self, warm: usize) -> usize {
+        if self.warm { warm } else { 1 }
+    }
+
     /// Runs an attack and sees to it that its answer comes in time.
     async fn run(&self, file: &str, seconds: u32, environment: Value) -> Value {
+        self.run_in("demo", file, seconds, environment).await
+    }
+
+    /// The same in another conversation.
+    async fn run_in(
+        &self,
+        conversation: &str,
+        file: &str,
+        seconds: u32,
+        environment: Value,
+    ) -> Value {
         let code = std::fs::read_to_string(Path::new(ATTACKS).join(file)).unwrap();
         let arguments = json!({
-            "conversationId": "demo",
+            "conversationId": conversation,
             "language": language(file),
             "code": code,
             "timeoutSeconds": seconds,

@@ -1,6 +1,7 @@
 //! A whole server in the test's own process, on the fake engine or on the real one.
 
 pub(crate) mod dockerd;
+pub(crate) mod image;
 pub(crate) mod server;
 pub(crate) mod stdio;
 pub(crate) mod wait;

@@ -38,15 +38,15 @@ async fn other_processes_can_be_stopped_in_vain(target: &Target) {
 }
 
 async fn traces_of_typescript_are_gone_too(target: &Target) {
-    for _ in 0..2 {
+    for _ in 0..target.rounds(2) {
         assert_safe(&target.attack("leave_traces.ts", 20).await);
     }
 }
 
-/// Runs an attack and then, three times, the program that looks for its traces.
+/// Runs an attack and then the program that looks for its traces.
 async fn leaves_nothing(target: &Target, file: &str) {
     assert_safe(&target.attack(file, 10).await);
-    for _ in 0..3 {
+    for _ in 0..target.rounds(3) {
         target.settle().await;
         assert_safe(&target.run("find_traces.py", 10, json!({})).await);
     }
@@ -72,7 +72,7 @@ async fn what_lies_in_the_workspace_is_not_run_by_itself(target: &Target) {
             .upload(name, b"import builtins; print('PLANTED')\n")
             .await;
     }
-    for _ in 0..2 {
+    for _ in 0..target.rounds(2) {
         for (language, code) in [
             ("python", "import json, numpy\nprint(1)"),
             ("shell", "echo 1"),
