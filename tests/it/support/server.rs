@@ -19,6 +19,8 @@ use super::wait::within;
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-code-sandbox");
 /// How long the server may take to listen.
 const START: Duration = Duration::from_secs(10);
+/// How long a command may take, such as a selftest on a busy machine.
+const COMMAND: Duration = Duration::from_mins(1);
 
 /// A running server. Dropping it kills it.
 pub(crate) struct Server {
@@ -193,7 +195,7 @@ pub(crate) async fn call_in(
         .args(arguments)
         .kill_on_drop(true)
         .output();
-    tokio::time::timeout(START, output)
+    tokio::time::timeout(COMMAND, output)
         .await
         .expect("it ends by itself")
         .unwrap()
