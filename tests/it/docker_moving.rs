@@ -15,7 +15,11 @@ use crate::support::{TestApp, eventually};
 const ARTIFACTS: &[(&str, &str)] = &[("MCP_TOOLSET", "artifacts"), ("RUN_TIMEOUT", "120s")];
 
 /// Warm and cold, since a program must not see which.
-const WARM: &[(&str, &str)] = &[("POOL_SIZE", "python=1"), ("SANDBOX_REUSE", "conversation")];
+const WARM: &[(&str, &str)] = &[
+    ("POOL_SIZE", "python=1"),
+    ("SANDBOX_REUSE", "conversation"),
+    ("MAX_WARM_SANDBOXES", "1"),
+];
 
 async fn call(app: &TestApp, tool: &str, arguments: Value) -> Value {
     let params = json!({ "name": tool, "arguments": arguments });
@@ -92,6 +96,8 @@ async fn the_workflow_with_artifacts_works_warm() {
     let app = TestApp::on_docker_with(&[ARTIFACTS, WARM].concat()).await;
     app.parked("python", 1).await;
     workflow(&app).await;
+    // Its upload took the one that was parked.
+    assert!(app.starts("own") > 0);
     app.assert_nothing_is_left().await;
 }
 
