@@ -35,9 +35,27 @@ FILES=(--file docker-compose.yml)
 
 compose() { "${COMPOSE[@]}" --project-name "$PROJECT" --env-file "$work/.env" "${FILES[@]}" "$@"; }
 
+# The resolvers of the firewall's rules, in one line; fails when there are none.
+rules() { iptables -w -S MCP-SANDBOX 2>/dev/null | sed -n 's|^-A MCP-SANDBOX -d \(.*\)/32 -p udp .*|\1|p' | tr '\n' ' '; }
+
+has_image() { docker image inspect "$1" >/dev/null 2>&1; }
+
+# The firewall's services leave both on the host.
+FIREWALL_IMAGE=mcp-code-sandbox-firewall
+had_rules="" resolvers="" had_image=""
+if resolvers=$(rules); then had_rules=1; fi
+if has_image "$FIREWALL_IMAGE"; then had_image=1; fi
+
+restore_firewall() {
+    [[ $had_image ]] || ! has_image "$FIREWALL_IMAGE" || docker rmi "$FIREWALL_IMAGE"
+    # shellcheck disable=SC2086 # a word for each resolver
+    if [[ $had_rules ]]; then scripts/firewall.sh install $resolvers; else scripts/firewall.sh remove; fi
+}
+
 # Its files belong to another user by now, which only a container can be.
 clean_up() {
     compose down --volumes --timeout 30 >>"$work/log" 2>&1 || cat "$work/log" >&2
+    restore_firewall >>"$work/log" 2>&1 || cat "$work/log" >&2
     docker run --rm --network none --user 0:0 --entrypoint sh --volume "$work:/work" "$SERVER_IMAGE" \
         -c 'rm -rf /work/data' >/dev/null 2>&1 || true
     docker rmi "$SERVER_IMAGE" >/dev/null 2>&1 || true
@@ -55,7 +73,7 @@ SANDBOX_ROOT=$work/data
 PUBLISH_ADDR=127.0.0.1:$port
 PUBLIC_BASE_URL=$url
 DISK_FREE_FLOOR=1m
-POOL_SIZE=1
+POOL_SIZE=python=1
 ENV_FILE=$work/.env
 END
 }
