@@ -1,18 +1,18 @@
 //! A program must not be able to tell whether it runs in an interpreter that was parked for it: every program of
-//! `runners/parity` is run cold and warm, and everything that can be seen of it must be the same.
+//! `runners/parity` is run with and without, and everything that can be seen of it must be the same. Without, the image's
+//! own command starts, in a sandbox that is used again all the same: that is quicker than a new one for each.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use futures::StreamExt as _;
 use serde_json::{Value, json};
 
+use crate::support::weak::WeakExecutor;
 use crate::support::{TestApp, eventually};
 
-/// Programs that are run at the same time.
-const AT_A_TIME: usize = 2;
 /// What programs of parity need to be quick on a small machine, and the same on both ways.
 const SETTINGS: [(&str, &str); 3] = [
     ("RUN_CPUS", "1"),
@@ -44,39 +44,51 @@ struct Seen {
 async fn compare(language: &str, extension: &str, least: usize) {
     let programs = programs(language, extension);
     assert!(programs.len() >= least, "only {} programs", programs.len());
-    let cold = TestApp::on_docker_with(&SETTINGS).await;
     let size = format!("{language}=1");
-    let warm = [
+    let kept = [
         ("POOL_SIZE", size.as_str()),
         ("SANDBOX_REUSE", "conversation"),
     ];
-    let warm = [&SETTINGS[..], &warm].concat();
-    let warm = TestApp::on_docker_with(&warm).await;
-    let expected: Vec<Seen> = futures::stream::iter(&programs)
-        .map(|program| run(&cold, language, program, program_name(program)))
-        .buffered(AT_A_TIME)
-        .collect()
-        .await;
-    cold.assert_nothing_is_left().await;
+    let settings = [&SETTINGS[..], &kept].concat();
+    let parked = TestApp::on_docker_with(&settings).await;
+    // Without a driver the containers lack the room for one.
+    let view = parked.app.runs.catalog.view();
+    let driver_memory = view.find(language).unwrap().driver_memory;
+    let memory = (parked.app.runs.limits.memory + driver_memory).to_string();
+    let settings = [&settings[..], &[("RUN_MEMORY", &memory)]].concat();
+    let executor = WeakExecutor::without_drivers().await;
+    let plain = TestApp::build(&settings, Arc::new(executor)).await;
     let mut differences = Vec::new();
-    for (number, (program, expected)) in programs.iter().zip(&expected).enumerate() {
-        let conversation = warm_conversation(&warm, language, number).await;
-        let seen = run(&warm, language, program, conversation.clone()).await;
-        if seen != *expected {
+    for (number, program) in programs.iter().enumerate() {
+        let (plain, parked) = tokio::join!(
+            run_again(&plain, language, program, number),
+            run_again(&parked, language, program, number),
+        );
+        if parked != plain {
             differences.push(format!(
-                "{}\ncold {expected:#?}\nwarm {seen:#?}",
+                "{}\nplain {plain:#?}\nparked {parked:#?}",
                 program.display()
             ));
         }
-        empty(&warm.workspace(&conversation));
     }
-    warm.assert_nothing_is_left().await;
+    plain.assert_nothing_is_left().await;
+    parked.assert_nothing_is_left().await;
     assert!(
         differences.is_empty(),
         "{} programs can tell:\n{}",
         differences.len(),
         differences.join("\n\n")
     );
+}
+
+/// Runs a program in a sandbox in which another ran before it.
+async fn run_again(app: &TestApp, language: &str, program: &Path, number: usize) -> Seen {
+    let conversation = warm_conversation(app, language, number).await;
+    let before = app.starts("own");
+    let seen = run(app, language, program, &conversation).await;
+    assert_eq!(app.starts("own"), before + 1, "{}", program.display());
+    empty(&app.workspace(&conversation));
+    seen
 }
 
 /// A conversation that has a warm sandbox: the last one, unless its program has spoilt that.
@@ -109,14 +121,14 @@ async fn settles(app: &TestApp) -> bool {
     app.app.runs.pool.count().1 == 1
 }
 
-async fn run(app: &TestApp, language: &str, program: &Path, conversation: String) -> Seen {
-    give_files(app, &conversation).await;
+async fn run(app: &TestApp, language: &str, program: &Path, conversation: &str) -> Seen {
+    give_files(app, conversation).await;
     let code = fs::read_to_string(program).unwrap();
     let arguments = json!({ "conversationId": conversation, "language": language, "code": code });
     let result = app.call("run_code", arguments).await;
     // Links and paths name the conversation: the same in all that is compared.
     let key = app
-        .workspace(&conversation)
+        .workspace(conversation)
         .file_name()
         .unwrap()
         .to_str()
@@ -133,7 +145,7 @@ async fn run(app: &TestApp, language: &str, program: &Path, conversation: String
         exit_code: result["exitCode"].clone(),
         stdout: text("stdout"),
         stderr: text("stderr"),
-        files: files(&app.workspace(&conversation)),
+        files: files(&app.workspace(conversation)),
     }
 }
 
@@ -173,10 +185,6 @@ fn programs(language: &str, extension: &str) -> Vec<PathBuf> {
         .collect();
     programs.sort();
     programs
-}
-
-fn program_name(program: &Path) -> String {
-    program.file_name().unwrap().to_string_lossy().into_owned()
 }
 
 /// All files of a workspace with their content.

@@ -1,5 +1,5 @@
 //! The real engine with containers that are weaker than the server asks for, as a plugin, a policy or an engine that
-//! ignores a setting would make them.
+//! ignores a setting would make them, or with images whose drivers the server does not hear of.
 
 use async_trait::async_trait;
 use bollard::models::ContainerCreateBody;
@@ -22,9 +22,18 @@ pub(crate) struct WeakExecutor {
     weaken: Weaken,
     /// What it says of itself, whether or not that is so.
     says_rootless: bool,
+    drivers: bool,
 }
 
 impl WeakExecutor {
+    /// With images as they would be by the plain contract alone.
+    pub(crate) async fn without_drivers() -> Self {
+        Self {
+            drivers: false,
+            ..Self::new(|_| ()).await
+        }
+    }
+
     pub(crate) async fn new(weaken: Weaken) -> Self {
         let socket = "/var/run/docker.sock";
         let docker = Docker::connect_with_unix(socket, 60, API_DEFAULT_VERSION).unwrap();
@@ -33,6 +42,7 @@ impl WeakExecutor {
             docker: docker.negotiate_version().await.unwrap(),
             weaken,
             says_rootless: false,
+            drivers: true,
         }
     }
 
@@ -67,7 +77,13 @@ impl Executor for WeakExecutor {
     }
 
     async fn runner_images(&self) -> Result<Vec<Image>, ExecutorError> {
-        self.real.runner_images().await
+        let mut images = self.real.runner_images().await?;
+        for image in &mut images {
+            if !self.drivers {
+                image.labels.remove("sandbox.driver");
+            }
+        }
+        Ok(images)
     }
 
     async fn image_events(&self) -> Result<BoxStream<'static, ()>, ExecutorError> {
