@@ -12,9 +12,12 @@ use crate::support::server::Server;
 use crate::support::wait::within;
 
 const RUNS: usize = 300;
-const CONVERSATIONS: usize = 6;
-const AT_ONCE: usize = 6;
-const SETTINGS: &[(&str, &str)] = &[("POOL_SIZE", "1"), ("RUN_OUTPUT_LIMIT", "64k")];
+const CONVERSATIONS: usize = 3;
+const AT_ONCE: usize = 3;
+const SETTINGS: &[(&str, &str)] = &[
+    ("POOL_SIZE", "python=1,shell=1,typescript=1"),
+    ("RUN_OUTPUT_LIMIT", "64k"),
+];
 /// One of each language.
 const POOLED: usize = 3;
 const SETTLE: Duration = Duration::from_mins(1);
