@@ -45,11 +45,8 @@ pub(super) fn measure(opener: Opener, dir: BorrowedFd<'_>, max_entries: u64) -> 
         };
         usage.entries += 1;
         let is_folder = found.kind == FileType::Directory;
-        if is_folder || stat.st_nlink == 1 || counted.insert(stat.st_ino) {
-            let blocks = u64::try_from(stat.st_blocks).unwrap_or(0);
-            usage.bytes = usage
-                .bytes
-                .saturating_add(blocks.saturating_mul(BLOCK_BYTES));
+        if is_folder || stat.st_nlink == 1 || counted.insert((stat.st_dev, stat.st_ino)) {
+            usage.bytes = usage.bytes.saturating_add(disk_bytes(&stat));
         }
         if is_folder && found.depth >= MAX_DEPTH {
             usage.complete = false;
