@@ -19,6 +19,7 @@ mod beneath;
 mod book;
 mod census;
 mod downloads;
+mod entries;
 mod error;
 mod handle;
 mod listing;

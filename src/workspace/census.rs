@@ -2,11 +2,11 @@
 
 use std::os::fd::AsFd as _;
 
-use rustix::fs::{FileType, fstatvfs};
+use rustix::fs::fstatvfs;
 use tracing::debug;
 
 use super::store::Store;
-use super::walk::{Next, walk};
+use super::uses::keys_in;
 use super::{WorkspaceError, Workspaces, usage};
 use crate::conversation::ConversationKey;
 
@@ -26,7 +26,11 @@ impl Workspaces {
     /// They cannot be listed. One that cannot be read counts, without its bytes.
     pub async fn census(&self) -> Result<Census, WorkspaceError> {
         let mut census = Census::default();
-        for key in self.store.work(Store::keys).await? {
+        let keys = |store: &Store| {
+            keys_in(store.opener, store.root())
+                .map_err(WorkspaceError::of("list the conversations"))
+        };
+        for key in self.store.work(keys).await? {
             let measure = move |store: &Store| store.measure(&key);
             match self.store.work(measure).await {
                 Ok(Some(bytes)) => {
@@ -66,17 +70,5 @@ impl Store {
             .map_err(WorkspaceError::of("measure the conversation's files"))?;
         self.measured(key, usage.bytes);
         Ok(Some(usage.bytes))
-    }
-
-    fn keys(&self) -> Result<Vec<ConversationKey>, WorkspaceError> {
-        let mut keys = Vec::new();
-        walk(self.opener, self.root(), |found| {
-            let name = found.name.to_str().ok();
-            let key = name.and_then(|name| name.parse().ok());
-            keys.extend(key.filter(|_| found.kind == FileType::Directory));
-            Ok(Next::Entry)
-        })
-        .map_err(WorkspaceError::of("list the conversations"))?;
-        Ok(keys)
     }
 }

@@ -11,12 +11,13 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, RawDir, RenameFlags, Timespec, Timestamps, UTIME_NOW, fstat,
-    mkdirat, openat, renameat_with, statat, utimensat,
+    AtFlags, FileType, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_NOW, fstat, mkdirat,
+    openat, renameat_with, statat, utimensat,
 };
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 
+use super::entries::names;
 use super::scratch::Scratch;
 use super::store::Store;
 use super::walk::gone_is_none;
@@ -25,8 +26,6 @@ use super::{WorkspaceError, Workspaces, listing, random_name, removal};
 /// Shut to everybody else on the host. A container is given what is in it and does not pass through it.
 const OUTER: &str = ".packages";
 const INNER: &str = "cache";
-/// Room for the entries that one system call gives.
-const BUFFER_BYTES: usize = 32 << 10;
 /// Bytes that are read at a time.
 const PIECE_BYTES: usize = 64 << 10;
 
@@ -197,11 +196,11 @@ fn copy(mut source: impl Read, to: BorrowedFd<'_>, file: &Kept) -> std::io::Resu
 fn make_room(store: &Store, cache: BorrowedFd<'_>, limit: u64) -> Result<(), WorkspaceError> {
     let failed = "tidy the directory of downloads";
     let mut by_age: BTreeMap<(SystemTime, String), u64> = BTreeMap::new();
-    for name in names(cache).map_err(WorkspaceError::of(failed))? {
+    for name in names(store.opener, cache).map_err(WorkspaceError::of(failed))? {
         let folder = store.opener.folder(cache, [name.as_bytes()]);
         let Ok(folder) = folder else { continue };
         let mut bytes = 0;
-        for file in names(folder.as_fd()).map_err(WorkspaceError::of(failed))? {
+        for file in names(store.opener, folder.as_fd()).map_err(WorkspaceError::of(failed))? {
             let stat = statat(&folder, &file, AtFlags::SYMLINK_NOFOLLOW);
             bytes += stat.map_or(0, |stat| listing::size(&stat));
         }
@@ -223,24 +222,4 @@ fn make_room(store: &Store, cache: BorrowedFd<'_>, limit: u64) -> Result<(), Wor
         all -= bytes;
     }
     Ok(())
-}
-
-fn names(dir: BorrowedFd<'_>) -> rustix::io::Result<Vec<String>> {
-    let dir = openat(
-        dir,
-        ".",
-        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?;
-    let mut buffer = Vec::with_capacity(BUFFER_BYTES);
-    let mut entries = RawDir::new(dir, buffer.spare_capacity_mut());
-    let mut names = Vec::new();
-    while let Some(entry) = entries.next() {
-        let entry = entry?;
-        let name = entry.file_name().to_str().unwrap_or(".");
-        if !name.starts_with('.') {
-            names.push(name.to_owned());
-        }
-    }
-    Ok(names)
 }

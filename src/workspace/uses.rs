@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{
-    AtFlags, Mode, OFlags, RawDir, Timespec, Timestamps, UTIME_NOW, fchmod, mkdirat, openat,
-    statat, unlinkat, utimensat,
+    AtFlags, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, fchmod, mkdirat, openat, statat,
+    unlinkat, utimensat,
 };
 use rustix::io::{Errno, Result};
 use tokio::sync::Notify;
@@ -21,6 +21,7 @@ use tokio::time::Instant;
 use super::beneath::Opener;
 use super::book::Book;
 pub(crate) use super::book::NOTE_EVERY;
+use super::entries::names;
 use super::store::Store;
 use super::walk::gone_is_none;
 use super::{WorkspaceError, Workspaces, listing};
@@ -28,8 +29,6 @@ use crate::conversation::ConversationKey;
 
 /// Name of the directory of notes.
 const USED: &str = ".used";
-/// Room for the entries that one system call gives.
-const BUFFER_BYTES: usize = 32 << 10;
 
 /// The notes, and the books of this process.
 #[derive(Debug)]
@@ -72,8 +71,15 @@ impl Uses {
     /// Notes that a conversation is used now, unless that was done within the last minute.
     pub(super) fn note(&self, key: &ConversationKey) {
         let due = self.book().is_due(key, SystemTime::now());
-        if due && let Err(error) = self.write_note(key) {
-            // The sweep makes it up when there is none, and else the conversation seems a little older than it is.
+        if due {
+            self.try_to_note(key);
+        }
+    }
+
+    /// A full disk has no room for a note: the sweep makes it up when there is none, and else the conversation seems a
+    /// little older than it is.
+    fn try_to_note(&self, key: &ConversationKey) {
+        if let Err(error) = self.write_note(key) {
             tracing::debug!(%error, "the use of a conversation was not noted");
         }
     }
@@ -102,7 +108,7 @@ impl Uses {
         if let Some(stat) = stat {
             return Ok(listing::modified(&stat).unwrap_or(SystemTime::UNIX_EPOCH));
         }
-        self.write_note(key)?;
+        self.try_to_note(key);
         Ok(SystemTime::now())
     }
 
@@ -294,15 +300,11 @@ impl Workspaces {
     }
 }
 
-fn keys_in(opener: Opener, dir: BorrowedFd<'_>) -> Result<Vec<ConversationKey>> {
-    let dir = opener.folder(dir, [&b"."[..]])?;
-    let mut buffer = Vec::with_capacity(BUFFER_BYTES);
-    let mut entries = RawDir::new(dir, buffer.spare_capacity_mut());
-    let mut keys = Vec::new();
-    while let Some(entry) = entries.next() {
-        let entry = entry?;
-        let name = entry.file_name().to_str().ok();
-        keys.extend(name.and_then(|name| name.parse().ok()));
-    }
-    Ok(keys)
+/// The conversations that a directory has something of.
+pub(super) fn keys_in(opener: Opener, dir: BorrowedFd<'_>) -> Result<Vec<ConversationKey>> {
+    let names = names(opener, dir)?;
+    Ok(names
+        .into_iter()
+        .filter_map(|name| name.parse().ok())
+        .collect())
 }

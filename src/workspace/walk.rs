@@ -4,15 +4,14 @@
 //! recursion and no directory stays open: memory grows with the directories seen, which the visitor bounds.
 
 use std::ffi::CStr;
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
-use rustix::fs::{AtFlags, FileType, RawDir, Stat, statat};
+use rustix::fs::{AtFlags, FileType, Stat, statat};
 use rustix::io::{Errno, Result};
 
 use super::beneath::{Opener, is_miss};
-
-/// Room for the entries that one system call gives, a few hundred.
-const BUFFER_BYTES: usize = 32 << 10;
+use super::entries::for_each_entry;
 
 /// What the visitor wants after an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +29,8 @@ pub(super) enum Next {
 pub(super) struct Found<'a> {
     /// The directory that it is in.
     dir: BorrowedFd<'a>,
-    /// Names of the directories above, each followed by `/`.
-    prefix: &'a [u8],
+    /// Names of the directories above, from `.` on.
+    above: &'a [&'a [u8]],
     /// Its own name: any bytes but NUL and `/`.
     pub(super) name: &'a CStr,
     /// What it is.
@@ -43,7 +42,9 @@ pub(super) struct Found<'a> {
 impl Found<'_> {
     /// Path below the top: any bytes but NUL.
     pub(super) fn path(&self) -> Vec<u8> {
-        [self.prefix, self.name.to_bytes()].concat()
+        [&self.above[1..], &[self.name.to_bytes()]]
+            .concat()
+            .join(&b'/')
     }
 
     /// Whether its own name is valid UTF-8.
@@ -81,56 +82,47 @@ pub(super) fn walk(
         depth: 0,
         name: Box::from(*b"."),
     }];
-    let mut buffer = Vec::with_capacity(BUFFER_BYTES);
     let mut current = 0;
     while current < folders.len() {
         let names = names(&folders, current);
-        let prefix = names
-            .iter()
-            .skip(1)
-            .flat_map(|name| [*name, b"/"])
-            .collect::<Vec<_>>()
-            .concat();
         let depth = folders[current].depth + 1;
-        let dir = match opener.folder(top, names) {
+        let dir = match opener.folder(top, names.iter().copied()) {
             Err(error) if is_miss(error) => {
                 current += 1;
                 continue;
             }
             dir => dir?,
         };
-        let mut entries = RawDir::new(&dir, buffer.spare_capacity_mut());
-        while let Some(entry) = entries.next() {
-            let entry = match entry {
-                // The directory was deleted.
-                Err(Errno::NOENT) => break,
-                entry => entry?,
-            };
-            let name = entry.file_name();
-            if name == c"." || name == c".." {
-                continue;
-            }
+        let mut entered = Vec::new();
+        let seen = for_each_entry(dir.as_fd(), |entry| {
             let mut found = Found {
                 dir: dir.as_fd(),
-                prefix: &prefix,
-                name,
+                above: &names,
+                name: entry.file_name(),
                 kind: entry.file_type(),
                 depth,
             };
             if found.kind == FileType::Unknown {
-                let Some(stat) = found.stat()? else { continue };
+                let Some(stat) = found.stat()? else {
+                    return Ok(ControlFlow::Continue(()));
+                };
                 found.kind = FileType::from_raw_mode(stat.st_mode);
             }
             match visit(&found)? {
                 Next::Entry => {}
-                Next::Enter => folders.push(Folder {
+                Next::Enter => entered.push(Folder {
                     parent: current,
                     depth,
-                    name: name.to_bytes().into(),
+                    name: found.name.to_bytes().into(),
                 }),
-                Next::Stop => return Ok(()),
+                Next::Stop => return Ok(ControlFlow::Break(())),
             }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        if seen.is_break() {
+            return Ok(());
         }
+        folders.append(&mut entered);
         current += 1;
     }
     Ok(())

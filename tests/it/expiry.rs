@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -145,6 +146,71 @@ async fn what_is_in_use_stays_and_its_warm_sandbox_goes_with_it() {
     app.assert_nothing_is_left().await;
 }
 
+/// A file system without an inode to spare, on which nothing can be made any more.
+#[tokio::test]
+async fn a_file_system_that_is_full_can_be_emptied() {
+    let small = SmallDisk::new();
+    let app = TestApp::on_fake_changed(|config| {
+        config.storage.root = small.0.path().to_owned();
+    })
+    .await;
+    let place = |conversation: &str| {
+        let key = app.workspace(conversation);
+        small.0.path().join(key.file_name().unwrap())
+    };
+    for conversation in ["deleted", "expired", "without a note"] {
+        assert_eq!(app.upload_to(conversation, 10).await["success"], true);
+        fs::create_dir(place(conversation).join("in")).unwrap();
+    }
+    let notes = small.0.path().join(".used");
+    fs::remove_file(notes.join(place("without a note").file_name().unwrap())).unwrap();
+    let fill = |conversation: &str| {
+        let folder = |number| place(conversation).join(format!("in/{number}/below"));
+        let full = (0..).find_map(|number| fs::create_dir_all(folder(number)).err());
+        assert_eq!(full.unwrap().kind(), std::io::ErrorKind::StorageFull);
+    };
+    fill("deleted");
+    let arguments = json!({ "conversationId": "deleted" });
+    let deleted = app.call("delete_conversation", arguments).await;
+    assert_eq!(deleted["existed"], true, "{deleted}");
+    app.app.runs.files.workspaces.settle().await;
+    fill("expired");
+    let soon = Duration::from_secs(1);
+    assert_eq!(app.sweep_after(8 * DAY - soon).await, 2);
+    assert!(!place("expired").exists() && !place("without a note").exists());
+    assert_eq!(app.upload_to("new", 10).await["success"], true);
+}
+
+/// A file system of few inodes, until it is dropped.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mount = Command::new("mount")
+            .args([
+                "-t",
+                "tmpfs",
+                "-o",
+                "size=8m,nr_inodes=2k,nosuid,nodev",
+                "tmpfs",
+            ])
+            .arg(dir.path())
+            .status();
+        assert!(mount.unwrap().success());
+        Self(dir)
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount")
+            .arg("--lazy")
+            .arg(self.0.path())
+            .status();
+    }
+}
+
 #[tokio::test]
 async fn the_least_recently_used_go_first_when_all_take_too_much() {
     let app = TestApp::on_fake_with(&[("STORAGE_LIMIT", "1m")]).await;
@@ -236,6 +302,8 @@ async fn trees_that_fight_back_are_deleted() {
     assert!(!app.workspace("fixed").exists());
     let left = files_in(&app.root().join(".tmp"));
     assert_eq!(left.len(), 1, "{left:?}");
+    let beside = fs::read_dir(left[0].parent().unwrap()).unwrap();
+    assert_eq!(beside.count(), 1, "nor what is beside it");
     set_immutable(&left[0], false);
 }
 
@@ -270,7 +338,10 @@ fn make(shape: &str, data: &Path) {
         }
         _ => {
             fs::create_dir(data.join("sub")).unwrap();
-            fs::write(data.join("sub/other"), "").unwrap();
+            for other in 0..20 {
+                fs::write(data.join(format!("sub/{other}")), "").unwrap();
+                fs::create_dir_all(data.join(format!("sub/folder{other}/in"))).unwrap();
+            }
             fs::write(data.join("sub/fixed"), "").unwrap();
             set_immutable(&data.join("sub/fixed"), true);
         }
