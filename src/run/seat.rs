@@ -192,7 +192,11 @@ impl Runs {
         capture: &Arc<Capture>,
         stops: Stops<'_>,
     ) -> Ran {
-        let allowance = match Allowance::of(&self.files.workspaces, workspace).await {
+        let allowance = tokio::select! {
+            allowance = Allowance::of(&self.files.workspaces, workspace) => allowance,
+            () = stops.any() => return Ran::not(Ending::Cancelled),
+        };
+        let allowance = match allowance {
             Ok(allowance) => allowance,
             Err(reason) => return Ran::not(Ending::DiskFull(reason)),
         };

@@ -12,6 +12,9 @@ use super::walk::{Next, walk};
 /// Directories deeper than this are not looked into. Opening one costs time in proportion to its depth, so a program
 /// could otherwise make each look take seconds.
 const MAX_DEPTH: usize = 512;
+/// Depths of all directories that are looked into, added up: many deep ones cost as much as a very deep one. 100,000 at
+/// a depth of 20 are fine.
+const MAX_DEPTHS: usize = 2_000_000;
 /// Unit of block counts, whatever the file system's own is.
 const BLOCK_BYTES: u64 = 512;
 
@@ -23,8 +26,8 @@ pub struct Usage {
     pub bytes: u64,
     /// Files, folders, links and everything else that has a name.
     pub entries: u64,
-    /// Whether everything was counted: false with more entries than allowed, or with more than 512 folders in
-    /// each other.
+    /// Whether everything was counted: false with more entries than allowed, with more than 512 folders in each other,
+    /// or with too many that are deep.
     pub complete: bool,
 }
 
@@ -34,7 +37,7 @@ pub(super) fn measure(opener: Opener, dir: BorrowedFd<'_>, max_entries: u64) -> 
         entries: 0,
         complete: true,
     };
-    let mut counted = HashSet::new();
+    let (mut counted, mut depths) = (HashSet::new(), 0);
     walk(opener, dir, |found| {
         if usage.entries == max_entries {
             usage.complete = false;
@@ -48,11 +51,15 @@ pub(super) fn measure(opener: Opener, dir: BorrowedFd<'_>, max_entries: u64) -> 
         if is_folder || stat.st_nlink == 1 || counted.insert((stat.st_dev, stat.st_ino)) {
             usage.bytes = usage.bytes.saturating_add(disk_bytes(&stat));
         }
-        if is_folder && found.depth >= MAX_DEPTH {
+        if !is_folder {
+            return Ok(Next::Entry);
+        }
+        depths += found.depth;
+        if found.depth >= MAX_DEPTH || depths > MAX_DEPTHS {
             usage.complete = false;
             return Ok(Next::Entry);
         }
-        Ok(if is_folder { Next::Enter } else { Next::Entry })
+        Ok(Next::Enter)
     })?;
     Ok(usage)
 }

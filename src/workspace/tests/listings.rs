@@ -167,12 +167,27 @@ async fn usage_gives_up_on_too_many_entries_and_too_deep_trees() {
     assert!(started.elapsed().unwrap_or_default() < Duration::from_secs(1));
 }
 
-/// A chain of folders `d` below `top`, deeper than any path can name.
-pub(super) fn make_deep(top: &Path, depth: usize) {
+#[tokio::test]
+async fn usage_gives_up_on_too_many_deep_folders() {
+    let fixture = Fixture::new();
+    let workspace = fixture.workspace().await;
+    let bottom = make_deep(&fixture.data(), 500);
+    let make = |number: u32| rustix::fs::mkdirat(&bottom, number.to_string(), 0o755.into());
+    // The depths of the chain add up to 125,250.
+    (0..3_742).for_each(|number| make(number).unwrap());
+    assert!(workspace.usage().await.unwrap().complete);
+    make(3_742).unwrap();
+    let usage = workspace.usage().await.unwrap();
+    assert_eq!((usage.entries, usage.complete), (4_243, false));
+}
+
+/// A chain of folders `d` below `top`, deeper than any path can name. Gives the last one.
+pub(super) fn make_deep(top: &Path, depth: usize) -> rustix::fd::OwnedFd {
     let mut at: rustix::fd::OwnedFd = fs::File::open(top).unwrap().into();
     for _ in 0..depth {
         rustix::fs::mkdirat(&at, "d", 0o755.into()).ok();
         let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY;
         at = rustix::fs::openat(&at, "d", flags, rustix::fs::Mode::empty()).unwrap();
     }
+    at
 }
