@@ -121,7 +121,7 @@ impl App {
                 uid: owner.uid,
                 gid: owner.gid,
             },
-            idle: config.pool.idle_ttl.max(config.kernels.idle),
+            idle: config.longest_idle(),
             limits: ContainerLimits {
                 nano_cpus: config.limits.nano_cpus,
                 memory: config.limits.memory,
@@ -191,7 +191,7 @@ impl App {
         let rules = ExpiryRules {
             ttl: self.config.storage.conversation_ttl,
             limit: self.config.storage.limit,
-            idle_ttl: self.config.pool.idle_ttl,
+            idle_ttl: self.config.longest_idle(),
         };
         let workspaces = self.runs.files.workspaces.clone();
         let runs = &self.runs;

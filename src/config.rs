@@ -239,6 +239,11 @@ impl Config {
         reader.finish(config)
     }
 
+    /// How long a conversation keeps a sandbox after its last run, with a kernel in it or without.
+    pub fn longest_idle(&self) -> Duration {
+        self.pool.idle_ttl.max(self.kernels.idle)
+    }
+
     /// What no single variable shows.
     fn check_across(&self, reader: &mut Reader<'_>) {
         if self.limits.timeout > self.limits.timeout_max {

@@ -3,7 +3,7 @@
 //!
 //! A sweep does a bounded amount of work, and the next one goes on where it stopped. What is in use is never taken:
 //! neither what a run or an upload holds ([`Workspaces::hold`]), nor what was used within [`Expiry::spared`], which
-//! is as long as a conversation keeps its warm sandbox, in this server or in another one on the same root.
+//! is as long as a conversation keeps its warm sandbox or its kernel, in this server or in another one on the same root.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -33,7 +33,7 @@ pub struct ExpiryRules {
     pub ttl: Option<Duration>,
     /// Bytes that all conversations together may take.
     pub limit: Option<u64>,
-    /// How long a conversation keeps its warm sandbox.
+    /// How long a conversation keeps its warm sandbox or its kernel.
     pub idle_ttl: Duration,
 }
 
@@ -48,6 +48,8 @@ pub struct Expiry {
     used: BTreeMap<ConversationKey, SystemTime>,
     /// Where the last sweep stopped looking.
     cursor: Option<ConversationKey>,
+    /// Where it stopped measuring.
+    measured: Option<ConversationKey>,
 }
 
 /// What a sweep did.
@@ -69,6 +71,7 @@ impl Expiry {
             kernels,
             used: BTreeMap::new(),
             cursor: None,
+            measured: None,
         }
     }
 
@@ -133,11 +136,14 @@ impl Expiry {
     }
 
     /// Measures those that are new or may have grown. Says whether it got through.
-    async fn measure(&self) -> Result<bool, WorkspaceError> {
+    async fn measure(&mut self) -> Result<bool, WorkspaceError> {
         let unknown = |key: &&ConversationKey| !self.workspaces.is_measured(key);
         let unknown: Vec<_> = self.used.keys().filter(unknown).cloned().collect();
-        let count = unknown.len();
-        Ok(count == 0 || self.workspaces.measure(unknown, MEASURING).await? == count)
+        // Those that are always busy are not to keep the time from the others.
+        let unknown = beginning_after(self.measured.as_ref(), unknown);
+        let done = self.workspaces.measure(unknown.clone(), MEASURING).await?;
+        self.measured = done.checked_sub(1).map(|last| unknown[last].clone());
+        Ok(done == unknown.len())
     }
 
     /// How recent a use makes a conversation one in use.
@@ -218,5 +224,36 @@ impl Expiry {
                 false
             }
         }
+    }
+}
+
+/// The keys, which are in order, from the one after `cursor` on and round to it.
+fn beginning_after(
+    cursor: Option<&ConversationKey>,
+    mut keys: Vec<ConversationKey>,
+) -> Vec<ConversationKey> {
+    let start = keys.partition_point(|key| Some(key) <= cursor);
+    keys.rotate_left(start);
+    keys
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_gets_its_turn_to_be_measured() {
+        let key = |digit: char| digit.to_string().repeat(64).parse().unwrap();
+        let keys: Vec<ConversationKey> = "abc".chars().map(key).collect();
+        let mut cursor = None;
+        let mut first = String::new();
+        // All of them are busy, and there is time for one.
+        for _ in 0..4 {
+            cursor = beginning_after(cursor.as_ref(), keys.clone())
+                .into_iter()
+                .next();
+            first.extend(cursor.as_ref().map(|key| &key.as_str()[..1]));
+        }
+        assert_eq!(first, "abca");
     }
 }

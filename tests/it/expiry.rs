@@ -124,6 +124,23 @@ async fn runs_reads_and_downloads_are_uses_and_times_in_data_are_none() {
 }
 
 #[tokio::test]
+async fn a_conversation_with_a_kernel_stays() {
+    let settings = [
+        ("CONVERSATION_TTL", "10m"),
+        ("SANDBOX_IDLE_TTL", "1m"),
+        ("KERNEL_TIMEOUT", "1h"),
+    ];
+    let app = TestApp::on_fake_with_notebook(&settings).await;
+    let cell = json!({
+        "conversationId": "demo", "language": "notebook", "code": "echo", "stateful": true,
+    });
+    assert_eq!(app.call("run_code", cell).await["status"], "ok");
+    assert_eq!(app.sweep_after(Duration::from_mins(30)).await, 0);
+    assert_eq!(app.sweep_after(Duration::from_hours(2)).await, 1);
+    app.assert_nothing_is_left().await;
+}
+
+#[tokio::test]
 async fn what_is_in_use_stays_and_its_warm_sandbox_goes_with_it() {
     let warm = [("POOL_SIZE", "1"), ("SANDBOX_REUSE", "conversation")];
     let app = TestApp::on_fake_with(&warm).await;
