@@ -7,12 +7,15 @@
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
-    AtFlags, CWD, Mode, OFlags, ResolveFlags, chmodat, fstat, openat, openat2, statat,
+    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, chmodat, fstat, openat, openat2,
+    statat,
 };
 use rustix::io::{Errno, Result};
 
 /// For directories on the way, which need no permission to read.
-const VIA: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+const VIA: OFlags = HANDLE.union(OFlags::DIRECTORY);
+/// For anything, to look at it from outside.
+const HANDLE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 /// For directories to list.
 const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
@@ -50,13 +53,35 @@ impl Opener {
         }
     }
 
-    /// Opens something to read, which may turn out to be no regular file.
+    /// Opens something to read, which may turn out to be no regular file. One that its owner may not read is changed,
+    /// when it is ours.
     pub(super) fn file<'p>(
         self,
         dir: BorrowedFd<'_>,
         parts: impl IntoIterator<Item = &'p [u8]>,
     ) -> Result<OwnedFd> {
-        self.open(dir, parts, FILE)
+        let parts: Vec<_> = parts.into_iter().collect();
+        match self.open(dir, parts.iter().copied(), FILE) {
+            Err(Errno::ACCESS) => {
+                let handle = self.open(dir, parts.iter().copied(), HANDLE)?;
+                let stat = fstat(&handle)?;
+                if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+                    return Err(Errno::ACCESS);
+                }
+                set_mode(&handle, Mode::from_raw_mode(stat.st_mode) | Mode::RUSR)?;
+                self.open(dir, parts, FILE)
+            }
+            result => result,
+        }
+    }
+
+    /// What something is, whether or not it may be read.
+    pub(super) fn stat<'p>(
+        self,
+        dir: BorrowedFd<'_>,
+        parts: impl IntoIterator<Item = &'p [u8]>,
+    ) -> Result<Stat> {
+        fstat(self.open(dir, parts, HANDLE)?)
     }
 
     /// Opens a directory to list it and to look at what is in it. One in which its owner may not is changed, when it is
@@ -83,10 +108,7 @@ impl Opener {
         dir: BorrowedFd<'_>,
         parts: impl IntoIterator<Item = &'p [u8]>,
     ) -> Result<()> {
-        let handle = self.open(dir, parts, VIA)?;
-        // `fchmod` refuses such handles; this link leads to exactly what the handle holds.
-        let link = format!("/proc/self/fd/{}", handle.as_raw_fd());
-        chmodat(CWD, link, Mode::from_raw_mode(0o755), AtFlags::empty())
+        set_mode(&self.open(dir, parts, VIA)?, Mode::from_raw_mode(0o755))
     }
 
     fn open<'p>(
@@ -132,6 +154,13 @@ impl Opener {
             }
         }
     }
+}
+
+/// Changes what was opened without permission to read.
+fn set_mode(handle: &OwnedFd, mode: Mode) -> Result<()> {
+    // `fchmod` refuses such handles; this link leads to exactly what the handle holds.
+    let link = format!("/proc/self/fd/{}", handle.as_raw_fd());
+    chmodat(CWD, link, mode, AtFlags::empty())
 }
 
 /// The directory, if what is in it can be looked at: one with mode 0644 only gives names.

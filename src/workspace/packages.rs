@@ -9,7 +9,7 @@ use std::io::{Read as _, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, RenameFlags, mkdirat, openat, renameat_with, statat, unlinkat,
+    AtFlags, Mode, OFlags, RenameFlags, mkdirat, openat, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -201,9 +201,7 @@ fn written(store: &Store, note: &str) -> Result<TempFile, WorkspaceError> {
     Ok(file)
 }
 
-/// Whether an entry at the top of a workspace is the folder of packages.
+/// Whether an entry at the top of a workspace is the folder of packages, or something that has its name.
 pub(super) fn is_packages(found: &super::walk::Found<'_>) -> bool {
-    found.depth == 1
-        && found.kind == FileType::Directory
-        && found.name.to_bytes() == PACKAGES.as_bytes()
+    found.depth == 1 && found.name.to_bytes() == PACKAGES.as_bytes()
 }

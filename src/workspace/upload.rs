@@ -151,10 +151,7 @@ fn check_room(
 
 /// Bytes of disk that become free when `path` is replaced: none when the file has another name too.
 fn replaced_bytes(store: &Store, dir: BorrowedFd<'_>, path: &RelativePath) -> u64 {
-    let stat = store
-        .opener
-        .file(dir, path.parts().map(str::as_bytes))
-        .and_then(fstat);
+    let stat = store.opener.stat(dir, path.parts().map(str::as_bytes));
     match stat {
         Ok(stat) if stat.st_nlink == 1 => usage::disk_bytes(&stat),
         _ => 0,

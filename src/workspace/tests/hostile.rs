@@ -148,6 +148,8 @@ async fn strange_names_are_listed_and_read() {
     for name in NAMES {
         fs::write(fixture.data().join(OsStr::from_bytes(name)), name).unwrap();
     }
+    // Nothing of that name is anybody's file.
+    fs::write(fixture.data().join(PACKAGES), "").unwrap();
     let listing = workspace.list().await.unwrap();
     assert_eq!(
         (listing.files.len(), listing.skipped, listing.truncated),
@@ -274,5 +276,28 @@ fn what_is_in_a_folder_that_only_gives_names_counts() {
         let usage = without_privileges(|| usage::measure(opener, dir.as_fd(), 100)).unwrap();
         assert!(usage.bytes > 100_000, "{mode:o}: {usage:?}");
         assert_eq!(usage.entries, 3, "{mode:o}");
+    }
+}
+
+#[test]
+fn a_file_that_its_owner_may_not_read_is_read() {
+    let top = tempfile::tempdir().unwrap();
+    let dir = fs::File::open(top.path()).unwrap();
+    for opener in [Opener::for_kernel(dir.as_fd()), Opener::PartByPart] {
+        for shut in [0, 0o200] {
+            let file = top.path().join("file");
+            fs::write(&file, "x").unwrap();
+            set_mode(&file, shut);
+            let open = || opener.file(dir.as_fd(), [&b"file"[..]]);
+            let opened = without_privileges(|| fs::File::from(open().unwrap()));
+            assert_eq!(std::io::read_to_string(opened).unwrap(), "x");
+            assert_eq!(mode(&file), shut | 0o400);
+        }
+        // What is no file stays as it is.
+        let fifo = top.path().join("fifo");
+        let _ = mkfifoat(CWD, &fifo, Mode::empty());
+        let opened = without_privileges(|| opener.file(dir.as_fd(), [&b"fifo"[..]]));
+        assert_eq!(opened.unwrap_err(), rustix::io::Errno::ACCESS);
+        assert_eq!(mode(&fifo), 0);
     }
 }
