@@ -142,7 +142,7 @@ impl ConversationFiles {
         Ok(link(&self.links, &key, &entry))
     }
 
-    /// Puts a file that was received whole in its place, in that of an older one of its name.
+    /// Puts a file that was received whole in its place.
     ///
     /// # Errors
     /// No room, or trouble with the storage.
@@ -151,10 +151,11 @@ impl ConversationFiles {
         id: &ConversationId,
         path: &RelativePath,
         spool: Spool,
+        existing: Existing,
     ) -> Result<FileLink, FilesError> {
         let key = id.key(&self.file_secret);
         let workspace = self.workspaces.create(&key).await?;
-        let entry = workspace.place_file(path, spool, Existing::Replace).await?;
+        let entry = workspace.place_file(path, spool, existing).await?;
         Ok(link(&self.links, &key, &entry))
     }
 

@@ -4,6 +4,7 @@
 //! learned by asking. What is served is hostile: only a few types are shown by browsers at all, and those without
 //! scripts and apart from this origin. Bytes come from one open file and never more than it had when it was opened.
 
+pub(super) mod condition;
 mod content;
 mod range;
 mod transfer;
@@ -62,11 +63,15 @@ pub(crate) struct FilePart<'a> {
     pub(crate) is_head: bool,
     /// The `Range` header, if it is to be heeded.
     pub(crate) range: Option<&'a str>,
+    /// All headers, for what they demand of the file.
+    pub(crate) headers: &'a HeaderMap,
 }
 
 /// Why an open file is not sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Unsent {
+    /// It is not as the request demands.
+    Unmet,
     /// The range has none of its bytes, of which there are so many.
     Shorter(u64),
     /// There are too many downloads: see `DOWNLOADS_AGAIN`.
@@ -85,7 +90,11 @@ impl<'a> FilePart<'a> {
             }
             _ => None,
         };
-        Self { is_head, range }
+        Self {
+            is_head,
+            range,
+            headers,
+        }
     }
 }
 
@@ -171,6 +180,9 @@ pub(super) fn found(
     name: &str,
     file: OpenFile,
 ) -> Result<Response, Unsent> {
+    if !condition::is_met(part.headers, Some(&file)) {
+        return Err(Unsent::Unmet);
+    }
     let size = file.size;
     let (status, first, length) = match range::select(part.range, size) {
         Selection::Whole => (StatusCode::OK, 0, size),
@@ -209,6 +221,10 @@ impl Unsent {
     /// The answer of this route, for people with a browser.
     fn into_text(self) -> Response {
         let (status, reason, name, value) = match self {
+            Self::Unmet => {
+                let reason = "The file is not as the request demands.\n";
+                return refusal(StatusCode::PRECONDITION_FAILED, reason);
+            }
             Self::Shorter(size) => (
                 StatusCode::RANGE_NOT_SATISFIABLE,
                 "The file is shorter.\n",

@@ -42,8 +42,7 @@ impl Runs {
         Ok(self.counted(file))
     }
 
-    /// Stores what a stream gives under a name, in place of an older file. Nothing is made for the conversation
-    /// before the last byte is there.
+    /// Stores what a stream gives under a name. Nothing is made for the conversation before the last byte is there.
     ///
     /// `declared` is how many bytes the client says that there will be, `patience` how long all of them may take. The
     /// stream says why it ends before its end.
@@ -54,6 +53,7 @@ impl Runs {
         &self,
         id: &ConversationId,
         name: &str,
+        existing: Existing,
         declared: Option<u64>,
         patience: Duration,
         body: impl Stream<Item = Result<Bytes, FilesError>>,
@@ -68,7 +68,7 @@ impl Runs {
         let key = id.key(&self.file_secret);
         let _in_use = self.files.workspaces.hold(&key).await;
         self.pool.settle(&key).await?;
-        let file = self.files.place(id, &path, spool).await?;
+        let file = self.files.place(id, &path, spool, existing).await?;
         Ok(self.counted(file))
     }
 

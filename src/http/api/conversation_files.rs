@@ -5,7 +5,7 @@ use axum::body::Body;
 use axum::extract::multipart::{Multipart, MultipartError};
 use axum::extract::{FromRequest as _, Request, State};
 use axum::http::header::CONTENT_RANGE;
-use axum::http::{Method, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use futures::TryStreamExt as _;
 use serde::Serialize;
@@ -16,9 +16,10 @@ use super::error::{ErrorBody, Failures};
 use super::extract::{FilePath, SessionPath};
 use crate::files::{FileList, FilesError};
 use crate::http::HttpState;
-use crate::http::files::{self, Unsent};
+use crate::http::files::{self, Unsent, condition};
 use crate::mcp::transport::body::declared;
 use crate::run::outcome::FileLink;
+use crate::workspace::{Existing, OpenFile, WorkspaceError};
 
 /// Files in one form.
 const MAX_PARTS: usize = 100;
@@ -65,7 +66,7 @@ pub(super) async fn list(
 
 /// Downloads a file
 ///
-/// Takes a `Range`.
+/// Takes a `Range`, `If-Match` and `If-Unmodified-Since`; no file has an `ETag`.
 #[utoipa::path(
     get, path = "/api/v1/conversations/{id}/files/{*name}", tag = "files", operation_id = "download_file",
     params(
@@ -76,6 +77,7 @@ pub(super) async fn list(
         (status = 200, description = "Its content", body = Vec<u8>, content_type = "*/*"),
         (status = 206, description = "The part that the header Range names", body = Vec<u8>, content_type = "*/*"),
         (status = 404, description = "There is no such file", body = ErrorBody),
+        (status = 412, description = "It is not as the request demands", body = ErrorBody),
         (status = 416, description = "The range has no byte of the file; `Content-Range` says how many it has", body = ErrorBody),
         Failures
     )
@@ -91,6 +93,7 @@ pub(super) async fn download(
     let part = files::FilePart::new(is_head, request.headers());
     let found = files::found(&files.workspaces, part, &file.name, open);
     found.or_else(|unsent| match unsent {
+        Unsent::Unmet => Err(unmet()),
         Unsent::Shorter(size) => {
             let message = format!("the range has none of the file's {size} bytes");
             let error = ApiError::new("range_not_satisfiable", message);
@@ -102,7 +105,8 @@ pub(super) async fn download(
 
 /// Stores a file
 ///
-/// The body is the file, as it is. Replaces a file of that name; folders on the way are made.
+/// The body is the file, as it is and whole: a `Content-Range` is refused. Replaces a file of that name, unless there
+/// is `If-None-Match: *`; takes `If-Match` and `If-Unmodified-Since`. Folders on the way are made.
 #[utoipa::path(
     put, path = "/api/v1/conversations/{id}/files/{*name}", tag = "files", operation_id = "upload_file",
     params(
@@ -113,6 +117,7 @@ pub(super) async fn download(
     responses(
         (status = 200, description = "It is stored", body = Stored),
         (status = 409, description = "A folder is in the way, or there are too many files", body = ErrorBody),
+        (status = 412, description = "What is there is not as the request demands", body = ErrorBody),
         Failures
     )
 )]
@@ -121,12 +126,33 @@ pub(super) async fn upload(
     FilePath(id, name): FilePath,
     request: Request,
 ) -> Result<Json<Stored>, ApiError> {
-    let declared = declared(request.headers());
+    let (headers, runs) = (request.headers(), &state.0.runs);
+    if headers.contains_key(CONTENT_RANGE) {
+        return Err(ApiError::arguments(
+            "a part of a file cannot be stored: send all of it, without Content-Range",
+        ));
+    }
+    if condition::is_any(headers) {
+        let there = match runs.files.open(&id, &name).await {
+            Err(FilesError::NotFound(_)) => None,
+            there => Some(there?.1),
+        };
+        demand(headers, there.as_ref())?;
+    }
+    let existing = if condition::is_for_new(headers) {
+        Existing::Keep
+    } else {
+        Existing::Replace
+    };
+    let declared = declared(headers);
     let body = request.into_body().into_data_stream();
     let body = body.map_err(|_| FilesError::Interrupted);
     let patience = state.0.config.patience.body;
-    let runs = &state.0.runs;
-    let file = runs.receive(&id, &name, declared, patience, body).await?;
+    let file = runs.receive(&id, &name, existing, declared, patience, body);
+    let file = file.await.map_err(|error| match error {
+        FilesError::Workspace(WorkspaceError::Exists) => unmet(),
+        error => error.into(),
+    })?;
     Ok(Json(Stored {
         success: true,
         file,
@@ -180,7 +206,8 @@ pub(super) async fn upload_form(
             }
             let part = part.map_err(|error| broken_part(&error, limit));
             let runs = &state.0.runs;
-            stored.push(runs.receive(&id, &name, None, patience, part).await?);
+            let file = runs.receive(&id, &name, Existing::Replace, None, patience, part);
+            stored.push(file.await?);
         }
         Ok(())
     };
@@ -198,6 +225,8 @@ pub(super) async fn upload_form(
 }
 
 /// Deletes a file
+///
+/// Takes `If-Match` and `If-Unmodified-Since`.
 #[utoipa::path(
     delete, path = "/api/v1/conversations/{id}/files/{*name}", tag = "files", operation_id = "delete_file",
     params(
@@ -208,15 +237,37 @@ pub(super) async fn upload_form(
         (status = 204, description = "It is gone"),
         (status = 404, description = "There is no such file", body = ErrorBody),
         (status = 409, description = "It is a folder", body = ErrorBody),
+        (status = 412, description = "It is not as the request demands", body = ErrorBody),
         Failures
     )
 )]
 pub(super) async fn remove(
     State(state): State<HttpState>,
     FilePath(id, name): FilePath,
+    headers: HeaderMap,
 ) -> Result<StatusCode, ApiError> {
-    state.0.runs.files.remove(&id, &name).await?;
+    let files = &state.0.runs.files;
+    if condition::is_any(&headers) {
+        let (_, there) = files.open(&id, &name).await?;
+        demand(&headers, Some(&there))?;
+    }
+    files.remove(&id, &name).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Refuses a request that demands another file than the one that is there.
+fn demand(headers: &HeaderMap, there: Option<&OpenFile>) -> Result<(), ApiError> {
+    if condition::is_met(headers, there) {
+        Ok(())
+    } else {
+        Err(unmet())
+    }
+}
+
+fn unmet() -> ApiError {
+    let message = "the file is not as the headers If-Match, If-None-Match or If-Unmodified-Since demand: look at it \
+                   again";
+    ApiError::new("precondition_failed", message)
 }
 
 fn broken_form(error: &MultipartError, limit: u64) -> ApiError {

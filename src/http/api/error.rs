@@ -98,6 +98,7 @@ fn status(code: &str) -> StatusCode {
         | "kernel_differs"
         | "package_incompatible"
         | "cancelled" => StatusCode::CONFLICT,
+        "precondition_failed" => StatusCode::PRECONDITION_FAILED,
         "code_too_large" | "file_too_large" | "body_too_large" | "package_too_large"
         | "quota_exceeded" => StatusCode::PAYLOAD_TOO_LARGE,
         "unsupported_media_type" => StatusCode::UNSUPPORTED_MEDIA_TYPE,
