@@ -25,6 +25,7 @@ mod handle;
 mod listing;
 mod packages;
 pub mod path;
+mod places;
 mod removal;
 mod scratch;
 mod slot;
@@ -38,14 +39,13 @@ mod walk;
 use std::path::Path;
 use std::sync::Arc;
 
-use tokio::sync::OwnedSemaphorePermit;
-
 pub use self::census::Census;
 pub use self::downloads::Kept;
 pub use self::error::WorkspaceError;
 pub use self::handle::{DirectoryId, OpenFile, Workspace};
 pub use self::listing::{FileEntry, Listing, MAX_FILES, Snapshot};
 pub use self::packages::PACKAGES;
+pub(crate) use self::places::Place;
 pub use self::scratch::Scratch;
 pub use self::slot::Slot;
 pub use self::spool::Spool;
@@ -195,9 +195,9 @@ impl Workspaces {
         self.store.check_space(0)
     }
 
-    /// Reserves one of the places for downloads. `None` when all are taken.
-    pub(crate) fn reserve_download(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.store.downloads).try_acquire_owned().ok()
+    /// Reserves one of the places for downloads. `None` when all are taken, or all that one conversation may have.
+    pub(crate) fn reserve_download(&self, key: &ConversationKey) -> Option<Place> {
+        self.store.downloads.take(key)
     }
 
     /// The tasks that go on behind answers: deletions and downloads.

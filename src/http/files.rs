@@ -207,7 +207,7 @@ pub(super) fn found(
     if part.is_head || length == 0 {
         return Ok(response);
     }
-    let place = workspaces.reserve_download().ok_or(Unsent::Busy)?;
+    let place = workspaces.reserve_download(&file.key).ok_or(Unsent::Busy)?;
     *response.body_mut() = transfer::body(workspaces.tasks(), file.file, first, length, place);
     Ok(response)
 }

@@ -33,6 +33,8 @@ pub struct Workspace {
 /// A file that was opened for reading.
 #[derive(Debug)]
 pub struct OpenFile {
+    /// Whose it is.
+    pub key: ConversationKey,
     /// The open file, certainly a regular one. A program may go on writing to it.
     pub file: File,
     /// Its size in bytes when it was opened.
@@ -146,9 +148,9 @@ impl Workspace {
     /// # Errors
     /// The operating system failed.
     pub async fn open_file(&self, path: &RelativePath) -> Result<Option<OpenFile>, WorkspaceError> {
-        let path = path.clone();
+        let (key, path) = (self.key.clone(), path.clone());
         self.within("open a file", move |store, dir| {
-            match open(store, dir, &path) {
+            match open(store, dir, &path, key) {
                 Err(error) if is_miss(error) => Ok(None),
                 result => result,
             }
@@ -253,6 +255,7 @@ fn open(
     store: &Store,
     dir: BorrowedFd<'_>,
     path: &RelativePath,
+    key: ConversationKey,
 ) -> rustix::io::Result<Option<OpenFile>> {
     let file = store.opener.file(dir, path.parts().map(str::as_bytes))?;
     let stat = fstat(&file)?;
@@ -260,6 +263,7 @@ fn open(
         return Ok(None);
     }
     Ok(Some(OpenFile {
+        key,
         file: File::from(file),
         size: listing::size(&stat),
         modified: listing::modified(&stat),

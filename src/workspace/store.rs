@@ -19,6 +19,7 @@ use tokio_util::task::TaskTracker;
 
 use super::beneath::Opener;
 use super::error::WorkspaceError;
+use super::places::Places;
 use super::removal::{self, Staging};
 use super::uses::Uses;
 use super::{Owner, WorkspaceLimits};
@@ -30,8 +31,6 @@ pub(super) const PRIVATE: &str = ".tmp";
 pub(super) const WORKSPACE_MODE: u32 = 0o755;
 /// Short operations at a time. More would only queue for the disk, and each takes a thread.
 const OPERATIONS: usize = 16;
-/// Files that are being downloaded at a time, each with an open file and a buffer.
-const DOWNLOADS: usize = 64;
 /// Files that are being received at a time, each with an open file of up to `MAX_UPLOAD_BYTES`.
 const RECEIVING: usize = 16;
 /// A conversation may be deleted, over and over, while it is opened.
@@ -57,7 +56,7 @@ pub(super) struct Store {
     uploads: Arc<Semaphore>,
     /// One at a time, since nobody waits for them.
     deletions: Arc<Semaphore>,
-    pub(super) downloads: Arc<Semaphore>,
+    pub(super) downloads: Arc<Places>,
     pub(super) receiving: Arc<Semaphore>,
     pub(super) uses: Uses,
     pub(super) tasks: TaskTracker,
@@ -99,7 +98,7 @@ impl Store {
             operations: Arc::new(Semaphore::new(OPERATIONS)),
             uploads: Arc::new(Semaphore::new(1)),
             deletions: Arc::new(Semaphore::new(1)),
-            downloads: Arc::new(Semaphore::new(DOWNLOADS)),
+            downloads: Arc::default(),
             receiving: Arc::new(Semaphore::new(RECEIVING)),
             uses,
             tasks: TaskTracker::new(),

@@ -396,7 +396,7 @@ async fn too_many_downloads_are_refused_as_all_else() {
         app.router.clone().oneshot(request)
     };
     // Clients that do not read.
-    let held = futures::future::join_all((0..64).map(|_| get())).await;
+    let held = futures::future::join_all((0..16).map(|_| get())).await;
     let answer = app.ask(Method::GET, &file).await;
     insta::assert_snapshot!(refused(&answer), @r#"
     429
@@ -404,6 +404,11 @@ async fn too_many_downloads_are_refused_as_all_else() {
     retry-after: 5
     {"error":{"code":"busy","message":"too many downloads: try again in 5 s","retryAfterSeconds":5}}
     "#);
+    // Another conversation has its own.
+    let other = "/api/v1/conversations/other/files/f";
+    let stored = request(Method::PUT, other).body(Body::from("x")).unwrap();
+    assert_eq!(app.send(stored).await.status, StatusCode::OK);
+    assert_eq!(app.ask(Method::GET, other).await.text(), "x");
     // The headers alone take no place.
     assert_eq!(app.ask(Method::HEAD, &file).await.status, StatusCode::OK);
     drop(held);

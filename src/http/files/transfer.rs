@@ -1,7 +1,8 @@
 //! Sends a part of an open file.
 //!
 //! A task of its own reads ahead by one piece, so that a client that has stopped reading loses its place and its
-//! file after a while; the body of a response alone would never notice, for nobody asks it while the client sleeps.
+//! file after a while; the body of a response alone would never notice, for nobody asks it while the client sleeps. So
+//! does one that reads too slowly.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result, SeekFrom};
@@ -10,32 +11,34 @@ use std::time::Duration;
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::task::TaskTracker;
 
+use crate::workspace::Place;
+
 /// Bytes that are read at a time.
 const PIECE_BYTES: usize = 64 << 10;
-/// How long a client may take to ask for the next piece.
+/// How long a client may take to ask for the next piece, and longer in all than at the slowest pace.
 const PATIENCE: Duration = Duration::from_mins(1);
+/// The slowest pace of a client, in bytes a second.
+const SLOWEST: u64 = 16 << 10;
 
 /// The body with `length` bytes from `first` on.
 ///
 /// A program may shorten the file meanwhile. The length is announced by then, so all that is left is to break off:
 /// the body ends with an error, the connection is closed, and the client sees that something is missing.
-pub(super) fn body(
-    tasks: &TaskTracker,
-    file: File,
-    first: u64,
-    length: u64,
-    place: OwnedSemaphorePermit,
-) -> Body {
+pub(super) fn body(tasks: &TaskTracker, file: File, first: u64, length: u64, place: Place) -> Body {
     let (pieces, receiver) = mpsc::channel(1);
     tasks.spawn(async move {
         // Held until the last byte is on its way.
         let _place = place;
-        if let Err(error) = send(file, first, length, &pieces).await {
-            let _ = tokio::time::timeout(PATIENCE, pieces.send(Err(error))).await;
+        let in_all = PATIENCE + Duration::from_secs(length / SLOWEST);
+        // A client that is too slow gets a short body.
+        let sent = timeout(in_all, send(file, first, length, &pieces)).await;
+        if let Ok(Err(error)) = sent {
+            let _ = timeout(PATIENCE, pieces.send(Err(error))).await;
         }
     });
     Body::from_stream(ReceiverStream::new(receiver))
@@ -58,7 +61,7 @@ async fn send(
                 "the file became shorter during its download",
             ));
         }
-        match tokio::time::timeout(PATIENCE, pieces.send(Ok(piece.freeze()))).await {
+        match timeout(PATIENCE, pieces.send(Ok(piece.freeze()))).await {
             Ok(Ok(())) => {}
             // The client went away, or sleeps and gets a short body when it wakes up.
             Ok(Err(_)) | Err(_) => return Ok(()),

@@ -8,7 +8,11 @@ use super::*;
 async fn downloads_are_limited() {
     let fixture = Fixture::new().await;
     fixture.write("a.txt", b"hello");
-    let places: Vec<_> = std::iter::from_fn(|| fixture.workspaces.reserve_download()).collect();
+    let key = |digit: u32| format!("{digit:064}").parse().unwrap();
+    let of = |conversation| fixture.workspaces.reserve_download(&key(conversation));
+    // No conversation takes all of them.
+    let places: Vec<_> = (0..).map_while(|number| of(number / 16)).collect();
+    assert_eq!(places.len(), 64);
     insta::assert_snapshot!(whole(fixture.get("a.txt").await).await, @"
     503 Service Unavailable
     x-content-type-options: nosniff
@@ -30,13 +34,31 @@ async fn downloads_are_limited() {
 async fn a_client_that_sleeps_loses_its_place() {
     let fixture = Fixture::new().await;
     fixture.write("large", &vec![1; 1 << 20]);
-    let responses: Vec<_> = futures::future::join_all((0..64).map(|_| fixture.get("large"))).await;
-    assert!(fixture.workspaces.reserve_download().is_none());
+    let responses: Vec<_> = futures::future::join_all((0..16).map(|_| fixture.get("large"))).await;
+    let (key, other) = (KEY.parse().unwrap(), "f".repeat(64).parse().unwrap());
+    assert!(fixture.workspaces.reserve_download(&key).is_none());
+    assert!(fixture.workspaces.reserve_download(&other).is_some());
     fixture.workspaces.settle().await;
-    assert!(fixture.workspaces.reserve_download().is_some());
+    assert!(fixture.workspaces.reserve_download(&key).is_some());
     for response in responses {
         assert!(content(response).await.len() < 1 << 20);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_reads_too_slowly_loses_its_place() {
+    let fixture = Fixture::new().await;
+    fixture.write("large", &vec![1; 1 << 20]);
+    let mut body = fixture.get("large").await.into_body();
+    let mut received = Vec::new();
+    while let Some(piece) = body.frame().await {
+        received.push(piece.unwrap().into_data().unwrap().len());
+        // Shorter than one may sleep.
+        tokio::time::advance(Duration::from_secs(50)).await;
+    }
+    // At 16 KiB a second and a minute more it is ended in the third pause; one piece is on its way by then.
+    assert!((3..=5).contains(&received.len()), "{received:?}");
+    fixture.workspaces.settle().await;
 }
 
 #[tokio::test]

@@ -1,0 +1,58 @@
+//! How many files are downloaded at a time: in all, since each has an open file and a buffer, and of one conversation,
+//! so that whoever has its links does not keep others from theirs.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::conversation::ConversationKey;
+
+/// Downloads at a time.
+const IN_ALL: usize = 64;
+/// Downloads at a time of one conversation.
+const OF_ONE: usize = 16;
+
+/// How many are taken by each conversation.
+#[derive(Debug, Default)]
+pub(super) struct Places(Mutex<HashMap<ConversationKey, usize>>);
+
+/// A place for a download. Dropping it gives it back.
+#[derive(Debug)]
+pub(crate) struct Place {
+    places: Arc<Places>,
+    key: ConversationKey,
+}
+
+impl Places {
+    /// Takes a place. `None` when there is none.
+    pub(super) fn take(self: &Arc<Self>, key: &ConversationKey) -> Option<Place> {
+        let mut taken = self.taken();
+        if taken.values().sum::<usize>() >= IN_ALL {
+            return None;
+        }
+        let own = taken.entry(key.clone()).or_default();
+        if *own >= OF_ONE {
+            return None;
+        }
+        *own += 1;
+        Some(Place {
+            places: Arc::clone(self),
+            key: key.clone(),
+        })
+    }
+
+    fn taken(&self) -> MutexGuard<'_, HashMap<ConversationKey, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self.places.taken();
+        if let Some(own) = taken.get_mut(&self.key) {
+            *own -= 1;
+            if *own == 0 {
+                taken.remove(&self.key);
+            }
+        }
+    }
+}
