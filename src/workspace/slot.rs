@@ -49,24 +49,24 @@ impl Workspaces {
     /// # Errors
     /// The operating system failed.
     pub async fn new_slot(&self) -> Result<Slot, WorkspaceError> {
-        let name = random_name();
+        // The guard is there before the directory, so that a caller who goes away meanwhile leaves nothing.
         let slot = Slot {
             store: Arc::clone(&self.store),
-            name: name.clone(),
+            name: random_name(),
             adopted: false,
         };
-        self.store
-            .work(move |store| {
-                mkdirat(&store.private, &name, Mode::from_raw_mode(WORKSPACE_MODE))
-                    .map_err(WorkspaceError::of("make a slot"))?;
-                let dir = store
-                    .opener
-                    .folder(store.private.as_fd(), [name.as_bytes()])
-                    .map_err(WorkspaceError::of("open a slot"))?;
-                store.take_over(dir.as_fd())
-            })
-            .await?;
-        Ok(slot)
+        let make = move |store: &Store| {
+            let name = &slot.name;
+            mkdirat(&store.private, name, Mode::from_raw_mode(WORKSPACE_MODE))
+                .map_err(WorkspaceError::of("make a slot"))?;
+            let dir = store
+                .opener
+                .folder(store.private.as_fd(), [name.as_bytes()])
+                .map_err(WorkspaceError::of("open a slot"))?;
+            store.take_over(dir.as_fd())?;
+            Ok(slot)
+        };
+        self.store.work(make).await
     }
 
     /// Makes a slot the workspace of a new conversation. Gives the slot back when the conversation has one already.
@@ -133,5 +133,28 @@ mod tests {
         assert!(path.exists());
         drop(second);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_caller_who_goes_away_leaves_no_slot() {
+        let root = tempfile::tempdir().unwrap();
+        let workspaces = workspaces(root.path());
+        let one_thread = tokio::runtime::Builder::new_current_thread()
+            .max_blocking_threads(1)
+            .build()
+            .unwrap();
+        one_thread.block_on(async {
+            // The only thread that may block is taken until the caller is gone.
+            let (go, wait) = std::sync::mpsc::channel::<()>();
+            let busy = tokio::task::spawn_blocking(move || wait.recv());
+            let mut made = Box::pin(workspaces.new_slot());
+            assert!(futures::poll!(made.as_mut()).is_pending());
+            drop(made);
+            go.send(()).unwrap();
+            busy.await.unwrap().unwrap();
+            workspaces.settle().await;
+        });
+        let left = std::fs::read_dir(root.path().join(PRIVATE)).unwrap();
+        assert_eq!(left.count(), 0);
     }
 }
