@@ -279,3 +279,32 @@ impl<'a> Relay<'a> {
         (!text.is_empty()).then_some(text)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mcp::caller::{Delivery, Pause};
+    use crate::principal::Principal;
+
+    #[test]
+    fn only_what_was_sent_can_be_unread() {
+        let caller = Caller {
+            principal: Principal::local(),
+            may_stream: true,
+            names_revision: true,
+            delivery: Delivery::counted(),
+            pause: Pause::default(),
+        };
+        let (reading, mut unread) = (caller.delivery.reading(), Unread::default());
+        for _ in 0..100 {
+            assert!(!unread.stands_still(&caller));
+        }
+        for _ in 0..MAX_WAITING {
+            assert!(!unread.stands_still(&caller));
+            unread.sent();
+        }
+        assert!(unread.stands_still(&caller));
+        reading.more();
+        assert!(!unread.stands_still(&caller));
+    }
+}

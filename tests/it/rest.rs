@@ -8,7 +8,6 @@ use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-use crate::sse::{Session, run};
 use crate::support::{Answer, TOKEN, TestApp, eventually, stable};
 
 /// A request with the token.
@@ -201,11 +200,6 @@ async fn a_run_whose_output_is_not_kept_any_more_shows_that_it_lives() {
     );
     let silent = |line: &&Value| line["text"] == "";
     assert_eq!(lines.iter().filter(silent).count(), 1, "{lines:?}");
-    let session = Session::open(&app, "2025-06-18").await;
-    let told = session.send(&run(1, &program)).await.rest().await;
-    let told = told.iter().map(|message| &message["params"]);
-    let silent = told.filter(|told| told["progress"].is_number() && told["message"].is_null());
-    assert_eq!(silent.count(), 4);
 }
 
 #[tokio::test]
