@@ -3,7 +3,8 @@
 //!
 //! A sweep does a bounded amount of work, and the next one goes on where it stopped. What is in use is never taken:
 //! neither what a run or an upload holds ([`Workspaces::hold`]), nor what was used within [`Expiry::spared`], which
-//! is as long as a conversation keeps its warm sandbox or its kernel, in this server or in another one on the same root.
+//! is as long as a conversation keeps its warm sandbox or its kernel, in this server or in another one on the same
+//! root.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
