@@ -2,6 +2,8 @@
 //!
 //! Every request has its own time limit, since an engine in trouble tends to keep requests open for ever.
 
+mod network;
+
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,9 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use bollard::errors::Error as BollardError;
-use bollard::models::{
-    ImageInspect, ImageSummary, NetworkCreateRequest, NetworkInspect, SystemInfo, SystemVersion,
-};
+use bollard::models::{ImageInspect, ImageSummary, SystemInfo, SystemVersion};
 use bollard::query_parameters::{
     AttachContainerOptionsBuilder, EventsOptionsBuilder, InspectNetworkOptions,
     ListContainersOptionsBuilder, ListImagesOptionsBuilder, RemoveContainerOptionsBuilder,
@@ -384,7 +384,7 @@ impl Executor for DockerExecutor {
         };
         let network = match inspect().await {
             Err(error) if error.kind == ErrorKind::NotFound => {
-                let made = within(SLOW, operation, client.create_network(network_request())).await;
+                let made = within(SLOW, operation, client.create_network(network::request())).await;
                 // Another server on this engine may have been faster.
                 made.map(|_| ()).or_else(|error| {
                     if error.kind == ErrorKind::Conflict {
@@ -398,18 +398,12 @@ impl Executor for DockerExecutor {
             answer => answer?,
         };
         // Podman tells a network's settings in words of its own.
-        let others = differences(&network, &network_request());
-        if !is_podman && !others.is_empty() {
-            let source = format!(
-                "there is another network named {NETWORK_NAME}, which the firewall rules do not fit: {}. The operator can \
-                 remove it with `docker network rm {NETWORK_NAME}`: then it is made as it should be",
-                others.join(", ")
-            );
-            return Err(ExecutorError {
+        if !is_podman {
+            network::check(&network).map_err(|reason| ExecutorError {
                 kind: ErrorKind::Refused,
                 operation,
-                source: source.into(),
-            });
+                source: reason.into(),
+            })?;
         }
         let configs = network
             .ipam
@@ -431,50 +425,6 @@ fn limits(info: &SystemInfo) -> Vec<&'static str> {
     ];
     let known = limits.into_iter().filter(|(_, has)| *has == Some(true));
     known.map(|(name, _)| name).collect()
-}
-
-fn network_request() -> NetworkCreateRequest {
-    let option = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    NetworkCreateRequest {
-        name: NETWORK_NAME.to_owned(),
-        driver: Some("bridge".to_owned()),
-        enable_ipv6: Some(false),
-        options: Some(HashMap::from([
-            option("com.docker.network.bridge.name", NETWORK_NAME),
-            option("com.docker.network.bridge.enable_icc", "false"),
-        ])),
-        labels: Some(HashMap::from([(
-            "sandbox.network".to_owned(),
-            "true".to_owned(),
-        )])),
-        ..Default::default()
-    }
-}
-
-/// What a network has otherwise than it was to be made.
-fn differences(network: &NetworkInspect, wanted: &NetworkCreateRequest) -> Vec<String> {
-    let option = |name: &String| network.options.as_ref()?.get(name).cloned();
-    let mut settings = vec![
-        (
-            "driver".to_owned(),
-            network.driver.clone(),
-            wanted.driver.clone(),
-        ),
-        (
-            "IPv6".to_owned(),
-            Some(network.enable_ipv6.unwrap_or_default().to_string()),
-            wanted.enable_ipv6.map(|is_on| is_on.to_string()),
-        ),
-    ];
-    let options = wanted.options.iter().flatten();
-    settings.extend(options.map(|(name, value)| (name.clone(), option(name), Some(value.clone()))));
-    settings.retain(|(_, is, wanted)| is != wanted);
-    settings.sort();
-    let differences = settings.into_iter().map(|(name, is, wanted)| {
-        let [is, wanted] = [is, wanted].map(|value| value.unwrap_or_else(|| "not set".to_owned()));
-        format!("{name} is {is} and not {wanted}")
-    });
-    differences.collect()
 }
 
 fn chunk(output: LogOutput) -> Chunk {

@@ -448,10 +448,8 @@ async fn a_request_is_refused_where_the_file_is_not_as_it_demands() {
             status => format!("{asked} -> {status}"),
         }
     };
-    let (before, after) = (
-        "Sat, 01 Jan 2000 00:00:00 GMT",
-        "Fri, 31 Dec 2100 00:00:00 GMT",
-    );
+    let before = "Sat, 01 Jan 2000 00:00:00 GMT";
+    let after = "Fri, 31 Dec 2100 00:00:00 GMT";
     let mut seen = vec![
         ask(Method::PUT, "f", ("if-match", "*")).await,
         ask(Method::DELETE, "f", ("if-match", "*")).await,
