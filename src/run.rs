@@ -183,17 +183,18 @@ impl Runs {
 
     /// Where a run may take place as things are now. While the sandbox is being checked it waits.
     async fn place(&self, request: &RunRequest) -> Result<Place, NotBegun> {
-        let network = if request.network {
-            self.network.access().map_err(RunError::Network)?
-        } else {
-            NetworkAccess::None
-        };
         if self.proof.now().is_err() {
             if let EngineView::Down(reason) = self.engine() {
                 return Err(Ending::EngineLost(reason).into());
             }
             self.proof.wait().await?;
         }
+        // Only then: an engine that is lost closes the network, which is not what the caller should hear of.
+        let network = if request.network {
+            self.network.access().map_err(RunError::Network)?
+        } else {
+            NetworkAccess::None
+        };
         self.files.workspaces.check_storage()?;
         Ok(Place {
             network,
