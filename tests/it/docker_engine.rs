@@ -25,7 +25,8 @@ async fn the_server_outlives_its_engine() {
     let mut engine = Dockerd::new();
     let root = tempfile::tempdir().unwrap();
     let host = engine.host();
-    let settings = [("DOCKER_HOST", host.as_str()), ("POOL_SIZE", "1")];
+    // Containers are those of runs alone.
+    let settings = [("DOCKER_HOST", host.as_str()), ("POOL_SIZE", "0")];
     let server = Server::start(root.path(), &settings).await;
     is_alive_but_not_ready(&server, "failed to reach the container engine").await;
     let lost = server.run("echo hi").await.unwrap();
