@@ -145,16 +145,20 @@ async fn the_quota_holds_where_nobody_looks() {
     for place in ["deep", "behind many names"] {
         let target = Target::cold(&[("WORKSPACE_QUOTA", "20m")]).await;
         let mut last = json!(null);
-        // Where all is slow, a look may come too late for the first of them, but not for all.
-        for _ in 0..3 {
+        // A look may come too late for one, but none begins that finds 512 MiB more than the quota. The first makes the
+        // names that the others hide behind.
+        for number in 1..=4 {
             last = target
                 .run("hidden_bytes.py", 60, json!({ "WHERE": place }))
                 .await;
             target.settle().await;
+            if number > 1 && last["status"] == "disk_limit" {
+                break;
+            }
         }
         assert_eq!(last["status"], "disk_limit", "{place}: {last}");
         let taken = size_of(&target.app.workspace("demo"));
-        // None begins that finds 512 MiB more than the quota, and none hides more than 400.
+        // None hides more than 400 MiB.
         assert!(taken < 935 << 20, "{place}: {} MiB", taken >> 20);
         target.finish().await;
     }
