@@ -94,7 +94,7 @@ pub async fn check(
     runs: &Runs,
 ) -> Result<State, CheckError> {
     let network = match executor.ensure_network().await {
-        Err(error) if error.kind == ErrorKind::Refused => {
+        Err(error) if error.kind == ErrorKind::Conflict => {
             return Ok(State::Closed(format!("{error}: {}", error.source)));
         }
         network => network?,

@@ -147,15 +147,19 @@ fn subject(view: &View) -> Option<String> {
         return None;
     };
     let images = ["python", "shell"].map(|language| view.find(language).map(|one| &one.image_id));
-    Some(format!("{engine:?} {images:?}"))
+    Some(format!("{engine:?} {} {images:?}", view.doubts))
 }
 
 async fn keep_proving(selftest: &Selftest) {
     let (proof, mut views) = (&selftest.runs.proof, selftest.runs.catalog.watch());
-    let (mut proved_for, mut told) = (None, None);
+    let (mut proved_for, mut told, mut doubts) = (None, None, 0);
     loop {
-        let now = subject(&views.borrow_and_update());
+        let view = views.borrow_and_update().clone();
+        let now = subject(&view);
         let mut again = None;
+        if std::mem::replace(&mut doubts, view.doubts) != view.doubts {
+            proof.set(State::Pending);
+        }
         if now.is_none() {
             // What comes back may be another engine.
             proof.set(State::Pending);

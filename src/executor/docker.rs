@@ -400,7 +400,7 @@ impl Executor for DockerExecutor {
         // Podman tells a network's settings in words of its own.
         if !is_podman {
             network::check(&network).map_err(|reason| ExecutorError {
-                kind: ErrorKind::Refused,
+                kind: ErrorKind::Conflict,
                 operation,
                 source: reason.into(),
             })?;

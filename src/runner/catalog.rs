@@ -6,14 +6,16 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt as _;
 use futures::future::try_join;
+use futures::stream::BoxStream;
+use futures::{FutureExt as _, StreamExt as _};
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::Runner;
-use crate::executor::{Engine, ErrorKind, Executor, ExecutorError, Image};
+use crate::executor::{Engine, Executor, ExecutorError, Image};
 
 /// Pause before an engine that does not answer is asked again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -33,6 +35,8 @@ pub struct Catalog(watch::Sender<Arc<View>>);
 pub struct View {
     /// The engine, or why it does not answer.
     pub engine: EngineView,
+    /// How often its events ended: what answers since then may be another engine, or have other settings.
+    pub doubts: u64,
     /// The runners by language.
     pub runners: BTreeMap<String, Arc<Runner>>,
 }
@@ -120,32 +124,41 @@ impl Catalog {
         stop.run_until_cancelled(follow).await;
     }
 
-    /// Follows events as long as the engine sends them. One that comes back at once may be another all the same.
+    /// Follows events as long as there is an engine.
     async fn follow_events(&self, executor: &dyn Executor) -> Result<Infallible, ExecutorError> {
-        let engine = executor.engine().await?;
-        // Events first, then the list: what happens in between is in one of the two.
-        let mut events = executor.image_events().await?;
         loop {
-            let runners = select(executor.runner_images().await?);
+            let since = Instant::now();
+            let engine = executor.engine().await?;
+            // Events first, then the list: what happens in between is in one of the two.
+            let mut events = executor.image_events().await?.fuse().boxed();
+            let mut images = executor.runner_images().await?;
+            loop {
+                self.set(View {
+                    engine: EngineView::Up(engine.clone()),
+                    runners: select(images),
+                    doubts: self.view().doubts,
+                });
+                if events.next().await.is_none() {
+                    break;
+                }
+                images = listed(executor, &mut events).await;
+            }
+            // It was restarted, or something between it and us has cut what was silent for long.
+            let view = self.view();
             self.set(View {
-                engine: EngineView::Up(engine.clone()),
-                runners,
+                doubts: view.doubts + 1,
+                ..View::clone(&view)
             });
-            events.next().await.ok_or_else(|| ExecutorError {
-                kind: ErrorKind::Unavailable,
-                operation: "follow image events",
-                source: "the container engine ended them".into(),
-            })?;
-            tokio::time::sleep(SETTLE).await;
-            while let Some(Some(())) = futures::FutureExt::now_or_never(events.next()) {}
+            tokio::time::sleep_until(since + RETRY).await;
         }
     }
 
     fn set_lost(&self, error: &ExecutorError) {
         let reason = format!("{error}: {}", error.source);
+        let view = self.view();
         self.set(View {
             engine: EngineView::Down(reason),
-            runners: self.view().runners.clone(),
+            ..View::clone(&view)
         });
     }
 
@@ -158,6 +171,22 @@ impl Catalog {
             }
             changed
         });
+    }
+}
+
+/// The images after a burst of events. A list that does not come is asked for again: whether the engine is lost is not
+/// found out by what is hard for it.
+async fn listed(executor: &dyn Executor, events: &mut BoxStream<'static, ()>) -> Vec<Image> {
+    loop {
+        tokio::time::sleep(SETTLE).await;
+        while let Some(Some(())) = events.next().now_or_never() {}
+        match executor.runner_images().await {
+            Ok(images) => return images,
+            Err(error) => {
+                debug!(%error, "cannot list the runner images now");
+                tokio::time::sleep(RETRY).await;
+            }
+        }
     }
 }
 
@@ -263,6 +292,7 @@ mod tests {
 
     fn view(images: Vec<Image>) -> View {
         View {
+            doubts: 0,
             engine: EngineView::default(),
             runners: select(images),
         }
