@@ -53,11 +53,20 @@ pub(super) fn stage(
     dir: BorrowedFd<'_>,
     name: &[u8],
 ) -> Result<Option<Staging>> {
+    // All that can fail comes before the move: what is out of sight has to have somebody who deletes it.
+    let private_handle = private.try_clone_to_owned().map_err(|_| Errno::MFILE)?;
+    let Some(handle) = gone_is_none(opener.folder(dir, [name]))? else {
+        return Ok(None);
+    };
     let staged = random_name();
-    match gone_is_none(move_folder(opener, dir, name, private, &staged))? {
-        Some(()) => Staging::open(opener, private, staged).map(Some),
-        None => Ok(None),
-    }
+    let moved = gone_is_none(move_folder(opener, dir, name, private, &staged))?;
+    Ok(moved.map(|()| Staging {
+        opener,
+        private: private_handle,
+        dir: handle,
+        name: staged,
+        done: 0,
+    }))
 }
 
 impl Staging {
