@@ -15,7 +15,7 @@ use tracing::debug;
 use crate::conversation::ConversationId;
 use crate::files::PICTURES;
 use crate::run::Runs;
-use crate::run::outcome::FileLink;
+use crate::run::outcome::{FileLink, RunStatus};
 
 /// Pictures in one answer.
 const MAX_PICTURES: usize = 4;
@@ -34,8 +34,10 @@ const MAX_PIXELS: u64 = 40_000_000;
 const MAX_MEMORY: u64 = 256 << 20;
 /// Quality of JPEG, for what is too large as PNG.
 const QUALITY: u8 = 80;
-/// How long the pictures of an answer to a run may take: an answer comes soon after the limit of its run.
+/// How long the pictures of an answer to a run may take.
 const PATIENCE_AFTER_RUN: Duration = Duration::from_millis(1500);
+/// And where its time limit was over: the answer is due three seconds later, of which its end may have taken 2.5.
+const PATIENCE_AFTER_LIMIT: Duration = Duration::from_millis(400);
 /// How long one may take that was asked for by its name.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Pictures decoded at the same time on the whole server.
@@ -67,6 +69,7 @@ impl Shown {
 pub(crate) async fn of_run(
     runs: &Runs,
     id: &ConversationId,
+    status: RunStatus,
     files: &[&FileLink],
 ) -> Vec<(String, Shown)> {
     let candidates: Vec<_> = files
@@ -74,7 +77,11 @@ pub(crate) async fn of_run(
         .filter(|file| PICTURES.contains(&file.mime_type.as_str()) && file.size <= MAX_FILE)
         .take(MAX_PICTURES)
         .collect();
-    let due = Instant::now() + PATIENCE_AFTER_RUN;
+    let due = Instant::now()
+        + match status {
+            RunStatus::Timeout | RunStatus::EngineLost => PATIENCE_AFTER_LIMIT,
+            _ => PATIENCE_AFTER_RUN,
+        };
     let (mut shown, mut room) = (Vec::new(), MAX_BYTES);
     for (index, file) in candidates.iter().enumerate() {
         let share = room / (candidates.len() - index);

@@ -182,7 +182,8 @@ impl Feed {
 
     async fn conclude(&mut self, outcome: &RunOutcome) {
         let new: Vec<_> = outcome.files.iter().filter(|file| file.new).collect();
-        let pictures = pictures::of_run(&self.state.0.runs, &self.run.conversation, &new).await;
+        let (runs, id) = (&self.state.0.runs, &self.run.conversation);
+        let pictures = pictures::of_run(runs, id, outcome.status, &new).await;
         for (_, shown) in pictures {
             self.ready.push_back(Event::Image {
                 image: shown.data,

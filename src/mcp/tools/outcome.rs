@@ -14,7 +14,7 @@ pub(super) async fn answer(call: &Call<'_>, outcome: &RunOutcome) -> CallToolRes
     let mut result = structured(outcome);
     let new: Vec<_> = outcome.files.iter().filter(|file| file.new).collect();
     let shown = match outcome.conversation_id.parse() {
-        Ok(id) => pictures::of_run(call.runs, &id, &new).await,
+        Ok(id) => pictures::of_run(call.runs, &id, outcome.status, &new).await,
         Err(_) => Vec::new(),
     };
     let note = |file: &FileLink| {
