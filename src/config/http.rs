@@ -67,18 +67,31 @@ pub fn listen_address(lookup: &dyn Fn(&str) -> Option<String>) -> Result<SocketA
     reader.finish(addr)
 }
 
+/// Whether the server is at one address, and nowhere else.
+fn is_one(addr: SocketAddr) -> bool {
+    !addr.ip().is_unspecified() && !addr.ip().is_loopback()
+}
+
+fn default_base_url(addr: SocketAddr) -> String {
+    if is_one(addr) {
+        return format!("http://{addr}");
+    }
+    format!("http://localhost:{}", addr.port())
+}
+
 impl HttpConfig {
     pub(super) fn read(reader: &mut Reader<'_>) -> Self {
         let addr = reader.listen_address("MCP_HTTP_ADDR");
         let public_base_url = reader
             .base_url("PUBLIC_BASE_URL")
-            .unwrap_or_else(|| format!("http://localhost:{}", addr.port()));
+            .unwrap_or_else(|| default_base_url(addr));
         let public = Url::parse(&public_base_url).ok();
         // What is allowed besides takes nothing away from the server's own name and page.
         let mut allowed_hosts = reader.list("ALLOWED_HOSTS", HOSTS, names::host);
         allowed_hosts.extend(["localhost", "127.0.0.1", "::1"].map(str::to_owned));
         let own = public.as_ref().and_then(Url::host_str);
         allowed_hosts.extend(own.and_then(names::host));
+        allowed_hosts.extend(is_one(addr).then(|| addr.ip().to_string()));
         allowed_hosts.sort();
         allowed_hosts.dedup();
         let mut allowed_origins = reader.list("ALLOWED_ORIGINS", ORIGINS, names::origin);

@@ -29,7 +29,7 @@ pub const VARIABLES: &[Variable] = &[
     variable(
         "PUBLIC_BASE_URL",
         "",
-        "address in links to files; default: http://localhost and the port",
+        "address in links to files; default: http://localhost and the port, or the one address that the server listens on",
     ),
     variable(
         "MCP_API_TOKEN",
@@ -39,7 +39,7 @@ pub const VARIABLES: &[Variable] = &[
     variable(
         "ALLOWED_HOSTS",
         "",
-        "host names that requests may carry besides localhost and that of PUBLIC_BASE_URL, separated by commas; `*` for any",
+        "host names that requests may carry besides localhost, the one address that the server listens on and that of PUBLIC_BASE_URL, separated by commas; `*` for any",
     ),
     variable(
         "ALLOWED_ORIGINS",
