@@ -75,7 +75,8 @@ export async function refresh() {
   try {
     await ask((files, truncated) => renew(files, truncated) || show(files, truncated));
   } catch {
-    // Nobody asked for it: what was shown stays.
+    // Nobody asked for it: what was shown stays, and its links still end.
+    renewInTime(shown.rows.map(({ file }) => file));
   }
 }
 

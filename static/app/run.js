@@ -14,7 +14,9 @@ const PATIENCE = 3000;
 /** Codes of answers that are not about the run. Any other one says that it did not begin. */
 const TELL_NOTHING = ["no_json", "protocol", "run_not_found"];
 
-/** Why the server has cancelled a run that nobody stopped here. */
+/** What the server says of every run that was cancelled, before what became of its kernel. */
+const CANCELLED = "The run was cancelled before its end.";
+/** Why it did that with a run that nobody stopped here. */
 const LOST = "The connection was lost, and the server ended the run.";
 const LEFT = "The page was loaded again, and the server ended the run.";
 
@@ -89,13 +91,22 @@ export class Run {
       this.#abort.abort();
       return;
     }
-    await withToken((token) => callTool(token, "cancel_run", { runId: this.id }));
+    try {
+      await withToken((token) => callTool(token, "cancel_run", { runId: this.id }));
+    } catch (error) {
+      this.#stopped = false;
+      throw error;
+    }
   }
 
   async #toItsEnd(first) {
     let outcome = first;
     this.#named(outcome.runId || this.id);
-    while (outcome.status === "running") outcome = await this.#state({ waitSeconds: WAIT });
+    while (outcome.status === "running") {
+      // It goes on whatever happened to the connection, and ends for another reason.
+      this.#reason = null;
+      outcome = await this.#state({ waitSeconds: WAIT });
+    }
     if (this.#missed) {
       // It printed faster than it could be followed: now there is time for all of it.
       this.#output.clear();
@@ -110,9 +121,11 @@ export class Run {
     return outcome.status === "cancelled" ? { ...outcome, hint: this.#why(outcome) } : outcome;
   }
 
-  /** Whoever stopped it here knows why it ended. */
+  /** Whoever stopped it here knows why it ended, and not what became of its kernel. */
   #why({ hint }) {
-    return this.#stopped ? null : this.#reason ?? hint;
+    if (!this.#stopped && !this.#reason) return hint;
+    const rest = hint.replace(CANCELLED, "").trim();
+    return [!this.#stopped && this.#reason, rest].filter(Boolean).join(" ") || null;
   }
 
   #named(id) {

@@ -298,4 +298,13 @@ async fn a_stateful_program_finds_the_variables_of_the_last(page: &Page) {
         "{said}"
     );
     assert_eq!(page.text("#restart").await, "Restart");
+    // Who stops a cell is told what became of the variables.
+    page.start("python", "import time; print('on', flush=True); time.sleep(60)")
+        .await;
+    page.until("document.getElementById('output').textContent === 'on\\n'")
+        .await;
+    page.click("#stop").await;
+    assert_eq!(page.ended().await, "Stopped");
+    let told = page.text("#notices").await;
+    assert_eq!(told, "The kernel and its variables live on.");
 }

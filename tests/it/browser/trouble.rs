@@ -75,7 +75,8 @@ async fn a_browser_that_keeps_nothing_is_good_enough(page: &Page) {
 async fn another_token_is_not_forgotten_for_the_first(page: &Page) {
     page.intercept(
         "async (tool) => {
-          if (tool !== 'list_files' || window.release) return;
+          const isFirst = sessionStorage.getItem('mcp-code-sandbox-token')?.includes('the-first');
+          if (tool !== 'list_files' || !isFirst || window.release) return;
           await new Promise((resolve) => { window.release = resolve; });
           return new Response('', { status: 401 });
         }",
