@@ -9,7 +9,7 @@ use crate::conversation::ConversationKey;
 /// Downloads at a time.
 const IN_ALL: usize = 64;
 /// Downloads at a time of one conversation.
-const OF_ONE: usize = 16;
+const OF_ONE: usize = 32;
 
 /// How many are taken by each conversation.
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@ use crate::support::wait::within;
 use crate::support::{TestApp, eventually};
 
 /// How long the server may take to see that an image has come or gone, a second, on a machine that is busy.
-const SEEN: Duration = Duration::from_secs(5);
+const SEEN: Duration = Duration::from_secs(10);
 
 #[tokio::test]
 async fn python_says_hello_and_has_its_libraries() {

@@ -396,7 +396,7 @@ async fn too_many_downloads_are_refused_as_all_else() {
         app.router.clone().oneshot(request)
     };
     // Clients that do not read.
-    let held = futures::future::join_all((0..16).map(|_| get())).await;
+    let held = futures::future::join_all((0..32).map(|_| get())).await;
     let answer = app.ask(Method::GET, &file).await;
     insta::assert_snapshot!(refused(&answer), @r#"
     429
