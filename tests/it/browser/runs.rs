@@ -299,8 +299,11 @@ async fn a_stateful_program_finds_the_variables_of_the_last(page: &Page) {
     );
     assert_eq!(page.text("#restart").await, "Restart");
     // Who stops a cell is told what became of the variables.
-    page.start("python", "import time; print('on', flush=True); time.sleep(60)")
-        .await;
+    page.start(
+        "python",
+        "import time; print('on', flush=True); time.sleep(60)",
+    )
+    .await;
     page.until("document.getElementById('output').textContent === 'on\\n'")
         .await;
     page.click("#stop").await;
