@@ -11,7 +11,7 @@ async fn downloads_are_limited() {
     let key = |digit: u32| format!("{digit:064}").parse().unwrap();
     let of = |conversation| fixture.workspaces.reserve_download(&key(conversation));
     // No conversation takes all of them.
-    let places: Vec<_> = (0..).map_while(|number| of(number / 16)).collect();
+    let places: Vec<_> = (0..).map_while(|number| of(number / 32)).collect();
     assert_eq!(places.len(), 64);
     insta::assert_snapshot!(whole(fixture.get("a.txt").await).await, @"
     503 Service Unavailable
@@ -34,7 +34,7 @@ async fn downloads_are_limited() {
 async fn a_client_that_sleeps_loses_its_place() {
     let fixture = Fixture::new().await;
     fixture.write("large", &vec![1; 1 << 20]);
-    let responses: Vec<_> = futures::future::join_all((0..16).map(|_| fixture.get("large"))).await;
+    let responses: Vec<_> = futures::future::join_all((0..32).map(|_| fixture.get("large"))).await;
     let (key, other) = (KEY.parse().unwrap(), "f".repeat(64).parse().unwrap());
     assert!(fixture.workspaces.reserve_download(&key).is_none());
     assert!(fixture.workspaces.reserve_download(&other).is_some());
