@@ -398,11 +398,22 @@ async fn nothing_in_the_workspace_has_a_say() {
         open('setup.cfg', 'w').write('[install]\\nprefix = /data')\n")
         .await;
     // Links that lead out of the workspace, for the server, which is root.
-    for link in [host.packages(), host.packages().join("python")] {
-        if link.exists() {
-            fs::remove_dir_all(&link).unwrap();
-        }
-        symlink(outside.path(), &link).unwrap();
+    for (link, target) in [
+        (".packages", outside.path().to_path_buf()),
+        (".packages", "/nowhere".into()),
+    ] {
+        let link = host.app.workspace("demo").join(link);
+        let _ = fs::remove_dir_all(&link);
+        let _ = fs::remove_file(&link);
+        symlink(target, &link).unwrap();
+        let answer = host.install("python", json!(["tinyone"])).await;
+        assert_eq!(answer["success"], true, "{answer}");
+        assert!(fs::symlink_metadata(&link).unwrap().is_dir());
+    }
+    for target in [outside.path().to_path_buf(), "/nowhere".into()] {
+        let link = host.packages().join("python");
+        fs::remove_dir_all(&link).unwrap();
+        symlink(target, &link).unwrap();
         let answer = host.install("python", json!(["tinyone"])).await;
         assert_eq!(answer["success"], true, "{answer}");
         assert!(fs::symlink_metadata(&link).unwrap().is_dir());
