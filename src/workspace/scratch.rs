@@ -7,9 +7,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rustix::fs::{Mode, mkdirat};
-
-use super::store::{PRIVATE, Store, WORKSPACE_MODE};
+use super::store::{PRIVATE, Store};
 use super::usage::{self, Usage};
 use super::{WorkspaceError, Workspaces, random_name, removal};
 
@@ -34,15 +32,7 @@ impl Workspaces {
             dir: None,
         };
         let make = move |store: &Store| {
-            let name = &scratch.name;
-            mkdirat(&store.private, name, Mode::from_raw_mode(WORKSPACE_MODE))
-                .map_err(WorkspaceError::of("make a directory for work"))?;
-            let dir = store
-                .opener
-                .folder(store.private.as_fd(), [name.as_bytes()])
-                .map_err(WorkspaceError::of("open a directory for work"))?;
-            store.take_over(dir.as_fd())?;
-            scratch.dir = Some(dir);
+            scratch.dir = Some(store.make_private(&scratch.name)?);
             Ok(scratch)
         };
         self.store.work(make).await

@@ -3,14 +3,13 @@
 //! It waits in the private directory, out of everybody's sight. A bind mount follows the directory and not its name,
 //! so renaming it is all that it takes.
 
-use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Mode, RenameFlags, mkdirat, renameat_with, statat, unlinkat};
+use rustix::fs::{AtFlags, RenameFlags, renameat_with, statat, unlinkat};
 use rustix::io::Errno;
 
-use super::store::{PRIVATE, Store, WORKSPACE_MODE};
+use super::store::{PRIVATE, Store};
 use super::{DirectoryId, WorkspaceError, Workspaces, random_name};
 use crate::conversation::ConversationKey;
 
@@ -56,14 +55,7 @@ impl Workspaces {
             adopted: false,
         };
         let make = move |store: &Store| {
-            let name = &slot.name;
-            mkdirat(&store.private, name, Mode::from_raw_mode(WORKSPACE_MODE))
-                .map_err(WorkspaceError::of("make a slot"))?;
-            let dir = store
-                .opener
-                .folder(store.private.as_fd(), [name.as_bytes()])
-                .map_err(WorkspaceError::of("open a slot"))?;
-            store.take_over(dir.as_fd())?;
+            store.make_private(&slot.name)?;
             Ok(slot)
         };
         self.store.work(make).await

@@ -190,6 +190,18 @@ impl Store {
         self.opener.folder(self.root.as_fd(), [name])
     }
 
+    /// Makes an empty directory that programs can write to, out of everybody's sight.
+    pub(super) fn make_private(&self, name: &str) -> Result<OwnedFd, WorkspaceError> {
+        mkdirat(&self.private, name, Mode::from_raw_mode(WORKSPACE_MODE))
+            .map_err(WorkspaceError::of("make a directory for programs"))?;
+        let dir = self
+            .opener
+            .folder(self.private.as_fd(), [name.as_bytes()])
+            .map_err(WorkspaceError::of("open a directory for programs"))?;
+        self.take_over(dir.as_fd())?;
+        Ok(dir)
+    }
+
     /// Gives a directory its right owner and mode.
     pub(super) fn take_over(&self, dir: BorrowedFd<'_>) -> Result<(), WorkspaceError> {
         let stat = fstat(dir).map_err(WorkspaceError::of("examine a folder"))?;
