@@ -31,5 +31,6 @@ pub mod workspace;
 /// Version and commit.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("BUILD_COMMIT"), ")");
 
+mod body;
 mod healthcheck;
 pub use healthcheck::healthcheck;

@@ -11,7 +11,6 @@
 //!
 //! A session or stream belongs to the caller that opened it: for others it does not exist.
 
-pub(crate) mod body;
 mod envelope;
 mod events;
 mod legacy;
@@ -35,7 +34,6 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use self::body::BodyError;
 use self::envelope::{Envelope, EnvelopeError};
 use self::events::Events;
 use self::legacy::LegacyStreams;
@@ -45,6 +43,7 @@ use self::sessions::Sessions;
 pub(crate) use self::unique::UniqueIds;
 use super::McpHandler;
 use super::caller::{Caller, Delivery, Pause};
+use crate::body::{self, BodyError};
 use crate::principal::Principal;
 
 /// Whether a body has the outer form of a message, for the fuzzer.

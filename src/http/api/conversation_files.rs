@@ -14,10 +14,10 @@ use utoipa::ToSchema;
 use super::ApiError;
 use super::error::{ErrorBody, Failures};
 use super::extract::{FilePath, SessionPath};
+use crate::body::declared;
 use crate::files::{FileList, FilesError};
 use crate::http::HttpState;
 use crate::http::files::{self, Unsent, condition};
-use crate::mcp::transport::body::declared;
 use crate::run::outcome::FileLink;
 use crate::workspace::{Existing, OpenFile, WorkspaceError};
 

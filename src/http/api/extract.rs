@@ -8,9 +8,9 @@ use axum::http::{HeaderMap, StatusCode};
 use serde::de::DeserializeOwned;
 
 use super::ApiError;
+use crate::body::{self, BodyError};
 use crate::conversation::ConversationId;
 use crate::http::HttpState;
-use crate::mcp::transport::body::{self, BodyError};
 
 /// Room in a body around the program.
 const MARGIN: usize = 64 << 10;
