@@ -106,9 +106,12 @@ export function body(status, content, retryAfter) {
   } catch {
     // Then it is none of the server's own.
   }
-  if (typeof message?.error?.code === "string") throw new Refused(message.error.code, message.error.message);
+  const failure = message?.error;
+  if (typeof failure?.code === "string") throw new Refused(failure.code, failure.message);
   if (isOfProxy(status)) throw new Unreachable(`The server does not answer (${status}).`);
-  if (!message) throw new Refused("no_json", `The server gave an answer that is none of its own (${status}).`);
+  if (typeof failure?.code === "number") throw new Refused("protocol", failure.message);
+  // Others refuse in JSON too.
+  if (status !== 200 || !message) throw new Refused("no_json", `The server gave an answer that is none of its own (${status}).`);
   return message;
 }
 

@@ -281,6 +281,32 @@ async fn an_upload_is_tried_again_where_it_was_to_go(page: &Page) {
     page.click("#notices button").await;
     page.until("document.querySelector('#file-list .file-name')?.textContent === 'more.txt'")
         .await;
+    what_a_gateway_refuses_is_not_uploaded(page).await;
+}
+
+/// Gateways have JSON of their own shapes.
+async fn what_a_gateway_refuses_is_not_uploaded(page: &Page) {
+    for (status, answer) in [
+        (405, json!({ "message": "no PUT here" })),
+        (403, json!({ "status": 403, "error": "Forbidden" })),
+        (413, json!(["too large"])),
+    ] {
+        upload_later(page, "refused.txt").await;
+        page.js(
+            "document.getElementById('notices').replaceChildren();
+            const [status, answer] = arguments;
+            Object.defineProperties(upload, { status: { value: status }, responseText: { value: answer } });
+            upload.onload();",
+            vec![json!(status), json!(answer.to_string())],
+        )
+        .await;
+        page.until("document.querySelector('#uploads').childElementCount === 0")
+            .await;
+        let told = format!(
+            "refused.txt was not uploaded. The server gave an answer that is none of its own ({status})."
+        );
+        assert_eq!(page.text("#notices").await, told);
+    }
 }
 
 /// Lets `cut()` break off the answer to a run, as a network does that goes away.
