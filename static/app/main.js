@@ -106,7 +106,8 @@ async function follow(live, wanted, outcome) {
 
 function fail(live, wanted, error) {
   const isForgotten = error.code === "run_not_found";
-  if (!live.id || isForgotten) tab.keep("run", null);
+  // One that never had an id leaves the run that is kept from before, which may go on.
+  if ((!live.id || isForgotten) && tab.kept("run")?.since === live.since) tab.keep("run", null);
   if (!live.id && wanted.conversationId === conversation()) optionsUnused(wanted);
   if (error.name === "AbortError") {
     showProblem("Stopped");

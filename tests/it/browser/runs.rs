@@ -187,6 +187,10 @@ async fn a_run_that_outlives_its_call_is_followed() {
     let forgotten =
         "sessionStorage.setItem('mcp-code-sandbox-run', JSON.stringify({ id: 'run_1', since: 0 }))";
     page.js(forgotten, Vec::new()).await;
+    // One that does not begin takes the place of none.
+    page.intercept("(tool) => { if (tool === 'run_code') throw new TypeError('gone'); }")
+        .await;
+    assert_eq!(page.run("shell", "echo").await.0, "Connection lost");
     for word in ["Not known", "Ready"] {
         page.driver.refresh().await.unwrap();
         page.until(&format!(
