@@ -71,12 +71,15 @@ export async function showFiles(changed = []) {
 
 /** Shows the files that there are now: others make some too, and links end. */
 export async function refresh() {
-  if (document.hidden || waiting || !hasToken()) return;
+  // Who comes back to it asks again.
+  if (document.hidden) return;
+  // Whatever comes of this, or of another question that is on its way: the links that are shown still end.
+  renewInTime(shown.rows.map(({ file }) => file));
+  if (waiting || !hasToken()) return;
   try {
     await ask((files, truncated) => renew(files, truncated) || show(files, truncated));
   } catch {
-    // Nobody asked for it: what was shown stays, and its links still end.
-    renewInTime(shown.rows.map(({ file }) => file));
+    // Nobody asked for it: what was shown stays.
   }
 }
 

@@ -151,6 +151,14 @@ async fn who_comes_back_finds_the_files_that_there_are_now() {
     page.until(&format!("renew() && {renewed}")).await;
     let same = "return document.querySelector('#file-list li') === row";
     assert_eq!(page.js(same, Vec::new()).await, true);
+    // Whoever is asked for a token at that moment is not left without links afterwards.
+    let again = "const due = renew;
+        window.renew = null;
+        document.getElementById('open-token').click();
+        due();
+        document.getElementById('close-token').click();
+        return window.renew !== null";
+    assert_eq!(page.js(again, Vec::new()).await, true);
     // Another client of the conversation has been here.
     let id = page.conversation().await;
     let arguments = json!({ "conversationId": id, "filename": "its.txt", "content": "aXRz" });
