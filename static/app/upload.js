@@ -1,6 +1,6 @@
 // Uploads by button and by dropping files on the page, one after the other, with their progress.
 
-import { body, isPassing, Unreachable } from "./api.js";
+import { body, callTool, isPassing, Unreachable } from "./api.js";
 import { conversation, unlessHere } from "./conversation.js";
 import { byId, make } from "./dom.js";
 import { refresh, showFiles } from "./files.js";
@@ -28,7 +28,10 @@ async function upload(file, conversationId) {
   try {
     if (file.size > most) throw new Error(`It has ${size(file.size)}, and the server takes ${size(most)} at most.`);
     await assertReadable(file);
-    await withToken((token) => send(token, address(conversationId, file.name), file, bar));
+    const act = isPartOfPath(conversationId)
+      ? (token) => send(token, address(conversationId, file.name), file, bar)
+      : (token) => hand(token, conversationId, file);
+    await withToken(act);
     announce(`${name} was uploaded${unlessHere(conversationId)}.`);
     if (conversationId === conversation()) showFiles([file.name]);
   } catch (error) {
@@ -48,6 +51,9 @@ async function assertReadable(file) {
     throw new Error("The browser cannot read it. A folder has to be packed first.", { cause: error });
   }
 }
+
+/** Whether an id can be one part of a path: browsers resolve dots and proxies split at slashes, encoded or not. */
+const isPartOfPath = (id) => !/^\.\.?$|\//.test(id);
 
 /** Where a file of a conversation is put: beside the page, as all calls go. */
 function address(conversationId, name) {
@@ -72,6 +78,15 @@ function send(token, url, file, bar) {
     request.setRequestHeader("Authorization", `Bearer ${token}`);
     request.send(file);
   });
+}
+
+/** Sends a file in a call, which takes several times its size in memory. */
+async function hand(token, conversationId, file) {
+  const bytes = new Uint8Array(await file.arrayBuffer());
+  let binary = "";
+  // A function takes so many arguments and not all.
+  for (let at = 0; at < bytes.length; at += 0x8000) binary += String.fromCharCode(...bytes.subarray(at, at + 0x8000));
+  await callTool(token, "upload_file", { conversationId, filename: file.name, content: btoa(binary) });
 }
 
 /** Connects the button and the page as a place to drop files on. */

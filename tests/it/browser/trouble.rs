@@ -245,7 +245,7 @@ async fn upload_later(page: &Page, name: &str) {
 
 async fn an_upload_is_tried_again_where_it_was_to_go(page: &Page) {
     let field = page.find("#conversation").await;
-    let meant = "one/two ü 100%";
+    let meant = "one two ü 100%";
     let keys = Key::Control + "a" + Key::Null + meant + Key::Enter;
     field.send_keys(keys).await.unwrap();
     upload_later(page, "note #1?.txt").await;
@@ -282,6 +282,33 @@ async fn an_upload_is_tried_again_where_it_was_to_go(page: &Page) {
     page.until("document.querySelector('#file-list .file-name')?.textContent === 'more.txt'")
         .await;
     what_a_gateway_refuses_is_not_uploaded(page).await;
+    an_upload_needs_no_id_that_can_be_in_a_path(page).await;
+}
+
+async fn an_upload_needs_no_id_that_can_be_in_a_path(page: &Page) {
+    let server = page.server.as_ref().unwrap();
+    let file = page.root().join("any.bin");
+    // More than is encoded at a time, and nothing.
+    for (id, size) in [("one/two", 100_000), (".", 3), ("..", 0)] {
+        fs::write(&file, vec![0xfe; size]).unwrap();
+        let field = page.find("#conversation").await;
+        let keys = Key::Control + "a" + Key::Null + id + Key::Enter;
+        field.send_keys(keys).await.unwrap();
+        page.js(
+            "document.getElementById('announcement').textContent = ''",
+            Vec::new(),
+        )
+        .await;
+        let input = page.find("#upload-input").await;
+        input.send_keys(file.to_str().unwrap()).await.unwrap();
+        page.until(
+            "document.getElementById('announcement').textContent === 'any.bin was uploaded.'",
+        )
+        .await;
+        let arguments = json!({ "conversationId": id, "filename": "any.bin" });
+        let there = server.call("read_file", arguments).await;
+        assert_eq!(there["file"]["size"], size, "{id}: {there}");
+    }
 }
 
 /// Gateways have JSON of their own shapes.
