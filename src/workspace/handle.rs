@@ -173,8 +173,7 @@ impl Workspace {
         self.store
             .upload(move |store| {
                 this.put(store, |dir| {
-                    let measured = |bytes| store.measured(&this.key, bytes);
-                    upload::write(store, dir, &path, &content, existing, measured)
+                    upload::write(store, &this.key, dir, &path, &content, existing)
                 })
             })
             .await
@@ -195,8 +194,7 @@ impl Workspace {
         self.store
             .upload(move |store| {
                 this.put(store, |dir| {
-                    let measured = |bytes| store.measured(&this.key, bytes);
-                    upload::place(store, dir, &path, received.temp(), existing, measured)
+                    upload::place(store, &this.key, dir, &path, received.temp(), existing)
                 })
             })
             .await

@@ -17,6 +17,7 @@ use super::error::WorkspaceError;
 use super::listing::{self, FileEntry};
 use super::path::RelativePath;
 use super::{Store, random_name, usage};
+use crate::conversation::ConversationKey;
 
 /// Unit in which file systems hand out space.
 const PAGE_BYTES: u64 = 4_096;
@@ -41,18 +42,18 @@ pub(super) struct TempFile {
     moved: bool,
 }
 
-/// Writes `content` to `path` below `dir`, making folders on the way. `measured` learns what all of it will take.
+/// Writes `content` to `path` below `dir`, which is the conversation's, making folders on the way.
 pub(super) fn write(
     store: &Store,
+    key: &ConversationKey,
     dir: BorrowedFd<'_>,
     path: &RelativePath,
     content: &[u8],
     existing: Existing,
-    measured: impl FnOnce(u64),
 ) -> Result<FileEntry, WorkspaceError> {
     let size = content.len() as u64;
     store.check_space(size)?;
-    measured(check_room(store, dir, path, size)?);
+    store.measured(key, check_room(store, dir, path, size)?);
     let mut temp = TempFile::create(store.private.as_fd())?;
     temp.file
         .write_all(content)
@@ -63,15 +64,15 @@ pub(super) fn write(
 /// Moves what was written already to `path` below `dir`, if there is room for it.
 pub(super) fn place(
     store: &Store,
+    key: &ConversationKey,
     dir: BorrowedFd<'_>,
     path: &RelativePath,
     temp: &mut TempFile,
     existing: Existing,
-    measured: impl FnOnce(u64),
 ) -> Result<FileEntry, WorkspaceError> {
     let stat = fstat(&temp.file).map_err(WorkspaceError::of("examine a file"))?;
     store.check_space(0)?;
-    measured(check_room(store, dir, path, listing::size(&stat))?);
+    store.measured(key, check_room(store, dir, path, listing::size(&stat))?);
     put(store, dir, path, temp, existing)
 }
 
