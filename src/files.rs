@@ -16,7 +16,7 @@ use crate::conversation::{ConversationId, ConversationKey};
 use crate::links::FileLinks;
 use crate::run::outcome::FileLink;
 use crate::workspace::path::{PathError, RelativePath};
-use crate::workspace::{Existing, FileEntry, OpenFile, Spool, WorkspaceError, Workspaces};
+use crate::workspace::{Demand, Existing, FileEntry, OpenFile, Spool, WorkspaceError, Workspaces};
 
 /// Most bytes that one `read_file` gives.
 pub const MAX_READ_BYTES: u64 = 256 << 10;
@@ -281,16 +281,21 @@ impl ConversationFiles {
         Ok((link(&self.links, &key, &entry), open))
     }
 
-    /// Deletes one file of a conversation.
+    /// Deletes one file of a conversation, if it is as demanded.
     ///
     /// # Errors
-    /// There is no such file, it is a folder, or trouble with the storage.
-    pub async fn remove(&self, id: &ConversationId, name: &str) -> Result<(), FilesError> {
+    /// There is no such file, it is a folder or not as demanded, or trouble with the storage.
+    pub async fn remove(
+        &self,
+        id: &ConversationId,
+        name: &str,
+        demand: Option<Demand>,
+    ) -> Result<(), FilesError> {
         let path = RelativePath::parse(name)?;
         let not_found = || FilesError::NotFound(name.chars().take(255).collect());
         let workspace = self.workspaces.find(&id.key(&self.file_secret)).await?;
         let workspace = workspace.ok_or_else(not_found)?;
-        if !workspace.remove_file(&path).await? {
+        if !workspace.remove_file(&path, demand).await? {
             return Err(not_found());
         }
         Ok(())

@@ -18,6 +18,7 @@
 mod beneath;
 mod book;
 mod census;
+mod demand;
 mod downloads;
 mod entries;
 mod error;
@@ -40,6 +41,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use self::census::Census;
+pub use self::demand::Demand;
 pub use self::downloads::Kept;
 pub use self::error::WorkspaceError;
 pub use self::handle::{DirectoryId, OpenFile, Workspace};

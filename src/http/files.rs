@@ -180,7 +180,8 @@ pub(super) fn found(
     name: &str,
     file: OpenFile,
 ) -> Result<Response, Unsent> {
-    if !condition::is_met(part.headers, Some(&file)) {
+    let demand = condition::demand(part.headers);
+    if demand.is_some_and(|demand| !demand.is_met_by(Some(&file))) {
         return Err(Unsent::Unmet);
     }
     let size = file.size;

@@ -209,6 +209,7 @@ impl From<&WorkspaceError> for ToolError {
             WorkspaceError::IsDirectory => "is_directory",
             WorkspaceError::NotADirectory => "not_a_directory",
             WorkspaceError::Exists => "file_exists",
+            WorkspaceError::Unmet => "precondition_failed",
             WorkspaceError::TooManyUploads => "busy",
             WorkspaceError::TooManyEntries { .. } => "too_many_files",
             WorkspaceError::Io { .. } => return internal(error),

@@ -48,6 +48,9 @@ pub enum WorkspaceError {
         "there is a file of that name already: choose another name, or say that it may be replaced"
     )]
     Exists,
+    /// The file of that name, or that there is none, is not what was demanded.
+    #[error("the file is not as was demanded: look at it again")]
+    Unmet,
     /// As many files are being received as may be.
     #[error("too many uploads at the same time: try again in {} s", Self::UPLOADS_AGAIN.as_secs())]
     TooManyUploads,

@@ -16,7 +16,7 @@ use super::path::RelativePath;
 use super::spool::Spool;
 use super::upload::Existing;
 use super::usage::{self, Usage};
-use super::{Store, upload};
+use super::{Demand, Store, upload};
 use crate::conversation::ConversationKey;
 
 /// The directory of one conversation: `/data` for its programs.
@@ -150,10 +150,7 @@ impl Workspace {
     pub async fn open_file(&self, path: &RelativePath) -> Result<Option<OpenFile>, WorkspaceError> {
         let (key, path) = (self.key.clone(), path.clone());
         self.within("open a file", move |store, dir| {
-            match open(store, dir, &path, key) {
-                Err(error) if is_miss(error) => Ok(None),
-                result => result,
-            }
+            open(store, dir, &path, &key)
         })
         .await
     }
@@ -161,8 +158,8 @@ impl Workspace {
     /// Puts a file at `path` in one step and makes missing folders. A link that is there counts as a file.
     ///
     /// # Errors
-    /// It does not fit, a folder is in the way, or the operating system failed. Then nothing is changed, except that
-    /// some of the folders may exist.
+    /// It does not fit, a folder is in the way, what is there is to stay, or the operating system failed. Then nothing
+    /// is changed, except that some of the folders may exist.
     pub async fn write_file(
         &self,
         path: &RelativePath,
@@ -182,7 +179,7 @@ impl Workspace {
     /// Puts a file that was received whole at `path`, like [`write_file`](Self::write_file).
     ///
     /// # Errors
-    /// It does not fit, a folder is in the way, or the operating system failed.
+    /// It does not fit, a folder is in the way, what is there is to stay, or the operating system failed.
     pub async fn place_file(
         &self,
         path: &RelativePath,
@@ -214,17 +211,30 @@ impl Workspace {
         }
     }
 
-    /// Deletes a file or a link. False when there is none.
+    /// Deletes a file or a link. False when there is none, or with a demand no file.
     ///
     /// # Errors
-    /// It is a folder, or the operating system failed.
-    pub async fn remove_file(&self, path: &RelativePath) -> Result<bool, WorkspaceError> {
+    /// It is a folder or not as demanded, or the operating system failed.
+    pub async fn remove_file(
+        &self,
+        path: &RelativePath,
+        demand: Option<Demand>,
+    ) -> Result<bool, WorkspaceError> {
         let (this, path) = (self.clone(), path.clone());
         self.store
             .work(move |store| {
                 store.uses.note(&this.key);
-                store.make_accessible(this.dir.as_fd())?;
-                let removed = upload::remove(store, this.dir.as_fd(), &path);
+                store.make_accessible(this.dir())?;
+                if let Some(demand) = demand {
+                    let there = open(store, this.dir(), &path, &this.key);
+                    let Some(there) = there.map_err(WorkspaceError::of("open a file"))? else {
+                        return Ok(false);
+                    };
+                    if !demand.is_met_by(Some(&there)) {
+                        return Err(WorkspaceError::Unmet);
+                    }
+                }
+                let removed = upload::remove(store, this.dir(), &path);
                 store.uses.book().changed(&this.key);
                 removed
             })
@@ -249,19 +259,23 @@ impl Workspace {
     }
 }
 
-fn open(
+/// The file `path` below `dir`, which is the conversation's. `None` when there is none that may be read.
+pub(super) fn open(
     store: &Store,
     dir: BorrowedFd<'_>,
     path: &RelativePath,
-    key: ConversationKey,
+    key: &ConversationKey,
 ) -> rustix::io::Result<Option<OpenFile>> {
-    let file = store.opener.file(dir, path.parts().map(str::as_bytes))?;
+    let file = match store.opener.file(dir, path.parts().map(str::as_bytes)) {
+        Err(error) if is_miss(error) => return Ok(None),
+        file => file?,
+    };
     let stat = fstat(&file)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Ok(None);
     }
     Ok(Some(OpenFile {
-        key,
+        key: key.clone(),
         file: File::from(file),
         size: listing::size(&stat),
         modified: listing::modified(&stat),

@@ -16,7 +16,7 @@ use super::beneath::is_miss;
 use super::error::WorkspaceError;
 use super::listing::{self, FileEntry};
 use super::path::RelativePath;
-use super::{Store, random_name, usage};
+use super::{Demand, OpenFile, Store, handle, random_name, usage};
 use crate::conversation::ConversationKey;
 
 /// Unit in which file systems hand out space.
@@ -31,6 +31,19 @@ pub enum Existing {
     Replace,
     /// It stays, and the new one is refused.
     Keep,
+    /// It is replaced if it is as demanded in that moment, else the new one is refused.
+    ReplaceIf(Demand),
+}
+
+impl Existing {
+    /// Whether a file may be put where this one is now, or none.
+    pub fn allows(self, there: Option<&OpenFile>) -> bool {
+        match self {
+            Self::Replace => true,
+            Self::Keep => there.is_none(),
+            Self::ReplaceIf(demand) => demand.is_met_by(there),
+        }
+    }
 }
 
 /// A file under a random name in the private directory, which disappears unless it is moved away.
@@ -58,7 +71,7 @@ pub(super) fn write(
     temp.file
         .write_all(content)
         .map_err(WorkspaceError::of("write a file"))?;
-    put(store, dir, path, &mut temp, existing)
+    put(store, key, dir, path, &mut temp, existing)
 }
 
 /// Moves what was written already to `path` below `dir`, if there is room for it.
@@ -73,11 +86,12 @@ pub(super) fn place(
     let stat = fstat(&temp.file).map_err(WorkspaceError::of("examine a file"))?;
     store.check_space(0)?;
     store.measured(key, check_room(store, dir, path, listing::size(&stat))?);
-    put(store, dir, path, temp, existing)
+    put(store, key, dir, path, temp, existing)
 }
 
 fn put(
     store: &Store,
+    key: &ConversationKey,
     dir: BorrowedFd<'_>,
     path: &RelativePath,
     temp: &mut TempFile,
@@ -90,7 +104,7 @@ fn put(
     fchmod(&temp.file, Mode::from_raw_mode(0o644))
         .map_err(WorkspaceError::of("set the mode of a file"))?;
     let stat = fstat(&temp.file).map_err(WorkspaceError::of("examine a file"))?;
-    put_below(store, dir, path, temp, existing)?;
+    put_below(store, key, dir, path, temp, existing)?;
     Ok(FileEntry {
         path: path.clone(),
         size: listing::size(&stat),
@@ -102,6 +116,7 @@ fn put(
 /// Makes the folders and moves the file into the last one, anew when one of them went away meanwhile.
 fn put_below(
     store: &Store,
+    key: &ConversationKey,
     dir: BorrowedFd<'_>,
     path: &RelativePath,
     temp: &mut TempFile,
@@ -111,9 +126,11 @@ fn put_below(
         let folder = make_folders(store, dir, path)?;
         let folder = folder.as_ref().map_or(dir, AsFd::as_fd);
         match existing {
-            Existing::Replace => temp.move_to(folder, path.file_name()),
-            Existing::Keep => temp.link_to(folder, path.file_name()),
+            Existing::Replace => {}
+            Existing::Keep => return temp.link_to(folder, path.file_name()),
+            Existing::ReplaceIf(demand) => check(store, key, dir, path, demand)?,
         }
+        temp.move_to(folder, path.file_name())
     };
     for _ in 1..TRIES {
         match attempt() {
@@ -122,6 +139,22 @@ fn put_below(
         }
     }
     attempt()
+}
+
+/// Refuses when the file that there is now is not as demanded.
+fn check(
+    store: &Store,
+    key: &ConversationKey,
+    dir: BorrowedFd<'_>,
+    path: &RelativePath,
+    demand: Demand,
+) -> Result<(), WorkspaceError> {
+    let there = handle::open(store, dir, path, key).map_err(WorkspaceError::of("open a file"))?;
+    if demand.is_met_by(there.as_ref()) {
+        Ok(())
+    } else {
+        Err(WorkspaceError::Unmet)
+    }
 }
 
 /// Refuses what does not fit, else gives the bytes that all files will take. What it replaces counts as free already.

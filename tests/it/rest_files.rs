@@ -1,5 +1,7 @@
 //! Files of conversations over the REST interface: streamed, in forms, and whole or not at all.
 
+mod demands;
+
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -434,67 +436,4 @@ async fn a_range_behind_the_end_is_refused_as_all_else() {
         (head.status, head.header("content-length")),
         (StatusCode::OK, "10")
     );
-}
-
-#[tokio::test]
-async fn a_request_is_refused_where_the_file_is_not_as_it_demands() {
-    let app = TestApp::on_fake().await;
-    let ask = async |method: Method, name: &str, header: (&str, &str)| {
-        let asked = format!("{method} {name} {}: {}", header.0, header.1);
-        let request = request(method, &format!("{FILES}/{name}")).header(header.0, header.1);
-        let answer = app.send(request.body(Body::from("new")).unwrap()).await;
-        match answer.status.as_u16() {
-            400.. => format!("{asked} -> {}", code(&answer)),
-            status => format!("{asked} -> {status}"),
-        }
-    };
-    let before = "Sat, 01 Jan 2000 00:00:00 GMT";
-    let after = "Fri, 31 Dec 2100 00:00:00 GMT";
-    let mut seen = vec![
-        ask(Method::PUT, "f", ("if-match", "*")).await,
-        ask(Method::DELETE, "f", ("if-match", "*")).await,
-        ask(Method::PUT, "f", ("if-unmodified-since", before)).await,
-        ask(Method::PUT, "f", ("if-none-match", "*")).await,
-        ask(Method::PUT, "f", ("if-unmodified-since", before)).await,
-        ask(Method::PUT, "f", ("content-range", "bytes 0-2/6")).await,
-    ];
-    for header in [
-        ("if-match", "\"tag\""),
-        ("if-match", "*"),
-        ("if-unmodified-since", before),
-        ("if-unmodified-since", after),
-        ("if-unmodified-since", "soon"),
-    ] {
-        seen.push(ask(Method::GET, "f", header).await);
-    }
-    for header in [("if-match", "\"tag\""), ("if-unmodified-since", before)] {
-        seen.push(ask(Method::DELETE, "f", header).await);
-    }
-    let file = app.ask(Method::GET, &format!("{FILES}/f")).await;
-    let date = file.header("last-modified");
-    seen.push(
-        ask(Method::DELETE, "f", ("if-unmodified-since", date))
-            .await
-            .replace(date, "…"),
-    );
-    seen.push(ask(Method::PUT, "g", ("if-none-match", "*")).await);
-    seen.push(ask(Method::PUT, "g", ("if-none-match", "\"tag\"")).await);
-    insta::assert_snapshot!(seen.join("\n"), @r#"
-    PUT f if-match: * -> 412 precondition_failed
-    DELETE f if-match: * -> 404 file_not_found
-    PUT f if-unmodified-since: Sat, 01 Jan 2000 00:00:00 GMT -> 200
-    PUT f if-none-match: * -> 412 precondition_failed
-    PUT f if-unmodified-since: Sat, 01 Jan 2000 00:00:00 GMT -> 412 precondition_failed
-    PUT f content-range: bytes 0-2/6 -> 400 invalid_arguments
-    GET f if-match: "tag" -> 412 precondition_failed
-    GET f if-match: * -> 200
-    GET f if-unmodified-since: Sat, 01 Jan 2000 00:00:00 GMT -> 412 precondition_failed
-    GET f if-unmodified-since: Fri, 31 Dec 2100 00:00:00 GMT -> 200
-    GET f if-unmodified-since: soon -> 200
-    DELETE f if-match: "tag" -> 412 precondition_failed
-    DELETE f if-unmodified-since: Sat, 01 Jan 2000 00:00:00 GMT -> 412 precondition_failed
-    DELETE f if-unmodified-since: … -> 204
-    PUT g if-none-match: * -> 200
-    PUT g if-none-match: "tag" -> 200
-    "#);
 }

@@ -19,7 +19,7 @@ use crate::files::{FileList, FilesError};
 use crate::http::HttpState;
 use crate::http::files::{self, Unsent, condition};
 use crate::run::outcome::FileLink;
-use crate::workspace::{Existing, OpenFile, WorkspaceError};
+use crate::workspace::{Existing, WorkspaceError};
 
 /// Files in one form.
 const MAX_PARTS: usize = 100;
@@ -132,27 +132,23 @@ pub(super) async fn upload(
             "a part of a file cannot be stored: send all of it, without Content-Range",
         ));
     }
-    if condition::is_any(headers) {
+    let existing = condition::existing(headers);
+    // What is there now is asked for again when all of the file is there: this only saves its way.
+    if existing != Existing::Replace {
         let there = match runs.files.open(&id, &name).await {
             Err(FilesError::NotFound(_)) => None,
             there => Some(there?.1),
         };
-        demand(headers, there.as_ref())?;
+        if !existing.allows(there.as_ref()) {
+            return Err(unmet());
+        }
     }
-    let existing = if condition::is_for_new(headers) {
-        Existing::Keep
-    } else {
-        Existing::Replace
-    };
     let declared = declared(headers);
     let body = request.into_body().into_data_stream();
     let body = body.map_err(|_| FilesError::Interrupted);
     let patience = state.0.config.patience.body;
     let file = runs.receive(&id, &name, existing, declared, patience, body);
-    let file = file.await.map_err(|error| match error {
-        FilesError::Workspace(WorkspaceError::Exists) => unmet(),
-        error => error.into(),
-    })?;
+    let file = file.await.map_err(failed)?;
     Ok(Json(Stored {
         success: true,
         file,
@@ -246,21 +242,17 @@ pub(super) async fn remove(
     FilePath(id, name): FilePath,
     headers: HeaderMap,
 ) -> Result<StatusCode, ApiError> {
-    let files = &state.0.runs.files;
-    if condition::is_any(&headers) {
-        let (_, there) = files.open(&id, &name).await?;
-        demand(&headers, Some(&there))?;
-    }
-    files.remove(&id, &name).await?;
+    let demand = condition::demand(&headers);
+    let removed = state.0.runs.files.remove(&id, &name, demand);
+    removed.await.map_err(failed)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Refuses a request that demands another file than the one that is there.
-fn demand(headers: &HeaderMap, there: Option<&OpenFile>) -> Result<(), ApiError> {
-    if condition::is_met(headers, there) {
-        Ok(())
-    } else {
-        Err(unmet())
+/// A failure, with what was demanded in the words of HTTP.
+fn failed(error: FilesError) -> ApiError {
+    match error {
+        FilesError::Workspace(WorkspaceError::Exists | WorkspaceError::Unmet) => unmet(),
+        error => error.into(),
     }
 }
 

@@ -112,7 +112,7 @@ async fn uploads_never_write_outside() {
                 .write_file(&path(name), Bytes::from("benign"), Existing::Replace)
                 .await;
         }
-        let _ = workspace.remove_file(&path("sub/r.txt")).await;
+        let _ = workspace.remove_file(&path("sub/r.txt"), None).await;
     }
     assert_eq!(
         fs::read_to_string(outside.path().join("r.txt")).unwrap(),

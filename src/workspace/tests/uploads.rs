@@ -54,7 +54,7 @@ async fn folders_that_nobody_may_write_to_are_in_nobodys_way() {
             .await
             .unwrap();
         set_mode(&fixture.data().join("locked"), 0o555);
-        assert!(workspace.remove_file(&path(name)).await.unwrap());
+        assert!(workspace.remove_file(&path(name), None).await.unwrap());
     }
 }
 
@@ -71,7 +71,12 @@ async fn links_are_replaced_and_not_followed() {
     symlink(outside.path(), fixture.data().join("folder")).unwrap();
     let below = upload(&workspace, "folder/new", "x").await.unwrap_err();
     insta::assert_snapshot!(below, @"filename has a folder part that is a file or a link: choose another folder");
-    assert!(!workspace.remove_file(&path("folder/secret")).await.unwrap());
+    assert!(
+        !workspace
+            .remove_file(&path("folder/secret"), None)
+            .await
+            .unwrap()
+    );
     assert_eq!(fs::read_to_string(secret).unwrap(), "secret");
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
     assert_eq!(fixture.leftovers(), 0);
@@ -155,9 +160,9 @@ async fn files_are_removed_by_name() {
     let fixture = Fixture::new();
     let workspace = fixture.workspace().await;
     upload(&workspace, "sub/a", "a").await.unwrap();
-    assert!(workspace.remove_file(&path("sub/a")).await.unwrap());
-    assert!(!workspace.remove_file(&path("sub/a")).await.unwrap());
-    assert!(!workspace.remove_file(&path("no/a")).await.unwrap());
-    let error = workspace.remove_file(&path("sub")).await.unwrap_err();
+    assert!(workspace.remove_file(&path("sub/a"), None).await.unwrap());
+    assert!(!workspace.remove_file(&path("sub/a"), None).await.unwrap());
+    assert!(!workspace.remove_file(&path("no/a"), None).await.unwrap());
+    let error = workspace.remove_file(&path("sub"), None).await.unwrap_err();
     assert!(matches!(error, WorkspaceError::IsDirectory));
 }
