@@ -40,9 +40,12 @@ struct Listening {
 
 impl Listening {
     async fn new() -> Self {
+        Self::with(&[("MAX_UPLOAD_BYTES", "64k"), ("MAX_CODE_BYTES", "64k")]).await
+    }
+
+    async fn with(settings: &[(&str, &str)]) -> Self {
         let root = tempfile::tempdir().unwrap();
-        let small = [("MAX_UPLOAD_BYTES", "64k"), ("MAX_CODE_BYTES", "64k")];
-        let mut config = config(root.path(), &small);
+        let mut config = config(root.path(), settings);
         let patience = Patience {
             head: HEAD,
             body: BODY,
@@ -300,6 +303,29 @@ async fn a_body_has_one_length_for_everybody() {
             "{answer}"
         );
     }
+    server.serves_others().await;
+}
+
+#[tokio::test]
+async fn who_is_still_sending_is_told_why_an_upload_is_refused() {
+    let server = Listening::with(&[("MAX_UPLOAD_BYTES", "16m")]).await;
+    let body = vec![b'x'; 8 << 20];
+    let head = |more| {
+        format!(
+            "PUT /api/v1/conversations/demo/files/..%2Fup HTTP/1.1\r\nHost: localhost\r\n\
+             Authorization: Bearer {TOKEN}\r\nConnection: close\r\nContent-Length: {}\r\n{more}\r\n",
+            body.len()
+        )
+    };
+    let mut stream = server.connect().await;
+    stream.write_all(head("").as_bytes()).await.unwrap();
+    stream.write_all(&body).await.unwrap();
+    let answer = rest(stream).await;
+    assert_eq!(status(&answer), "400", "{answer}");
+    // Who asks before it sends is told at once, and not to go on.
+    let asking = head("Expect: 100-continue\r\n");
+    let answer = server.send(asking.as_bytes()).await;
+    assert_eq!(status(&answer), "400", "{answer}");
     server.serves_others().await;
 }
 

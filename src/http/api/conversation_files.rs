@@ -1,7 +1,7 @@
 //! Files of a conversation without base64: streamed in both directions, or as a form.
 
 use axum::Json;
-use axum::body::Body;
+use axum::body::{Body, BodyDataStream};
 use axum::extract::multipart::{Multipart, MultipartError};
 use axum::extract::{FromRequest as _, Request, State};
 use axum::http::header::CONTENT_RANGE;
@@ -14,7 +14,8 @@ use utoipa::ToSchema;
 use super::ApiError;
 use super::error::{ErrorBody, Failures};
 use super::extract::{FilePath, SessionPath};
-use crate::body::declared;
+use crate::body::{declared, drain};
+use crate::conversation::ConversationId;
 use crate::files::{FileList, FilesError};
 use crate::http::HttpState;
 use crate::http::files::{self, Unsent, condition};
@@ -126,7 +127,26 @@ pub(super) async fn upload(
     FilePath(id, name): FilePath,
     request: Request,
 ) -> Result<Json<Stored>, ApiError> {
-    let (headers, runs) = (request.headers(), &state.0.runs);
+    let (head, body) = request.into_parts();
+    let mut body = body.into_data_stream();
+    let stored = store(&state, &id, &name, &head.headers, &mut body).await;
+    if stored.is_err() {
+        drain(&head.headers, body, state.0.runs.files.max_upload_bytes).await;
+    }
+    Ok(Json(Stored {
+        success: true,
+        file: stored?,
+    }))
+}
+
+async fn store(
+    state: &HttpState,
+    id: &ConversationId,
+    name: &str,
+    headers: &HeaderMap,
+    body: &mut BodyDataStream,
+) -> Result<FileLink, ApiError> {
+    let runs = &state.0.runs;
     if headers.contains_key(CONTENT_RANGE) {
         return Err(ApiError::arguments(
             "a part of a file cannot be stored: send all of it, without Content-Range",
@@ -135,7 +155,7 @@ pub(super) async fn upload(
     let existing = condition::existing(headers);
     // What is there now is asked for again when all of the file is there: this only saves its way.
     if existing != Existing::Replace {
-        let there = match runs.files.open(&id, &name).await {
+        let there = match runs.files.open(id, name).await {
             Err(FilesError::NotFound(_)) => None,
             there => Some(there?.1),
         };
@@ -143,16 +163,10 @@ pub(super) async fn upload(
             return Err(unmet());
         }
     }
-    let declared = declared(headers);
-    let body = request.into_body().into_data_stream();
     let body = body.map_err(|_| FilesError::Interrupted);
     let patience = state.0.config.patience.body;
-    let file = runs.receive(&id, &name, existing, declared, patience, body);
-    let file = file.await.map_err(failed)?;
-    Ok(Json(Stored {
-        success: true,
-        file,
-    }))
+    let file = runs.receive(id, name, existing, declared(headers), patience, body);
+    file.await.map_err(failed)
 }
 
 /// Stores files of a form
