@@ -18,7 +18,8 @@ use axum::body::Body;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::Method;
 use axum::http::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderName, RETRY_AFTER, WWW_AUTHENTICATE,
+    ACCEPT, AUTHORIZATION, CONTENT_RANGE, CONTENT_TYPE, HeaderName, IF_MATCH, IF_NONE_MATCH,
+    IF_UNMODIFIED_SINCE, RANGE, RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
@@ -171,11 +172,20 @@ fn cors(config: &HttpConfig) -> CorsLayer {
             AUTHORIZATION,
             CONTENT_TYPE,
             ACCEPT,
+            IF_MATCH,
+            IF_NONE_MATCH,
+            IF_UNMODIFIED_SINCE,
+            RANGE,
             header("mcp-session-id"),
             header("mcp-protocol-version"),
             header("mcp-method"),
             header("mcp-name"),
             header("last-event-id"),
         ])
-        .expose_headers([header("mcp-session-id"), WWW_AUTHENTICATE, RETRY_AFTER])
+        .expose_headers([
+            header("mcp-session-id"),
+            WWW_AUTHENTICATE,
+            RETRY_AFTER,
+            CONTENT_RANGE,
+        ])
 }

@@ -132,11 +132,11 @@ async fn pages_of_allowed_origins_may_ask_first() {
         answer.header("access-control-allow-origin"),
         "https://chat.example"
     );
-    assert!(
-        answer
-            .header("access-control-allow-headers")
-            .contains("mcp-session-id")
-    );
+    insta::assert_snapshot!(answer.header("access-control-allow-headers"), @"authorization,content-type,accept,if-match,if-none-match,if-unmodified-since,range,mcp-session-id,mcp-protocol-version,mcp-method,mcp-name,last-event-id");
+    // And read what comes back.
+    let request = get("/healthz").header("origin", "https://chat.example");
+    let answer = app.send(request.body(Body::empty()).unwrap()).await;
+    insta::assert_snapshot!(answer.header("access-control-expose-headers"), @"mcp-session-id,www-authenticate,retry-after,content-range");
 }
 
 #[tokio::test]

@@ -37,10 +37,34 @@ async fn the_document_is_valid_and_has_every_route() {
     ");
     // Every reference leads somewhere.
     let document = document.json();
+    insta::assert_snapshot!(header_parameters(&document).join("\n"), @"
+    delete /api/v1/conversations/{id}/files/{name} If-Match If-Unmodified-Since
+    get /api/v1/conversations/{id}/files/{name} Range If-Match If-Unmodified-Since
+    put /api/v1/conversations/{id}/files/{name} If-Match If-None-Match If-Unmodified-Since
+    ");
     for reference in references(&document) {
         let pointer = reference.strip_prefix('#').unwrap();
         assert!(document.pointer(pointer).is_some(), "{reference}");
     }
+}
+
+/// The operations that take headers, with their names.
+fn header_parameters(document: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let parameters = operation["parameters"].as_array().into_iter().flatten();
+            let headers = parameters.filter(|parameter| parameter["in"] == "header");
+            let names: Vec<_> = headers
+                .map(|header| header["name"].as_str().unwrap())
+                .collect();
+            if !names.is_empty() {
+                found.push(format!("{method} {path} {}", names.join(" ")));
+            }
+        }
+    }
+    found.sort();
+    found
 }
 
 fn references(value: &Value) -> Vec<String> {

@@ -67,12 +67,15 @@ pub(super) async fn list(
 
 /// Downloads a file
 ///
-/// Takes a `Range`, `If-Match` and `If-Unmodified-Since`; no file has an `ETag`.
+/// No file has an `ETag`.
 #[utoipa::path(
     get, path = "/api/v1/conversations/{id}/files/{*name}", tag = "files", operation_id = "download_file",
     params(
         ("id" = String, Path, description = "The conversation, percent-encoded", min_length = 1, max_length = 256),
         ("name" = String, Path, description = "The file below /data, with folders; percent-encoded", min_length = 1),
+        ("Range" = Option<String>, Header, description = "One range of bytes", example = "bytes=0-1023"),
+        ("If-Match" = Option<String>, Header, description = "`*`: there is to be such a file"),
+        ("If-Unmodified-Since" = Option<String>, Header, description = "Not if it was written to after this date"),
     ),
     responses(
         (status = 200, description = "Its content", body = Vec<u8>, content_type = "*/*"),
@@ -106,13 +109,16 @@ pub(super) async fn download(
 
 /// Stores a file
 ///
-/// The body is the file, as it is and whole: a `Content-Range` is refused. Replaces a file of that name, unless there
-/// is `If-None-Match: *`; takes `If-Match` and `If-Unmodified-Since`. Folders on the way are made.
+/// The body is the file, as it is and whole: a `Content-Range` is refused. Replaces a file of that name. Folders on the
+/// way are made.
 #[utoipa::path(
     put, path = "/api/v1/conversations/{id}/files/{*name}", tag = "files", operation_id = "upload_file",
     params(
         ("id" = String, Path, description = "The conversation, percent-encoded", min_length = 1, max_length = 256),
         ("name" = String, Path, description = "The file below /data, with folders; percent-encoded", min_length = 1),
+        ("If-Match" = Option<String>, Header, description = "`*`: there is to be such a file"),
+        ("If-None-Match" = Option<String>, Header, description = "`*`: there is to be no such file"),
+        ("If-Unmodified-Since" = Option<String>, Header, description = "Not if it was written to after this date"),
     ),
     request_body(content = Option<Vec<u8>>, content_type = "application/octet-stream", description = "None is an empty file"),
     responses(
@@ -235,13 +241,13 @@ pub(super) async fn upload_form(
 }
 
 /// Deletes a file
-///
-/// Takes `If-Match` and `If-Unmodified-Since`.
 #[utoipa::path(
     delete, path = "/api/v1/conversations/{id}/files/{*name}", tag = "files", operation_id = "delete_file",
     params(
         ("id" = String, Path, description = "The conversation, percent-encoded", min_length = 1, max_length = 256),
         ("name" = String, Path, description = "The file below /data, with folders; percent-encoded", min_length = 1),
+        ("If-Match" = Option<String>, Header, description = "`*`: there is to be such a file"),
+        ("If-Unmodified-Since" = Option<String>, Header, description = "Not if it was written to after this date"),
     ),
     responses(
         (status = 204, description = "It is gone"),
