@@ -81,6 +81,15 @@ impl ToolError {
         }
     }
 
+    /// More of something at once than there may be, and when it is worth trying again.
+    pub(crate) fn busy(what: &str, again: Duration) -> Self {
+        Self {
+            code: "busy",
+            message: format!("{what}: try again in {} s", again.as_secs()),
+            retry_after: Some(again),
+        }
+    }
+
     /// As a result that the model reads, or as a failed request where it is the server that is broken.
     pub(super) fn into_result(self) -> Result<CallToolResult, ErrorData> {
         if self.code == BROKEN {

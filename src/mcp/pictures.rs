@@ -9,6 +9,7 @@ use image::codecs::jpeg::JpegEncoder;
 use image::imageops::FilterType;
 use image::{DynamicImage, GenericImageView as _, ImageFormat, ImageReader, Limits};
 use tokio::sync::Semaphore;
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
 use tracing::debug;
 
@@ -64,14 +65,23 @@ impl Shown {
     }
 }
 
-/// The first pictures among files of a conversation, by their names, each in its share of the room. What is late is
-/// left out, as is what has changed since the run ended.
+/// The pictures of an answer to a run.
+#[derive(Debug, Default)]
+pub(crate) struct Pictures {
+    /// By their names.
+    pub(crate) shown: Vec<(String, Shown)>,
+    /// Names of those that were not ready in time.
+    pub(crate) late: Vec<String>,
+}
+
+/// The first pictures among files of a conversation, each in its share of the room. What has changed since the run
+/// ended is left out.
 pub(crate) async fn of_run(
     runs: &Runs,
     id: &ConversationId,
     status: RunStatus,
     files: &[&FileLink],
-) -> Vec<(String, Shown)> {
+) -> Pictures {
     let candidates: Vec<_> = files
         .iter()
         .filter(|file| PICTURES.contains(&file.mime_type.as_str()) && file.size <= MAX_FILE)
@@ -82,24 +92,30 @@ pub(crate) async fn of_run(
             RunStatus::Timeout | RunStatus::EngineLost => PATIENCE_AFTER_LIMIT,
             _ => PATIENCE_AFTER_RUN,
         };
-    let (mut shown, mut room) = (Vec::new(), MAX_BYTES);
+    let (mut pictures, mut room) = (Pictures::default(), MAX_BYTES);
     for (index, file) in candidates.iter().enumerate() {
         let share = room / (candidates.len() - index);
-        let picture = in_turn(due, read(runs, id, &file.name), share).await;
-        if let Some((file, picture)) = picture {
-            room -= picture.data.len();
-            shown.push((file.name, picture));
+        match in_turn(due, read(runs, id, &file.name), share).await {
+            Ok(Some((file, shown))) => {
+                room -= shown.data.len();
+                pictures.shown.push((file.name, shown));
+            }
+            Ok(None) => {}
+            Err(_) => pictures.late.push(file.name.clone()),
         }
     }
-    shown
+    pictures
 }
 
 /// A file of a conversation as a picture; `None` when there is none that can be shown, whatever its name says.
+///
+/// # Errors
+/// It was not ready in time: others have their turn.
 pub(crate) async fn of_file(
     runs: &Runs,
     id: &ConversationId,
     name: &str,
-) -> Option<(FileLink, Shown)> {
+) -> Result<Option<(FileLink, Shown)>, Elapsed> {
     in_turn(Instant::now() + PATIENCE, read(runs, id, name), MAX_BYTES).await
 }
 
@@ -113,7 +129,7 @@ async fn in_turn(
     due: Instant,
     read: impl Future<Output = Option<(FileLink, Vec<u8>)>>,
     room: usize,
-) -> Option<(FileLink, Shown)> {
+) -> Result<Option<(FileLink, Shown)>, Elapsed> {
     let picture = async {
         let turn = DECODING.acquire().await.ok()?;
         let (file, bytes) = read.await?;
@@ -128,7 +144,7 @@ async fn in_turn(
         });
         Some((file, shown?))
     };
-    timeout_at(due, picture).await.ok().flatten()
+    timeout_at(due, picture).await
 }
 
 /// Makes a file fit into `room` bytes of base64: as it is, else smaller. `None` when it is no picture that can be
@@ -234,9 +250,12 @@ mod tests {
         let turns = DECODING.acquire_many(2).await.unwrap();
         let due = Instant::now() + PATIENCE_AFTER_RUN;
         let early = async { panic!("it is not its turn") };
-        assert!(in_turn(due, early, 1000).await.is_none());
+        assert!(in_turn(due, early, 1000).await.is_err());
         assert_eq!(Instant::now(), due);
         drop(turns);
+        // What is no picture is not late.
+        let missing = std::future::ready(None);
+        assert!(in_turn(due, missing, 1000).await.unwrap().is_none());
         let file = FileLink {
             name: String::new(),
             url: String::new(),

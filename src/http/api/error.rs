@@ -57,12 +57,7 @@ impl ApiError {
 
     /// More of something at once than is served, and when it is worth trying again.
     pub(super) fn busy(what: &str, again: Duration) -> Self {
-        let mut error = Self::new(
-            "busy",
-            format!("{what}: try again in {} s", again.as_secs()),
-        );
-        error.0.retry_after = Some(again);
-        error
+        Self(ToolError::busy(what, again))
     }
 
     /// More requests than `RATE_LIMIT`.

@@ -184,7 +184,7 @@ impl Feed {
         let new: Vec<_> = outcome.files.iter().filter(|file| file.new).collect();
         let (runs, id) = (&self.state.0.runs, &self.run.conversation);
         let pictures = pictures::of_run(runs, id, outcome.status, &new).await;
-        for (_, shown) in pictures {
+        for (_, shown) in pictures.shown {
             self.ready.push_back(Event::Image {
                 image: shown.data,
                 format: shown.mime_type.trim_start_matches("image/"),

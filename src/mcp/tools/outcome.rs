@@ -1,9 +1,10 @@
-//! The answer that tells of a run: its outcome, then its new pictures, then links to its new files.
+//! The answer that tells of a run: its outcome, then its new pictures, what is missing of them, and links to its new
+//! files.
 
 use rmcp::model::{CallToolResult, ContentBlock, ProtocolVersion, Resource};
 
 use super::{Call, structured};
-use crate::mcp::pictures;
+use crate::mcp::pictures::{self, Pictures};
 use crate::run::outcome::{FileLink, RunOutcome};
 
 /// Links in one answer; `files` has them all.
@@ -13,9 +14,9 @@ const MAX_LINKS: usize = 20;
 pub(super) async fn answer(call: &Call<'_>, outcome: &RunOutcome) -> CallToolResult {
     let mut result = structured(outcome);
     let new: Vec<_> = outcome.files.iter().filter(|file| file.new).collect();
-    let shown = match outcome.conversation_id.parse() {
+    let Pictures { shown, late } = match outcome.conversation_id.parse() {
         Ok(id) => pictures::of_run(call.runs, &id, outcome.status, &new).await,
-        Err(_) => Vec::new(),
+        Err(_) => Pictures::default(),
     };
     let note = |file: &FileLink| {
         let (_, shown) = shown.iter().find(|(name, _)| *name == file.name)?;
@@ -38,6 +39,13 @@ pub(super) async fn answer(call: &Call<'_>, outcome: &RunOutcome) -> CallToolRes
             .into_iter()
             .map(|(_, shown)| ContentBlock::image(shown.data, shown.mime_type)),
     );
+    let late = (!late.is_empty()).then(|| {
+        let names = late.join(", ");
+        ContentBlock::text(format!(
+            "Not ready in time to be shown: {names}. read_file shows them."
+        ))
+    });
+    result.content.extend(late);
     result.content.extend(links);
     result
 }

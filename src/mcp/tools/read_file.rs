@@ -1,5 +1,7 @@
 //! `read_file`: a piece of a conversation's file, as text, picture or base64.
 
+use std::time::Duration;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
@@ -19,6 +21,8 @@ pub(super) const NAME: &str = "read_file";
 
 /// What is read when the caller names no length.
 const DEFAULT_LENGTH: u64 = 64 << 10;
+/// When it is worth trying again after a picture was not ready in time.
+const AGAIN: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -82,11 +86,13 @@ pub(super) async fn call(runs: &Runs, arguments: JsonObject) -> Result<CallToolR
     let arguments: Arguments = parse(NAME, arguments)?;
     let id: ConversationId = arguments.conversation_id.parse()?;
     let name = &arguments.filename;
-    if arguments.offset == 0
-        && is_picture_name(name)
-        && let Some((file, shown)) = pictures::of_file(runs, &id, name).await
-    {
-        return Ok(render_picture(file, shown));
+    if arguments.offset == 0 && is_picture_name(name) {
+        let picture = pictures::of_file(runs, &id, name).await;
+        // As base64 it would tell a model nothing.
+        let late = |_| ToolError::busy("the picture was not ready in time", AGAIN);
+        if let Some((file, shown)) = picture.map_err(late)? {
+            return Ok(render_picture(file, shown));
+        }
     }
     let piece = runs
         .files
