@@ -63,7 +63,10 @@ pub(super) fn stage(
     Ok(moved.map(|()| Staging {
         opener,
         private: private_handle,
-        dir: handle,
+        // Somebody else may have moved the first one away, and it was made anew.
+        dir: opener
+            .folder(private, [staged.as_bytes()])
+            .unwrap_or(handle),
         name: staged,
         done: 0,
     }))

@@ -228,6 +228,23 @@ async fn nothing_stays_of_what_a_dying_program_writes() {
     assert_eq!(fixture.leftovers(), 0);
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_is_made_anew_between_two_deletions_goes_whole() {
+    let fixture = Fixture::new();
+    let data = fixture.data();
+    let _anew = Meanwhile::repeat(move || {
+        let _ = fs::create_dir(&data);
+        let _ = fs::write(data.join("file"), "");
+    });
+    for _ in 0..1_000 {
+        let remove = |_| fixture.workspaces.remove(&fixture.key);
+        let removed = futures::future::join_all((0..16).map(remove)).await;
+        assert!(removed.iter().all(Result::is_ok), "{removed:?}");
+    }
+    fixture.workspaces.settle().await;
+    assert_eq!(fixture.leftovers(), 0);
+}
+
 #[tokio::test]
 async fn uploads_succeed_while_their_conversation_is_deleted() {
     let fixture = Fixture::new();
