@@ -1,6 +1,6 @@
 //! Where and for whom the server listens.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use secrecy::SecretString;
@@ -67,9 +67,13 @@ pub fn listen_address(lookup: &dyn Fn(&str) -> Option<String>) -> Result<SocketA
     reader.finish(addr)
 }
 
-/// Whether the server is at one address, and nowhere else.
+/// Whether the server is at one address alone, and not where `localhost` leads to.
 fn is_one(addr: SocketAddr) -> bool {
-    !addr.ip().is_unspecified() && !addr.ip().is_loopback()
+    let local = [
+        IpAddr::from(Ipv4Addr::LOCALHOST),
+        Ipv6Addr::LOCALHOST.into(),
+    ];
+    !addr.ip().is_unspecified() && !local.contains(&addr.ip())
 }
 
 fn default_base_url(addr: SocketAddr) -> String {

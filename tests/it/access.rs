@@ -83,6 +83,25 @@ async fn what_the_lists_name_is_known_as_clients_write_it() {
 }
 
 #[tokio::test]
+async fn the_one_address_that_the_server_is_at_is_its_name() {
+    for (address, own) in [
+        ("127.0.0.2:8080", "127.0.0.2:8080"),
+        ("10.0.0.7:8080", "10.0.0.7:8080"),
+        ("127.0.0.1:8080", "localhost:8080"),
+        ("[::1]:8080", "localhost:8080"),
+        ("0.0.0.0:8080", "localhost:8080"),
+    ] {
+        let app = TestApp::on_fake_with(&[("MCP_HTTP_ADDR", address)]).await;
+        let stored = app.upload("a.txt", b"a").await;
+        let url = stored["file"]["url"].as_str().unwrap();
+        assert!(url.starts_with(&format!("http://{own}/files/")), "{url}");
+        let request = Request::get("/healthz").header("host", own);
+        let answer = app.send(request.body(Body::empty()).unwrap()).await;
+        assert_eq!(answer.status, 200, "{address}");
+    }
+}
+
+#[tokio::test]
 async fn the_servers_own_pages_may_call_whatever_way_its_address_is_written() {
     for (address, host, origin) in [
         (
