@@ -104,15 +104,15 @@ impl McpHandler {
         }
     }
 
-    fn call<'a>(&'a self, context: &'a RequestContext<RoleServer>) -> Call<'a> {
-        Call {
+    fn call<'a>(&'a self, context: &'a RequestContext<RoleServer>) -> Result<Call<'a>, ErrorData> {
+        Ok(Call {
             runs: &self.runs,
             packages: &self.packages,
             ledger: &self.ledger,
             client: &self.client,
-            caller: Caller::of(context),
+            caller: Caller::of(context)?,
             context,
-        }
+        })
     }
 }
 
@@ -170,7 +170,7 @@ impl ServerHandler for McpHandler {
     ) -> Result<CallToolResponse, ErrorData> {
         let _unanswered = self.calls.token();
         let arguments = request.arguments.unwrap_or_default();
-        let call = self.call(&context);
+        let call = self.call(&context)?;
         let name = &request.name;
         let answer = async {
             match toolset::find(self.toolset, name) {
@@ -259,7 +259,7 @@ impl ServerHandler for McpHandler {
         request: GetTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        let call = self.call(&context);
+        let call = self.call(&context)?;
         let run = self.ledger.find(&call.caller.principal, &request.task_id);
         let run = run.ok_or_else(|| tasks::unknown(&request.task_id))?;
         let result = match run.result() {
@@ -274,7 +274,7 @@ impl ServerHandler for McpHandler {
         request: CancelTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let caller = Caller::of(&context);
+        let caller = Caller::of(&context)?;
         let run = self.ledger.find(&caller.principal, &request.task_id);
         run.ok_or_else(|| tasks::unknown(&request.task_id))?
             .cancel();

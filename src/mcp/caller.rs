@@ -4,10 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use axum::http::request::Parts;
-use rmcp::model::CallToolResponse;
+use rmcp::model::{CallToolResponse, ErrorData};
 use rmcp::service::{RequestContext, RoleServer};
+use tracing::error;
 
-use super::error::RETRY_AFTER_SECONDS;
+use super::error::{RETRY_AFTER_SECONDS, broken};
 use crate::principal::Principal;
 
 /// The sender of one request.
@@ -97,15 +98,22 @@ impl Drop for Reading {
 
 impl Caller {
     /// The sender of a request: by the HTTP request that brought it, or else the process on standard input.
-    pub(super) fn of(context: &RequestContext<RoleServer>) -> Self {
-        let parts = context.extensions.get::<Parts>();
-        let caller = parts.and_then(|parts| parts.extensions.get::<Self>());
-        caller.cloned().unwrap_or_else(|| Self {
-            principal: Principal::local(),
-            may_stream: parts.is_none(),
-            names_revision: true,
-            delivery: Delivery::default(),
-            pause: Pause::default(),
+    ///
+    /// # Errors
+    /// The transport has not noted who sent the HTTP request.
+    pub(super) fn of(context: &RequestContext<RoleServer>) -> Result<Self, ErrorData> {
+        let Some(parts) = context.extensions.get::<Parts>() else {
+            return Ok(Self {
+                principal: Principal::local(),
+                may_stream: true,
+                names_revision: true,
+                delivery: Delivery::default(),
+                pause: Pause::default(),
+            });
+        };
+        parts.extensions.get().cloned().ok_or_else(|| {
+            error!("a request has no caller");
+            broken()
         })
     }
 }

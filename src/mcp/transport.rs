@@ -33,6 +33,7 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::error;
 
 use self::envelope::{Envelope, EnvelopeError};
 use self::events::Events;
@@ -149,24 +150,19 @@ impl McpTransport {
 
     /// Opens an event stream of the old transport.
     pub fn open_stream(&self, request: &Request<Body>) -> Response {
-        self.legacy.open(
-            self.handler.for_one_client(),
-            principal(request.extensions()),
-        )
+        match principal(request.extensions()) {
+            Ok(principal) => self.legacy.open(self.handler.for_one_client(), principal),
+            Err(error) => error.into_response(),
+        }
     }
 
     /// Takes a message for an event stream of the old transport.
     pub async fn messages(&self, request: Request<Body>) -> Response {
         let (mut parts, body) = request.into_parts();
-        let bytes = match self.read(&parts.headers, body).await {
-            Ok(bytes) => bytes,
+        let (envelope, bytes, principal) = match self.read(&parts, body).await {
+            Ok(read) => read,
             Err(error) => return error.into_response(),
         };
-        let envelope = match Envelope::read(&bytes) {
-            Ok(envelope) => envelope,
-            Err(error) => return error.into_response(),
-        };
-        let principal = principal(&parts.extensions);
         parts.extensions.insert(Caller {
             principal: principal.clone(),
             may_stream: true,
@@ -183,11 +179,10 @@ impl McpTransport {
         let Some(session) = session_id(request.headers()) else {
             return ([(ALLOW, "POST")], EnvelopeError::NoSession.into_response()).into_response();
         };
-        if !self
-            .sessions
-            .belongs_to(session, &principal(request.extensions()))
-        {
-            return EnvelopeError::UnknownSession.into_response();
+        match principal(request.extensions()) {
+            Ok(principal) if self.sessions.belongs_to(session, &principal) => {}
+            Ok(_) => return EnvelopeError::UnknownSession.into_response(),
+            Err(error) => return error.into_response(),
         }
         let deleted = (request.method() == Method::DELETE).then(|| session.to_owned());
         let mut response = self.stateful.handle(request).await.map(Body::new);
@@ -203,16 +198,12 @@ impl McpTransport {
 
     async fn post(&self, request: Request<Body>) -> Response {
         let (parts, body) = request.into_parts();
-        let envelope = match self.read(&parts.headers, body).await {
-            Ok(bytes) => Envelope::read(&bytes).map(|envelope| (envelope, bytes)),
-            Err(error) => Err(error),
-        };
-        let (envelope, bytes) = match envelope {
+        let (envelope, bytes, principal) = match self.read(&parts, body).await {
             Ok(read) => read,
             Err(error) => return error.into_response(),
         };
         let caller = Caller {
-            principal: principal(&parts.extensions),
+            principal,
             may_stream: accepts_streams(&parts.headers),
             names_revision: session_id(&parts.headers).is_some()
                 || parts.headers.contains_key(REVISION),
@@ -292,19 +283,29 @@ impl McpTransport {
         })
     }
 
-    async fn read(&self, headers: &HeaderMap, body: Body) -> Result<Bytes, EnvelopeError> {
-        let read = body::read(headers, body, self.max_body, self.body_patience).await;
-        read.map_err(|error| match error {
+    /// Reads a message. Gives its form and who sent it too.
+    async fn read(
+        &self,
+        parts: &Parts,
+        body: Body,
+    ) -> Result<(Envelope, Bytes, Principal), EnvelopeError> {
+        let principal = principal(&parts.extensions)?;
+        let read = body::read(&parts.headers, body, self.max_body, self.body_patience).await;
+        let bytes = read.map_err(|error| match error {
             BodyError::TooLarge => EnvelopeError::TooLarge(self.max_body),
             BodyError::TooSlow => EnvelopeError::TooSlow(self.body_patience),
             BodyError::Interrupted => EnvelopeError::Interrupted,
-        })
+        })?;
+        Ok((Envelope::read(&bytes)?, bytes, principal))
     }
 }
 
-/// Who sent a request: the route's guard has noted it.
-fn principal(extensions: &axum::http::Extensions) -> Principal {
-    extensions.get().cloned().unwrap_or_else(Principal::local)
+/// Who sent a request: the route's guard has noted it. What came around the guard is nobody's.
+fn principal(extensions: &axum::http::Extensions) -> Result<Principal, EnvelopeError> {
+    extensions.get().cloned().ok_or_else(|| {
+        error!("a request came around the guard of its route");
+        EnvelopeError::NoCaller
+    })
 }
 
 fn session_id(headers: &HeaderMap) -> Option<&str> {

@@ -323,10 +323,8 @@ async fn over_the_cap_there_are_answers_without_sessions() {
     assert!(answer.text().contains("hello"));
 }
 
-#[tokio::test]
-async fn sessions_streams_and_runs_belong_to_their_caller() {
-    let app = TestApp::on_fake().await;
-    let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+/// The transport without the routes that lead to it.
+fn unguarded(app: &TestApp, tasks: &TaskTracker, stop: &CancellationToken) -> McpTransport {
     let runs = app.app.runs.clone();
     let handler = McpHandler::new(
         runs.clone(),
@@ -341,7 +339,30 @@ async fn sessions_streams_and_runs_belong_to_their_caller() {
         idle: std::time::Duration::from_mins(1),
         public_path: String::new(),
     };
-    let transport = McpTransport::new(handler, &settings, &tasks, &stop);
+    McpTransport::new(handler, &settings, tasks, stop)
+}
+
+#[tokio::test]
+async fn who_came_around_the_guard_is_nobody() {
+    let app = TestApp::on_fake().await;
+    let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+    let transport = unguarded(&app, &tasks, &stop);
+    let answer = transport.handle(post_sse(&run(1, "echo hello"))).await;
+    assert_eq!(answer.status(), 500);
+    let answer = transport.messages(post_sse(&ping(1))).await;
+    assert_eq!(answer.status(), 500);
+    let answer = transport.open_stream(&old_stream("/sse"));
+    assert_eq!(answer.status(), 500);
+    stop.cancel();
+    tasks.close();
+    tasks.wait().await;
+}
+
+#[tokio::test]
+async fn sessions_streams_and_runs_belong_to_their_caller() {
+    let app = TestApp::on_fake().await;
+    let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+    let transport = unguarded(&app, &tasks, &stop);
     let (mine, theirs) = (Principal::of_token("mine"), Principal::of_token("theirs"));
     let send = async |principal: &Principal, message: &Value, session: &str| {
         let mut request = post_sse(message);

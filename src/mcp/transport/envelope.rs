@@ -53,6 +53,8 @@ pub(super) enum EnvelopeError {
     TooManyStreams,
     #[error("too many answers wait on the event stream: read them, and send this again")]
     Unread,
+    #[error("the server made a mistake: its log has the details")]
+    NoCaller,
     #[error("the message is not one of the protocol: {reason}")]
     NotHeld { id: Value, reason: String },
     #[error("{1}")]
@@ -179,6 +181,7 @@ impl EnvelopeError {
                 (StatusCode::BAD_REQUEST, INVALID_REQUEST)
             }
             Self::UnknownSession | Self::NoStream => (StatusCode::NOT_FOUND, INVALID_REQUEST),
+            Self::NoCaller => (StatusCode::INTERNAL_SERVER_ERROR, INTERNAL_ERROR),
             Self::TooManyStreams | Self::Unread => {
                 (StatusCode::SERVICE_UNAVAILABLE, INTERNAL_ERROR)
             }
