@@ -125,10 +125,10 @@ impl ConversationFiles {
         })
     }
 
-    /// Stores an upload, replacing an older file of that name.
+    /// Stores an upload. What becomes of an older file of that name is for `existing` to say.
     ///
     /// # Errors
-    /// No room, or trouble with the storage.
+    /// No room, an older file that is to stay, or trouble with the storage.
     pub async fn store(
         &self,
         id: &ConversationId,
@@ -142,10 +142,10 @@ impl ConversationFiles {
         Ok(link(&self.links, &key, &entry))
     }
 
-    /// Puts a file that was received whole in its place.
+    /// Puts a file that was received whole in its place, like [`store`](Self::store).
     ///
     /// # Errors
-    /// No room, or trouble with the storage.
+    /// No room, an older file that is to stay, or trouble with the storage.
     pub async fn place(
         &self,
         id: &ConversationId,
