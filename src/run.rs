@@ -19,6 +19,7 @@ mod silence;
 mod stateful;
 mod texts;
 mod timing;
+pub(crate) mod traceback;
 mod uploads;
 mod watch;
 
