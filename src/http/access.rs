@@ -5,17 +5,16 @@
 
 use std::net::SocketAddr;
 
-use axum::Json;
 use axum::extract::{ConnectInfo, Request, State};
+use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN, WWW_AUTHENTICATE};
-use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use secrecy::ExposeSecret as _;
-use serde_json::json;
 use subtle::ConstantTimeEq as _;
 
 use super::HttpState;
+use super::api::ApiError;
 use crate::principal::Principal;
 
 /// Names of this machine itself, which are always ours.
@@ -47,7 +46,7 @@ pub(super) async fn require_token(
     let message = "the bearer token is missing or wrong: send the header `Authorization: Bearer <MCP_API_TOKEN>`";
     (
         [(WWW_AUTHENTICATE, "Bearer")],
-        refuse(StatusCode::UNAUTHORIZED, "unauthorized", message),
+        refuse("unauthorized", message),
     )
         .into_response()
 }
@@ -71,7 +70,7 @@ pub(super) async fn require_operator(
             return next.run(request).await;
         }
         let message = "metrics are for this machine alone: its operator can set METRICS_TOKEN to read them from elsewhere";
-        return refuse(StatusCode::NOT_FOUND, "not_found", message);
+        return refuse("not_found", message);
     };
     let given = bearer(request.headers()).unwrap_or_default();
     if bool::from(given.as_bytes().ct_eq(expected.expose_secret().as_bytes())) {
@@ -80,7 +79,7 @@ pub(super) async fn require_operator(
     let message = "the bearer token is missing or wrong: send the header `Authorization: Bearer <METRICS_TOKEN>`";
     (
         [(WWW_AUTHENTICATE, "Bearer")],
-        refuse(StatusCode::UNAUTHORIZED, "unauthorized", message),
+        refuse("unauthorized", message),
     )
         .into_response()
 }
@@ -112,7 +111,7 @@ pub(super) async fn require_known_host_and_origin(
     // Whoever stands before us may have looked at the other one (RFC 9112, section 3.2).
     if request.headers().get_all(HOST).iter().count() > 1 {
         let message = "the request has more than one Host header: send one";
-        return refuse(StatusCode::BAD_REQUEST, "invalid_request", message);
+        return refuse("invalid_request", message);
     }
     let authority = request.uri().authority().map(ToString::to_string);
     let host = authority
@@ -121,7 +120,7 @@ pub(super) async fn require_known_host_and_origin(
         .unwrap_or_default();
     if !allows_host(&config.allowed_hosts, host) {
         let message = "this server does not answer for that Host: its operator can add the name to ALLOWED_HOSTS";
-        return refuse(StatusCode::FORBIDDEN, "host_not_allowed", message);
+        return refuse("host_not_allowed", message);
     }
     let origin_is_fine = match request.headers().get(ORIGIN) {
         None => true,
@@ -132,7 +131,7 @@ pub(super) async fn require_known_host_and_origin(
     if !origin_is_fine {
         let message =
             "pages of that Origin may not call: the operator can add it to ALLOWED_ORIGINS";
-        return refuse(StatusCode::FORBIDDEN, "origin_not_allowed", message);
+        return refuse("origin_not_allowed", message);
     }
     next.run(request).await
 }
@@ -174,12 +173,8 @@ pub(super) fn allows_origin(allowed: &[String], origin: &str) -> bool {
     })
 }
 
-fn refuse(status: StatusCode, code: &str, message: &str) -> Response {
-    (
-        status,
-        Json(json!({ "error": { "code": code, "message": message } })),
-    )
-        .into_response()
+fn refuse(code: &'static str, message: &str) -> Response {
+    ApiError::new(code, message).into_response()
 }
 
 #[cfg(test)]

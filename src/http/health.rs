@@ -9,6 +9,7 @@ use axum::response::{IntoResponse as _, Response};
 use serde_json::json;
 
 use super::HttpState;
+use super::api::ApiError;
 
 /// The process answers.
 pub(super) async fn alive() -> Response {
@@ -30,6 +31,9 @@ pub(super) async fn ready(State(state): State<HttpState>) -> Response {
 
 /// A handler panicked. The log has the details.
 pub(super) fn panicked(_panic: Box<dyn Any + Send + 'static>) -> Response {
-    let body = json!({ "error": { "code": "internal", "message": "the server made a mistake: its log has the details" } });
-    (StatusCode::INTERNAL_SERVER_ERROR, Json(body)).into_response()
+    ApiError::new(
+        "internal",
+        "the server made a mistake: its log has the details",
+    )
+    .into_response()
 }

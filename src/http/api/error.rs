@@ -74,14 +74,18 @@ impl ApiError {
 /// The status of a code.
 fn status(code: &str) -> StatusCode {
     match code {
-        "invalid_arguments"
+        "invalid_request"
+        | "invalid_arguments"
         | "invalid_requirement"
         | "unknown_language"
         | "stateful_unavailable"
         | "interrupted" => StatusCode::BAD_REQUEST,
-        "network_refused" | "package_blocked" => StatusCode::FORBIDDEN,
+        "unauthorized" => StatusCode::UNAUTHORIZED,
+        "host_not_allowed" | "origin_not_allowed" | "network_refused" | "package_blocked" => {
+            StatusCode::FORBIDDEN
+        }
         "file_not_found" | "run_not_found" | "session_not_found" | "package_not_found"
-        | "no_such_route" => StatusCode::NOT_FOUND,
+        | "no_such_route" | "not_found" => StatusCode::NOT_FOUND,
         "method_not_allowed" => StatusCode::METHOD_NOT_ALLOWED,
         "too_slow" | "install_timeout" => StatusCode::REQUEST_TIMEOUT,
         "is_directory"
