@@ -5,7 +5,6 @@ use std::sync::{Arc, LazyLock};
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::OriginalUri;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, LOCATION, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
@@ -85,9 +84,8 @@ pub(super) fn json(document: Bytes) -> Response {
 pub(super) fn routes() -> Router<HttpState> {
     let mut routes = Router::new().route("/docs", get(to_folder));
     for name in FILES {
-        let Ok(Some(file)) = utoipa_swagger_ui::serve(name, Arc::clone(&CONFIG)) else {
-            continue;
-        };
+        let file = utoipa_swagger_ui::serve(name, Arc::clone(&CONFIG));
+        let file = file.ok().flatten().expect("the library has these files");
         let body = match file.bytes {
             Cow::Borrowed(bytes) => Bytes::from_static(bytes),
             Cow::Owned(bytes) => Bytes::from(bytes),
@@ -100,6 +98,6 @@ pub(super) fn routes() -> Router<HttpState> {
 }
 
 /// Addresses in the page are relative to its folder.
-async fn to_folder(OriginalUri(_): OriginalUri) -> Response {
+async fn to_folder() -> Response {
     (StatusCode::PERMANENT_REDIRECT, [(LOCATION, "docs/")]).into_response()
 }
