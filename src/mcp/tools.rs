@@ -116,7 +116,7 @@ pub(super) fn define<Arguments, Output>(
     name: &'static str,
     title: &str,
     description: String,
-    annotations: ToolAnnotations,
+    mut annotations: ToolAnnotations,
 ) -> Tool
 where
     Arguments: JsonSchema + 'static,
@@ -127,10 +127,12 @@ where
     input
         .entry("properties")
         .or_insert_with(|| Value::Object(JsonObject::new()));
+    // Older clients look for it there.
+    annotations.title = Some(title.to_owned());
     Tool::new(name, description, input)
         .with_title(title)
         .with_raw_output_schema(Arc::new(or_failure(schema::<Output>())))
-        .with_annotations(annotations.with_title_if_none(title))
+        .with_annotations(annotations)
 }
 
 /// The schema of an answer that may be a failure instead, as [`ToolError::into_result`] writes it.
@@ -174,16 +176,4 @@ pub(super) fn structured<T: Serialize>(value: &T) -> CallToolResult {
 /// The given conversation, or a new one.
 fn conversation(id: Option<&str>) -> Result<ConversationId, ConversationIdError> {
     id.map_or_else(|| Ok(ConversationId::mint()), str::parse)
-}
-
-/// Titles belong to the tool and, for older clients, to its annotations.
-trait WithTitle {
-    fn with_title_if_none(self, title: &str) -> Self;
-}
-
-impl WithTitle for ToolAnnotations {
-    fn with_title_if_none(mut self, title: &str) -> Self {
-        self.title.get_or_insert_with(|| title.to_owned());
-        self
-    }
 }
