@@ -61,9 +61,7 @@ pub(crate) struct FileRequest<'a> {
 pub(crate) struct FilePart<'a> {
     /// Whether only the headers are wanted.
     pub(crate) is_head: bool,
-    /// The `Range` header, if it is to be heeded.
-    pub(crate) range: Option<&'a str>,
-    /// All headers, for what they demand of the file.
+    /// All headers.
     pub(crate) headers: &'a HeaderMap,
 }
 
@@ -79,22 +77,14 @@ pub(super) enum Unsent {
 }
 
 impl<'a> FilePart<'a> {
-    /// Takes what matters from a request.
-    pub(crate) fn new(is_head: bool, headers: &'a HeaderMap) -> Self {
-        let mut ranges = headers.get_all(RANGE).iter();
-        let range = match (ranges.next(), ranges.next()) {
-            // Ranges are of GET alone (RFC 9110, section 14.2). There is no ETag, and a date of whole seconds is too
-            // weak for `If-Range` where programs write: its condition is never true (section 13.1.5).
-            (Some(range), None) if !is_head && !headers.contains_key(IF_RANGE) => {
-                range.to_str().ok()
-            }
-            _ => None,
-        };
-        Self {
-            is_head,
-            range,
-            headers,
-        }
+    /// The `Range` header, if it is to be heeded.
+    fn range(self) -> Option<&'a str> {
+        let mut ranges = self.headers.get_all(RANGE).iter();
+        let (range, more) = (ranges.next()?, ranges.next());
+        // Ranges are of GET alone (RFC 9110, section 14.2). There is no ETag, and a date of whole seconds is too weak
+        // for `If-Range` where programs write: its condition is never true (section 13.1.5).
+        let is_heeded = more.is_none() && !self.is_head && !self.headers.contains_key(IF_RANGE);
+        is_heeded.then(|| range.to_str().ok()).flatten()
     }
 }
 
@@ -104,7 +94,10 @@ impl<'a> FileRequest<'a> {
         Self {
             path: uri.path().strip_prefix(PREFIX).unwrap_or_default(),
             query: uri.query().unwrap_or_default(),
-            part: FilePart::new(method == Method::HEAD, headers),
+            part: FilePart {
+                is_head: method == Method::HEAD,
+                headers,
+            },
         }
     }
 
@@ -185,7 +178,7 @@ pub(super) fn found(
         return Err(Unsent::Unmet);
     }
     let size = file.size;
-    let (status, first, length) = match range::select(part.range, size) {
+    let (status, first, length) = match range::select(part.range(), size) {
         Selection::Whole => (StatusCode::OK, 0, size),
         Selection::Part { first, last } => (StatusCode::PARTIAL_CONTENT, first, last - first + 1),
         Selection::Unsatisfiable => return Err(Unsent::Shorter(size)),

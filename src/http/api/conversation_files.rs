@@ -93,8 +93,10 @@ pub(super) async fn download(
 ) -> Result<Response, ApiError> {
     let files = &state.0.runs.files;
     let (file, open) = files.open(&id, &name).await?;
-    let is_head = request.method() == Method::HEAD;
-    let part = files::FilePart::new(is_head, request.headers());
+    let part = files::FilePart {
+        is_head: request.method() == Method::HEAD,
+        headers: request.headers(),
+    };
     let found = files::found(&files.workspaces, part, &file.name, open);
     found.or_else(|unsent| match unsent {
         Unsent::Unmet => Err(unmet()),
