@@ -26,6 +26,7 @@ const MAX_BYTES: usize = 16 << 10;
 const MAX_PIECES: usize = 256;
 /// A silent program shows that often that it lives: what stands between cuts silent connections.
 const HEARTBEAT: Duration = Duration::from_secs(15);
+
 /// One line.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
