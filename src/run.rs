@@ -41,7 +41,7 @@ pub(crate) use self::outcome::Finished;
 use self::outcome::RunStatus;
 pub use self::request::{KernelWish, RunRequest, TimeArgument, time_limit};
 use self::seat::{Seat, Stops};
-use self::texts::gone_through;
+use self::texts::{ENDS, gone_through};
 pub use self::timing::Phase;
 use self::timing::Timing;
 use crate::admission::Admission;
@@ -418,7 +418,8 @@ async fn read_stderr(finished: &mut Finished, runner: &Arc<Runner>) {
         verdict.hint = verdict.hint.as_deref().map(ending::nothing_to_see);
     } else if let RunStatus::Ok | RunStatus::Error = verdict.status {
         let (runner, failed) = (Arc::clone(runner), verdict.status == RunStatus::Error);
-        let hint = gone_through(captured, move |captured| {
+        let printed = || captured.clone();
+        let hint = gone_through(&ENDS, printed, move |captured| {
             missing::hint(&runner.language, failed, &captured.text(Stream::Stderr))
         });
         verdict.add_hint(hint.await);

@@ -71,6 +71,6 @@ async fn run(call: &Call<'_>, request: RunRequest) -> Result<RunOutcome, ToolErr
             Ok(run.apart(outcome).await)
         }
         // Nobody reads the answer.
-        Woken::Cancelled | Woken::Due => Ok(run.so_far().await),
+        Woken::Cancelled | Woken::Due => Ok(run.unread()),
     }
 }

@@ -20,11 +20,12 @@ use tracing::error;
 use self::entries::Entries;
 use super::ending::Verdict;
 use super::outcome::{RunOutcome, RunStatus, Truncated, Usage, milliseconds};
-use super::texts::{Texts, apart, gone_through};
+use super::texts::{ENDS, LOOKS, Texts, apart, gone_through};
 use super::{Finished, Live, RunError, RunRequest, Runs};
 use crate::conversation::ConversationId;
 use crate::kernels::Lost;
 use crate::principal::Principal;
+use crate::sandbox::Captured;
 
 /// How long the outcome of a run can be read after its end.
 pub const KEPT: Duration = Duration::from_mins(10);
@@ -165,6 +166,18 @@ impl LiveRun {
 
     /// How it stands: the outcome so far, with `status` `running`.
     pub async fn so_far(&self) -> RunOutcome {
+        let printed = || self.live.capture.snapshot();
+        let said = gone_through(&LOOKS, printed, self.reading()).await;
+        self.running(said)
+    }
+
+    /// The same without what it printed, which takes no time.
+    pub fn unread(&self) -> RunOutcome {
+        let truncated = Truncated::of(&self.live.capture.snapshot());
+        self.running((Texts::default(), truncated))
+    }
+
+    fn running(&self, said: (Texts, Truncated)) -> RunOutcome {
         let wall = self.started.elapsed();
         let hint = format!(
             "The program is still running: call get_run with {{\"runId\": \"{}\", \"waitSeconds\": 30}} until \
@@ -177,15 +190,14 @@ impl LiveRun {
             hint: Some(hint),
             usage: Usage::unreported(wall),
         };
-        let captured = self.live.capture.snapshot();
-        self.tell(Finished::bare(verdict, wall, captured)).await
+        self.outcome(verdict, wall, said)
     }
 
     /// Its outcome, which must be that of its end, for an answer that has both streams and no `output`.
     pub async fn apart(&self, outcome: &RunOutcome) -> RunOutcome {
         let most = self.output_for_model;
-        let captured = self.live.capture.snapshot();
-        let texts = gone_through(&captured, move |captured| apart(captured, most));
+        let printed = || self.live.capture.snapshot();
+        let texts = gone_through(&ENDS, printed, move |captured| apart(captured, most));
         let [(stdout, no_stdout), (stderr, no_stderr)] = texts.await;
         let mut outcome = outcome.clone();
         outcome.output = String::new();
@@ -206,19 +218,29 @@ impl LiveRun {
 
     /// What came of it, as clients see it.
     async fn tell(&self, finished: Finished) -> RunOutcome {
+        let said = gone_through(&ENDS, || finished.captured.clone(), self.reading()).await;
+        RunOutcome {
+            files: finished.files,
+            files_truncated: finished.files_truncated,
+            kernel_restarted: finished.lost.is_some(),
+            kernel_restart_reason: finished.lost.map(Lost::sentence),
+            ..self.outcome(finished.verdict, finished.wall, said)
+        }
+    }
+
+    /// What is made of its output for an answer.
+    fn reading(&self) -> impl FnOnce(&Captured) -> (Texts, Truncated) + Send + use<> {
         let (most, id) = (self.output_for_model, self.id.clone());
-        let texts = gone_through(&finished.captured, move |captured| {
-            Texts::of(captured, most, &id)
-        });
-        let texts = texts.await;
-        let Finished {
-            verdict,
-            wall,
-            captured,
-            files,
-            files_truncated,
-            lost,
-        } = finished;
+        move |captured| (Texts::of(captured, most, &id), Truncated::of(captured))
+    }
+
+    /// An outcome without files.
+    fn outcome(
+        &self,
+        verdict: Verdict,
+        wall: Duration,
+        (texts, truncated): (Texts, Truncated),
+    ) -> RunOutcome {
         RunOutcome {
             success: verdict.status == RunStatus::Ok,
             output: texts.output,
@@ -229,16 +251,13 @@ impl LiveRun {
             hint: verdict.hint,
             duration_ms: milliseconds(wall),
             usage: verdict.usage,
-            truncated: Truncated {
-                stdout: captured.stdout.dropped,
-                stderr: captured.stderr.dropped,
-            },
-            files,
-            files_truncated,
+            truncated,
+            files: Vec::new(),
+            files_truncated: false,
             conversation_id: self.conversation.as_str().to_owned(),
             run_id: self.id.clone(),
-            kernel_restarted: lost.is_some(),
-            kernel_restart_reason: lost.map(Lost::sentence),
+            kernel_restarted: false,
+            kernel_restart_reason: None,
         }
     }
 }
@@ -263,6 +282,26 @@ mod tests {
             stop: CancellationToken::new(),
             end: watch::Sender::new(None),
         })
+    }
+
+    #[tokio::test]
+    async fn an_end_does_not_wait_for_those_who_look() {
+        let run = live_run("run");
+        run.live.capture.push(Stream::Stdout, &vec![b'x'; 1 << 20]);
+        let looks = LOOKS.acquire_many(2).await.unwrap();
+        let mut look = Box::pin(run.so_far());
+        assert!(futures::poll!(&mut look).is_pending());
+        assert_eq!(run.unread().output, "");
+        let verdict = Verdict {
+            status: RunStatus::Ok,
+            exit_code: Some(0),
+            hint: None,
+            usage: Usage::default(),
+        };
+        let finished = Finished::bare(verdict, Duration::ZERO, run.live.capture.snapshot());
+        assert!(run.tell(finished).await.success);
+        drop(looks);
+        assert_eq!(look.await.status, RunStatus::Running);
     }
 
     #[tokio::test]

@@ -1,6 +1,5 @@
 //! What a run gives: the object that every client sees.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -19,7 +18,7 @@ pub struct Finished {
     /// From handing over the program to its end.
     pub(crate) wall: Duration,
     /// What it printed.
-    pub(crate) captured: Arc<Captured>,
+    pub(crate) captured: Captured,
     /// See [`RunOutcome::files`].
     pub(super) files: Vec<FileLink>,
     /// See [`RunOutcome::files_truncated`].
@@ -30,7 +29,7 @@ pub struct Finished {
 
 impl Finished {
     /// One that has no files and lost no kernel.
-    pub(super) fn bare(verdict: Verdict, wall: Duration, captured: Arc<Captured>) -> Self {
+    pub(super) fn bare(verdict: Verdict, wall: Duration, captured: Captured) -> Self {
         Self {
             verdict,
             wall,
@@ -168,6 +167,15 @@ pub struct Truncated {
     pub stdout: u64,
     /// Of standard error.
     pub stderr: u64,
+}
+
+impl Truncated {
+    pub(super) fn of(captured: &Captured) -> Self {
+        Self {
+            stdout: captured.stdout.dropped,
+            stderr: captured.stderr.dropped,
+        }
+    }
 }
 
 /// A file of the conversation.

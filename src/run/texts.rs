@@ -3,8 +3,6 @@
 //! `output` comes first: it has everything, in the order in which it came, and gets all the room there is. `stdout`
 //! and `stderr` say most of it again, so they get what is left; where nothing is, they say how to read them.
 
-use std::sync::Arc;
-
 use tokio::sync::Semaphore;
 
 use super::render::{Measured, clean};
@@ -18,27 +16,33 @@ const POINTER: usize = 200;
 /// Output of so many bytes takes as long to go through as others can wait for the thread.
 const LONG: usize = 256 << 10;
 
-/// Turns at long output: each takes a core, and a copy of it.
-static LONG_TURNS: Semaphore = Semaphore::const_new(2);
+/// Turns at long output, each of which takes a core and a copy of it: those of runs that end, which may hold a place.
+pub(super) static ENDS: Semaphore = Semaphore::const_new(2);
+/// Those of callers who ask how a run stands, as often as they like: no end waits for them.
+pub(super) static LOOKS: Semaphore = Semaphore::const_new(2);
 
 /// What the fields of an outcome hold.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Texts {
     pub(super) output: String,
     pub(super) stdout: String,
     pub(super) stderr: String,
 }
 
-/// Goes through what a run printed: where that is long, on a thread that may block.
+/// Goes through what a run has printed: where that is long, in one of `turns` and on a thread that may block.
 pub(super) async fn gone_through<T: Send + 'static>(
-    captured: &Arc<Captured>,
+    turns: &'static Semaphore,
+    printed: impl Fn() -> Captured,
     go: impl FnOnce(&Captured) -> T + Send + 'static,
 ) -> T {
+    let captured = printed();
     if captured.size() < LONG {
-        return go(captured);
+        return go(&captured);
     }
-    let turn = LONG_TURNS.acquire().await;
-    let captured = Arc::clone(captured);
+    // Not held while others have their turn: a run that goes on printing would copy it for each who waits.
+    drop(captured);
+    let turn = turns.acquire().await;
+    let captured = printed();
     let gone = tokio::task::spawn_blocking(move || {
         // Held to the end of the work, even when nobody waits for it any more.
         let _turn = turn;
@@ -134,7 +138,7 @@ mod tests {
 
     const RUN: &str = "run_0123456789abcdef0123456789abcdef";
 
-    fn captured(parts: &[(Stream, usize)]) -> Arc<Captured> {
+    fn captured(parts: &[(Stream, usize)]) -> Captured {
         let capture = Capture::new(1 << 20);
         for (stream, lines) in parts {
             for line in 1..=*lines {
@@ -142,6 +146,24 @@ mod tests {
             }
         }
         capture.snapshot()
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_a_turn_holds_no_output() {
+        static TURNS: Semaphore = Semaphore::const_new(0);
+        let capture = Capture::new(1 << 20);
+        capture.push(Stream::Stdout, &vec![b'x'; LONG]);
+        let printed = || capture.snapshot();
+        let look = || Box::pin(gone_through(&TURNS, printed, |seen| seen.both().len()));
+        let mut looks = [look(), look()];
+        for look in &mut looks {
+            assert!(futures::poll!(look).is_pending());
+        }
+        capture.push(Stream::Stderr, b"more");
+        TURNS.add_permits(1);
+        for look in looks {
+            assert_eq!(look.await, LONG + 4);
+        }
     }
 
     fn lengths(texts: &Texts) -> [usize; 3] {

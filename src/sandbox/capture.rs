@@ -22,19 +22,16 @@ const FLOOD_FACTOR: u64 = 16;
 #[derive(Debug)]
 pub struct Capture {
     limit: usize,
-    /// Copied by a writer only while somebody still looks at what came before.
-    captured: Mutex<Arc<Captured>>,
+    captured: Mutex<Captured>,
     /// Bytes seen so far: changes wake readers.
     seen: watch::Sender<u64>,
 }
 
-/// Output in the order in which it came.
+/// Output in the order in which it came. A clone shares what was kept so far.
 #[derive(Clone, Debug, Default)]
 pub struct Captured {
-    /// Of both streams.
-    bytes: Vec<u8>,
-    /// Of which stream each of them is.
-    sources: Sources,
+    /// Copied by a writer that has more to keep while somebody still looks at it.
+    kept: Arc<Kept>,
     /// Of each stream, a last character that is not complete: at most three bytes.
     begun: [Vec<u8>; 2],
     /// Nothing more is waited for.
@@ -43,6 +40,14 @@ pub struct Captured {
     pub stdout: Counter,
     /// Bytes of standard error.
     pub stderr: Counter,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Kept {
+    /// Of both streams.
+    bytes: Vec<u8>,
+    /// Of which stream each of them is.
+    sources: Sources,
 }
 
 /// How much of a stream was kept and how much was not.
@@ -69,19 +74,19 @@ impl Capture {
         if bytes.is_empty() {
             return;
         }
-        Arc::make_mut(&mut self.lock()).push(self.limit, stream, bytes);
+        self.lock().push(self.limit, stream, bytes);
         self.seen.send_modify(|seen| *seen += bytes.len() as u64);
     }
 
     /// The run is over: what has begun is as complete as it will ever be.
     pub(crate) fn finish(&self) {
-        Arc::make_mut(&mut self.lock()).finish();
+        self.lock().finish();
         self.seen.send_modify(|_| {});
     }
 
     /// What came so far, as it was then.
-    pub fn snapshot(&self) -> Arc<Captured> {
-        Arc::clone(&self.lock())
+    pub fn snapshot(&self) -> Captured {
+        self.lock().clone()
     }
 
     /// Up to `most` bytes from `offset` on, of one stream or of both in the order in which they came.
@@ -113,7 +118,7 @@ impl Capture {
         let _ = seen.wait_for(|seen| *seen > limit).await;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Arc<Captured>> {
+    fn lock(&self) -> MutexGuard<'_, Captured> {
         self.captured.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -147,8 +152,9 @@ impl Captured {
             return;
         }
         self.of(stream).0.kept += bytes.len();
-        self.sources.extend(stream, bytes.len());
-        self.bytes.extend_from_slice(bytes);
+        let kept = Arc::make_mut(&mut self.kept);
+        kept.sources.extend(stream, bytes.len());
+        kept.bytes.extend_from_slice(bytes);
     }
 
     fn finish(&mut self) {
@@ -158,16 +164,17 @@ impl Captured {
             self.append(stream, &begun);
         }
         // It may stay for long, and nothing more is to come.
-        self.bytes.shrink_to_fit();
-        self.sources.shrink();
+        let kept = Arc::make_mut(&mut self.kept);
+        kept.bytes.shrink_to_fit();
+        kept.sources.shrink();
     }
 
     /// Bytes that came one after the other from one stream.
     fn pieces(&self) -> impl Iterator<Item = (Stream, &[u8])> {
         let mut from = 0;
         std::iter::from_fn(move || {
-            let (stream, end) = self.sources.piece(from)?;
-            let piece = &self.bytes[from..end];
+            let (stream, end) = self.kept.sources.piece(from)?;
+            let piece = &self.kept.bytes[from..end];
             from = end;
             Some((stream, piece))
         })
@@ -175,7 +182,7 @@ impl Captured {
 
     /// All bytes of both streams in the order in which they came.
     pub fn both(&self) -> &[u8] {
-        &self.bytes
+        &self.kept.bytes
     }
 
     /// All bytes of one stream.
@@ -192,7 +199,7 @@ impl Captured {
 
     /// Bytes of memory that all of this takes: those of the output, and an eighth of that.
     pub fn size(&self) -> usize {
-        self.bytes.capacity() + self.sources.size()
+        self.kept.bytes.capacity() + self.kept.sources.size()
     }
 
     fn read(&self, stream: Option<Stream>, offset: usize, most: usize) -> Vec<u8> {
@@ -213,14 +220,14 @@ impl Captured {
     }
 
     fn read_apart(&self, offset: usize, most: usize, pieces: usize) -> Vec<(Stream, Vec<u8>)> {
-        let limit = offset.saturating_add(most).min(self.bytes.len());
+        let limit = offset.saturating_add(most).min(self.kept.bytes.len());
         let (mut from, mut found) = (offset, Vec::new());
         while from < limit
             && found.len() < pieces
-            && let Some((stream, end)) = self.sources.piece(from)
+            && let Some((stream, end)) = self.kept.sources.piece(from)
         {
             let end = end.min(limit);
-            found.push((stream, self.bytes[from..end].to_vec()));
+            found.push((stream, self.kept.bytes[from..end].to_vec()));
             from = end;
         }
         found
@@ -370,6 +377,17 @@ mod tests {
             dropped: 3,
         };
         assert_eq!(captured.stdout, counted);
+    }
+
+    #[test]
+    fn what_is_left_out_copies_nothing() {
+        let capture = Capture::new(4);
+        push(&capture, Stream::Stdout, "abcd");
+        let before = capture.snapshot();
+        push(&capture, Stream::Stdout, "e");
+        let after = capture.snapshot();
+        assert_eq!(before.both().as_ptr(), after.both().as_ptr());
+        assert_eq!((before.stdout.dropped, after.stdout.dropped), (0, 1));
     }
 
     #[test]

@@ -104,12 +104,14 @@ pub(super) async fn call(
     let due = Instant::now() + wait;
     // Told is what comes from now on; what came before is in the answer.
     let from = run.live.capture.kept();
+    let whole = arguments.stream.is_none() && arguments.offset.is_none();
     let outcome = match live::wait(&run, call.context, &call.caller, from, Some(due)).await {
         Woken::Ended(result) => result.as_ref().as_ref().map_err(ToolError::from)?.clone(),
         // Who asks for a run and goes away does not end it.
-        Woken::Cancelled | Woken::Due => run.so_far().await,
+        Woken::Cancelled | Woken::Due if whole => run.so_far().await,
+        Woken::Cancelled | Woken::Due => run.unread(),
     };
-    if arguments.stream.is_none() && arguments.offset.is_none() {
+    if whole {
         return Ok(outcome::answer(call, &outcome).await);
     }
     let stream = arguments.stream.unwrap_or(OutputStream::Output);

@@ -131,7 +131,7 @@ pub(super) async fn call(
         Woken::Cancelled => {
             drop(guard);
             // Nobody reads it. The run ends meanwhile, and the server does not stop before it has.
-            Ok(structured(&run.so_far().await).into())
+            Ok(structured(&run.unread()).into())
         }
         Woken::Due => {
             guard.disarm();
