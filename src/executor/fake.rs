@@ -46,6 +46,8 @@ struct Inner {
     made: u64,
     /// How often it was restarted.
     restarts: u64,
+    /// Its events end at once.
+    ends_events: bool,
     /// Those that cannot be removed, and what comes of a try.
     stuck: HashMap<ContainerId, ErrorKind>,
     making_takes: Duration,
@@ -159,6 +161,11 @@ impl FakeExecutor {
     pub fn restart(&self) {
         self.lock().restarts += 1;
         self.announce();
+    }
+
+    /// From now on its streams of events end at once, as behind a proxy that does not let them through.
+    pub fn end_events(&self) {
+        self.lock().ends_events = true;
     }
 
     /// From now on, or no longer, the engine hands on no output of containers and does not say how they are.
@@ -321,7 +328,12 @@ impl Executor for FakeExecutor {
     }
 
     async fn image_events(&self) -> Result<BoxStream<'static, ()>, ExecutorError> {
-        let restarts = self.request("follow image events")?.restarts;
+        let inner = self.request("follow image events")?;
+        if inner.ends_events {
+            return Ok(futures::stream::empty().boxed());
+        }
+        let restarts = inner.restarts;
+        drop(inner);
         let executor = self.clone();
         let events = BroadcastStream::new(self.0.image_events.subscribe());
         let is_same = move |_: &Result<(), _>| {

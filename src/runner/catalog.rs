@@ -19,6 +19,12 @@ use crate::executor::{Engine, Executor, ExecutorError, Image};
 
 /// Pause before an engine that does not answer is asked again.
 const RETRY: Duration = Duration::from_secs(1);
+/// Longest such pause, for one whose events end again and again.
+const LONGEST_RETRY: Duration = Duration::from_secs(10);
+/// Events that end sooner ended early.
+const STEADY: Duration = Duration::from_secs(30);
+/// So many times in a row they end early because the engine was restarted. After that something always ends them.
+const MOST_RESTARTS: u32 = 3;
 /// Between two looks whether the engine is still there.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// So many looks in a row find nothing before it counts as lost: one that is busy answers late, and not never.
@@ -35,7 +41,8 @@ pub struct Catalog(watch::Sender<Arc<View>>);
 pub struct View {
     /// The engine, or why it does not answer.
     pub engine: EngineView,
-    /// How often its events ended: what answers since then may be another engine, or have other settings.
+    /// How often its events ended as by a restart, or another engine answered: what was proved of the one before need
+    /// not hold for it.
     pub doubts: u64,
     /// The runners by language.
     pub runners: BTreeMap<String, Arc<Runner>>,
@@ -126,6 +133,7 @@ impl Catalog {
 
     /// Follows events as long as there is an engine.
     async fn follow_events(&self, executor: &dyn Executor) -> Result<Infallible, ExecutorError> {
+        let mut early = 0;
         loop {
             let since = Instant::now();
             let engine = executor.engine().await?;
@@ -133,24 +141,45 @@ impl Catalog {
             let mut events = executor.image_events().await?.fuse().boxed();
             let mut images = executor.runner_images().await?;
             loop {
+                let view = self.view();
+                let is_another = matches!(&view.engine, EngineView::Up(known) if *known != engine);
                 self.set(View {
                     engine: EngineView::Up(engine.clone()),
                     runners: select(images),
-                    doubts: self.view().doubts,
+                    doubts: view.doubts + u64::from(is_another),
                 });
                 if events.next().await.is_none() {
                     break;
                 }
                 images = listed(executor, &mut events).await;
             }
-            // It was restarted, or something between it and us has cut what was silent for long.
-            let view = self.view();
-            self.set(View {
-                doubts: view.doubts + 1,
-                ..View::clone(&view)
-            });
-            tokio::time::sleep_until(since + RETRY).await;
+            early = if since.elapsed() < STEADY {
+                early + 1
+            } else {
+                0
+            };
+            self.doubt(early);
+            let pause = RETRY * 2_u32.saturating_pow(early.saturating_sub(1));
+            tokio::time::sleep_until(since + pause.min(LONGEST_RETRY)).await;
         }
+    }
+
+    /// The events ended, so many times in a row early. The engine was restarted, or something between it and us has cut
+    /// what was silent for long. Where they always end early, nothing that is proved of it would last.
+    fn doubt(&self, early: u32) {
+        if early > MOST_RESTARTS {
+            if early == MOST_RESTARTS + 1 {
+                warn!(
+                    "the container engine's events end again and again: new runner images are seen late"
+                );
+            }
+            return;
+        }
+        let view = self.view();
+        self.set(View {
+            doubts: view.doubts + 1,
+            ..View::clone(&view)
+        });
     }
 
     fn set_lost(&self, error: &ExecutorError) {
@@ -274,6 +303,33 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
+    use crate::executor::fake::FakeExecutor;
+
+    /// How often an engine is doubted meanwhile.
+    async fn doubts(fake: &FakeExecutor, meanwhile: impl Future<Output = ()>) -> u64 {
+        let (catalog, stop) = (Catalog::default(), CancellationToken::new());
+        tokio::select! {
+            () = catalog.follow(fake, &stop) => {}
+            () = meanwhile => {}
+        }
+        assert!(catalog.view().find("shell").is_some());
+        catalog.view().doubts
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_engine_is_doubted_after_restarts_and_not_for_events_that_always_end() {
+        let fake = FakeExecutor::with_languages(&["shell"]);
+        let restarts = async {
+            for _ in 0..5 {
+                tokio::time::sleep(STEADY + RETRY).await;
+                fake.restart();
+            }
+            tokio::time::sleep(RETRY).await;
+        };
+        assert_eq!(doubts(&fake, restarts).await, 5);
+        fake.end_events();
+        assert_eq!(doubts(&fake, tokio::time::sleep(STEADY * 10)).await, 3);
+    }
 
     fn image(name: &str, language: &str, aliases: &str, created: i64) -> Image {
         let label = |name: &str, value: &str| (name.to_owned(), value.to_owned());
