@@ -10,6 +10,7 @@ pub(crate) use self::probe::{Listener, host_addresses};
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use thiserror::Error;
 use tokio::sync::watch;
@@ -21,9 +22,12 @@ use crate::executor::spec::NetworkAccess;
 use crate::executor::{ErrorKind, Executor, ExecutorError};
 use crate::run::Runs;
 
-/// What runs may reach when they ask for the network.
+/// How long a run waits for the check to end.
+const WAIT: Duration = Duration::from_secs(15);
+
+/// What runs may reach when they ask for the network; an error says why it is not known.
 #[derive(Clone, Debug)]
-pub struct NetworkPolicy(Arc<watch::Sender<State>>);
+pub struct NetworkPolicy(Arc<watch::Sender<Result<State, String>>>);
 
 /// What is known about the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,9 +43,8 @@ pub enum State {
 
 impl Default for NetworkPolicy {
     fn default() -> Self {
-        Self(Arc::new(watch::Sender::new(State::Closed(
-            "the network was not checked yet".to_owned(),
-        ))))
+        let unknown = Err("the network was not checked yet".to_owned());
+        Self(Arc::new(watch::Sender::new(unknown)))
     }
 }
 
@@ -52,19 +55,49 @@ impl NetworkPolicy {
     /// The reason, for the model.
     pub fn access(&self) -> Result<NetworkAccess, String> {
         match &*self.0.borrow() {
-            State::Open { dns } => Ok(NetworkAccess::Bridge { dns: dns.clone() }),
-            State::Closed(reason) => Err(reason.clone()),
+            Ok(State::Open { dns }) => Ok(NetworkAccess::Bridge { dns: dns.clone() }),
+            Ok(State::Closed(reason)) | Err(reason) => Err(reason.clone()),
         }
+    }
+
+    /// Whether it is not known.
+    pub fn is_unknown(&self) -> bool {
+        self.0.borrow().is_err()
+    }
+
+    /// The same as [`Self::access`], after a wait when it is not known.
+    ///
+    /// # Errors
+    /// The reason, for the model.
+    pub async fn wait(&self) -> Result<NetworkAccess, String> {
+        let mut states = self.0.subscribe();
+        let known = states.wait_for(Result::is_ok);
+        // The sender lives in `self`: only the wait can be too long.
+        if tokio::time::timeout(WAIT, known).await.is_err() {
+            return Err("it is still being checked, try again in a few seconds".to_owned());
+        }
+        self.access()
     }
 
     /// Sets what is known now.
     pub fn set(&self, state: State) {
+        self.change(Ok(state));
+    }
+
+    /// Nothing is known any more, for this reason.
+    pub fn forget(&self, reason: String) {
+        self.change(Err(reason));
+    }
+
+    fn change(&self, state: Result<State, String>) {
         self.0.send_if_modified(|current| {
             let changed = *current != state;
             if changed {
                 match &state {
-                    State::Open { .. } => info!("runs may use the network"),
-                    State::Closed(reason) => warn!(reason, "runs may not use the network"),
+                    Ok(State::Open { .. }) => info!("runs may use the network"),
+                    Ok(State::Closed(reason)) | Err(reason) => {
+                        warn!(reason, "runs may not use the network");
+                    }
                 }
                 *current = state;
             }

@@ -161,6 +161,8 @@ impl Packages {
         };
         let work = async {
             self.runs.proof.wait().await?;
+            // Before it has a place, which the check needs. What it may reach is asked when it is fetched.
+            let _ = self.runs.network.wait().await;
             self.runs.files.workspaces.check_storage()?;
             let in_use = self.runs.files.workspaces.hold(key).await;
             let permit = self.runs.admission.enter(key, |_| {}).await?;

@@ -182,17 +182,15 @@ impl Runs {
         }
     }
 
-    /// Where a run may take place as things are now. While the sandbox is being checked it waits.
+    /// Where a run may take place as things are now. While the sandbox or its network is being checked it waits.
     async fn place(&self, request: &RunRequest) -> Result<Place, NotBegun> {
-        if self.proof.now().is_err() {
-            if let EngineView::Down(reason) = self.engine() {
-                return Err(Ending::EngineLost(reason).into());
-            }
-            self.proof.wait().await?;
+        // First: with an engine that is lost nothing is proved any more, which is not what the caller should hear of.
+        if let EngineView::Down(reason) = self.engine() {
+            return Err(Ending::EngineLost(reason).into());
         }
-        // Only then: an engine that is lost closes the network, which is not what the caller should hear of.
+        self.proof.wait().await?;
         let network = if request.network {
-            self.network.access().map_err(RunError::Network)?
+            self.network.wait().await.map_err(RunError::Network)?
         } else {
             NetworkAccess::None
         };
@@ -201,6 +199,11 @@ impl Runs {
             network,
             warm: true,
         })
+    }
+
+    /// Whether something is being checked that a run has to wait for.
+    fn is_being_checked(&self, request: &RunRequest) -> bool {
+        self.proof.is_pending() || (request.network && self.network.is_unknown())
     }
 
     /// Waits for everything that a run needs, and runs it.
@@ -248,7 +251,7 @@ impl Runs {
             let permit = stops
                 .unless(self.admission.enter(&prepared.key, tell))
                 .await?;
-            if given.is_some() || !self.proof.is_pending() {
+            if given.is_some() || !self.is_being_checked(request) {
                 break permit;
             }
             // The check is a run too, and needs a place.

@@ -166,7 +166,7 @@ async fn keep_proving(selftest: &Selftest) {
             (proved_for, told) = (None, None);
         } else if proved_for != now {
             let started = Instant::now();
-            if let Some(rows) = selftest.at_start().await {
+            if let Some(rows) = Box::pin(selftest.at_start()).await {
                 let state = judge(&rows, &selftest.engine.allow_weaker);
                 if told.as_ref() != Some(&state) {
                     tell(&rows, &state, started.elapsed());

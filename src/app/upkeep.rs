@@ -11,7 +11,7 @@ use super::instance::Instance;
 use crate::config::EngineConfig;
 use crate::executor::Executor;
 use crate::metrics::set;
-use crate::network::{self, CheckError, State};
+use crate::network::{self, CheckError};
 use crate::run::Runs;
 use crate::runner::catalog::EngineView;
 use crate::sandbox::Launcher;
@@ -67,15 +67,20 @@ pub(super) async fn watch_network(
         runs.catalog.first_look().await;
         let (mut views, mut probed) = (runs.catalog.watch(), None);
         loop {
+            if let EngineView::Down(reason) = runs.engine() {
+                // What comes back may have lost its rules.
+                runs.network.forget(reason);
+                // The sender lives in the catalogue.
+                let _ = views.changed().await;
+                continue;
+            }
             let is_proved = runs.network.access().is_ok()
                 && probed.is_some_and(|at: Instant| at.elapsed() < PROBE_EVERY);
-            let found = match runs.engine() {
-                EngineView::Down(reason) => Ok(State::Closed(reason)),
-                EngineView::Up(_) if is_proved => Ok(network::by_the_rules(&config).await),
-                EngineView::Up(_) => {
-                    probed = Some(Instant::now());
-                    network::check(&config, &*executor, &runs).await
-                }
+            let found = if is_proved {
+                Ok(network::by_the_rules(&config).await)
+            } else {
+                probed = Some(Instant::now());
+                network::check(&config, &*executor, &runs).await
             };
             let pause = match found {
                 Ok(state) => {
@@ -91,7 +96,7 @@ pub(super) async fn watch_network(
                     }
                 }
             };
-            // An engine that went away or came back is a reason to look at once. The sender lives in the catalogue.
+            // An engine that went away or came back is a reason to look at once.
             let _ = tokio::time::timeout(pause, views.changed()).await;
         }
     };

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use mcp_code_sandbox::executor::fake::{FakeExecutor, Trouble};
 use mcp_code_sandbox::network::{self, CheckError, State};
 
+use serde_json::json;
+
 use crate::support::{TestApp, config, eventually};
 
 /// A word of the program that tries to reach the host, of whose shell the fake engine knows nothing.
@@ -60,6 +62,42 @@ async fn an_open_network_is_closed_when_its_rules_or_its_engine_are_gone() {
     fake.trouble(Trouble::default());
     eventually("it is tried anew", || policy.access().is_ok()).await;
     assert_eq!(fake.made(), containers + 2);
+    app.assert_nothing_is_left().await;
+}
+
+#[tokio::test]
+async fn a_run_waits_until_the_network_of_an_engine_that_came_back_is_checked() {
+    let report = tempfile::NamedTempFile::new().unwrap();
+    fs::write(report.path(), "in place\n").unwrap();
+    let settings = [
+        ("FIREWALL_REPORT", report.path().to_str().unwrap()),
+        ("MAX_CONCURRENT_RUNS", "1"),
+    ];
+    let app = TestApp::on_fake_with(&settings).await;
+    let (fake, policy) = (app.fake.as_ref().unwrap(), &app.app.runs.network);
+    let probe = probe_of_a_closed_host().concat();
+    fake.imitate(PROBE, &format!("sleep 0.5\n{probe}echo done"));
+    for trouble in [true, false] {
+        fake.trouble(Trouble {
+            engine_down: trouble,
+            failing: None,
+        });
+        let seen = || app.app.runs.engine().is_up() != trouble;
+        eventually("the catalogue sees it", seen).await;
+        let told = || {
+            policy
+                .access()
+                .is_err_and(|reason| reason.contains("is down"))
+        };
+        eventually("the policy has seen the loss", told).await;
+    }
+    let result = app
+        .call(
+            "run_code",
+            json!({ "language": "shell", "code": "echo hi", "network": true }),
+        )
+        .await;
+    assert_eq!(result["stdout"], "hi\n", "{result}");
     app.assert_nothing_is_left().await;
 }
 
