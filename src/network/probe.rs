@@ -61,6 +61,10 @@ pub(super) async fn host_is_closed(
     if targets.is_empty() {
         return Err(cannot(&"the host has no address to try"));
     }
+    // The program is ours: what callers may ask for at most is not for it.
+    let timeout = Duration::from_secs(20 + 2 * targets.len() as u64);
+    let mut runs = runs.clone();
+    runs.limits.timeout_max = runs.limits.timeout_max.max(timeout);
     let conversation = Conversation {
         files: &runs.files,
         id: ConversationId::mint(),
@@ -81,9 +85,7 @@ pub(super) async fn host_is_closed(
                     .join(" "),
             ),
         ]),
-        timeout: Some(
-            Duration::from_secs(20 + 2 * targets.len() as u64).min(runs.limits.timeout_max),
-        ),
+        timeout: Some(timeout),
         time_argument: None,
         stateful: false,
         kernel: KernelWish::default(),

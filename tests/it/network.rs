@@ -159,6 +159,23 @@ async fn a_server_that_is_too_busy_to_try_keeps_its_network_open() {
 }
 
 #[tokio::test]
+async fn the_probe_takes_longer_than_callers_may() {
+    let report = tempfile::NamedTempFile::new().unwrap();
+    fs::write(report.path(), "in place\n").unwrap();
+    let settings = [
+        ("FIREWALL_REPORT", report.path().to_str().unwrap()),
+        ("RUN_TIMEOUT", "100ms"),
+        ("RUN_TIMEOUT_MAX", "100ms"),
+    ];
+    let app = TestApp::on_fake_with(&settings).await;
+    let probe = probe_of_a_closed_host().concat();
+    let fake = app.fake.as_ref().unwrap();
+    fake.imitate(PROBE, &format!("sleep 0.3\n{probe}echo done"));
+    let open = check(&app, &settings).await.unwrap();
+    assert!(matches!(open, State::Open { .. }), "{open:?}");
+}
+
+#[tokio::test]
 async fn a_stop_in_the_middle_of_the_check_leaves_nothing() {
     let report = tempfile::NamedTempFile::new().unwrap();
     fs::write(report.path(), "in place\n").unwrap();
