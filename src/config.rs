@@ -239,9 +239,11 @@ impl Config {
         reader.finish(config)
     }
 
-    /// How long a conversation keeps a sandbox after its last run, with a kernel in it or without.
+    /// How long a conversation keeps a sandbox after its last run, with a kernel in it or without, if it ever does.
     pub fn longest_idle(&self) -> Duration {
-        self.pool.idle_ttl.max(self.kernels.idle)
+        let warm = self.pool.is_any().then_some(self.pool.idle_ttl);
+        let kernel = (self.kernels.most > 0).then_some(self.kernels.idle);
+        warm.max(kernel).unwrap_or_default()
     }
 
     /// What no single variable shows.

@@ -77,7 +77,7 @@ pub fn configuration(mut config: Config) -> Config {
 
 /// Whether runs of this configuration can have a sandbox that was there before them.
 pub fn has_warm_runs(config: &Config) -> bool {
-    config.pool.most > 0 && (config.pool.size.is_any() || config.pool.reuse)
+    config.pool.is_any()
 }
 
 impl Selftest {

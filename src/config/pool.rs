@@ -108,6 +108,11 @@ impl PoolConfig {
         }
     }
 
+    /// Whether there are ever warm sandboxes.
+    pub fn is_any(&self) -> bool {
+        self.most > 0 && (self.size.is_any() || self.reuse)
+    }
+
     /// As many as fit into half of the memory.
     fn fitting() -> usize {
         usize::try_from(memory() / 2 / Self::RECKONED_MEMORY)

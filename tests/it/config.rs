@@ -313,3 +313,36 @@ fn check_config_hides_secrets() {
     RUST_LOG=info,rmcp=warn
     ");
 }
+
+#[test]
+fn conversations_are_spared_for_what_they_can_have() {
+    let idle = |settings: &[(&str, &str)]| {
+        let common: &[(&str, &str)] = &[
+            ("MCP_API_TOKEN", TOKEN),
+            ("FILE_SECRET", SECRET),
+            ("SANDBOX_IDLE_TTL", "10m"),
+            ("KERNEL_TIMEOUT", "20m"),
+        ];
+        let all = [settings, common].concat();
+        let lookup = |name: &str| {
+            let found = all.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        Config::from_lookup(&lookup)
+            .unwrap()
+            .longest_idle()
+            .as_secs()
+            / 60
+    };
+    let (no_kernels, no_reuse) = (("MAX_KERNELS", "0"), ("SANDBOX_REUSE", "never"));
+    let no_pool = ("POOL_SIZE", "0");
+    assert_eq!(idle(&[]), 20);
+    assert_eq!(idle(&[no_kernels]), 10);
+    assert_eq!(idle(&[no_kernels, no_reuse]), 10);
+    assert_eq!(idle(&[no_kernels, no_reuse, no_pool]), 0);
+    assert_eq!(idle(&[no_kernels, ("MAX_WARM_SANDBOXES", "0")]), 0);
+    assert_eq!(
+        idle(&[("MAX_WARM_SANDBOXES", "0"), ("KERNEL_TIMEOUT", "1m")]),
+        1
+    );
+}
