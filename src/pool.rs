@@ -48,7 +48,7 @@ use crate::workspace::{DirectoryId, Scratch, Slot, WorkspaceError, Workspaces};
 /// A run that finds its conversation's sandbox being cleaned waits so long for it before it starts another. Cleaning
 /// takes milliseconds; where it takes longer, every core is busy, and a start would make all wait longer still.
 const CLEANING_WAIT: Duration = Duration::from_secs(2);
-/// How long a start may take, with the wait until it is its turn at the engine.
+/// How long a start may take, with the wait until it is its turn at the engine and with parking an interpreter.
 const START_WAIT: Duration = Duration::from_mins(1);
 
 /// All warm sandboxes.
@@ -331,8 +331,7 @@ impl Pool {
         let data = self.0.setup.host_path.join(key.as_str());
         let label = ("sandbox.conversation", key.short());
         let spec = self.spec(runner, data, network, Priority::Load, label);
-        let sandbox = self.start(spec).await?;
-        let sandbox = self.parked(sandbox, runner, env).await?;
+        let sandbox = self.start_and_park(spec, runner, env).await?;
         Ok(Lease::new(
             self.clone(),
             sandbox,
@@ -343,17 +342,39 @@ impl Pool {
         ))
     }
 
-    /// Starts a container, as long as the engine answers at all.
+    /// Starts a container.
     async fn start(&self, spec: ContainerSpec) -> Result<Sandbox, SandboxError> {
-        let started = tokio::time::timeout(START_WAIT, self.0.launcher.start(spec));
+        self.in_time(self.0.launcher.start(spec)).await
+    }
+
+    /// The same with an interpreter parked in it.
+    async fn start_and_park(
+        &self,
+        spec: ContainerSpec,
+        runner: &Runner,
+        env: &BTreeMap<String, String>,
+    ) -> Result<Sandbox, SandboxError> {
+        let parked = async {
+            let sandbox = self.0.launcher.start(spec).await?;
+            self.parked(sandbox, runner, env).await
+        };
+        self.in_time(parked).await
+    }
+
+    /// What a start comes to, as long as the engine answers at all.
+    async fn in_time(
+        &self,
+        start: impl Future<Output = Result<Sandbox, SandboxError>>,
+    ) -> Result<Sandbox, SandboxError> {
         tokio::select! {
             // First: one that is lost is not asked.
             biased;
             reason = self.0.setup.catalog.lost() => Err(SandboxError::NotStarted(reason)),
-            started = started => started.unwrap_or_else(|_| {
+            () = tokio::time::sleep(START_WAIT) => {
                 let seconds = START_WAIT.as_secs();
                 Err(SandboxError::NotStarted(format!("it took longer than {seconds} s")))
-            }),
+            }
+            sandbox = start => sandbox,
         }
     }
 

@@ -24,8 +24,6 @@ const RETIRED_BEFORE: Duration = Duration::from_hours(1);
 const STARTS_AT_A_TIME: usize = 2;
 /// Longest pause between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Longest time an interpreter may take to be parked.
-const READY_WAIT: Duration = Duration::from_mins(1);
 
 impl Pool {
     /// Keeps the pool until `stop`.
@@ -124,8 +122,7 @@ impl Pool {
             Priority::WarmUp,
             ("sandbox.slot", slot.name()),
         );
-        let sandbox = self.start(spec).await?;
-        let sandbox = self.parked(sandbox, runner, &BTreeMap::new()).await?;
+        let sandbox = self.start_and_park(spec, runner, &BTreeMap::new()).await?;
         Ok(Warm {
             sandbox,
             slot: Some(slot),
@@ -145,15 +142,10 @@ impl Pool {
         runner: &Runner,
         env: &BTreeMap<String, String>,
     ) -> Result<Sandbox, SandboxError> {
-        let parked = tokio::select! {
-            parked = tokio::time::timeout(READY_WAIT, sandbox.park(&runner.driver, env, self.parked_for())) => parked,
+        tokio::select! {
+            parked = sandbox.park(&runner.driver, env, self.parked_for()) => parked?,
             () = self.0.closed.cancelled() => return Err(SandboxError::Stopped),
-        };
-        let Ok(parked) = parked else {
-            let reason = format!("it took longer than {} s", READY_WAIT.as_secs());
-            return Err(SandboxError::NotReady(reason));
-        };
-        parked?;
+        }
         sandbox.end_warm_up(self.limits(runner)).await?;
         Ok(sandbox)
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::Method;
+use mcp_code_sandbox::executor::fake::Trouble;
 use mcp_code_sandbox::executor::spec::NetworkAccess;
 use serde_json::json;
 use tokio::time::Instant;
@@ -127,6 +128,28 @@ async fn an_engine_that_hangs_keeps_nobody_waiting() {
     fake.hang(false);
     let next = FAKE.cell(&app, FAKE.show).await;
     assert!(restarted(&next).unwrap().contains("sandbox was lost"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_kernel_waits_for_no_engine_that_is_lost() {
+    let app = TestApp::on_fake_with_notebook(&[]).await;
+    let fake = app.fake.as_ref().unwrap();
+    let trouble = |failing| {
+        fake.trouble(Trouble {
+            engine_down: false,
+            failing,
+        });
+    };
+    fake.hang(true);
+    trouble(Some("reach the container engine"));
+    let begun = Instant::now();
+    let lost = FAKE.cell(&app, FAKE.set).await;
+    assert_eq!(status(&lost), "engine_lost", "{lost}");
+    let took = begun.elapsed();
+    assert!(took <= Duration::from_secs(20), "{took:?}");
+    fake.hang(false);
+    trouble(None);
+    app.assert_nothing_is_left().await;
 }
 
 #[tokio::test]
