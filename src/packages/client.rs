@@ -60,7 +60,7 @@ pub(super) struct Wanted<'a> {
     name: &'a str,
     versions: &'a str,
     text: String,
-    /// Asked for by an earlier call: what the runner has by now goes before it.
+    /// Asked for by an earlier call: it gives way to what the runner has by now and cannot have in another version.
     earlier: bool,
 }
 
