@@ -152,6 +152,14 @@ mod tests {
         }
         let all = note.with_earlier("python", Ecosystem::Python, &[requirement("other")]);
         assert_eq!(all[1].to_string().matches("extra-").count(), 100);
+        for number in 100..1000 {
+            let asked = [requirement(&format!("some[extra-{number}]"))];
+            let all = note.with_earlier("python", Ecosystem::Python, &asked);
+            let text = all[0].to_string();
+            assert!(text.contains(&format!("extra-{number}")), "{text}");
+            assert!(text.matches("extra-").count() <= 200, "{text}");
+            note.set("python", &all, &[found("some", "1.2")]);
+        }
     }
 
     #[test]

@@ -11,6 +11,8 @@ use thiserror::Error;
 
 /// Longest requirement in bytes.
 const MAX_BYTES: usize = 512;
+/// Most extras that one package adds up to, over all calls.
+const MAX_EXTRAS: usize = 200;
 /// Longest name of an npm package in bytes.
 const MAX_NPM_NAME: usize = 214;
 /// What the version specifiers of Python begin with.
@@ -170,14 +172,18 @@ impl Requirement {
         Name::new(self.ecosystem, name) == self.name
     }
 
-    /// Takes over what an earlier request for the same package had: as with pip, extras are not taken away.
+    /// Takes over what an earlier request for the same package had: as with pip, extras are not taken away, unless they
+    /// become too many.
     pub fn add_extras(&mut self, earlier: &Self) {
         let extras = |one: &Self| match split_extras(&one.shown) {
             Some((_, extras)) if one.ecosystem == Ecosystem::Python => extras,
             _ => Vec::new(),
         };
         let mut all = extras(self);
-        all.extend(extras(earlier));
+        let room = MAX_EXTRAS.saturating_sub(all.len());
+        let more = extras(earlier).into_iter();
+        let more: Vec<_> = more.filter(|extra| !all.contains(extra)).collect();
+        all.extend(more.into_iter().take(room));
         all.sort();
         all.dedup();
         if !all.is_empty() {
