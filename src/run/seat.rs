@@ -1,6 +1,6 @@
 //! Where a run takes place: a sandbox of its own for once, or the conversation's kernel.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use sandbox_init::End;
@@ -230,7 +230,8 @@ impl Runs {
             Arc::clone(capture),
             interrupt.cancelled(),
         );
-        let run = reported(run, state);
+        let ended = OnceLock::new();
+        let run = reported(run, state, &ended);
         let full = allowance.exceeded(&self.files.workspaces, workspace);
         let early = async {
             tokio::select! {
@@ -250,7 +251,7 @@ impl Runs {
         let watch = watch(run, killed, early, late, &interrupt, REPORT_GRACE);
         // They take room, and every caller's future has it.
         let watched = Box::pin(watch).await;
-        let wall = started.elapsed();
+        let wall = *ended.get_or_init(Instant::now) - started;
         let report = watched.report();
         let ending = match watched {
             Watched::Over(Ok(end), None) => Ending::Reported(end),

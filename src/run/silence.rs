@@ -1,5 +1,6 @@
 //! What became of a run that was not reported: what the engine knows of its container.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use sandbox_init::End;
@@ -30,12 +31,16 @@ pub(super) async fn overdue(
     }
 }
 
-/// What is reported of a run. Where its output ends without a report, only the engine knows why.
+/// What is reported of a run. Where its output ends without a report, only the engine knows why. To ask it is no part
+/// of the run, whose end is noted in `ended`.
 pub(super) async fn reported(
     run: impl Future<Output = Result<End, SandboxError>>,
     state: impl Future<Output = Result<ContainerState, ExecutorError>>,
+    ended: &OnceLock<Instant>,
 ) -> Result<End, Ending> {
-    let error = match run.await {
+    let run = run.await;
+    ended.get_or_init(Instant::now);
+    let error = match run {
         Ok(end) => return Ok(end),
         Err(error) => error,
     };
@@ -75,6 +80,8 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use futures::FutureExt as _;
+
     use super::super::{DECISION, REPORT_GRACE};
     use super::*;
 
@@ -127,6 +134,18 @@ pub(super) mod tests {
         }
         let removed = told(0, failed(ErrorKind::NotFound)).await;
         assert!(removed.contains("was removed"), "{removed}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_run_is_over_before_the_engine_is_asked_of_it() {
+        let (begun, ended) = (Instant::now(), OnceLock::new());
+        let second = tokio::time::sleep(Duration::from_secs(1));
+        let run = second.map(|()| Err(SandboxError::Silent));
+        let answer = tokio::time::sleep(Duration::from_secs(2)).then(|()| async { Ok(ENDED) });
+        let told = reported(run, answer, &ended).await;
+        assert!(matches!(told, Err(Ending::Died(_))), "{told:?}");
+        assert_eq!(begun.elapsed(), Duration::from_secs(2));
+        assert_eq!(*ended.get().unwrap() - begun, Duration::from_secs(1));
     }
 
     #[tokio::test(start_paused = true)]

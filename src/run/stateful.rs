@@ -14,7 +14,7 @@
 //! At its deadline sandbox-init interrupts a cell by itself. Whatever the kernel says, what a cell has used and written
 //! is looked at from outside, as for any run.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use sandbox_init::End;
 use tokio::time::{Instant, sleep_until};
@@ -115,7 +115,8 @@ impl Runs {
             Arc::clone(capture),
             interrupt.cancelled(),
         );
-        let cell = reported(cell, state);
+        let ended = OnceLock::new();
+        let cell = reported(cell, state, &ended);
         let full = allowance.exceeded(&self.files.workspaces, workspace);
         let early = async {
             tokio::select! {
@@ -133,7 +134,7 @@ impl Runs {
         let grace = INTERRUPT_GRACE + REPORT_GRACE;
         let watch = watch(cell, killed(full, stops), early, late, &interrupt, grace);
         let watched = watch.await;
-        let wall = started.elapsed();
+        let wall = *ended.get_or_init(Instant::now) - started;
         let report = watched.report();
         let (ending, lost) = judge(watched);
         match lost {
