@@ -44,7 +44,7 @@ use self::seat::{Seat, Stops};
 use self::texts::{ENDS, gone_through};
 pub use self::timing::Phase;
 use self::timing::Timing;
-use crate::admission::Admission;
+use crate::admission::{Admission, Permit};
 use crate::config::RunLimits;
 use crate::conversation::{ConversationId, ConversationKey};
 use crate::executor::Stream;
@@ -57,7 +57,7 @@ use crate::pool::{Pool, Way};
 use crate::proof::Proof;
 use crate::runner::Runner;
 use crate::runner::catalog::{Catalog, EngineView};
-use crate::sandbox::{Launcher, Program};
+use crate::sandbox::{Capture, Launcher, Program};
 use crate::workspace::{Listing, Workspace, WorkspaceError};
 
 /// How long sandbox-init's report may take: after a time limit, before the engine is asked what became of the sandbox,
@@ -112,12 +112,31 @@ pub(crate) struct Place {
     pub(crate) warm: bool,
 }
 
+/// What is asked before a run may begin, each time that it could.
+#[derive(Clone, Copy)]
+enum Gate<'a> {
+    /// Whether the sandbox was proved to hold, and what the run may reach.
+    Proved,
+    /// Nothing: it is a run that finds this out, in the place that it was given.
+    Unproved(&'a Place),
+}
+
 /// A request that passed every check, with what it needs.
 struct Prepared {
     runner: Arc<Runner>,
     program: Program,
     place: Place,
     key: ConversationKey,
+}
+
+/// What is to be done in a sandbox.
+#[derive(Clone, Copy)]
+struct Job<'a> {
+    prepared: &'a Prepared,
+    workspace: &'a Workspace,
+    /// Where the output goes.
+    capture: &'a Arc<Capture>,
+    stops: Stops<'a>,
 }
 
 impl Runs {
@@ -132,8 +151,8 @@ impl Runs {
         cancel: &CancellationToken,
     ) -> Result<Finished, RunError> {
         let mut timing = Timing::new();
-        let ran = self.ran(None, request, live, cancel, &mut timing).await;
-        let result = self.answered(ran, live);
+        let done = self.carry_out(Gate::Proved, request, live, cancel, &mut timing);
+        let result = self.answered(done.await, live);
         self.count(&request.language, &result, &timing);
         result
     }
@@ -147,9 +166,9 @@ impl Runs {
         cancel: &CancellationToken,
     ) -> Result<Finished, RunError> {
         let mut timing = Timing::new();
-        let ran = self.ran(Some(place), request, live, cancel, &mut timing);
-        let ran = ran.await;
-        self.answered(ran, live)
+        let gate = Gate::Unproved(place);
+        let done = self.carry_out(gate, request, live, cancel, &mut timing);
+        self.answered(done.await, live)
     }
 
     /// Adds a run to the metrics. What the server runs for itself is not counted.
@@ -182,8 +201,16 @@ impl Runs {
         }
     }
 
-    /// Where a run may take place as things are now. While the sandbox or its network is being checked it waits.
-    async fn place(&self, request: &RunRequest) -> Result<Place, NotBegun> {
+    /// Where a run may take place as things are now.
+    async fn place(&self, gate: Gate<'_>, request: &RunRequest) -> Result<Place, NotBegun> {
+        match gate {
+            Gate::Proved => self.proved_place(request).await,
+            Gate::Unproved(place) => Ok(place.clone()),
+        }
+    }
+
+    /// The same where it has to be proved. While the sandbox or its network is being checked it waits.
+    async fn proved_place(&self, request: &RunRequest) -> Result<Place, NotBegun> {
         // First: with an engine that is lost nothing is proved any more, which is not what the caller should hear of.
         if let EngineView::Down(reason) = self.engine() {
             return Err(Ending::EngineLost(reason).into());
@@ -207,9 +234,9 @@ impl Runs {
     }
 
     /// Waits for everything that a run needs, and runs it.
-    async fn ran(
+    async fn carry_out(
         &self,
-        given: Option<&Place>,
+        gate: Gate<'_>,
         request: &RunRequest,
         live: &Live,
         cancel: &CancellationToken,
@@ -223,11 +250,7 @@ impl Runs {
             cancel,
             stop: &active.stop,
         };
-        let place = async || match given {
-            Some(place) => Ok(place.clone()),
-            None => self.place(request).await,
-        };
-        let first = stops.unless(place()).await?;
+        let first = stops.unless(self.place(gate, request)).await?;
         let mut prepared = match self.prepare(first, key, request) {
             Err(RunError::UnknownLanguage { .. })
                 if let EngineView::Down(reason) = self.engine() =>
@@ -246,25 +269,45 @@ impl Runs {
             futures::future::OptionFuture::from(turn).await.transpose()
         };
         let turn = stops.unless(turn).await?;
-        let tell = |position| live.set_position(position);
-        let _permit = loop {
-            let permit = stops
-                .unless(self.admission.enter(&prepared.key, tell))
-                .await?;
-            if given.is_some() || !self.is_being_checked(request) {
-                break permit;
-            }
-            // The check is a run too, and needs a place.
-            drop(permit);
-            stops.unless(place()).await?;
-        };
-        // It may have waited for long: what held before need not hold any more.
-        prepared.place = stops.unless(place()).await?;
+        let admitted = self.admitted(gate, request, &prepared.key, live, stops);
+        let (_permit, place) = admitted.await?;
+        prepared.place = place;
         timing.end(Phase::Queue);
         live.set_position(0);
-        let seated = stops.unless(self.seat(&prepared, turn)).await?;
-        let ran = self.run_seated(request, &prepared, seated, live, stops, timing);
-        Ok(ran.await?)
+        let (seat, workspace) = stops.unless(self.seat(&prepared, turn)).await?;
+        let job = Job {
+            prepared: &prepared,
+            workspace: &workspace,
+            capture: &live.capture,
+            stops,
+        };
+        let time = TimeLimit {
+            length: prepared.program.deadline,
+            argument: request.time_argument,
+        };
+        Ok(self.run_seated(seat, job, &time, timing).await?)
+    }
+
+    /// Waits until it is the run's turn among all. What held before need not hold any more by then: it is asked anew.
+    async fn admitted(
+        &self,
+        gate: Gate<'_>,
+        request: &RunRequest,
+        key: &ConversationKey,
+        live: &Live,
+        stops: Stops<'_>,
+    ) -> Result<(Permit, Place), NotBegun> {
+        let tell = |position| live.set_position(position);
+        loop {
+            let permit = stops.unless(self.admission.enter(key, tell)).await?;
+            let waits = matches!(gate, Gate::Proved) && self.is_being_checked(request);
+            // The check is a run too, and needs a place.
+            let permit = (!waits).then_some(permit);
+            let place = stops.unless(self.place(gate, request)).await?;
+            if let Some(permit) = permit {
+                return Ok((permit, place));
+            }
+        }
     }
 
     /// What the caller is told.
@@ -287,29 +330,27 @@ impl Runs {
     /// Runs a program in its place and looks at what it made.
     async fn run_seated(
         &self,
-        request: &RunRequest,
-        prepared: &Prepared,
-        (mut seat, workspace): (Seat, Workspace),
-        live: &Live,
-        stops: Stops<'_>,
+        mut seat: Seat,
+        job: Job<'_>,
+        time: &TimeLimit,
         timing: &mut Timing,
     ) -> Result<Finished, RunError> {
+        let Job {
+            prepared,
+            workspace,
+            capture,
+            ..
+        } = job;
         let before = workspace.snapshot().await?;
         let (way, lost) = (seat.way(), seat.take_lost());
         timing.started(way);
-        let ran = self
-            .run_in(seat, prepared, &workspace, &live.capture, stops)
-            .await;
+        let ran = self.run_in(seat, job).await;
         timing.end(Phase::Run);
         let listing = workspace.changes_since(&before).await;
-        live.capture.finish();
-        let time = TimeLimit {
-            length: prepared.program.deadline,
-            argument: request.time_argument,
-        };
-        let verdict = ran.explain(&self.limits, &time);
+        capture.finish();
+        let verdict = ran.explain(&self.limits, time);
         log(prepared, &verdict, way, ran.wall);
-        let mut finished = Finished::bare(verdict, ran.wall, live.capture.snapshot());
+        let mut finished = Finished::bare(verdict, ran.wall, capture.snapshot());
         finished.lost = lost;
         read_stderr(&mut finished, &prepared.runner).await;
         self.list(&mut finished, &prepared.key, listing);

@@ -13,12 +13,12 @@ use super::ending::{self, Ending, TimeLimit, Verdict, with_kernel};
 use super::error::NotBegun;
 use super::silence::{chain, overdue, reported};
 use super::watch::{Watched, watch};
-use super::{DECISION, Place, Prepared, REPORT_GRACE, Runs};
+use super::{DECISION, Job, Place, Prepared, REPORT_GRACE, Runs};
 use crate::config::RunLimits;
 use crate::executor::spec::NetworkAccess;
 use crate::kernels::{KernelError, Lost, Turn};
 use crate::pool::{Lease, Way};
-use crate::sandbox::{Capture, SandboxError};
+use crate::sandbox::SandboxError;
 use crate::workspace::{Workspace, WorkspaceError};
 
 /// Where a run takes place.
@@ -184,43 +184,28 @@ impl Runs {
     }
 
     /// Runs the program and watches it until it ends or is stopped.
-    pub(super) async fn run_in(
-        &self,
-        seat: Seat,
-        prepared: &Prepared,
-        workspace: &Workspace,
-        capture: &Arc<Capture>,
-        stops: Stops<'_>,
-    ) -> Ran {
+    pub(super) async fn run_in(&self, seat: Seat, job: Job<'_>) -> Ran {
         let allowance = tokio::select! {
-            allowance = Allowance::of(&self.files.workspaces, workspace) => allowance,
-            () = stops.any() => return Ran::not(Ending::Cancelled),
+            allowance = Allowance::of(&self.files.workspaces, job.workspace) => allowance,
+            () = job.stops.any() => return Ran::not(Ending::Cancelled),
         };
         let allowance = match allowance {
             Ok(allowance) => allowance,
             Err(reason) => return Ran::not(Ending::DiskFull(reason)),
         };
         match seat {
-            Seat::Once(lease) => {
-                self.run_once(lease, prepared, workspace, allowance, capture, stops)
-                    .await
-            }
-            Seat::Kernel(turn, _) => {
-                let ran = self.run_cell(turn, prepared, workspace, allowance, capture, stops);
-                Box::pin(ran).await
-            }
+            Seat::Once(lease) => self.run_once(lease, job, allowance).await,
+            Seat::Kernel(turn, _) => Box::pin(self.run_cell(turn, job, allowance)).await,
         }
     }
 
-    async fn run_once(
-        &self,
-        mut lease: Lease,
-        prepared: &Prepared,
-        workspace: &Workspace,
-        allowance: Allowance,
-        capture: &Arc<Capture>,
-        stops: Stops<'_>,
-    ) -> Ran {
+    async fn run_once(&self, mut lease: Lease, job: Job<'_>, allowance: Allowance) -> Ran {
+        let Job {
+            prepared,
+            workspace,
+            capture,
+            stops,
+        } = job;
         let started = Instant::now();
         let limit = started + prepared.program.deadline;
         let (state, late_state) = (lease.state(), lease.state());

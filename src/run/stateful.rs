@@ -25,11 +25,11 @@ use super::ending::Ending;
 use super::seat::{LeaseError, Ran, Seat, Stops};
 use super::silence::{overdue, reported};
 use super::watch::{Watched, watch};
-use super::{DECISION, KernelWish, Prepared, REPORT_GRACE, RunError, Runs};
+use super::{DECISION, Job, KernelWish, Prepared, REPORT_GRACE, RunError, Runs};
 use crate::executor::spec::NetworkAccess;
 use crate::kernels::{Kernel, Lost, Needs, Turn};
 use crate::pool::Way;
-use crate::sandbox::{Capture, INTERRUPT_GRACE};
+use crate::sandbox::INTERRUPT_GRACE;
 use crate::workspace::Workspace;
 
 impl Prepared {
@@ -94,15 +94,13 @@ impl Runs {
         Ok((Seat::Kernel(turn, way), workspace))
     }
 
-    pub(super) async fn run_cell(
-        &self,
-        mut turn: Turn,
-        prepared: &Prepared,
-        workspace: &Workspace,
-        allowance: Allowance,
-        capture: &Arc<Capture>,
-        stops: Stops<'_>,
-    ) -> Ran {
+    pub(super) async fn run_cell(&self, mut turn: Turn, job: Job<'_>, allowance: Allowance) -> Ran {
+        let Job {
+            prepared,
+            workspace,
+            capture,
+            stops,
+        } = job;
         let started = Instant::now();
         let limit = started + prepared.program.deadline;
         let Some(lease) = turn.begin() else {
