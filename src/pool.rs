@@ -266,7 +266,7 @@ impl Pool {
                         slot: Some(slot),
                         data: None,
                     };
-                    self.shelf().pooled(kind, warm, Instant::now());
+                    self.shelf().put_back(kind, warm, Instant::now());
                     Ok(None)
                 }
             };

@@ -2,6 +2,10 @@
 //!
 //! Admit, open the workspace, lease a sandbox, execute, look at the files, explain. Every step hands out a guard, so
 //! that a caller who goes away at any point leaves nothing behind.
+//!
+//! What is known of its end grows on the way: `End` is reported by sandbox-init, `Watched` says whether that came in
+//! time, `Ending` what brought the end about, `Ran` what that took and did to a kernel, `Verdict` explains it,
+//! `Finished` adds output and files, and `RunOutcome` is what clients see.
 
 mod active;
 mod disk;

@@ -192,7 +192,7 @@ impl Turn {
     /// The cell has ended and the kernel lives.
     pub fn keep(&mut self, workspace: &Workspace) {
         if let Hold::Working(mut kernel) = mem::replace(&mut self.hold, Hold::Nothing) {
-            kernel.lease.has(workspace);
+            kernel.lease.bind_to(workspace);
             self.hold = Hold::Ready(kernel);
         }
     }

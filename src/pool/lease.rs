@@ -122,8 +122,8 @@ impl Lease {
         self.way
     }
 
-    /// Remembers the directory that the sandbox has.
-    pub fn has(&mut self, workspace: &Workspace) {
+    /// Remembers the directory that the sandbox has as `/data`.
+    pub fn bind_to(&mut self, workspace: &Workspace) {
         self.data = workspace.directory_id();
     }
 

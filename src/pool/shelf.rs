@@ -250,7 +250,7 @@ impl<S> Shelf<S> {
     }
 
     /// Puts one that was claimed and not used back.
-    pub(super) fn pooled(&mut self, kind: &Kind, sandbox: S, now: Instant) {
+    pub(super) fn put_back(&mut self, kind: &Kind, sandbox: S, now: Instant) {
         if let Some(book) = self.kinds.get_mut(kind) {
             book.pooled.push((sandbox, now));
         }

@@ -105,7 +105,7 @@ impl Looks {
     }
 
     /// How soon `room` more entries are there, at the pace since the last look.
-    fn saw(&mut self, started: Instant, entries: u64, room: u64) -> Duration {
+    fn record(&mut self, started: Instant, entries: u64, room: u64) -> Duration {
         let grown = entries.saturating_sub(self.entries);
         let nanos = ((started - self.last).as_nanos() * u128::from(room))
             .checked_div(u128::from(grown))
@@ -179,7 +179,7 @@ impl Allowance {
                 }
                 gauge.looked(free, self.bytes.saturating_sub(usage.bytes));
                 let room = self.entries.saturating_sub(usage.entries);
-                time_left = looks.saw(started, usage.entries, room);
+                time_left = looks.record(started, usage.entries, room);
             }
             looks.plan(started, started.elapsed(), time_left);
         }
@@ -226,7 +226,7 @@ mod tests {
     fn next_after(before: u64, after_ms: u64, entries: u64, room: u64) -> u128 {
         let mut looks = Looks::new(before);
         let started = looks.last + Duration::from_millis(after_ms);
-        let left = looks.saw(started, entries, room);
+        let left = looks.record(started, entries, room);
         looks.plan(started, Duration::from_millis(10), left);
         (looks.usual - started).as_millis()
     }

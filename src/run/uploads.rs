@@ -39,7 +39,7 @@ impl Runs {
         let _in_use = self.files.workspaces.hold(&key).await;
         self.pool.settle(&key).await?;
         let file = self.files.store(id, upload, existing).await?;
-        Ok(self.counted(file))
+        Ok(self.count_upload(file))
     }
 
     /// Stores what a stream gives under a name. Nothing is made for the conversation before the last byte is there.
@@ -69,7 +69,7 @@ impl Runs {
         let _in_use = self.files.workspaces.hold(&key).await;
         self.pool.settle(&key).await?;
         let file = self.files.place(id, &path, spool, existing).await?;
-        Ok(self.counted(file))
+        Ok(self.count_upload(file))
     }
 
     async fn fill(
@@ -91,7 +91,7 @@ impl Runs {
         }
     }
 
-    fn counted(&self, file: FileLink) -> FileLink {
+    fn count_upload(&self, file: FileLink) -> FileLink {
         self.metrics.uploads.inc();
         self.metrics.uploaded_bytes.inc_by(file.size);
         file

@@ -16,13 +16,13 @@ const MAX_BYTES: usize = 256 << 20;
 pub(super) struct Entries {
     runs: HashMap<String, Arc<LiveRun>>,
     /// Those that have ended, in that order: what a run costs must not grow with the number of those before it.
-    finished: VecDeque<Finished>,
+    finished: VecDeque<KeptRun>,
     /// What is kept of all that have ended.
     bytes: usize,
 }
 
 #[derive(Debug)]
-struct Finished {
+struct KeptRun {
     id: String,
     at: Instant,
     bytes: usize,
@@ -38,7 +38,7 @@ impl Entries {
     /// Notes that a run has ended, of which so many bytes are kept for a while.
     pub(super) fn end(&mut self, id: String, bytes: usize) {
         self.bytes += bytes;
-        self.finished.push_back(Finished {
+        self.finished.push_back(KeptRun {
             id,
             at: Instant::now(),
             bytes,
