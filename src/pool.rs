@@ -1,17 +1,19 @@
 //! Who is warm: sandboxes that were started ahead, and those that stay with their conversation between runs.
 //!
 //! ```text
-//!             started, parked             claimed by a new conversation
-//! (nothing) ─────────────────▶ Pooled ──────────────────────────────────┐
-//!                                │                                      ▼
-//!     expired, image gone, dead  │    ┌────── claimed again ───────▶ Leased ◀──── cold start
-//!                                │    │                                 │
-//!                                │    │            clean                │ run ended well, reuse
-//!                                ▼    │                                 ▼
-//!                             Retired ◀── Owned ◀─────────────────── Cleaning
-//!                                ▲    idle, dead, room needed           │
-//!                                └──────────────────────────────────────┘
-//!                                  timeout, memory limit, cancelled, not clean
+//!             started, parked           claimed by a new conversation
+//! (nothing) ─────────────────▶ Pooled ──────────────────────────────▶ Leased ◀── cold start
+//!                                │                                   ▲ │ │
+//!                                │           ┌─── claimed again ─────┘ │ │
+//!                                │           │                         │ │ no report, deleted, no reuse,
+//!                                │           │            any end that │ │ another one loads already
+//!                                │           │            was reported │ │
+//!                                │           │                         ▼ └────────┐
+//!                                │         Owned ◀─── clean ──────── Cleaning     │
+//!                                │           │                         │          │
+//!     expired, image gone, dead  │           │ idle, dead, room needed │ not clean, not in time, deleted
+//!                                ▼           ▼                         ▼          ▼
+//!                             Retired ◀───────────────────────────────────────────┘
 //! ```
 //!
 //! A pooled sandbox has a *slot* as its `/data`. A bind mount follows the directory and not its name: renamed to the

@@ -147,7 +147,7 @@ impl Lease {
         run.await
     }
 
-    /// The same as a kernel's, whose sandbox does not come back: its place is free for another.
+    /// Turns it into a kernel's lease: the sandbox never comes back, so its place is freed.
     #[must_use]
     pub fn for_good(mut self) -> Self {
         self.place = None;

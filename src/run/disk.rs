@@ -1,12 +1,8 @@
 //! Watches what a running program writes: one conversation must neither exceed its quota nor fill the disk.
 //!
-//! The watch is a poll, so a program gets past the limit by what it writes between two looks. Looks are close
-//! together while the tree is small and take a tenth of the time when it is large, but up to half of it where that may
-//! be too late: as soon as the file system loses much of the room that the conversation has left, which is asked far
-//! more often, for it costs next to nothing, and as soon as the files would be too many at the pace at which they
-//! became more. Hence a conversation can be over its limits when a run begins. Such a run may tidy up, but not grow;
-//! and where it is over them by more than one run can have got past them, there are no further runs, or many short
-//! ones would get past any limit.
+//! The watch polls: every 25 ms while the tree is small, else for a tenth of the time; up to half when free space drops
+//! quickly or files grow quickly. A run can overshoot by what it writes between two looks, so the next may begin over
+//! quota but not grow; far over, none begins.
 
 use std::time::Duration;
 

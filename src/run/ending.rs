@@ -56,7 +56,7 @@ impl Verdict {
 }
 
 impl Ending {
-    /// Explains the ending of a run that took `wall` and had `timeout`.
+    /// Explains the ending of a run that took `wall` and had `time`.
     pub(super) fn explain(&self, limits: &RunLimits, time: &TimeLimit, wall: Duration) -> Verdict {
         let stopped = |status, hint: String| Verdict {
             status,

@@ -143,7 +143,7 @@ impl LiveRun {
 
     /// Ends it before its time. One that has ended stays as it is.
     pub fn cancel(&self) {
-        // Looked at to the end, so that it does not end meanwhile.
+        // Holds the read lock, so the run cannot finish between check and cancel.
         let end = self.end.borrow();
         if end.is_none() {
             self.stop.cancel();
@@ -193,7 +193,7 @@ impl LiveRun {
         self.outcome(verdict, wall, said)
     }
 
-    /// Its outcome, which must be that of its end, for an answer that has both streams and no `output`.
+    /// The final outcome with separate stdout and stderr and an empty `output`.
     pub async fn apart(&self, outcome: &RunOutcome) -> RunOutcome {
         let most = self.output_for_model;
         let printed = || self.live.capture.snapshot();

@@ -55,8 +55,8 @@ struct Shared {
     /// Containers from before the engine is asked to make them until they are removed.
     containers: TaskTracker,
     live: Mutex<HashSet<ContainerId>>,
-    /// Taken in the order in which they were asked for, to make a container and to remove one alike. So who starts
-    /// and gives up over and over waits for the removal of what was made, and the engine is never buried.
+    /// Fair, and shared by creating and removing: a client that starts and cancels in a loop waits for its own
+    /// removals.
     hands: Arc<Semaphore>,
 }
 
@@ -245,7 +245,7 @@ impl Launcher {
         self.live().len()
     }
 
-    /// Resolves when no container is there, nor will be without anybody asking for it.
+    /// Resolves when all our containers are removed and none is being made.
     pub async fn emptied(&self) {
         self.0.containers.close();
         self.0.containers.wait().await;
