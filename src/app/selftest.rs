@@ -15,8 +15,8 @@ use tracing::{debug, error, info, warn};
 use super::App;
 use crate::config::Config;
 use crate::control::Control;
-use crate::executor::Executor;
 use crate::executor::docker::DockerExecutor;
+use crate::executor::{Engine, Executor};
 use crate::proof::{State, Weakness, findings};
 use crate::runner::catalog::{EngineView, View};
 use crate::selftest::{self, Download, Report, Row, Selftest, Verdict, Way};
@@ -141,13 +141,16 @@ fn downloads(router: axum::Router) -> Download {
     })
 }
 
-/// What a check is valid for: this engine, and the images that it is done with.
-fn subject(view: &View) -> Option<String> {
+/// What a check is valid for: this engine, since it was last doubted, and the images that it is done with.
+type Subject = (Engine, u64, [Option<String>; 2]);
+
+fn subject(view: &View) -> Option<Subject> {
     let EngineView::Up(engine) = &view.engine else {
         return None;
     };
-    let images = ["python", "shell"].map(|language| view.find(language).map(|one| &one.image_id));
-    Some(format!("{engine:?} {} {images:?}", view.doubts))
+    let images =
+        ["python", "shell"].map(|language| view.find(language).map(|one| one.image_id.clone()));
+    Some((engine.clone(), view.doubts, images))
 }
 
 async fn keep_proving(selftest: &Selftest) {
