@@ -144,7 +144,6 @@ impl App {
         let metrics = Metrics::new();
         let runs = Runs {
             limits: config.limits.clone(),
-            file_secret: config.storage.file_secret.clone(),
             files: ConversationFiles {
                 workspaces,
                 links: FileLinks::new(config.http.public_base_url.clone(), signing),

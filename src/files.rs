@@ -102,6 +102,11 @@ pub struct Piece {
 }
 
 impl ConversationFiles {
+    /// The key of a conversation.
+    pub fn key(&self, id: &ConversationId) -> ConversationKey {
+        id.key(&self.file_secret)
+    }
+
     /// Checks name and content of an upload before anything is made for it.
     ///
     /// # Errors
@@ -135,7 +140,7 @@ impl ConversationFiles {
         upload: Upload,
         existing: Existing,
     ) -> Result<FileLink, FilesError> {
-        let key = id.key(&self.file_secret);
+        let key = self.key(id);
         let workspace = self.workspaces.create(&key).await?;
         let Upload { path, bytes } = upload;
         let entry = workspace.write_file(&path, bytes, existing).await?;
@@ -153,7 +158,7 @@ impl ConversationFiles {
         spool: Spool,
         existing: Existing,
     ) -> Result<FileLink, FilesError> {
-        let key = id.key(&self.file_secret);
+        let key = self.key(id);
         let workspace = self.workspaces.create(&key).await?;
         let entry = workspace.place_file(path, spool, existing).await?;
         Ok(link(&self.links, &key, &entry))
@@ -183,7 +188,7 @@ impl ConversationFiles {
     /// # Errors
     /// Trouble with the storage.
     pub async fn list(&self, id: &ConversationId) -> Result<FileList, FilesError> {
-        let key = id.key(&self.file_secret);
+        let key = self.key(id);
         let Some(workspace) = self.workspaces.find(&key).await? else {
             return Ok(FileList {
                 files: Vec::new(),
@@ -269,7 +274,7 @@ impl ConversationFiles {
     ) -> Result<(FileLink, OpenFile), FilesError> {
         let path = RelativePath::parse(name)?;
         let not_found = || FilesError::NotFound(name.chars().take(255).collect());
-        let key = id.key(&self.file_secret);
+        let key = self.key(id);
         let workspace = self.workspaces.find(&key).await?.ok_or_else(not_found)?;
         let open = workspace.open_file(&path).await?.ok_or_else(not_found)?;
         let entry = FileEntry {
@@ -293,7 +298,7 @@ impl ConversationFiles {
     ) -> Result<(), FilesError> {
         let path = RelativePath::parse(name)?;
         let not_found = || FilesError::NotFound(name.chars().take(255).collect());
-        let workspace = self.workspaces.find(&id.key(&self.file_secret)).await?;
+        let workspace = self.workspaces.find(&self.key(id)).await?;
         let workspace = workspace.ok_or_else(not_found)?;
         if !workspace.remove_file(&path, demand).await? {
             return Err(not_found());
@@ -306,7 +311,7 @@ impl ConversationFiles {
     /// # Errors
     /// Trouble with the storage.
     pub async fn exists(&self, id: &ConversationId) -> Result<bool, FilesError> {
-        let key = id.key(&self.file_secret);
+        let key = self.key(id);
         Ok(self.workspaces.find(&key).await?.is_some())
     }
 
@@ -315,7 +320,7 @@ impl ConversationFiles {
     /// # Errors
     /// Trouble with the storage.
     pub async fn delete(&self, id: &ConversationId) -> Result<bool, FilesError> {
-        Ok(self.workspaces.remove(&id.key(&self.file_secret)).await?)
+        Ok(self.workspaces.remove(&self.key(id)).await?)
     }
 }
 

@@ -131,7 +131,7 @@ impl Packages {
         let outcome = result.as_ref().map_or_else(PackagesError::as_str, |_| "ok");
         let took = started.elapsed();
         self.runs.metrics.installed(language, outcome, took);
-        let key = request.conversation.key(&self.runs.file_secret);
+        let key = self.runs.files.key(&request.conversation);
         info!(
             conversation.key = key.short(),
             install.language = language,
@@ -222,7 +222,7 @@ impl Packages {
             runner: Arc::clone(runner),
             client,
             asked,
-            key: request.conversation.key(&self.runs.file_secret),
+            key: self.runs.files.key(&request.conversation),
             ends: started + self.config.timeout,
         })
     }

@@ -30,7 +30,6 @@ mod watch;
 use std::sync::Arc;
 use std::time::Duration;
 
-use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -83,8 +82,6 @@ const UNSEEN: &str =
 pub struct Runs {
     /// What one run may use.
     pub limits: RunLimits,
-    /// Behind conversation keys.
-    pub file_secret: SecretString,
     /// Everybody's files.
     pub files: ConversationFiles,
     /// The runners that there are.
@@ -247,7 +244,7 @@ impl Runs {
         timing: &mut Timing,
     ) -> Result<Finished, NotBegun> {
         self.admission.check_open()?;
-        let key = request.conversation.key(&self.file_secret);
+        let key = self.files.key(&request.conversation);
         // Whatever it waits for from here on, a deletion and a stop know of it.
         let active = self.active.enter(&key);
         let stops = Stops {
@@ -396,7 +393,7 @@ impl Runs {
     /// # Errors
     /// Trouble with the storage.
     pub async fn delete_conversation(&self, id: &ConversationId) -> Result<bool, FilesError> {
-        let key = id.key(&self.file_secret);
+        let key = self.files.key(id);
         self.kernels.retire(&key, Lost::Deleted);
         self.active.stop(&key);
         // One that is about to make its directory would make it again.

@@ -35,7 +35,7 @@ impl Runs {
         let (upload, _place) = checked.map_err(|error| FilesError::Read(error.into()))?;
         let upload = upload?;
         self.files.workspaces.check_storage()?;
-        let key = id.key(&self.file_secret);
+        let key = self.files.key(id);
         let _in_use = self.files.workspaces.hold(&key).await;
         self.pool.settle(&key).await?;
         let file = self.files.store(id, upload, existing).await?;
@@ -65,7 +65,7 @@ impl Runs {
         let due = Instant::now() + patience;
         let received = timeout_at(due, self.fill(&mut spool, body)).await;
         received.map_err(|_| FilesError::TooSlow)??;
-        let key = id.key(&self.file_secret);
+        let key = self.files.key(id);
         let _in_use = self.files.workspaces.hold(&key).await;
         self.pool.settle(&key).await?;
         let file = self.files.place(id, &path, spool, existing).await?;

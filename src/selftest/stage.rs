@@ -132,7 +132,7 @@ impl<'a> Stage<'a> {
     }
 
     pub(super) fn key(&self, conversation: &ConversationId) -> ConversationKey {
-        conversation.key(&self.runs.file_secret)
+        self.runs.files.key(conversation)
     }
 
     /// Runs a program in a conversation of its own.

@@ -174,8 +174,7 @@ impl TestApp {
     /// The directory of a conversation.
     pub(crate) fn workspace(&self, conversation: &str) -> PathBuf {
         let id: mcp_code_sandbox::conversation::ConversationId = conversation.parse().unwrap();
-        self.root()
-            .join(id.key(&self.app.runs.file_secret).as_str())
+        self.root().join(self.app.runs.files.key(&id).as_str())
     }
 
     pub(crate) async fn send(&self, request: Request<Body>) -> Answer {

@@ -121,10 +121,7 @@ async fn runs_that_wait_for_the_check_leave_it_a_place() {
         eventually("one runs, one waits", || runs.admission.waiting() == 1).await;
         runs.proof.set(State::Pending);
         let id: ConversationId = "check".parse().unwrap();
-        let place = runs
-            .admission
-            .enter(&id.key(&runs.file_secret), |_| ())
-            .await;
+        let place = runs.admission.enter(&runs.files.key(&id), |_| ()).await;
         runs.proof.set(State::Held);
         place.map(drop)
     };

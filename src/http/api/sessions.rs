@@ -152,7 +152,7 @@ pub(super) async fn list(
         .of(&caller)
         .into_iter()
         .map(|(id, each)| {
-            let busy = runs.active.is_busy(&id.key(&runs.file_secret));
+            let busy = runs.active.is_busy(&runs.files.key(&id));
             Session {
                 session_id: id.as_str().to_owned(),
                 status: if busy { "busy" } else { "idle" },

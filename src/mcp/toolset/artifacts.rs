@@ -145,7 +145,7 @@ async fn existing(call: &Call<'_>, id: &str) -> Result<ConversationId, Refusal> 
 
 /// Refuses what would disturb a run.
 fn idle(call: &Call<'_>, id: &ConversationId) -> Result<(), Refusal> {
-    if call.runs.active.is_busy(&id.key(&call.runs.file_secret)) {
+    if call.runs.active.is_busy(&call.runs.files.key(id)) {
         let message =
             "a program of this session is running: wait for its end, or use another session";
         return Err(Refusal::new("session_busy", message));
