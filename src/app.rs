@@ -18,11 +18,11 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use self::instance::Instance;
 use crate::admission::Admission;
-use crate::config::{Config, Toolset};
+use crate::config::{Config, StorageConfig, Toolset};
 use crate::executor::Executor;
 use crate::executor::docker::DockerExecutor;
 use crate::executor::spec::{ContainerLimits, DATA_ALIAS, User};
@@ -56,6 +56,9 @@ const FLUSH: Duration = Duration::from_millis(50);
 const SESSION_MARGIN: Duration = Duration::from_hours(1);
 /// Room in a request around the file or program in it.
 const BODY_MARGIN: u64 = 64 << 10;
+
+/// Why a server ends that nobody told to.
+const NOT_SERVED: &str = "connections are not accepted any more: the log says why";
 
 /// The composed server.
 #[derive(Debug)]
@@ -93,14 +96,8 @@ impl App {
     pub fn with_executor(config: Config, executor: Arc<dyn Executor>) -> anyhow::Result<Self> {
         let tasks = TaskTracker::new();
         let owner = Owner::for_this_process();
-        let limits = WorkspaceLimits {
-            quota_bytes: config.storage.quota,
-            free_space_floor: config.storage.free_space_floor,
-            max_entries: config.storage.max_entries,
-            storage_bytes: config.storage.limit,
-        };
         let root = &config.storage.root;
-        let workspaces = Workspaces::open(root, owner, limits)
+        let workspaces = Workspaces::open(root, owner, (&config.storage).into())
             .map_err(|error| instance::unusable(root, error.into()))?;
         let instance =
             Instance::register(root).map_err(|error| instance::unusable(root, error.into()))?;
@@ -112,27 +109,9 @@ impl App {
             tasks.clone(),
         );
         let catalog = Catalog::default();
-        let setup = Setup {
-            catalog: catalog.clone(),
-            host_path: config.storage.host_path.clone(),
-            seccomp: config.storage.host_path.join(&instance.seccomp_name),
-            data_alias: (config.toolset == Toolset::Artifacts).then_some(DATA_ALIAS),
-            user: User {
-                uid: owner.uid,
-                gid: owner.gid,
-            },
-            idle: config.longest_idle(),
-            limits: ContainerLimits {
-                nano_cpus: config.limits.nano_cpus,
-                memory: config.limits.memory,
-                pids: config.limits.pids,
-                file_size: config.limits.file_size,
-            },
-            runtime: config.engine.runtime.clone(),
-        };
         let pool = Pool::new(
             config.pool.clone(),
-            setup,
+            setup(&config, &instance, owner, catalog.clone()),
             launcher.clone(),
             workspaces.clone(),
             tasks.clone(),
@@ -288,22 +267,21 @@ impl App {
         self.prove();
         self.announce(&listener).await;
         let stop = self.soft.clone().cancelled_owned();
-        let server = self.tasks.spawn(http::serve(
+        let mut server = self.tasks.spawn(http::serve(
             listener,
             router,
             self.config.http.patience,
             self.tasks.clone(),
             stop,
         ));
-        signals.next().await;
+        let served = tokio::select! {
+            () = signals.next() => Ok(()),
+            _ = &mut server => Err(anyhow::anyhow!(NOT_SERVED)),
+        };
         self.stop_softly(signals).await;
         self.shut_down().await;
-        // Connections close as soon as their last answer has left.
-        let abort = server.abort_handle();
-        if tokio::time::timeout(ANSWER_WAIT, server).await.is_err() {
-            abort.abort();
-        }
-        Ok(())
+        self.join().await;
+        served
     }
 
     async fn announce(&self, listener: &TcpListener) {
@@ -362,6 +340,51 @@ impl App {
         tokio::time::sleep(FLUSH).await;
         self.hard.cancel();
         info!("stopped");
+    }
+
+    /// Waits for the tasks, which were told to end: those of connections do when their last answer has left.
+    async fn join(&self) {
+        self.tasks.close();
+        if tokio::time::timeout(ANSWER_WAIT, self.tasks.wait())
+            .await
+            .is_err()
+        {
+            debug!(tasks = self.tasks.len(), "did not wait for the last tasks");
+        }
+    }
+}
+
+impl From<&StorageConfig> for WorkspaceLimits {
+    fn from(config: &StorageConfig) -> Self {
+        Self {
+            quota_bytes: config.quota,
+            free_space_floor: config.free_space_floor,
+            max_entries: config.max_entries,
+            storage_bytes: config.limit,
+        }
+    }
+}
+
+/// What all containers have in common.
+fn setup(config: &Config, instance: &Instance, owner: Owner, catalog: Catalog) -> Setup {
+    let host_path = config.storage.host_path.clone();
+    Setup {
+        catalog,
+        seccomp: host_path.join(&instance.seccomp_name),
+        host_path,
+        data_alias: (config.toolset == Toolset::Artifacts).then_some(DATA_ALIAS),
+        user: User {
+            uid: owner.uid,
+            gid: owner.gid,
+        },
+        idle: config.longest_idle(),
+        limits: ContainerLimits {
+            nano_cpus: config.limits.nano_cpus,
+            memory: config.limits.memory,
+            pids: config.limits.pids,
+            file_size: config.limits.file_size,
+        },
+        runtime: config.engine.runtime.clone(),
     }
 }
 

@@ -86,6 +86,7 @@ impl App {
         };
         selftest.clean_up().await;
         app.shut_down().await;
+        app.join().await;
         report.or_else(|signal| {
             signal?;
             anyhow::bail!("interrupted")

@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 use tracing::info;
 
 use super::instance::{kept, unusable};
-use super::{App, Signals};
+use super::{App, NOT_SERVED, Signals};
 use crate::config::{self, Config};
 use crate::mcp::transport::{Lines, UniqueIds};
 use crate::workspace::make_root;
@@ -97,7 +97,7 @@ impl App {
         let router = app.start();
         app.prove();
         app.announce(&listener).await;
-        app.tasks.spawn(crate::http::serve(
+        let server = app.tasks.spawn(crate::http::serve(
             listener,
             router,
             app.config.http.patience,
@@ -117,12 +117,17 @@ impl App {
                 Err(error) => info!(%error, "the client said no hello"),
             }
         };
-        tokio::select! {
-            () = client => info!("standard input was closed"),
-            () = signals.next() => {}
-        }
+        let served = tokio::select! {
+            () = client => {
+                info!("standard input was closed");
+                Ok(())
+            }
+            () = signals.next() => Ok(()),
+            _ = server => Err(anyhow::anyhow!(NOT_SERVED)),
+        };
         app.shut_down().await;
-        Ok(())
+        app.join().await;
+        served
     }
 }
 
