@@ -39,7 +39,7 @@ pub(crate) async fn read(
 }
 
 /// Takes in what is left of a body that is refused, if it can be that much: who is still sending when the connection is
-/// closed sees a reset and not the answer. Who asks before it sends has not begun.
+/// closed sees a reset and not the answer. Who asks before it sends may not have begun.
 pub(crate) async fn drain(headers: &HeaderMap, mut body: BodyDataStream, limit: u64) {
     if headers.contains_key(EXPECT) || declared(headers).is_some_and(|length| length > limit) {
         return;

@@ -11,7 +11,7 @@ use super::instance::Instance;
 use crate::config::EngineConfig;
 use crate::executor::Executor;
 use crate::metrics::set;
-use crate::network::{self, CheckError};
+use crate::network::{self, CheckError, State};
 use crate::run::Runs;
 use crate::runner::catalog::EngineView;
 use crate::sandbox::Launcher;
@@ -101,6 +101,11 @@ pub(super) async fn watch_network(
         }
     };
     stop.run_until_cancelled(watch).await;
+    if runs.network.is_unknown() {
+        // Nobody finds out any more: who waits for it is told.
+        runs.network
+            .set(State::Closed("the server is stopping".to_owned()));
+    }
 }
 
 /// Keeps the metrics of what is stored fresh.

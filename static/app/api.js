@@ -111,7 +111,9 @@ export function body(status, content, retryAfter) {
   if (isOfProxy(status)) throw new Unreachable(`The server does not answer (${status}).`);
   if (typeof failure?.code === "number") throw new Refused("protocol", failure.message);
   // Others refuse in JSON too.
-  if (status !== 200 || !message) throw new Refused("no_json", `The server gave an answer that is none of its own (${status}).`);
+  if (status !== 200 || !message) {
+    throw new Refused("no_json", `The server gave an answer that is none of its own (${status}).`);
+  }
   return message;
 }
 

@@ -76,7 +76,7 @@ async fn a_run_waits_until_the_network_of_an_engine_that_came_back_is_checked() 
     let app = TestApp::on_fake_with(&settings).await;
     let (fake, policy) = (app.fake.as_ref().unwrap(), &app.app.runs.network);
     let probe = probe_of_a_closed_host().concat();
-    fake.imitate(PROBE, &format!("sleep 0.5\n{probe}echo done"));
+    fake.imitate(PROBE, &format!("sleep 2\n{probe}echo done"));
     for trouble in [true, false] {
         fake.trouble(Trouble {
             engine_down: trouble,

@@ -138,7 +138,10 @@ pub(super) async fn upload(
     let (head, body) = request.into_parts();
     let mut body = body.into_data_stream();
     let stored = store(&state, &id, &name, &head.headers, &mut body).await;
-    if stored.is_err() {
+    // Who was too slow would be so again.
+    if let Err(ApiError(error)) = &stored
+        && error.code != "too_slow"
+    {
         drain(&head.headers, body, state.0.runs.files.max_upload_bytes).await;
     }
     Ok(Json(Stored {

@@ -40,9 +40,9 @@ pub(super) async fn answer(call: &Call<'_>, outcome: &RunOutcome) -> CallToolRes
             .map(|(_, shown)| ContentBlock::image(shown.data, shown.mime_type)),
     );
     let late = (!late.is_empty()).then(|| {
-        let names = late.join(", ");
+        // Programs choose names: with a line's end in one they could say more than it.
         ContentBlock::text(format!(
-            "Not ready in time to be shown: {names}. read_file shows them."
+            "Not ready in time to be shown: {late:?}. read_file shows them."
         ))
     });
     result.content.extend(late);
