@@ -1,6 +1,7 @@
 //! The few lines of shell that the fake engine can run: enough to see output, files, exit codes and time pass.
 //!
-//! `echo`, with `>&2` or `> file`; `$NAME` in its words; `NAME=value`; `cat file`; `mkdir folder`; `sleep seconds`;
+//! `echo`, with `>&2` or `> file`; `$NAME` in its words; `each NAME words`, a line for each word of a variable;
+//! `NAME=value`; `cat file`; `mkdir folder`; `sleep seconds`;
 //! `exit code`; `kill -signal $$`; `yes`, which prints without end; and `trap`, with which a kernel heeds no interrupt.
 
 use std::collections::BTreeMap;
@@ -47,6 +48,12 @@ pub(super) async fn run(
         let (command, rest) = line.split_once(' ').unwrap_or((line, ""));
         match command {
             "echo" => echo(rest, env, data, print).await,
+            "each" => {
+                let (name, words) = rest.split_once(' ').unwrap_or((rest, ""));
+                for word in env.get(name).into_iter().flat_map(|all| all.split(' ')) {
+                    print(Stream::Stdout, format!("{word} {words}\n"));
+                }
+            }
             "cat" => {
                 let Ok(text) = tokio::fs::read_to_string(data.join(rest)).await else {
                     let complaint = format!("cat: {rest}: No such file or directory\n");
