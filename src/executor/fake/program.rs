@@ -1,8 +1,8 @@
 //! The few lines of shell that the fake engine can run: enough to see output, files, exit codes and time pass.
 //!
-//! `echo`, with `>&2` or `> file`; `$NAME` in its words; `each NAME words`, a line for each word of a variable;
-//! `NAME=value`; `cat file`; `mkdir folder`; `sleep seconds`;
+//! `echo`, with `>&2` or `> file`; `$NAME` in its words; `NAME=value`; `cat file`; `mkdir folder`; `sleep seconds`;
 //! `exit code`; `kill -signal $$`; `yes`, which prints without end; and `trap`, with which a kernel heeds no interrupt.
+//! What stands for a loop is no shell's: `each NAME words` prints a line for each word of a variable.
 
 use std::collections::BTreeMap;
 use std::path::Path;
