@@ -385,6 +385,7 @@ fn setup(config: &Config, instance: &Instance, owner: Owner, catalog: Catalog) -
             file_size: config.limits.file_size,
         },
         runtime: config.engine.runtime.clone(),
+        cgroup_parent: config.engine.cgroup_parent.clone(),
     }
 }
 

@@ -148,6 +148,8 @@ pub struct EngineConfig {
     pub host: Option<String>,
     /// The engine's runtime for sandboxes; `None` means the engine's own (`SANDBOX_RUNTIME`).
     pub runtime: Option<String>,
+    /// The control group above all sandboxes; `None` means the engine's own (`SANDBOX_CGROUP_PARENT`).
+    pub cgroup_parent: Option<String>,
     /// Controls whose failure at the start does not refuse runs (`ALLOW_WEAKER_SANDBOX`).
     pub allow_weaker: Vec<Control>,
     /// Allows `network: true` without proof that the host is out of reach (`ALLOW_NETWORK`).
@@ -296,7 +298,8 @@ impl EngineConfig {
                     known.then(|| value.to_owned())
                 })
             }),
-            runtime: reader.word("SANDBOX_RUNTIME"),
+            runtime: reader.word("SANDBOX_RUNTIME", "runsc"),
+            cgroup_parent: reader.word("SANDBOX_CGROUP_PARENT", "sandboxes.slice"),
             allow_weaker: reader.controls("ALLOW_WEAKER_SANDBOX"),
             allow_network: reader.flag("ALLOW_NETWORK"),
             firewall_report: reader.path("FIREWALL_REPORT"),

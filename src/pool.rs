@@ -88,6 +88,8 @@ pub struct Setup {
     pub idle: Duration,
     /// The engine's runtime; `None` means the engine's own.
     pub runtime: Option<String>,
+    /// The control group above all sandboxes; `None` means the engine's own.
+    pub cgroup_parent: Option<String>,
     /// Tells whether the engine is rootless, and when it is lost.
     pub catalog: Catalog,
 }
@@ -407,6 +409,7 @@ impl Pool {
             network,
             priority,
             runtime: setup.runtime.clone(),
+            cgroup_parent: setup.cgroup_parent.clone(),
             labels: self.0.launcher.labels(&labels),
         }
     }

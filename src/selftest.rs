@@ -193,7 +193,7 @@ async fn try_one(
     }
     let verdict = match control {
         Control::Runtime => runtime::holds(stage).await,
-        Control::NetworkOn => network::holds(stage).await,
+        Control::NetworkOn => Box::pin(network::holds(stage)).await,
         Control::Timeout | Control::Background => lingering::holds(stage, control).await,
         Control::Links => links::holds(stage, download).await,
         Control::Residue => residue::between_runs(stage).await,

@@ -268,14 +268,14 @@ impl<'a> Reader<'a> {
         controls
     }
 
-    /// A name without spaces or quotes.
-    pub(super) fn word(&mut self, name: &'static str) -> Option<String> {
+    /// A name without spaces or quotes, such as `example`.
+    pub(super) fn word(&mut self, name: &'static str, example: &str) -> Option<String> {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._/-".contains(&byte);
         let value = self.text(name)?;
         if !value.bytes().all(plain) {
             self.reject(
                 name,
-                "a name of letters, digits, `.`, `_`, `-` and `/`, such as `runsc`",
+                &format!("a name of letters, digits, `.`, `_`, `-` and `/`, such as `{example}`"),
             );
         }
         Some(value)

@@ -101,13 +101,15 @@ impl fmt::Display for Config {
 }
 
 impl EngineConfig {
-    fn lines(&self) -> [(&'static str, String); 6] {
+    fn lines(&self) -> [(&'static str, String); 7] {
         let dns: Vec<_> = self.dns.iter().map(ToString::to_string).collect();
         let allowed = self.allow_weaker.iter().map(|control| control.name());
         let report = self.firewall_report.as_ref();
+        let parent = self.cgroup_parent.clone();
         [
             ("DOCKER_HOST", self.host.clone().unwrap_or_default()),
             ("SANDBOX_RUNTIME", self.runtime.clone().unwrap_or_default()),
+            ("SANDBOX_CGROUP_PARENT", parent.unwrap_or_default()),
             (
                 "ALLOW_WEAKER_SANDBOX",
                 allowed.collect::<Vec<_>>().join(","),

@@ -118,6 +118,11 @@ pub const VARIABLES: &[Variable] = &[
         "the engine's runtime for sandboxes, such as `runsc`; default: the engine's own",
     ),
     variable(
+        "SANDBOX_CGROUP_PARENT",
+        "",
+        "control group above all sandboxes, such as `/` or `sandboxes.slice`; default: the engine's own",
+    ),
+    variable(
         "ALLOW_WEAKER_SANDBOX",
         "",
         "controls that may fail the check at the start, such as `syscalls,limits`: runs are then not refused",

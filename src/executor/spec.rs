@@ -56,6 +56,8 @@ pub struct ContainerSpec {
     pub priority: Priority,
     /// The engine's runtime; `None` means the engine's own.
     pub runtime: Option<String>,
+    /// The control group above the container's, in the words of the engine's driver; `None` means the engine's own.
+    pub cgroup_parent: Option<String>,
     /// Labels to find the container by.
     pub labels: BTreeMap<String, String>,
 }
@@ -189,6 +191,7 @@ impl ContainerSpec {
         let memory = i64::try_from(self.limits.memory).unwrap_or(i64::MAX);
         HostConfig {
             runtime: self.runtime.clone(),
+            cgroup_parent: self.cgroup_parent.clone(),
             network_mode: Some(network_mode.to_owned()),
             dns: Some(dns),
             cap_drop: Some(vec!["ALL".to_owned()]),
@@ -309,6 +312,7 @@ mod tests {
             network,
             priority: Priority::Run,
             runtime: None,
+            cgroup_parent: None,
             labels: BTreeMap::from([("sandbox.server".to_owned(), "s1".to_owned())]),
         }
     }

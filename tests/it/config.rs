@@ -147,6 +147,7 @@ fn all_mistakes_are_told_at_once_and_no_secret_is_shown() {
             "STORAGE_LIMIT" => "much",
             "ALLOW_NETWORK" => "perhaps",
             "SANDBOX_RUNTIME" => "runsc; rm",
+            "SANDBOX_CGROUP_PARENT" => "all sandboxes",
             "ALLOW_WEAKER_SANDBOX" => "syscalls,everything",
             _ => return None,
         };
@@ -160,6 +161,7 @@ fn all_mistakes_are_told_at_once_and_no_secret_is_shown() {
     FILE_SECRET is not valid (its value is not shown): it must be at least 32 random characters without `change`, which stands in values that nobody has replaced yet; make one with `openssl rand -hex 32`
     STORAGE_LIMIT=much is not valid: it must be a size of at least 1m, such as `512k`, `256m` or `1g`
     SANDBOX_RUNTIME=runsc; rm is not valid: it must be a name of letters, digits, `.`, `_`, `-` and `/`, such as `runsc`
+    SANDBOX_CGROUP_PARENT=all sandboxes is not valid: it must be a name of letters, digits, `.`, `_`, `-` and `/`, such as `sandboxes.slice`
     ALLOW_WEAKER_SANDBOX=syscalls,everything is not valid: it must be names of controls separated by commas, out of runtime, identity, syscalls, writable-paths, kernel-levers, secrets, pid-1, limits, network-off, network-on, fork-bomb, memory, processor, file-size, disk, inodes, output-flood, timeout, background, links, residue, conversations, neighbour
     ALLOW_NETWORK=perhaps is not valid: it must be 1 or 0
     RUN_TIMEOUT=soon is not valid: it must be a duration greater than zero, such as `30s` or `5m`, at most 100 years
@@ -271,6 +273,7 @@ fn check_config_hides_secrets() {
     MAX_UPLOAD_BYTES=50m
     DOCKER_HOST=
     SANDBOX_RUNTIME=
+    SANDBOX_CGROUP_PARENT=
     ALLOW_WEAKER_SANDBOX=limits,network-off
     ALLOW_NETWORK=0
     FIREWALL_REPORT=/nowhere

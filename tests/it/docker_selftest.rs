@@ -396,6 +396,39 @@ async fn a_runtime_is_used_after_it_was_proved() {
 }
 
 #[tokio::test]
+async fn sandboxes_are_in_the_control_group_of_the_operator() {
+    // The other driver knows slices of systemd alone.
+    let mut engine = Dockerd::new().with_option("--exec-opt=native.cgroupdriver=cgroupfs");
+    engine.start().await;
+    engine.add_shell().await;
+    let root = tempfile::tempdir().unwrap();
+    let host = engine.host();
+    let settings = [
+        ("DOCKER_HOST", host.as_str()),
+        ("POOL_SIZE", "1"),
+        ("SANDBOX_CGROUP_PARENT", "/"),
+    ];
+    let server = Server::start(root.path(), &settings).await;
+    server.until_ready(CHECK).await;
+    assert_eq!(server.run("echo hi").await.unwrap()["stdout"], "hi\n");
+    let pooled = async || engine.containers("sandbox.slot").await.pop();
+    let container = within(CHECK, "a sandbox is started ahead", pooled).await;
+    let format = "{{.State.Pid}} {{.Id}}";
+    let inspected = engine
+        .docker(&["inspect", "--format", format, &container])
+        .await
+        .unwrap();
+    let (pid, id) = inspected.trim().split_once(' ').unwrap();
+    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
+    assert!(
+        groups
+            .lines()
+            .any(|line| line.ends_with(&format!(":/{id}"))),
+        "{groups}"
+    );
+}
+
+#[tokio::test]
 async fn the_exit_code_says_what_could_be_tried() {
     let nobody = [("DOCKER_HOST", "unix:///nonexistent/docker.sock")];
     let output = call(&["selftest", "--json"], &nobody).await;
