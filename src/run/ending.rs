@@ -170,7 +170,14 @@ fn timeout_hint(time: &TimeLimit) -> String {
 }
 
 fn memory_hint(limits: &RunLimits, peak: Option<u64>) -> String {
-    let peak = peak.map_or_else(String::new, |peak| format!(" (peak {})", mebibytes(peak)));
+    // The sandbox has room for the runner's driver on top of the program's limit, and its peak is that of both.
+    let with = match peak {
+        Some(peak) if peak > limits.memory => ", with the libraries that the runner keeps loaded",
+        _ => "",
+    };
+    let peak = peak.map_or_else(String::new, |peak| {
+        format!(" (peak {}{with})", mebibytes(peak))
+    });
     format!(
         "The program was killed by the memory limit of {}{peak}: work on smaller pieces, for example read files in \
          chunks. Files in /tmp count as memory.",
@@ -320,6 +327,10 @@ mod tests {
     #[test]
     fn the_memory_limit_is_told_by_its_count() {
         insta::assert_snapshot!(explain(Status::Signal(9), |end| end.oom_kills = 1), @"out_of_memory Some(137) The program was killed by the memory limit of 256 MiB (peak 5 MiB): work on smaller pieces, for example read files in chunks. Files in /tmp count as memory.");
+        let beside_driver = explain(Status::Signal(9), |end| {
+            (end.oom_kills, end.peak_bytes) = (1, Some(360 << 20));
+        });
+        insta::assert_snapshot!(beside_driver, @"out_of_memory Some(137) The program was killed by the memory limit of 256 MiB (peak 360 MiB, with the libraries that the runner keeps loaded): work on smaller pieces, for example read files in chunks. Files in /tmp count as memory.");
     }
 
     #[test]
