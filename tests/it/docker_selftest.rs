@@ -342,6 +342,15 @@ fn engine_with_runtimes() -> Dockerd {
     engine.with_option(&runc).with_option(&broken)
 }
 
+/// What the engine says of a sandbox that was started ahead.
+async fn inspect_pooled(engine: &Dockerd, format: &str) -> String {
+    let pooled = async || engine.containers("sandbox.slot").await.pop();
+    let container = within(CHECK, "a sandbox is started ahead", pooled).await;
+    let arguments = ["inspect", "--format", format, &container];
+    let inspected = engine.docker(&arguments).await;
+    inspected.expect("the engine knows it")
+}
+
 #[tokio::test]
 async fn a_runtime_is_used_after_it_was_proved() {
     let mut engine = engine_with_runtimes();
@@ -355,13 +364,8 @@ async fn a_runtime_is_used_after_it_was_proved() {
     let server = Server::start(root.path(), &with("other")).await;
     server.until_ready(CHECK).await;
     assert_eq!(server.run("echo hi").await.unwrap()["stdout"], "hi\n");
-    let pooled = async || engine.containers("sandbox.slot").await.pop();
-    let container = within(CHECK, "a sandbox is started ahead", pooled).await;
-    let format = "{{.HostConfig.Runtime}}";
-    let runtime = engine
-        .docker(&["inspect", "--format", format, &container])
-        .await;
-    assert_eq!(runtime.as_deref(), Some("other\n"));
+    let runtime = inspect_pooled(&engine, "{{.HostConfig.Runtime}}").await;
+    assert_eq!(runtime, "other\n");
     drop(server);
     let only = ["selftest", "--json", "--only", "runtime,identity"];
     let output = call(&only, &with("other")).await;
@@ -411,13 +415,7 @@ async fn sandboxes_are_in_the_control_group_of_the_operator() {
     let server = Server::start(root.path(), &settings).await;
     server.until_ready(CHECK).await;
     assert_eq!(server.run("echo hi").await.unwrap()["stdout"], "hi\n");
-    let pooled = async || engine.containers("sandbox.slot").await.pop();
-    let container = within(CHECK, "a sandbox is started ahead", pooled).await;
-    let format = "{{.State.Pid}} {{.Id}}";
-    let inspected = engine
-        .docker(&["inspect", "--format", format, &container])
-        .await
-        .unwrap();
+    let inspected = inspect_pooled(&engine, "{{.State.Pid}} {{.Id}}").await;
     let (pid, id) = inspected.trim().split_once(' ').unwrap();
     let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
     assert!(
