@@ -21,7 +21,7 @@ use super::entries::names;
 use super::scratch::Scratch;
 use super::store::Store;
 use super::walk::gone_is_none;
-use super::{WorkspaceError, Workspaces, listing, random_name, removal};
+use super::{WorkspaceError, Workspaces, listing, random_name};
 
 /// Shut to everybody else on the host. A container is given what is in it and does not pass through it.
 const OUTER: &str = ".packages";
@@ -157,12 +157,11 @@ fn keep(
     };
     let is_placed = matches!(copied, Ok(true))
         && renameat_with(private, &name, cache, &file.sha256, how).is_ok();
-    if known || !is_placed {
-        let staged = removal::stage(store.opener, private, private, name.as_bytes());
-        if let Ok(Some(mut staging)) = staged {
-            // What stays is cleared at the next start.
-            let _ = staging.delete();
-        }
+    if (known || !is_placed)
+        && let Ok(Some(mut staging)) = store.take_away(private, &name)
+    {
+        // What stays is cleared at the next start.
+        let _ = staging.delete();
     }
     copied.map_err(WorkspaceError::of(failed))?;
     Ok(bytes)
@@ -213,8 +212,8 @@ fn make_room(store: &Store, cache: BorrowedFd<'_>, limit: u64) -> Result<(), Wor
         if all <= limit {
             break;
         }
-        let private = store.private.as_fd();
-        let staged = removal::stage(store.opener, private, cache, name.as_bytes())
+        let staged = store
+            .take_away(cache, &name)
             .map_err(WorkspaceError::of(failed))?;
         if let Some(mut staging) = staged {
             staging.delete().map_err(WorkspaceError::of(failed))?;

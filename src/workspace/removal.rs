@@ -5,6 +5,10 @@
 //! So the depth of a tree does not matter, few directories are open at a time, nothing is kept in memory, no name
 //! has more than one part, nothing is made, for which a full disk would have no room, and what a crash leaves behind is
 //! found in the private directory at the next start.
+//!
+//! A program may make entries as fast as they are deleted, for as long as it lives. So a tree is deleted in parts,
+//! between which others have their turn, and counts as refilled for ever once far more was deleted than it can have
+//! had.
 
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -17,6 +21,9 @@ use super::entries::{for_each_entry, names};
 use super::random_name;
 use super::walk::gone_is_none;
 
+/// What is deleted in one part of the work, well under a second's.
+const PART: u64 = 10_000;
+
 /// A tree that was taken out of sight and waits to be deleted.
 #[derive(Debug)]
 pub(super) struct Staging {
@@ -26,18 +33,31 @@ pub(super) struct Staging {
     dir: OwnedFd,
     /// What was deleted or moved up so far.
     done: u64,
+    /// Where `done` ends this part.
+    until: u64,
+    /// More than a tree has that nobody refills.
+    most: u64,
 }
 
-/// Deletes whatever an earlier process left in the private directory.
+/// How far the deletion of a tree has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// Something is left, to be deleted in the next part.
+    Partly,
+    /// The tree is gone.
+    Wholly,
+}
+
+/// Deletes whatever an earlier process left in the private directory, up to `most` entries of each tree.
 ///
 /// # Errors
 /// The last one: the rest is deleted.
-pub(super) fn clear(opener: Opener, private: BorrowedFd<'_>) -> Result<()> {
+pub(super) fn clear(opener: Opener, private: BorrowedFd<'_>, most: u64) -> Result<()> {
     let mut last = Ok(());
     for name in names(opener, private)? {
         let deleted = match unlinkat(private, &name, AtFlags::empty()) {
             Err(Errno::ISDIR) => {
-                Staging::open(opener, private, name).and_then(|mut tree| tree.delete())
+                Staging::open(opener, private, name, most).and_then(|mut tree| tree.delete())
             }
             result => gone_is_none(result).map(drop),
         };
@@ -46,12 +66,14 @@ pub(super) fn clear(opener: Opener, private: BorrowedFd<'_>) -> Result<()> {
     last
 }
 
-/// Moves the directory `name` from `dir` into `private`. `None` when there is none.
+/// Moves the directory `name` from `dir` into `private`, as a tree of fewer than `most` entries. `None` when there is
+/// none.
 pub(super) fn stage(
     opener: Opener,
     private: BorrowedFd<'_>,
     dir: BorrowedFd<'_>,
     name: &[u8],
+    most: u64,
 ) -> Result<Option<Staging>> {
     // All that can fail comes before the move: what is out of sight has to have somebody who deletes it.
     let private_handle = private.try_clone_to_owned().map_err(|_| Errno::MFILE)?;
@@ -69,35 +91,58 @@ pub(super) fn stage(
             .unwrap_or(handle),
         name: staged,
         done: 0,
+        until: 0,
+        most,
     }))
 }
 
 impl Staging {
-    fn open(opener: Opener, private: BorrowedFd<'_>, name: String) -> Result<Self> {
+    fn open(opener: Opener, private: BorrowedFd<'_>, name: String, most: u64) -> Result<Self> {
         Ok(Self {
             opener,
             private: private.try_clone_to_owned().map_err(|_| Errno::MFILE)?,
             dir: opener.folder(private, [name.as_bytes()])?,
             name,
             done: 0,
+            until: 0,
+            most,
         })
     }
 
     /// Deletes everything in it, and then itself. After a failure it can be tried again.
     ///
     /// # Errors
-    /// The last one, when all that is left cannot be deleted: a running program refills it, or the kernel refuses.
+    /// As of [`delete_part`](Self::delete_part).
     pub(super) fn delete(&mut self) -> Result<()> {
+        while self.delete_part()? == Progress::Partly {}
+        Ok(())
+    }
+
+    /// Deletes some of what is in it, or all and then itself. After a failure it can be tried again.
+    ///
+    /// # Errors
+    /// The last one, when all that is left cannot be deleted: a running program refills it, or the kernel refuses.
+    /// `NOTEMPTY`, too, when so much was deleted that a program must be refilling it as fast.
+    pub(super) fn delete_part(&mut self) -> Result<Progress> {
         make_writable(self.dir.as_fd());
+        self.until = self.done + PART;
         loop {
             let before = self.done;
             // Each pass reads on where it was: starting afresh would go over all the places that deletions have
             // emptied.
             let dir = self.opener.folder(self.dir.as_fd(), [&b"."[..]])?;
-            let emptied = for_all(dir.as_fd(), |_, name| self.delete_entry(name));
+            let emptied = self.for_all(dir.as_fd(), |tree, _, name| tree.delete_entry(name));
             if self.done == before {
                 emptied?;
-                return unlinkat(&self.private, &self.name, AtFlags::REMOVEDIR);
+                unlinkat(&self.private, &self.name, AtFlags::REMOVEDIR)?;
+                return Ok(Progress::Wholly);
+            }
+            if self.done >= self.until {
+                return if self.done < self.most {
+                    Ok(Progress::Partly)
+                } else {
+                    Err(Errno::NOTEMPTY)
+                };
             }
         }
     }
@@ -112,20 +157,41 @@ impl Staging {
             dir => dir?,
         };
         make_writable(dir.as_fd());
-        for_all(dir.as_fd(), |kind, name| {
+        self.for_all(dir.as_fd(), |tree, kind, name| {
             let how = match kind {
                 FileType::Directory => AtFlags::REMOVEDIR,
                 _ => AtFlags::empty(),
             };
             match unlinkat(&dir, name, how) {
                 Err(Errno::NOTEMPTY | Errno::EXIST | Errno::ISDIR) => {
-                    self.move_up(dir.as_fd(), name)
+                    tree.move_up(dir.as_fd(), name)
                 }
-                result => self.count(result),
+                result => tree.count(result),
             }
         })?;
         let removed = unlinkat(&self.dir, name, AtFlags::REMOVEDIR);
         self.count(removed)
+    }
+
+    /// Calls `act` with kind and name of what is in `dir`, also after failures, until this part is done. Gives the last
+    /// failure.
+    fn for_all(
+        &mut self,
+        dir: BorrowedFd<'_>,
+        mut act: impl FnMut(&mut Self, FileType, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let mut last = Ok(());
+        let _ = for_each_entry(dir, |entry| {
+            if let Err(error) = act(self, entry.file_type(), entry.file_name().to_bytes()) {
+                last = Err(error);
+            }
+            Ok(if self.done < self.until {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            })
+        })?;
+        last
     }
 
     fn move_up(&mut self, from: BorrowedFd<'_>, name: &[u8]) -> Result<()> {
@@ -161,16 +227,4 @@ fn move_folder(
         }
         result => result,
     }
-}
-
-/// Calls `act` with kind and name of everything in `dir`, also after failures, and gives the last one.
-fn for_all(dir: BorrowedFd<'_>, mut act: impl FnMut(FileType, &[u8]) -> Result<()>) -> Result<()> {
-    let mut last = Ok(());
-    let _ = for_each_entry(dir, |entry| {
-        if let Err(error) = act(entry.file_type(), entry.file_name().to_bytes()) {
-            last = Err(error);
-        }
-        Ok(ControlFlow::Continue(()))
-    })?;
-    last
 }

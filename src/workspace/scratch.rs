@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::store::{PRIVATE, Store};
 use super::usage::{self, Usage};
-use super::{WorkspaceError, Workspaces, random_name, removal};
+use super::{WorkspaceError, Workspaces, random_name};
 
 /// A directory of nobody's. Dropping it deletes it, with all that is in it, behind the caller's back.
 #[derive(Debug)]
@@ -82,8 +82,8 @@ impl Drop for Scratch {
         let tasks = store.tasks.clone();
         tasks.spawn(async move {
             let stage = move |store: &Store| {
-                let private = store.private.as_fd();
-                removal::stage(store.opener, private, private, name.as_bytes())
+                store
+                    .take_away(store.private.as_fd(), &name)
                     .map_err(WorkspaceError::of("take away a directory for work"))
             };
             let deleted = match store.work(stage).await {

@@ -20,7 +20,7 @@ use tokio_util::task::TaskTracker;
 use super::beneath::Opener;
 use super::error::WorkspaceError;
 use super::places::Places;
-use super::removal::{self, Staging};
+use super::removal::{self, Progress, Staging};
 use super::uses::Uses;
 use super::{Owner, WorkspaceLimits};
 use crate::conversation::ConversationKey;
@@ -39,6 +39,9 @@ const TRIES: usize = 16;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// No pause is as long: all together take under a minute, which is more than the engine takes to kill a program.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// How often a tree's entries, of which a program can have made more than the limit before it was stopped, are deleted
+/// before something must be refilling it.
+const REFILLS: u64 = 100;
 /// Inodes that must stay free, where the file system counts them.
 const FREE_INODES: u64 = 1_024;
 
@@ -87,7 +90,7 @@ impl Store {
         let root = openat(CWD, root, flags, Mode::empty())
             .map_err(WorkspaceError::of("open the directory SANDBOX_ROOT"))?;
         let opener = Opener::for_kernel(root.as_fd());
-        let private = open_private(opener, root.as_fd())?;
+        let private = open_private(opener, root.as_fd(), most_deleted(&limits))?;
         let uses = Uses::open(opener, root.as_fd())?;
         Ok(Self {
             root,
@@ -258,18 +261,31 @@ impl Store {
 
     /// Takes a conversation's directory out of sight.
     pub(super) fn stage(&self, key: &ConversationKey) -> Result<Option<Staging>, WorkspaceError> {
-        let staging = removal::stage(
-            self.opener,
-            self.private.as_fd(),
-            self.root.as_fd(),
-            key.as_str().as_bytes(),
-        )
-        .map_err(WorkspaceError::of("take away the conversation's directory"))?;
+        let staging = self
+            .take_away(self.root.as_fd(), key.as_str())
+            .map_err(WorkspaceError::of("take away the conversation's directory"))?;
         self.uses.forget(key);
         Ok(staging)
     }
 
-    /// Deletes what is out of sight. A program that is just being killed may go on writing to it for a while.
+    /// Takes the directory `name` in `dir` out of sight. `None` when there is none.
+    pub(super) fn take_away(
+        &self,
+        dir: BorrowedFd<'_>,
+        name: &str,
+    ) -> rustix::io::Result<Option<Staging>> {
+        let most = most_deleted(&self.limits);
+        removal::stage(
+            self.opener,
+            self.private.as_fd(),
+            dir,
+            name.as_bytes(),
+            most,
+        )
+    }
+
+    /// Deletes what is out of sight, part by part, between which other deletions have their turn. A program that is
+    /// just being killed may go on writing to it for a while.
     pub(super) async fn delete(
         self: &Arc<Self>,
         mut staging: Staging,
@@ -277,22 +293,30 @@ impl Store {
         let mut pause = FIRST_PAUSE;
         loop {
             let delete = move |_: &Self| {
-                let deleted = staging.delete();
-                Ok((staging, deleted))
+                let progress = staging.delete_part();
+                Ok((staging, progress))
             };
-            let deleted;
-            (staging, deleted) = self.work_in_turn(&self.deletions, delete).await?;
-            match deleted {
+            let progress;
+            (staging, progress) = self.work_in_turn(&self.deletions, delete).await?;
+            match progress {
+                Ok(Progress::Partly) => {}
                 Err(Errno::NOTEMPTY) if pause < LONGEST_PAUSE => {
                     tokio::time::sleep(pause).await;
                     pause *= 2;
                 }
-                deleted => {
-                    return deleted.map_err(WorkspaceError::of("delete the conversation's files"));
+                ended => {
+                    return ended
+                        .map(drop)
+                        .map_err(WorkspaceError::of("delete the conversation's files"));
                 }
             }
         }
     }
+}
+
+/// How many entries of one tree are deleted at most.
+fn most_deleted(limits: &WorkspaceLimits) -> u64 {
+    limits.max_entries.saturating_mul(REFILLS)
 }
 
 /// What a task gives, with its panic.
@@ -308,7 +332,11 @@ pub(super) async fn outcome<T>(task: JoinHandle<T>) -> Result<T, WorkspaceError>
     }
 }
 
-fn open_private(opener: Opener, root: BorrowedFd<'_>) -> Result<OwnedFd, WorkspaceError> {
+fn open_private(
+    opener: Opener,
+    root: BorrowedFd<'_>,
+    most: u64,
+) -> Result<OwnedFd, WorkspaceError> {
     match mkdirat(root, PRIVATE, Mode::RWXU) {
         Ok(()) | Err(Errno::EXIST) => {}
         Err(error) => return Err(WorkspaceError::of("write to SANDBOX_ROOT")(error)),
@@ -320,7 +348,7 @@ fn open_private(opener: Opener, root: BorrowedFd<'_>) -> Result<OwnedFd, Workspa
         .map_err(WorkspaceError::of("set the mode of the private directory"))?;
     // Others hold the lock while they run. Where there are no locks, on some network file systems, leftovers stay.
     if flock(&private, FlockOperation::NonBlockingLockExclusive).is_ok()
-        && let Err(error) = removal::clear(opener, private.as_fd())
+        && let Err(error) = removal::clear(opener, private.as_fd(), most)
     {
         tracing::warn!(
             error = &error as &dyn std::error::Error,

@@ -1,6 +1,6 @@
 //! Programs that change things exactly while we look at them.
 
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -173,9 +173,58 @@ async fn walks_never_lead_outside_and_never_fail() {
     }
 }
 
+/// Programs may make a hundred times as many entries before their deletion is given up.
+const FEW_ENTRIES: WorkspaceLimits = WorkspaceLimits {
+    quota_bytes: 64 * MIB,
+    free_space_floor: 0,
+    max_entries: 100,
+    storage_bytes: None,
+};
+
+/// What is left goes at the next start.
+fn nothing_stays_after_a_start(fixture: Fixture) {
+    let Fixture {
+        root, workspaces, ..
+    } = fixture;
+    let owner = workspaces.owner();
+    drop(workspaces);
+    let limits = WorkspaceLimits {
+        max_entries: 100_000,
+        ..FEW_ENTRIES
+    };
+    Workspaces::open(root.path(), owner, limits).unwrap();
+    assert_eq!(fs::read_dir(root.path().join(".tmp")).unwrap().count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn deletion_ends_though_programs_refill_as_fast() {
+    let fixture = Fixture::with(FEW_ENTRIES);
+    fixture.workspace().await;
+    fs::create_dir(fixture.data().join("sub")).unwrap();
+    let busy: Vec<_> = (0..2)
+        .map(|_| {
+            let dir = fs::File::open(fixture.data().join("sub")).unwrap();
+            // Looking at the number first leaves the lock of the directory to who deletes.
+            Meanwhile::repeat(move || {
+                if dir.metadata().unwrap().nlink() < 1_000 {
+                    let name = rand::random::<u16>().to_string();
+                    let _ = rustix::fs::mkdirat(&dir, name, rustix::fs::Mode::RWXU);
+                }
+            })
+        })
+        .collect();
+    while fs::metadata(fixture.data().join("sub")).unwrap().nlink() < 1_000 {
+        thread::yield_now();
+    }
+    assert!(fixture.workspaces.remove(&fixture.key).await.unwrap());
+    fixture.workspaces.settle().await;
+    drop(busy);
+    nothing_stays_after_a_start(fixture);
+}
+
 #[tokio::test(start_paused = true)]
 async fn deletion_gets_along_with_a_busy_program() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::with(FEW_ENTRIES);
     let workspace = fixture.workspace().await;
     let outside = outside();
     let data = fixture.data();
@@ -184,7 +233,7 @@ async fn deletion_gets_along_with_a_busy_program() {
     // A program keeps its working directory when that is moved and deleted.
     let dir = fs::File::open(data.join("a/b")).unwrap();
     let busy = Meanwhile::repeat(move || {
-        let name = format!("{}", rand::random::<u32>());
+        let name = rand::random::<u16>().to_string();
         if rustix::fs::mkdirat(&dir, &name, rustix::fs::Mode::RWXU).is_ok() {
             let _ = rustix::fs::symlinkat(&target, &dir, format!("{name}l"));
             let _ = rustix::fs::renameat(&dir, "c", &dir, format!("{name}/c"));
@@ -199,14 +248,7 @@ async fn deletion_gets_along_with_a_busy_program() {
         fs::read_to_string(outside.path().join("r.txt")).unwrap(),
         SECRET
     );
-    // What it made in the last moment goes at the next start.
-    let (owner, limits) = (fixture.workspaces.owner(), *fixture.workspaces.limits());
-    let Fixture {
-        root, workspaces, ..
-    } = fixture;
-    drop(workspaces);
-    Workspaces::open(root.path(), owner, limits).unwrap();
-    assert_eq!(fs::read_dir(root.path().join(".tmp")).unwrap().count(), 0);
+    nothing_stays_after_a_start(fixture);
 }
 
 #[tokio::test(start_paused = true)]

@@ -55,6 +55,28 @@ async fn trees_of_any_shape_are_deleted() {
 }
 
 #[tokio::test]
+async fn a_large_tree_keeps_no_other_waiting() {
+    let fixture = Fixture::new();
+    let small = "f".repeat(64).parse().unwrap();
+    fixture.workspace().await;
+    fixture.workspaces.create(&small).await.unwrap();
+    for number in 0..30_000 {
+        fs::write(fixture.data().join(number.to_string()), "").unwrap();
+    }
+    for key in [&fixture.key, &small] {
+        assert!(fixture.workspaces.remove(key).await.unwrap());
+    }
+    while fixture.leftovers() > 1 {
+        tokio::task::yield_now().await;
+    }
+    let last = fs::read_dir(fixture.root.path().join(".tmp")).unwrap();
+    let left = last.map(|tree| fs::read_dir(tree.unwrap().path()).unwrap().count());
+    assert!(left.sum::<usize>() > 0);
+    fixture.workspaces.settle().await;
+    assert_eq!(fixture.leftovers(), 0);
+}
+
+#[tokio::test]
 async fn deletion_does_not_follow_links() {
     let fixture = Fixture::new();
     fixture.workspace().await;
