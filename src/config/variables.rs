@@ -7,7 +7,7 @@ pub struct Variable {
     pub name: &'static str,
     /// Its value when it is not set; empty when it has none or when the default is worked out.
     pub default: &'static str,
-    /// What it means, for `.env.example` and the README.
+    /// What it means, as `.env.example` and docs/configuration.md have it.
     pub help: &'static str,
 }
 
@@ -24,47 +24,47 @@ pub const VARIABLES: &[Variable] = &[
     variable(
         "MCP_HTTP_ADDR",
         "127.0.0.1:8080",
-        "address to listen on; `:8080` means all IPv4 interfaces, `[::]:8080` is for IPv6",
+        "address to listen on; `:8080` means every IPv4 interface, `[::]:8080` IPv6",
     ),
     variable(
         "PUBLIC_BASE_URL",
         "",
-        "address in links to files; default: http://localhost and the port, or the one address that the server listens on",
+        "base URL of links to files; default: http://localhost and the port, or the one address that the server listens on",
     ),
     variable(
         "MCP_API_TOKEN",
         "",
-        "bearer token of /mcp, at least 16 characters of ASCII; required",
+        "bearer token of /mcp and the REST interface, at least 16 ASCII characters; required",
     ),
     variable(
         "ALLOWED_HOSTS",
         "",
-        "host names that requests may carry besides localhost, the one address that the server listens on and that of PUBLIC_BASE_URL, separated by commas; `*` for any",
+        "comma-separated host names that requests may carry, besides localhost, the one address that the server listens on and the host of PUBLIC_BASE_URL; `*` for any",
     ),
     variable(
         "ALLOWED_ORIGINS",
         "",
-        "origins whose pages may call besides this server's own, such as `https://box.example`, separated by commas, with `:*` for any port; default: those of this machine; `*` for any",
+        "comma-separated origins whose pages may call, besides this server's own, such as `https://box.example`, with `:*` for any port; default: those of this machine; `*` for any",
     ),
     variable(
         "METRICS_TOKEN",
         "",
-        "bearer token of /metrics, at least 16 characters of ASCII; default: no token, and only this machine may read them",
+        "bearer token of /metrics, at least 16 ASCII characters; default: no token, and only this machine may read the metrics",
     ),
     variable(
         "RATE_LIMIT",
         "",
-        "requests with the token, such as `10/s`, `300/m` or `5000/h`; further ones get 429; default: no limit",
+        "requests allowed per token, such as `10/s`, `300/m` or `5000/h`; more get 429; default: no limit",
     ),
     variable(
         "SHUTDOWN_GRACE",
         "30s",
-        "how long runs may go on after SIGTERM",
+        "how long running programs may continue after SIGTERM",
     ),
     variable(
         "MCP_TOOLSET",
         "default",
-        "tools that MCP clients are shown: `default`, or those of other servers, `artifacts` or `python`; see docs/moving.md",
+        "tools that MCP clients see: `default`, or those of other servers, `artifacts` or `python`; see docs/moving.md",
     ),
     variable(
         "FILE_SECRET",
@@ -84,17 +84,17 @@ pub const VARIABLES: &[Variable] = &[
     variable(
         "FILE_URL_TTL",
         "0",
-        "how long links to files are valid, such as `24h`; 0: for ever, and unsigned",
+        "how long links to files are valid, such as `24h`; 0: unsigned links that do not expire",
     ),
     variable(
         "CONVERSATION_TTL",
         "7d",
-        "how long a conversation may be unused before its files are deleted; 0: for ever",
+        "how long a conversation may go unused before its files are deleted; 0: never delete",
     ),
     variable(
         "STORAGE_LIMIT",
         "",
-        "bytes that all conversations together may keep, beyond which the least recently used go; default: no limit",
+        "bytes that all conversations together may keep; beyond it the least recently used are deleted; default: no limit",
     ),
     variable(
         "WORKSPACE_QUOTA",
@@ -104,13 +104,17 @@ pub const VARIABLES: &[Variable] = &[
     variable(
         "DISK_FREE_FLOOR",
         "1g",
-        "bytes that stay free on the file system of SANDBOX_ROOT",
+        "bytes that must stay free on the file system of SANDBOX_ROOT",
     ),
-    variable("MAX_UPLOAD_BYTES", "50m", "largest upload, decoded"),
+    variable(
+        "MAX_UPLOAD_BYTES",
+        "50m",
+        "largest upload, decoded",
+    ),
     variable(
         "DOCKER_HOST",
         "",
-        "engine, such as unix:///run/podman/podman.sock; default: Docker's usual socket",
+        "container engine, such as unix:///run/podman/podman.sock; default: Docker's usual socket",
     ),
     variable(
         "SANDBOX_RUNTIME",
@@ -125,7 +129,7 @@ pub const VARIABLES: &[Variable] = &[
     variable(
         "ALLOW_WEAKER_SANDBOX",
         "",
-        "controls that may fail the check at the start, such as `syscalls,limits`: runs are then not refused",
+        "controls that may fail the check at the start without runs being refused, such as `syscalls,limits`",
     ),
     variable(
         "ALLOW_NETWORK",
@@ -135,26 +139,38 @@ pub const VARIABLES: &[Variable] = &[
     variable(
         "FIREWALL_REPORT",
         "",
-        "file in which `deploy/firewall` says that the rules are in place; default: the server looks itself",
+        "file in which `deploy/firewall` reports that the rules are in place; default: the server checks them itself",
     ),
     variable(
         "RUN_DNS",
         "",
-        "resolvers of runs with a network, separated by commas; default: those of the host",
+        "comma-separated resolvers for runs with a network; default: those of the host",
     ),
     variable(
         "RUN_TIMEOUT",
         "30s",
-        "time limit of a run that asks for none",
+        "time limit of a run that does not ask for one",
     ),
     variable(
         "RUN_TIMEOUT_MAX",
         "300s",
         "longest time limit that a run may ask for",
     ),
-    variable("RUN_CPUS", "0.5", "cores of one run"),
-    variable("RUN_MEMORY", "256m", "memory of one run, with its /tmp"),
-    variable("RUN_PIDS", "128", "processes and threads of one run"),
+    variable(
+        "RUN_CPUS",
+        "0.5",
+        "processor cores of one run",
+    ),
+    variable(
+        "RUN_MEMORY",
+        "256m",
+        "memory of one run, including its /tmp",
+    ),
+    variable(
+        "RUN_PIDS",
+        "128",
+        "processes and threads of one run",
+    ),
     variable(
         "RUN_OUTPUT_LIMIT",
         "1m",
@@ -165,11 +181,15 @@ pub const VARIABLES: &[Variable] = &[
         "256m",
         "largest single file that a run may write",
     ),
-    variable("MAX_CODE_BYTES", "1m", "largest program"),
+    variable(
+        "MAX_CODE_BYTES",
+        "1m",
+        "largest program",
+    ),
     variable(
         "CALL_BUDGET",
         "45s",
-        "how long `run_code` waits before it answers `running`, and 5 s more for runs whose time limit is not longer than this; `get_run` waits as long at most in each call",
+        "how long `run_code` waits before it answers `running`, plus 5 s for runs whose time limit is no longer than this; also the longest wait of one `get_run`",
     ),
     variable(
         "OUTPUT_FOR_MODEL",
@@ -179,7 +199,7 @@ pub const VARIABLES: &[Variable] = &[
     variable(
         "MAX_CONCURRENT_RUNS",
         "",
-        "runs at the same time; default: four per core, and no more than fit into three quarters of the memory",
+        "runs at the same time; default: four per core, as far as they fit into three quarters of the memory",
     ),
     variable(
         "MAX_RUNS_PER_CONVERSATION",
@@ -189,48 +209,52 @@ pub const VARIABLES: &[Variable] = &[
     variable(
         "MAX_QUEUED_RUNS",
         "64",
-        "runs that wait for a place, at most half of them of one conversation; further ones are told to come back",
+        "runs that may wait for a place, at most half of them from one conversation; more are answered `busy`",
     ),
-    variable("MAX_QUEUE_WAIT", "30s", "longest wait for a place"),
+    variable(
+        "MAX_QUEUE_WAIT",
+        "30s",
+        "longest wait for a place",
+    ),
     variable(
         "POOL_SIZE",
         "2",
-        "warm sandboxes per runner that wait for a new conversation; or for some languages only, such as `python=2,shell=1`",
+        "warm sandboxes per runner that wait for a new conversation, or for some languages only, such as `python=2,shell=1`",
     ),
     variable(
         "SANDBOX_IDLE_TTL",
         "5m",
-        "after so long without a run a conversation loses its warm sandbox",
+        "how long a conversation without runs keeps its warm sandbox",
     ),
     variable(
         "MAX_WARM_SANDBOXES",
         "",
-        "warm sandboxes in all; default: what fits into half of the memory, from 4 to 128",
+        "warm sandboxes in total; default: as many as fit into half of the memory, from 4 to 128",
     ),
     variable(
         "SANDBOX_REUSE",
         "conversation",
-        "`conversation`: the next run of a conversation gets its sandbox again, cleaned; `never`: a new one for each run that is not stateful",
+        "`conversation`: a conversation's next run gets its sandbox again, cleaned; `never`: every run that is not stateful gets a new one",
     ),
     variable(
         "MAX_KERNELS",
         "10",
-        "kernels of stateful runs in all, each a sandbox of its own; the least recently used one makes room; 0: none",
+        "kernels of stateful runs in total, each a sandbox of its own; the least recently used makes room; 0: none",
     ),
     variable(
         "KERNEL_TIMEOUT",
         "300s",
-        "after so long without a run a kernel ends, and its variables with it",
+        "how long a kernel without runs is kept, and its variables with it",
     ),
     variable(
         "ALLOWED_PACKAGES",
         "",
-        "names of packages that install_packages may be asked for, separated by commas; default: all",
+        "comma-separated names of packages that install_packages may be asked for; default: all",
     ),
     variable(
         "BLOCKED_PACKAGES",
         "",
-        "names of packages that may not be installed, asked for or needed by others, separated by commas",
+        "comma-separated names of packages that may not be installed, neither on request nor as a dependency",
     ),
     variable(
         "ALLOW_SOURCE_BUILDS",
@@ -240,17 +264,17 @@ pub const VARIABLES: &[Variable] = &[
     variable(
         "PACKAGE_WHEELHOUSE",
         "",
-        "directory of wheels and npm's .tgz as the engine's host sees it: what is in it needs no network",
+        "directory of wheels and npm .tgz files, as the engine's host sees it; installing from it needs no network",
     ),
     variable(
         "PACKAGE_CA_BUNDLE",
         "",
-        "certificates that package clients trust, a file as the engine's host sees it; default: the runner's own",
+        "file of certificates that package clients trust, as the engine's host sees it; default: the runner's own",
     ),
     variable(
         "PIP_INDEX_URL",
         "",
-        "index of Python packages; default: that of pip",
+        "index of Python packages; default: pip's",
     ),
     variable(
         "PIP_EXTRA_INDEX_URL",
@@ -265,18 +289,22 @@ pub const VARIABLES: &[Variable] = &[
     variable(
         "NPM_CONFIG_REGISTRY",
         "",
-        "registry of npm packages; default: that of Bun",
+        "registry of npm packages; default: Bun's",
     ),
-    variable("PACKAGE_TIMEOUT", "120s", "longest time of one install"),
+    variable(
+        "PACKAGE_TIMEOUT",
+        "120s",
+        "longest time of one install",
+    ),
     variable(
         "PACKAGE_SIZE_LIMIT",
         "200m",
-        "bytes that one install may download",
+        "bytes of the packages of one install: wheels as downloaded, npm packages unpacked",
     ),
     variable(
         "PACKAGE_COUNT_LIMIT",
         "100",
-        "packages that one conversation may have for a language, with those that they need",
+        "packages that one conversation may have per language, dependencies included",
     ),
     variable(
         "PACKAGE_CACHE_SIZE",
@@ -288,7 +316,11 @@ pub const VARIABLES: &[Variable] = &[
         "30/h",
         "installs of one conversation, such as `5/m` or `30/h`",
     ),
-    variable("LOG_FORMAT", "text", "`text` or `json`"),
+    variable(
+        "LOG_FORMAT",
+        "text",
+        "`text` or `json`",
+    ),
     variable(
         "RUST_LOG",
         "info,rmcp=warn",

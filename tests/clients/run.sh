@@ -101,8 +101,8 @@ documented() {
     sed -e "s|YOUR_MCP_API_TOKEN|$MCP_API_TOKEN|g" -e "s|http://localhost:8080|$MCP_URL|g"
 }
 
-readme_rest() {
-  documented README.md REST >"$work/readme/rest.sh"
+documented_rest() {
+  documented docs/rest.md 'Try it' >"$work/readme/rest.sh"
   (cd "$work/readme" && bash -euo pipefail rest.sh >printed)
   grep --fixed-strings '"text":"42\n"' "$work/readme/printed"
   [[ $(tail -n 1 "$work/readme/printed") == *region,amount ]]
@@ -199,7 +199,7 @@ all_clients() {
   export MCP_URL=$REPLY SANDBOX_ROOT=$work/http
   check 'curl' curl_runs_code
   check 'README, curl' readme
-  check 'README, REST' readme_rest
+  check 'docs/rest.md' documented_rest
   python_client auto legacy 2026-07-28 sse
   typescript_client sdk-http sdk-sse client-legacy client-auto
   check 'docs/clients.md, Python' documented_python

@@ -1,7 +1,7 @@
-//! The configuration as operators see it: `.env.example`, the README's table, and messages about mistakes.
+//! The configuration as operators see it: `.env.example`, the tables of documents, and messages about mistakes.
 
 use mcp_code_sandbox::config::Config;
-use mcp_code_sandbox::config::variables::VARIABLES;
+use mcp_code_sandbox::config::variables::{VARIABLES, Variable};
 
 use crate::support::{SECRET, TOKEN};
 
@@ -39,6 +39,10 @@ fn the_example_lists_every_variable_with_its_default() {
         listed, expected,
         ".env.example and src/config/variables.rs differ"
     );
+    for variable in VARIABLES {
+        let meaning = format!("# {}.\n", variable.help);
+        assert!(example.contains(&meaning), "{meaning}");
+    }
 }
 
 #[test]
@@ -112,23 +116,61 @@ fn the_version_is_that_of_the_package_with_the_commit() {
     assert!(commit.is_some_and(is_commit), "{said}");
 }
 
-#[test]
-fn the_readme_lists_every_variable_with_its_default() {
-    let readme = include_str!("../../README.md");
-    for variable in VARIABLES {
-        let row = format!(
-            "| `{}` | {} |",
-            variable.name,
-            match variable.default {
-                "" => String::new(),
-                default => format!("`{default}`"),
-            }
-        );
-        assert!(
-            readme.contains(&row),
-            "README.md has no row beginning with: {row}"
-        );
+/// A variable's row in the tables of documents.
+fn row(variable: &Variable) -> String {
+    let Variable {
+        name,
+        default,
+        help,
+    } = variable;
+    if default.is_empty() {
+        format!("| `{name}` |  | {help} |")
+    } else {
+        format!("| `{name}` | `{default}` | {help} |")
     }
+}
+
+/// All rows of a document that begin with the name of a variable.
+fn rows(document: &str) -> Vec<&str> {
+    document
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .collect()
+}
+
+#[test]
+fn the_document_lists_every_variable_as_it_is() {
+    let expected: Vec<_> = VARIABLES.iter().map(row).collect();
+    assert_eq!(
+        rows(include_str!("../../docs/configuration.md")),
+        expected,
+        "docs/configuration.md and src/config/variables.rs differ"
+    );
+}
+
+#[test]
+fn the_readme_says_of_settings_what_the_document_does() {
+    let readme = include_str!("../../README.md");
+    let (_, section) = readme.split_once("\n## Configuration\n").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let rows = rows(section);
+    assert!(rows.len() > 5, "the README names the most important ones");
+    let known: Vec<_> = VARIABLES.iter().map(row).collect();
+    for row in rows {
+        assert!(known.iter().any(|known| known == row), "{row}");
+    }
+}
+
+#[test]
+fn the_readme_connects_as_the_document_does() {
+    let readme = include_str!("../../README.md");
+    let (_, command) = readme.split_once("`claude mcp add ").unwrap();
+    let (command, _) = command.split_once('`').unwrap();
+    let command = format!("\nclaude mcp add {command}\n");
+    assert!(
+        include_str!("../../docs/clients.md").contains(&command),
+        "{command}"
+    );
 }
 
 #[test]
