@@ -3,8 +3,10 @@
 #
 #   ./build.sh                 all of them
 #   ./build.sh python shell    only these
+#   ./build.sh --fresh         with today's base image and Debian packages, and without the layer cache
 #
-# Honours DOCKER_HOST, and docker's context without it. Nothing changed means nothing built: the layer cache answers in seconds.
+# Honours DOCKER_HOST, and docker's context without it. If nothing changed, nothing is built: the layer cache answers in
+# seconds. So security updates of Debian arrive by --fresh only.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -14,6 +16,8 @@ die() {
     say "error: $*"
     exit 1
 }
+
+usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' build.sh; }
 
 # BuildKit where the client has it; the classic builder does as well.
 choose_builder() {
@@ -29,15 +33,30 @@ build() {
     [[ -f runners/$name/Dockerfile ]] || die "there is no runners/$name/Dockerfile"
     log=.build/image-$name.log
     say "Building mcp-sandbox-$name"
-    docker build --tag "mcp-sandbox-$name:latest" "runners/$name" >"$log" 2>&1 || {
+    docker build ${FRESH:+--no-cache} --tag "mcp-sandbox-$name:latest" "runners/$name" >"$log" 2>&1 || {
         tail -n 40 "$log" >&2
         die "building mcp-sandbox-$name failed; all of it is in $log"
     }
 }
 
 main() {
-    local names=("$@") file
-    if [[ $# -eq 0 ]]; then
+    local names=() file
+    while (($#)); do
+        case $1 in
+            --fresh) export FRESH=1 ;;
+            -h | --help)
+                usage
+                return
+                ;;
+            -*)
+                usage >&2
+                exit 2
+                ;;
+            *) names+=("$1") ;;
+        esac
+        shift
+    done
+    if ((${#names[@]} == 0)); then
         for file in runners/*/Dockerfile; do names+=("$(basename "$(dirname "$file")")"); done
     fi
     docker version >/dev/null 2>&1 || die "no Docker engine answers. Run: scripts/install-docker.sh"

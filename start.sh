@@ -10,7 +10,9 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-PROGRAM=${CARGO_TARGET_DIR:-target}/release/mcp-code-sandbox
+# Cargo's own configuration may name another directory, which is not looked for here.
+TARGET=${CARGO_TARGET_DIR:-target}
+PROGRAM=$TARGET/release/mcp-code-sandbox
 # shellcheck source=scripts/find-rust.sh
 . scripts/find-rust.sh
 
@@ -21,7 +23,7 @@ die() {
     exit 1
 }
 
-usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' start.sh; }
 
 need_packages() {
     local command=$1
@@ -63,13 +65,14 @@ quoted() {
 write_settings() {
     local line
     if [[ -e .env ]]; then
+        [[ -r .env && -w .env ]] || die ".env belongs to $(stat -c %U .env). Run this as that user, or:" \
+            "sudo chown -R $(id -un) .env .build target sandboxes"
         # The server does not start without, and says so only when all is built.
         set_once MCP_API_TOKEN "$(random)"
         set_once FILE_SECRET "$(random)"
         return
     fi
     say "Writing .env with new secrets; all settings are explained in it"
-    umask 077
     while IFS= read -r line; do
         case $line in
             MCP_API_TOKEN=*) line="MCP_API_TOKEN=$(random)" ;;
@@ -77,9 +80,8 @@ write_settings() {
             '#SANDBOX_ROOT='*) line=SANDBOX_ROOT=$(quoted "$PWD/sandboxes") ;;
         esac
         printf '%s\n' "$line"
-    done <.env.example >.env.new
+    done <.env.example | install -m 600 /dev/stdin .env.new
     mv .env.new .env
-    umask 022
 }
 
 install_rules() {
@@ -101,7 +103,7 @@ local_url() {
     local port=${1##*:}
     local host=${1%"$port"}
     case $host in
-        "" | : | 127.* | 0.0.0.0: | '[::]:' | '[::1]:') host=localhost: ;;
+        "" | : | 127.0.0.1: | 0.0.0.0: | '[::]:' | '[::1]:') host=localhost: ;;
     esac
     printf 'http://%s%s' "$host" "$port"
 }
@@ -133,10 +135,9 @@ prepare() {
     follow_context
     ./build.sh
     say "Building the server"
-    cargo build --release --locked
+    cargo build --release --locked --target-dir "$TARGET"
     CONFIGURATION=$("$PROGRAM" check-config) || exit
     install_rules "$(effective RUN_DNS | tr ',' ' ')"
-    greet "$(local_url "$(effective MCP_HTTP_ADDR)")"
 }
 
 # Docker's client goes where its context leads, as with Docker Desktop and without root, and of that the server knows
@@ -172,7 +173,7 @@ need_tunnel() {
     for name in TUNNEL_TOKEN PUBLIC_BASE_URL; do
         [[ -n $(setting "$name") ]] || missing+=("$name")
     done
-    ((${#missing[@]} == 0)) || die "set ${missing[*]} in .env and start again: see docs/operating.md, Cloudflare Tunnel"
+    ((${#missing[@]} == 0)) || die "set ${missing[0]}${missing[1]:+ and ${missing[1]}} in .env and start again: see docs/operating.md, Cloudflare Tunnel"
 }
 
 serve_behind_tunnel() {
@@ -186,8 +187,10 @@ serve_behind_tunnel() {
 serve_in_container() {
     local published
     write_settings
-    start_containers
     published=$(setting PUBLISH_ADDR)
+    # In its container the server does not know where it is published.
+    [[ -z $published ]] || set_once PUBLIC_BASE_URL "$(local_url "$published")"
+    start_containers
     greet "$(local_url "${published:-127.0.0.1:8080}")"
 }
 
@@ -210,8 +213,10 @@ start_containers() {
     say "Building and starting the server"
     # Compose 1.29 takes BuildKit for granted.
     docker buildx version >/dev/null 2>&1 || export DOCKER_BUILDKIT=0 COMPOSE_DOCKER_CLI_BUILD=0
-    SOURCE_COMMIT=$(git rev-parse --short=12 HEAD 2>/dev/null || true) compose up --detach --build
+    SOURCE_COMMIT=$(git rev-parse --short=12 HEAD 2>/dev/null || true) compose build
+    # Bad settings would have the server end and be started again and again.
     CONFIGURATION=$(compose run --rm --no-deps -T server check-config) || exit
+    compose up --detach
     wait_for_server
 }
 
@@ -228,9 +233,13 @@ wait_for_server() {
 case ${1:-} in
     "")
         prepare
+        greet "$(local_url "$(effective MCP_HTTP_ADDR)")"
         exec "$PROGRAM"
         ;;
-    --no-run) prepare ;;
+    --no-run)
+        prepare
+        say "Ready to serve: $PROGRAM"
+        ;;
     --compose) serve_in_container ;;
     --tunnel) serve_behind_tunnel ;;
     -h | --help) usage ;;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes sure that the image every runner starts from, debian:trixie-slim, is there.
+# Makes sure that the image every runner starts from, debian:trixie-slim, is there; with FRESH=1, that it is today's.
 #
 # It is pulled if a registry answers. Where none does, it is bootstrapped from Debian packages, with the
 # host's CA certificates on top, so that TLS inside builds trusts whatever this host trusts.
@@ -18,6 +18,7 @@ die() {
 
 need_mmdebstrap() {
     command -v mmdebstrap >/dev/null && return
+    command -v apt-get >/dev/null || die "mmdebstrap is missing. Install it, or load $IMAGE into the engine"
     [[ $EUID -eq 0 ]] || die "mmdebstrap is missing. Run: sudo apt-get install -y mmdebstrap debian-archive-keyring"
     say "Installing mmdebstrap"
     apt-get update -qq
@@ -46,14 +47,15 @@ add_host_certificates() {
 }
 
 main() {
-    docker image inspect "$IMAGE" >/dev/null 2>&1 && return
+    [[ -z ${FRESH:-} ]] && docker image inspect "$IMAGE" >/dev/null 2>&1 && return
     say "Pulling $IMAGE"
-    timeout "$PULL_SECONDS" docker pull --quiet "$IMAGE" >/dev/null 2>&1 && return
-
-    say "No registry answers: bootstrapping $IMAGE from Debian packages (about half a minute)"
-    need_mmdebstrap
     work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT
+    timeout "$PULL_SECONDS" docker pull --quiet "$IMAGE" >/dev/null 2>"$work/error" && return
+
+    say "It cannot be pulled: $(tail -n 1 "$work/error" | grep . || echo "no answer in $PULL_SECONDS s")"
+    say "Bootstrapping $IMAGE from Debian packages instead (about half a minute)"
+    need_mmdebstrap
     bootstrap "$work/root.tar"
     docker import --change 'CMD ["bash"]' "$work/root.tar" "$IMAGE-bootstrap" >/dev/null
     rm "$work/root.tar"

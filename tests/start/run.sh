@@ -211,6 +211,30 @@ the_greeting_calls_where_the_server_listens() {
     said_to_call PUBLISH_ADDR= localhost:8080 --compose
 }
 
+links_lead_where_the_server_is_published() {
+    make_clone $'SANDBOX_ROOT=/srv/files\nDOCKER_GID=998\nDOCKER_SOCKET=socket\nPUBLISH_ADDR=127.0.0.1:9000\n'
+    start --compose
+    grep -qx PUBLIC_BASE_URL=http://localhost:9000 "$clone/.env"
+}
+
+what_is_only_made_is_not_announced() {
+    make_clone $'SANDBOX_ROOT=/srv/files\n'
+    start --no-run 2>"$clone/said"
+    [[ $(tail -n 1 "$clone/said") == "Ready to serve: target/release/mcp-code-sandbox" ]]
+    if grep 'Try it' "$clone/said"; then return 1; fi
+}
+
+help_is_there_from_everywhere() {
+    make_clone ''
+    (cd / && "$clone/start.sh" --help) | grep -q '^  *./start.sh --tunnel'
+}
+
+settings_of_the_tunnel_are_asked_for() {
+    make_clone ''
+    if start --tunnel 2>"$clone/said"; then return 1; fi
+    grep -x 'error: set TUNNEL_TOKEN and PUBLIC_BASE_URL in .env .*' "$clone/said"
+}
+
 check "a last line of .env without an end stays whole" a_last_line_without_an_end_stays_whole
 check "secrets that .env lacks are made" secrets_that_are_missing_are_made
 check "however it is written, a setting is one" however_it_is_written_a_setting_is_one
@@ -225,6 +249,10 @@ if ((EUID == 0)); then
 fi
 check "links to the socket are followed" links_to_the_socket_are_followed
 check "the greeting calls where the server listens" the_greeting_calls_where_the_server_listens
+check "links lead where the server is published" links_lead_where_the_server_is_published
+check "what is only made is not announced" what_is_only_made_is_not_announced
+check "help is there from everywhere" help_is_there_from_everywhere
+check "settings of the tunnel are asked for" settings_of_the_tunnel_are_asked_for
 check "the server has the engine of docker's context" the_engine_is_that_of_the_context
 echo "$passed passed, $failed failed"
 ((failed == 0))
