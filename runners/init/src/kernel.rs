@@ -59,6 +59,12 @@ impl Cell {
         self.feed.is_none() && !self.doomed
     }
 
+    /// Whether an interrupt is still to be tried. One that is killed takes its time when it has much memory, and has no
+    /// more time for that.
+    pub(crate) fn may_be_interrupted(&self) -> bool {
+        !self.interrupted && !self.doomed
+    }
+
     /// Until when everything has to stand still, `usual` or sooner: with an interrupt the server waits for both, the
     /// answer and this, no longer than the grace.
     pub(crate) fn stands_until(&self, usual: Instant) -> Instant {

@@ -98,7 +98,7 @@ impl Init {
     fn interrupt(&mut self, nonce: &Nonce) {
         if let (State::Working(cell), Some(kernel)) = (&mut self.state, &self.kernel)
             && cell.nonce == *nonce
-            && !cell.interrupted
+            && cell.may_be_interrupted()
         {
             cell.interrupted = true;
             cell.clock.deadline = after(cell.grace);
@@ -106,10 +106,10 @@ impl Init {
         }
     }
 
-    /// The clock of the cell has rung: for the first time, or when it was interrupted before.
+    /// The clock of the cell has rung: for the first time, or when it was interrupted or killed before.
     pub(super) fn overdue(&mut self) {
         if let (State::Working(cell), Some(kernel)) = (&mut self.state, &self.kernel)
-            && !cell.interrupted
+            && cell.may_be_interrupted()
         {
             cell.interrupted = true;
             cell.clock.timed_out = true;

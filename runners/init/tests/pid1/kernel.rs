@@ -205,8 +205,8 @@ fn a_forged_answer_ends_its_own_cell_and_no_other() {
     // What is no answer ends the kernel.
     let noise = sandbox.cell(cell("os.write(channel, b'ready 1\\n'); time.sleep(60)"));
     assert_eq!(
-        (noise.end.status, noise.end.lives),
-        (Status::Signal(9), false)
+        (noise.end.status, noise.end.lives, noise.end.timed_out),
+        (Status::Signal(9), false, false)
     );
     assert_eq!(
         noise.stderr,
@@ -279,10 +279,16 @@ fn the_end_of_the_kernel_is_the_end_of_the_sandbox() {
         ("print('x', flush=True); os._exit(3)", Status::Exit(3)),
         ("os.kill(os.getpid(), 11)", Status::Signal(11)),
         ("os.close(channel); time.sleep(60)", Status::Signal(9)),
+        // It takes longer to die than until it is killed again.
+        (
+            "x = b'x' * (2 << 30); os.close(channel); time.sleep(60)",
+            Status::Signal(9),
+        ),
     ] {
         let mut sandbox = kernel();
         let outcome = sandbox.cell(cell(code));
         assert_eq!((outcome.end.status, outcome.end.lives), (status, false));
+        assert!(!outcome.end.timed_out, "{outcome:?}");
         assert_eq!(outcome.stderr, "");
         assert_eq!(sandbox.exit_code(), 0);
     }
