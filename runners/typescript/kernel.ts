@@ -99,9 +99,23 @@ function lookAgain(name: string): void {
   }
 }
 
+/** What a look at something that was thrown gives: what a program throws may itself throw when it is looked at. */
+function looked<T>(look: () => T, otherwise: T): T {
+  try {
+    return look();
+  } catch {
+    return otherwise;
+  }
+}
+
+function isInterruption(error: unknown): boolean {
+  return error instanceof Interrupt || (error as { code?: string })?.code === "ERR_SCRIPT_EXECUTION_INTERRUPTED";
+}
+
 function status(error: unknown, name: string): Status {
-  if (error instanceof Exit) return error.code === 0 ? "ok" : (complain(error.message, name), "error");
-  if (error instanceof Interrupt || (error as { code?: string })?.code === "ERR_SCRIPT_EXECUTION_INTERRUPTED") {
+  const exit = looked(() => (error instanceof Exit ? error : undefined), undefined);
+  if (exit) return exit.code === 0 ? "ok" : (complain(exit.message, name), "error");
+  if (looked(() => isInterruption(error), false)) {
     tell("Interrupted");
     return "interrupted";
   }
@@ -123,7 +137,8 @@ const OURS = /^1 \| this\.__wait\(\); 0\n *\^\n/gm;
 
 /** Says what was thrown, with places in the code as it was given: lines of the script would mislead. */
 function complain(error: unknown, name: string): void {
-  const lines = (typeof error === "string" ? error : Bun.inspect(error)).split("\n");
+  const said = typeof error === "string" ? error : looked(() => Bun.inspect(error), "error: what was thrown cannot be shown");
+  const lines = said.split("\n");
   const shown = lines.filter((line) => !line.includes("/opt/runner/") && !line.includes(" runInThisContext "));
   const placed = shown.join("\n").replaceAll(LINE, "$1").replaceAll(PLACE, `$1${name}`);
   const text = placed.replaceAll(OURS, "");
