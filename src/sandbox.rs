@@ -63,6 +63,9 @@ pub struct Sandbox {
     parked: bool,
     /// Until when libraries are presumably still being loaded beside its programs.
     loads_until: Option<Instant>,
+    /// Whether the memory limit has killed something in it, and that was told. The engine remembers it for as long as
+    /// the container lives.
+    oom_told: bool,
 }
 
 struct Input(Box<dyn AsyncWrite + Send + Unpin>);
@@ -207,8 +210,16 @@ impl Sandbox {
                 clean: Some(clean),
             },
         };
-        self.send(expect, &frame, answer, interrupted(interrupt, nonce))
-            .await
+        let end = self
+            .send(expect, &frame, answer, interrupted(interrupt, nonce))
+            .await?;
+        Ok(self.told(end))
+    }
+
+    /// Takes down what is told of the end of a program.
+    fn told(&mut self, end: End) -> End {
+        self.oom_told |= end.oom_kills > 0;
+        end
     }
 
     /// Runs a cell: a program in the interpreter that is parked, which stays with all that it has. It is interrupted at
@@ -240,8 +251,10 @@ impl Sandbox {
             nonce: nonce.clone(),
             waiting,
         };
-        self.send(expect, &frame, answer, interrupted(interrupt, nonce))
-            .await
+        let end = self
+            .send(expect, &frame, answer, interrupted(interrupt, nonce))
+            .await?;
+        Ok(self.told(end))
     }
 
     /// Waits until the sandbox is as good as new after a run with `reuse`.
@@ -285,14 +298,19 @@ impl Sandbox {
         }
     }
 
-    /// How the container is, from the engine.
+    /// How the container is, from the engine. What the memory limit killed in an earlier program does not count.
     ///
     /// # Errors
     /// Those of the executor; `Unavailable` means that the engine itself is lost.
     pub fn state(
         &self,
     ) -> impl Future<Output = Result<ContainerState, ExecutorError>> + Send + use<> {
-        self.container.state()
+        let (state, oom_told) = (self.container.state(), self.oom_told);
+        async move {
+            let mut state = state.await?;
+            state.oom_killed &= !oom_told;
+            Ok(state)
+        }
     }
 }
 

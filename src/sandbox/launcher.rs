@@ -173,6 +173,7 @@ impl Launcher {
             cleaning: None,
             parked: false,
             loads_until: None,
+            oom_told: false,
         }))
     }
 
