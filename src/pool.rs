@@ -270,7 +270,8 @@ impl Pool {
                         slot: Some(slot),
                         data: None,
                     };
-                    self.shelf().put_back(kind, warm, Instant::now());
+                    let unwanted = self.shelf().put_back(kind, warm, Instant::now());
+                    drop(unwanted);
                     Ok(None)
                 }
             };

@@ -230,14 +230,10 @@ impl<S> Shelf<S> {
     #[must_use]
     pub(super) fn started(&mut self, kind: &Kind, sandbox: S, now: Instant) -> Option<S> {
         self.end_start(kind);
-        match self.kinds.get_mut(kind) {
-            Some(book) if !self.closed => {
-                (book.not_before, book.failures) = (None, 0);
-                book.pooled.push((sandbox, now));
-                None
-            }
-            _ => Some(sandbox),
+        if let Some(book) = self.kinds.get_mut(kind) {
+            (book.not_before, book.failures) = (None, 0);
         }
+        self.put_back(kind, sandbox, now)
     }
 
     fn end_start(&mut self, kind: &Kind) {
@@ -249,10 +245,15 @@ impl<S> Shelf<S> {
         }
     }
 
-    /// Puts one that was claimed and not used back.
-    pub(super) fn put_back(&mut self, kind: &Kind, sandbox: S, now: Instant) {
-        if let Some(book) = self.kinds.get_mut(kind) {
-            book.pooled.push((sandbox, now));
+    /// Puts one that was claimed and not used back. Gives it back when nobody wants it any more.
+    #[must_use]
+    pub(super) fn put_back(&mut self, kind: &Kind, sandbox: S, now: Instant) -> Option<S> {
+        match self.kinds.get_mut(kind) {
+            Some(book) if !self.closed => {
+                book.pooled.push((sandbox, now));
+                None
+            }
+            _ => Some(sandbox),
         }
     }
 
