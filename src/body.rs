@@ -1,40 +1,123 @@
 //! Bodies that are read whole, as much as they may have, in the time that they may take; and the rest of those that are
 //! refused.
+//!
+//! Large ones share a bounded [`Room`] in memory: each is there several times over while it is parsed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream, Bytes};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_LENGTH, EXPECT};
+use bytes::BytesMut;
 use futures::StreamExt as _;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 
 /// How long the rest of a refused body is taken in.
-const PATIENCE_REFUSED: Duration = Duration::from_secs(5);
+pub(crate) const PATIENCE_REFUSED: Duration = Duration::from_secs(5);
+
+/// What room is counted in, since nobody can ask a semaphore for more than 2^32 at once.
+const UNIT: usize = 1 << 10;
+/// Bodies up to this size are held without asking: connections are bounded too.
+const SMALL: usize = 256 << 10;
+/// As many of the largest bodies have room at the same time.
+const LARGEST_AT_A_TIME: usize = 4;
+/// How long a body waits for room. Its sender waits too, since nothing is read meanwhile.
+const PATIENCE_ROOM: Duration = Duration::from_secs(30);
+/// What is said then.
+pub(crate) const LARGE_BODIES: &str = "too many large requests at the same time";
+/// When it is worth trying again.
+pub(crate) const ROOM_AGAIN: Duration = Duration::from_secs(5);
 
 /// Why there is no whole body.
 pub(crate) enum BodyError {
     TooLarge,
     TooSlow,
     Interrupted,
+    /// Other large bodies have all the room.
+    NoRoom,
 }
 
-/// Reads one. What is said to be too large is not waited for.
-pub(crate) async fn read(
-    headers: &HeaderMap,
-    body: Body,
-    limit: usize,
-    patience: Duration,
-) -> Result<Bytes, BodyError> {
-    if declared(headers).is_some_and(|length| length > limit as u64) {
-        return Err(BodyError::TooLarge);
+/// The room that all large bodies have together.
+#[derive(Clone, Debug)]
+pub(crate) struct Room {
+    /// In [`UNIT`]s.
+    free: Arc<Semaphore>,
+    all: usize,
+}
+
+/// What one body has of it, kept for as long as anything of the body is in memory.
+pub(crate) type Place = Arc<OwnedSemaphorePermit>;
+
+/// A body that was read.
+pub(crate) struct Whole {
+    pub(crate) bytes: Bytes,
+    /// None for a small one.
+    pub(crate) place: Option<Place>,
+}
+
+impl Room {
+    /// For bodies of about `largest` bytes at most.
+    pub(crate) fn new(largest: usize) -> Self {
+        let all = largest.div_ceil(UNIT).saturating_mul(LARGEST_AT_A_TIME);
+        let all = all.min(Semaphore::MAX_PERMITS).min(u32::MAX as usize);
+        Self {
+            free: Arc::new(Semaphore::new(all)),
+            all,
+        }
     }
-    let body = Limited::new(body, limit).collect();
-    match tokio::time::timeout(patience, body).await {
-        Err(_) => Err(BodyError::TooSlow),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(BodyError::TooLarge),
-        Ok(Err(_)) => Err(BodyError::Interrupted),
-        Ok(Ok(body)) => Ok(body.to_bytes()),
+
+    async fn enter(&self, bytes: usize) -> Result<Place, BodyError> {
+        let units = u32::try_from(bytes.div_ceil(UNIT).min(self.all)).unwrap_or(u32::MAX);
+        let place = Arc::clone(&self.free).acquire_many_owned(units);
+        match timeout(PATIENCE_ROOM, place).await {
+            Ok(place) => place.map(Arc::new).map_err(|_| BodyError::NoRoom),
+            Err(_) => Err(BodyError::NoRoom),
+        }
+    }
+
+    /// Reads a body whole. What is said to be too large is not waited for.
+    pub(crate) async fn read(
+        &self,
+        headers: &HeaderMap,
+        body: Body,
+        limit: usize,
+        patience: Duration,
+    ) -> Result<Whole, BodyError> {
+        let length = declared(headers).map(|length| usize::try_from(length).unwrap_or(usize::MAX));
+        if length.is_some_and(|length| length > limit) {
+            return Err(BodyError::TooLarge);
+        }
+        let whole = self.collect(Limited::new(body, limit), length.unwrap_or(limit));
+        timeout(patience, whole)
+            .await
+            .map_err(|_| BodyError::TooSlow)?
+    }
+
+    /// Reads a body that has `most` bytes at most.
+    async fn collect(&self, mut body: Limited<Body>, most: usize) -> Result<Whole, BodyError> {
+        let (mut bytes, mut place) = (BytesMut::new(), None);
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| {
+                if error.is::<LengthLimitError>() {
+                    BodyError::TooLarge
+                } else {
+                    BodyError::Interrupted
+                }
+            })?;
+            let Ok(piece) = frame.into_data() else {
+                continue;
+            };
+            if place.is_none() && bytes.len() + piece.len() > SMALL {
+                place = Some(self.enter(most).await?);
+                bytes.reserve(most.saturating_sub(bytes.len()));
+            }
+            bytes.extend_from_slice(&piece);
+        }
+        let bytes = bytes.freeze();
+        Ok(Whole { bytes, place })
     }
 }
 
@@ -53,7 +136,7 @@ pub(crate) async fn drain(headers: &HeaderMap, mut body: BodyDataStream, limit: 
         }
     };
     // Who takes longer has to do without.
-    let _ = tokio::time::timeout(PATIENCE_REFUSED, rest).await;
+    let _ = timeout(PATIENCE_REFUSED, rest).await;
 }
 
 /// How many bytes a body is said to have.

@@ -33,6 +33,7 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 pub use self::files::selected;
 use self::rate::Rate;
 pub use self::serve::serve;
+use crate::body::Room;
 use crate::config::HttpConfig;
 use crate::mcp::transport::{MESSAGES, McpTransport};
 use crate::packages::Packages;
@@ -46,6 +47,8 @@ pub struct HttpState(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     rate: Option<Rate>,
+    /// Where large bodies are held.
+    room: Room,
     config: HttpConfig,
     mcp: McpTransport,
     runs: Runs,
@@ -69,6 +72,7 @@ impl HttpState {
     ) -> Self {
         Self(Arc::new(Shared {
             rate: config.rate_limit.map(Rate::new),
+            room: mcp.room(),
             config,
             mcp,
             runs,

@@ -44,7 +44,7 @@ use self::sessions::Sessions;
 pub(crate) use self::unique::UniqueIds;
 use super::McpHandler;
 use super::caller::{Caller, Delivery, Pause};
-use crate::body::{self, BodyError};
+use crate::body::{BodyError, Room, Whole};
 use crate::principal::Principal;
 
 /// Whether a body has the outer form of a message, for the fuzzer.
@@ -86,6 +86,7 @@ pub struct McpTransport {
     events: Events,
     legacy: LegacyStreams,
     max_body: usize,
+    room: Room,
     body_patience: Duration,
 }
 
@@ -134,8 +135,14 @@ impl McpTransport {
             legacy: LegacyStreams::new(&settings.public_path, tasks.clone(), stop.clone()),
             handler,
             max_body: settings.max_body,
+            room: Room::new(settings.max_body),
             body_patience: settings.body_patience,
         }
+    }
+
+    /// Where large bodies are held, those of other routes too.
+    pub(crate) fn room(&self) -> Room {
+        self.room.clone()
     }
 
     /// Answers one request to `/mcp`.
@@ -159,7 +166,7 @@ impl McpTransport {
     /// Takes a message for an event stream of the old transport.
     pub async fn messages(&self, request: Request<Body>) -> Response {
         let (mut parts, body) = request.into_parts();
-        let (envelope, bytes, principal) = match self.read(&parts, body).await {
+        let (envelope, bytes, principal) = match self.read(&mut parts, body).await {
             Ok(read) => read,
             Err(error) => return error.into_response(),
         };
@@ -197,8 +204,8 @@ impl McpTransport {
     }
 
     async fn post(&self, request: Request<Body>) -> Response {
-        let (parts, body) = request.into_parts();
-        let (envelope, bytes, principal) = match self.read(&parts, body).await {
+        let (mut parts, body) = request.into_parts();
+        let (envelope, bytes, principal) = match self.read(&mut parts, body).await {
             Ok(read) => read,
             Err(error) => return error.into_response(),
         };
@@ -283,19 +290,22 @@ impl McpTransport {
         })
     }
 
-    /// Reads a message. Gives its form and who sent it too.
+    /// Reads a message. Gives its form and who sent it too. Its place in memory goes with the request to its handler.
     async fn read(
         &self,
-        parts: &Parts,
+        parts: &mut Parts,
         body: Body,
     ) -> Result<(Envelope, Bytes, Principal), EnvelopeError> {
         let principal = principal(&parts.extensions)?;
-        let read = body::read(&parts.headers, body, self.max_body, self.body_patience).await;
-        let bytes = read.map_err(|error| match error {
+        let (limit, patience) = (self.max_body, self.body_patience);
+        let read = self.room.read(&parts.headers, body, limit, patience).await;
+        let Whole { bytes, place } = read.map_err(|error| match error {
             BodyError::TooLarge => EnvelopeError::TooLarge(self.max_body),
             BodyError::TooSlow => EnvelopeError::TooSlow(self.body_patience),
             BodyError::Interrupted => EnvelopeError::Interrupted,
+            BodyError::NoRoom => EnvelopeError::NoRoom,
         })?;
+        parts.extensions.insert(place);
         Ok((Envelope::read(&bytes)?, bytes, principal))
     }
 }
@@ -355,12 +365,15 @@ async fn speak_json(response: Response) -> Response {
     if !is_text || response.status().is_success() || response.status() == StatusCode::UNAUTHORIZED {
         return response;
     }
-    let status = response.status();
-    let text = response
-        .into_body()
+    let (mut head, body) = response.into_parts();
+    let text = body
         .collect()
         .await
         .map(http_body_util::Collected::to_bytes);
     let text = String::from_utf8_lossy(&text.unwrap_or_else(|_| Bytes::new())).into_owned();
-    EnvelopeError::Refused(status, text).into_response()
+    let mut refused = EnvelopeError::Refused(head.status, text).into_response();
+    if let Some(methods) = head.headers.remove(ALLOW) {
+        refused.headers_mut().insert(ALLOW, methods);
+    }
+    refused
 }

@@ -193,6 +193,13 @@ async fn a_client_that_reads_streams_gets_a_session() {
             .text()
             .contains(r#""result":{}"#)
     );
+    let put = in_session().method("PUT").body(Body::empty()).unwrap();
+    let refused = app.send(put).await;
+    assert_eq!(
+        (refused.status.as_u16(), refused.header("allow")),
+        (405, "GET, POST, DELETE")
+    );
+    assert_eq!(refused.json()["error"]["code"], -32600);
     let delete = in_session().method("DELETE").body(Body::empty()).unwrap();
     assert_eq!(app.send(delete).await.status, 204);
     let gone = app.send(in_session().body(Body::from(ping)).unwrap()).await;

@@ -53,6 +53,46 @@ async fn a_body_that_is_said_to_be_too_large_is_not_waited_for() {
     assert_eq!(answer.json()["error"]["code"], -32600);
 }
 
+#[tokio::test(start_paused = true)]
+async fn large_requests_share_a_bounded_room() {
+    use axum::body::{Body, Bytes};
+    use futures::{StreamExt as _, stream};
+
+    let app = TestApp::on_fake_with(&[("MAX_UPLOAD_BYTES", "4m")]).await;
+    let large = || Bytes::from(vec![b' '; 1 << 20]);
+    let (tasks, mut held) = (tokio_util::task::TaskTracker::new(), Vec::new());
+    for _ in 0..4 {
+        // Nobody knows how large they become.
+        let (pieces, receiver) = tokio::sync::mpsc::channel::<std::io::Result<Bytes>>(1);
+        pieces.send(Ok(large())).await.unwrap();
+        let body = tokio_stream::wrappers::ReceiverStream::new(receiver);
+        let request = post().body(Body::from_stream(body)).unwrap();
+        let sent = tasks.spawn(tower::ServiceExt::oneshot(app.router.clone(), request));
+        // The first piece is taken, and there is room in memory for all.
+        pieces.reserve().await.unwrap();
+        held.push((pieces, sent));
+    }
+    let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+    let padded = || stream::iter([Ok(large()), std::io::Result::Ok(Bytes::from(ping))]);
+    let refused = app.post(Body::from_stream(padded())).await;
+    assert_eq!(
+        (refused.status.as_u16(), refused.header("retry-after")),
+        (503, "5")
+    );
+    insta::assert_snapshot!(refused.text(), @r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"too many large requests at the same time: try again in 5 s"}}"#);
+    // What is small is answered all the same, and what is large again when there is room.
+    assert_eq!(app.post(ping).await.status, StatusCode::OK);
+    for (pieces, sent) in held {
+        drop(pieces);
+        assert_eq!(
+            sent.await.unwrap().unwrap().status(),
+            StatusCode::BAD_REQUEST
+        );
+    }
+    let answer = app.post(Body::from_stream(padded().boxed())).await;
+    assert_eq!(answer.status, StatusCode::OK);
+}
+
 #[tokio::test]
 async fn a_tool_that_panics_has_an_answer() {
     // A budget that is beyond all time: no variable can set it.

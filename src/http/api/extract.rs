@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, StatusCode};
 use serde::de::DeserializeOwned;
 
 use super::ApiError;
-use crate::body::{self, BodyError};
+use crate::body::{BodyError, LARGE_BODIES, ROOM_AGAIN};
 use crate::conversation::ConversationId;
 use crate::http::HttpState;
 
@@ -32,7 +32,9 @@ impl<T: DeserializeOwned> FromRequest<HttpState> for JsonBody<T> {
         }
         let (parts, body) = request.into_parts();
         let patience = state.0.config.patience.body;
-        let read = body::read(&parts.headers, body, limit, patience).await;
+        let room = &state.0.room;
+        let read = room.read(&parts.headers, body, limit, patience).await;
+        // Parsed at once, so that its place is free again.
         let body = read.map_err(|error| match error {
             BodyError::TooLarge => {
                 let message = format!("the body has more than {limit} bytes, which is the limit");
@@ -40,8 +42,9 @@ impl<T: DeserializeOwned> FromRequest<HttpState> for JsonBody<T> {
             }
             BodyError::TooSlow => ApiError::new("too_slow", "the body did not come in time"),
             BodyError::Interrupted => ApiError::new("interrupted", "the body ended too early"),
+            BodyError::NoRoom => ApiError::busy(LARGE_BODIES, ROOM_AGAIN),
         })?;
-        parse(&body).map(Self)
+        parse(&body.bytes).map(Self)
     }
 }
 

@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::http::StatusCode;
+use axum::http::header::RETRY_AFTER;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use thiserror::Error;
+
+use crate::body::{LARGE_BODIES, ROOM_AGAIN};
 
 /// Codes of JSON-RPC 2.0, section 5.1.
 const PARSE_ERROR: i32 = -32700;
@@ -37,6 +40,8 @@ pub(super) enum EnvelopeError {
     TooSlow(Duration),
     #[error("the body ended too early")]
     Interrupted,
+    #[error("{LARGE_BODIES}: try again in {} s", ROOM_AGAIN.as_secs())]
+    NoRoom,
     #[error(
         "this needs the Mcp-Session-Id of a session: send an initialize request first, or use POST without one"
     )]
@@ -182,7 +187,7 @@ impl EnvelopeError {
             }
             Self::UnknownSession | Self::NoStream => (StatusCode::NOT_FOUND, INVALID_REQUEST),
             Self::NoCaller => (StatusCode::INTERNAL_SERVER_ERROR, INTERNAL_ERROR),
-            Self::TooManyStreams | Self::Unread => {
+            Self::TooManyStreams | Self::Unread | Self::NoRoom => {
                 (StatusCode::SERVICE_UNAVAILABLE, INTERNAL_ERROR)
             }
             Self::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, INVALID_REQUEST),
@@ -208,7 +213,12 @@ impl EnvelopeError {
 impl IntoResponse for EnvelopeError {
     fn into_response(self) -> Response {
         let (status, _) = self.codes();
-        (status, Json(self.into_answer())).into_response()
+        let again = matches!(self, Self::NoRoom).then(|| ROOM_AGAIN.as_secs());
+        let mut response = (status, Json(self.into_answer())).into_response();
+        if let Some(seconds) = again {
+            response.headers_mut().insert(RETRY_AFTER, seconds.into());
+        }
+        response
     }
 }
 
