@@ -6,8 +6,8 @@
 use std::net::SocketAddr;
 
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::HeaderMap;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, Version};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use secrecy::ExposeSecret as _;
@@ -108,25 +108,20 @@ pub(super) async fn require_known_host_and_origin(
     next: Next,
 ) -> Response {
     let config = &state.0.config;
-    // Whoever stands before us may have looked at the other one (RFC 9112, section 3.2).
-    if request.headers().get_all(HOST).iter().count() > 1 {
-        let message = "the request has more than one Host header: send one";
-        return refuse("invalid_request", message);
-    }
-    let authority = request.uri().authority().map(ToString::to_string);
-    let host = authority
-        .as_deref()
-        .or_else(|| text(request.headers(), HOST))
-        .unwrap_or_default();
+    let host = match host(&request) {
+        Ok(host) => host,
+        Err(message) => return refuse("invalid_request", message),
+    };
     if !allows_host(&config.allowed_hosts, host) {
         let message = "this server does not answer for that Host: its operator can add the name to ALLOWED_HOSTS";
         return refuse("host_not_allowed", message);
     }
     let origin_is_fine = match request.headers().get(ORIGIN) {
         None => true,
-        Some(origin) => origin
-            .to_str()
-            .is_ok_and(|origin| allows_origin(&config.allowed_origins, origin)),
+        Some(origin) => origin.to_str().is_ok_and(|origin| {
+            allows_origin(&config.allowed_origins, origin)
+                || is_own_page(&config.allowed_hosts, host, origin)
+        }),
     };
     if !origin_is_fine {
         let message =
@@ -136,12 +131,39 @@ pub(super) async fn require_known_host_and_origin(
     next.run(request).await
 }
 
+/// Whom a request is for; empty where it does not say, which version 1.0 of HTTP allows.
+fn host(request: &Request) -> Result<&str, &'static str> {
+    if let Some(authority) = request.uri().authority() {
+        return Ok(authority.as_str());
+    }
+    let mut hosts = request.headers().get_all(HOST).iter();
+    // RFC 9112, section 3.2. Of two, whoever stands before us may have looked at the other one.
+    match (hosts.next(), hosts.next()) {
+        (Some(_), Some(_)) => Err("the request has more than one Host header: send one"),
+        (Some(host), None) => host.to_str().map_err(|_| "the Host header is not text"),
+        (None, _) if request.version() < Version::HTTP_11 => Ok(""),
+        (None, _) => Err("the request has no Host header: send one"),
+    }
+}
+
 fn text(headers: &HeaderMap, name: axum::http::HeaderName) -> Option<&str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// Whether a Host header names us: a listed name with any port, or a listed `name:port`.
+/// Whether a request for this Host is answered.
 fn allows_host(allowed: &[String], host: &str) -> bool {
+    allowed.iter().any(|entry| entry == "*") || names_us(allowed, host)
+}
+
+/// Whether a page is one that we served, under a name of ours: a page of a rebound name has never one of these.
+fn is_own_page(allowed: &[String], host: &str, origin: &str) -> bool {
+    let authority = origin.split_once("://").map(|(_, authority)| authority);
+    authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host))
+        && names_us(allowed, host)
+}
+
+/// Whether a Host header names us: a listed name with any port, or a listed `name:port`.
+fn names_us(allowed: &[String], host: &str) -> bool {
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((address, _)) => address,
         None => host.rsplit_once(':').map_or(host, |(name, _)| name),
@@ -150,14 +172,12 @@ fn allows_host(allowed: &[String], host: &str) -> bool {
     if LOOPBACK.contains(&name) {
         return true;
     }
-    let fits = |entry: &String| {
-        entry == "*" || entry.eq_ignore_ascii_case(name) || entry.eq_ignore_ascii_case(host)
-    };
-    !host.is_empty() && allowed.iter().any(fits)
+    let fits =
+        |entry: &String| entry.eq_ignore_ascii_case(name) || entry.eq_ignore_ascii_case(host);
+    allowed.iter().any(fits)
 }
 
-/// Whether an Origin is listed, with `:*` for any port. The server's own page is not special: its origin is
-/// always on the list.
+/// Whether an Origin is listed, with `:*` for any port.
 pub(super) fn allows_origin(allowed: &[String], origin: &str) -> bool {
     allowed.iter().any(|entry| match entry.strip_suffix(":*") {
         Some(host) => {

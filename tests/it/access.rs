@@ -134,6 +134,32 @@ async fn the_servers_own_pages_may_call_whatever_way_its_address_is_written() {
     }
 }
 
+/// The page, opened under any name that the server has.
+#[tokio::test]
+async fn a_page_may_call_whom_it_came_from() {
+    let app = TestApp::on_fake_with(&[
+        ("ALLOWED_HOSTS", "box.lan"),
+        ("ALLOWED_ORIGINS", "https://other.example"),
+    ])
+    .await;
+    let anybody = TestApp::on_fake_with(&[("ALLOWED_HOSTS", "*")]).await;
+    for (app, host, origin, status) in [
+        (&app, "box.lan:8080", "http://box.lan:8080", 200),
+        (&app, "BOX.lan", "https://box.lan", 200),
+        (&app, "localhost:8080", "http://localhost:8080", 200),
+        (&app, "box.lan:8080", "http://box.lan:3000", 403),
+        (&app, "box.lan", "null", 403),
+        // A rebound name is its own page's too.
+        (&anybody, "rebound.example", "http://rebound.example", 403),
+    ] {
+        let request = Request::get("/healthz")
+            .header("host", host)
+            .header("origin", origin);
+        let answer = app.send(request.body(Body::empty()).unwrap()).await;
+        assert_eq!(answer.status, status, "{host} {origin}");
+    }
+}
+
 #[tokio::test]
 async fn pages_of_allowed_origins_may_ask_first() {
     let app = TestApp::on_fake_with(&[("ALLOWED_ORIGINS", "https://chat.example")]).await;

@@ -330,6 +330,30 @@ async fn who_is_still_sending_is_told_why_an_upload_is_refused() {
 }
 
 #[tokio::test]
+async fn who_is_still_sending_is_told_why_a_form_is_refused() {
+    let server = Listening::with(&[("MAX_UPLOAD_BYTES", "16m")]).await;
+    let part = |name: &str, content: &str| {
+        format!(
+            "--XX\r\nContent-Disposition: form-data; name=\"f\"; filename=\"{name}\"\r\n\r\n{content}\r\n"
+        )
+    };
+    let long = "x".repeat(4 << 20);
+    let parts = [part("../up", "x"), part("a", &long), part("b", &long)];
+    let body = format!("{}--XX--\r\n", parts.concat());
+    let head = format!(
+        "POST /api/v1/conversations/demo/files HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\
+         Connection: close\r\nContent-Type: multipart/form-data; boundary=XX\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let mut stream = server.connect().await;
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(body.as_bytes()).await.unwrap();
+    let answer = rest(stream).await;
+    assert_eq!(status(&answer), "400", "{answer}");
+    server.serves_others().await;
+}
+
+#[tokio::test]
 async fn a_client_that_closes_without_an_answer_is_counted() {
     let server = Listening::new().await;
     let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
@@ -366,5 +390,15 @@ async fn a_request_has_one_host_for_everybody() {
         let answer = server.send(request.as_bytes()).await;
         assert_eq!(status(&answer), "400", "{answer}");
     }
+    for wrong in ["", "Host: b\u{fc}cher\r\n"] {
+        let request = format!("GET /healthz HTTP/1.1\r\n{wrong}Connection: close\r\n\r\n");
+        let answer = server.send(request.as_bytes()).await;
+        assert_eq!(status(&answer), "400", "{answer}");
+    }
+    // The first version of HTTP has no such header.
+    let old = b"GET /healthz HTTP/1.0\r\n\r\n";
+    assert_eq!(status(&server.send(old).await), "403");
     server.serves_others().await;
+    let server = Listening::with(&[("ALLOWED_HOSTS", "*")]).await;
+    assert_eq!(status(&server.send(old).await), "200");
 }

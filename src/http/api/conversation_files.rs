@@ -4,7 +4,7 @@ use axum::Json;
 use axum::body::{Body, BodyDataStream};
 use axum::extract::multipart::{Multipart, MultipartError};
 use axum::extract::{FromRequest as _, Request, State};
-use axum::http::header::CONTENT_RANGE;
+use axum::http::header::{CONTENT_RANGE, EXPECT};
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use futures::TryStreamExt as _;
@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 use super::ApiError;
 use super::error::{ErrorBody, Failures};
 use super::extract::{FilePath, SessionPath};
-use crate::body::{declared, drain};
+use crate::body::{PATIENCE_REFUSED, declared, drain};
 use crate::conversation::ConversationId;
 use crate::files::{FileList, FilesError};
 use crate::http::HttpState;
@@ -204,6 +204,7 @@ pub(super) async fn upload_form(
         return Err(FilesError::BodyTooLong(limit).into());
     }
     let patience = state.0.config.patience.body;
+    let is_asking = request.headers().contains_key(EXPECT);
     let bounded = usize::try_from(limit).unwrap_or(usize::MAX);
     let request = request.map(|body| Body::new(http_body_util::Limited::new(body, bounded)));
     let mut form = Multipart::from_request(request, &()).await.map_err(|_| {
@@ -233,7 +234,11 @@ pub(super) async fn upload_form(
         Ok(())
     };
     let received = tokio::time::timeout(patience, receive).await;
-    received.map_err(|_| ApiError::from(FilesError::TooSlow))??;
+    let received = received.map_err(|_| ApiError::from(FilesError::TooSlow))?;
+    if received.is_err() && !is_asking {
+        take_in(form).await;
+    }
+    received?;
     if stored.is_empty() {
         return Err(ApiError::arguments(
             "the form has no file: send at least one part with a file name",
@@ -243,6 +248,12 @@ pub(super) async fn upload_form(
         success: true,
         files: stored,
     }))
+}
+
+/// Takes in what is left of a form that is refused, as [`drain`] does of other bodies.
+async fn take_in(mut form: Multipart) {
+    let rest = async { while let Ok(Some(_)) = form.next_field().await {} };
+    let _ = tokio::time::timeout(PATIENCE_REFUSED, rest).await;
 }
 
 /// Deletes a file
