@@ -62,8 +62,8 @@ struct Shared {
 pub enum KernelError {
     /// Another run has it.
     #[error(
-        "another run of this conversation has the {0} kernel: wait for its end with get_run, end it with cancel_run, \
-         or call with wait: true to wait in turn"
+        "another run of this conversation has the {0} kernel: call with wait: true to wait in turn, or end that run \
+         first (cancel_run over MCP)"
     )]
     Busy(String),
     /// So many wait for it already.

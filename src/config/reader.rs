@@ -198,11 +198,15 @@ impl<'a> Reader<'a> {
         )
     }
 
-    /// A number of requests in a time; nothing means no limit.
+    /// A number of requests in a time; nothing of a default and `0` mean no limit.
     pub(super) fn rate(&mut self, name: &'static str) -> Option<RateLimit> {
         self.text(name)?;
-        let expected = "a number and a time, such as `10/s`, `300/m` or `5000/h`";
+        let expected =
+            "0 for no limit, or a number and a time, such as `10/s`, `300/m` or `5000/h`";
         self.parse(name, expected, None, |value| {
+            if value == "0" {
+                return Some(None);
+            }
             let (count, unit) = value.split_once('/')?;
             let unit = match unit {
                 "s" => RateUnit::Second,

@@ -106,11 +106,7 @@ pub const VARIABLES: &[Variable] = &[
         "1g",
         "bytes that must stay free on the file system of SANDBOX_ROOT",
     ),
-    variable(
-        "MAX_UPLOAD_BYTES",
-        "50m",
-        "largest upload, decoded",
-    ),
+    variable("MAX_UPLOAD_BYTES", "50m", "largest upload, decoded"),
     variable(
         "DOCKER_HOST",
         "",
@@ -156,21 +152,13 @@ pub const VARIABLES: &[Variable] = &[
         "300s",
         "longest time limit that a run may ask for",
     ),
-    variable(
-        "RUN_CPUS",
-        "0.5",
-        "processor cores of one run",
-    ),
+    variable("RUN_CPUS", "0.5", "processor cores of one run"),
     variable(
         "RUN_MEMORY",
         "256m",
         "memory of one run, including its /tmp",
     ),
-    variable(
-        "RUN_PIDS",
-        "128",
-        "processes and threads of one run",
-    ),
+    variable("RUN_PIDS", "128", "processes and threads of one run"),
     variable(
         "RUN_OUTPUT_LIMIT",
         "1m",
@@ -181,11 +169,7 @@ pub const VARIABLES: &[Variable] = &[
         "256m",
         "largest single file that a run may write",
     ),
-    variable(
-        "MAX_CODE_BYTES",
-        "1m",
-        "largest program",
-    ),
+    variable("MAX_CODE_BYTES", "1m", "largest program"),
     variable(
         "CALL_BUDGET",
         "45s",
@@ -211,11 +195,7 @@ pub const VARIABLES: &[Variable] = &[
         "64",
         "runs that may wait for a place, at most half of them from one conversation; more are answered `busy`",
     ),
-    variable(
-        "MAX_QUEUE_WAIT",
-        "30s",
-        "longest wait for a place",
-    ),
+    variable("MAX_QUEUE_WAIT", "30s", "longest wait for a place"),
     variable(
         "POOL_SIZE",
         "2",
@@ -291,11 +271,7 @@ pub const VARIABLES: &[Variable] = &[
         "",
         "registry of npm packages; default: Bun's",
     ),
-    variable(
-        "PACKAGE_TIMEOUT",
-        "120s",
-        "longest time of one install",
-    ),
+    variable("PACKAGE_TIMEOUT", "120s", "longest time of one install"),
     variable(
         "PACKAGE_SIZE_LIMIT",
         "200m",
@@ -314,13 +290,9 @@ pub const VARIABLES: &[Variable] = &[
     variable(
         "PACKAGE_RATE_LIMIT",
         "30/h",
-        "installs of one conversation, such as `5/m` or `30/h`",
+        "installs of one conversation, such as `5/m` or `30/h`; 0: no limit",
     ),
-    variable(
-        "LOG_FORMAT",
-        "text",
-        "`text` or `json`",
-    ),
+    variable("LOG_FORMAT", "text", "`text` or `json`"),
     variable(
         "RUST_LOG",
         "info,rmcp=warn",

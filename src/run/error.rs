@@ -13,9 +13,7 @@ use crate::workspace::WorkspaceError;
 #[derive(Debug, Error)]
 pub enum RunError {
     /// The program is larger than the limit.
-    #[error(
-        "code has {0} bytes, the limit is {1}: put data into a file with upload_file and read it from /data"
-    )]
+    #[error("code has {0} bytes, the limit is {1}: upload data as a file and read it from /data")]
     CodeTooLarge(usize, usize),
     /// The time limit is out of range.
     #[error("timeoutSeconds is {0}: it must be greater than 0 and at most {1}")]

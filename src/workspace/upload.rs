@@ -167,7 +167,7 @@ fn check_room(
     let limits = &store.limits;
     let usage = usage::measure(store.opener, dir, limits.max_entries)
         .map_err(WorkspaceError::of("measure the conversation's files"))?;
-    if !usage.complete || usage.entries == limits.max_entries {
+    if !usage.complete || usage.entries + added(store, dir, path) > limits.max_entries {
         return Err(WorkspaceError::TooManyEntries {
             limit: limits.max_entries,
         });
@@ -181,6 +181,17 @@ fn check_room(
         });
     }
     Ok(used)
+}
+
+/// How many entries a file adds: the folders that are made for it and itself, unless it replaces another.
+fn added(store: &Store, dir: BorrowedFd<'_>, path: &RelativePath) -> u64 {
+    let parts: Vec<_> = path.parts().map(str::as_bytes).collect();
+    let is_there = |count: &usize| {
+        let part = parts[..*count].iter().copied();
+        store.opener.stat(dir, part).is_ok()
+    };
+    let there = (1..=parts.len()).take_while(is_there).count();
+    (parts.len() - there) as u64
 }
 
 /// Bytes of disk that become free when `path` is replaced: none when the file has another name too.

@@ -199,7 +199,7 @@ fn all_mistakes_are_told_at_once_and_no_secret_is_shown() {
     MCP_HTTP_ADDR=nowhere is not valid: it must be an address such as `127.0.0.1:8080`, or `:8080` for all IPv4 interfaces
     PUBLIC_BASE_URL=sandbox.example is not valid: it must be an address such as `https://sandbox.example.org`, without query
     MCP_API_TOKEN is not valid (its value is not shown): it must be at least 16 random characters; make one with `openssl rand -hex 32`
-    RATE_LIMIT=fast is not valid: it must be a number and a time, such as `10/s`, `300/m` or `5000/h`
+    RATE_LIMIT=fast is not valid: it must be 0 for no limit, or a number and a time, such as `10/s`, `300/m` or `5000/h`
     FILE_SECRET is not valid (its value is not shown): it must be at least 32 random characters without `change`, which stands in values that nobody has replaced yet; make one with `openssl rand -hex 32`
     STORAGE_LIMIT=much is not valid: it must be a size of at least 1m, such as `512k`, `256m` or `1g`
     SANDBOX_RUNTIME=runsc; rm is not valid: it must be a name of letters, digits, `.`, `_`, `-` and `/`, such as `runsc`

@@ -42,6 +42,7 @@ impl TestApp {
 fn lines(answer: &Answer) -> Vec<Value> {
     assert_eq!(answer.status, StatusCode::OK, "{}", answer.text());
     assert_eq!(answer.header("content-type"), "application/x-ndjson");
+    assert_eq!(answer.header("x-accel-buffering"), "no");
     let text = answer.text();
     let parsed = text.lines().map(|line| {
         let mut line: Value = serde_json::from_str(line).unwrap();
@@ -107,6 +108,32 @@ async fn a_run_is_a_stream_of_lines_and_its_result_is_the_last() {
       }
     ]
     "#);
+}
+
+#[tokio::test]
+async fn a_program_waits_for_the_variables_of_its_session_or_begins_without_them() {
+    let app = TestApp::on_fake_with_notebook(&[]).await;
+    let body = |code: &str, more: Value| {
+        let mut body = json!({ "code": code, "language": "notebook", "session_id": "demo" });
+        body.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        body
+    };
+    app.execute(body("X=41", json!({}))).await;
+    let long = app.execute(body("sleep 1", json!({})));
+    let others = async {
+        eventually("it runs", || app.app.runs.active.count() == 1).await;
+        let refused = app.execute(body("echo $X", json!({}))).await;
+        let waited = app.execute(body("echo $X", json!({ "wait": true }))).await;
+        (code(&refused), lines(&waited)[0]["text"].clone())
+    };
+    let (_, (refused, waited)) = tokio::join!(long, others);
+    insta::assert_snapshot!(refused, @"409 session_busy: another run of this conversation has the notebook kernel: call with wait: true to wait in turn, or end that run first (cancel_run over MCP)");
+    assert_eq!(waited, "41\n");
+    let fresh = json!({ "restart": true });
+    let fresh = app.execute(body("echo $X", fresh)).await;
+    assert_eq!(lines(&fresh)[0]["text"], "\n");
 }
 
 #[tokio::test]
@@ -247,14 +274,14 @@ async fn what_is_refused_has_a_status_a_code_and_a_sentence() {
     }
     insta::assert_snapshot!(seen.join("\n"), @r#"
     400 unknown_language: language "cobol" has no runner here: use one of shell
-    413 code_too_large: code has 1025 bytes, the limit is 1024: put data into a file with upload_file and read it from /data
+    413 code_too_large: code has 1025 bytes, the limit is 1024: upload data as a file and read it from /data
     400 invalid_arguments: timeout is 0.0: it must be greater than 0 and at most 300 seconds
     400 invalid_arguments: timeout is 1e300: it must be greater than 0 and at most 300 seconds
     400 invalid_arguments: session_id is empty: leave it out to get a new one, or give 1 to 256 bytes
     400 stateful_unavailable: stateful: true is not available for shell here: no language keeps variables, so leave stateful out
     400 invalid_arguments: the body does not fit: code: invalid type: integer `1`, expected a string at line 1 column 9
     400 invalid_arguments: the body does not fit: missing field `code` at line 1 column 20
-    400 invalid_arguments: the body does not fit: sesion_id: unknown field `sesion_id`, expected one of `code`, `language`, `session_id`, `timeout`, `stateful` at line 1 column 26
+    400 invalid_arguments: the body does not fit: sesion_id: unknown field `sesion_id`, expected one of `code`, `language`, `session_id`, `timeout`, `stateful`, `wait`, `restart` at line 1 column 26
     400 invalid_arguments: the body does not fit: EOF while parsing an object at line 1 column 1
     400 invalid_arguments: the body does not fit: code: unexpected end of hex escape at line 1 column 17
     415 unsupported_media_type: the body must be JSON: send it with the header Content-Type: application/json

@@ -248,7 +248,7 @@ async fn errors_of_this_set_are_answers_with_their_own_codes() {
     sandbox_upload_file invalid_filename: filename is empty: give a name such as data.csv or folder/data.csv
     sandbox_upload_file invalid_content: content is not valid base64 (Invalid symbol 63, offset 0.): send standard base64 with padding
     sandbox_upload_file upload_too_large: content has 18 bytes, the limit is 16: upload smaller pieces
-    sandbox_run_python code_too_large: code has 1025 bytes, the limit is 1024: put data into a file with upload_file and read it from /data
+    sandbox_run_python code_too_large: code has 1025 bytes, the limit is 1024: upload data as a file and read it from /data
     sandbox_run_python invalid_session_id: session_id must be 1 to 64 letters, digits, '_' and '-': leave it out to get a new one
     sandbox_run_python invalid_arguments: sandbox_run_python: missing field `code`
     sandbox_read_artifact not_found: filename "no" is not a file of this conversation: see list_files

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use axum::response::{IntoResponse as _, Response};
 use futures::stream::unfold;
 use serde::Deserialize;
@@ -47,6 +47,12 @@ pub(super) struct ExecuteRequest {
     /// Whether variables, imports and functions live on for the session's next program. Left out: yes for a session
     /// that is named, in a language that can do it.
     stateful: Option<bool>,
+    /// Whether it waits in turn while another program has the session's variables, instead of being refused.
+    #[serde(default)]
+    wait: bool,
+    /// Whether it begins without the variables that there are.
+    #[serde(default)]
+    restart: bool,
 }
 
 /// Runs a program
@@ -85,6 +91,8 @@ pub(super) async fn execute(
     let headers = [
         (CONTENT_TYPE, "application/x-ndjson"),
         (CACHE_CONTROL, "no-store"),
+        // nginx would hand on many lines together, or all at the end.
+        (HeaderName::from_static("x-accel-buffering"), "no"),
     ];
     Ok((headers, Body::from_stream(lines)).into_response())
 }
@@ -132,7 +140,10 @@ impl ExecuteRequest {
                 most: runs.limits.timeout_max,
             }),
             stateful: self.stateful.unwrap_or(named && keeps),
-            kernel: KernelWish::default(),
+            kernel: KernelWish {
+                wait: self.wait,
+                restart: self.restart,
+            },
         })
     }
 }
