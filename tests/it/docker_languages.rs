@@ -287,6 +287,27 @@ async fn an_image_without_glibc_is_a_runner_cold_and_warm() {
     app.assert_nothing_is_left().await;
 }
 
+/// Under another name, since the runners are everybody's.
+#[tokio::test]
+async fn the_readme_tells_how_to_add_a_language() {
+    let readme = include_str!("../../README.md");
+    let (_, dockerfile) = readme.split_once("```dockerfile\n").unwrap();
+    let (dockerfile, _) = dockerfile.split_once("```").unwrap();
+    let dockerfile = dockerfile
+        .replace("sandbox.language=ruby", "sandbox.language=test-ruby")
+        .replace("sandbox.aliases=rb", "sandbox.aliases=");
+    let app = TestApp::on_docker().await;
+    let _image = TestImage::build("mcp-sandbox-test-ruby", &dockerfile);
+    let code = "puts [3, 1, 2].sort.inspect, RUBY_VERSION[0], Dir.pwd";
+    let ran = within(SEEN, "the server sees the image", async || {
+        let outcome = app.run("test-ruby", code).await;
+        (outcome["code"] != "unknown_language").then_some(outcome)
+    })
+    .await;
+    assert_eq!(ran["stdout"], "[1, 2, 3]\n3\n/data\n", "{ran}");
+    app.assert_nothing_is_left().await;
+}
+
 /// It would be started again and again beside the programs, as their user, at their cost, and between them too.
 #[tokio::test]
 async fn an_image_is_not_asked_for_its_health() {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-/// An image. Dropping it removes it, however the test ends.
+/// An image. Dropping it removes it, however the test ends; its layers stay, for the next time.
 pub(crate) struct TestImage(&'static str);
 
 impl TestImage {
@@ -20,7 +20,7 @@ impl TestImage {
 
 impl Drop for TestImage {
     fn drop(&mut self) {
-        let removed = docker_client(&["rmi", "-f", self.0]).output();
+        let removed = docker_client(&["rmi", "-f", "--no-prune", self.0]).output();
         assert!(std::thread::panicking() || removed.is_ok_and(|output| output.status.success()));
     }
 }
