@@ -24,7 +24,7 @@ export class Refused extends Error {
 /** Too many requests for now, says the server or a proxy before it. `seconds` is how long to wait, if that was said. */
 export class TooMany extends Error {
   constructor(seconds) {
-    super(`The server gets too many requests: ${seconds ? `wait ${seconds} s` : "wait a little"}.`);
+    super(`The server is getting too many requests. Wait ${seconds ? `${seconds} s` : "a moment"}, then try again.`);
     this.seconds = seconds;
   }
 }
@@ -112,7 +112,7 @@ export function body(status, content, retryAfter) {
   if (typeof failure?.code === "number") throw new Refused("protocol", failure.message);
   // Others refuse in JSON too.
   if (status !== 200 || !message) {
-    throw new Refused("no_json", `The server gave an answer that is none of its own (${status}).`);
+    throw new Refused("no_json", `The server gave an unexpected answer (${status}).`);
   }
   return message;
 }
@@ -123,7 +123,9 @@ const isOfProxy = (status) => status >= 502 && status <= 504 || status >= 520 &&
 /** The result of a tool from the message that answers. */
 export function result(message) {
   if (message.error) throw new Refused("protocol", message.error.message);
-  const content = message.result.structuredContent;
-  if (message.result.isError) throw new Refused(content.code, content.message);
-  return content;
+  const { structuredContent, isError } = message.result ?? {};
+  // Something between may have changed it.
+  if (!structuredContent) throw new Refused("protocol", "The server gave an answer that this page does not understand.");
+  if (isError) throw new Refused(structuredContent.code, structuredContent.message);
+  return structuredContent;
 }

@@ -24,7 +24,7 @@ export const unlessHere = (id) => id === current ? "" : ` (in ${visibleName(id)}
 /** Goes to another conversation, if its id can be one. Gives whether it can. */
 export function goTo(id) {
   const bytes = new TextEncoder().encode(id).length;
-  const mistake = bytes === 0 || bytes > MOST_BYTES ? `An id has 1 to ${MOST_BYTES} bytes.` : "";
+  const mistake = bytes === 0 || bytes > MOST_BYTES ? `A conversation id must have 1 to ${MOST_BYTES} bytes.` : "";
   input.setCustomValidity(mistake);
   input.setAttribute("aria-invalid", String(Boolean(mistake)));
   if (mistake) {

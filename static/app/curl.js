@@ -1,7 +1,8 @@
 // The same call as a command for a shell.
 
 import { endpoint, toolCall } from "./api.js";
-import { byId, copy, openDialog } from "./dom.js";
+import { byId, openDialog } from "./dom.js";
+import { copy } from "./notices.js";
 
 /** A word of a POSIX shell, whatever is in it. */
 const quoted = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
@@ -23,11 +24,9 @@ export function connectCurl(request) {
     const wanted = request();
     if (!wanted) return;
     text.textContent = command(wanted);
+    byId("curl-status").textContent = "";
     openDialog(byId("curl-dialog"));
     button.focus();
   };
-  button.onclick = async () => {
-    // Without TLS browsers refuse the clipboard: then it is there to be copied by hand.
-    if (!await copy(text.textContent, button)) getSelection().selectAllChildren(text);
-  };
+  button.onclick = () => copy(text.textContent, button, text);
 }

@@ -44,17 +44,3 @@ export function openDialog(dialog) {
   }
   if (!dialog.open) dialog.showModal();
 }
-
-/** Copies text and says so on the button for a moment. Gives false where the browser does not allow it. */
-export async function copy(text, button) {
-  try {
-    await navigator.clipboard.writeText(text);
-  } catch {
-    return false;
-  }
-  // It may say so already.
-  const label = button.dataset.label ??= button.textContent;
-  button.textContent = "Copied";
-  setTimeout(() => { button.textContent = label; }, 1500);
-  return true;
-}

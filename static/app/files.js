@@ -158,8 +158,9 @@ function latest(file) {
 
 function openPicture(picture) {
   const file = latest(picture);
-  byId("picture-title").textContent = visibleName(file.name);
-  byId("picture").src = fresh(file);
+  const name = visibleName(file.name);
+  byId("picture-title").textContent = name;
+  Object.assign(byId("picture"), { src: fresh(file), alt: `Picture: ${name}` });
   Object.assign(byId("picture-download"), { href: address(file.url), download: file.name });
   openDialog(byId("picture-dialog"));
 }

@@ -1,6 +1,6 @@
 // The runs of this browser, the latest first.
 
-import { byId, make, openDialog } from "./dom.js";
+import { byId, keepFocus, make, openDialog } from "./dom.js";
 import { browser } from "./store.js";
 import { duration, visibleName } from "./text.js";
 
@@ -23,9 +23,13 @@ export function connectHistory(onPick) {
     show(onPick);
     openDialog(dialog);
   };
-  byId("clear-history").onclick = () => {
+  const question = byId("clear-dialog");
+  byId("clear-history").onclick = () => openDialog(question);
+  byId("confirm-clear").onclick = () => {
+    question.close();
     browser.keep("history", []);
-    show(onPick);
+    // The button for that is gone.
+    keepFocus(dialog, dialog.querySelector("[data-close]"), () => show(onPick));
   };
 }
 

@@ -28,7 +28,7 @@ export function setRunners(list) {
   const before = chosen;
   // A program in a language that is gone stays in the editor.
   showLanguage(runnerOf(chosen)?.language ?? list[0]?.language ?? chosen);
-  if (before !== chosen && isExample(editor.text())) examplesChosen();
+  if (before !== chosen && isExample(editor.text())) showFirstExample();
 }
 
 /** Goes to a language, without touching the program. */
@@ -44,27 +44,28 @@ export function showLanguage(name) {
   choice.disabled = titles.length === 0;
 }
 
-/** Puts an example into the editor, the first when none is named. */
-export function examplesChosen(index = 0) {
-  editor.setText(itsExamples()[index]?.[1] ?? "");
-}
+const exampleAt = (index) => itsExamples()[index]?.[1] ?? "";
 
-const isExample = (text) => !text.trim() || Object.values(examples).flat().some(([, program]) => program === text);
+/** Puts the first example of the language into the editor. */
+export const showFirstExample = () => editor.setText(exampleAt(0));
 
-/** Connects both lists. `onChange` is called when somebody has chosen a language. */
-export function connectLanguages(of, onChange) {
+/** Whether a program is an example that nobody has changed, or none at all. */
+export const isExample = (text) => !text.trim() || Object.values(examples).flat().some(([, program]) => program === text);
+
+/** Connects both lists. `onChange` is called when somebody has chosen a language, `onExample` gets a chosen program. */
+export function connectLanguages(of, onChange, onExample) {
   editor = of;
   showLanguage(chosen);
   languages.onchange = () => {
     // What somebody wrote is not thrown away.
     const untouched = isExample(editor.text());
     showLanguage(languages.value);
-    if (untouched) examplesChosen();
+    if (untouched) showFirstExample();
     onChange();
   };
   choice.onchange = () => {
-    examplesChosen(Number(choice.value));
+    const code = exampleAt(Number(choice.value));
     choice.value = "";
-    editor.focus();
+    onExample({ language: chosen, code });
   };
 }

@@ -4,29 +4,31 @@ import { createEditor } from "../vendor/editor.js";
 import { callTool, isPassing, Unreachable } from "./api.js";
 import { connectConversation, conversation, goTo, goToTyped } from "./conversation.js";
 import { connectCurl } from "./curl.js";
-import { byId, copy, keepFocus } from "./dom.js";
+import { byId, keepFocus } from "./dom.js";
 import { connectFiles, showFiles, showPictures } from "./files.js";
 import { connectHistory, remember } from "./history.js";
-import { connectLanguages, examplesChosen, language, setRunners, showLanguage } from "./languages.js";
-import { announce, clearNotices, notice } from "./notices.js";
+import { connectLanguages, isExample, language, setRunners, showFirstExample, showLanguage } from "./languages.js";
+import { announce, clearNotices, copy, notice } from "./notices.js";
 import { areOptionsRight, connectOptions, options, optionsUnused, optionsUsed, setLimits } from "./options.js";
 import { Output } from "./output.js";
 import { connectPackages, forgetOutcome } from "./packages.js";
 import { Run } from "./run.js";
 import { showIdle, showOutcome, showProblem, showRunning, tellOutcome } from "./status.js";
 import { keepHere, keptHere, tab } from "./store.js";
+import { isMac } from "./text.js";
 import { connectToken, withToken } from "./token.js";
 import { connectUpload, setMostBytes } from "./upload.js";
 
 const output = new Output(byId("output"));
-const isMac = navigator.platform.startsWith("Mac");
 const runButton = byId("run");
 const stopButton = byId("stop");
 let running = null;
+/** What somebody wrote and what took its place, `written` and `by`, as long as that can be undone. */
+let replaced = null;
 
 const editor = createEditor({
   host: byId("editor"),
-  labels: { name: "Program", description: "Escape and then Tab leaves the editor. Control and Enter, or Command and Enter, runs the program." },
+  labels: { name: "Program", description: "Press Escape and then Tab to leave the editor. Press Control and Enter, or Command and Enter, to run the program." },
   onRun: () => run(),
   onChange: () => keepDraft(),
 });
@@ -60,6 +62,8 @@ async function run() {
   const { conversationId, language, code } = wanted;
   live.begun.then(() => tab.keep("run", { id: live.id, since: live.since, conversationId, language, code }));
   clearNotices();
+  // Whoever runs a program of their own again does not want the one before it back.
+  if (!isUntouched(code)) forgetReplaced();
   clearResult();
   // Where the result is below the program it is out of sight.
   if (matchMedia("(max-width: 899px)").matches) byId("result").scrollIntoView();
@@ -80,6 +84,7 @@ function clearResult() {
   output.clear();
   showPictures([]);
   byId("empty").hidden = true;
+  byId("nothing-printed").hidden = true;
 }
 
 /** Waits for the outcome of a run and shows it. */
@@ -92,6 +97,7 @@ async function follow(live, wanted, outcome) {
     tab.keep("run", null);
     showOutcome(ended);
     tellOutcome(ended);
+    byId("nothing-printed").hidden = !output.isEmpty;
     remember(wanted, ended);
     showPictures(ended.files);
     const changed = ended.files.filter((file) => file.new).map((file) => file.name);
@@ -114,7 +120,7 @@ function fail(live, wanted, error) {
     return;
   }
   // With an id it has begun, and may have ended meanwhile.
-  if (isForgotten) showProblem("Not known");
+  if (isForgotten) showProblem("Run not found");
   else showProblem(live.id || error instanceof Unreachable ? "Connection lost" : "Not run");
   let again;
   if (live.id && !isForgotten) again = { label: "Ask again", act: () => follow(live, wanted, () => live.ask()) };
@@ -143,8 +149,8 @@ async function begin() {
     setMostBytes(limits.uploadBytes);
     setRunners(runners);
     runButton.disabled = runners.length === 0;
-    if (unavailable) notice("problem", `There can be no runs now: ${unavailable}`, { label: "Try again", act: begin });
-    else if (!runners.length) notice("problem", "This server has no languages yet. Its operator builds them with ./build.sh.", { label: "Try again", act: begin });
+    if (unavailable) notice("problem", `Programs cannot be run now: ${unavailable}`, { label: "Try again", act: begin });
+    else if (!runners.length) notice("problem", "This server has no languages yet. Its operator can build them with ./build.sh.", { label: "Try again", act: begin });
     if (!running && !resume()) showIdle();
     showFiles();
   } catch (error) {
@@ -159,7 +165,45 @@ function edit({ language: name, code }) {
   editor.setText(code);
 }
 
-connectLanguages(editor, keepDraft);
+/** Whether nobody has changed what the page put into the editor. */
+const isUntouched = (code) => isExample(code) || code === replaced?.by.code;
+
+/** Puts a program in place of another, in its own conversation if it has one, and offers to undo that. */
+function replace(next) {
+  const now = { language: language(), code: editor.text(), conversationId: conversation() };
+  // Whoever looks at several programs wants what they wrote back, not the last one they looked at.
+  const written = isUntouched(now.code) || now.code === next.code ? replaced?.written : now;
+  if (next.conversationId) goTo(next.conversationId);
+  edit(next);
+  editor.focus();
+  forgetReplaced();
+  if (written) offerUndo(written);
+}
+
+function offerUndo(written) {
+  replaced = { written, by: { code: editor.text(), conversationId: conversation() } };
+  const text = "Your program was replaced.";
+  // Beside the editor, since the result may be out of sight, and its notices go with the next run.
+  notice("note", text, { label: "Undo", act: undo }, byId("replaced"));
+  announce(`${text} The Undo button brings it back.`);
+}
+
+/** Brings back what was replaced. What was changed since is replaced in turn, and not lost either. */
+function undo() {
+  const { written, by } = replaced;
+  replaced = { written: null, by };
+  // Whoever went on to another conversation stays there.
+  const { conversationId, ...program } = written;
+  replace(conversation() === by.conversationId ? written : program);
+  if (!replaced) announce("Your program is back.");
+}
+
+function forgetReplaced() {
+  replaced = null;
+  byId("replaced").replaceChildren();
+}
+
+connectLanguages(editor, keepDraft, replace);
 connectOptions();
 connectConversation(() => {
   clearNotices();
@@ -171,18 +215,12 @@ connectUpload();
 connectFiles();
 connectPackages();
 connectCurl(request);
-connectHistory((entry) => {
-  edit(entry);
-  goTo(entry.conversationId);
-  editor.focus();
-});
+connectHistory(replace);
 
 byId("run-key").textContent = isMac ? "⌘ ↵" : "Ctrl ↵";
 runButton.onclick = run;
 stopButton.onclick = stop;
-byId("copy-output").onclick = async ({ currentTarget }) => {
-  if (!await copy(output.text(), currentTarget)) getSelection().selectAllChildren(byId("output"));
-};
+byId("copy-output").onclick = ({ currentTarget }) => copy(output.text(), currentTarget, byId("output"));
 byId("streams").onchange = ({ target }) => { byId("output").dataset.show = target.value; };
 addEventListener("keydown", (event) => {
   const inDialog = document.querySelector("dialog[open]");
@@ -191,5 +229,5 @@ addEventListener("keydown", (event) => {
 
 const draft = keptHere("draft");
 if (draft) edit(draft);
-else examplesChosen();
+else showFirstExample();
 begin();

@@ -37,7 +37,7 @@ export function setLimits(limits) {
     : "This server does not let programs use the network";
   timeout.max = limits.maxTimeoutSeconds;
   timeout.placeholder = limits.timeoutSeconds;
-  timeout.title = `Up to ${limits.maxTimeoutSeconds} seconds, also parts of one; ${limits.timeoutSeconds} when left empty`;
+  timeout.title = `Up to ${limits.maxTimeoutSeconds} seconds, fractions included; ${limits.timeoutSeconds} if left empty`;
 }
 
 /** Shows whether the language that is chosen can keep variables. */
@@ -104,6 +104,6 @@ export function connectOptions() {
   restart.onclick = () => askForRestart(!restartIsAsked());
   byId("add-variable").onclick = () => addVariable().focus();
   // A minimum would be allowed itself.
-  timeout.addEventListener("input", () => timeout.setCustomValidity(Number(timeout.value) > 0 || !timeout.value ? "" : "A time limit is more than 0 seconds."));
+  timeout.addEventListener("input", () => timeout.setCustomValidity(Number(timeout.value) > 0 || !timeout.value ? "" : "The time limit must be more than 0 seconds."));
   timeout.addEventListener("change", () => timeout.reportValidity());
 }

@@ -15,6 +15,8 @@ const MOST = 4 << 20;
 const SHARE = 8;
 
 export class Output {
+  /** Whether nothing was printed. */
+  isEmpty = true;
   #box;
   #follows;
   #queue = [];
@@ -43,6 +45,7 @@ export class Output {
   }
 
   clear() {
+    this.isEmpty = true;
     this.#queue.length = 0;
     this.#readers = { stdout: new AnsiReader(), stderr: new AnsiReader() };
     this.#box.replaceChildren();
@@ -55,6 +58,7 @@ export class Output {
 
   /** Adds a piece of a stream. */
   push(stream, text) {
+    this.isEmpty &&= text === "";
     for (let at = 0; at < text.length; at += BLOCK) this.#queue.push([stream, text.slice(at, at + BLOCK)]);
     this.#showSoon();
   }
@@ -156,6 +160,6 @@ export class Output {
 
   #tellTheEnd() {
     if (this.#box.lastChild.classList.contains("note")) return;
-    this.#box.append(make("div", { className: "note" }, "There is more, which is not shown here."));
+    this.#box.append(make("div", { className: "note" }, "There is more output, which is not shown here."));
   }
 }

@@ -15,7 +15,7 @@ const install = byId("install");
 const cancel = byId("cancel-install");
 const progress = byId("install-progress");
 const outcome = byId("install-outcome");
-const HELP = "Names, with a version if need be, between spaces, commas or lines. Later runs of this conversation can import them.";
+const HELP = "Package names, with versions if needed, separated by spaces, commas or line breaks. Later runs in this conversation can import them.";
 let language = "python";
 let allowed = false;
 /** The install that goes on, so that it can be ended. */
@@ -61,11 +61,11 @@ async function begin(wanted) {
     if (requirements(names.value, wanted.language).join() === wanted.packages.join()) names.value = "";
   } catch (error) {
     if (error.name === "AbortError") {
-      tell("note", "Cancelled, unless it was installed just before.");
+      tell("note", "Cancelled, unless the installation had just finished.");
       announce("Cancelled");
       return;
     }
-    const done = error instanceof Unreachable ? "Whether anything was installed is not known." : "Nothing was installed.";
+    const done = error instanceof Unreachable ? "It is not known whether anything was installed." : "Nothing was installed.";
     tell("problem", `${done} ${error.message}`, isPassing(error) && { label: "Try again", act: () => begin(wanted) });
   } finally {
     clearInterval(clock);

@@ -18,7 +18,7 @@ const TELL_NOTHING = ["no_json", "protocol", "run_not_found"];
 const CANCELLED = "The run was cancelled before its end.";
 /** Why it did that with a run that nobody stopped here. */
 const LOST = "The connection was lost, and the server ended the run.";
-const LEFT = "The page was loaded again, and the server ended the run.";
+const LEFT = "The page was reloaded, and the server ended the run.";
 
 const pause = (milliseconds) => new Promise((resolve) => { setTimeout(resolve, milliseconds); });
 

@@ -50,7 +50,7 @@ export function showOutcome({ status, exitCode, durationMs, usage }) {
   const figures = [];
   if (exitCode !== null) figures.push(["Exit code", `exit ${exitCode}`]);
   figures.push(["Time", duration(durationMs)]);
-  if (usage.peakMemoryBytes !== null) figures.push(["Most memory in use", size(usage.peakMemoryBytes)]);
+  if (usage.peakMemoryBytes !== null) figures.push(["Peak memory", size(usage.peakMemoryBytes)]);
   if (usage.cpuMs !== null) figures.push(["Processor time", `${duration(usage.cpuMs)} CPU`]);
   show(status === "ok" ? "good" : status === "cancelled" ? "idle" : "bad", WORDS[status] ?? status, figures);
 }
@@ -63,7 +63,7 @@ export function tellOutcome({ status, exitCode, durationMs, hint, truncated, ker
   const notes = [
     status === "ok" && reason,
     kernelRestartReason,
-    left && `The program printed ${size(left)} more than the server keeps. Let it write to a file instead.`,
+    left && `The program printed ${size(left)} more than the server keeps. Have it write to a file instead.`,
   ].filter(Boolean);
   for (const note of notes) notice("note", note);
   const code = exitCode === null ? "" : `, exit code ${exitCode}`;

@@ -1,4 +1,7 @@
-// Text for people: what cannot be seen made visible, sizes, times.
+// Text for people: what cannot be seen made visible, sizes, times, and whose keys are meant.
+
+/** Whether keyboards have Command where others have Control. */
+export const isMac = navigator.platform.startsWith("Mac");
 
 const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g;
 const DIRECTIONS = /[\u202a-\u202e\u2066-\u2069]/g;

@@ -62,7 +62,7 @@ export function connectToken(onChange) {
     const given = input.value.trim();
     if (!/^[ -~]+$/.test(given)) {
       // No header can carry it.
-      askForToken("A token has letters without accents, digits and signs, and no others.");
+      askForToken("A token can have unaccented letters, digits and punctuation marks only.");
       return;
     }
     tab.keep("token", given);

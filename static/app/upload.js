@@ -1,7 +1,7 @@
 // Uploads by button and by dropping files on the page, one after the other, with their progress.
 
 import { body, callTool, isPassing, Unreachable } from "./api.js";
-import { conversation, unlessHere } from "./conversation.js";
+import { conversation, goToTyped, unlessHere } from "./conversation.js";
 import { byId, make } from "./dom.js";
 import { refresh, showFiles } from "./files.js";
 import { announce, notice } from "./notices.js";
@@ -15,6 +15,11 @@ let queue = Promise.resolve();
 /** The largest file that the server takes. */
 export const setMostBytes = (bytes) => { most = bytes; };
 
+/** Uploads files to the conversation whose id is in the field: who drops a file does not leave the field before. */
+function take(files) {
+  if (goToTyped()) enqueue(files);
+}
+
 // Where files go is decided now, whatever conversation is on the screen when their turn comes.
 function enqueue(files, into = conversation()) {
   for (const file of files) queue = queue.then(() => upload(file, into));
@@ -26,7 +31,7 @@ async function upload(file, conversationId) {
   const item = make("li", {}, make("bdi", { className: "file-name mono" }, name), bar, make("span", { className: "file-size" }, size(file.size)));
   byId("uploads").append(item);
   try {
-    if (file.size > most) throw new Error(`It has ${size(file.size)}, and the server takes ${size(most)} at most.`);
+    if (file.size > most) throw new Error(`It is ${size(file.size)}, and the server takes at most ${size(most)}.`);
     await assertReadable(file);
     const act = isPartOfPath(conversationId)
       ? (token) => send(token, address(conversationId, file.name), file, bar)
@@ -48,7 +53,7 @@ async function assertReadable(file) {
   try {
     await file.slice(0, 1).arrayBuffer();
   } catch (error) {
-    throw new Error("The browser cannot read it. A folder has to be packed first.", { cause: error });
+    throw new Error("The browser cannot read it. To upload a folder, pack it into one file first.", { cause: error });
   }
 }
 
@@ -91,9 +96,11 @@ async function hand(token, conversationId, file) {
 
 /** Connects the button and the page as a place to drop files on. */
 export function connectUpload() {
-  byId("upload").onclick = () => input.click();
+  byId("upload").onclick = () => {
+    if (goToTyped()) input.click();
+  };
   input.onchange = () => {
-    enqueue(input.files);
+    take(input.files);
     input.value = "";
   };
   const brings = (event) => event.dataTransfer?.types.includes("Files");
@@ -111,6 +118,6 @@ export function connectUpload() {
     event.preventDefault();
     event.stopPropagation();
     show(false);
-    enqueue(event.dataTransfer.files);
+    take(event.dataTransfer.files);
   }, true);
 }

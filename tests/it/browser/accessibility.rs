@@ -44,6 +44,7 @@ async fn everybody_can_use_it() {
     page.until("document.querySelector('#editor').shadowRoot")
         .await;
     assert_accessible(&page, "before the token").await;
+    assert_headings_are_nested_as_their_parts(&page).await;
     page.give_token(crate::support::TOKEN).await;
     page.until("!document.getElementById('run').disabled").await;
     run_example(&page, ERRORS).await;
@@ -71,6 +72,16 @@ async fn everybody_can_use_it() {
         }
     }
     page.close().await;
+}
+
+/// The files are a part of the result, which is one beside the program.
+async fn assert_headings_are_nested_as_their_parts(page: &Page) {
+    let script = "
+        const headings = document.querySelectorAll('body > :not(dialog) :is(h1, h2, h3, h4, h5, h6)');
+        return [...headings].map((heading) => `${heading.localName} ${heading.textContent.trim()}`)";
+    let headings = page.js(script, Vec::new()).await;
+    let expected = json!(["h1 ›_Code sandbox", "h2 Program", "h2 Result", "h3 Files"]);
+    assert_eq!(headings, expected);
 }
 
 /// Switches and the chosen streams are told apart in the system's own colours, and nothing moves for ever.

@@ -1,5 +1,6 @@
 //! What somebody has typed or chosen when a run begins: it counts, or there is no run.
 
+use serde_json::{Value, json};
 use thirtyfour::Key;
 
 use super::page::{Page, on_one_page};
@@ -13,7 +14,9 @@ async fn what_was_typed_counts() {
         page,
         a_time_limit_that_cannot_be_is_no_other_one,
         a_run_takes_place_in_the_conversation_that_was_typed,
-        a_draft_is_kept_for_its_tab_with_the_language_that_was_chosen_last
+        a_draft_is_kept_for_its_tab_with_the_language_that_was_chosen_last,
+        a_program_that_was_replaced_is_brought_back,
+        what_replaced_a_program_is_not_lost_either
     );
     page.close().await;
 }
@@ -104,4 +107,111 @@ async fn a_draft_is_kept_for_its_tab_with_the_language_that_was_chosen_last(page
     page.until("document.getElementById('output').textContent === 'theirs\\n'")
         .await;
     page.ended().await;
+}
+
+const OFFER: &str = "Your program was replaced.Undo";
+
+/// What somebody works on: language, program and conversation. The last is what is offered for a program that was
+/// replaced.
+async fn desk(page: &Page) -> Value {
+    let script = "
+        const lines = document.querySelector('#editor').shadowRoot.querySelectorAll('.cm-line');
+        return [document.getElementById('language').value,
+          [...lines].map((line) => line.textContent).join('\\n'),
+          document.getElementById('conversation').value,
+          document.getElementById('replaced')?.textContent]";
+    page.js(script, Vec::new()).await
+}
+
+/// Goes to another conversation.
+async fn go_to(page: &Page, conversation: &str) {
+    let keys = Key::Control + "a" + Key::Null + conversation + Key::Enter;
+    let field = page.find("#conversation").await;
+    field.send_keys(keys).await.unwrap();
+}
+
+/// Picks the program that was run last.
+async fn pick_the_last(page: &Page) {
+    page.click("#open-history").await;
+    page.click(".history-entry").await;
+}
+
+/// Has run a program in one conversation, and writes another one elsewhere. Gives the latter as `desk` does.
+async fn write_mine(page: &Page) -> Value {
+    go_to(page, "earlier").await;
+    page.run("shell", "echo past").await;
+    go_to(page, "now").await;
+    page.choose("#language", "typescript").await;
+    page.paste_program("let mine = 1").await;
+    let mine = desk(page).await;
+    assert_eq!(mine, json!(["typescript", "let mine = 1", "now", ""]));
+    mine
+}
+
+async fn a_program_that_was_replaced_is_brought_back(page: &Page) {
+    // Of an example that nobody changed nothing is lost.
+    page.choose("#example", "1").await;
+    assert_eq!(desk(page).await[3], "");
+    let mine = write_mine(page).await;
+    // However many are looked at, and in whatever languages.
+    for choices in [&["0"] as &[&str], &["0", "1", "python", "0"]] {
+        for choice in choices {
+            let list = if *choice == "python" {
+                "#language"
+            } else {
+                "#example"
+            };
+            page.choose(list, choice).await;
+            let after = desk(page).await;
+            assert_eq!((&after[2], &after[3]), (&json!("now"), &json!(OFFER)));
+            assert_ne!(after[1], mine[1]);
+        }
+        let said = "Your program was replaced. The Undo button brings it back.";
+        assert_eq!(page.text("#announcement").await, said);
+        page.click("#replaced button").await;
+        assert_eq!(desk(page).await, mine);
+        assert_eq!(page.text("#announcement").await, "Your program is back.");
+        assert_eq!(page.focused().await, "editor");
+    }
+    pick_the_last(page).await;
+    let picked = json!(["shell", "echo past", "earlier", OFFER]);
+    assert_eq!(desk(page).await, picked);
+    // Nor does looking at the outcome take the offer away.
+    page.click("#run").await;
+    page.until("document.getElementById('output').textContent === 'past\\n'")
+        .await;
+    assert_eq!(page.ended().await, "Finished");
+    page.choose("#example", "0").await;
+    page.click("#replaced button").await;
+    assert_eq!(desk(page).await, mine);
+    // What is brought back is kept like anything that was typed.
+    page.driver.refresh().await.unwrap();
+    page.until("!document.getElementById('run').disabled").await;
+    assert_eq!(desk(page).await, mine);
+}
+
+async fn what_replaced_a_program_is_not_lost_either(page: &Page) {
+    let mine = write_mine(page).await;
+    pick_the_last(page).await;
+    page.paste_program("echo changed").await;
+    let changed = json!(["shell", "echo changed", "earlier", OFFER]);
+    assert_eq!(desk(page).await, changed);
+    page.click("#replaced button").await;
+    assert_eq!(desk(page).await, json!([mine[0], mine[1], mine[2], OFFER]));
+    page.click("#replaced button").await;
+    let back = json!(["shell", "echo changed", "earlier", ""]);
+    assert_eq!(desk(page).await, back);
+    // Who has gone on to another conversation stays there.
+    page.choose("#example", "0").await;
+    go_to(page, "elsewhere").await;
+    page.click("#replaced button").await;
+    let there = json!(["shell", "echo changed", "elsewhere", ""]);
+    assert_eq!(desk(page).await, there);
+    // Who has gone on to another program does not want the first one back.
+    page.choose("#example", "0").await;
+    page.run("shell", "echo next").await;
+    assert_eq!(
+        desk(page).await,
+        json!(["shell", "echo next", "elsewhere", ""])
+    );
 }

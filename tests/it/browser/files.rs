@@ -3,7 +3,8 @@
 use std::fs;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
+use thirtyfour::Key;
 
 use super::page::{Page, on_one_page};
 use crate::support::wait::within;
@@ -17,6 +18,7 @@ async fn files_on_one_page() {
     on_one_page!(
         page,
         a_table_is_uploaded_and_analysed,
+        a_file_goes_to_the_conversation_that_was_typed,
         an_answer_that_comes_late_is_not_shown
     );
     page.close().await;
@@ -56,6 +58,8 @@ async fn a_table_is_uploaded_and_analysed(page: &Page) {
     page.until("document.getElementById('picture').naturalWidth > 100")
         .await;
     assert_eq!(page.text("#picture-title").await, "sales.png");
+    let alternative = page.js("return document.getElementById('picture').alt", Vec::new());
+    assert_eq!(alternative.await, "Picture: sales.png");
     page.click("#picture-dialog [data-close]").await;
     page.click("#delete-files").await;
     page.click("#confirm-delete").await;
@@ -65,9 +69,8 @@ async fn a_table_is_uploaded_and_analysed(page: &Page) {
     assert_eq!(page.focused().await, "upload");
 }
 
-#[tokio::test]
-async fn files_are_dropped_on_the_page() {
-    let page = Page::open(&[("MAX_UPLOAD_BYTES", "2m")]).await;
+/// Drops files of these names and sizes on the editor.
+async fn drop_files(page: &Page, files: Value) {
     let script = "
         const dataTransfer = new DataTransfer();
         for (const [name, size] of arguments[0]) dataTransfer.items.add(new File(['x'.repeat(size)], name));
@@ -75,19 +78,68 @@ async fn files_are_dropped_on_the_page() {
         for (const type of ['dragover', 'drop']) {
           content.dispatchEvent(new DragEvent(type, { dataTransfer, bubbles: true, cancelable: true, composed: true }));
         }";
-    page.js(
-        script,
-        vec![json!([
-            ["one.txt", 10],
-            ["two.bin", 1_500_000],
-            ["none", 0],
-            ["three.bin", 3_000_000]
-        ])],
-    )
-    .await;
+    page.js(script, vec![files]).await;
+}
+
+/// Types the id of a conversation, and stays in the field.
+async fn type_conversation(page: &Page, id: &str) {
+    let keys = Key::Control + "a" + Key::Null + Key::Delete + id;
+    let field = page.find("#conversation").await;
+    field.send_keys(keys).await.unwrap();
+}
+
+async fn a_file_goes_to_the_conversation_that_was_typed(page: &Page) {
+    let server = page.server.as_ref().unwrap();
+    let until_there = async |name: &str| {
+        page.until(&format!(
+            "document.querySelector('#file-list .file-name')?.textContent === '{name}'"
+        ))
+        .await;
+    };
+    type_conversation(page, "dropped").await;
+    drop_files(page, json!([["one.txt", 10]])).await;
+    until_there("one.txt").await;
+    type_conversation(page, "chosen").await;
+    let file = page.root().join("two.txt");
+    fs::write(&file, "text").unwrap();
+    let input = page.find("#upload-input").await;
+    input.send_keys(file.to_str().unwrap()).await.unwrap();
+    until_there("two.txt").await;
+    // No id is none to put files into, however they come.
+    type_conversation(page, "").await;
+    drop_files(page, json!([["lost.txt", 10]])).await;
+    page.click("#upload").await;
+    assert_eq!(page.focused().await, "conversation");
+    // One after the other: what comes after it is there.
+    type_conversation(page, "last").await;
+    drop_files(page, json!([["three.txt", 10]])).await;
+    until_there("three.txt").await;
+    for (id, names) in [
+        ("dropped", json!(["one.txt"])),
+        ("chosen", json!(["two.txt"])),
+        ("last", json!(["three.txt"])),
+    ] {
+        let there = server.call("list_files", json!({ "conversationId": id }));
+        let there = there.await;
+        let files = there["files"].as_array().unwrap().iter();
+        let found: Value = files.map(|file| file["name"].clone()).collect();
+        assert_eq!(found, names, "{id}");
+    }
+}
+
+#[tokio::test]
+async fn files_are_dropped_on_the_page() {
+    let page = Page::open(&[("MAX_UPLOAD_BYTES", "2m")]).await;
+    let files = json!([
+        ["one.txt", 10],
+        ["two.bin", 1_500_000],
+        ["none", 0],
+        ["three.bin", 3_000_000]
+    ]);
+    drop_files(&page, files).await;
     page.until("document.querySelectorAll('#file-list li').length === 3")
         .await;
-    page.until("document.getElementById('notices').textContent.includes('three.bin was not uploaded. It has 3.0 MB')").await;
+    page.until("document.getElementById('notices').textContent.includes('three.bin was not uploaded. It is 3.0 MB, and the server takes at most 2.1 MB.')").await;
     page.until("document.querySelectorAll('#uploads li').length === 0")
         .await;
     let (_, output) = page.run("shell", "wc -c *").await;

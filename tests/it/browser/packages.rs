@@ -123,7 +123,7 @@ async fn an_install_that_fails_or_is_cancelled_is_told() {
     ask_for(&page, "tinylarge").await;
     page.click("#install").await;
     page.click("#cancel-install").await;
-    let cancelled = "Cancelled, unless it was installed just before.";
+    let cancelled = "Cancelled, unless the installation had just finished.";
     assert_eq!(outcome(&page).await, cancelled);
     // The server has ended it too: it takes the next one, at once or after a moment.
     page.click("#install").await;
@@ -137,7 +137,7 @@ async fn an_install_that_fails_or_is_cancelled_is_told() {
         ("new DOMException('', 'AbortError')", cancelled),
         (
             "new TypeError('gone')",
-            "Whether anything was installed is not known. The connection to the server was lost.",
+            "It is not known whether anything was installed. The connection to the server was lost.",
         ),
     ] {
         page.intercept(&format!(

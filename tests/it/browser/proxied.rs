@@ -49,6 +49,39 @@ async fn forward(client: Client, server: SocketAddr, request: Request) -> Respon
     response
 }
 
+/// Browsers refuse the clipboard without TLS: what is to be copied is selected, and the page says with which keys it is
+/// copied, to screen readers too.
+async fn copy_by_hand(page: &Page) {
+    let secure = page.js("return isSecureContext", Vec::new()).await;
+    assert_eq!(secure, false, "else nothing of this is tested");
+    let is_told = |button: &str, status: &str, keys: &str| {
+        format!(
+            "['{button}', '{status}'].every((id) => document.getElementById(id)?.textContent === 'Press {keys} to copy')"
+        )
+    };
+    page.click("#copy-output").await;
+    page.until(&is_told("copy-output", "announcement", "Ctrl+C"))
+        .await;
+    let selected = page.js("return getSelection().toString()", Vec::new());
+    assert_eq!(selected.await, "drawn");
+    // What is said beside an open dialog is not heard.
+    page.click("#open-curl").await;
+    page.click("#copy-curl").await;
+    page.until(&is_told("copy-curl", "curl-status", "Ctrl+C"))
+        .await;
+    page.until("getSelection().toString().startsWith('curl -sS')")
+        .await;
+    let agent = page.js("return navigator.userAgent", Vec::new()).await;
+    let mac = json!({ "userAgent": agent, "platform": "MacIntel" });
+    page.cdp("Emulation.setUserAgentOverride", mac).await;
+    page.driver.refresh().await.unwrap();
+    page.until("!document.getElementById('run').disabled").await;
+    page.click("#open-curl").await;
+    page.click("#copy-curl").await;
+    page.until(&is_told("copy-curl", "curl-status", "Cmd+C"))
+        .await;
+}
+
 /// Asks for the server's health on the page of the REST interface.
 async fn try_the_interface(page: &Page, home: &str) {
     let health = "#operations-server-health";
@@ -108,13 +141,7 @@ async fn it_works_below_a_path_of_another_name() {
             link.as_str().unwrap().starts_with(&format!("{home}files/")),
             "{link}"
         );
-        // Browsers refuse the clipboard without TLS: the command is selected, to be copied by hand.
-        page.click("#open-curl").await;
-        page.click("#copy-curl").await;
-        page.until("getSelection().toString().startsWith('curl -sS')")
-            .await;
-        let secure = page.js("return isSecureContext", Vec::new()).await;
-        assert_eq!(secure, json!(false), "else nothing of that was tested");
+        copy_by_hand(&page).await;
         try_the_interface(&page, &home).await;
         page.close().await;
     };

@@ -19,7 +19,9 @@ async fn programs_on_one_page() {
         output_is_seen_before_the_end,
         a_run_is_stopped,
         long_output_freezes_nothing,
+        a_program_that_prints_nothing_is_told_of,
         settings_of_a_run_and_history,
+        the_history_is_cleared_by_who_is_sure,
         a_stateful_program_finds_the_variables_of_the_last
     );
     page.close().await;
@@ -102,13 +104,18 @@ async fn output_is_seen_before_the_end(page: &Page) {
         ("stdout", "first\nlast\n"),
         ("all", &all),
     ] {
-        page.js("window.copied = null", Vec::new()).await;
+        page.js(
+            "window.copied = null; document.getElementById('announcement').textContent = ''",
+            Vec::new(),
+        )
+        .await;
         let choice = format!("#streams input[value='{streams}']");
         page.click(&choice).await;
         page.click("#copy-output").await;
         page.until("window.copied !== null").await;
         let copied = page.js("return window.copied", Vec::new()).await;
         assert_eq!(copied, text, "{streams}");
+        assert_eq!(page.text("#announcement").await, "Copied");
     }
     // However often it is clicked, the button has its own name again.
     page.js(
@@ -191,7 +198,7 @@ async fn a_run_that_outlives_its_call_is_followed() {
     page.intercept("(tool) => { if (tool === 'run_code') throw new TypeError('gone'); }")
         .await;
     assert_eq!(page.run("shell", "echo").await.0, "Connection lost");
-    for word in ["Not known", "Ready"] {
+    for word in ["Run not found", "Ready"] {
         page.driver.refresh().await.unwrap();
         page.until(&format!(
             "document.getElementById('status').textContent === '{word}'"
@@ -240,6 +247,33 @@ async fn long_output_freezes_nothing(page: &Page) {
     assert_eq!(output, "100 %\n");
 }
 
+async fn a_program_that_prints_nothing_is_told_of(page: &Page) {
+    // What was printed, what is copied, and what is shown in the place of it.
+    let screen = "
+        const copied = [];
+        navigator.clipboard.writeText = async (text) => { copied.push(text); };
+        document.getElementById('copy-output').click();
+        const said = [...document.querySelectorAll('.screen > p')].filter((part) => part.checkVisibility());
+        return [document.getElementById('output').textContent, copied, said.map((part) => part.textContent)]";
+    let nothing = "The program printed nothing.";
+    for (code, expected) in [
+        ("true", json!(["", [""], [nothing]])),
+        ("echo", json!(["\n", ["\n"], []])),
+        ("exit 3", json!(["", [""], [nothing]])),
+    ] {
+        page.run("shell", code).await;
+        assert_eq!(page.js(screen, Vec::new()).await, expected, "{code}");
+    }
+    page.start("shell", "sleep 20").await;
+    page.until("document.getElementById('status').textContent === 'Running'")
+        .await;
+    // Who knows what it prints yet?
+    let running = json!(["", [""], []]);
+    assert_eq!(page.js(screen, Vec::new()).await, running);
+    page.click("#stop").await;
+    assert_eq!(page.ended().await, "Stopped");
+}
+
 async fn settings_of_a_run_and_history(page: &Page) {
     page.click("#toggle-environment").await;
     let [name, value] = ["td:nth-child(1) input", "td:nth-child(2) input"]
@@ -276,6 +310,37 @@ async fn settings_of_a_run_and_history(page: &Page) {
     assert!(tab.contains(crate::support::TOKEN) && !local.contains(crate::support::TOKEN));
     assert!(local.contains("echo second") && !local.contains("it's me"));
     assert_eq!(kept[2], json!(""));
+}
+
+async fn the_history_is_cleared_by_who_is_sure(page: &Page) {
+    page.run("shell", "echo kept").await;
+    page.click("#open-history").await;
+    // The dialogs that are open, the programs, and where the keyboard is.
+    let state = "return [[...document.querySelectorAll('dialog[open]')].map((dialog) => dialog.id),
+        [...document.querySelectorAll('.history-entry code')].map((code) => code.textContent),
+        document.activeElement.closest('dialog')?.id]";
+    let state = async || page.js(state, Vec::new()).await;
+    let asked = json!([
+        ["history-dialog", "clear-dialog"],
+        ["echo kept"],
+        "clear-dialog"
+    ]);
+    let kept = json!([["history-dialog"], ["echo kept"], "history-dialog"]);
+    page.click("#clear-history").await;
+    assert_eq!(state().await, asked);
+    page.click("#clear-dialog [data-close]").await;
+    assert_eq!(state().await, kept);
+    page.click("#clear-history").await;
+    page.press(Key::Escape).await;
+    assert_eq!(state().await, kept);
+    page.click("#clear-history").await;
+    page.click("#confirm-clear").await;
+    assert_eq!(
+        state().await,
+        json!([["history-dialog"], [], "history-dialog"])
+    );
+    let kept = "return localStorage.getItem('mcp-code-sandbox-history')";
+    assert_eq!(page.js(kept, Vec::new()).await, "[]");
 }
 
 async fn a_stateful_program_finds_the_variables_of_the_last(page: &Page) {

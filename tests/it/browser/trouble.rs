@@ -17,7 +17,7 @@ async fn a_wrong_token_is_told() {
     for (token, complaint) in [
         (
             "№ 1",
-            "A token has letters without accents, digits and signs, and no others.",
+            "A token can have unaccented letters, digits and punctuation marks only.",
         ),
         (
             "certainly-not-the-token",
@@ -202,6 +202,7 @@ async fn what_failed_is_tried_again() {
         page,
         a_restart_is_still_asked_for_after_a_run_that_did_not_begin,
         an_upload_is_tried_again_where_it_was_to_go,
+        an_answer_without_content_is_told_in_a_sentence,
         what_was_lost_is_told_apart_from_what_was_not_done
     );
     page.close().await;
@@ -231,6 +232,27 @@ async fn a_restart_is_still_asked_for_after_a_run_that_did_not_begin(page: &Page
         .await;
     assert_eq!(page.ended().await, "Finished");
     assert_eq!(page.text("#restart").await, "Restart");
+}
+
+async fn an_answer_without_content_is_told_in_a_sentence(page: &Page) {
+    for answer in [
+        json!({ "content": [] }),
+        json!({ "isError": true }),
+        Value::Null,
+    ] {
+        page.intercept(&format!(
+            "(tool, args, id) => tool === 'run_code' ? Response.json({{ id, result: {answer} }}) : undefined"
+        ))
+        .await;
+        let (word, _) = page.run("shell", "echo").await;
+        let told = page.text("#notices").await;
+        let expected = "The server gave an answer that this page does not understand.";
+        assert_eq!(
+            (word.as_str(), told.as_str()),
+            ("Not run", expected),
+            "{answer}"
+        );
+    }
 }
 
 /// Begins an upload that does not reach the server yet.
@@ -330,7 +352,7 @@ async fn what_a_gateway_refuses_is_not_uploaded(page: &Page) {
         page.until("document.querySelector('#uploads').childElementCount === 0")
             .await;
         let told = format!(
-            "refused.txt was not uploaded. The server gave an answer that is none of its own ({status})."
+            "refused.txt was not uploaded. The server gave an unexpected answer ({status})."
         );
         assert_eq!(page.text("#notices").await, told);
     }
@@ -357,10 +379,7 @@ async fn a_run_that_was_left_is_told_with_the_reason(page: &Page) {
             false,
             "The connection was lost, and the server ended the run.",
         ),
-        (
-            true,
-            "The page was loaded again, and the server ended the run.",
-        ),
+        (true, "The page was reloaded, and the server ended the run."),
     ] {
         page.start("shell", "echo begun; sleep 30").await;
         page.until("document.getElementById('output').textContent === 'begun\\n'")
