@@ -1,9 +1,9 @@
-//! Builds `sandbox-init` as a static program, for `include_bytes!(env!("SANDBOX_INIT"))` in the server, and tells it the
-//! commit that it is built from.
+//! Builds `sandbox-init` as a static program, for `include_bytes!(env!("SANDBOX_INIT"))` in the server, and records the
+//! commit that the server is built from.
 //!
-//! Cargo cannot yet make one package's binary an input of another, so it is called a second time, with a target
-//! directory of its own because the outer call holds the lock on the usual one. `SANDBOX_INIT_BIN` names a program that
-//! was built before and is taken instead.
+//! Cargo cannot yet make one package's binary an input of another, so this calls it a second time, with a separate
+//! target directory because the outer call holds the lock on the usual one. `SANDBOX_INIT_BIN` names a prebuilt program
+//! to use instead.
 
 #![expect(
     clippy::disallowed_methods,
@@ -37,11 +37,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The commit that is built: as `SOURCE_COMMIT` says, where there is no repository, else as git does.
+/// The commit being built: from `SOURCE_COMMIT`, for builds without a repository, or else from git.
 fn commit() -> String {
     println!("cargo::rerun-if-env-changed=SOURCE_COMMIT");
-    // It grows with every commit and checkout. Naming a file that does not exist would build anew each time, and naming
-    // it for a debug build would build that anew after each commit: there the commit is that of the last full build.
+    // The log grows with every commit and checkout. Naming a file that is missing would rebuild each time. Naming the
+    // log for a debug build would rebuild that after each commit, so its commit is that of the last full build.
     let log = Path::new(".git/logs/HEAD");
     let is_release = env::var("PROFILE").is_ok_and(|profile| profile == "release");
     if is_release && log.exists() {
@@ -64,12 +64,12 @@ fn commit() -> String {
     )
 }
 
-/// Calls cargo for the same target, optimised for size whatever the profile of the server is.
+/// Calls cargo for the same target, optimised for size whatever the server's profile is.
 fn build() -> Result<PathBuf, Box<dyn Error>> {
     let target = env::var("TARGET")?;
     let directory = PathBuf::from(env::var("OUT_DIR")?).join(PACKAGE);
     let mut flags = match env::var_os("CARGO_CFG_FUZZING") {
-        // A fuzzer's flags are for programs with the fuzzer in them.
+        // A fuzzer's flags are only for programs that contain the fuzzer.
         Some(_) => String::new(),
         None => env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default(),
     };
@@ -96,7 +96,7 @@ fn build() -> Result<PathBuf, Box<dyn Error>> {
         .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1")
         .env("CARGO_PROFILE_RELEASE_PANIC", "abort")
         .env("CARGO_PROFILE_RELEASE_STRIP", "symbols")
-        // What clippy and coverage put around the compiler is meant for the server.
+        // The compiler wrapper of clippy and coverage is meant for the server only.
         .env_remove("RUSTC_WORKSPACE_WRAPPER")
         .status()?;
     if !status.success() {
@@ -105,7 +105,7 @@ fn build() -> Result<PathBuf, Box<dyn Error>> {
     Ok(directory.join(target).join("release").join(PACKAGE))
 }
 
-/// An image need not have a C library: a program with an interpreter (`PT_INTERP`) would not start in it.
+/// Refuses a program with an interpreter (`PT_INTERP`), which would not start in an image without a C library.
 fn check_static(program: &Path) -> Result<(), Box<dyn Error>> {
     let bytes = fs::read(program).map_err(|error| format!("{}: {error}", program.display()))?;
     match has_interpreter(&bytes) {

@@ -1,8 +1,8 @@
-//! How long a run takes through HTTP, beside `docker run` of the same image in the same minutes, and how many there
-//! are in a second. Needs a container engine and the runner images.
+//! Measures how long a run takes over HTTP, compared with `docker run` of the same image in the same minutes, and how
+//! many runs there are per second. Needs a container engine and the runner images.
 //!
-//! `cargo bench` prints the table of `bench/RESULTS.md`, `cargo bench -- throughput` its second half alone, and
-//! `cargo bench -- hostile` how a neighbour fares beside a thousand programs that take all they can get.
+//! `cargo bench` prints the table of `bench/RESULTS.md`. `cargo bench -- throughput` prints only its second half;
+//! `cargo bench -- hostile` shows how a neighbour fares next to a thousand programs that take all they can get.
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot go on ends")]
 #![expect(clippy::print_stdout, reason = "the table is the output")]
 
@@ -21,7 +21,7 @@ use self::server::Server;
 use self::stats::Series;
 
 fn main() {
-    // `cargo test --benches` only wants to know whether it builds.
+    // `cargo test --benches` only needs to know that this builds.
     if std::env::args().any(|argument| argument == "--test") {
         return;
     }
@@ -52,7 +52,7 @@ async fn latencies() {
     warm_latencies(baseline).await;
 }
 
-/// Where nothing was started ahead.
+/// Latencies when nothing was started ahead.
 async fn cold_latencies(baseline: Duration) {
     let cold = Server::start(&[("POOL_SIZE", "0"), ("SANDBOX_REUSE", "never")]).await;
     cases::new_conversations(&cold, "cold path, print(1)", cases::PRINT, 30)
@@ -66,7 +66,7 @@ async fn cold_latencies(baseline: Duration) {
     unprepared.stop();
 }
 
-/// Where a sandbox waits.
+/// Latencies when a warm sandbox is waiting.
 async fn warm_latencies(baseline: Duration) {
     let warm = Server::start(&[("POOL_SIZE", "2")]).await;
     warm.wait_until_full().await;

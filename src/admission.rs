@@ -1,8 +1,8 @@
-//! How many runs there are at once, who waits, and who is turned away.
+//! How many runs go on at once, which ones wait, and which are turned away.
 //!
-//! Conversations take turns: of those that wait, each gets one run, then the next conversation is served, and a
-//! conversation has at most so many runs at a time. So one that asks for a hundred runs delays another's by no more
-//! than one of them. Within a conversation the first to come is the first to be served.
+//! Conversations take turns: each that waits gets one run, then the next one is served, and a conversation has only a
+//! limited number of runs at a time. So one that asks for a hundred runs delays another's by no more than those in
+//! progress and one more. Within a conversation, runs are served in the order in which they came.
 
 mod queue;
 
@@ -17,9 +17,9 @@ use self::queue::{Queue, Ticket};
 use crate::config::AdmissionConfig;
 use crate::conversation::ConversationKey;
 
-/// How often those who wait are told their position.
+/// How often waiting runs learn their position.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
-/// When those who are turned away may come back.
+/// When a caller that is turned away may come back.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
 /// The gate that every run passes.
@@ -92,7 +92,7 @@ impl Admission {
         }))
     }
 
-    /// Waits for a place. `tell` learns how many runs are served before this one and itself: 1 for the next.
+    /// Waits for a place. `tell` gets the number of runs that are served up to and including this one: 1 for the next.
     ///
     /// # Errors
     /// [`AdmissionError::Busy`] or [`AdmissionError::ConversationBusy`] at once when the queue or the conversation's
@@ -134,7 +134,7 @@ impl Admission {
         }
     }
 
-    /// Whether anybody can get in, for who has other waits before this one.
+    /// Whether anybody can get in, for callers that have to wait for something else first.
     ///
     /// # Errors
     /// [`AdmissionError::Closed`] when the server is stopping.
@@ -142,7 +142,7 @@ impl Admission {
         self.queue().check_open()
     }
 
-    /// Lets nobody in any more; those who wait are told.
+    /// Lets no run in any more; those that wait are told.
     pub fn close(&self) {
         self.queue().close();
     }
@@ -178,7 +178,7 @@ impl Admission {
         self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a place back, and free places to those whose turn it is.
+    /// Gives a place back, and free places to the runs whose turn it is.
     fn leave(&self, key: &ConversationKey) {
         let mut queue = self.queue();
         queue.leave(key);
@@ -208,7 +208,7 @@ struct Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.gate.queue().give_up(self.key, self.ticket);
-        // Its turn came and nobody looked.
+        // Its turn came, but nobody took it.
         if self.place.try_recv().is_ok() {
             self.gate.leave(self.key);
         }

@@ -1,4 +1,4 @@
-//! Puts the parts together, and takes them down in order.
+//! Puts the parts together, and shuts them down in order.
 //!
 //! ```text
 //! SIGTERM ─▶ soft: no new runs or connections ─▶ runs end, or SHUTDOWN_GRACE passes, or a second signal
@@ -44,20 +44,20 @@ use crate::runner::catalog::{Catalog, EngineView};
 use crate::sandbox::Launcher;
 use crate::workspace::{Owner, WorkspaceLimits, Workspaces};
 
-/// How long containers may take to go away at the end.
+/// How long containers may take to go away at shutdown.
 const REMOVAL_WAIT: Duration = Duration::from_secs(10);
-/// How long downloads and deletions may go on at the end.
+/// How long downloads and deletions may go on at shutdown.
 const SETTLE_WAIT: Duration = Duration::from_secs(5);
-/// How long the last answers may take to leave, first to be made and then to be read.
+/// How long the last answers may take to leave: first to be made, and then to be read.
 const ANSWER_WAIT: Duration = Duration::from_secs(2);
-/// Between handing an answer to its connection and closing that.
+/// Pause between handing an answer to its connection and closing that.
 const FLUSH: Duration = Duration::from_millis(50);
-/// Sessions outlive the longest run by this.
+/// How much longer sessions live than the longest run.
 const SESSION_MARGIN: Duration = Duration::from_hours(1);
-/// Room in a request around the file or program in it.
+/// Room in a request for what surrounds the file or program in it.
 const BODY_MARGIN: u64 = 64 << 10;
 
-/// Why a server ends that nobody told to.
+/// Why a server ends without being told to.
 const NOT_SERVED: &str = "connections are not accepted any more: the log says why";
 
 /// The composed server.
@@ -70,10 +70,10 @@ pub struct App {
     config: Config,
     executor: Arc<dyn Executor>,
     instance: Arc<Instance>,
-    /// The runs of clients, whatever way they come.
+    /// The runs of clients, however they connect.
     ledger: Ledger,
     tasks: TaskTracker,
-    /// Calls of clients that have no answer yet.
+    /// Calls of clients that have not been answered yet.
     calls: TaskTracker,
     soft: CancellationToken,
     hard: CancellationToken,
@@ -164,7 +164,7 @@ impl App {
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
-    /// What takes away conversations that have expired.
+    /// What deletes expired conversations.
     pub fn expiry(&self) -> Expiry {
         let rules = ExpiryRules {
             ttl: self.config.storage.conversation_ttl,
@@ -176,7 +176,7 @@ impl App {
         Expiry::new(rules, workspaces, runs.pool.clone(), runs.kernels.clone())
     }
 
-    /// What answers MCP clients, whatever way they come.
+    /// What answers MCP clients, however they connect.
     fn handler(&self) -> McpHandler {
         McpHandler::new(
             self.runs.clone(),
@@ -187,13 +187,14 @@ impl App {
         )
     }
 
-    /// The HTTP routes, and all tasks behind them started. Runs wait until the sandbox is proved: see [`App::prove`].
+    /// Starts all background tasks, and returns the HTTP routes. Runs wait until the sandbox is proved: see
+    /// [`App::prove`].
     pub fn start(&self) -> axum::Router {
         self.tasks.spawn(upkeep::watch_network(
             self.config.engine.clone(),
             Arc::clone(&self.executor),
             self.runs.clone(),
-            // It runs programs, which nobody may any more when the server is stopping.
+            // It runs programs, which nothing may do once the server is stopping.
             self.soft.clone(),
         ));
         self.tasks.spawn(upkeep::measure_storage(
@@ -215,7 +216,7 @@ impl App {
         let (runs, stop) = (self.runs.clone(), self.hard.clone());
         let has_runtime = self.config.engine.runtime.is_some();
         self.tasks.spawn(async move {
-            // A runtime that does not work would be tried again and again.
+            // Otherwise, a runtime that does not work would be tried again and again.
             if has_runtime {
                 stop.run_until_cancelled(runs.proof.held()).await;
             }
@@ -253,7 +254,7 @@ impl App {
         ))
     }
 
-    /// Serves until a signal, then takes everything down.
+    /// Serves until a signal comes, then shuts everything down.
     ///
     /// # Errors
     /// The address is not usable.
@@ -303,7 +304,7 @@ impl App {
         );
     }
 
-    /// Takes no new runs and waits for those that there are, until a second signal or the end of the grace.
+    /// Takes no new runs and waits for those in progress, until a second signal or the end of the grace period.
     async fn stop_softly(&self, mut signals: Signals) {
         info!(runs = self.runs.active.count(), "stopping: no new runs");
         self.soft.cancel();
@@ -334,7 +335,7 @@ impl App {
         }
         // Deletions that take longer are finished at the next start.
         let _ = tokio::time::timeout(SETTLE_WAIT, self.runs.files.workspaces.settle()).await;
-        // Runs that were cancelled are answers too.
+        // Cancelled runs have to be answered too.
         self.calls.close();
         let _ = tokio::time::timeout(ANSWER_WAIT, self.calls.wait()).await;
         tokio::time::sleep(FLUSH).await;
@@ -342,7 +343,7 @@ impl App {
         info!("stopped");
     }
 
-    /// Waits for the tasks, which were told to end: those of connections do when their last answer has left.
+    /// Waits for the tasks, which were told to end. Those of connections end when their last answer has left.
     async fn join(&self) {
         self.tasks.close();
         if tokio::time::timeout(ANSWER_WAIT, self.tasks.wait())
@@ -389,7 +390,7 @@ fn setup(config: &Config, instance: &Instance, owner: Owner, catalog: Catalog) -
     }
 }
 
-/// The signals that ask the server to stop. Those that come after [`Signals::heard`] are not lost.
+/// The signals that ask the server to stop. None that comes after [`Signals::heard`] is lost.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,

@@ -1,7 +1,6 @@
-//! Bodies that are read whole, as much as they may have, in the time that they may take; and the rest of those that are
-//! refused.
+//! Reads bodies whole, within limits of size and time, and drains the rest of those that are refused.
 //!
-//! Large ones share a bounded [`Room`] in memory: each is there several times over while it is parsed.
+//! Large bodies share a bounded [`Room`] in memory: each is there several times over while it is parsed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,18 +14,18 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// How long the rest of a refused body is taken in.
+/// How long the rest of a refused body is read.
 pub(crate) const PATIENCE_REFUSED: Duration = Duration::from_secs(5);
 
-/// What room is counted in, since nobody can ask a semaphore for more than 2^32 at once.
+/// The unit of room, since a semaphore cannot be asked for more than 2^32 at once.
 const UNIT: usize = 1 << 10;
-/// Bodies up to this size are held without asking: connections are bounded too.
+/// Bodies up to this size need no room: connections are bounded too.
 const SMALL: usize = 256 << 10;
-/// As many of the largest bodies have room at the same time.
+/// How many of the largest bodies have room at the same time.
 const LARGEST_AT_A_TIME: usize = 4;
-/// How long a body waits for room. Its sender waits too, since nothing is read meanwhile.
+/// How long a body waits for room. Its sender waits too, since nothing is read during that time.
 const PATIENCE_ROOM: Duration = Duration::from_secs(30);
-/// What is said then.
+/// Reported then.
 pub(crate) const LARGE_BODIES: &str = "too many large requests at the same time";
 /// When it is worth trying again.
 pub(crate) const ROOM_AGAIN: Duration = Duration::from_secs(5);
@@ -40,7 +39,7 @@ pub(crate) enum BodyError {
     NoRoom,
 }
 
-/// The room that all large bodies have together.
+/// The room that all large bodies share.
 #[derive(Clone, Debug)]
 pub(crate) struct Room {
     /// In [`UNIT`]s.
@@ -48,13 +47,13 @@ pub(crate) struct Room {
     all: usize,
 }
 
-/// What one body has of it, kept for as long as anything of the body is in memory.
+/// One body's part of it, kept for as long as anything of the body is in memory.
 pub(crate) type Place = Arc<OwnedSemaphorePermit>;
 
 /// A body that was read.
 pub(crate) struct Whole {
     pub(crate) bytes: Bytes,
-    /// None for a small one.
+    /// `None` for a small one.
     pub(crate) place: Option<Place>,
 }
 
@@ -78,7 +77,7 @@ impl Room {
         }
     }
 
-    /// Reads a body whole. What is said to be too large is not waited for.
+    /// Reads a whole body. One that is declared too large is not waited for.
     pub(crate) async fn read(
         &self,
         headers: &HeaderMap,
@@ -96,7 +95,7 @@ impl Room {
             .map_err(|_| BodyError::TooSlow)?
     }
 
-    /// Reads a body that has `most` bytes at most.
+    /// Reads a body of at most `most` bytes.
     async fn collect(&self, mut body: Limited<Body>, most: usize) -> Result<Whole, BodyError> {
         let (mut bytes, mut place) = (BytesMut::new(), None);
         while let Some(frame) = body.frame().await {
@@ -121,8 +120,8 @@ impl Room {
     }
 }
 
-/// Takes in what is left of a body that is refused, if it can be that much: who is still sending when the connection is
-/// closed sees a reset and not the answer. Who asks before it sends may not have begun.
+/// Reads what is left of a refused body, if that can be within `limit`: a client that is still sending when the
+/// connection is closed sees a reset and not the answer. One that asks before it sends may not have begun.
 pub(crate) async fn drain(headers: &HeaderMap, mut body: BodyDataStream, limit: u64) {
     if headers.contains_key(EXPECT) || declared(headers).is_some_and(|length| length > limit) {
         return;
@@ -135,11 +134,11 @@ pub(crate) async fn drain(headers: &HeaderMap, mut body: BodyDataStream, limit: 
             left -= piece.len() as u64;
         }
     };
-    // Who takes longer has to do without.
+    // A client that takes longer has to do without.
     let _ = timeout(PATIENCE_REFUSED, rest).await;
 }
 
-/// How many bytes a body is said to have.
+/// How many bytes a body is declared to have.
 pub(crate) fn declared(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }

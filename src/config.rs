@@ -43,9 +43,9 @@ use crate::control::Control;
 /// Files, directories and other entries that one conversation may have.
 const MAX_ENTRIES: u64 = 100_000;
 
-/// How the address of an engine can begin.
+/// What the address of an engine can begin with.
 const ENGINE_SCHEMES: [&str; 3] = ["unix:///", "tcp://", "http://"];
-/// What `DOCKER_HOST` is made of.
+/// The form of `DOCKER_HOST`, in words.
 const ENGINE: &str =
     "an address such as `unix:///run/podman/podman.sock` or `tcp://127.0.0.1:2375`";
 
@@ -74,7 +74,7 @@ pub struct Config {
     pub log: LogConfig,
 }
 
-/// So many in that time, and so many at once.
+/// How many are allowed per unit of time; all of them may come at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateLimit {
     /// How many.
@@ -83,7 +83,7 @@ pub struct RateLimit {
     pub unit: RateUnit,
 }
 
-/// The time that a rate is for.
+/// The unit of time of a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RateUnit {
     /// `s`
@@ -95,7 +95,7 @@ pub enum RateUnit {
 }
 
 impl RateLimit {
-    /// All that it allows may come at once; then they have to be as far apart as it says.
+    /// The whole count may come at once; after that, requests have to be as far apart as the rate says.
     pub fn quota(self) -> Quota {
         match self.unit {
             RateUnit::Second => Quota::per_second(self.count),
@@ -125,9 +125,9 @@ pub struct StorageConfig {
     pub host_path: PathBuf,
     /// Secret that turns conversation ids into directory names (`FILE_SECRET`).
     pub file_secret: SecretString,
-    /// How long links to files are valid; `None` means for ever and unsigned (`FILE_URL_TTL`).
+    /// How long links to files are valid; `None` means unsigned links that do not expire (`FILE_URL_TTL`).
     pub link_ttl: Option<Duration>,
-    /// How long a conversation may be unused before it is deleted; `None` means for ever (`CONVERSATION_TTL`).
+    /// How long a conversation may go unused before it is deleted; `None` means that it never is (`CONVERSATION_TTL`).
     pub conversation_ttl: Option<Duration>,
     /// Bytes that all conversations together may keep (`STORAGE_LIMIT`).
     pub limit: Option<u64>,
@@ -154,7 +154,7 @@ pub struct EngineConfig {
     pub allow_weaker: Vec<Control>,
     /// Allows `network: true` without proof that the host is out of reach (`ALLOW_NETWORK`).
     pub allow_network: bool,
-    /// Who reads the firewall rules back reports here; `None` means that the server does it itself (`FIREWALL_REPORT`).
+    /// File in which the firewall check reports; `None` means that the server does the check (`FIREWALL_REPORT`).
     pub firewall_report: Option<PathBuf>,
     /// Resolvers that runs with a network use; empty means those of the host (`RUN_DNS`).
     pub dns: Vec<IpAddr>,
@@ -163,13 +163,13 @@ pub struct EngineConfig {
 /// What one run may use.
 #[derive(Clone, Debug)]
 pub struct RunLimits {
-    /// Time limit of a run that asks for none (`RUN_TIMEOUT`).
+    /// Time limit of a run that does not ask for one (`RUN_TIMEOUT`).
     pub timeout: Duration,
     /// Longest time limit that a run may ask for (`RUN_TIMEOUT_MAX`).
     pub timeout_max: Duration,
     /// Cores, in billionths (`RUN_CPUS`).
     pub nano_cpus: i64,
-    /// Memory with nothing swapped, in bytes (`RUN_MEMORY`).
+    /// Memory in bytes, none of it swapped (`RUN_MEMORY`).
     pub memory: u64,
     /// Processes and threads (`RUN_PIDS`).
     pub pids: u32,
@@ -199,8 +199,8 @@ pub struct AdmissionConfig {
 }
 
 impl Config {
-    /// The configuration for a selftest: secrets that are missing are made up, since nobody comes in, and only what
-    /// matters is logged.
+    /// The configuration for a selftest: missing secrets are generated, since no client connects, and by default only
+    /// errors are logged.
     ///
     /// # Errors
     /// All bad values at once.
@@ -241,14 +241,14 @@ impl Config {
         reader.finish(config)
     }
 
-    /// How long a conversation keeps a sandbox after its last run, with a kernel in it or without, if it ever does.
+    /// Longest time that a conversation keeps a sandbox after its last run, with or without a kernel; zero if never.
     pub fn longest_idle(&self) -> Duration {
         let warm = self.pool.is_any().then_some(self.pool.idle_ttl);
         let kernel = (self.kernels.most > 0).then_some(self.kernels.idle);
         warm.max(kernel).unwrap_or_default()
     }
 
-    /// What no single variable shows.
+    /// Checks what no single variable shows.
     fn check_across(&self, reader: &mut Reader<'_>) {
         if self.limits.timeout > self.limits.timeout_max {
             reader.reject("RUN_TIMEOUT", "a duration that is at most RUN_TIMEOUT_MAX");
@@ -342,8 +342,8 @@ impl AdmissionConfig {
 }
 
 impl AdmissionConfig {
-    /// Four per core, but no more than fit into three quarters of the memory, the rest being for warm sandboxes that
-    /// wait, and for the host.
+    /// Four per core, but no more than fit into three quarters of the memory: the rest is for waiting warm sandboxes
+    /// and for the host.
     fn fitting(run_memory: u64) -> usize {
         let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         let fitting = usize::try_from(memory() / 4 * 3 / run_memory.max(1));

@@ -8,13 +8,13 @@ use std::fmt;
 pub enum Control {
     /// The engine's runtime does what the server relies on.
     Runtime,
-    /// Programs are nobody special.
+    /// Programs have no privileges.
     Identity,
     /// The system call filter.
     Syscalls,
     /// Only `/data` and scratch directories can be written to.
     WritablePaths,
-    /// The kernel cannot be steered.
+    /// Programs cannot control the kernel.
     KernelLevers,
     /// No secret and no socket is in reach.
     Secrets,
@@ -46,7 +46,7 @@ pub enum Control {
     Background,
     /// Links and FIFOs lead nowhere.
     Links,
-    /// A run finds nothing of the one before.
+    /// A run finds nothing that an earlier one left.
     Residue,
     /// A conversation finds nothing of another.
     Conversations,
@@ -54,7 +54,7 @@ pub enum Control {
     Neighbour,
 }
 
-/// What people are told about a control.
+/// How a control is described to people.
 #[derive(Clone, Copy, Debug)]
 pub struct About {
     /// The name in tables and in `ALLOW_WEAKER_SANDBOX`.
@@ -104,7 +104,7 @@ impl Control {
         self.about().name
     }
 
-    /// What people are told about it.
+    /// How it is described to people.
     pub const fn about(self) -> About {
         let (name, tried, advice) = match self {
             Self::Runtime

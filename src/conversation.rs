@@ -1,4 +1,4 @@
-//! What a client calls a conversation, and the key that it is known by on disk and in links.
+//! What a client calls a conversation, and the key that identifies it on disk and in links.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,11 +14,11 @@ pub const MAX_ID_BYTES: usize = 256;
 /// A conversation id as the client wrote it: 1 to 256 bytes, compared byte by byte.
 ///
 /// It is never trimmed or normalised, since two spellings must not share a directory.
-/// `Debug` hides it: raw ids do not belong into logs.
+/// `Debug` hides it: raw ids do not belong in logs.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct ConversationId(String);
 
-/// Why a string is no conversation id.
+/// Why a string is not a conversation id.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum ConversationIdError {
     /// The id has no characters.
@@ -79,7 +79,7 @@ impl fmt::Debug for ConversationId {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConversationKey(String);
 
-/// A string is no conversation key.
+/// The error for a string that is not a conversation key.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("a conversation key is 64 lower-case hexadecimal digits")]
 pub struct ConversationKeyError;
@@ -90,7 +90,7 @@ impl ConversationKey {
         &self.0
     }
 
-    /// The first 12 digits: enough to tell conversations apart in logs and labels, too few to find the files.
+    /// The first 12 digits: enough to distinguish conversations in logs and labels, too few to find the files.
     pub fn short(&self) -> &str {
         &self.0[..12]
     }

@@ -21,22 +21,22 @@ use self::spec::{ContainerLimits, ContainerSpec};
 /// Something that runs containers.
 #[async_trait]
 pub trait Executor: fmt::Debug + Send + Sync {
-    /// Asks the engine who it is, and speaks as it understands from then on.
+    /// Asks the engine what it is, and speaks to it accordingly from then on.
     async fn engine(&self) -> Result<Engine, ExecutorError>;
 
-    /// Asks the engine whether it is there, which takes it next to no work.
+    /// Asks the engine whether it is there, which costs it almost nothing.
     async fn ping(&self) -> Result<(), ExecutorError>;
 
     /// All local images that are labelled as runners.
     async fn runner_images(&self) -> Result<Vec<Image>, ExecutorError>;
 
-    /// One item whenever an image came, went or was tagged. Ends when the engine goes away.
+    /// One item whenever an image appears, disappears or is tagged. Ends when the engine goes away.
     async fn image_events(&self) -> Result<BoxStream<'static, ()>, ExecutorError>;
 
-    /// Makes a container without starting it.
+    /// Creates a container without starting it.
     async fn create(&self, spec: &ContainerSpec) -> Result<ContainerId, ExecutorError>;
 
-    /// Connects to the standard streams of a container that was not started yet.
+    /// Connects to the standard streams of a container that has not been started yet.
     ///
     /// The output must be read to its end at all times: an engine hangs on a container whose output nobody reads.
     async fn attach(&self, container: &ContainerId) -> Result<Attached, ExecutorError>;
@@ -44,17 +44,17 @@ pub trait Executor: fmt::Debug + Send + Sync {
     /// Starts a container.
     async fn start(&self, container: &ContainerId) -> Result<(), ExecutorError>;
 
-    /// Gives a container that was made with [`Priority::WarmUp`](spec::Priority::WarmUp) the share of a run.
+    /// Gives a container that was created with [`Priority::WarmUp`](spec::Priority::WarmUp) the share of a run.
     async fn end_warm_up(
         &self,
         container: &ContainerId,
         limits: &ContainerLimits,
     ) -> Result<(), ExecutorError>;
 
-    /// Tells how a container is.
+    /// The state of a container.
     async fn state(&self, container: &ContainerId) -> Result<ContainerState, ExecutorError>;
 
-    /// Kills and removes a container. One that is gone already counts as removed.
+    /// Kills and removes a container. One that is already gone counts as removed.
     async fn remove(&self, container: &ContainerId) -> Result<(), ExecutorError>;
 
     /// Containers that carry the label with this value, running or not.
@@ -64,7 +64,7 @@ pub trait Executor: fmt::Debug + Send + Sync {
         value: &str,
     ) -> Result<Vec<ContainerInfo>, ExecutorError>;
 
-    /// Makes the bridge network for runs that may use the network, unless it is there, and tells its addresses.
+    /// Creates the bridge network for runs that may use the network, unless it exists, and returns its addresses.
     async fn ensure_network(&self) -> Result<Network, ExecutorError>;
 }
 
@@ -79,16 +79,16 @@ impl fmt::Display for ContainerId {
     }
 }
 
-/// What an engine says of itself.
+/// What an engine reports about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Engine {
     /// Name and version, such as `Docker 20.10.24`.
     pub name: String,
-    /// Version of runc where the engine tells it.
+    /// Version of runc, if the engine reports it.
     pub runc: Option<String>,
     /// Whether the engine runs without root, so that ids in containers are mapped to those of its user.
     pub rootless: bool,
-    /// Which limits it says that it sets: of `memory`, `swap`, `processes` and `processor`.
+    /// Which limits it reports that it sets: of `memory`, `swap`, `processes` and `processor`.
     pub limits: Vec<&'static str>,
 }
 
@@ -97,7 +97,7 @@ pub struct Engine {
 pub struct Image {
     /// Content-addressed id.
     pub id: String,
-    /// A name people know it by, else the id.
+    /// A name that people know it by, or else the id.
     pub name: String,
     /// Seconds since 1970 when it was built.
     pub created: i64,
@@ -151,16 +151,16 @@ pub struct Chunk {
     pub bytes: Bytes,
 }
 
-/// How a container is.
+/// The state of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContainerState {
     /// Whether its PID 1 lives.
     pub running: bool,
     /// Exit code of PID 1 once it has ended.
     pub exit_code: Option<i64>,
-    /// Whether the engine says that the memory limit killed something in it.
+    /// Whether the engine reports that the memory limit killed something in it.
     pub oom_killed: bool,
-    /// Whether somebody has stopped all that is in it for a while.
+    /// Whether somebody has suspended everything in it.
     pub paused: bool,
 }
 
@@ -180,7 +180,7 @@ pub struct Network {
     pub gateway: Option<String>,
 }
 
-/// Why an executor did not do what it was asked.
+/// Why an executor did not do what it was asked to.
 #[derive(Debug, Error)]
 #[error("failed to {operation}")]
 pub struct ExecutorError {
@@ -193,14 +193,14 @@ pub struct ExecutorError {
     pub source: Box<dyn std::error::Error + Send + Sync>,
 }
 
-/// The kinds of failure that callers tell apart.
+/// The kinds of failure that callers distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The engine cannot be reached or did not answer in time.
     Unavailable,
     /// There is no such container, image or network.
     NotFound,
-    /// Another state than the operation needs.
+    /// It is in another state than the operation needs.
     Conflict,
     /// The engine refused or failed.
     Refused,

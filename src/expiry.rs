@@ -1,10 +1,9 @@
-//! Takes away conversations that nobody uses any more, and the least recently used ones when all of them together
-//! take too much.
+//! Deletes conversations that nobody uses any more, and the least recently used ones when all of them together take too
+//! much space.
 //!
-//! A sweep does a bounded amount of work, and the next one goes on where it stopped. What is in use is never taken:
-//! neither what a run or an upload holds ([`Workspaces::hold`]), nor what was used within [`Expiry::spared`], which
-//! is as long as a conversation keeps its warm sandbox or its kernel, in this server or in another one on the same
-//! root.
+//! A sweep does a bounded amount of work, and the next one continues where it stopped. What is in use is never deleted:
+//! neither what a run or an upload holds ([`Workspaces::hold`]), nor what was used within [`Expiry::spared`]. That is
+//! as long as a conversation keeps its warm sandbox or its kernel, in this server or in another one on the same root.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -16,13 +15,13 @@ use crate::kernels::{Kernels, Lost};
 use crate::pool::Pool;
 use crate::workspace::{NOTE_EVERY, WorkspaceError, Workspaces};
 
-/// Conversations whose last use one sweep looks up: a system call each.
+/// Conversations whose last use is looked up in one sweep: a system call each.
 const LOOKS: usize = 10_000;
-/// Conversations that one sweep takes away.
+/// Conversations that one sweep deletes.
 const REMOVALS: usize = 100;
-/// How long one sweep measures, beyond what it has begun.
+/// How long one sweep measures, apart from finishing what it has begun.
 const MEASURING: Duration = Duration::from_millis(500);
-/// Pause after a sweep that has done all there was to do.
+/// Pause after a sweep that has done everything there was to do.
 const PAUSE: Duration = Duration::from_mins(1);
 /// Pause after one that has not.
 const SHORT_PAUSE: Duration = Duration::from_secs(1);
@@ -38,7 +37,7 @@ pub struct ExpiryRules {
     pub idle_ttl: Duration,
 }
 
-/// What takes conversations away, and what it knows of them.
+/// Deletes conversations, and remembers what it knows of them.
 #[derive(Debug)]
 pub struct Expiry {
     rules: ExpiryRules,
@@ -56,14 +55,14 @@ pub struct Expiry {
 /// What a sweep did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
-    /// Conversations that were taken away.
+    /// Conversations that were deleted.
     pub expired: usize,
     /// Whether there is more to do at once.
     pub more: bool,
 }
 
 impl Expiry {
-    /// Knows nothing yet.
+    /// Starts without any knowledge of conversations.
     pub fn new(rules: ExpiryRules, workspaces: Workspaces, pool: Pool, kernels: Kernels) -> Self {
         Self {
             rules,
@@ -76,7 +75,7 @@ impl Expiry {
         }
     }
 
-    /// Sweeps for ever. The caller cancels it; what it has begun to delete is finished behind.
+    /// Sweeps until the caller cancels it; deletions that have begun are finished in the background.
     pub async fn keep(mut self) {
         if self.rules.ttl.is_none() && self.rules.limit.is_none() {
             return;
@@ -91,7 +90,7 @@ impl Expiry {
                     PAUSE
                 }
             };
-            // Every look at a conversation that grows beyond the limit is a call for a sweep.
+            // Every check of a conversation that grows beyond the limit asks for a sweep, so there is always a pause.
             tokio::time::sleep(SHORT_PAUSE).await;
             tokio::select! {
                 () = tokio::time::sleep(pause.saturating_sub(SHORT_PAUSE)) => {}
@@ -100,7 +99,7 @@ impl Expiry {
         }
     }
 
-    /// Looks once, as if it was `now`.
+    /// Sweeps once, as if the time were `now`.
     ///
     /// # Errors
     /// The conversations cannot be listed. What cannot be measured or deleted is logged and left out.
@@ -120,7 +119,7 @@ impl Expiry {
         })
     }
 
-    /// Looks up when conversations were last used. Says whether it got round.
+    /// Looks up when conversations were last used. Returns whether it reached the last one.
     async fn look(&mut self) -> Result<bool, WorkspaceError> {
         let mut keys = self.workspaces.keys().await?;
         keys.sort_unstable();
@@ -136,23 +135,23 @@ impl Expiry {
         Ok(round)
     }
 
-    /// Measures those that are new or may have grown. Says whether it got through.
+    /// Measures those that are new or may have grown. Returns whether it got through all of them.
     async fn measure(&mut self) -> Result<bool, WorkspaceError> {
         let unknown = |key: &&ConversationKey| !self.workspaces.is_measured(key);
         let unknown: Vec<_> = self.used.keys().filter(unknown).cloned().collect();
-        // Those that are always busy are not to keep the time from the others.
+        // Those that are always busy must not take up the time of the others.
         let unknown = beginning_after(self.measured.as_ref(), unknown);
         let done = self.workspaces.measure(unknown.clone(), MEASURING).await?;
         self.measured = done.checked_sub(1).map(|last| unknown[last].clone());
         Ok(done == unknown.len())
     }
 
-    /// How recent a use makes a conversation one in use.
+    /// How recently a conversation must have been used to count as in use.
     fn spared(&self) -> Duration {
         self.rules.idle_ttl + NOTE_EVERY
     }
 
-    /// Those whose time is over, each with the time since when it must not have been used; the oldest first.
+    /// Those whose time is over, the oldest first, each with the time since which it must not have been used.
     fn unused(&self, now: SystemTime) -> Vec<(ConversationKey, SystemTime)> {
         let Some(ttl) = self.rules.ttl else {
             return Vec::new();
@@ -172,7 +171,7 @@ impl Expiry {
             .collect()
     }
 
-    /// Takes the least recently used ones until the rest fits. Gives how many, and whether that is all it could do.
+    /// Deletes the least recently used ones until the rest fits. Returns how many, and whether it could do no more.
     async fn make_room(&mut self, now: SystemTime) -> (usize, bool) {
         let Some(limit) = self.rules.limit else {
             return (0, true);
@@ -228,7 +227,7 @@ impl Expiry {
     }
 }
 
-/// The keys, which are in order, from the one after `cursor` on and round to it.
+/// The keys, which are in order, starting with the one after `cursor` and wrapping around to it.
 fn beginning_after(
     cursor: Option<&ConversationKey>,
     mut keys: Vec<ConversationKey>,
@@ -248,7 +247,7 @@ mod tests {
         let keys: Vec<ConversationKey> = "abc".chars().map(key).collect();
         let mut cursor = None;
         let mut first = String::new();
-        // All of them are busy, and there is time for one.
+        // All of them are busy, and there is time for only one.
         for _ in 0..4 {
             cursor = beginning_after(cursor.as_ref(), keys.clone())
                 .into_iter()

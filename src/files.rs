@@ -18,19 +18,19 @@ use crate::run::outcome::FileLink;
 use crate::workspace::path::{PathError, RelativePath};
 use crate::workspace::{Demand, Existing, FileEntry, OpenFile, Spool, WorkspaceError, Workspaces};
 
-/// Most bytes that one `read_file` gives.
+/// Most bytes that one `read_file` returns.
 pub const MAX_READ_BYTES: u64 = 256 << 10;
 /// Picture types that MCP clients show.
 pub const PICTURES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
 
-/// Everybody's files, and how they are linked to.
+/// The files of all conversations, and how they are linked to.
 #[derive(Clone, Debug)]
 pub struct ConversationFiles {
     /// The directories.
     pub workspaces: Workspaces,
     /// Addresses for downloads.
     pub links: FileLinks,
-    /// Behind conversation keys.
+    /// The secret behind conversation keys.
     pub file_secret: SecretString,
     /// Largest upload in bytes.
     pub max_upload_bytes: u64,
@@ -49,22 +49,22 @@ pub enum FilesError {
     /// The name is not acceptable.
     #[error(transparent)]
     Path(#[from] PathError),
-    /// The content is no base64.
+    /// The content is not base64.
     #[error("content is not valid base64 ({0}): send standard base64 with padding")]
     Base64(base64::DecodeError),
     /// The content is too large.
     #[error("content has {0} bytes, the limit is {1}: upload smaller pieces")]
     TooLarge(u64, u64),
-    /// A stream goes on after the limit.
+    /// A stream goes on past the limit.
     #[error("the file has more than {0} bytes, which is the limit: upload smaller pieces")]
     TooLong(u64),
-    /// What the stream is a part of is too large.
+    /// The body that the stream is part of is too large.
     #[error("the body has more than {0} bytes, which is the limit: send fewer or smaller files")]
     BodyTooLong(u64),
-    /// A stream stands still, or takes too long.
+    /// A stream stalls, or takes too long.
     #[error("the file did not come in time: send it again, or in smaller pieces")]
     TooSlow,
-    /// A stream ended before its end.
+    /// A stream ended too early.
     #[error("the file ended too early: send it again")]
     Interrupted,
     /// There is no such file.
@@ -107,7 +107,7 @@ impl ConversationFiles {
         id.key(&self.file_secret)
     }
 
-    /// Checks name and content of an upload before anything is made for it.
+    /// Checks the name and content of an upload before anything is created for it.
     ///
     /// # Errors
     /// A bad name or content.
@@ -120,7 +120,7 @@ impl ConversationFiles {
         } else {
             Cow::Borrowed(content.as_bytes())
         };
-        // From the length first, so that a large one is not decoded in vain; padding makes it up to two bytes too many.
+        // By length first, so that a large one is not decoded for nothing; padding makes it up to two bytes too many.
         self.check_size((content.len() as u64 / 4 * 3).saturating_sub(2))?;
         let bytes = STANDARD.decode(&*content).map_err(FilesError::Base64)?;
         self.check_size(bytes.len() as u64)?;
@@ -130,7 +130,7 @@ impl ConversationFiles {
         })
     }
 
-    /// Stores an upload. What becomes of an older file of that name is for `existing` to say.
+    /// Stores an upload. `existing` says what becomes of an older file of that name.
     ///
     /// # Errors
     /// No room, an older file that is to stay, or trouble with the storage.
@@ -147,7 +147,7 @@ impl ConversationFiles {
         Ok(link(&self.links, &key, &entry))
     }
 
-    /// Puts a file that was received whole in its place, like [`store`](Self::store).
+    /// Moves a file that was received in full into its place, like [`store`](Self::store).
     ///
     /// # Errors
     /// No room, an older file that is to stay, or trouble with the storage.
@@ -222,7 +222,7 @@ impl ConversationFiles {
         let (file, open) = self.open(id, name).await?;
         let mut reader = tokio::fs::File::from_std(open.file);
         reader
-            // Beyond the end there is nothing, however far.
+            // There is nothing beyond the end, however far the offset.
             .seek(std::io::SeekFrom::Start(offset.min(file.size)))
             .await
             .map_err(FilesError::Read)?;
@@ -239,7 +239,7 @@ impl ConversationFiles {
         })
     }
 
-    /// A whole file of at most `limit` bytes; a larger one without its bytes.
+    /// A whole file of at most `limit` bytes; a larger one comes without its bytes.
     ///
     /// # Errors
     /// There is no such file, or trouble with the storage.
@@ -254,7 +254,7 @@ impl ConversationFiles {
             return Ok((file, None));
         }
         let mut bytes = Vec::new();
-        // A program may go on writing to it.
+        // A program may still be writing to it.
         tokio::fs::File::from_std(open.file)
             .take(limit)
             .read_to_end(&mut bytes)
@@ -315,7 +315,7 @@ impl ConversationFiles {
         Ok(self.workspaces.find(&key).await?.is_some())
     }
 
-    /// Deletes all files of a conversation. Says whether there were any.
+    /// Deletes all files of a conversation. Returns whether there were any.
     ///
     /// # Errors
     /// Trouble with the storage.
@@ -343,7 +343,7 @@ pub fn is_picture_name(name: &str) -> bool {
 
 fn mime_type(name: &str) -> String {
     if let Some((_, "ts" | "mts" | "cts")) = name.rsplit_once('.') {
-        // Elsewhere the first is video, the second a model.
+        // mime_guess takes the first two for video and does not know the third.
         return "text/typescript".to_owned();
     }
     let guess = mime_guess::from_path(name).first_or_octet_stream();

@@ -61,7 +61,7 @@ struct Shared {
 }
 
 impl HttpState {
-    /// The parts that the routes lead to. Each call is on `calls` until it has its answer.
+    /// Holds the parts that the routes lead to. Each call is on `calls` until it has its answer.
     pub fn new(
         config: HttpConfig,
         mcp: McpTransport,
@@ -87,8 +87,8 @@ impl HttpState {
 
 /// All routes.
 pub fn router(state: HttpState) -> Router {
-    // A client of the old transport goes where its stream says, which is below the path of the public address. A
-    // proxy takes that path away; who comes without the proxy brings it along.
+    // A client of the old transport posts where its stream says, which is below the path of the public address. A proxy
+    // strips that path; a client that does not come through the proxy sends it.
     let public_messages = format!("{}{MESSAGES}", state.0.config.public_path());
     let mut with_token = Router::new()
         .route("/mcp", any(mcp))
@@ -156,7 +156,7 @@ async fn mcp(State(state): State<HttpState>, request: Request<Body>) -> Response
     state.0.mcp.handle(request).await
 }
 
-/// Pages of the allowed origins may call and read what clients need to see.
+/// Lets pages of the allowed origins call and read the headers that clients need.
 fn cors(config: &HttpConfig) -> CorsLayer {
     let header = HeaderName::from_static;
     let origins = if config.allowed_origins.iter().any(|origin| origin == "*") {

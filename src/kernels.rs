@@ -12,9 +12,9 @@
 //!                      Lost: why is remembered, and told to the next run that would have had it
 //! ```
 //!
-//! There is one place for each conversation and language. Who has it holds a [`Turn`]; others are refused, or wait in
-//! the order in which they came. [`books`] keeps the books and is pure. A kernel holds the lease of its sandbox, so that
-//! letting go of it in any way removes the container.
+//! There is one place for each conversation and language. The run that has it holds a [`Turn`]; others are refused, or
+//! wait in the order in which they came. [`books`] keeps the books and is pure. A kernel holds the lease of its
+//! sandbox, so letting go of it in any way removes the container.
 
 mod books;
 mod lost;
@@ -39,9 +39,9 @@ use crate::metrics::{LostLabels, Metrics};
 use crate::runner::Runner;
 use crate::runner::catalog::Catalog;
 
-/// Longest pause between two looks for kernels whose time has come.
+/// Longest pause between two checks for kernels whose time has come.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// When those who find all kernels busy may come back.
+/// When a caller that finds all kernels busy may come back.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// All kernels.
@@ -51,7 +51,7 @@ pub struct Kernels(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     books: Mutex<Books<Kernel>>,
-    /// Somebody has left, or is gone: those who wait look again.
+    /// Notified when a run leaves its kernel or the line: those that wait check again.
     changed: Notify,
     config: KernelConfig,
     metrics: Arc<Metrics>,
@@ -66,22 +66,22 @@ pub enum KernelError {
          first (cancel_run over MCP)"
     )]
     Busy(String),
-    /// So many wait for it already.
+    /// Too many wait for it already.
     #[error("{0} runs wait for this kernel already: try again when some have ended")]
     Crowded(usize),
-    /// Every kernel that there may be is running a cell.
+    /// All kernels that the server may have are running cells.
     #[error(
         "all {0} kernels of the server are busy: try again in {seconds} s, or run without stateful",
         seconds = RETRY_AFTER.as_secs()
     )]
     Full(usize),
-    /// It has the network and the run may not use it, or the other way round.
+    /// It has the network and the run may not use it, or vice versa.
     #[error(
         "the kernel of this conversation was started with network: {0}: give the same, or restart: true for a new \
          kernel without its variables"
     )]
     Network(bool),
-    /// The run sets variables which the interpreter has read already.
+    /// The run sets variables that the interpreter has already read.
     #[error(
         "environment sets {0}, which an interpreter reads when it starts: give restart: true for a new kernel \
          without its variables"
@@ -100,9 +100,9 @@ impl KernelError {
 }
 
 impl Kernels {
-    /// None yet.
+    /// No kernels yet.
     pub fn new(config: KernelConfig, metrics: Arc<Metrics>) -> Self {
-        // A rate needs a zero to begin with.
+        // A rate has to start from zero.
         for why in Lost::WORDS {
             metrics
                 .lost_kernels
@@ -121,10 +121,11 @@ impl Kernels {
         runner.kernel && self.0.config.most > 0
     }
 
-    /// The turn of a run that asks for its conversation's kernel. With `wait` it may take as long as those before it.
+    /// The turn of a run that asks for its conversation's kernel. With `wait`, this may take as long as the runs before
+    /// it.
     ///
     /// # Errors
-    /// Somebody has it, there is no room, or the server is stopping.
+    /// Another run has it, there is no room, or the server is stopping.
     pub async fn turn(
         &self,
         key: &ConversationKey,
@@ -153,7 +154,7 @@ impl Kernels {
         }
     }
 
-    /// Keeps room for a new kernel of a run that begins. The one that did nothing for the longest time goes for it.
+    /// Keeps room for the new kernel of a run that begins. If necessary, the kernel that was idle longest makes way.
     fn make_room(&self, place: &Place) -> Result<(), KernelError> {
         let evicted = self.books().make_room(place).map_err(|_| self.full())?;
         self.let_go(
@@ -179,13 +180,13 @@ impl Kernels {
         })
     }
 
-    /// Ends the kernels of a conversation: at once those that do nothing, the others with the run that has them.
+    /// Ends the kernels of a conversation: idle ones at once, the others with the runs that have them.
     pub fn retire(&self, key: &ConversationKey, why: Lost) {
         let retired = self.books().retire(key, why);
         self.let_go(retired);
     }
 
-    /// Ends those whose time has come, until `stop`.
+    /// Ends kernels whose time has come, until `stop`.
     pub async fn keep(&self, catalog: &Catalog, stop: &CancellationToken) {
         let keep = async {
             let mut views = catalog.watch();
@@ -212,14 +213,14 @@ impl Kernels {
         self.close();
     }
 
-    /// Ends all and starts none from now on.
+    /// Ends all kernels, and starts none from now on.
     pub fn close(&self) {
         let retired = self.books().close();
         drop(retired);
         self.0.changed.notify_waiters();
     }
 
-    /// How many kernels of a language do nothing, and how many work.
+    /// How many kernels of a language are idle, and how many are working.
     pub fn count_of(&self, language: &str) -> (usize, usize) {
         self.books().count_of(language)
     }

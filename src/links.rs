@@ -1,7 +1,7 @@
 //! Addresses under which the world reads a conversation's files: `{base}/files/{key}/{path}`.
 //!
-//! A key is secret enough for most (256 bits that nobody can guess), so plain links are the default and work for
-//! ever. With a time to live, each link carries an expiry and a signature, and nothing is served without them.
+//! A key is secret enough for most uses (256 bits that nobody can guess), so plain links are the default and never
+//! expire. With a time to live, each link carries an expiry and a signature, and nothing is served without them.
 
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -14,7 +14,7 @@ use sha2::Sha256;
 use crate::conversation::ConversationKey;
 use crate::workspace::path::RelativePath;
 
-/// All but the characters that never mean anything in an address (RFC 3986, "unreserved").
+/// All characters except those that never mean anything in an address (RFC 3986, "unreserved").
 pub(crate) const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -54,12 +54,12 @@ impl FileLinks {
 
     /// What all links of a conversation begin with, without a slash at the end. Programs know it as `FILE_BASE_URL`.
     ///
-    /// What a program makes of it carries no signature, so it only works while links are not signed.
+    /// A link that a program makes from it carries no signature, so it only works while links are not signed.
     pub fn base_for(&self, key: &ConversationKey) -> String {
         format!("{}/files/{key}", self.base)
     }
 
-    /// Whether the `query` of a link (all that follows its `?`) allows to read the file `now`.
+    /// Whether the `query` of a link (everything after its `?`) allows reading the file `now`.
     ///
     /// Always true when links are not signed. The signature is compared in constant time.
     pub fn verify(
@@ -88,7 +88,7 @@ impl FileLinks {
     }
 }
 
-/// The signature of one file until one time. NUL separates, for neither a key nor a path contains it.
+/// The signature of one file until one time. NUL is the separator, since neither a key nor a path contains it.
 fn signature(
     secret: &SecretString,
     key: &ConversationKey,

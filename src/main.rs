@@ -14,12 +14,12 @@ use mcp_code_sandbox::selftest::{self, Row};
 use mcp_code_sandbox::telemetry;
 use tokio::runtime::Runtime;
 
-/// `EX_USAGE` of sysexits: the configuration is wrong, starting again does not help.
+/// `EX_USAGE` of sysexits: the configuration is wrong, and starting again will not help.
 const BAD_CONFIGURATION: u8 = 64;
 /// `EX_UNAVAILABLE` of sysexits: there is no engine, or no runner, to test.
 const UNAVAILABLE: u8 = 69;
 
-/// Fills in what the environment does not set, in the working directory and in none above it.
+/// Fills in what the environment does not set; read from the working directory and none above it.
 const DOTENV: &str = ".env";
 
 /// MCP server that runs code in hardened, ephemeral containers. Settings are environment variables: see .env.example.
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
 }
 
 fn run(command: Command) -> anyhow::Result<ExitCode> {
-    // A client starts its server wherever it works: a file there is somebody else's.
+    // A client starts its server in any directory: a .env there belongs to something else.
     let environment = match command {
         Command::Stdio => Environment::default(),
         _ => Environment::with_file(Path::new(DOTENV))?,
@@ -83,7 +83,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             print(Config::from_lookup(&lookup)?.to_string().trim_end());
             Ok(ExitCode::SUCCESS)
         }
-        // Needs no secrets, since nobody comes in.
+        // Needs no secrets, since nobody connects.
         Command::Selftest { json, only } => selftest(Config::for_selftest(&lookup)?, json, &only),
         Command::Healthcheck => {
             mcp_code_sandbox::healthcheck(Config::from_lookup(&lookup)?.http.addr)
@@ -103,7 +103,7 @@ fn serve_stdio(setup: StdioSetup) -> anyhow::Result<ExitCode> {
     telemetry::init(&setup.config.log);
     let runtime = runtime()?;
     let result = runtime.block_on(App::serve_stdio(setup));
-    // A read of standard input that nobody waits for any more must not keep the process.
+    // A read of standard input that nobody waits for any more must not keep the process alive.
     runtime.shutdown_background();
     result.map(|()| ExitCode::SUCCESS)
 }
@@ -145,12 +145,12 @@ fn selftest(config: Config, json: bool, only: &[Control]) -> anyhow::Result<Exit
     }
 }
 
-/// For the output of commands. Who reads it may have gone, which is no reason to stop in the middle of something.
+/// For the output of commands. A reader that has gone away is no reason to stop halfway.
 fn print(text: &str) {
     let _ = writeln!(io::stdout(), "{text}");
 }
 
-/// For what is said before there is a log.
+/// For what is reported before there is a log.
 fn complain(message: &str) {
     let _ = writeln!(io::stderr(), "{message}");
 }

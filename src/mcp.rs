@@ -1,6 +1,6 @@
-//! The Model Context Protocol: what clients are told, and which use case each tool calls.
+//! The Model Context Protocol: what clients see, and which use case each tool calls.
 //!
-//! rmcp speaks the protocol. Ours are the tools, the [`transport`] in front of rmcp, and the table of errors.
+//! rmcp speaks the protocol. Our parts are the tools, the [`transport`] in front of rmcp, and the table of errors.
 
 mod arguments;
 mod caller;
@@ -61,7 +61,7 @@ const KNOWN_METHODS: &[&str] = &[
     "tasks/cancel",
     "server/discover",
 ];
-/// Methods that the stateless revision has no more: for it they do not exist, however they look.
+/// Methods that the stateless revision no longer has: there they do not exist, even with malformed parameters.
 const REMOVED_METHODS: &[&str] = &["initialize", "ping", "logging/setLevel"];
 
 /// Answers the requests of one client.
@@ -77,7 +77,7 @@ pub struct McpHandler {
 }
 
 impl McpHandler {
-    /// A handler over the use cases. Each call is on `calls` until it has its answer.
+    /// A handler that calls the use cases. Each call is on `calls` until it has its answer.
     pub fn new(
         runs: Runs,
         packages: Packages,
@@ -95,7 +95,7 @@ impl McpHandler {
         }
     }
 
-    /// The same for a new client: what is remembered of one is not for others.
+    /// A handler for a new client: what is remembered about one client is not for others.
     #[must_use]
     pub fn for_one_client(&self) -> Self {
         Self {
@@ -116,7 +116,7 @@ impl McpHandler {
     }
 }
 
-/// The answer to a call, also when it panics: rmcp leaves such a request unanswered for ever.
+/// The answer to a call, even if it panics: rmcp would leave such a request unanswered forever.
 async fn unless_it_panics<T>(
     tool: &str,
     call: impl Future<Output = Result<T, ErrorData>>,
@@ -178,7 +178,7 @@ impl ServerHandler for McpHandler {
                 None => tools::call(&call, name, arguments).await,
             }
         };
-        // All tools together are a large future, and so would be all that hold it.
+        // Boxed, since all tools together are a large future, and so would be every future that holds it.
         let answer = unless_it_panics(name, Box::pin(answer)).await?;
         call.caller.pause.note(&answer);
         Ok(answer)
@@ -288,7 +288,7 @@ impl ServerHandler for McpHandler {
     ) -> Result<CustomResult, ErrorData> {
         let method = request.method;
         let stateless = context.meta.protocol_version().is_some();
-        // rmcp hands over a known method here when its parameters do not fit.
+        // rmcp also passes a known method here when its parameters do not fit.
         let known = KNOWN_METHODS.contains(&method.as_str())
             || (!stateless && REMOVED_METHODS.contains(&method.as_str()));
         let (code, message) = if known {

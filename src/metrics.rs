@@ -1,8 +1,8 @@
 //! What the server counts for its operator: every metric there is, in one struct with its own registry.
 //!
-//! Counters and histograms are kept up to date where things happen; gauges are set when somebody asks, by
-//! `http::metrics`. Labels come from short lists: languages of runners, words of ours, route templates. A conversation,
-//! a path or anything else that a caller chooses is never one.
+//! Counters and histograms are kept up to date where things happen; gauges are set by `http::metrics` when somebody
+//! asks. Labels come from short lists: languages of runners, our own words, route templates. A conversation, a path or
+//! anything else that a caller chooses is never one.
 
 mod process;
 
@@ -35,7 +35,7 @@ pub struct RunLabels {
     pub status: &'static str,
 }
 
-/// What came of an install, by language.
+/// The outcome of an install, by language.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct InstallLabels {
     /// Of a runner, or [`UNKNOWN_LANGUAGE`].
@@ -60,7 +60,7 @@ pub struct PhaseLabels {
     pub phase: &'static str,
 }
 
-/// How a run came by its sandbox.
+/// How a run got its sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct WayLabels {
     /// See [`Way`](crate::pool::Way).
@@ -117,11 +117,11 @@ pub struct Metrics {
     pub runs: Family<RunLabels, Counter>,
     /// Where their time went.
     pub phases: Family<PhaseLabels, Histogram, fn() -> Histogram>,
-    /// How they came by their sandboxes.
+    /// How they got their sandboxes.
     pub starts: Family<WayLabels, Counter>,
     /// Installs of packages asked for.
     pub installs: Family<InstallLabels, Counter>,
-    /// How long those took that succeeded.
+    /// How long the successful ones took.
     pub install_times: Family<InstallTimeLabels, Histogram, fn() -> Histogram>,
     /// Runs in progress.
     pub places_used: Gauge,
@@ -155,9 +155,9 @@ pub struct Metrics {
     pub storage_measured: Gauge,
     /// Free space on the file system of `SANDBOX_ROOT`.
     pub free_bytes: Gauge,
-    /// Requests answered.
+    /// Requests, including those whose client went away.
     pub http_requests: Family<HttpLabels, Counter>,
-    /// Held while gauges are set and written, so that two who ask at once do not get half of each.
+    /// Held while gauges are set and written, so that two simultaneous requests do not get half of each.
     registry: Mutex<Registry>,
 }
 
@@ -221,7 +221,7 @@ impl Metrics {
             "Runs by sandbox: the conversation's own, one of the pool, one started for them (cold), or their kernel",
             self.starts.clone(),
         );
-        // A rate needs a zero to begin with.
+        // A rate needs a zero to start from.
         for way in ["own", "pool", "cold", "kernel"] {
             self.starts.get_or_create_owned(&WayLabels { way });
         }
@@ -335,7 +335,7 @@ impl Metrics {
             .observe(took.as_secs_f64());
     }
 
-    /// Adds an install; its time counts when something came of it.
+    /// Adds an install; its time only counts if it succeeded.
     pub fn installed(&self, language: &str, outcome: &'static str, took: Duration) {
         let language = language.to_owned();
         if outcome == "ok" {

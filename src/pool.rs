@@ -1,4 +1,4 @@
-//! Who is warm: sandboxes that were started ahead, and those that stay with their conversation between runs.
+//! Which sandboxes are warm: those that were started ahead, and those that stay with their conversation between runs.
 //!
 //! ```text
 //!             started, parked           claimed by a new conversation
@@ -19,7 +19,8 @@
 //! A pooled sandbox has a *slot* as its `/data`. A bind mount follows the directory and not its name: renamed to the
 //! conversation's key, the slot *becomes* the workspace. A sandbox never serves two conversations.
 //!
-//! [`shelf`] keeps the books and is pure; [`keeper`] starts and retires behind the answers; [`Lease`] is the guard.
+//! [`shelf`] keeps the books and is pure; [`keeper`] starts and retires sandboxes in the background; [`Lease`] is the
+//! guard.
 
 mod keeper;
 mod lease;
@@ -47,10 +48,10 @@ use crate::runner::catalog::{Catalog, EngineView};
 use crate::sandbox::{Launcher, Sandbox, SandboxError};
 use crate::workspace::{DirectoryId, Scratch, Slot, WorkspaceError, Workspaces};
 
-/// A run that finds its conversation's sandbox being cleaned waits so long for it before it starts another. Cleaning
-/// takes milliseconds; where it takes longer, every core is busy, and a start would make all wait longer still.
+/// How long a run waits while its conversation's sandbox is being cleaned, before it starts another. Cleaning takes
+/// milliseconds; if it takes longer, every core is busy, and a start would make everybody wait longer still.
 const CLEANING_WAIT: Duration = Duration::from_secs(2);
-/// How long a start may take, with the wait until it is its turn at the engine and with parking an interpreter.
+/// How long a start may take, including the wait for its turn at the engine and the parking of an interpreter.
 const START_WAIT: Duration = Duration::from_mins(1);
 
 /// All warm sandboxes.
@@ -60,14 +61,14 @@ pub struct Pool(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     shelf: Mutex<Shelf<Warm>>,
-    /// Something was taken or came back: the keeper looks, and those who wait for cleaning.
+    /// Notified when something was taken or came back: wakes the keeper, and those that wait for cleaning.
     changed: Notify,
     launcher: Launcher,
     workspaces: Workspaces,
     setup: Setup,
     config: PoolConfig,
     tasks: TaskTracker,
-    /// Nothing is cleaned or started ahead any more.
+    /// Once cancelled, nothing is cleaned or started ahead any more.
     closed: CancellationToken,
 }
 
@@ -80,11 +81,11 @@ pub struct Setup {
     pub seccomp: PathBuf,
     /// Another path for `/data`.
     pub data_alias: Option<&'static str>,
-    /// Who programs are.
+    /// The user that programs run as.
     pub user: User,
     /// How much they may use.
     pub limits: ContainerLimits,
-    /// How long they may do nothing, at most.
+    /// How long they may be idle, at most.
     pub idle: Duration,
     /// The engine's runtime; `None` means the engine's own.
     pub runtime: Option<String>,
@@ -95,10 +96,10 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Who programs are for the engine, so that they share files with the server.
+    /// The user that programs run as at this engine, so that they share files with the server.
     ///
     /// A rootless engine maps root in a container to its own user, which is ours, and every other user to one that
-    /// nobody else on the host is: there, root without a single capability is the only one that can share.
+    /// nobody else on the host has. There, only root can share files; it has no capabilities at all.
     fn user(&self) -> User {
         match &self.catalog.view().engine {
             EngineView::Up(engine) if engine.rootless => User { uid: 0, gid: 0 },
@@ -107,7 +108,7 @@ impl Setup {
     }
 }
 
-/// A warm sandbox; as long as it belongs to nobody, with its slot.
+/// A warm sandbox, with its slot until it belongs to a conversation.
 #[derive(Debug)]
 struct Warm {
     sandbox: Sandbox,
@@ -119,7 +120,7 @@ struct Warm {
 /// What is special about a container that serves no conversation.
 #[derive(Debug)]
 pub struct Apart {
-    /// Instead of the image's own command; it reads a program on standard input.
+    /// Used instead of the image's own command; it reads a program on standard input.
     pub command: Vec<String>,
     /// What else it sees.
     pub shown: Vec<Shown>,
@@ -158,8 +159,8 @@ impl Pool {
         }))
     }
 
-    /// A warm sandbox for a run of this conversation: its own, else one from the pool if the conversation is new.
-    /// `None` when there is neither.
+    /// A warm sandbox for a run of this conversation: its own, or one from the pool if the conversation is new. `None`
+    /// when there is neither.
     ///
     /// # Errors
     /// Trouble with the storage.
@@ -263,7 +264,8 @@ impl Pool {
             }
             return match self.0.workspaces.adopt(slot, key).await? {
                 Ok(data) => Ok(Some((sandbox, data, place))),
-                // Somebody else made the conversation's directory meanwhile: the sandbox can still serve another.
+                // Somebody else has made the conversation's directory in the meantime: the sandbox can still serve
+                // another.
                 Err(slot) => {
                     let warm = Warm {
                         sandbox,
@@ -278,7 +280,8 @@ impl Pool {
         }
     }
 
-    /// Starts a container for one run of a conversation, which keeps it afterwards if `reuse` allows.
+    /// Starts a container for one run of a conversation, which keeps it afterwards if `may_stay` and the settings allow
+    /// it.
     ///
     /// # Errors
     /// The engine failed.
@@ -298,8 +301,8 @@ impl Pool {
         Ok(lease)
     }
 
-    /// Starts a container that serves no conversation: it sees a directory of its own as `/data`, and has the image's
-    /// client instead of its command.
+    /// Starts a container that serves no conversation: it has a directory of its own as `/data`, and [`Apart::command`]
+    /// instead of the image's command.
     ///
     /// # Errors
     /// The engine failed.
@@ -352,7 +355,7 @@ impl Pool {
         self.in_time(self.0.launcher.start(spec)).await
     }
 
-    /// The same with an interpreter parked in it.
+    /// The same, with an interpreter parked in it.
     async fn start_and_park(
         &self,
         spec: ContainerSpec,
@@ -366,13 +369,13 @@ impl Pool {
         self.in_time(parked).await
     }
 
-    /// What a start comes to, as long as the engine answers at all.
+    /// The result of a start, as long as the engine answers at all.
     async fn in_time(
         &self,
         start: impl Future<Output = Result<Sandbox, SandboxError>>,
     ) -> Result<Sandbox, SandboxError> {
         tokio::select! {
-            // First: one that is lost is not asked.
+            // First: an engine that is lost is not asked.
             biased;
             reason = self.0.setup.catalog.lost() => Err(SandboxError::NotStarted(reason)),
             () = tokio::time::sleep(START_WAIT) => {
@@ -415,7 +418,7 @@ impl Pool {
         }
     }
 
-    /// A run's, and the memory that the runner's driver holds.
+    /// The limits of a run, plus the memory that the runner's driver holds.
     fn limits(&self, runner: &Runner) -> ContainerLimits {
         let limits = self.0.setup.limits;
         ContainerLimits {
@@ -424,13 +427,13 @@ impl Pool {
         }
     }
 
-    /// Takes away all sandboxes of a conversation that are not running anything.
+    /// Removes all sandboxes of a conversation that are not running anything.
     pub fn retire(&self, key: &ConversationKey) {
         let retired = self.shelf().retire(key);
         drop(retired);
     }
 
-    /// Takes away everything and keeps nothing from now on.
+    /// Removes all warm sandboxes, and keeps none from now on.
     pub fn close(&self) {
         self.0.closed.cancel();
         let retired = self.shelf().close();

@@ -1,4 +1,4 @@
-//! Who is calling, as far as the server needs to know: enough to keep what belongs to one caller from another.
+//! Who is calling, as far as the server needs to know: enough to keep callers apart.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ impl Principal {
         Self(Sha256::digest(token.as_bytes()).into())
     }
 
-    /// A word for this caller, from which the token cannot be found out.
+    /// A word for this caller that does not reveal the token.
     pub fn tag(&self) -> String {
         let mut hasher = Sha256::new();
         hasher.update(b"tag");
@@ -22,13 +22,13 @@ impl Principal {
         hex::encode(&hasher.finalize()[..16])
     }
 
-    /// Whoever started this process and speaks to it on standard input.
+    /// The caller that started this process and talks to it on standard input.
     pub fn local() -> Self {
         Self([0; 32])
     }
 }
 
-/// A few digits of the hash, to tell callers apart in a log.
+/// A few digits of the hash, to distinguish callers in a log.
 impl fmt::Debug for Principal {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "Principal({})", hex::encode(&self.0[..4]))

@@ -20,11 +20,11 @@ use crate::control::Control;
 /// How long a run waits for the check to end.
 const WAIT: Duration = Duration::from_secs(15);
 
-/// What is known of the sandbox. Clones share it.
+/// What is known about the sandbox. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Proof(Arc<watch::Sender<State>>);
 
-/// What is known of the sandbox.
+/// What is known about the sandbox.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum State {
     /// Nothing yet.
@@ -39,7 +39,7 @@ pub enum State {
 /// A control that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Weakness {
-    /// Which.
+    /// Which one.
     pub control: Control,
     /// What was found.
     pub found: String,
@@ -48,7 +48,7 @@ pub struct Weakness {
 /// Why a program may not run.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Unproven {
-    /// The check has not ended in time.
+    /// The check did not end in time.
     #[error("the server is still checking that its sandbox holds: try again in a few seconds")]
     Pending,
     /// A control failed.
@@ -75,7 +75,7 @@ impl Proof {
         });
     }
 
-    /// Whether programs may run, as far as it is known; it takes no time.
+    /// Whether programs may run, as far as is known. Does not wait.
     ///
     /// # Errors
     /// They may not, or it is not known yet.
@@ -87,19 +87,19 @@ impl Proof {
         }
     }
 
-    /// Whether it is being found out.
+    /// Whether this is not known yet.
     pub fn is_pending(&self) -> bool {
         *self.0.borrow() == State::Pending
     }
 
-    /// The same as [`Self::now`], after a wait when it is not known yet.
+    /// The same as [`Self::now`], after a wait if it is not known yet.
     ///
     /// # Errors
     /// They may not, or it is still not known.
     pub async fn wait(&self) -> Result<(), Unproven> {
         let mut states = self.0.subscribe();
         let known = states.wait_for(|state| *state != State::Pending);
-        // The sender lives in `self`: only the wait can be too long, and then `now` says so.
+        // The sender lives in `self`: waiting can only time out, and then `now` says so.
         let _ = tokio::time::timeout(WAIT, known).await;
         self.now()
     }
@@ -115,7 +115,7 @@ impl Proof {
     }
 }
 
-/// What was found, each once with all the controls that it was found for: one cause can be in the way of all.
+/// What was found, each once with all the controls that it concerns: one cause can affect all of them.
 pub fn findings(weaknesses: &[Weakness]) -> Vec<(Vec<&'static str>, &str)> {
     let mut findings: Vec<(Vec<_>, &str)> = Vec::new();
     for Weakness { control, found } in weaknesses {

@@ -1,10 +1,10 @@
 //! The use case of the product: run a program in its conversation's workspace and say how it ended.
 //!
 //! Admit, open the workspace, lease a sandbox, execute, look at the files, explain. Every step hands out a guard, so
-//! that a caller who goes away at any point leaves nothing behind.
+//! that a caller that goes away at any point leaves nothing behind.
 //!
-//! What is known of its end grows on the way: `End` is reported by sandbox-init, `Watched` says whether that came in
-//! time, `Ending` what brought the end about, `Ran` what that took and did to a kernel, `Verdict` explains it,
+//! What is known about the end grows along the way: sandbox-init reports `End`, `Watched` says whether that came in
+//! time, `Ending` what caused it, `Ran` how long the run took and what became of a kernel, `Verdict` explains it,
 //! `Finished` adds output and files, and `RunOutcome` is what clients see.
 
 mod active;
@@ -63,17 +63,17 @@ use crate::runner::catalog::{Catalog, EngineView};
 use crate::sandbox::{Capture, Launcher, Program};
 use crate::workspace::{Listing, Workspace, WorkspaceError};
 
-/// How long sandbox-init's report may take: after a time limit, before the engine is asked what became of the sandbox,
-/// and after an interrupt of ours.
+/// How long sandbox-init may take to report: after a time limit, before the engine is asked what became of the sandbox,
+/// and after we interrupt.
 const REPORT_GRACE: Duration = Duration::from_secs(1);
-/// How long after the time limit it is decided how a run ended, with whatever is known: the answer is due half a second
-/// later, and the files have to be looked at.
+/// How long after the time limit the ending is decided, from whatever is known by then: the answer is due half a second
+/// later, and the files have to be listed first.
 const DECISION: Duration = Duration::from_millis(2_500);
-/// How long runs of a conversation that is deleted may take to end.
+/// How long the runs of a conversation that is being deleted may take to end.
 const STOP_WAIT: Duration = Duration::from_secs(2);
-/// Most files that an answer lists; `list_files` gives the rest.
+/// The most files that an answer lists; `list_files` gives the rest.
 const MAX_LISTED: usize = 100;
-/// What is said where it could not be seen which files there are.
+/// Used when the files could not be listed after a run.
 const UNSEEN: &str =
     "The server failed to look at the files after the run: list_files tells what there is.";
 
@@ -82,9 +82,9 @@ const UNSEEN: &str =
 pub struct Runs {
     /// What one run may use.
     pub limits: RunLimits,
-    /// Everybody's files.
+    /// The files of all conversations.
     pub files: ConversationFiles,
-    /// The runners that there are.
+    /// The available runners.
     pub catalog: Catalog,
     /// The gate.
     pub admission: Admission,
@@ -92,7 +92,7 @@ pub struct Runs {
     pub pool: Pool,
     /// Sandboxes in which variables live on.
     pub kernels: Kernels,
-    /// What started them.
+    /// Starts and removes sandboxes.
     pub launcher: Launcher,
     /// Whether runs may use the network.
     pub network: NetworkPolicy,
@@ -100,7 +100,7 @@ pub struct Runs {
     pub proof: Proof,
     /// The runs in progress.
     pub active: ActiveRuns,
-    /// What is counted of them.
+    /// Where runs are counted.
     pub metrics: Arc<Metrics>,
 }
 
@@ -109,16 +109,16 @@ pub struct Runs {
 pub(crate) struct Place {
     /// What it may reach.
     pub(crate) network: NetworkAccess,
-    /// Whether it may have a sandbox that was there before, and keep it for the next run.
+    /// Whether it may use a sandbox that already exists, and leave it for the next run.
     pub(crate) warm: bool,
 }
 
-/// What is asked before a run may begin, each time that it could.
+/// What is checked each time that a run could begin.
 #[derive(Clone, Copy)]
 enum Gate<'a> {
     /// Whether the sandbox was proved to hold, and what the run may reach.
     Proved,
-    /// Nothing: it is a run that finds this out, in the place that it was given.
+    /// Nothing: the run itself finds this out, in the place that it was given.
     Unproved(&'a Place),
 }
 
@@ -141,10 +141,10 @@ struct Job<'a> {
 }
 
 impl Runs {
-    /// Runs a program to its end, or until `cancel`. How it fares can be seen from `live` meanwhile.
+    /// Runs a program to its end, or until `cancel`. `live` shows its progress.
     ///
     /// # Errors
-    /// [`RunError`] when there was no run: a mistake of the caller's, or no room.
+    /// [`RunError`] when there was no run: the caller made a mistake, or there is no room.
     pub async fn execute(
         &self,
         request: &RunRequest,
@@ -158,7 +158,8 @@ impl Runs {
         result
     }
 
-    /// The same in a place that was chosen already, without asking whether the sandbox holds: for what finds that out.
+    /// Like `execute`, in a place that was already chosen and without asking whether the sandbox holds: for runs that
+    /// find that out.
     pub(crate) async fn execute_in(
         &self,
         place: &Place,
@@ -210,9 +211,10 @@ impl Runs {
         }
     }
 
-    /// The same where it has to be proved. While the sandbox or its network is being checked it waits.
+    /// Where a run may take place if the sandbox has to be proved. Waits while the sandbox or its network is being
+    /// checked.
     async fn proved_place(&self, request: &RunRequest) -> Result<Place, NotBegun> {
-        // First: with an engine that is lost nothing is proved any more, which is not what the caller should hear of.
+        // First: without an engine nothing counts as proved, but it is the engine that the caller should hear about.
         if let EngineView::Down(reason) = self.engine() {
             return Err(Ending::EngineLost(reason).into());
         }
@@ -245,7 +247,7 @@ impl Runs {
     ) -> Result<Finished, NotBegun> {
         self.admission.check_open()?;
         let key = self.files.key(&request.conversation);
-        // Whatever it waits for from here on, a deletion and a stop know of it.
+        // From here on, a deletion and a shutdown reach it, whatever it waits for.
         let active = self.active.enter(&key);
         let stops = Stops {
             cancel,
@@ -289,7 +291,7 @@ impl Runs {
         Ok(self.run_seated(seat, job, &time, timing).await?)
     }
 
-    /// Waits until it is the run's turn among all. What held before need not hold any more by then: it is asked anew.
+    /// Waits until it is the run's turn among all. What held before may no longer hold by then, so it is checked again.
     async fn admitted(
         &self,
         gate: Gate<'_>,
@@ -311,7 +313,7 @@ impl Runs {
         }
     }
 
-    /// What the caller is told.
+    /// The answer for the caller.
     fn answered(&self, ran: Result<Finished, NotBegun>, live: &Live) -> Result<Finished, RunError> {
         match ran {
             Ok(finished) => Ok(finished),
@@ -328,7 +330,7 @@ impl Runs {
         }
     }
 
-    /// Runs a program in its place and looks at what it made.
+    /// Runs a program in its place and lists the files that it made.
     async fn run_seated(
         &self,
         mut seat: Seat,
@@ -359,7 +361,7 @@ impl Runs {
         Ok(finished)
     }
 
-    /// Adds the files that there are after a run. Where they could not be seen, the program has run all the same.
+    /// Adds the files that exist after a run. If they could not be listed, the program has run all the same.
     fn list(
         &self,
         finished: &mut Finished,
@@ -378,7 +380,7 @@ impl Runs {
                 ..Listing::default()
             }
         });
-        // New ones first, else by name as they were.
+        // New files first; otherwise by name, as they were.
         listing.files.sort_by_key(|file| !file.new);
         finished.files_truncated = listing.truncated.is_some() || listing.files.len() > MAX_LISTED;
         listing.files.truncate(MAX_LISTED);
@@ -388,7 +390,7 @@ impl Runs {
             .collect();
     }
 
-    /// Ends the runs of a conversation and deletes its files. Says whether there were any.
+    /// Ends the runs of a conversation and deletes its files. Returns whether there were any.
     ///
     /// # Errors
     /// Trouble with the storage.
@@ -396,7 +398,7 @@ impl Runs {
         let key = self.files.key(id);
         self.kernels.retire(&key, Lost::Deleted);
         self.active.stop(&key);
-        // One that is about to make its directory would make it again.
+        // A run that is about to create its directory would create it again.
         let _ = tokio::time::timeout(STOP_WAIT, self.active.idle(&key)).await;
         self.pool.retire(&key);
         self.files.delete(id).await
@@ -448,13 +450,13 @@ impl Runs {
         })
     }
 
-    /// Whether the engine answers, else why not.
+    /// Whether the engine answers, and if not, why.
     pub fn engine(&self) -> EngineView {
         self.catalog.view().engine.clone()
     }
 }
 
-/// Adds to the hint what standard error says, which may be that there is nothing in it.
+/// Adds to the hint what standard error shows, which may be that it is empty.
 async fn read_stderr(finished: &mut Finished, runner: &Arc<Runner>) {
     let Finished {
         verdict, captured, ..

@@ -11,11 +11,11 @@ use crate::executor::Image;
 
 /// Longest language name.
 const MAX_LANGUAGE_BYTES: usize = 32;
-/// What one must be like, in words.
+/// The form of a language name, in words.
 const LANGUAGE_FORM: &str = "1 to 32 of a-z, 0-9, +, - and #";
 /// The version of the warm contract that we speak.
 const PROTOCOL: &str = "2";
-/// Most that a driver may ask for beside the programs' own memory.
+/// Most that a driver may ask for on top of the programs' own memory.
 const MAX_DRIVER_MEMORY: u64 = 1 << 30;
 /// The labels that an image may have.
 const LABELS: [&str; 10] = [
@@ -56,25 +56,25 @@ pub struct Runner {
     pub image_id: String,
     /// The image's own command: source on standard input.
     pub command: Vec<String>,
-    /// Environment that its containers get beside the image's own.
+    /// Environment that its containers get on top of the image's own.
     pub env: Vec<String>,
     /// Seconds since 1970 when the image was built.
     pub created: i64,
     /// The command that parks an interpreter; empty when the image has none, or for a protocol we do not speak.
     pub driver: Vec<String>,
-    /// The command that parks one before all is loaded, for a conversation that may want it soon; may be empty.
+    /// The command that parks one before everything is loaded, for a conversation that may want it soon; may be empty.
     pub driver_soon: Vec<String>,
-    /// Bytes that the driver holds while a program runs. Containers get them beside the program's own limit.
+    /// Bytes that the driver holds while a program runs. Containers get them on top of the program's own limit.
     pub driver_memory: u64,
-    /// Whether what it parks can stay as a kernel, in which variables live on.
+    /// Whether what it parks can stay as a kernel, in which variables are kept.
     pub kernel: bool,
     /// Environment variables that a parked interpreter cannot take; a trailing `*` matches any rest.
     pub cold_env: Vec<String>,
-    /// What the labels say to no effect, in words for who wrote them.
+    /// Which labels have no effect, in words for their author.
     pub ignored: Vec<String>,
 }
 
-/// Why a labelled image is no runner.
+/// Why a labelled image is not a runner.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum RunnerError {
     /// `sandbox.language` is missing or malformed.
@@ -110,7 +110,7 @@ impl Runner {
     /// Reads an image's labels. Names are compared in lower case.
     ///
     /// # Errors
-    /// What in the image is not as `runners/PROTOCOL.md` asks.
+    /// What in the image does not conform to `runners/PROTOCOL.md`.
     pub fn from_image(image: &Image) -> Result<Self, RunnerError> {
         let label = |name: &str| {
             image
@@ -172,7 +172,7 @@ impl Runner {
     }
 }
 
-/// What in the labels has no effect, because it is misspelt or because there is no driver.
+/// What in the labels has no effect, because it is misspelt or malformed, or because there is no driver.
 fn ignored(labels: &HashMap<String, String>, has_driver: bool) -> Vec<String> {
     let label = |name: &str| {
         labels

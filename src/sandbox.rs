@@ -1,4 +1,4 @@
-//! A sandbox: one container that we started, with sandbox-init as its PID 1, and what one can ask of it.
+//! A sandbox: one container that we started, with sandbox-init as its PID 1, and what can be asked of it.
 //!
 //! ```text
 //!             start            park              run                clean
@@ -11,8 +11,8 @@
 //! ```
 //!
 //! A *plain* sandbox goes from `Started` through one run to its end. A *warm* one is parked ahead, and cleaned after
-//! each run that left it usable. Dropping a [`Sandbox`] in any state kills and removes its container behind the
-//! caller's back, so that no path leaves one.
+//! each run that left it usable. Dropping a [`Sandbox`] in any state kills and removes its container in the background,
+//! so that no path leaves one behind.
 
 mod capture;
 mod drain;
@@ -40,14 +40,14 @@ use crate::workspace::WorkspaceError;
 /// How long a cell may go on after an interrupt.
 pub const INTERRUPT_GRACE: Duration = Duration::from_secs(2);
 
-/// A program to run, with all that it sees.
+/// A program to run, with everything that it sees.
 #[derive(Clone, Debug)]
 pub struct Program {
     /// Source code.
     pub code: String,
-    /// Environment beside the image's own.
+    /// Environment, in addition to the image's own.
     pub env: BTreeMap<String, String>,
-    /// After this time sandbox-init kills it.
+    /// Time after which sandbox-init kills it.
     pub deadline: Duration,
 }
 
@@ -61,10 +61,10 @@ pub struct Sandbox {
     cleaning: Option<oneshot::Receiver<Report>>,
     /// Whether a driver was started in it.
     parked: bool,
-    /// Until when libraries are presumably still being loaded beside its programs.
+    /// Until when libraries are presumably still being loaded alongside its programs.
     loads_until: Option<Instant>,
-    /// Whether the memory limit has killed something in it, and that was told. The engine remembers it for as long as
-    /// the container lives.
+    /// Whether the memory limit has killed something in it, and that was reported. The engine remembers such a kill for
+    /// as long as the container lives.
     oom_told: bool,
 }
 
@@ -82,7 +82,7 @@ pub enum SandboxError {
     /// The engine failed.
     #[error("failed to start a sandbox")]
     Start(#[source] ExecutorError),
-    /// It was not there in time, or the engine is lost.
+    /// It was not ready in time, or the engine is lost.
     #[error("failed to start a sandbox: {0}")]
     NotStarted(String),
     /// The task that was starting it ended first: the server is shutting down.
@@ -94,10 +94,10 @@ pub enum SandboxError {
     /// There is no directory for it.
     #[error("failed to make a directory for a sandbox")]
     Data(#[source] WorkspaceError),
-    /// The driver did not park an interpreter; in its words.
+    /// The driver did not park an interpreter, for the reason given.
     #[error("failed to park an interpreter: {0}")]
     NotReady(String),
-    /// What a run left cannot be undone; in the words of sandbox-init.
+    /// What a run left behind cannot be undone; in the words of sandbox-init.
     #[error("failed to clean the sandbox: {0}")]
     NotClean(String),
     /// The program does not fit into a frame.
@@ -116,12 +116,12 @@ impl Sandbox {
         self.parked
     }
 
-    /// Whether the container lives, as far as its output tells.
+    /// Whether the container lives, judging by its output.
     pub fn is_alive(&self) -> bool {
         !self.expectations.is_closed()
     }
 
-    /// Remembers that what is parked may go on loading libraries for so long.
+    /// Notes that what is parked may go on loading libraries for `time`.
     pub fn loads_for(&mut self, time: Duration) {
         self.loads_until = Instant::now().checked_add(time);
     }
@@ -180,7 +180,7 @@ impl Sandbox {
     }
 
     /// Runs a program to its end, which comes at once when `interrupt` resolves. Its output goes to `capture` as it
-    /// comes. With `reuse`, the sandbox then cleans itself: wait for it with [`Sandbox::clean`].
+    /// comes. With `reuse`, the sandbox then cleans itself: wait for that with [`Sandbox::clean`].
     ///
     /// # Errors
     /// [`SandboxError::Silent`] when the container ended, or the engine went away, before the program's end was
@@ -216,13 +216,13 @@ impl Sandbox {
         Ok(self.told(end))
     }
 
-    /// Takes down what is told of the end of a program.
+    /// Records what was reported about the end of a program.
     fn told(&mut self, end: End) -> End {
         self.oom_told |= end.oom_kills > 0;
         end
     }
 
-    /// Runs a cell: a program in the interpreter that is parked, which stays with all that it has. It is interrupted at
+    /// Runs a cell: a program in the parked interpreter, which stays with everything in it. The cell is interrupted at
     /// its deadline, or when `interrupt` resolves, and may then go on for [`INTERRUPT_GRACE`].
     ///
     /// # Errors
@@ -269,7 +269,7 @@ impl Sandbox {
             .map_err(SandboxError::NotClean)
     }
 
-    /// Sends a frame, and another one when it resolves, and waits for what answers the first.
+    /// Sends a frame, and the one that `then` resolves to, and waits for the answer to the first.
     async fn send<T>(
         &mut self,
         expect: Expect,
@@ -278,12 +278,12 @@ impl Sandbox {
         then: impl Future<Output = Frame>,
     ) -> Result<T, SandboxError> {
         let frame = encode_frame(frame).map_err(SandboxError::Frame)?;
-        // Before the frame is sent, so that the record cannot come unexpected.
+        // Before the frame is sent, so that its record is always expected.
         self.expectations
             .send(expect)
             .map_err(|_| SandboxError::Silent)?;
         let send = async {
-            // A sandbox that ended does not read: then the output has ended too, and that is the answer.
+            // A sandbox that has ended does not read: then its output has ended too, and that is the answer.
             let _ = self.input.0.write_all(&frame).await;
             let _ = self.input.0.flush().await;
             if let Ok(then) = encode_frame(&then.await) {
@@ -298,7 +298,7 @@ impl Sandbox {
         }
     }
 
-    /// How the container is, from the engine. What the memory limit killed in an earlier program does not count.
+    /// The container's state, from the engine. What the memory limit killed in an earlier program does not count.
     ///
     /// # Errors
     /// Those of the executor; `Unavailable` means that the engine itself is lost.
@@ -314,7 +314,7 @@ impl Sandbox {
     }
 }
 
-/// The frame that interrupts what has this nonce, when it is time.
+/// The frame that interrupts the program with this nonce, when it is time.
 async fn interrupted(interrupt: impl Future<Output = ()>, nonce: Nonce) -> Frame {
     interrupt.await;
     Frame::Interrupt(Interrupt { nonce })

@@ -10,7 +10,7 @@ pub fn init(config: &LogConfig) {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::new(&config.filter))
         .with_writer(std::io::stderr)
-        // Told on standard error, which is what could not be written to: a panic, and with our hook one in a panic.
+        // They would go to standard error, whose failure they report: a panic, and with our hook one within a panic.
         .log_internal_errors(false);
     match config.format {
         LogFormat::Text => builder

@@ -11,9 +11,9 @@ use tokio_util::sync::CancellationToken;
 use super::server::{Program, Server};
 use super::stats::Series;
 
-/// Time between two runs of a conversation: a quick caller's.
+/// Pause between two runs of a conversation, as a quick caller makes it.
 const BETWEEN: Duration = Duration::from_millis(30);
-/// How long a conversation's libraries load after its first run, if that was cold, and the time between runs meanwhile.
+/// How long a conversation's libraries take to load after a cold first run, and the pause between runs until then.
 const SOON: Duration = Duration::from_secs(2);
 const BETWEEN_SOON: Duration = Duration::from_millis(100);
 /// How long throughput is measured.
@@ -53,7 +53,7 @@ pub(crate) const SHELL: &Program = &Program {
     stateful: false,
 };
 
-/// `docker run` with the same limits, from its start to its end.
+/// Times `docker run` with the same limits, from start to end.
 pub(crate) fn docker_run(image: &str, code: &str, count: usize) -> Series {
     let data = tempfile::tempdir().unwrap();
     let mount = format!("type=bind,source={},target=/data", data.path().display());
@@ -106,7 +106,7 @@ pub(crate) fn docker_run(image: &str, code: &str, count: usize) -> Series {
     )
 }
 
-/// One run in each of many new conversations, with time for the pool to fill in between.
+/// One run in each of many new conversations, with pauses in which the pool can fill again.
 pub(crate) async fn new_conversations(
     server: &Server,
     name: &str,
@@ -138,7 +138,7 @@ pub(crate) async fn following_runs(
     Series::new(name, times)
 }
 
-/// Runs of conversations in the two seconds after their first one, for which nothing was warm.
+/// Runs in the two seconds after a conversation's first run, for which nothing was warm.
 pub(crate) async fn soon_after_cold(server: &Server, name: &str, conversations: usize) -> Series {
     let mut times = Vec::new();
     for number in 0..conversations {
@@ -168,7 +168,7 @@ pub(crate) async fn runs_until(
     Series::new(name, times)
 }
 
-/// Many new conversations at the same moment.
+/// Many new conversations at the same time.
 pub(crate) async fn burst(server: &Server, name: &str, program: &Program, count: usize) -> Series {
     let names: Vec<String> = (0..count)
         .map(|number| format!("{name} {number}"))
@@ -177,7 +177,7 @@ pub(crate) async fn burst(server: &Server, name: &str, program: &Program, count:
     Series::new(name, times)
 }
 
-/// Runs per second of conversations that each begin the next run when the last has ended.
+/// Runs per second, with conversations that each begin the next run as soon as the last has ended.
 pub(crate) async fn busy(server: &Server, conversations: usize) -> f64 {
     let names: Vec<String> = (0..conversations)
         .map(|number| format!("busy {conversations} {number}"))

@@ -1,4 +1,4 @@
-//! How a neighbour fares beside programs that take all they can get, and what is left of them.
+//! Measures how a neighbour fares next to programs that take all they can get, and what is left of them afterwards.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,9 +14,9 @@ use super::stats::Series;
 
 /// Time limit of a hostile program.
 const LIMIT: Duration = Duration::from_secs(2);
-/// How many of them there are at a time, each in a conversation of its own.
+/// How many of them run at a time, each in its own conversation.
 const AT_ONCE: usize = 4;
-/// The neighbour's runs while nobody else is there.
+/// How many runs the neighbour makes while it is alone.
 const ALONE: usize = 300;
 
 macro_rules! attack {
@@ -45,7 +45,7 @@ const ATTACKS: &[(&str, &str)] = &[
     attack!("shell", "kill_init.sh"),
 ];
 
-/// Runs `count` of them and prints what the neighbour saw.
+/// Runs `count` hostile programs and prints what the neighbour saw.
 pub(crate) async fn measure(count: usize) {
     let settings = [
         ("POOL_SIZE", "2"),
@@ -80,7 +80,7 @@ pub(crate) async fn measure(count: usize) {
     println!("after the server: {}", left(&root));
 }
 
-/// How long after its time limit the latest answer came.
+/// Runs the programs. Returns how long after its time limit the latest answer came.
 async fn attack(server: &Server, count: usize) -> Duration {
     let attackers = (0..AT_ONCE).map(async |attacker| {
         let mut latest = Duration::ZERO;
@@ -108,7 +108,7 @@ async fn attack(server: &Server, count: usize) -> Duration {
     latest.into_iter().max().unwrap_or_default()
 }
 
-/// Containers of the server, and what is in its private directory.
+/// Counts the server's containers and the files in its private directory.
 fn left(root: &Path) -> String {
     let id = std::fs::read_to_string(root.join(".root-id")).unwrap_or_default();
     let filter = format!("label=sandbox.root={}", id.trim());

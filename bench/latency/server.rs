@@ -73,7 +73,7 @@ impl Server {
         }
     }
 
-    /// Waits until the pool had time to fill: no container was started for two seconds.
+    /// Waits until the pool has had time to fill: the number of containers has not changed for four seconds.
     pub(crate) async fn wait_until_full(&self) {
         let count = || {
             let output = Command::new("docker").args(["ps", "-q"]).output().unwrap();
@@ -91,7 +91,7 @@ impl Server {
         }
     }
 
-    /// Where all its files are.
+    /// The directory with all its files.
     pub(crate) fn root(&self) -> std::path::PathBuf {
         self.root.path().join("sandboxes")
     }
@@ -109,7 +109,7 @@ impl Server {
         );
     }
 
-    /// Calls a tool and gives its structured answer.
+    /// Calls a tool and returns its structured answer.
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Value {
         let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call",
             "params": { "name": tool, "arguments": arguments } });
@@ -125,7 +125,7 @@ impl Server {
         answer["result"]["structuredContent"].take()
     }
 
-    /// Memory and processor time while nothing happens.
+    /// Memory and processor time while idle.
     pub(crate) async fn idle(&self) -> String {
         let read = |name: &str| {
             std::fs::read_to_string(format!("/proc/{}/{name}", self.child.id())).unwrap()
@@ -142,7 +142,7 @@ impl Server {
         };
         let before = ticks();
         tokio::time::sleep(Duration::from_secs(10)).await;
-        // A tick is 10 ms everywhere that containers run.
+        // A tick is 10 ms wherever containers run.
         let ticks = u32::try_from(ticks() - before).unwrap();
         let busy = f64::from(ticks) / 10.0;
         let status = read("status");

@@ -1,4 +1,4 @@
-//! Series of times, and the words around them.
+//! Series of times, and how they are printed.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ impl Series {
         self.times[index]
     }
 
-    /// Prints a row of the table; with a baseline, also the share of it.
+    /// Prints a row of the table; with a baseline, also the median as a share of it.
     pub(crate) fn print(&self, baseline: Option<Duration>) {
         let milliseconds = |percent| self.percentile(percent).as_secs_f64() * 1e3;
         let share = baseline.map_or_else(String::new, |baseline| {
@@ -47,7 +47,7 @@ impl Series {
     }
 }
 
-/// What the figures were measured on.
+/// The machine that the figures were measured on.
 pub(crate) fn machine() -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let cpu = read("/proc/cpuinfo");

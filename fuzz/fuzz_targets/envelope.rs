@@ -1,4 +1,4 @@
-//! Any body gets an answer; one that passes is an object of JSON-RPC 2.0.
+//! Any body is either accepted or refused; one that is accepted is a JSON-RPC 2.0 object.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

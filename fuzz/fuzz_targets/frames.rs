@@ -1,4 +1,4 @@
-//! PID 1 reads frames: whatever comes, and however it is cut up, the answer is frames or an error.
+//! PID 1 reads frames: whatever arrives, and however it is split, the result is frames or an error.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

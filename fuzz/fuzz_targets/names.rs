@@ -1,4 +1,4 @@
-//! Names of files come from callers and from programs: what is taken can only lead into the conversation's directory.
+//! Names of files come from callers and programs: an accepted one can only lead into the conversation's directory.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

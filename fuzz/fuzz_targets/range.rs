@@ -1,4 +1,4 @@
-//! Whatever `Range` says, what it selects lies in the file.
+//! Whatever `Range` says, what it selects is within the file.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

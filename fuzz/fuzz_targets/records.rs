@@ -1,4 +1,4 @@
-//! The server looks for records in a program's output: whatever it prints, every byte of it comes through, and only
+//! The server looks for records in a program's output. Whatever the program prints, every byte comes through, and only
 //! the right nonce makes a record.
 #![no_main]
 

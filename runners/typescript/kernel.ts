@@ -2,8 +2,8 @@
 //
 // What this process answers is a hint to PID 1 that a cell is over, and no more.
 //
-// A cell may make something else of any global, by `const console = …` or `import { setImmediate } from …`, which is
-// its own affair: what is used here between cells was taken from the globals before the first one.
+// A cell may redefine any global, by `const console = …` or `import { setImmediate } from …`, which is its own affair:
+// what is used here between cells was taken from the globals before the first one.
 import { expect } from "bun:test";
 import { readSync, writeSync } from "node:fs";
 import { Script } from "node:vm";
@@ -18,7 +18,7 @@ const writers = [process.stdout, process.stderr].map((stream) => stream.write.bi
 
 type Status = "ok" | "error" | "interrupted";
 
-/** Thrown by `process.exit()`: ends the cell and not the kernel. */
+/** Thrown by `process.exit()`: ends the cell, not the kernel. */
 class Exit extends Error {
   constructor(readonly code: number) {
     super(`process.exit(${code})`);
@@ -42,18 +42,18 @@ process.exit = ((code?: number) => {
 
 const WAIT = "__wait";
 
-/** Runs a script that a SIGINT can end, without a line of ours among the places that errors name. */
+/** Runs a script that a SIGINT can end, with no line of ours among the places that errors name. */
 function begin(script: Script): Promise<unknown> {
   return Promise.resolve({ breakOnSigint: true }).then(script.runInThisContext.bind(script) as never);
 }
 
-/** Turns the event loop until something has ended, which Bun does for tests that expect something of a promise. A script
- * does it, within which everything goes on that is waited for: only what is within a script can be interrupted in an
- * endless loop. */
+/** Turns the event loop until something has ended, which Bun does for tests that expect something of a promise. This is
+ * done within a script, and so is everything that is waited for: only within a script can an endless loop be
+ * interrupted. */
 async function turn(ended: Promise<unknown>, name: string): Promise<void> {
   const matchers = expect(ended.then(Boolean, Boolean)).resolves;
   Object.defineProperty(globalThis, WAIT, { value: matchers.toBeBoolean.bind(matchers), configurable: true });
-  const beat = setInterval(() => {}, 50); // else it would sleep when it is interrupted
+  const beat = setInterval(() => {}, 50); // otherwise it would be asleep when it is interrupted
   try {
     await begin(new Script(`this.${WAIT}(); 0`, { filename: name }));
   } finally {
@@ -84,8 +84,8 @@ async function run(code: string, name: string): Promise<Status> {
 /** Packages that were installed while this kernel lived. */
 const late = new Set<string>();
 
-/** Makes Bun look for a package again, which it remembers not to have found: asked for a file by its path, in vain, it
- * forgets what it knows of that directory. */
+/** Makes Bun look again for a package that it remembers not having found: when it fails to find a file by its path, it
+ * forgets what it knows about that directory. */
 function lookAgain(name: string): void {
   late.add(name);
   let place = "/node_modules";
@@ -99,7 +99,7 @@ function lookAgain(name: string): void {
   }
 }
 
-/** What a look at something that was thrown gives: what a program throws may itself throw when it is looked at. */
+/** Looks at something that was thrown, which may itself throw when it is looked at. */
 function looked<T>(look: () => T, otherwise: T): T {
   try {
     return look();
@@ -129,13 +129,13 @@ const EXCERPT = /(?:^ *\d+ \| .*\n)*^( *\d+ \| )(.*\n)( *\^\n(?:(?! +at ).*\n)* 
 /** Where an error names a line of a script: its message is text like any other. */
 const LINE = /^( +at (?:.*[ (])?cell \d+):\d+(?::\d+)?(?=\)?$)/gm;
 
-/** Where Bun names the code that it was given, and not a file that is called like it. */
+/** Where Bun names the code that it was given, and not a file of the same name. */
 const PLACE = /^( +at )input\.ts(?=:\d+:\d+$)/gm;
 
 /** The script of `turn`, where Bun thinks that an error of its own functions began. */
 const OURS = /^1 \| this\.__wait\(\); 0\n *\^\n/gm;
 
-/** Says what was thrown, with places in the code as it was given: lines of the script would mislead. */
+/** Reports what was thrown, with places in the code as it was given: lines of the script would mislead. */
 function complain(error: unknown, name: string): void {
   const said = typeof error === "string" ? error : looked(() => Bun.inspect(error), "error: what was thrown cannot be shown");
   const lines = said.split("\n");
@@ -147,7 +147,7 @@ function complain(error: unknown, name: string): void {
   tell(told.trimEnd());
 }
 
-/** Says of a module whose package is there by now why it does not find it; what a cell itself does not find is missing. */
+/** Explains why a module does not find a package that is there by now; what a cell itself does not find is missing. */
 function keptFrom(told: string, wanted: string, module: string): string {
   const name = wanted.split("/", wanted.startsWith("@") ? 2 : 1).join("/");
   if (module === FILES || module === MAIN || !late.has(name)) return told;
@@ -171,7 +171,7 @@ async function flush(): Promise<void> {
 }
 
 for (let request: Request = firstCell!; ; request = JSON.parse(read(read(4).readUInt32BE(0)).toString())) {
-  // An interrupt that came when its cell was over is heard now, by nobody.
+  // An interrupt that came when its cell was over arrives now, and reaches nobody.
   await new Promise((resolve) => setImmediate(resolve));
   Object.assign(process.env, request.env);
   linkInstalled().forEach(lookAgain);

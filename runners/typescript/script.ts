@@ -1,4 +1,4 @@
-// What becomes of a cell: a script that declares its names globally, awaits at the top and gives its last value.
+// Turns a cell into a script that declares its names globally, awaits at the top and returns its last value.
 import Module, { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 import { Script } from "node:vm";
@@ -8,7 +8,7 @@ const { Bun } = globalThis; // as it was before the first cell: see kernel.ts
 
 export const MAIN = `${FILES}/main.ts`;
 
-// Cells are given what both kinds of modules have, as if they were MAIN.
+// Cells get what both kinds of modules have, as if they were MAIN.
 const require = createRequire(MAIN);
 const module = Object.assign(new Module("."), { filename: MAIN, path: FILES, loaded: true });
 const meta = Object.assign(Object.create(null), {
@@ -49,7 +49,8 @@ function load(specifier: string, _: unknown, attributes: ImportAttributes): Prom
   return import(Bun.resolveSync(specifier, FILES), { with: attributes });
 }
 
-/** The cell, and whether it has a value to show: its last statement is an expression. To Bun, declarations have one. */
+/** The cell's script, and whether it has a value to show, because its last statement is an expression. To Bun,
+ * declarations have one too. */
 export function compile(code: string, name: string): { script: Script; shown: boolean } {
   let source = objectOrBlock(code);
   let plain = modules.transformSync(source);
@@ -65,13 +66,13 @@ export function compile(code: string, name: string): { script: Script; shown: bo
   }
 }
 
-/** What begins with a brace is an object if it can be one, as in every console, and else a block. */
+/** Code that begins with a brace is an object if it can be one, as in every console, and otherwise a block. */
 function objectOrBlock(code: string): string {
   if (!/^\s*\{/.test(code)) return code;
   return isModule(`(${code}\n)`) ? `(${code}\n)` : `;${code}`;
 }
 
-/** What Bun declares at the end, of variables that the cell declares within its statements. */
+/** What Bun declares at the end for variables that the cell declares within its statements. */
 const HOISTED = /(?<=^|\n)(?:var [^\s,;=]+;\n)+$/;
 
 /** Only an expression can be followed by another one. */
@@ -89,7 +90,7 @@ function isModule(code: string): boolean {
   }
 }
 
-/** Bun leaves some exports as they are, which no script may have: the one that was refused is made a declaration, an
+/** Bun leaves some exports as they are, which scripts may not have: the one that was refused becomes a declaration, an
  * expression, or an import. */
 function withoutExport(plain: string, refused: string, error: unknown): string {
   const at = `\n${plain}`.indexOf(`\n${refused}`);
@@ -105,8 +106,8 @@ function withoutExport(plain: string, refused: string, error: unknown): string {
   return plain.slice(0, at) + rest;
 }
 
-/** Makes functions global, which Bun declares within one of its own and then copies: those of one cell call what later
- * cells make of each other. What a cell is `using` is not global. */
+/** Makes functions global, which Bun declares within one of its own and then copies: so if a later cell redefines one,
+ * the others of its cell call the new one. What a cell is `using` is not global. */
 function raiseFunctions(script: string): string {
   if (script.includes("__bun_temp_ref_")) return script;
   const declared = /^  this\.(\S+) = \1;\n(?=  (?:async )?function\*? \1\()/gm;
@@ -127,7 +128,7 @@ function functionAtStart(text: string): string {
       new Script(whole);
       return whole;
     } catch {
-      // That was within a text.
+      // That was within a string.
     }
   }
   return "";

@@ -1,13 +1,13 @@
 // Preloaded into every program: makes the program's directory look like /data, then lets Bun load the program.
 //
-// The program is /tmp/app/_main.ts, a name that few files have, because /data belongs to the user; run.sh has made that directory. What lies in
-// /data is linked beside it, so that `import { x } from "./helper"` and `new URL("./table.csv", import.meta.url)` find
-// uploaded files, by the ordinary rules. Bun starts in / (see run.sh), so that it takes no settings from files in
-// /data.
+// The program is /tmp/app/_main.ts, a name that few files have, because /data belongs to the user; run.sh has made that
+// directory. What is in /data is linked beside it, so that `import { x } from "./helper"` and
+// `new URL("./table.csv", import.meta.url)` find uploaded files by the ordinary rules. Bun starts in / (see run.sh), so
+// that it takes no settings from files in /data.
 //
-// Packages of the image and installed ones are linked in a directory that is /node_modules too, and the program's own
-// node_modules is that of /data: so programs, uploaded modules, and the packages themselves find what lies in /data,
-// what the image has, and what was installed, in this order.
+// Packages of the image and installed ones are linked in a directory that is also /node_modules, and the program's own
+// node_modules is that of /data. So programs, uploaded modules, and the packages themselves find what is in /data, what
+// the image has, and what was installed, in this order.
 //
 // As a driver (see runners/PROTOCOL.md, section 5) it is of the `exec` kind: this very process waits here for its
 // program, with Bun started, and then becomes it.
@@ -33,7 +33,7 @@ export const CHANNEL = 3;
 export interface Request {
   code: string;
   env: Record<string, string>;
-  /** Its number, where the process is to stay for more. */
+  /** Its number, if the process stays for more. */
   cell?: number;
 }
 
@@ -97,7 +97,7 @@ function linkFiles(): void {
   }
 }
 
-/** Links the packages of a directory, but for those that are linked already, and gives the names of the new ones. */
+/** Links the packages of a directory, except those that are already linked, and returns the names of the new ones. */
 function linkModules(directory: string): string[] {
   if (!existsSync(directory)) return [];
   const names: string[] = [];
@@ -121,10 +121,10 @@ function linkModules(directory: string): string[] {
   return names;
 }
 
-/** The directory of what was installed that is linked: every install makes another. */
+/** The directory of installed packages that is linked now: every install makes another. */
 let linked: number | undefined;
 
-/** Links what was installed for the conversation since this was called last, and gives its names. */
+/** Links what was installed for the conversation since the last call, and returns its names. */
 export function linkInstalled(): string[] {
   const now = statSync(INSTALLED, { throwIfNoEntry: false })?.ino;
   if (now === linked) return [];

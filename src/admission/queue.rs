@@ -11,11 +11,11 @@ use crate::conversation::ConversationKey;
 pub(super) struct Limits {
     /// Runs at the same time.
     pub(super) places: usize,
-    /// The same of one conversation.
+    /// The same for one conversation.
     pub(super) places_of_one: usize,
     /// Runs that wait.
     pub(super) queued: usize,
-    /// The same of one conversation.
+    /// The same for one conversation.
     pub(super) queued_of_one: usize,
 }
 
@@ -31,11 +31,11 @@ impl From<AdmissionConfig> for Limits {
     }
 }
 
-/// Names one that waits.
+/// Identifies a run that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ticket(u64);
 
-/// The books. `T` is what tells one that waits that it is its turn.
+/// The books. `T` tells a run that waits that its turn has come.
 #[derive(Debug)]
 pub(super) struct Queue<T> {
     limits: Limits,
@@ -48,7 +48,7 @@ pub(super) struct Queue<T> {
     next: u64,
 }
 
-/// A conversation that runs or waits.
+/// A conversation with runs in progress or waiting.
 #[derive(Debug)]
 struct Member<T> {
     running: usize,
@@ -75,7 +75,8 @@ impl<T> Queue<T> {
         Ok(())
     }
 
-    /// Takes a place if one is free for this conversation. False when it has to wait, for which there is room then.
+    /// Takes a place if one is free for this conversation. False when the run has to wait, for which there is then
+    /// room.
     pub(super) fn try_enter(&mut self, key: &ConversationKey) -> Result<bool, AdmissionError> {
         self.check_open()?;
         let (running, waiting) = self.of(key);
@@ -89,7 +90,7 @@ impl<T> Queue<T> {
         Ok(false)
     }
 
-    /// Waits.
+    /// Joins the queue.
     pub(super) fn join(&mut self, key: &ConversationKey, turn: T) -> Ticket {
         let ticket = Ticket(self.next);
         self.next += 1;
@@ -121,14 +122,14 @@ impl<T> Queue<T> {
         Some((key, turn))
     }
 
-    /// A run is over.
+    /// Notes that a run is over.
     pub(super) fn leave(&mut self, key: &ConversationKey) {
         self.running -= 1;
         self.member(key).running -= 1;
         self.forget_idle(key);
     }
 
-    /// One does not wait any more, if it still did.
+    /// Removes a run from the queue, if it still waits.
     pub(super) fn give_up(&mut self, key: &ConversationKey, ticket: Ticket) {
         let Some(member) = self.members.get_mut(key) else {
             return;
@@ -143,7 +144,7 @@ impl<T> Queue<T> {
         self.forget_idle(key);
     }
 
-    /// Nobody is let in any more. Drops all that wait.
+    /// Lets nobody in any more, and drops all that wait.
     pub(super) fn close(&mut self) {
         self.closed = true;
         self.waiting = 0;
@@ -154,7 +155,7 @@ impl<T> Queue<T> {
         self.members.retain(|_, member| member.running > 0);
     }
 
-    /// How many are served up to this one, if no conversation had more than its share of places.
+    /// How many runs are served up to this one, if no conversation had more than its share of places.
     pub(super) fn position(&self, key: &ConversationKey, ticket: Ticket) -> Option<usize> {
         let turn = self.turns.iter().position(|waits| waits == key)?;
         let own = &self.members.get(key)?.waiting;
@@ -165,7 +166,7 @@ impl<T> Queue<T> {
         Some(before.sum::<usize>() + index + 1)
     }
 
-    /// Why one is turned away now.
+    /// Why a run is turned away now.
     pub(super) fn busy(&self, key: &ConversationKey) -> AdmissionError {
         let (running, waiting) = self.of(key);
         let has_its_share = running >= self.limits.places_of_one

@@ -1,4 +1,4 @@
-//! The gate with time that stands still, and its books with random runs.
+//! The gate with paused time, and its books with random runs.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -62,7 +62,7 @@ async fn one_conversation_has_its_share_and_no_more() {
     ];
     let waits = join_all([enter(&gate, 1), enter(&gate, 1)]);
     let others = async {
-        // Half of the queue is its share, although there are free places.
+        // Half of the queue is its share, although places are free.
         insta::assert_snapshot!(enter(&gate, 1).await.unwrap_err(), @"the conversation is busy: it has 2 runs and 2 waiting; wait for their ends, or try again in 2 s");
         assert_eq!((gate.waiting(), gate.is_crowded()), (2, false));
         drop([
@@ -76,7 +76,7 @@ async fn one_conversation_has_its_share_and_no_more() {
     assert!(refused.iter().all(is_its_own));
 }
 
-/// One conversation has a hundred runs of a second each. How long another waits.
+/// How long a run waits while another conversation has a hundred runs of a second each.
 async fn wait_of_another(places: usize, per_conversation: usize) -> Duration {
     const RUN: Duration = Duration::from_secs(1);
     let gate = gate(places, per_conversation, 300);
@@ -107,7 +107,7 @@ async fn a_hundred_runs_of_one_delay_another_by_one_at_most() {
         1,
         "the first of the places that are taken"
     );
-    // The run that there is, and the one whose turn it was already.
+    // The run in progress, and the one whose turn had already come.
     assert_eq!(seconds(1, 1).await, 2);
 }
 
@@ -143,7 +143,7 @@ async fn who_goes_away_takes_no_place_along() {
     let held = enter(&gate, 1).await.unwrap();
     let mut gone = Box::pin(enter(&gate, 2));
     assert!(futures::poll!(&mut gone).is_pending());
-    // Its turn has come, and it never looks.
+    // Its turn has come, but it never takes it.
     drop(held);
     drop(gone);
     assert_eq!(gate.waiting(), 0);
@@ -165,7 +165,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// One that waits: whose it is, and who was served while it was the first of its conversation.
+/// A run that waits: whose it is, and who was served while it was the first of its conversation.
 struct Waits {
     who: usize,
     ticket: Ticket,

@@ -1,8 +1,8 @@
-//! Who this server process is to others that use the same directory or the same engine.
+//! What identifies this server process to others that use the same directory or the same engine.
 //!
-//! Each process holds a lock on a file of its own under `SANDBOX_ROOT`. A container whose server's lock is free
-//! belongs to nobody: its server was killed. So two servers never remove each other's containers, and a server that
-//! died leaves nothing behind for longer than until the next look of any other.
+//! Each process holds a lock on a file of its own under `SANDBOX_ROOT`. A container whose server's lock is free belongs
+//! to nobody: its server was killed. So two servers never remove each other's containers, and what a dead server left
+//! behind is removed at the next check by any other.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -21,7 +21,7 @@ const ROOT_ID: &str = ".root-id";
 const SERVERS: &str = ".servers";
 const PROGRAMS: &str = ".bin";
 
-/// This process among others.
+/// This process, as one of several.
 #[derive(Debug)]
 pub(super) struct Instance {
     /// The ids that go on labels.
@@ -36,7 +36,7 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// Registers this process, and puts what containers need where the engine can take it from.
+    /// Registers this process, and puts what containers need where the engine can find it.
     pub(super) fn register(root: &Path) -> io::Result<Self> {
         let servers = root.join(SERVERS);
         fs::create_dir_all(&servers)?;
@@ -56,10 +56,10 @@ impl Instance {
         })
     }
 
-    /// Whether the server of that id has ended. One that was never registered here has; one whose file cannot be looked
-    /// at, as when there are too many open files, has not: its containers would be removed.
+    /// Whether the server with that id has ended. One that was never registered here has. One whose file cannot be
+    /// opened, as when too many files are open, has not: otherwise its containers would be removed.
     pub(super) fn is_dead(&self, server: &str) -> bool {
-        // The id comes from a label: only what we could have written is a name.
+        // The id comes from a label: only one that we could have written is used as a name.
         if server.len() != 16 || !server.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return false;
         }
@@ -93,7 +93,7 @@ impl Drop for Instance {
     }
 }
 
-/// A locked file of that name. It gets the name once it is locked, so that nobody ever sees it without its lock.
+/// Creates a locked file of that name. It gets the name only once it is locked, so that nobody ever sees it unlocked.
 fn lock_file(servers: &Path, server: &str) -> io::Result<File> {
     let unnamed = servers.join(format!(".{server}"));
     let lock = OpenOptions::new()
@@ -105,7 +105,7 @@ fn lock_file(servers: &Path, server: &str) -> io::Result<File> {
     Ok(lock)
 }
 
-/// The directory's id, made once.
+/// The directory's id, created once.
 fn root_id(root: &Path) -> io::Result<String> {
     let id = kept(&root.join(ROOT_ID), &random_id(), 0o644)?;
     if id.len() == 16 {
@@ -115,8 +115,8 @@ fn root_id(root: &Path) -> io::Result<String> {
     }
 }
 
-/// What a file has, which is made with `content` unless it is there. It gets its name when it is whole, so that neither
-/// another server nor the next start ever reads a part of it.
+/// The content of a file, which is created with `content` unless it exists. It gets its name only when it is complete,
+/// so that neither another server nor the next start ever reads a part of it.
 pub(super) fn kept(path: &Path, content: &str, mode: u32) -> io::Result<String> {
     match fs::read_to_string(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -129,7 +129,7 @@ pub(super) fn kept(path: &Path, content: &str, mode: u32) -> io::Result<String> 
         .mode(mode)
         .open(&unnamed)?;
     let written = file.write_all(content.as_bytes());
-    // A name on a content that a loss of power took is found at every later start.
+    // Synced first: a name whose content a power failure took would be found at every later start.
     let placed = written.and_then(|()| file.sync_all()).and_then(|()| {
         let how = RenameFlags::NOREPLACE;
         Ok(renameat_with(CWD, &unnamed, CWD, path, how)?)
@@ -251,7 +251,7 @@ mod tests {
                  permission denied"
             )
         );
-        // There is nothing to give away.
+        // There is nothing whose owner could be changed.
         assert_eq!(
             told(io::ErrorKind::PermissionDenied, Path::new("/nowhere/files")),
             "SANDBOX_ROOT=/nowhere/files is not usable: failed to open .used: permission denied"

@@ -21,22 +21,22 @@ use crate::proof::{State, Weakness, findings};
 use crate::runner::catalog::{EngineView, View};
 use crate::selftest::{self, Download, Report, Row, Selftest, Verdict, Way};
 
-/// After a check that failed, the next one comes so soon: the operator may have mended it.
+/// How long after a failed check the next one follows: the operator may have fixed the cause.
 const CHECK_AGAIN: Duration = Duration::from_secs(30);
-/// Pause before an engine that was lost in the middle is asked again.
+/// Pause before asking an engine again that was lost in the middle.
 const RETRY: Duration = Duration::from_secs(1);
 /// How long the engine may take to answer the command.
 const ENGINE_WAIT: Duration = Duration::from_secs(10);
 
 impl App {
-    /// What there is to test.
+    /// The selftest of this server.
     fn selftest(&self) -> Selftest {
         let (runs, executor) = (self.runs.clone(), Arc::clone(&self.executor));
         Selftest::new(runs, executor, self.config.engine.clone())
     }
 
-    /// Checks the sandbox behind the answers, now and whenever the engine or an image that is used for it changed.
-    /// No run begins before it held once.
+    /// Checks the sandbox in the background, now and whenever the engine or an image used for the check has changed. No
+    /// run begins before the sandbox has held once.
     pub fn prove(&self) {
         let (selftest, stop) = (self.selftest(), self.hard.clone());
         self.tasks.spawn(async move {
@@ -75,7 +75,7 @@ impl App {
             &[Way::Cold]
         };
         let app = Self::with_executor(selftest::configuration(config), executor)?;
-        // The pool waits for a proof of the runtime, which is what comes here.
+        // The pool waits until the runtime is proved, which is what happens here.
         app.runs.proof.set(State::Held);
         let router = app.start_quietly();
         let _ = tokio::time::timeout(ENGINE_WAIT, app.runs.catalog.first_look()).await;
@@ -121,7 +121,7 @@ impl App {
     }
 }
 
-/// The file route, asked as anybody on the network asks it.
+/// The file route, requested as anybody on the network would.
 fn downloads(router: axum::Router) -> Download {
     Arc::new(move |path| {
         let router = router.clone();
@@ -142,7 +142,7 @@ fn downloads(router: axum::Router) -> Download {
     })
 }
 
-/// What a check is valid for: this engine, since it was last doubted, and the images that it is done with.
+/// What a check is valid for: this engine, since it was last doubted, and the images used for the check.
 type Subject = (Engine, u64, [Option<String>; 2]);
 
 fn subject(view: &View) -> Option<Subject> {
@@ -165,7 +165,7 @@ async fn keep_proving(selftest: &Selftest) {
             proof.set(State::Pending);
         }
         if now.is_none() {
-            // What comes back may be another engine.
+            // An engine that comes back may be another one.
             proof.set(State::Pending);
             (proved_for, told) = (None, None);
         } else if proved_for != now {
@@ -177,7 +177,7 @@ async fn keep_proving(selftest: &Selftest) {
                     told = Some(state.clone());
                 }
                 let held = state == State::Held;
-                // After a failure all is tried again, what held before it too: somebody may have put it back.
+                // After a failure everything is tried again, even what held before: somebody may have changed it back.
                 proved_for = now.filter(|_| held);
                 again = (!held).then_some(CHECK_AGAIN);
                 proof.set(state);
@@ -187,16 +187,16 @@ async fn keep_proving(selftest: &Selftest) {
             }
         }
         let changed = views.changed();
-        // The sender lives in the catalogue, so waiting cannot fail; that it was too long is no failure either.
+        // The sender lives in the catalogue, so waiting cannot fail; a timeout is not a failure either.
         let _ = tokio::time::timeout(again.unwrap_or(Duration::MAX), changed).await;
     }
 }
 
-/// What follows from the rows.
+/// The state that follows from the rows.
 fn judge(rows: &[Row], allowed: &[Control]) -> State {
     let refuses = |row: &&Row| match row.verdict {
         Verdict::Pass(_) => false,
-        // Without the runner that tries it nobody knows. A runtime that nobody tried is not used.
+        // Without the runner that tries it, nobody knows. A runtime that was not tried is not used.
         Verdict::Skipped(_) if row.control != Control::Runtime => false,
         Verdict::Skipped(_) | Verdict::Fail(_) => !allowed.contains(&row.control),
     };
@@ -215,11 +215,11 @@ fn judge(rows: &[Row], allowed: &[Control]) -> State {
     }
 }
 
-/// Tells the operator what came of a check.
+/// Reports the result of a check to the operator.
 fn tell(rows: &[Row], state: &State, took: Duration) {
     if let State::Broken(weaknesses) = state {
         for (controls, found) in findings(weaknesses) {
-            // One cause has one remedy, or none that is of use.
+            // One cause has one remedy; several would be of no use.
             let concerned = rows
                 .iter()
                 .filter(|row| controls.contains(&row.control.name()));

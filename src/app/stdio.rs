@@ -1,9 +1,9 @@
-//! The server as a client's child process: MCP on standard input and output, and beside it the page and the files
-//! over HTTP on loopback, so that links work.
+//! The server as a client's child process: MCP on standard input and output, plus the page and the files over HTTP on
+//! loopback, so that links work.
 //!
 //! A client that starts its own server should not have to configure it: there is nobody else to protect from, so what
-//! is missing is made up. The token of `/mcp` is a new one each time. The secret behind directory names and links is
-//! kept in `SANDBOX_ROOT`, so that conversations and links are found again after a restart.
+//! is missing is made up. The token of `/mcp` is new each time. The secret behind directory names and links is kept in
+//! `SANDBOX_ROOT`, so that conversations and links still work after a restart.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener as StdTcpListener};
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ const SECRET_FILE: &str = ".file-secret";
 /// The configuration and the address that files are served on.
 #[derive(Debug)]
 pub struct StdioSetup {
-    /// The environment's settings, with what was missing.
+    /// The environment's settings, completed with what was missing.
     pub config: Config,
     listener: StdTcpListener,
 }
@@ -34,7 +34,7 @@ pub struct StdioSetup {
 /// Works out the configuration of a server on standard input.
 ///
 /// # Errors
-/// No port is free, the directory of the files is not usable, or [`ConfigErrors`].
+/// No port is free, the directory of the files is not usable, or [`ConfigErrors`](crate::config::ConfigErrors).
 pub fn set_up(lookup: &dyn Fn(&str) -> Option<String>) -> anyhow::Result<StdioSetup> {
     let set = |name: &str| lookup(name).filter(|value| !value.trim().is_empty());
     let listener = listen(lookup)?;
@@ -56,7 +56,7 @@ pub fn set_up(lookup: &dyn Fn(&str) -> Option<String>) -> anyhow::Result<StdioSe
     Ok(StdioSetup { config, listener })
 }
 
-/// The port of `MCP_HTTP_ADDR` or else the usual one, or any other when it is taken.
+/// The port of `MCP_HTTP_ADDR`, or else the usual one; if that is taken, any other.
 fn listen(lookup: &dyn Fn(&str) -> Option<String>) -> anyhow::Result<StdTcpListener> {
     let port = config::listen_address(lookup)?.port();
     let on = |port| StdTcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
@@ -67,7 +67,7 @@ fn listen(lookup: &dyn Fn(&str) -> Option<String>) -> anyhow::Result<StdTcpListe
     Ok(listener)
 }
 
-/// Where a program keeps a user's data (XDG base directories), since a client starts us wherever it likes.
+/// Where programs keep a user's data (XDG base directories), since a client starts us in any directory.
 fn data_directory(set: &dyn Fn(&str) -> Option<String>) -> PathBuf {
     let data = set("XDG_DATA_HOME")
         .map(PathBuf::from)

@@ -1,4 +1,4 @@
-//! What is done again and again behind the answers: removing leftovers, checking the network, measuring.
+//! What is done repeatedly in the background: removing leftovers, checking the network, measuring.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -17,19 +17,19 @@ use crate::runner::catalog::EngineView;
 use crate::sandbox::Launcher;
 
 const REAP_EVERY: Duration = Duration::from_secs(30);
-/// Between two looks at the network. Its rules may be taken away, as by a restart of the engine, or just be installed;
-/// a server that was too busy has room soon.
+/// Pause between two checks of the network. Its rules may have been removed, as by a restart of the engine, or just
+/// been installed; a server that was too busy will soon have room.
 const CHECK_NETWORK_EVERY: Duration = Duration::from_secs(30);
-/// As long as the rules stay, what the last probe found holds.
+/// How long the result of a probe holds, provided that the rules stay.
 const PROBE_EVERY: Duration = Duration::from_mins(10);
-/// Between two looks at what conversations take.
+/// Pause between two measurements of what conversations take.
 const MEASURE_EVERY: Duration = Duration::from_mins(5);
-/// The pause is at least this many times as long as the look, whatever there is to look at.
+/// The pause is at least this many times as long as the measurement, however much there is to measure.
 const MEASURE_SHARE: u32 = 20;
 /// Pause before an engine that did not answer is asked again.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Removes containers that belong to nobody: once at the start, then for ever.
+/// Removes containers that belong to nobody: once at the start, then repeatedly.
 pub(super) async fn reap_leftovers(
     launcher: Launcher,
     instance: Arc<Instance>,
@@ -55,7 +55,7 @@ pub(super) async fn reap_leftovers(
     stop.run_until_cancelled(reap).await;
 }
 
-/// Keeps the network policy true.
+/// Keeps the network policy up to date.
 pub(super) async fn watch_network(
     config: EngineConfig,
     executor: Arc<dyn Executor>,
@@ -68,7 +68,7 @@ pub(super) async fn watch_network(
         let (mut views, mut probed) = (runs.catalog.watch(), None);
         loop {
             if let EngineView::Down(reason) = runs.engine() {
-                // What comes back may have lost its rules.
+                // An engine that comes back may have lost its rules.
                 runs.network.forget(reason);
                 // The sender lives in the catalogue.
                 let _ = views.changed().await;
@@ -96,19 +96,19 @@ pub(super) async fn watch_network(
                     }
                 }
             };
-            // An engine that went away or came back is a reason to look at once.
+            // An engine that went away or came back is a reason to check at once.
             let _ = tokio::time::timeout(pause, views.changed()).await;
         }
     };
     stop.run_until_cancelled(watch).await;
     if runs.network.is_unknown() {
-        // Nobody finds out any more: who waits for it is told.
+        // Nobody will find out any more: callers that wait for it are told.
         runs.network
             .set(State::Closed("the server is stopping".to_owned()));
     }
 }
 
-/// Keeps the metrics of what is stored fresh.
+/// Keeps the metrics of stored files up to date.
 pub(super) async fn measure_storage(runs: Runs, stop: CancellationToken) {
     let measure = async {
         loop {

@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 use secrecy::SecretString;
 use thiserror::Error;
 
-/// What some editors put before a text.
+/// What some editors put at the start of a file.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// Values by name, which may be secret.
 pub(super) type Settings = BTreeMap<String, SecretString>;
 
-/// Why the settings of a file cannot be had. What is in the file is never part of it, since that may be a secret.
+/// Why the settings of a file could not be read. It never includes what is in the file, since that may be a secret.
 #[derive(Debug, Error)]
 pub enum DotenvError {
-    /// The file cannot be read, or is no text.
+    /// The file cannot be read, or is not text.
     #[error("{} cannot be read", .path.display())]
     Read {
         /// The file.
@@ -26,7 +26,7 @@ pub enum DotenvError {
         /// What the operating system said.
         source: io::Error,
     },
-    /// A line is no setting.
+    /// A line is not a setting.
     #[error(
         "line {line} of {} is no setting: it must be NAME=value, with a value that has spaces or signs in single \
          quotes",
@@ -40,10 +40,10 @@ pub enum DotenvError {
     },
 }
 
-/// The settings of a file by name. A file that is not there has none, and neither has a directory.
+/// Reads the settings of a file, by name. A missing file has none, and neither has a directory.
 ///
 /// # Errors
-/// The file cannot be read, or a line of it is no setting.
+/// The file cannot be read, or a line of it is not a setting.
 pub(super) fn read(path: &Path) -> Result<Settings, DotenvError> {
     use io::ErrorKind::{IsADirectory, NotFound};
     let text = match fs::read_to_string(path) {
@@ -64,9 +64,9 @@ pub(super) fn read(path: &Path) -> Result<Settings, DotenvError> {
     })
 }
 
-/// The settings of a text, or the number of the first line that is none.
+/// The settings of a text, or the number of the first line that is not one.
 fn parse(text: &str) -> Result<Settings, usize> {
-    // To dotenvy a last line with spaces at its end is unfinished, unless it has an end.
+    // To dotenvy, a last line with trailing spaces is unfinished unless it ends with a newline.
     let text = format!("{}\n", text.trim_start_matches(BYTE_ORDER_MARK));
     let read = Cell::new(0);
     let lines = Lines {
@@ -77,11 +77,11 @@ fn parse(text: &str) -> Result<Settings, usize> {
         let (name, value) = setting.map_err(|error| first_line(&error, read.get()))?;
         Ok((name, SecretString::from(value)))
     });
-    // Of repeated names the last one stays.
+    // If a name is repeated, the last value stays.
     settings.collect()
 }
 
-/// The line that the text of an error begins on, which ends with the last line that was read.
+/// The line on which the text of an error begins; it ends with the last line that was read.
 fn first_line(error: &dotenvy::Error, last: usize) -> usize {
     let lines = match error {
         dotenvy::Error::LineParse(text, _) => text.lines().count(),
@@ -90,7 +90,7 @@ fn first_line(error: &dotenvy::Error, last: usize) -> usize {
     last + 1 - lines.clamp(1, last.max(1))
 }
 
-/// Hands out one line at a time, so that it is known which one is being parsed: dotenvy does not tell.
+/// Hands out one line at a time, so that it is known which one is being parsed: dotenvy does not say.
 struct Lines<'a> {
     rest: &'a [u8],
     read: &'a Cell<usize>,

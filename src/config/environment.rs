@@ -1,4 +1,4 @@
-//! Where settings are: in the environment of the process, and in a `.env` for what that does not set.
+//! Where settings come from: the environment of the process, and a `.env` for what that does not set.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use secrecy::ExposeSecret as _;
 
 use super::dotenv::{self, DotenvError, Settings};
 
-/// The environment of the process, by default alone, or with what a file adds to it.
+/// The environment of the process: alone by default, or with what a file adds to it.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     /// What the file sets.
@@ -14,11 +14,11 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// The process's own, with the settings of that file. Where it sets one more than once, the last one counts, as it
-    /// does for a shell, Compose and systemd.
+    /// The process's own environment with the settings of that file. If the file sets a name more than once, the last
+    /// one counts, as it does for a shell, Compose and systemd.
     ///
     /// # Errors
-    /// The file cannot be read, or a line of it is no setting.
+    /// The file cannot be read, or a line of it is not a setting.
     pub fn with_file(path: &Path) -> Result<Self, DotenvError> {
         let file = dotenv::read(path)?;
         Ok(Self { file })
@@ -32,7 +32,7 @@ impl Environment {
             .filter(|value| !value.trim().is_empty())
     }
 
-    /// The names of all that is set.
+    /// The names of everything that is set.
     pub fn names(&self) -> impl Iterator<Item = String> {
         let process = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
         process.chain(self.file.keys().cloned())

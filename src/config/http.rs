@@ -9,17 +9,17 @@ use url::Url;
 use super::reader::{ConfigErrors, Reader};
 use super::{RateLimit, names};
 
-/// Longest time for the head of a request, and so for a connection without one.
+/// Longest time for the head of a request, and so for a connection without a request.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
 /// Longest time for the body of a request: 50 MiB at two megabits a second.
 const BODY_PATIENCE: Duration = Duration::from_mins(5);
-/// Longest time in which a client takes nothing of what is sent to it.
+/// Longest time for which a client may take nothing of what is sent to it.
 const UNREAD_PATIENCE: Duration = Duration::from_mins(1);
 
-/// What `ALLOWED_HOSTS` is made of.
+/// The form of `ALLOWED_HOSTS`, in words.
 const HOSTS: &str = "names of hosts separated by commas, each with or without a port, such as \
     `box.example,10.0.0.7:8080`, or `*` for any";
-/// What `ALLOWED_ORIGINS` is made of.
+/// The form of `ALLOWED_ORIGINS`, in words.
 const ORIGINS: &str = "origins separated by commas, such as `https://box.example` or `http://box.example:8080`, each \
     with a scheme and without a path, `:*` for any port, or `*` for any";
 
@@ -38,7 +38,7 @@ pub struct HttpConfig {
     pub allowed_hosts: Vec<String>,
     /// Origins whose pages may call the server; `*` alone switches the check off (`ALLOWED_ORIGINS`).
     pub allowed_origins: Vec<String>,
-    /// Requests with one token; `None` means as many as come (`RATE_LIMIT`).
+    /// How many requests one token may make; `None` means no limit (`RATE_LIMIT`).
     pub rate_limit: Option<RateLimit>,
     /// How long clients may take. No variable sets it.
     pub patience: Patience,
@@ -49,25 +49,25 @@ pub struct HttpConfig {
 /// How long clients may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
-    /// To send the head of a request, from their connection or the answer before it on.
+    /// To send the head of a request, counted from the connection or from the previous answer.
     pub head: Duration,
     /// To send its body.
     pub body: Duration,
-    /// To take more of an answer when there is no room for the rest of it on the way.
+    /// To take more of an answer while the buffers on the way are full.
     pub unread: Duration,
 }
 
-/// What `MCP_HTTP_ADDR` says, for who takes the address before there is a whole configuration.
+/// Reads `MCP_HTTP_ADDR`, for a caller that takes the address before there is a whole configuration.
 ///
 /// # Errors
-/// It is no address.
+/// It is not an address.
 pub fn listen_address(lookup: &dyn Fn(&str) -> Option<String>) -> Result<SocketAddr, ConfigErrors> {
     let mut reader = Reader::new(lookup);
     let addr = reader.listen_address("MCP_HTTP_ADDR");
     reader.finish(addr)
 }
 
-/// Whether the server is at one address alone, and not where `localhost` leads to.
+/// Whether the server listens on one address only, other than the one that `localhost` leads to.
 fn is_one(addr: SocketAddr) -> bool {
     let local = [
         IpAddr::from(Ipv4Addr::LOCALHOST),
@@ -90,7 +90,7 @@ impl HttpConfig {
             .base_url("PUBLIC_BASE_URL")
             .unwrap_or_else(|| default_base_url(addr));
         let public = Url::parse(&public_base_url).ok();
-        // What is allowed besides takes nothing away from the server's own name and page.
+        // What the operator allows is added to the server's own name and page, and never replaces them.
         let mut allowed_hosts = reader.list("ALLOWED_HOSTS", HOSTS, names::host);
         allowed_hosts.extend(["localhost", "127.0.0.1", "::1"].map(str::to_owned));
         let own = public.as_ref().and_then(Url::host_str);
@@ -100,7 +100,7 @@ impl HttpConfig {
         allowed_hosts.dedup();
         let mut allowed_origins = reader.list("ALLOWED_ORIGINS", ORIGINS, names::origin);
         if allowed_origins.is_empty() {
-            // Pages of this machine, whatever serves them: they need the token like everybody.
+            // Pages of this machine, whatever serves them: they need the token like any other client.
             allowed_origins = ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"]
                 .map(str::to_owned)
                 .to_vec();
@@ -124,7 +124,7 @@ impl HttpConfig {
         }
     }
 
-    /// The path of the public address, without a slash at its end: empty unless a proxy serves us below a path.
+    /// The path of the public address, without a trailing slash: empty unless a proxy serves us below a path.
     pub fn public_path(&self) -> &str {
         let rest = self.public_base_url.split_once("://");
         let authority_and_path = rest.map_or("", |(_, rest)| rest);

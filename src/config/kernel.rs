@@ -9,7 +9,7 @@ use super::reader::Reader;
 pub struct KernelConfig {
     /// Kernels in all; 0 means that no run can be stateful (`MAX_KERNELS`).
     pub most: usize,
-    /// After so long without a run a kernel ends (`KERNEL_TIMEOUT`).
+    /// How long a kernel may go without a run before it ends (`KERNEL_TIMEOUT`).
     pub idle: Duration,
 }
 

@@ -1,10 +1,10 @@
-//! Finds settings whose names are written wrongly, and which would be ignored without a word.
+//! Finds settings whose names are misspelt and which would otherwise be silently ignored.
 
 use super::variables::VARIABLES;
 
-/// Letters that may be wrong, missing, too many or swapped.
+/// How many letters may be wrong, missing, extra or swapped.
 const MISTAKES: usize = 2;
-/// So many letters of a name for one mistake: short names are alike by chance.
+/// Letters that a name must have for each mistake: short names are alike by chance.
 const LETTERS_FOR_ONE: usize = 4;
 
 /// A sentence for every name of an environment variable that is nearly one of ours.

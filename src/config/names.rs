@@ -1,4 +1,4 @@
-//! What stands in lists: names of hosts, origins and packages, in the form in which they are compared. Pure.
+//! Entries of lists: names of hosts, origins and packages, in the form in which they are compared. Pure.
 
 use std::net::Ipv6Addr;
 
@@ -6,9 +6,9 @@ use url::{Host, Origin, Url};
 
 /// The entry that stands for all.
 const ANY: &str = "*";
-/// The end of an origin that is meant with any port.
+/// The end of an origin that means any port.
 const ANY_PORT: &str = ":*";
-/// What browsers send for pages of files, and for those that were put into a sandbox.
+/// What browsers send for pages from files, and for sandboxed pages.
 const OPAQUE: &str = "null";
 
 /// A host's name with or without a port, or `*`. The brackets of an IPv6 address matter only before a port.
@@ -31,7 +31,7 @@ pub(super) fn host(entry: &str) -> Option<String> {
     })
 }
 
-/// The origin of pages as browsers send it, with `:*` in place of a port for any, or `*`.
+/// The origin of pages as browsers send it, with `:*` in place of the port for any port, or `*`.
 pub(super) fn origin(entry: &str) -> Option<String> {
     if [ANY, OPAQUE].contains(&entry) {
         return Some(entry.to_owned());
@@ -52,7 +52,7 @@ pub(super) fn origin(entry: &str) -> Option<String> {
     }
     let origin = match url.origin() {
         origin @ Origin::Tuple(..) => origin.ascii_serialization(),
-        // Of schemes that only some programs know, such as a browser's extensions.
+        // The scheme is one that only some programs know, such as that of browser extensions.
         Origin::Opaque(_) => {
             let port = url.port().map(|port| format!(":{port}"));
             let host = url.host_str().filter(|host| !host.is_empty())?;
@@ -62,7 +62,7 @@ pub(super) fn origin(entry: &str) -> Option<String> {
     Some(origin + end)
 }
 
-/// The name of a package of any index, without versions.
+/// The name of a package of any index, without a version.
 pub(super) fn package(entry: &str) -> Option<String> {
     let (scope, name) = match entry.strip_prefix('@') {
         Some(scoped) => scoped.split_once('/')?,
@@ -77,7 +77,7 @@ pub(super) fn package(entry: &str) -> Option<String> {
     (fits(scope) && fits(name)).then(|| entry.to_owned())
 }
 
-/// A name in which `*` stands for nothing, though names may have it.
+/// Refuses a name with `*`: names may contain it, but it would stand for nothing.
 fn plain(name: &str) -> Option<&str> {
     (!name.contains('*')).then_some(name)
 }

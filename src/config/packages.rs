@@ -8,7 +8,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use super::reader::{Reader, show_size};
 use super::{RateLimit, names};
 
-/// Settings of the package clients that are handed on to them.
+/// Settings that are passed on to the package clients.
 const CLIENT_SETTINGS: [&str; 4] = [
     "PIP_INDEX_URL",
     "PIP_EXTRA_INDEX_URL",
@@ -16,7 +16,7 @@ const CLIENT_SETTINGS: [&str; 4] = [
     "NPM_CONFIG_REGISTRY",
 ];
 
-/// What the lists of packages are made of.
+/// The form of the lists of packages, in words.
 const NAMES: &str =
     "names of packages without versions, separated by commas, such as `requests,@types/node`";
 
@@ -25,7 +25,7 @@ const NAMES: &str =
 pub struct PackageConfig {
     /// Names that may be asked for; empty means all (`ALLOWED_PACKAGES`).
     pub allowed: Vec<String>,
-    /// Names that may not come in, asked for or not (`BLOCKED_PACKAGES`).
+    /// Names that may not be installed, on request or as a dependency (`BLOCKED_PACKAGES`).
     pub blocked: Vec<String>,
     /// Whether Python packages without a wheel are built, which runs their code (`ALLOW_SOURCE_BUILDS`).
     pub source_builds: bool,
@@ -41,9 +41,9 @@ pub struct PackageConfig {
     pub max_bytes: u64,
     /// Most packages that one conversation has for a language (`PACKAGE_COUNT_LIMIT`).
     pub max_packages: usize,
-    /// Most bytes of downloads that are kept for others; `None` means that none are (`PACKAGE_CACHE_SIZE`).
+    /// Most bytes of downloads kept for other conversations; `None` means that none are kept (`PACKAGE_CACHE_SIZE`).
     pub cache: Option<u64>,
-    /// Installs of one conversation; `None` means as many as come (`PACKAGE_RATE_LIMIT`).
+    /// How many installs one conversation may make; `None` means no limit (`PACKAGE_RATE_LIMIT`).
     pub rate_limit: Option<RateLimit>,
 }
 
@@ -111,7 +111,7 @@ fn host_path(reader: &mut Reader<'_>, name: &'static str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// Addresses with what stands before an `@` hidden.
+/// Hides what comes before an `@` in addresses.
 fn without_password(value: &str) -> String {
     let hide = |address: &str| match (address.split_once("://"), address.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://(hidden)@{rest}"),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::memory;
 use super::reader::Reader;
 
-/// What `POOL_SIZE` is made of.
+/// The form of `POOL_SIZE`, in words.
 const SIZE: &str =
     "a whole number for each runner, or numbers for some languages, such as `python=2,shell=1`";
 
@@ -16,7 +16,7 @@ const SIZE: &str =
 pub struct PoolConfig {
     /// Sandboxes that wait for a new conversation (`POOL_SIZE`).
     pub size: PoolSize,
-    /// After so long without a run a conversation loses its sandbox (`SANDBOX_IDLE_TTL`).
+    /// How long a conversation may go without a run before it loses its sandbox (`SANDBOX_IDLE_TTL`).
     pub idle_ttl: Duration,
     /// Warm sandboxes in all (`MAX_WARM_SANDBOXES`).
     pub most: usize,
@@ -27,9 +27,9 @@ pub struct PoolConfig {
 /// How many sandboxes wait for a new conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PoolSize {
-    /// So many of each runner.
+    /// This many for each runner.
     Each(usize),
-    /// So many of the runners of these languages, and none of others.
+    /// This many for the runners of these languages, and none for others.
     Of(BTreeMap<String, usize>),
 }
 
@@ -47,11 +47,11 @@ impl PoolSize {
         let sizes = sizes?;
         let count = sizes.len();
         let sizes = BTreeMap::from_iter(sizes);
-        // Of two numbers for a language, which one?
+        // Two numbers for one language would be ambiguous.
         (sizes.len() == count).then_some(Self::Of(sizes))
     }
 
-    /// How many of a runner, by its language or one of its other names.
+    /// How many for a runner, by its language or one of its other names.
     pub fn of(&self, language: &str, aliases: &BTreeSet<String>) -> usize {
         match self {
             Self::Each(size) => *size,
@@ -86,7 +86,7 @@ impl fmt::Display for PoolSize {
 }
 
 impl PoolConfig {
-    /// Memory that one warm sandbox is reckoned with: a parked Python takes half of it.
+    /// Memory assumed for one warm sandbox: a parked Python takes half of it.
     const RECKONED_MEMORY: u64 = 128 << 20;
 
     pub(super) fn read(reader: &mut Reader<'_>) -> Self {

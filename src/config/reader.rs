@@ -14,7 +14,7 @@ use super::variables::VARIABLES;
 use super::{RateLimit, RateUnit};
 use crate::control::Control;
 
-/// Words that only stand in values nobody has replaced yet.
+/// Words that only appear in values that nobody has replaced yet.
 const PLACEHOLDERS: &[&str] = &[
     "change",
     "replace",
@@ -29,10 +29,10 @@ const PLACEHOLDERS: &[&str] = &[
     "password",
 ];
 
-/// Different characters that a secret has at least: fewer were typed and not drawn.
+/// Fewest different characters in a secret: one with fewer was typed, not generated.
 const DISTINCT: usize = 8;
 
-/// Longest duration: what is later than any clock can tell would end the task that waits for it.
+/// Longest duration: a time beyond what the clock can represent would end the task that waits for it.
 const LONGEST: Duration = Duration::from_hours(100 * 365 * 24);
 
 /// Every bad value of a configuration.
@@ -46,7 +46,7 @@ impl fmt::Display for ConfigErrors {
     }
 }
 
-/// One bad value. The value of a secret is never part of it.
+/// One bad value. It never includes the value of a secret.
 #[derive(Debug, Error)]
 enum ConfigError {
     #[error("{name} is not set: it must be {expected}")]
@@ -88,7 +88,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The value, else the default of the table; `None` when neither is there.
+    /// The value, or else the default from the table; `None` if there is neither.
     pub(super) fn text(&self, name: &'static str) -> Option<String> {
         let default = VARIABLES
             .iter()
@@ -113,7 +113,7 @@ impl<'a> Reader<'a> {
         self.errors.push(error);
     }
 
-    /// Parses the value; a bad one is noted and replaced by `fallback`, which then goes nowhere.
+    /// Parses the value; a bad one is noted and replaced by `fallback`, which is then never used.
     pub(super) fn parse<T>(
         &mut self,
         name: &'static str,
@@ -135,7 +135,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A duration, where nothing of any unit means none.
+    /// A duration, where zero in any unit means none.
     pub(super) fn optional_duration(&mut self, name: &'static str) -> Option<Duration> {
         let expected = "0 or a duration such as `24h`, at most 100 years";
         self.parse(name, expected, None, |value| {
@@ -154,13 +154,13 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A size, where `0` and nothing mean none.
+    /// A size, where `0` or no value means none.
     pub(super) fn optional_size(&mut self, name: &'static str, least: u64) -> Option<u64> {
         let value = self.text(name)?;
         (parse_size(&value) != Some(0)).then(|| self.size(name, least))
     }
 
-    /// A size of something that is held in memory, hence with an upper limit too.
+    /// A size of something that is held in memory, and so with an upper limit too.
     pub(super) fn bytes_in_memory(&mut self, name: &'static str, least: u64, most: u64) -> usize {
         let expected = format!("a size from {} to {}", show_size(least), show_size(most));
         self.parse(name, &expected, 0, |value| {
@@ -198,7 +198,7 @@ impl<'a> Reader<'a> {
         )
     }
 
-    /// A number of requests in a time; nothing of a default and `0` mean no limit.
+    /// A number of requests per unit of time; `0`, or no value where there is no default, means no limit.
     pub(super) fn rate(&mut self, name: &'static str) -> Option<RateLimit> {
         self.text(name)?;
         let expected =
@@ -229,8 +229,8 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Entries separated by commas. One that `parse` does not take is a mistake and not left out: a list of what is
-    /// forbidden would forbid less.
+    /// Entries separated by commas. One that `parse` refuses is an error and is not left out: otherwise a list of what
+    /// is forbidden would forbid less.
     pub(super) fn list<T>(
         &mut self,
         name: &'static str,
@@ -249,7 +249,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Addresses of resolvers that a container can ask: on its loopback there is nobody, and its network has no IPv6.
+    /// Addresses of resolvers that a container can ask: nothing listens on its loopback, and its network has no IPv6.
     pub(super) fn resolvers(&mut self, name: &'static str) -> Vec<IpAddr> {
         let expected = "IPv4 addresses separated by commas, none of them of the loopback (127.…), which each container \
             has for itself";
@@ -334,7 +334,7 @@ impl<'a> Reader<'a> {
         Some(url.to_owned())
     }
 
-    /// A secret that clients send in a header, where they cannot write everything.
+    /// A secret that clients send in a header, which cannot carry every character.
     pub(super) fn token(&mut self, name: &'static str, least: usize) -> SecretString {
         let value = self.text(name).unwrap_or_default();
         if value.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
@@ -349,7 +349,7 @@ impl<'a> Reader<'a> {
         SecretString::from(value)
     }
 
-    /// The same where none is fine too.
+    /// The same for a token that may be missing.
     pub(super) fn optional_token(
         &mut self,
         name: &'static str,

@@ -2,13 +2,13 @@
 
 use super::reader::Reader;
 
-/// A set of tools, by the names of which clients know it.
+/// A set of tools, under the names that its clients know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Toolset {
     /// Our own.
     #[default]
     Default,
-    /// `sandbox_run_python` and its like, with sessions and artifacts.
+    /// `sandbox_run_python` and the like, with sessions and artifacts.
     Artifacts,
     /// `execute_python` and `pip_install`.
     Python,

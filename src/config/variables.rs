@@ -5,9 +5,9 @@
 pub struct Variable {
     /// Its name.
     pub name: &'static str,
-    /// Its value when it is not set; empty when it has none or when the default is worked out.
+    /// Its value when it is not set; empty if it has no default or the default is worked out.
     pub default: &'static str,
-    /// What it means, as `.env.example` and docs/configuration.md have it.
+    /// What it means, as `.env.example` and docs/configuration.md say.
     pub help: &'static str,
 }
 

@@ -1,6 +1,6 @@
 //! The Docker Engine API, and Podman's, through bollard. The only module that talks to an engine.
 //!
-//! Every request has its own time limit, since an engine in trouble tends to keep requests open for ever.
+//! Every request has its own time limit, since an engine in trouble tends to keep requests open indefinitely.
 
 mod network;
 
@@ -25,23 +25,23 @@ use super::{
     ExecutorError, Image, Network, Stream,
 };
 
-/// Where the engine listens when nobody says otherwise.
+/// Where the engine listens unless configured otherwise.
 const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
-/// Limit of requests that only read.
+/// Limit for requests that only read.
 const QUICK: Duration = Duration::from_secs(5);
-/// Limit of requests that make the engine work: under load it starts a container in seconds.
+/// Limit for requests that make the engine work: under load, starting a container takes it seconds.
 const SLOW: Duration = Duration::from_mins(1);
 
-/// Events are asked for from so long ago on, since the engine counts in whole seconds.
+/// How far back events are asked for, since the engine counts in whole seconds.
 const OVERLAP: Duration = Duration::from_secs(1);
-/// What is asked for with no other purpose.
+/// The operation of a request that has no other purpose.
 const REACH: &str = "reach the container engine";
 
-/// Containers by the Docker Engine API.
+/// Containers through the Docker Engine API.
 #[derive(Debug)]
 pub struct DockerExecutor {
     host: String,
-    /// For the engine that there was when it was last asked who it is.
+    /// For the engine that was there when it was last asked what it is.
     client: Mutex<Option<Client>>,
 }
 
@@ -60,7 +60,8 @@ impl DockerExecutor {
         }
     }
 
-    /// Some engines ignore the runtime that they are asked for: what is meant to be safer must not be weaker unseen.
+    /// Checks that the engine uses the wanted runtime. Some ignore it, and what is meant to be safer must not be weaker
+    /// unnoticed.
     async fn has_runtime(
         &self,
         container: &ContainerId,
@@ -82,8 +83,8 @@ impl DockerExecutor {
         })
     }
 
-    /// Whether the socket belongs to an ordinary user. Older versions of Podman do not tell that they are rootless, and
-    /// have made their socket themselves. Docker tells, and its socket may be anybody's.
+    /// Whether the socket belongs to an ordinary user. Older versions of Podman do not report that they are rootless,
+    /// but have made their socket themselves. Docker reports it, and its socket may be anybody's.
     fn has_users_socket(&self) -> bool {
         let path = self.host.strip_prefix("unix://");
         path.and_then(|path| std::fs::metadata(path).ok())
@@ -102,7 +103,7 @@ impl DockerExecutor {
         }
     }
 
-    /// Finds out which engine there is, for this request and all that follow.
+    /// Finds out which engine this is, for this request and all that follow.
     async fn connect(
         &self,
         operation: &'static str,
@@ -167,7 +168,7 @@ fn error(operation: &'static str, source: BollardError) -> ExecutorError {
 #[async_trait]
 impl Executor for DockerExecutor {
     async fn engine(&self) -> Result<Engine, ExecutorError> {
-        // Anew, since what comes back may be another.
+        // Asked again, since an engine that comes back may be another one.
         let (client, version) = self.connect(REACH).await?;
         let info = within(QUICK, REACH, client.docker.info()).await?;
         let limits = limits(&info);
@@ -217,7 +218,7 @@ impl Executor for DockerExecutor {
     async fn image_events(&self) -> Result<BoxStream<'static, ()>, ExecutorError> {
         let client = self.client("follow image events").await?;
         let filters = HashMap::from([("type", vec!["image"])]);
-        // The request is only sent when the stream is first read: the engine then tells what came since now.
+        // The request is only sent when the stream is first read: the engine then reports what has happened since now.
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
@@ -235,7 +236,7 @@ impl Executor for DockerExecutor {
         let operation = "create a container";
         let client = self.connected(operation).await?;
         let body = if client.is_podman {
-            // It does not change a container's limits by this interface.
+            // Podman does not change a container's limits through this interface.
             let priority = Priority::Run;
             let spec = ContainerSpec {
                 priority,
@@ -397,7 +398,7 @@ impl Executor for DockerExecutor {
             }
             answer => answer?,
         };
-        // Podman tells a network's settings in words of its own.
+        // Podman reports a network's settings in words of its own.
         if !is_podman {
             network::check(&network).map_err(|reason| ExecutorError {
                 kind: ErrorKind::Conflict,
@@ -415,7 +416,7 @@ impl Executor for DockerExecutor {
     }
 }
 
-/// What the engine limits. Asked for anything else it makes the container without it, and only warns.
+/// The limits that the engine sets. If asked for any other, it creates the container without that, and only warns.
 fn limits(info: &SystemInfo) -> Vec<&'static str> {
     let limits = [
         ("memory", info.memory_limit),

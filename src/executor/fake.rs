@@ -44,14 +44,14 @@ struct Inner {
     images: Vec<Image>,
     containers: HashMap<ContainerId, Container>,
     made: u64,
-    /// How often it was restarted.
+    /// How often the engine was restarted.
     restarts: u64,
-    /// Its events end at once.
+    /// Whether its event streams end at once.
     ends_events: bool,
-    /// Those that cannot be removed, and what comes of a try.
+    /// Containers that cannot be removed, and the error that a try gets.
     stuck: HashMap<ContainerId, ErrorKind>,
     making_takes: Duration,
-    /// What is run instead of programs that have a word in them.
+    /// What is run instead of programs that contain a word.
     imitations: Vec<(&'static str, String)>,
     trouble: Trouble,
 }
@@ -68,7 +68,7 @@ pub struct Trouble {
 #[derive(Debug)]
 struct Container {
     spec: ContainerSpec,
-    /// What `start` hands to the program: made by `attach`.
+    /// What `start` hands to the program; made by `attach`.
     streams: Option<(DuplexStream, mpsc::UnboundedSender<Chunk>)>,
     state: ContainerState,
     kill: CancellationToken,
@@ -157,18 +157,18 @@ impl FakeExecutor {
         self.announce();
     }
 
-    /// Ends what is being followed, as a restart does that is over before anybody asks for anything.
+    /// Ends what is being followed, like a restart that is over before anybody asks for anything.
     pub fn restart(&self) {
         self.lock().restarts += 1;
         self.announce();
     }
 
-    /// From now on its streams of events end at once, as behind a proxy that does not let them through.
+    /// From now on, event streams end at once, as behind a proxy that does not let them through.
     pub fn end_events(&self) {
         self.lock().ends_events = true;
     }
 
-    /// From now on, or no longer, the engine hands on no output of containers and does not say how they are.
+    /// Whether, from now on, the engine forwards no output of containers and does not report their state.
     pub fn hang(&self, hangs: bool) {
         self.0.hangs.send_replace(hangs);
     }
@@ -178,19 +178,19 @@ impl FakeExecutor {
         let _ = self.0.hangs.subscribe().wait_for(|hangs| !hangs).await;
     }
 
-    /// From now on the engine takes so long to make a container.
+    /// From now on, the engine takes this long to create a container.
     pub fn slow_down(&self, making_takes: Duration) {
         self.lock().making_takes = making_takes;
     }
 
-    /// From now on a program with this word in it is taken for these few lines of shell.
+    /// From now on, a program with this word in it is replaced by these few lines of shell.
     pub fn imitate(&self, word: &'static str, shell: &str) {
         let mut inner = self.lock();
         inner.imitations.retain(|(known, _)| *known != word);
         inner.imitations.push((word, shell.to_owned()));
     }
 
-    /// The shell that a program is taken for.
+    /// The shell that a program is replaced by.
     fn shell(&self, code: &str) -> String {
         let inner = self.lock();
         let mut imitations = inner.imitations.iter();
@@ -203,12 +203,12 @@ impl FakeExecutor {
         self.lock().containers.len()
     }
 
-    /// How many containers were ever made.
+    /// How many containers were ever created.
     pub fn made(&self) -> u64 {
         self.lock().made
     }
 
-    /// Makes every try to remove this container fail, as where something on its host holds on to it.
+    /// Makes every try to remove this container fail, as when something on its host holds on to it.
     pub fn hold_on_to(&self, id: &ContainerId, error: ErrorKind) {
         self.lock().stuck.insert(id.clone(), error);
     }
@@ -238,7 +238,7 @@ impl FakeExecutor {
         self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state, unless the request is to fail.
+    /// The state, unless the request has to fail.
     fn request(&self, operation: &'static str) -> Result<MutexGuard<'_, Inner>, ExecutorError> {
         let inner = self.lock();
         if inner.trouble.engine_down {
@@ -258,7 +258,7 @@ impl FakeExecutor {
         Ok(inner)
     }
 
-    /// A container that is there at once, and how long it takes to say so.
+    /// Makes a container that is there at once, and returns how long it takes to say so.
     fn make(&self, spec: &ContainerSpec) -> Result<(ContainerId, Duration), ExecutorError> {
         let operation = "create a container";
         let mut inner = self.request(operation)?;
@@ -392,7 +392,7 @@ impl Executor for FakeExecutor {
             Arc::clone(&container.warming_up),
         );
         self.0.tasks.spawn(async move {
-            // As a mount does, the directory is followed wherever it is renamed to.
+            // Like a mount, this follows the directory wherever it is renamed to.
             let data = std::fs::File::open(data).ok();
             let live = Init::new(executor.clone(), input, output, data, warming_up).live();
             let exit_code = kill.run_until_cancelled(live).await.unwrap_or(137);

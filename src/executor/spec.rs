@@ -1,5 +1,5 @@
-//! What a container is to be, and the engine's request for it. Pure: the whole request is pinned by a snapshot, so
-//! that no safety setting can get lost unseen.
+//! What a container has to be, and the engine's request for it. Pure: a snapshot pins the whole request, so that no
+//! safety setting can get lost unnoticed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -11,18 +11,18 @@ use bollard::models::{
     ResourcesUlimits, RestartPolicy, RestartPolicyNameEnum,
 };
 
-/// Where sandbox-init stands in every container.
+/// Where sandbox-init is in every container.
 pub const INIT_PATH: &str = "/.sandbox-init";
-/// Where the workspace stands in every container.
+/// Where the workspace is in every container.
 pub const DATA_PATH: &str = "/data";
-/// Where it stands too, for programs that were written for other servers.
+/// A second path for it, for programs that were written for other servers.
 pub const DATA_ALIAS: &str = "/mnt/data";
 /// Name of the bridge network, and of its interface on the host, which the firewall rules name.
 pub const NETWORK_NAME: &str = "mcpsbx0";
 /// Our system call filter, for x86-64 and arm64.
 pub const SECCOMP_PROFILE: &str = include_str!("seccomp.json");
 
-/// Weights of containers against each other; the first is what an engine gives by itself.
+/// Weights of containers against each other; the first is an engine's default.
 pub const RUN_SHARES: i64 = 1024;
 const WARM_UP_SHARES: i64 = 128;
 const ONE_CPU: i64 = 1_000_000_000;
@@ -34,7 +34,7 @@ pub struct ContainerSpec {
     pub image: String,
     /// The image's own command, handed to sandbox-init.
     pub command: Vec<String>,
-    /// Environment beside the image's own, as `NAME=value`.
+    /// Environment in addition to the image's own, as `NAME=value`.
     pub env: Vec<String>,
     /// sandbox-init as the engine's host sees it.
     pub init: PathBuf,
@@ -42,23 +42,23 @@ pub struct ContainerSpec {
     pub seccomp: PathBuf,
     /// The directory that becomes `/data`, as the engine's host sees it.
     pub data: PathBuf,
-    /// What else is there to read. Containers that run a conversation's programs have none.
+    /// What else can be read there. Containers that run a conversation's programs have none.
     pub shown: Vec<Shown>,
     /// Another path for the same directory.
     pub data_alias: Option<&'static str>,
-    /// Who the processes are.
+    /// The user that processes run as.
     pub user: User,
     /// How much they may use.
     pub limits: ContainerLimits,
     /// What they may reach.
     pub network: NetworkAccess,
-    /// What they are for at first.
+    /// What the container is for at first.
     pub priority: Priority,
     /// The engine's runtime; `None` means the engine's own.
     pub runtime: Option<String>,
-    /// The control group above the container's, in the words of the engine's driver; `None` means the engine's own.
+    /// The control group above the container's, as the engine's driver writes it; `None` means the engine's own.
     pub cgroup_parent: Option<String>,
-    /// Labels to find the container by.
+    /// Labels by which to find the container.
     pub labels: BTreeMap<String, String>,
 }
 
@@ -94,8 +94,8 @@ pub struct ContainerLimits {
 }
 
 impl ContainerLimits {
-    /// The engine's request to give a container that was warmed up the share of a run. The limits of memory are the
-    /// same as before: without them in the request, runc under systemd lifts that of swap.
+    /// The engine's request to give a container that was warmed up the share of a run. The memory limits are repeated
+    /// unchanged: without them in the request, runc under systemd lifts the swap limit.
     pub(super) fn to_update_body(self) -> ContainerUpdateBody {
         let memory = i64::try_from(self.memory).unwrap_or(i64::MAX);
         ContainerUpdateBody {
@@ -108,7 +108,7 @@ impl ContainerLimits {
     }
 }
 
-/// Whose turn it is when there are more who want a core than cores.
+/// Who goes first when more want a core than there are cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Priority {
     /// A program that somebody waits for.
@@ -116,16 +116,16 @@ pub enum Priority {
     /// An interpreter that is loaded ahead, with no program in it: a whole core if nobody else wants it.
     /// [`Executor::end_warm_up`](super::Executor::end_warm_up) comes before the first program.
     WarmUp,
-    /// The same for somebody who waits: with no less of the processor than a program.
+    /// The same while somebody waits: with no less of the processor than a program.
     Load,
 }
 
-/// Whose words a request is in.
+/// Which engine a request is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// Takes the system call filter with the request.
     Docker,
-    /// Takes it as a file of the engine's host, and makes more of the root file system writable than was asked for.
+    /// Takes it as a file on the engine's host, and makes more of the root file system writable than was asked for.
     Podman,
 }
 
@@ -160,7 +160,7 @@ impl ContainerSpec {
             open_stdin: Some(true),
             stdin_once: Some(true),
             tty: Some(false),
-            // The image's own would be started beside programs and between them, as their user and at their cost.
+            // The image's own check would run beside programs and between them, as their user and at their cost.
             healthcheck: Some(HealthConfig {
                 test: Some(vec!["NONE".to_owned()]),
                 ..Default::default()
@@ -177,7 +177,7 @@ impl ContainerSpec {
             Dialect::Podman => self.seccomp.display().to_string(),
         };
         let (network_mode, dns) = match &self.network {
-            // No resolver can be reached: looking up a name fails at once instead of after a wait.
+            // No resolver can be reached, so looking up a name fails at once instead of after a wait.
             NetworkAccess::None => ("none", vec!["127.0.0.1".to_owned()]),
             NetworkAccess::Bridge { dns } => {
                 (NETWORK_NAME, dns.iter().map(ToString::to_string).collect())
@@ -226,7 +226,7 @@ impl ContainerSpec {
         }
     }
 
-    /// `/data`, under whatever names, is the only one that can be written to.
+    /// Only `/data`, under all its names, can be written to.
     fn mounts(&self) -> Vec<Mount> {
         let mut mounts = vec![
             bind(&self.data, DATA_PATH, false),
@@ -234,7 +234,7 @@ impl ContainerSpec {
         ];
         let shown = self.shown.iter();
         mounts.extend(shown.map(|shown| bind(&shown.source, shown.target, true)));
-        // A mount follows the directory and not its name, so both become the conversation's at once.
+        // A mount follows the directory and not its name, so both paths become the conversation's at once.
         mounts.extend(self.data_alias.map(|path| bind(&self.data, path, false)));
         mounts
     }
@@ -254,14 +254,14 @@ impl ContainerSpec {
     }
 }
 
-/// What is in memory, and to what programs may write beside `/data`: `/tmp`.
+/// What is in memory, and can be written to besides `/data`: `/tmp`.
 fn scratch(dialect: Dialect) -> HashMap<String, String> {
     let mut mounts = HashMap::from([(
         "/tmp".to_owned(),
         "rw,nosuid,nodev,size=64m,mode=1777".to_owned(),
     )]);
     if dialect == Dialect::Podman {
-        // Podman makes it writable by itself.
+        // Podman makes it writable by default.
         mounts.insert(
             "/var/tmp".to_owned(),
             "ro,nosuid,nodev,noexec,size=4k".to_owned(),
@@ -270,7 +270,8 @@ fn scratch(dialect: Dialect) -> HashMap<String, String> {
     mounts
 }
 
-/// A bind mount. As `Mounts` and not `Binds`, so that a missing source is an error instead of a new directory of root's.
+/// A bind mount. As `Mounts` and not `Binds`, so that a missing source is an error instead of a new directory owned by
+/// root.
 fn bind(source: &std::path::Path, target: &str, read_only: bool) -> Mount {
     Mount {
         typ: Some(MountType::BIND),

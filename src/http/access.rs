@@ -1,4 +1,4 @@
-//! Who may call: the bearer token, and the Host and Origin that browsers cannot lie about.
+//! Who may call: the bearer token, and the Host and Origin, about which browsers cannot lie.
 //!
 //! Host and Origin are checked on every route, so that no web page can reach a server on the visitor's own machine by
 //! rebinding a name (`DNS rebinding`, required by the MCP specification for HTTP transports).
@@ -20,7 +20,7 @@ use crate::principal::Principal;
 /// Names of this machine itself, which are always ours.
 const LOOPBACK: &[&str] = &["localhost", "127.0.0.1", "::1"];
 
-/// What proxies and tunnels add to the requests of others.
+/// Headers that proxies and tunnels add to the requests that they pass on.
 const PROXY_HEADERS: &[&str] = &[
     "forwarded",
     "x-forwarded-for",
@@ -31,7 +31,7 @@ const PROXY_HEADERS: &[&str] = &[
     "via",
 ];
 
-/// Lets through who has the token.
+/// Lets through requests with the token.
 pub(super) async fn require_token(
     State(state): State<HttpState>,
     mut request: Request,
@@ -58,8 +58,8 @@ pub(super) fn has_token(state: &HttpState, headers: &HeaderMap) -> bool {
     given.as_bytes().ct_eq(expected.as_bytes()).into()
 }
 
-/// Lets through who may see the metrics: with `METRICS_TOKEN` who has it, else who comes from this machine and by no
-/// proxy. To others there is nothing here.
+/// Lets through requests that may see the metrics: if `METRICS_TOKEN` is set, those with that token; if not, those from
+/// this machine that came through no proxy, while others get a 404.
 pub(super) async fn require_operator(
     State(state): State<HttpState>,
     request: Request,
@@ -84,7 +84,7 @@ pub(super) async fn require_operator(
         .into_response()
 }
 
-/// Whether a request comes from this machine and nobody else's stands behind it.
+/// Whether a request comes from this machine and was not passed on for another one.
 fn is_local(request: &Request) -> bool {
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
     let from_here = peer.is_some_and(|peer| peer.ip().to_canonical().is_loopback());
@@ -101,7 +101,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-/// Turns away requests for a host that is not ours and from pages of origins that are not allowed.
+/// Refuses requests for a host that is not ours, and requests from pages of origins that are not allowed.
 pub(super) async fn require_known_host_and_origin(
     State(state): State<HttpState>,
     request: Request,
@@ -131,13 +131,13 @@ pub(super) async fn require_known_host_and_origin(
     next.run(request).await
 }
 
-/// Whom a request is for; empty where it does not say, which version 1.0 of HTTP allows.
+/// The host that a request is for; empty if it does not say, which HTTP/1.0 allows.
 fn host(request: &Request) -> Result<&str, &'static str> {
     if let Some(authority) = request.uri().authority() {
         return Ok(authority.as_str());
     }
     let mut hosts = request.headers().get_all(HOST).iter();
-    // RFC 9112, section 3.2. Of two, whoever stands before us may have looked at the other one.
+    // RFC 9112, section 3.2. With two, a proxy before us may have checked the other one.
     match (hosts.next(), hosts.next()) {
         (Some(_), Some(_)) => Err("the request has more than one Host header: send one"),
         (Some(host), None) => host.to_str().map_err(|_| "the Host header is not text"),
@@ -155,7 +155,7 @@ fn allows_host(allowed: &[String], host: &str) -> bool {
     allowed.iter().any(|entry| entry == "*") || names_us(allowed, host)
 }
 
-/// Whether a page is one that we served, under a name of ours: a page of a rebound name has never one of these.
+/// Whether a page is one that we served, under a name of ours: a page of a rebound name never has one of these.
 fn is_own_page(allowed: &[String], host: &str, origin: &str) -> bool {
     let authority = origin.split_once("://").map(|(_, authority)| authority);
     authority.is_some_and(|authority| authority.eq_ignore_ascii_case(host))

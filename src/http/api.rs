@@ -1,7 +1,7 @@
-//! The REST interface: programs, sessions and files over plain HTTP, for clients that speak no MCP.
+//! The REST interface: programs, sessions and files over plain HTTP, for clients that do not speak MCP.
 //!
-//! It calls the same use cases as the tools. What is documented and what is served come from the same declarations:
-//! the document is at `/api/v1/openapi.json`, and `/docs` is a page to try it.
+//! It calls the same use cases as the tools. The documentation and the routes come from the same declarations: the
+//! document is at `/api/v1/openapi.json`, and `/docs` is a page to try it.
 
 mod conversation_files;
 mod docs;
@@ -62,7 +62,7 @@ impl Modify for Token {
     }
 }
 
-/// The routes that ask for the token, with what the document says of them.
+/// The routes that ask for the token, with what the document says about them.
 fn guarded() -> OpenApiRouter<HttpState> {
     OpenApiRouter::with_openapi(Api::openapi())
         .routes(routes!(execute::execute))
@@ -81,12 +81,12 @@ fn guarded() -> OpenApiRouter<HttpState> {
         .routes(routes!(one_shot::install))
 }
 
-/// Those that anybody may call.
+/// The routes that anybody may call.
 fn open() -> OpenApiRouter<HttpState> {
     OpenApiRouter::new().routes(routes!(health::show))
 }
 
-/// Routes for who has the token, routes for everybody, and the document of both.
+/// Routes that need the token, and routes for everybody, among them the document of both.
 pub(super) fn routes(state: &HttpState) -> (Router<HttpState>, Router<HttpState>) {
     let (guarded, mut document) = guarded().split_for_parts();
     let (open, more) = open().split_for_parts();

@@ -1,4 +1,4 @@
-//! Files of the server's own pages: compressed once for all who take that, and sent again only when they have changed.
+//! Files of the server's own pages: compressed once for all clients that accept it, and sent again only when changed.
 
 use std::io::Write as _;
 use std::sync::{Arc, OnceLock};
@@ -14,7 +14,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use sha2::{Digest as _, Sha256};
 
-/// A file, and what is made of it for the first who asks for it.
+/// A file, and what is made of it when it is first needed.
 pub(super) struct Asset {
     media_type: String,
     body: Bytes,
@@ -56,7 +56,7 @@ impl Asset {
         let headers = (headers, [(CONTENT_TYPE, self.media_type.as_str())]);
         if values(request, &ACCEPT_ENCODING).any(is_gzip) {
             let body = self.compressed();
-            // Pictures only grow.
+            // Pictures only grow when compressed.
             if body.len() < self.body.len() {
                 return (headers, [(CONTENT_ENCODING, "gzip")], body).into_response();
             }
@@ -88,7 +88,7 @@ fn values<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item =
     lines.flat_map(|line| line.split(',')).map(str::trim)
 }
 
-/// Whether a client takes gzip by this value: not when it gives it no weight.
+/// Whether this value accepts gzip: not if its weight is zero.
 fn is_gzip(coding: &str) -> bool {
     let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
     let weight = weight.trim().strip_prefix("q=").unwrap_or("1");

@@ -1,8 +1,8 @@
 //! `GET` and `HEAD /files/{key}/{path}`: downloads of what programs and callers put into workspaces.
 //!
-//! Anybody who knows a link may read, nobody may list. Every miss is the same answer, so that nothing can be
-//! learned by asking. What is served is hostile: only a few types are shown by browsers at all, and those without
-//! scripts and apart from this origin. Bytes come from one open file and never more than it had when it was opened.
+//! Anybody who knows a link may read, nobody may list. Every miss gets the same answer, so that nothing can be learned
+//! by asking. What is served is hostile: browsers show only a few types at all, and those without scripts and isolated
+//! from this origin. Bytes come from one open file, and never more than it had when it was opened.
 
 pub(super) mod condition;
 mod content;
@@ -29,7 +29,7 @@ use crate::links::FileLinks;
 use crate::workspace::path::RelativePath;
 use crate::workspace::{OpenFile, WorkspaceError, Workspaces};
 
-/// The first and last byte that a `Range` header selects, for the fuzzer; none is the whole file or nothing.
+/// The first and last byte that a `Range` header selects, for the fuzzer; `None` is the whole file or nothing.
 #[cfg(fuzzing)]
 pub fn selected(range: &str, size: u64) -> Option<(u64, u64)> {
     match range::select(Some(range), size) {
@@ -42,7 +42,7 @@ pub fn selected(range: &str, size: u64) -> Option<(u64, u64)> {
 const PREFIX: &str = "/files/";
 /// When it is worth trying again after too many downloads.
 pub(super) const DOWNLOADS_AGAIN: Duration = Duration::from_secs(5);
-/// What a browser may do with a file: show it without scripts, forms and the cookies of this origin.
+/// What a browser may do with a file: show it without scripts, forms or the cookies of this origin.
 const POLICY: &str = "sandbox; default-src 'none'; img-src 'self' data:; style-src 'unsafe-inline'";
 
 /// What a request asks for.
@@ -52,7 +52,7 @@ pub(crate) struct FileRequest<'a> {
     pub(crate) path: &'a str,
     /// All after `?`, or nothing.
     pub(crate) query: &'a str,
-    /// What of the file.
+    /// Which part of the file.
     pub(crate) part: FilePart<'a>,
 }
 
@@ -70,19 +70,19 @@ pub(crate) struct FilePart<'a> {
 pub(super) enum Unsent {
     /// It is not as the request demands.
     Unmet,
-    /// The range has none of its bytes, of which there are so many.
+    /// The range has none of the file's bytes; this is how many there are.
     Shorter(u64),
     /// There are too many downloads: see `DOWNLOADS_AGAIN`.
     Busy,
 }
 
 impl<'a> FilePart<'a> {
-    /// The `Range` header, if it is to be heeded.
+    /// The `Range` header, if it applies.
     fn range(self) -> Option<&'a str> {
         let mut ranges = self.headers.get_all(RANGE).iter();
         let (range, more) = (ranges.next()?, ranges.next());
-        // Ranges are of GET alone (RFC 9110, section 14.2). There is no ETag, and a date of whole seconds is too weak
-        // for `If-Range` where programs write: its condition is never true (section 13.1.5).
+        // Ranges are for GET only (RFC 9110, section 14.2). There is no ETag, and a date of whole seconds is too weak
+        // for `If-Range` where programs write, so its condition is never true (section 13.1.5).
         let is_heeded = more.is_none() && !self.is_head && !self.headers.contains_key(IF_RANGE);
         is_heeded.then(|| range.to_str().ok()).flatten()
     }
@@ -101,7 +101,7 @@ impl<'a> FileRequest<'a> {
         }
     }
 
-    /// Whose and which file it asks for. Percent-encoding is decoded once, after the parts are told apart.
+    /// Which file of which conversation it asks for. Percent-encoding is decoded once, after splitting into parts.
     fn target(&self) -> Option<(ConversationKey, RelativePath)> {
         let (key, path) = self.path.split_once('/')?;
         let mut parts = Vec::new();
@@ -249,7 +249,7 @@ fn refusal(status: StatusCode, reason: &'static str) -> Response {
     response
 }
 
-/// An empty answer with what all answers carry.
+/// An empty answer with the headers that all answers carry.
 fn secured(status: StatusCode) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = status;

@@ -1,4 +1,4 @@
-//! Whether the server lives, whether it can run programs, and what it says when it made a mistake.
+//! Whether the server is alive, whether it can run programs, and what it says when it has made a mistake.
 
 use std::any::Any;
 
@@ -16,7 +16,7 @@ pub(super) async fn alive() -> Response {
     Json(json!({ "status": "ok" })).into_response()
 }
 
-/// The engine answers, there is a runner, and the sandbox was proved to hold; else 503 and why.
+/// Answers 200 if the engine is up, there is a runner, and the sandbox was proved to hold; otherwise 503 and why.
 pub(super) async fn ready(State(state): State<HttpState>) -> Response {
     let view = state.0.runs.catalog.view();
     let runners: Vec<_> = view.runners.keys().collect();

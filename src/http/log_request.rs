@@ -1,5 +1,5 @@
-//! One line per request, and one more in the metrics: method, route, status, time. Never a query, a token, a body or a
-//! whole file address.
+//! Logs one line per request and counts it in the metrics: method, route, status, time. Never a query, a token, a body
+//! or a whole file address.
 
 use std::mem;
 
@@ -13,7 +13,7 @@ use tracing::info;
 use super::HttpState;
 use crate::metrics::HttpLabels;
 
-/// The status of a request whose client went away before it had an answer. HTTP has none; this is nginx's.
+/// The status of a request whose client went away before it had an answer. HTTP has no such status; this is nginx's.
 const GIVEN_UP: u16 = 499;
 
 /// Logs and counts a request when its answer begins, or when there will be none because its client went away.
@@ -39,12 +39,12 @@ pub(super) async fn log_request(
     response
 }
 
-/// A request. It is logged and counted when it is dropped, which is all that happens to one that nobody waits for.
+/// A request. It is logged and counted when dropped, which is all that happens to one that nobody waits for any more.
 struct Logged {
     method: Method,
     /// The template of its route.
     route: String,
-    /// That of its answer once there is one.
+    /// The status of its answer, once there is one.
     status: u16,
     started: Instant,
     state: HttpState,
@@ -69,7 +69,7 @@ impl Drop for Logged {
     }
 }
 
-/// Anybody can make up a method.
+/// The method, if it is a known one: anybody can make one up.
 fn known(method: &Method) -> &'static str {
     let methods = [
         "GET", "HEAD", "POST", "DELETE", "OPTIONS", "PUT", "PATCH", "TRACE", "CONNECT",

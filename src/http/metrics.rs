@@ -18,7 +18,7 @@ pub(super) async fn show(State(state): State<HttpState>) -> impl IntoResponse {
     )
 }
 
-/// What is so now, read from the books of each part: no request to the engine, no look at files.
+/// Sets the gauges from the books of each part: without a request to the engine or a look at files.
 fn refresh(metrics: &Metrics, runs: &Runs) {
     let admission = runs.admission.config();
     set(&metrics.places, admission.concurrent);

@@ -8,15 +8,15 @@ use axum::routing::get;
 use super::HttpState;
 use super::asset::Asset;
 
-/// Scripts, styles and requests of this origin, and nothing else. No text can become markup: the page has no trusted
-/// types, so that a browser refuses every such assignment.
+/// Allows scripts, styles, pictures and requests of this origin, and nothing else. No text can become markup: the page
+/// has no trusted types, so a browser refuses every such assignment.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
     require-trusted-types-for 'script'; trusted-types 'none'";
 
 /// A file of the page.
 struct File {
-    /// Its path, and that below `static/`.
+    /// Its path, on the server and below `static/`.
     path: &'static str,
     body: &'static [u8],
 }

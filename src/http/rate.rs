@@ -19,10 +19,10 @@ use super::api::ApiError;
 use crate::config::RateLimit;
 use crate::principal::Principal;
 
-/// The code of JSON-RPC for what a server defines itself.
+/// A JSON-RPC code for errors that a server defines itself.
 const TOO_MANY: i32 = -32000;
 
-/// Counts requests by caller. Only those with a valid token come here, so there are few.
+/// Counts requests by caller. Only callers with a valid token get here, so there are few.
 #[derive(Clone)]
 pub(super) struct Rate(Arc<RateLimiter<Principal, HashMapStateStore<Principal>, DefaultClock>>);
 
@@ -37,17 +37,17 @@ impl Rate {
         Self(Arc::new(RateLimiter::hashmap(limit.quota())))
     }
 
-    /// The seconds to wait when there were too many.
+    /// Fails with the seconds to wait if there were too many.
     fn check(&self, caller: &Principal) -> Result<(), u64> {
         self.0.check_key(caller).map_err(|early| {
             let wait = early.wait_time_from(DefaultClock::default().now());
-            // Rather a little late than too early again.
+            // Better a little late than too early again.
             wait.as_secs() + 1
         })
     }
 }
 
-/// Turns away a caller that sends too many requests, in words that JSON-RPC clients understand.
+/// Turns away a caller that sends too many requests, in a form that JSON-RPC clients understand.
 pub(super) async fn limit(
     State(state): State<HttpState>,
     request: Request,
@@ -70,7 +70,7 @@ pub(super) async fn limit(
         .into_response()
 }
 
-/// The same in the words of the REST interface.
+/// The same in the form of the REST interface.
 pub(super) async fn limit_rest(
     State(state): State<HttpState>,
     request: Request,
@@ -82,7 +82,7 @@ pub(super) async fn limit_rest(
     }
 }
 
-/// The seconds to wait when its caller has sent too many.
+/// Fails with the seconds to wait if its caller has sent too many.
 fn checked(state: &HttpState, request: &Request) -> Result<(), u64> {
     let caller = request.extensions().get::<Principal>();
     match (&state.0.rate, caller) {

@@ -23,10 +23,10 @@ use crate::config::Patience;
 
 /// Most connections. Further ones wait to be accepted.
 const MAX_CONNECTIONS: u64 = 4096;
-/// Open files that the server asks for, if it may have so many.
+/// Open files that the server asks for, if it may have that many.
 const OPEN_FILES: u64 = 65_536;
 
-/// Serves until `stop`, then until the last answer has left. Connections live on `tasks`.
+/// Serves until `stop`, then until the last answer has left. Connections run on `tasks`.
 pub async fn serve(
     mut listener: TcpListener,
     router: Router,
@@ -45,7 +45,7 @@ pub async fn serve(
             let (stream, peer) = Listener::accept(&mut listener).await;
             // Answers leave in several small writes: waiting for more to send costs 40 ms each.
             let _ = stream.set_nodelay(true);
-            // Without a limit the system waits for ever for a client that is there and reads nothing. One to whom
+            // Without a limit, the system waits forever for a client that is there but reads nothing. A client to which
             // nothing is sent may be silent.
             let _ = SockRef::from(&stream).set_tcp_user_timeout(Some(patience.unread));
             let service = router
@@ -74,7 +74,7 @@ pub async fn serve(
     connections.shutdown().await;
 }
 
-/// How many connections there may be, after asking for as many open files as the system allows: half are for runs.
+/// How many connections there may be, after asking for as many open files as allowed: half of those are for runs.
 fn places() -> usize {
     let now = getrlimit(Resource::Nofile);
     let most = now.maximum.unwrap_or(OPEN_FILES).min(OPEN_FILES);

@@ -1,5 +1,5 @@
 //! The books of the kernels: who has which, who waits for it, and what has to go. Pure: what a kernel is and what time
-//! it is are the caller's business.
+//! it is are up to the caller.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::conversation::ConversationKey;
 /// Runs that may wait for one kernel.
 pub(super) const MAX_WAITING: usize = 16;
 
-/// Where there is one kernel at most.
+/// A place for at most one kernel.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     pub(super) key: ConversationKey,
@@ -23,7 +23,7 @@ pub(super) struct Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ticket(u64);
 
-/// There is no room for one more kernel, and none that could go.
+/// There is no room for another kernel, and none that could make way.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NoRoom;
 
@@ -46,12 +46,12 @@ struct Seat<K> {
 
 #[derive(Debug)]
 enum State<K> {
-    /// There is none: somebody waits for the chance to make it.
+    /// There is no kernel: somebody waits for the chance to make one.
     Nobodys,
     /// It waits for its next cell.
     Idle { kernel: K, since: Instant },
-    /// A run has its turn. There is a kernel, or room for one, once there was `room`. When the run leaves, the kernel
-    /// is lost for the reason in `doomed`.
+    /// A run has its turn. There is a kernel, or room for one, if `room` is set. When the run leaves, the kernel is
+    /// lost for the reason in `doomed`.
     Taken { room: bool, doomed: Option<Lost> },
 }
 
@@ -71,21 +71,21 @@ impl<K> State<K> {
 pub(super) enum Claim<K> {
     /// Its turn.
     Granted {
-        /// The one that is there.
+        /// The existing one.
         kernel: Option<K>,
-        /// What became of the last one, if nobody was told.
+        /// What became of the last one, if that was not reported yet.
         lost: Option<Lost>,
     },
-    /// Others are first.
+    /// Others come first.
     Busy,
-    /// There is no room for one more, and no kernel that could go for it.
+    /// There is no room for another kernel, and none that could make way.
     Full,
     /// There are no kernels any more.
     Closed,
 }
 
 impl<K> Books<K> {
-    /// At most `most` kernels, each of which may do nothing for `idle`.
+    /// At most `most` kernels, each of which may be idle for `idle`.
     pub(super) fn new(most: usize, idle: Duration) -> Self {
         Self {
             most,
@@ -97,8 +97,8 @@ impl<K> Books<K> {
         }
     }
 
-    /// Asks for the kernel of a place, as whoever has this ticket. Nothing goes for it yet: the run may still be turned
-    /// away.
+    /// Asks for the kernel of a place, for the holder of `ticket`. No other kernel makes way yet: the run may still be
+    /// turned away.
     pub(super) fn claim(&mut self, place: &Place, ticket: Option<Ticket>) -> Claim<K> {
         if self.closed {
             return Claim::Closed;
@@ -127,10 +127,10 @@ impl<K> Books<K> {
         }
     }
 
-    /// Keeps room for a kernel where a run has its turn. Gives one that has to go for it.
+    /// Keeps room for a kernel where a run has its turn. Returns a kernel that has to make way for it.
     ///
     /// # Errors
-    /// There is no room, and every kernel works or is waited for.
+    /// There is no room, and every kernel is working or is waited for.
     pub(super) fn make_room(&mut self, place: &Place) -> Result<Option<K>, NoRoom> {
         let has_room = |seat: &Seat<K>| seat.state.has_room();
         if self.places.get(place).is_some_and(has_room) {
@@ -149,7 +149,7 @@ impl<K> Books<K> {
         Ok(evicted)
     }
 
-    /// Waits in line for a place. `None` when too many do.
+    /// Joins the line for a place. `None` when too many wait.
     pub(super) fn line_up(&mut self, place: &Place) -> Option<Ticket> {
         self.tickets += 1;
         let ticket = Ticket(self.tickets);
@@ -161,7 +161,7 @@ impl<K> Books<K> {
         Some(ticket)
     }
 
-    /// Waits no longer.
+    /// Leaves the line.
     pub(super) fn leave_line(&mut self, place: &Place, ticket: Ticket) {
         if let Some(seat) = self.places.get_mut(place) {
             seat.waiting.retain(|other| *other != ticket);
@@ -169,7 +169,7 @@ impl<K> Books<K> {
         self.forget_if_empty(place);
     }
 
-    /// A run leaves its kernel for the next one. Gives it back when it has to go.
+    /// A run leaves its kernel for the next one. Returns the kernel if it has to go.
     #[must_use]
     pub(super) fn give_back(
         &mut self,
@@ -199,7 +199,7 @@ impl<K> Books<K> {
         self.memory.remember(place.clone(), why);
     }
 
-    /// A run leaves without a kernel. What became of it is remembered; a deletion meanwhile goes before.
+    /// A run leaves without a kernel. What became of it is remembered; a deletion in the meantime takes precedence.
     pub(super) fn leave(&mut self, place: &Place, lost: Option<Lost>) {
         let Some(seat) = self.places.get_mut(place) else {
             return;
@@ -215,7 +215,7 @@ impl<K> Books<K> {
         self.forget_if_empty(place);
     }
 
-    /// Everything of a conversation. What runs have is lost when they leave it.
+    /// Takes every idle kernel of a conversation. Those that runs have are lost when the runs leave them.
     #[must_use]
     pub(super) fn retire(&mut self, key: &ConversationKey, why: Lost) -> Vec<(K, Lost)> {
         for (place, seat) in &mut self.places {
@@ -228,7 +228,7 @@ impl<K> Books<K> {
         self.take_idle(|place, _, _| (place.key == *key).then_some(why))
     }
 
-    /// Everything that did nothing for too long, or that is lost for another reason.
+    /// Takes every kernel that was idle for too long, or that is lost for another reason.
     #[must_use]
     pub(super) fn expire(
         &mut self,
@@ -241,14 +241,14 @@ impl<K> Books<K> {
         })
     }
 
-    /// Everything, for ever.
+    /// Takes every kernel, for good.
     #[must_use]
     pub(super) fn close(&mut self) -> Vec<(K, Lost)> {
         self.closed = true;
         self.take_idle(|_, _, _| Some(Lost::Gone))
     }
 
-    /// How many of a language do nothing, and how many are taken.
+    /// How many of a language are idle, and how many are taken.
     pub(super) fn count_of(&self, language: &str) -> (usize, usize) {
         let seats = || {
             let of_language = |(place, _): &(&Place, &Seat<K>)| place.language == language;
@@ -265,7 +265,7 @@ impl<K> Books<K> {
         seats.filter(|seat| seat.state.has_room()).count()
     }
 
-    /// Where the kernel is that did nothing for the longest time.
+    /// The place of the kernel that was idle longest.
     fn least_used(&self) -> Option<Place> {
         let idle = self.places.iter().filter_map(|(place, seat)| match seat {
             Seat {

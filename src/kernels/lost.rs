@@ -1,10 +1,10 @@
-//! Why a kernel is no more, in the words that the next run is told.
+//! Why a kernel is gone, in the words that the next run gets.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::books::Place;
 
-/// Lost kernels that are remembered: the oldest are forgotten first.
+/// How many lost kernels are remembered: the oldest are forgotten first.
 const REMEMBERED: usize = 1000;
 
 /// Why a kernel, and the state in it, is lost.
@@ -22,7 +22,7 @@ pub enum Lost {
     Deaf,
     /// Its files took too much.
     Disk,
-    /// It ended by itself, with this code of a shell.
+    /// It ended by itself, with this exit code as a shell would give it.
     Ended(i32),
     /// Its container, or the engine, is gone.
     Gone,

@@ -18,14 +18,14 @@ pub struct Kernel {
     lease: Lease,
     image_id: String,
     network: bool,
-    /// What the interpreter has read from its environment at its start.
+    /// What the interpreter read from its environment when it started.
     env: BTreeMap<String, String>,
 }
 
-/// What a run needs its kernel to be.
+/// What a run requires of its kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Needs<'a> {
-    /// Of which runner.
+    /// The runner it belongs to.
     pub runner: &'a Runner,
     /// Whether it may use the network.
     pub network: bool,
@@ -44,7 +44,7 @@ impl Needs<'_> {
 }
 
 impl Kernel {
-    /// Makes one of a sandbox in which an interpreter is parked.
+    /// Makes a kernel of a sandbox in which an interpreter is parked.
     pub fn new(lease: Lease, needs: Needs<'_>) -> Self {
         Self {
             lease: lease.for_good(),
@@ -97,9 +97,9 @@ pub struct Turn {
     kernels: Kernels,
     place: Place,
     hold: Hold,
-    /// Whether the run wants a new kernel, whatever there is.
+    /// Whether the run wants a new kernel even if there is one.
     restart: bool,
-    /// What the run is to be told.
+    /// What to report to the run.
     lost: Option<Lost>,
 }
 
@@ -108,7 +108,7 @@ enum Hold {
     Nothing,
     /// It waits for a cell.
     Ready(Kernel),
-    /// A cell was begun. If nobody sees its end, the kernel goes.
+    /// A cell has begun. If nobody sees its end, the kernel goes.
     Working(Kernel),
 }
 
@@ -128,10 +128,10 @@ impl Turn {
         }
     }
 
-    /// Lets go of a kernel that can serve nobody any more. One that the run does not want goes when the run begins.
+    /// Lets go of a kernel that can no longer serve anybody. One that the run does not want goes when the run begins.
     ///
     /// # Errors
-    /// It could serve others, and the run has to say that it wants a new one.
+    /// The kernel does not fit but could serve others: the run has to say that it wants a new one.
     pub fn fit(&mut self, needs: Needs<'_>, restart: bool) -> Result<(), KernelError> {
         let Hold::Ready(kernel) = &self.hold else {
             return Ok(());
@@ -147,8 +147,8 @@ impl Turn {
         kernel.check(needs)
     }
 
-    /// Whether there is a kernel for the run, which has this workspace if there is one. One that has another is let
-    /// go: the conversation was deleted meanwhile. So is one that the run does not want.
+    /// Whether there is a kernel for the run, which has this workspace if there is one. A kernel with another workspace
+    /// is let go, because the conversation has been deleted. So is one that the run does not want.
     pub fn has_kernel_for(&mut self, workspace: Option<&Workspace>) -> bool {
         let Hold::Ready(kernel) = &self.hold else {
             return false;
@@ -165,20 +165,20 @@ impl Turn {
         false
     }
 
-    /// Keeps room for a new kernel, for which another conversation's may have to go.
+    /// Keeps room for a new kernel, for which another conversation's may have to make way.
     ///
     /// # Errors
-    /// [`KernelError::Full`]: all others work, or are waited for.
+    /// [`KernelError::Full`]: all others are working, or are waited for.
     pub fn make_room(&self) -> Result<(), KernelError> {
         self.kernels.make_room(&self.place)
     }
 
-    /// A new kernel for the place.
+    /// Puts a new kernel in the place.
     pub fn settle(&mut self, kernel: Kernel) {
         self.hold = Hold::Ready(kernel);
     }
 
-    /// The sandbox to run a cell in, if there is a kernel. Until [`Turn::keep`] it is lost with the turn.
+    /// The sandbox to run a cell in, if there is a kernel. A turn that ends without [`Turn::keep`] loses the kernel.
     pub fn begin(&mut self) -> Option<&mut Lease> {
         if let Hold::Ready(kernel) = mem::replace(&mut self.hold, Hold::Nothing) {
             self.hold = Hold::Working(kernel);
@@ -189,7 +189,7 @@ impl Turn {
         }
     }
 
-    /// The cell has ended and the kernel lives.
+    /// Keeps the kernel: the cell has ended and the kernel lives.
     pub fn keep(&mut self, workspace: &Workspace) {
         if let Hold::Working(mut kernel) = mem::replace(&mut self.hold, Hold::Nothing) {
             kernel.lease.bind_to(workspace);
@@ -197,14 +197,14 @@ impl Turn {
         }
     }
 
-    /// The kernel is lost. The next run is told why.
+    /// Gives the kernel up. The next run is told why.
     pub fn lose(&mut self, why: Lost) {
         self.hold = Hold::Nothing;
         self.lost = Some(why);
         self.kernels.count(why);
     }
 
-    /// What became of the kernel that the run would have had. It is told once.
+    /// What became of the kernel that the run would have had. Returned once.
     pub fn take_lost(&mut self) -> Option<Lost> {
         self.lost.take()
     }

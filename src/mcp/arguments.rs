@@ -1,4 +1,4 @@
-//! Reads the arguments of a tool, and says in words that a model can act on what is wrong with them.
+//! Reads the arguments of a tool, and says what is wrong with them in words that a model can act on.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::error::ToolError;
 
-/// What workflow engines add to the arguments of every tool, however close to one of ours.
+/// Arguments that workflow engines add for every tool, however close their names are to one of ours.
 const ADDED_BY_CLIENTS: &[&str] = &["action", "chatInput", "sessionId", "toolCallId"];
 /// How many letters may differ between an argument and what is taken for a misspelling of it.
 const TYPOS: usize = 2;
@@ -20,8 +20,8 @@ const MIN_LENGTH: usize = 4;
 /// The first whole number that 64 bits do not hold.
 const BEYOND: f64 = 18_446_744_073_709_551_616.0;
 
-/// Reads a tool's arguments. One that is `null` is one that was left out. Unknown ones are ignored, since some clients
-/// hand over all that they have; but what looks like a misspelling of ours would silently do something else.
+/// Reads a tool's arguments. One that is `null` counts as left out. Unknown ones are ignored, since some clients send
+/// everything they have. What looks like a misspelling of ours is refused: it would silently do something else.
 pub(super) fn parse<T: DeserializeOwned + JsonSchema + 'static>(
     tool: &str,
     mut arguments: JsonObject,
@@ -45,8 +45,8 @@ pub(super) fn parse<T: DeserializeOwned + JsonSchema + 'static>(
         .map_err(|error| ToolError::arguments(tool, &error))
 }
 
-/// Reads a whole number that is not negative. `65536.0` is one too, as JSON Schema counts, and some clients know no
-/// other numbers than those with a point.
+/// Reads a whole number that is not negative. `65536.0` is one too, as in JSON Schema, since some clients write every
+/// number with a decimal point.
 pub(super) fn whole<'de, D: Deserializer<'de>, T: TryFrom<u64>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
@@ -85,7 +85,7 @@ pub(super) fn whole<'de, D: Deserializer<'de>, T: TryFrom<u64>>(
     T::try_from(number).map_err(|_| de::Error::invalid_value(Unexpected::Unsigned(number), &Whole))
 }
 
-/// The same of an argument that may be left out.
+/// The same for an argument that may be left out.
 pub(super) fn some_whole<'de, D: Deserializer<'de>, T: TryFrom<u64>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
@@ -142,7 +142,7 @@ mod tests {
         }
         let given = JsonObject::from_iter([("code".to_owned(), Value::from("1"))]);
         assert_eq!(misspelt("coed", &known, &given), None);
-        // Close to one of other servers' arguments, and sent by a workflow engine with every call.
+        // Close to an argument of another server, and sent by a workflow engine with every call.
         let theirs = ["session_id"];
         assert_eq!(misspelt("sessionId", &theirs, &JsonObject::new()), None);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! What the transport knows about the sender of a request and the handler has to.
+//! What the transport knows about the sender of a request and the handler needs to know.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -16,23 +16,23 @@ use crate::principal::Principal;
 pub(super) struct Caller {
     /// Whose runs and sessions it may touch.
     pub(super) principal: Principal,
-    /// Whether it reads event streams, so that notifications may go before the answer.
+    /// Whether it reads event streams, so that notifications may be sent before the answer.
     pub(super) may_stream: bool,
     /// Whether the request says which revision it speaks, itself or by its session.
     pub(super) names_revision: bool,
-    /// How far its connection has taken the event stream.
+    /// How much of the event stream its connection has taken.
     pub(super) delivery: Delivery,
     /// When it may come back, for the header of its answer.
     pub(super) pause: Pause,
 }
 
-/// The seconds after which a caller that was turned away may come back. The tool's answer says it, and the transport
-/// repeats it where the answer has a head that can still be written. Clones share it.
+/// How many seconds until a caller that was turned away may come back. The tool's answer contains this, and the
+/// transport repeats it where the head of the answer can still be written. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pause(Arc<OnceLock<u64>>);
 
 impl Pause {
-    /// Takes what a tool's answer says, if it says so.
+    /// Notes what a tool's answer says about it, if anything.
     pub(super) fn note(&self, answer: &CallToolResponse) {
         let CallToolResponse::Complete(result) = answer else {
             return;
@@ -49,38 +49,38 @@ impl Pause {
     }
 }
 
-/// Counts what a connection has taken of an event stream. A session stops for all its requests when one of its
-/// streams is not read, so nothing but the answer may be sent into a stream that stands still. Other transports have
-/// no such weakness and count nothing.
+/// Counts what a connection has taken of an event stream. A session stalls for all its requests when one of its streams
+/// is not read, so nothing but the answer may be sent into a stalled stream. Other transports do not have this weakness
+/// and count nothing.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Delivery(Option<Arc<AtomicU64>>);
 
 impl Delivery {
-    /// The stream is not connected: what is sent is kept for later and stops nothing.
+    /// The stream is not connected: what is sent is kept for later and stalls nothing.
     const DETACHED: u64 = u64::MAX;
 
-    /// One that counts.
+    /// A delivery that counts.
     pub(super) fn counted() -> Self {
         Self(Some(Arc::default()))
     }
 
-    /// Changes with every event that was taken; `None` when nothing can stand still.
+    /// Changes with every event that was taken; `None` when nothing can stall.
     pub(super) fn taken(&self) -> Option<u64> {
         let taken = self.0.as_ref()?.load(Ordering::Relaxed);
         (taken != Self::DETACHED).then_some(taken)
     }
 
-    /// For the connection.
+    /// The part that the connection holds.
     pub(super) fn reading(&self) -> Reading {
         Reading(self.clone())
     }
 }
 
-/// A connection that reads. Dropping it says that it is gone.
+/// A connection that reads. Dropping it notes that the connection is gone.
 pub(super) struct Reading(Delivery);
 
 impl Reading {
-    /// One more event was taken.
+    /// Counts one more event.
     pub(super) fn more(&self) {
         if let Some(taken) = &self.0.0 {
             taken.fetch_add(1, Ordering::Relaxed);
@@ -97,7 +97,7 @@ impl Drop for Reading {
 }
 
 impl Caller {
-    /// The sender of a request: by the HTTP request that brought it, or else the process on standard input.
+    /// The sender of a request: from the HTTP request that brought it, or else the process on standard input.
     ///
     /// # Errors
     /// The transport has not noted who sent the HTTP request.

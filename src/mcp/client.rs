@@ -1,5 +1,5 @@
-//! What the server remembers of one client: as long as its session or stream lives, and no longer than the request
-//! where there is neither.
+//! What the server remembers of one client: as long as its session or stream lives, or for one request if it has
+//! neither.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::logs::LogLevel;
 use crate::conversation::ConversationId;
 
-/// Conversations that are remembered: the latest.
+/// Conversations that are remembered, the latest ones.
 const MAX_CONVERSATIONS: usize = 16;
 
 /// One client.
@@ -18,7 +18,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Notes that the client has worked with a conversation: its files are listed as resources.
+    /// Notes that the client has worked with a conversation, so that its files are listed as resources.
     pub(super) fn remember(&self, id: &ConversationId) {
         let mut conversations = self.lock();
         conversations.retain(|known| known != id);
@@ -31,7 +31,7 @@ impl Client {
         self.lock().iter().cloned().collect()
     }
 
-    /// What it wants to hear of, if it has asked.
+    /// The least serious log messages that it wants to receive, if it has asked.
     pub(super) fn log_level(&self) -> Option<LogLevel> {
         *self
             .log_level
@@ -39,7 +39,7 @@ impl Client {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// It asks to hear of this and what is more serious.
+    /// Notes that it wants log messages of this level and more serious ones.
     pub(super) fn set_log_level(&self, level: LogLevel) {
         *self
             .log_level

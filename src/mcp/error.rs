@@ -25,7 +25,7 @@ pub(crate) struct ToolError {
     pub(crate) retry_after: Option<Duration>,
 }
 
-/// The code of mistakes of ours, which are no tool results but errors of the protocol.
+/// The code of our own mistakes, which are protocol errors and not tool results.
 pub(crate) const BROKEN: &str = "broken";
 
 /// Where a tool's answer says when it is worth trying again.
@@ -72,7 +72,7 @@ impl ToolError {
         }
     }
 
-    /// The arguments fit the schema and cannot be acted on all the same, for this reason.
+    /// The arguments fit the schema but still cannot be acted on, for this reason.
     pub(super) fn invalid(message: &str) -> Self {
         Self {
             code: "invalid_arguments",
@@ -81,7 +81,7 @@ impl ToolError {
         }
     }
 
-    /// More of something at once than there may be, and when it is worth trying again.
+    /// Too much of something at once, and when it is worth trying again.
     pub(crate) fn busy(what: &str, again: Duration) -> Self {
         Self {
             code: "busy",
@@ -90,7 +90,7 @@ impl ToolError {
         }
     }
 
-    /// As a result that the model reads, or as a failed request where it is the server that is broken.
+    /// As a result that the model reads, or as a failed request if the server itself is broken.
     pub(super) fn into_result(self) -> Result<CallToolResult, ErrorData> {
         if self.code == BROKEN {
             return Err(broken());
@@ -110,7 +110,7 @@ pub(super) fn broken() -> ErrorData {
 
 /// A resource cannot be read, and why.
 ///
-/// The address is not repeated: it has the conversation's id in it, and rmcp logs what it answers.
+/// The address is not repeated: it contains the conversation's id, and rmcp logs what it answers.
 pub(super) fn no_resource(why: &str) -> ErrorData {
     ErrorData::resource_not_found(format!("there is no such resource: {why}"), None)
 }
@@ -232,7 +232,7 @@ impl From<&WorkspaceError> for ToolError {
     }
 }
 
-/// Trouble of ours: the client learns that it is, the log what it is.
+/// A failure on our side: the client learns that there was one, and the log has the details.
 fn internal(cause: &(dyn std::error::Error + 'static)) -> ToolError {
     error!(error = cause, "a tool failed");
     ToolError {

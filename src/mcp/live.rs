@@ -1,5 +1,5 @@
-//! Waiting for a run while its client watches: its position in the queue and new output as progress notifications, and
-//! a sign of life when there is neither.
+//! Waits for a run while its client watches: sends its position in the queue and new output as progress notifications,
+//! and a sign of life when there is neither.
 
 mod beats;
 mod pieces;
@@ -25,11 +25,11 @@ const HEARTBEAT: Duration = Duration::from_secs(5);
 const MAX_TEXT: usize = 4 << 10;
 /// A program that is further ahead of its client than this is not followed word by word.
 const MAX_LAG: usize = 64 << 10;
-/// Notifications that may wait in a stream that stands still.
+/// Notifications that may wait in a stalled stream.
 const MAX_WAITING: u32 = 8;
 /// How long handing over one notification may take.
 const HANDOVER: Duration = Duration::from_secs(1);
-/// How long an answer may wait while its client is told what was printed before it.
+/// How long an answer may wait while its client is sent what was printed before it.
 const CATCH_UP: Duration = Duration::from_secs(5);
 
 /// Why waiting ended.
@@ -42,7 +42,7 @@ pub(super) enum Woken {
     Due,
 }
 
-/// Waits for the end of a run, but not beyond `due`, and tells the client what it prints meanwhile.
+/// Waits for the end of a run, but not beyond `due`, and sends the client what it prints until then.
 pub(super) async fn wait(
     run: &LiveRun,
     context: &RequestContext<RoleServer>,
@@ -72,7 +72,7 @@ pub(super) async fn wait(
             woken = &mut woken => break woken,
             progress = relay.next() => progress,
         };
-        // Not inside the select: once begun, a notification must be through before the answer is.
+        // Not inside the select: a notification that was begun must be sent before the answer is.
         let _ = timeout(HANDOVER, context.peer.notify_progress(progress)).await;
     };
     if matches!(woken, Woken::Ended(_)) {
@@ -81,7 +81,7 @@ pub(super) async fn wait(
     woken
 }
 
-/// What a client was told and what comes next.
+/// What a client has been sent, and what comes next.
 struct Relay<'a> {
     run: &'a LiveRun,
     caller: &'a Caller,
@@ -90,21 +90,21 @@ struct Relay<'a> {
     pieces: Option<Pieces>,
     seen: watch::Receiver<u64>,
     queue: watch::Receiver<usize>,
-    /// The position that was told last.
+    /// The position that was sent last.
     position: usize,
-    /// How much of the output was told.
+    /// How much of the output was sent.
     offset: usize,
     behind: bool,
     progress: f64,
     started: Instant,
-    /// When it was told something last.
+    /// When something was last sent to it.
     last: Instant,
-    /// When there was a look at what there is to tell.
+    /// When there was last a check for something to send.
     looked: Instant,
     unread: Unread,
 }
 
-/// What a client had taken, and how much was sent since that last changed.
+/// What a client had taken, and how many notifications were sent since that last changed.
 #[derive(Default)]
 struct Unread {
     taken: Option<u64>,
@@ -112,7 +112,7 @@ struct Unread {
 }
 
 impl Unread {
-    /// Whether the client has stopped reading: more would stop its whole session.
+    /// Whether the client has stopped reading: more would stall its whole session.
     fn stands_still(&mut self, caller: &Caller) -> bool {
         let taken = caller.delivery.taken();
         if taken.is_none() || taken != self.taken {
@@ -121,7 +121,7 @@ impl Unread {
         self.waiting >= MAX_WAITING && taken.is_some()
     }
 
-    /// One more is sent.
+    /// Counts one more notification.
     fn sent(&mut self) {
         self.waiting += 1;
     }
@@ -146,7 +146,7 @@ impl<'a> Relay<'a> {
             position: 0,
             offset,
             pieces,
-            // Whatever is there already.
+            // There may be output already.
             behind: true,
             progress: 0.0,
             started: now,
@@ -191,7 +191,7 @@ impl<'a> Relay<'a> {
         }
     }
 
-    /// Where it stands in the queue, if that is news.
+    /// Its position in the queue, if that has changed.
     fn place(&mut self) -> Option<String> {
         let position = *self.queue.borrow_and_update();
         let told = std::mem::replace(&mut self.position, position);
@@ -199,7 +199,7 @@ impl<'a> Relay<'a> {
             .then(|| format!("[waiting for a place: number {position} in the queue]\n"))
     }
 
-    /// Tells a client that reads pieces the rest before its answer, so that it need not ask for it.
+    /// Sends a client that reads pieces the rest before its answer, so that it need not ask for it.
     async fn catch_up(&mut self, context: &RequestContext<RoleServer>) {
         let Some(token) = self.token.clone() else {
             return;
@@ -233,7 +233,7 @@ impl<'a> Relay<'a> {
     ) -> ProgressNotificationParam {
         self.last = Instant::now();
         self.unread.sent();
-        // Seconds, which every client can show; the clock may not have moved, the value has to.
+        // Seconds, which every client can show. The value must grow even if the clock has not moved.
         self.progress = self
             .started
             .elapsed()
@@ -244,12 +244,12 @@ impl<'a> Relay<'a> {
         progress
     }
 
-    /// Output that was not told yet, up to a last character that is not complete.
+    /// Output that was not sent yet, without an incomplete character at its end.
     fn text(&mut self) -> Option<String> {
         let kept = self.run.live.capture.read(None, self.offset, MAX_LAG + 1);
         let skipped = kept.len() > MAX_LAG;
         let bytes = if skipped {
-            // To the latest, without the rest of a character at its beginning.
+            // Skips to the latest, without the rest of a character at its beginning.
             let end = self.run.live.capture.kept();
             let from = end.saturating_sub(MAX_TEXT / 2);
             let bytes = self.run.live.capture.read(None, from, MAX_TEXT / 2);
@@ -266,7 +266,7 @@ impl<'a> Relay<'a> {
         piece = &piece[..render::whole(piece)];
         let mut text = render::clean(piece);
         if text.len() > MAX_TEXT - 64 {
-            // Each byte that is no UTF-8 becomes three.
+            // Each byte that is not UTF-8 becomes three.
             piece = &piece[..piece.len().min(MAX_TEXT / 4)];
             piece = &piece[..render::whole(piece)];
             text = render::clean(piece);

@@ -1,6 +1,6 @@
-//! What the server tells of its runs as log notifications, to clients that have asked for them.
+//! What the server reports about its runs as log notifications, to clients that have asked for them.
 //!
-//! The newest revision asks with each request, older ones once for a session. Who has not asked is told nothing.
+//! The newest revision asks with each request, older ones once for a session. A client that has not asked gets none.
 #![expect(
     deprecated,
     reason = "log notifications are; the clients that use them are not gone"
@@ -14,7 +14,7 @@ use super::caller::Caller;
 use super::client::Client;
 use crate::run::outcome::RunOutcome;
 
-/// The lowest level that a client wants to hear of, as it was asked for its session.
+/// The lowest level that a client wants to receive, as it asked for its session.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LogLevel(LoggingLevel);
 
@@ -24,7 +24,7 @@ impl From<LoggingLevel> for LogLevel {
     }
 }
 
-/// Tells of a run that has ended.
+/// Reports a run that has ended.
 pub(super) async fn ended(
     context: &RequestContext<RoleServer>,
     caller: &Caller,

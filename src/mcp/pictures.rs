@@ -24,10 +24,10 @@ const MAX_PICTURES: usize = 4;
 const MAX_BYTES: usize = 1 << 20;
 /// A picture file that is larger than this is not looked at.
 const MAX_FILE: u64 = 16 << 20;
-/// Sides in pixels that are tried, the longest first: models scale to it themselves.
+/// Side lengths in pixels that are tried, the longest first: models scale down to that one themselves.
 const SIDES: &[u32] = &[1568, 1024, 640, 320];
-/// A longer side is cut to this one first, by whole pixels: a filter holds sixteen bytes for each pixel of the old width
-/// and the new height, which is most where a picture is a line.
+/// A longer side is first reduced to this one by whole pixels: a filter holds sixteen bytes for each pixel of the old
+/// width and the new height, which is the most for a picture that is a line.
 const FINE: u32 = 2 * SIDES[0];
 /// Pixels that are decoded at most: a small file can claim to have billions.
 const MAX_PIXELS: u64 = 40_000_000;
@@ -37,9 +37,9 @@ const MAX_MEMORY: u64 = 256 << 20;
 const QUALITY: u8 = 80;
 /// How long the pictures of an answer to a run may take.
 const PATIENCE_AFTER_RUN: Duration = Duration::from_millis(1500);
-/// And where its time limit was over: the answer is due three seconds later, of which its end may have taken 2.5.
+/// The same after a time limit: the answer is due three seconds later, of which ending the run may have taken 2.5.
 const PATIENCE_AFTER_LIMIT: Duration = Duration::from_millis(400);
-/// How long one may take that was asked for by its name.
+/// How long a picture that was asked for by name may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Pictures decoded at the same time on the whole server.
 static DECODING: Semaphore = Semaphore::const_new(2);
@@ -56,7 +56,7 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// What is to be said of a picture that was scaled down.
+    /// What to say about a picture that was scaled down.
     pub(crate) fn note(&self) -> Option<String> {
         let [(width, height), (to_width, to_height)] = self.scaled?;
         Some(format!(
@@ -68,14 +68,14 @@ impl Shown {
 /// The pictures of an answer to a run.
 #[derive(Debug, Default)]
 pub(crate) struct Pictures {
-    /// By their names.
+    /// By name.
     pub(crate) shown: Vec<(String, Shown)>,
     /// Names of those that were not ready in time.
     pub(crate) late: Vec<String>,
 }
 
-/// The first pictures among files of a conversation, each in its share of the room. What has changed since the run
-/// ended is left out.
+/// The first pictures among files of a conversation, each in its share of the room. A file that is gone or no longer a
+/// picture is left out.
 pub(crate) async fn of_run(
     runs: &Runs,
     id: &ConversationId,
@@ -110,7 +110,7 @@ pub(crate) async fn of_run(
 /// A file of a conversation as a picture; `None` when there is none that can be shown, whatever its name says.
 ///
 /// # Errors
-/// It was not ready in time: others have their turn.
+/// It was not ready in time: others had their turn.
 pub(crate) async fn of_file(
     runs: &Runs,
     id: &ConversationId,
@@ -124,7 +124,7 @@ async fn read(runs: &Runs, id: &ConversationId, name: &str) -> Option<(FileLink,
     Some((file, bytes?))
 }
 
-/// What is read, made to [`fit`] on a thread that may block. Who waits for a turn has not read anything yet.
+/// Reads a file and makes it [`fit`] on a thread that may block. Nothing is read before it has its turn.
 async fn in_turn(
     due: Instant,
     read: impl Future<Output = Option<(FileLink, Vec<u8>)>>,
@@ -134,7 +134,7 @@ async fn in_turn(
         let turn = DECODING.acquire().await.ok()?;
         let (file, bytes) = read.await?;
         let fitted = tokio::task::spawn_blocking(move || {
-            // Held to the end of the work, even when nobody waits for it any more.
+            // Held to the end of the work, even if nobody waits for it any more.
             let _turn = turn;
             fit(&bytes, room)
         });
@@ -147,7 +147,7 @@ async fn in_turn(
     timeout_at(due, picture).await
 }
 
-/// Makes a file fit into `room` bytes of base64: as it is, else smaller. `None` when it is no picture that can be
+/// Makes a file fit into `room` bytes of base64: as it is, else smaller. `None` if it is not a picture that can be
 /// shown.
 fn fit(bytes: &[u8], room: usize) -> Option<Shown> {
     let reader = ImageReader::new(Cursor::new(bytes))
@@ -164,7 +164,7 @@ fn fit(bytes: &[u8], room: usize) -> Option<Shown> {
     if u64::from(original.0) * u64::from(original.1) > MAX_PIXELS {
         return None;
     }
-    // All of it: a picture that its program could not finish is refused by what models run on, with all that was said.
+    // In full: what models run on refuses an unfinished picture, and everything else that was said with it.
     let mut picture = decode(bytes, format)?;
     let longest = original.0.max(original.1);
     if longest <= SIDES[0] && bytes.len().div_ceil(3) * 4 <= room {
@@ -253,7 +253,7 @@ mod tests {
         assert!(in_turn(due, early, 1000).await.is_err());
         assert_eq!(Instant::now(), due);
         drop(turns);
-        // What is no picture is not late.
+        // What is not a picture is not late.
         let missing = std::future::ready(None);
         assert!(in_turn(due, missing, 1000).await.unwrap().is_none());
         let file = FileLink {
@@ -265,7 +265,7 @@ mod tests {
         };
         let picture = std::future::ready(Some((file, noise(1600, 1600, ImageFormat::Png))));
         let due = Instant::now() + PATIENCE_AFTER_RUN;
-        // Whoever waited for it has gone away: it has its turn until it is done.
+        // The caller that waited for it has gone away, but it keeps its turn until it is done.
         assert!(in_turn(due, picture, 1000).now_or_never().is_none());
         assert_eq!(DECODING.available_permits(), all - 1);
     }

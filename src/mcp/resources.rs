@@ -1,7 +1,7 @@
 //! A conversation's files as resources: `sandbox://{conversationId}/{path}`.
 //!
-//! Who knows the id of a conversation may read its files; nobody is told the id of one. So the list holds the files
-//! of the conversations that this client has worked with, or of the one that the request names in
+//! A client that knows the id of a conversation may read its files, and ids are never disclosed. So the list holds the
+//! files of the conversations that this client has worked with, or of the one that the request names in
 //! `_meta.conversationId`.
 
 use base64::Engine as _;
@@ -66,7 +66,7 @@ pub(super) async fn list(
     Ok(ListResourcesResult::with_all_items(resources))
 }
 
-/// A file as text, or as base64 when it is none.
+/// A file as text, or as base64 if it is not text.
 pub(super) async fn read(
     files: &ConversationFiles,
     uri: &str,
@@ -103,8 +103,8 @@ pub(super) async fn read(
     ]))
 }
 
-/// The type by the file's name, but that of a picture by its content: clients show it to models, whose interfaces
-/// refuse what it is not.
+/// The type by the file's name, except that a picture's is by its content: clients show it to models, whose interfaces
+/// refuse a picture of the wrong type.
 fn mime_type(named: String, bytes: &[u8]) -> String {
     if !PICTURES.contains(&named.as_str()) {
         return named;

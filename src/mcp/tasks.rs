@@ -1,8 +1,8 @@
-//! Runs as tasks of the extension `io.modelcontextprotocol/tasks`, for clients that ask for the end of a long call
-//! by themselves.
+//! Runs as tasks of the extension `io.modelcontextprotocol/tasks`, for clients that poll for the end of a long call
+//! themselves.
 //!
-//! rmcp has a task manager. Ours is the ledger: it keeps the same things for every client, by caller, so that a task
-//! is a run under the same id.
+//! rmcp has a task manager. We use the ledger: it keeps the same things for every client, by caller, so that a task is
+//! a run under the same id.
 
 use std::time::SystemTime;
 
@@ -17,7 +17,7 @@ use crate::run::ledger::{KEPT, LiveRun};
 /// How often a client should ask.
 const POLL_MS: u64 = 1000;
 
-/// A run as a task that goes on.
+/// A run as a task in progress.
 pub(super) fn task(run: &LiveRun) -> Task {
     let life = run.timeout + KEPT;
     Task::new(
@@ -30,7 +30,7 @@ pub(super) fn task(run: &LiveRun) -> Task {
     .with_poll_interval_ms(POLL_MS)
 }
 
-/// A task with what has become of it. `result` is the answer to the call, once there is one.
+/// A task with its state. `result` is the answer to the call, once there is one.
 pub(super) fn detailed(
     run: &LiveRun,
     result: Option<Result<CallToolResult, ErrorData>>,

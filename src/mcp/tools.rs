@@ -47,7 +47,7 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Whether the client asks for the end of long calls by itself.
+    /// Whether the client polls for the end of long calls itself.
     fn supports_tasks(&self) -> bool {
         let capabilities = self.context.client_capabilities();
         capabilities.is_some_and(|capabilities| capabilities.supports_tasks())
@@ -72,7 +72,7 @@ pub fn list(runs: &Runs, packages: &Packages) -> Vec<Tool> {
 /// Calls a tool by name.
 ///
 /// # Errors
-/// There is no such tool, or the server is broken. What the model can do something about is a result.
+/// There is no such tool, or the server is broken. What the model can act on is a result.
 pub(super) async fn call(
     call: &Call<'_>,
     name: &str,
@@ -138,7 +138,7 @@ where
 /// The schema of an answer that may be a failure instead, as [`ToolError::into_result`] writes it.
 ///
 /// "Servers MUST provide structured results that conform to this schema", says the specification (2025-06-18, Tools,
-/// Output Schema), and clients that check this throw away what does not, with the reason that the model needs.
+/// Output Schema). Clients that check this discard what does not conform, and with it the reason that the model needs.
 fn or_failure(mut schema: JsonObject) -> JsonObject {
     let required = schema.remove("required").unwrap_or_else(|| json!([]));
     let failure = json!({
@@ -155,7 +155,7 @@ fn or_failure(mut schema: JsonObject) -> JsonObject {
     schema
 }
 
-/// The schema of a type, without formats of numbers: JSON Schema has none, and clients warn of those they do not know.
+/// The schema of a type, without formats of numbers: JSON Schema has none, and clients warn of unknown ones.
 fn schema<T: JsonSchema + 'static>() -> JsonObject {
     let mut schema = Schema::from((*schema_for_type::<T>()).clone());
     RecursiveTransform(|part: &mut Schema| {

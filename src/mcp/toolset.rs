@@ -1,7 +1,7 @@
-//! Tools under the names, arguments and answers of other servers, for clients that were made for those.
+//! Tools with the names, arguments and answers of other servers, for clients that were made for those.
 //!
-//! They are adapters: each translates its arguments, calls the use case that a tool of ours calls, and translates
-//! what came of it. Our own tools can be called beside them, and are not listed.
+//! They are adapters: each translates its arguments, calls the use case that a tool of ours calls, and translates the
+//! result. Our own tools can still be called, but are not listed.
 
 mod artifacts;
 pub(crate) mod python;
@@ -16,7 +16,7 @@ use crate::config::Toolset;
 use crate::run::outcome::RunOutcome;
 use crate::run::{RunRequest, Runs};
 
-/// What a call gives.
+/// What a call returns.
 type Answer<'a> = BoxFuture<'a, Result<CallToolResult, ErrorData>>;
 
 /// A tool of another server.
@@ -52,7 +52,7 @@ pub(super) fn list(toolset: Toolset, runs: &Runs) -> Option<Vec<Tool>> {
     (!adapters.is_empty()).then(|| tools.collect())
 }
 
-/// The adapter of a name.
+/// The adapter with this name.
 pub(super) fn find(toolset: Toolset, name: &str) -> Option<&'static Adapter> {
     adapters(toolset)
         .iter()

@@ -1,12 +1,12 @@
 //! In front of rmcp's streamable HTTP: lets plain clients in and keeps every answer JSON-RPC.
 //!
-//! rmcp answers a request as the newest revisions of the protocol ask, which is stricter than what clients send:
-//! `curl` has no `Accept` header, no `initialize` and no session. And what it refuses it refuses in plain text. Here
-//! the envelope is checked first, then one of these is chosen:
+//! rmcp holds requests to the newest revisions of the protocol, which is stricter than what clients send: `curl` sends
+//! no such `Accept` header, no `initialize` and no session. It also refuses in plain text. Here the envelope is checked
+//! first, then one of these is chosen:
 //!
 //! * *stateful*, for clients that open a session and read event streams;
-//! * *stateless*, for everybody else, when there are too many sessions, and for a request whose id its session is
-//!   busy with;
+//! * *stateless*, for everybody else, when there are too many sessions, and for a request whose id its session is still
+//!   answering;
 //! * [`legacy`], for clients of the first revision, which read one long event stream.
 //!
 //! A session or stream belongs to the caller that opened it: for others it does not exist.
@@ -53,26 +53,26 @@ pub fn has_form_of_a_message(body: &[u8]) -> bool {
     Envelope::read(body).is_ok()
 }
 
-/// What rmcp wants to see.
+/// The `Accept` header that rmcp asks for.
 const BOTH_TYPES: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const SESSION_ID: &str = "mcp-session-id";
 const REVISION: &str = "mcp-protocol-version";
-/// Headers of a GET that knows sessions or newer revisions, and so does not want the old transport.
+/// Headers of a GET from a client that knows sessions or newer revisions, and so does not want the old transport.
 const NOT_LEGACY: &[&str] = &[SESSION_ID, REVISION, "last-event-id"];
-/// How often a silent event stream shows that it lives.
+/// How often a silent event stream shows that it is alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// What the transport is told by the configuration.
+/// What the transport takes from the configuration.
 #[derive(Clone, Debug)]
 pub struct TransportSettings {
     /// Largest body in bytes.
     pub max_body: usize,
-    /// How long a body may take to come.
+    /// How long a body may take to arrive.
     pub body_patience: Duration,
-    /// A session that was silent for so long is closed. Must be longer than the longest run, which is silent too.
+    /// How long a session may be silent before it is closed. Must be longer than the longest run, which is silent too.
     pub idle: Duration,
-    /// Path of the public address, without a slash at its end; mostly empty.
+    /// Path of the public address, without a trailing slash; usually empty.
     pub public_path: String,
 }
 
@@ -140,7 +140,7 @@ impl McpTransport {
         }
     }
 
-    /// Where large bodies are held, those of other routes too.
+    /// Where large bodies are held, including those of other routes.
     pub(crate) fn room(&self) -> Room {
         self.room.clone()
     }
@@ -197,7 +197,7 @@ impl McpTransport {
             && response.status() == StatusCode::ACCEPTED
         {
             self.events.end(&session);
-            // Some clients take 202 for a failure.
+            // Some clients treat 202 as a failure.
             *response.status_mut() = StatusCode::NO_CONTENT;
         }
         response
@@ -262,7 +262,7 @@ impl McpTransport {
         if !self.sessions.belongs_to(session, &caller.principal) {
             return EnvelopeError::UnknownSession.into_response();
         }
-        // Answers of the client's and notifications have no id.
+        // The client's responses and notifications have no id.
         let id = envelope.id.as_deref();
         let answering = id.and_then(|id| self.sessions.answer(session, id));
         if id.is_some() && answering.is_none() {
@@ -275,14 +275,14 @@ impl McpTransport {
             delivery: delivery.clone(),
             ..caller.clone()
         });
-        // The handler's too, which goes on for a client that has hung up.
+        // The handler holds it too, since it goes on for a client that has hung up.
         parts.extensions.insert(answering.clone());
         let request = Request::from_parts(parts, Body::from(bytes));
         let response = self.stateful.handle(request).await;
         let reading = delivery.reading();
         response.map(|body| {
             Body::new(body.map_frame(move |frame| {
-                // Both are the body's, so that they end with it.
+                // The body owns both, so that they end with it.
                 let _ = &answering;
                 reading.more();
                 frame
@@ -290,7 +290,7 @@ impl McpTransport {
         })
     }
 
-    /// Reads a message. Gives its form and who sent it too. Its place in memory goes with the request to its handler.
+    /// Reads a message. Returns its form and its sender too. Its place in memory goes with the request to its handler.
     async fn read(
         &self,
         parts: &mut Parts,
@@ -310,7 +310,7 @@ impl McpTransport {
     }
 }
 
-/// Who sent a request: the route's guard has noted it. What came around the guard is nobody's.
+/// The sender of a request, as noted by the route's guard. A request that came around the guard has none.
 fn principal(extensions: &axum::http::Extensions) -> Result<Principal, EnvelopeError> {
     extensions.get().cloned().ok_or_else(|| {
         error!("a request came around the guard of its route");
@@ -332,8 +332,8 @@ fn accepts_streams(headers: &HeaderMap) -> bool {
         .any(|kind| kind.trim().starts_with("text/event-stream"))
 }
 
-/// Whether a message is an `initialize` whose parameters fit. Any other one has no session yet to the stateful service,
-/// which refuses it for that; the stateless one says what is wrong with it.
+/// Whether a message is an `initialize` whose parameters fit. The stateful service refuses any other one because it has
+/// no session yet; the stateless one says what is wrong with it.
 fn is_greeting(body: &[u8]) -> bool {
     matches!(
         serde_json::from_slice(body),
@@ -348,7 +348,7 @@ fn wants_legacy(headers: &HeaderMap) -> bool {
     accepts_streams(headers) && !NOT_LEGACY.iter().any(|name| headers.contains_key(*name))
 }
 
-/// A message that is JSON and cannot be held: rmcp takes it for a body of another type.
+/// Answers a message that is JSON but cannot be held, which rmcp takes for a body of another type.
 fn say_why(response: Response, envelope: &Envelope, body: &[u8]) -> Response {
     if response.status() != StatusCode::UNSUPPORTED_MEDIA_TYPE {
         return response;

@@ -1,4 +1,4 @@
-//! What the server's own process takes, read from `/proc` when somebody asks, under the names that Prometheus gives it.
+//! What the server's own process uses, read from `/proc` when somebody asks, under the names that Prometheus gives it.
 
 use std::fmt::Error;
 
@@ -15,7 +15,7 @@ pub(super) struct Process;
 
 impl Collector for Process {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
-        // Without /proc there is nothing to say, and the rest is told all the same.
+        // Without /proc there is nothing to report, but the other metrics are still written.
         let Ok((process, stat)) =
             Proc::myself().and_then(|process| process.stat().map(|stat| (process, stat)))
         else {

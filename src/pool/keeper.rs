@@ -1,4 +1,4 @@
-//! Keeps the pool filled and tidy, behind the answers: the one task that starts sandboxes ahead and retires them.
+//! Keeps the pool filled and tidy in the background: the one task that starts sandboxes ahead and retires them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use crate::runner::Runner;
 use crate::runner::catalog::{Catalog, EngineView};
 use crate::sandbox::{Sandbox, SandboxError};
 
-/// How long a parked sandbox lives on its own, at least. The server retires it before; this is for a server that is
+/// How long a parked sandbox lives on its own, at least. The server retires it earlier; this is for when the server is
 /// gone.
 const PARKED_FOR: Duration = Duration::from_hours(24);
-/// How much longer that is than the server leaves it alone.
+/// How much longer that is than the time after which the server retires it.
 const RETIRED_BEFORE: Duration = Duration::from_hours(1);
-/// Sandboxes started at a time: an engine starts about nine a second, whatever one does.
+/// Sandboxes started at a time: an engine starts about nine a second, no matter how many are asked for.
 const STARTS_AT_A_TIME: usize = 2;
-/// Longest pause between two looks.
+/// Longest pause between two checks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 impl Pool {
@@ -135,7 +135,7 @@ impl Pool {
         PARKED_FOR.max(self.0.setup.idle.saturating_add(RETIRED_BEFORE))
     }
 
-    /// The same sandbox with an interpreter parked in it, and with a run's share of the processor.
+    /// Parks an interpreter in the sandbox, and then gives it a run's share of the processor.
     pub(super) async fn parked(
         &self,
         mut sandbox: Sandbox,

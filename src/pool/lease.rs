@@ -1,4 +1,4 @@
-//! Exclusive use of a sandbox for one run. Dropping it takes the sandbox away; [`Lease::finish`] gives it back.
+//! Exclusive use of a sandbox for one run. Dropping it removes the sandbox; [`Lease::finish`] gives it back.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,19 +19,19 @@ use crate::workspace::{DirectoryId, Workspace};
 
 /// Longest time a sandbox may take to clean itself and park the next interpreter.
 const CLEAN_WAIT: Duration = Duration::from_mins(1);
-/// How long a driver that is ready soon goes on loading, on half of a slow core.
+/// How long a driver that is ready early goes on loading, on half of a slow core.
 const LOADING: Duration = Duration::from_secs(5);
 
-/// How a run came by its sandbox.
+/// How a run got its sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Way {
-    /// It was the conversation's own.
+    /// It already belonged to the conversation.
     Own,
-    /// It was started ahead for nobody in particular.
+    /// It was started ahead, for no particular conversation.
     Pool,
     /// It was started for this run.
     Cold,
-    /// It is the kernel that the conversation has already.
+    /// It is the kernel that the conversation already has.
     Kernel,
 }
 
@@ -52,7 +52,7 @@ impl Way {
 struct Parking {
     /// The driver; empty when the image has none.
     driver: Vec<String>,
-    /// How soon it is there.
+    /// How soon the sandbox is back.
     back: Back,
 }
 
@@ -81,9 +81,9 @@ pub struct Lease {
     way: Way,
     /// Whether the conversation may keep the sandbox.
     pub(super) reuse: bool,
-    /// The directory that the sandbox has as `/data`, once that was seen.
+    /// The directory that the sandbox has as `/data`, once that is known.
     data: Option<DirectoryId>,
-    /// The place among the warm ones to which the sandbox will come back.
+    /// The place among the warm ones that is kept for the sandbox's return.
     place: Option<TaskTrackerToken>,
 }
 
@@ -111,13 +111,13 @@ impl Lease {
         }
     }
 
-    /// The same with a place to which the sandbox comes back, if it does.
+    /// The same lease, with a place kept for the sandbox if it may come back.
     pub(super) fn with_place(mut self, place: TaskTrackerToken) -> Self {
         self.place = self.reuse.then_some(place);
         self
     }
 
-    /// How the run came by the sandbox.
+    /// How the run got the sandbox.
     pub fn way(&self) -> Way {
         self.way
     }
@@ -127,7 +127,7 @@ impl Lease {
         self.data = workspace.directory_id();
     }
 
-    /// Whether the workspace is still the directory that the sandbox has: it may have been deleted and made anew.
+    /// Whether the workspace is still the directory that the sandbox has: it may have been deleted and created again.
     pub fn fits(&self, workspace: &Workspace) -> bool {
         self.data
             .is_none_or(|data| workspace.directory_id() == Some(data))
@@ -172,7 +172,7 @@ impl Lease {
         self.sandbox.id()
     }
 
-    /// Whether the sandbox lives, as far as its output tells.
+    /// Whether the sandbox lives, judging by its output.
     pub fn is_alive(&self) -> bool {
         self.sandbox.is_alive()
     }
@@ -182,16 +182,16 @@ impl Lease {
         self.sandbox.is_loading()
     }
 
-    /// How the container is; see [`Sandbox::state`].
+    /// The container's state; see [`Sandbox::state`].
     pub fn state(
         &self,
     ) -> impl Future<Output = Result<ContainerState, ExecutorError>> + Send + use<> {
         self.sandbox.state()
     }
 
-    /// Leaves the sandbox with its conversation after a run, if it may stay. Cleaning goes on behind.
+    /// Leaves the sandbox with its conversation after a run, if it may stay. Cleaning goes on in the background.
     pub fn finish(mut self, workspace: &Workspace) {
-        // What it sees as /data may have been deleted, and made anew for another run.
+        // What it sees as /data may have been deleted, and created again for another run.
         if !self.reuse || !self.fits(workspace) {
             return;
         }
@@ -205,7 +205,7 @@ impl Lease {
             .pool
             .shelf()
             .begin_cleaning(&self.key, &self.kind, back);
-        // From here on the ticket stands for it.
+        // From here on, the ticket holds its place.
         self.place = None;
         if let Some(ticket) = ticket {
             let tasks = self.pool.0.tasks.clone();
@@ -217,7 +217,7 @@ impl Lease {
         let closed = self.pool.0.closed.clone();
         let clean = async {
             self.sandbox.clean().await?;
-            // One that was started for a run has no interpreter parked yet.
+            // A sandbox that was started for a run has no interpreter parked yet.
             if !self.sandbox.is_parked() {
                 self.sandbox
                     .park(

@@ -1,5 +1,5 @@
 //! The books of the pool: what is warm, whose it is, what to start next and what has to go. Pure: what a sandbox is,
-//! what time it is and what happens to what it hands out is the caller's business.
+//! what time it is and what happens to returned sandboxes are up to the caller.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 use super::Kind;
 use crate::conversation::ConversationKey;
 
-/// A pooled sandbox is replaced after so long, so that none gets very old.
+/// A pooled sandbox is replaced after this long, so that none gets very old.
 const POOLED_TTL: Duration = Duration::from_hours(12);
-/// After a start that failed, the next one of that kind waits so long, and twice as long after each further one.
+/// After a failed start, the next one of that kind waits this long, and twice as long after each further failure.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(5);
-/// Longest such pause: what fails always costs little, and what is mended is seen soon.
+/// Longest such pause: what always fails costs little, and what is fixed is noticed soon.
 const LONGEST_PAUSE: Duration = Duration::from_mins(2);
-/// Idle sandboxes that one conversation may keep of one kind.
+/// How many idle sandboxes of one kind a conversation may keep.
 const OWNED_PER_KIND: usize = 2;
 
 /// The books. `S` is a sandbox.
@@ -26,10 +26,10 @@ pub(super) struct Shelf<S> {
     most: usize,
     idle_ttl: Duration,
     closed: bool,
-    /// The kinds there are now; others are neither started nor kept.
+    /// The current kinds; others are neither started nor kept.
     kinds: BTreeMap<Kind, KindBook<S>>,
     owned: Vec<Owned<S>>,
-    /// Starts that have begun and not ended, also of kinds that are gone meanwhile and may come back.
+    /// Starts that have begun and not ended, including those of kinds that are gone but may come back.
     starting: BTreeMap<Kind, usize>,
     /// Sandboxes on their way back.
     cleaning: BTreeMap<Ticket, Cleaning>,
@@ -52,11 +52,11 @@ struct Cleaning {
 /// How soon a sandbox is clean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Back {
-    /// Once it is scrubbed: it is worth waiting for.
+    /// Once it is scrubbed: worth waiting for.
     Scrubbed,
-    /// Once an interpreter is parked in it, which does not take long: it is worth waiting for.
+    /// Once an interpreter is parked in it, which does not take long: worth waiting for.
     Soon,
-    /// Once everything is loaded: it is not.
+    /// Once everything is loaded: not worth waiting for.
     Later,
 }
 
@@ -66,9 +66,9 @@ struct KindBook<S> {
     size: usize,
     pooled: Vec<(S, Instant)>,
     not_before: Option<Instant>,
-    /// Starts that failed since one did not.
+    /// How many starts have failed since the last one that succeeded.
     failures: u32,
-    /// How often it was asked for, and a hint at which kind an upload is for.
+    /// How often it was asked for, which hints at the kind that an upload is for.
     claims: u64,
 }
 
@@ -92,7 +92,7 @@ pub(super) enum Claim<S> {
 }
 
 impl<S> Claim<S> {
-    /// The same with what is made of the one that is granted.
+    /// The same, with `make` applied to a granted sandbox.
     pub(super) fn map<T>(self, make: impl FnOnce(S) -> T) -> Claim<T> {
         match self {
             Self::Granted(sandbox) => Claim::Granted(make(sandbox)),
@@ -128,7 +128,7 @@ impl<S> Default for KindBook<S> {
 }
 
 impl<S> Shelf<S> {
-    /// Keeps `most` in all, and lets conversations keep theirs for `idle_ttl`.
+    /// A shelf that keeps `most` in all, and lets conversations keep theirs for `idle_ttl`.
     pub(super) fn new(most: usize, idle_ttl: Duration) -> Self {
         Self {
             most,
@@ -153,7 +153,7 @@ impl<S> Shelf<S> {
         self.owned.iter().any(|owned| owned.key == *key)
     }
 
-    /// Says which kinds there are now, and how many of each are kept ready. Gives what is of no kind any more.
+    /// Sets which kinds there are now, and how many of each are kept ready. Returns the sandboxes whose kind is gone.
     #[must_use]
     pub(super) fn set_kinds(&mut self, kinds: &BTreeMap<Kind, usize>) -> Vec<S> {
         let gone: Vec<Kind> = self
@@ -186,7 +186,7 @@ impl<S> Shelf<S> {
             let have = book.pooled.len() + starting.get(kind).copied().unwrap_or_default();
             (!waits && have < book.size).then_some(have)
         };
-        // The emptiest first, and of those the most wanted.
+        // The emptiest kind first, and among equals the most wanted.
         let next = self
             .kinds
             .iter()
@@ -197,8 +197,8 @@ impl<S> Shelf<S> {
         Some(kind)
     }
 
-    /// Takes the least recently used one from its conversation when there is no room to fill the pool, which may
-    /// have half of all. Without, many old conversations would leave nothing warm for new ones.
+    /// Takes the least recently used one from its conversation when there is no room to fill the pool, which may have
+    /// half of all. Otherwise, many old conversations would leave nothing warm for new ones.
     #[must_use]
     pub(super) fn make_room(&mut self) -> Option<S> {
         let (pooled, _) = self.count();
@@ -215,7 +215,7 @@ impl<S> Shelf<S> {
         self.starting.values().sum()
     }
 
-    /// A start has failed.
+    /// Notes that a start has failed.
     pub(super) fn start_failed(&mut self, kind: &Kind, now: Instant) {
         self.end_start(kind);
         if let Some(book) = self.kinds.get_mut(kind) {
@@ -226,7 +226,7 @@ impl<S> Shelf<S> {
         }
     }
 
-    /// A start that was begun has come to its end. Gives the sandbox back when nobody wants it any more.
+    /// Notes that a start has succeeded. Returns the sandbox if it is no longer wanted.
     #[must_use]
     pub(super) fn started(&mut self, kind: &Kind, sandbox: S, now: Instant) -> Option<S> {
         self.end_start(kind);
@@ -245,7 +245,7 @@ impl<S> Shelf<S> {
         }
     }
 
-    /// Puts one that was claimed and not used back. Gives it back when nobody wants it any more.
+    /// Puts back a sandbox that was claimed and not used. Returns it if it is no longer wanted.
     #[must_use]
     pub(super) fn put_back(&mut self, kind: &Kind, sandbox: S, now: Instant) -> Option<S> {
         match self.kinds.get_mut(kind) {
@@ -257,7 +257,7 @@ impl<S> Shelf<S> {
         }
     }
 
-    /// A pooled sandbox. It is the caller's from now on.
+    /// Claims a pooled sandbox. It is the caller's from now on.
     pub(super) fn claim_pooled(&mut self, kind: &Kind) -> Option<S> {
         let book = self.kinds.get_mut(kind)?;
         book.claims += 1;
@@ -265,7 +265,7 @@ impl<S> Shelf<S> {
         (!book.pooled.is_empty()).then(|| book.pooled.remove(0).0)
     }
 
-    /// The kind that was asked for most often among those that are there.
+    /// The kind that was asked for most often, among those with a pooled sandbox.
     pub(super) fn likeliest_kind(&self) -> Option<Kind> {
         let ready = self
             .kinds
@@ -276,7 +276,7 @@ impl<S> Shelf<S> {
             .map(|(kind, _)| kind.clone())
     }
 
-    /// The conversation's own sandbox of a kind, the last used one first. It is the caller's from now on.
+    /// Claims the conversation's own sandbox of a kind, the last used one first. It is the caller's from now on.
     pub(super) fn claim_own(&mut self, key: &ConversationKey, kind: &Kind) -> Claim<S> {
         if let Some(book) = self.kinds.get_mut(kind) {
             book.claims += 1;
@@ -292,14 +292,14 @@ impl<S> Shelf<S> {
         }
     }
 
-    /// A sandbox is on its way back to its conversation. `None` when it is not wanted back.
+    /// Notes that a sandbox is on its way back to its conversation. `None` when it is not wanted back.
     pub(super) fn begin_cleaning(
         &mut self,
         key: &ConversationKey,
         kind: &Kind,
         back: Back,
     ) -> Option<Ticket> {
-        // One at a time: a burst of cold runs would load as many interpreters, to keep two.
+        // One at a time: a burst of cold runs would load an interpreter each, although only two are kept.
         let is_loaded = back != Back::Scrubbed && self.is_coming(key, kind, |other| other == back);
         if self.closed || is_loaded || !self.kinds.contains_key(kind) {
             return None;
@@ -314,7 +314,7 @@ impl<S> Shelf<S> {
         Some(Ticket(self.tickets))
     }
 
-    /// That way has ended, well or not. Says whether the conversation still wants the sandbox.
+    /// Notes that the way back has ended, well or not. Returns whether the conversation still wants the sandbox.
     pub(super) fn end_cleaning(&mut self, ticket: Ticket) -> bool {
         self.cleaning.remove(&ticket).is_some()
     }
@@ -324,12 +324,12 @@ impl<S> Shelf<S> {
         cleaning.any(|each| each.key == *key && each.kind == *kind && is_so(each.back))
     }
 
-    /// Keeps the place of a sandbox that was claimed, for as long as the token lives.
+    /// Keeps the place of a claimed sandbox, for as long as the token lives.
     pub(super) fn lend(&self) -> TaskTrackerToken {
         self.lent.token()
     }
 
-    /// Leaves a clean sandbox with its conversation. Gives those that have to go for it, perhaps itself.
+    /// Leaves a clean sandbox with its conversation. Returns those that have to make way, perhaps including itself.
     #[must_use]
     pub(super) fn give_back(
         &mut self,
@@ -363,8 +363,8 @@ impl<S> Shelf<S> {
         retired
     }
 
-    /// One that goes for another: of the pool, while that has more than its half of all, else the least recently used
-    /// one of a conversation.
+    /// Takes one that makes way for another: from the pool, while that has more than its half of all, otherwise the
+    /// least recently used one of a conversation.
     fn spare(&mut self) -> Option<S> {
         let (pooled, owned) = self.count();
         if owned > 0 && pooled <= self.most / 2 {
@@ -375,7 +375,7 @@ impl<S> Shelf<S> {
         fullest?.pooled.pop().map(|(sandbox, _)| sandbox)
     }
 
-    /// Everything whose time has come, or that `is_dead`.
+    /// Takes everything whose time has come, or that `is_dead`.
     #[must_use]
     pub(super) fn expire(&mut self, now: Instant, is_dead: impl Fn(&S) -> bool) -> Vec<S> {
         let idle_ttl = self.idle_ttl;
@@ -390,14 +390,14 @@ impl<S> Shelf<S> {
         retired
     }
 
-    /// Everything of a conversation. What is on its way back is not wanted any more.
+    /// Takes every idle sandbox of a conversation. What is on its way back is no longer wanted.
     #[must_use]
     pub(super) fn retire(&mut self, key: &ConversationKey) -> Vec<S> {
         self.cleaning.retain(|_, cleaning| cleaning.key != *key);
         self.take_owned(|owned| owned.key == *key)
     }
 
-    /// Everything, for ever.
+    /// Takes everything, for good.
     #[must_use]
     pub(super) fn close(&mut self) -> Vec<S> {
         self.closed = true;

@@ -15,7 +15,7 @@ pub struct ActiveRuns(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     book: Mutex<Book>,
-    /// A run is over.
+    /// Notified when a run is over.
     over: Notify,
 }
 
@@ -25,7 +25,7 @@ struct Book {
     runs: HashMap<u64, (ConversationKey, CancellationToken)>,
 }
 
-/// A run in progress. Dropping it says that the run is over.
+/// A run in progress. Dropping it marks the run as over.
 #[derive(Debug)]
 pub(crate) struct ActiveRun {
     active: ActiveRuns,

@@ -1,8 +1,8 @@
 //! Watches what a running program writes: one conversation must neither exceed its quota nor fill the disk.
 //!
-//! The watch polls: every 25 ms while the tree is small, else for a tenth of the time; up to half when free space drops
-//! quickly or files grow quickly. A run can overshoot by what it writes between two looks, so the next may begin over
-//! quota but not grow; far over, none begins.
+//! The watch polls: every 25 ms while the tree is small, otherwise for a tenth of the time, and for up to half of it
+//! while free space drops or files grow quickly. A run can overshoot by what it writes between two checks, so the next
+//! one may begin over quota but not grow; far over quota, none begins.
 
 use std::time::Duration;
 
@@ -11,26 +11,26 @@ use tokio::time::Instant;
 use super::ending::{mebibytes, size_as_set};
 use crate::workspace::{Usage, Workspace, Workspaces};
 
-/// Time between two looks at a small tree.
+/// Time between two checks of a small tree.
 const PAUSE: Duration = Duration::from_millis(25);
-/// The same while the free space of the file system is shrinking.
+/// The same while free space on the file system is shrinking.
 const SHORT_PAUSE: Duration = Duration::from_millis(5);
-/// A loss of free space that does not matter.
+/// A loss of free space that is too small to matter.
 const LITTLE: u64 = 1 << 20;
-/// A loss of this part of the room that the conversation has left calls for a look.
+/// A check is due when free space has dropped by the conversation's remaining room divided by this.
 const ROOM_PART: u64 = 4;
-/// Pauses are at least this many times as long as a look takes.
+/// Pauses are usually this many times as long as a check takes.
 const PAUSE_FACTOR: u32 = 10;
-/// The same where something grows fast.
+/// The same while something grows quickly.
 const HASTY_FACTOR: u32 = 2;
-/// Pauses are no longer than this, so that not even a slow look lets much through.
+/// Pauses are no longer than this, so that even slow checks let little through.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// Bytes over the quota with which a run may still begin: more than a fast disk takes between two looks.
+/// Bytes over the quota with which a run may still begin: more than a fast disk writes between two checks.
 const EXCESS_BYTES: u64 = 512 << 20;
-/// Times the limit on files with which a run may still begin.
+/// A run may still begin with this many times the limit on files.
 const EXCESS_FACTOR: u64 = 4;
 
-/// What a run may have at most.
+/// The most that a run may have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Allowance {
     bytes: u64,
@@ -41,13 +41,13 @@ pub(super) struct Allowance {
     found_entries: u64,
 }
 
-/// What the free space of the file system tells between two looks. Others write too, so it only tells when to look.
+/// What the free space of the file system reveals between two checks. Others write too, so it only says when to check.
 struct Gauge {
-    /// At the last look.
+    /// At the last check.
     at_look: u64,
     /// A moment ago.
     last: u64,
-    /// What the conversation may add, by the last look.
+    /// What the conversation may add, as of the last check.
     room: u64,
 }
 
@@ -60,7 +60,7 @@ impl Gauge {
         }
     }
 
-    /// How soon to read it again, and whether so much is gone that somebody should look.
+    /// How soon to read it again, and whether so much is gone that the tree should be checked.
     fn read(&mut self, free: u64) -> (Duration, bool) {
         let shrinks = self.last.saturating_sub(free) > LITTLE;
         self.last = free;
@@ -73,15 +73,15 @@ impl Gauge {
     }
 }
 
-/// When to look at the tree.
+/// When to check the tree.
 struct Looks {
-    /// The last one that saw it all.
+    /// When the last complete check started.
     last: Instant,
-    /// What it saw.
+    /// How many entries it found.
     entries: u64,
     /// When the next one is due.
     usual: Instant,
-    /// The same if the file system fills up.
+    /// The same while the file system fills up.
     hasty: Instant,
 }
 
@@ -100,7 +100,7 @@ impl Looks {
         now >= (if fills_up { self.hasty } else { self.usual })
     }
 
-    /// How soon `room` more entries are there, at the pace since the last look.
+    /// How soon there will be `room` more entries, at the pace since the last check.
     fn record(&mut self, started: Instant, entries: u64, room: u64) -> Duration {
         let grown = entries.saturating_sub(self.entries);
         let nanos = ((started - self.last).as_nanos() * u128::from(room))
@@ -110,7 +110,7 @@ impl Looks {
         nanos.map_or(Duration::MAX, Duration::from_nanos)
     }
 
-    /// Plans the next look, after one that took so long.
+    /// Plans the next check, after one that took `took`.
     fn plan(&mut self, started: Instant, took: Duration, time_left: Duration) {
         let shortest = took * HASTY_FACTOR;
         let longest = (took * PAUSE_FACTOR).min(LONGEST_PAUSE).max(shortest);
@@ -120,8 +120,8 @@ impl Looks {
 }
 
 impl Allowance {
-    /// Looks at what a run finds, before it can add to it. `Err` with a sentence for the model when that is far too
-    /// much already.
+    /// Measures what a run finds, before it can add to it. `Err` with a sentence for the model if that is already far
+    /// too much.
     pub(super) async fn of(workspaces: &Workspaces, workspace: &Workspace) -> Result<Self, String> {
         let limits = workspaces.limits();
         let mut found = workspace.usage().await;
@@ -129,7 +129,7 @@ impl Allowance {
             let most = limits.max_entries * EXCESS_FACTOR;
             found = workspace.usage_up_to(most).await;
         }
-        // A tree that cannot be read right now is looked at again, while the program runs.
+        // A tree that cannot be read right now is checked again while the program runs.
         let found = found.unwrap_or(Usage {
             complete: true,
             ..Usage::default()
@@ -168,7 +168,7 @@ impl Allowance {
                 continue;
             }
             let mut time_left = Duration::MAX;
-            // A tree that cannot be read right now is looked at again.
+            // A tree that cannot be read right now is checked again.
             if let Ok(usage) = workspace.usage_up_to(self.entries).await {
                 if let Some(reason) = self.excess(&usage, workspaces) {
                     return reason;
@@ -211,14 +211,14 @@ mod tests {
         assert_eq!(gauge.read(999 << 20), (PAUSE, false));
         assert_eq!(gauge.read(995 << 20), (SHORT_PAUSE, false));
         assert_eq!(gauge.read(989 << 20), (SHORT_PAUSE, true));
-        // Nearly nothing is left: every loss matters that is not little.
+        // Almost nothing is left, so every loss matters that is not tiny.
         gauge.looked(989 << 20, 1);
         assert_eq!(gauge.read(989 << 20), (PAUSE, false));
         assert_eq!(gauge.read(987 << 20), (SHORT_PAUSE, true));
         assert_eq!(gauge.read(2000 << 20), (PAUSE, false));
     }
 
-    /// Milliseconds from the start of a look to the next one, where looks take 10 ms.
+    /// Milliseconds from the start of a check to the next one, when checks take 10 ms.
     fn next_after(before: u64, after_ms: u64, entries: u64, room: u64) -> u128 {
         let mut looks = Looks::new(before);
         let started = looks.last + Duration::from_millis(after_ms);

@@ -1,4 +1,4 @@
-//! How a run ended, from what was seen to happen; never from an exit code alone.
+//! How a run ended, from what was observed; never from an exit code alone.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::outcome::{RunStatus, Usage};
 use crate::config::RunLimits;
 use crate::executor::ContainerState;
 
-/// Where to look for what a program said of its end.
+/// Points to what a program said about its end.
 const SEE_STDERR: &str = ": see stderr.";
 /// For a cell whose kernel lives on.
 const KEPT: &str = "The kernel and its variables live on.";
@@ -117,7 +117,7 @@ fn explain_end(end: &End, limits: &RunLimits, time: &TimeLimit) -> Verdict {
     }
 }
 
-/// What a program had used by its end, whatever ended it.
+/// What a program had used by its end, whatever caused that.
 pub(super) fn usage(end: &End) -> Usage {
     Usage {
         cpu_ms: Some(end.cpu_ms),
@@ -144,7 +144,7 @@ fn exit_hint(code: i32, end: &End, limits: &RunLimits) -> String {
 
 /// The hint for a program that printed nothing to standard error.
 pub(super) fn nothing_to_see(hint: &str) -> String {
-    // More may have been said after it, such as that a kernel has ended.
+    // More may follow, such as that the kernel has ended.
     hint.replacen(SEE_STDERR, " and printed nothing to stderr.", 1)
 }
 
@@ -170,7 +170,7 @@ fn timeout_hint(time: &TimeLimit) -> String {
 }
 
 fn memory_hint(limits: &RunLimits, peak: Option<u64>) -> String {
-    // The sandbox has room for the runner's driver on top of the program's limit, and its peak is that of both.
+    // The sandbox has room for the runner's driver on top of the program's limit, and the peak covers both.
     let with = match peak {
         Some(peak) if peak > limits.memory => ", with the libraries that the runner keeps loaded",
         _ => "",
@@ -222,7 +222,7 @@ pub(super) fn mebibytes(bytes: u64) -> String {
     }
 }
 
-/// A limit as it was set: in the largest unit that leaves nothing over, so that it is never told as less.
+/// A limit as it was set: in the largest unit that divides it evenly, so that it is never rounded down.
 pub fn size_as_set(bytes: u64) -> String {
     match bytes.trailing_zeros() {
         20..64 => format!("{} MiB", bytes >> 20),
@@ -231,7 +231,7 @@ pub fn size_as_set(bytes: u64) -> String {
     }
 }
 
-/// How long a run might take, and how it could have had longer.
+/// How long a run was allowed to take, and how it could have been given longer.
 pub(super) struct TimeLimit {
     pub(super) length: Duration,
     pub(super) argument: Option<TimeArgument>,
@@ -251,7 +251,7 @@ impl TimeLimit {
     }
 }
 
-/// What became of a kernel, beside what became of its cell.
+/// Adds what became of a kernel to what became of its cell.
 pub(super) fn with_kernel(mut verdict: Verdict, lives: bool, time: &TimeLimit) -> Verdict {
     verdict.hint = match (verdict.hint.take(), verdict.status) {
         (hint, RunStatus::Ok) if lives => hint,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
-/// Most variables that a caller may set.
+/// The most variables that a caller may set.
 const MAX_VARIABLES: usize = 64;
 /// Longest name in bytes.
 const MAX_NAME_BYTES: usize = 128;
@@ -36,7 +36,7 @@ pub enum EnvironmentError {
         "environment variable {0} has {1} bytes, the limit is {MAX_VALUE_BYTES}: pass large data as a file"
     )]
     Value(String, usize),
-    /// All together is more than [`MAX_TOTAL_BYTES`].
+    /// Names and values together exceed [`MAX_TOTAL_BYTES`].
     #[error(
         "environment has {0} bytes in all, the limit is {MAX_TOTAL_BYTES}: pass large data as a file"
     )]

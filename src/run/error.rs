@@ -9,7 +9,7 @@ use crate::kernels::KernelError;
 use crate::proof::Unproven;
 use crate::workspace::WorkspaceError;
 
-/// Why there was no run. A program that fails is no error.
+/// Why there was no run. A program that fails is not an error.
 #[derive(Debug, Error)]
 pub enum RunError {
     /// The program is larger than the limit.
@@ -26,10 +26,10 @@ pub enum RunError {
     UnknownLanguage {
         /// What was asked for.
         language: String,
-        /// What there is.
+        /// The languages that have one.
         known: Vec<String>,
     },
-    /// The language has no kernel; which ones have.
+    /// The language has no kernel, but others may.
     #[error(
         "stateful: true is not available for {language} here: {}",
         instead(known)
@@ -37,10 +37,10 @@ pub enum RunError {
     NoKernel {
         /// What was asked for.
         language: String,
-        /// What there is.
+        /// The languages that have one.
         known: Vec<String>,
     },
-    /// There is no kernel for it.
+    /// The run cannot have its kernel.
     #[error(transparent)]
     Kernel(#[from] KernelError),
     /// The network was asked for and is not available.
@@ -55,7 +55,7 @@ pub enum RunError {
     /// The files are not usable.
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
-    /// We made a mistake; the log has it.
+    /// The server made a mistake; its log has the details.
     #[error("the server made a mistake while it ran the program: its log has the details")]
     Broken,
 }
@@ -65,7 +65,7 @@ pub enum RunError {
 pub(super) enum NotBegun {
     /// It is refused.
     Refused(RunError),
-    /// It is over all the same, and has an outcome.
+    /// It has already ended, and has an outcome.
     Ended(Ending),
 }
 

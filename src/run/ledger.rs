@@ -1,8 +1,8 @@
 //! Runs that outlive the call that started them.
 //!
 //! Every run of a client lives on a task of its own and in the ledger, under an id that only its caller can use. The
-//! call waits for it as long as clients wait, then lets it go on. What came of it stays readable for a while after
-//! its end: a client that lost its connection, or its patience, asks again and the program has still run once.
+//! call waits for it as long as clients wait, then lets it go on. Its outcome stays readable for a while after its end:
+//! a client that lost its connection, or its patience, asks again, and the program has still run only once.
 
 mod entries;
 
@@ -52,7 +52,7 @@ pub struct LiveRun {
     pub conversation: ConversationId,
     /// When it was asked for.
     pub created: SystemTime,
-    /// How it fares.
+    /// Its progress.
     pub live: Live,
     /// The time limit that it runs under.
     pub timeout: Duration,
@@ -72,7 +72,8 @@ impl Ledger {
         }
     }
 
-    /// Starts a run that ends by itself, by [`LiveRun::cancel`] or when the server stops, whoever waits for it.
+    /// Starts a run that ends by itself, by [`LiveRun::cancel`] or when the server stops, whether or not anybody waits
+    /// for it.
     pub fn start(&self, owner: Principal, request: RunRequest) -> Arc<LiveRun> {
         let run = Arc::new(LiveRun {
             id: format!("run_{}", hex::encode(rand::random::<[u8; 16]>())),
@@ -109,8 +110,8 @@ impl Ledger {
         entries.get(id).filter(|run| run.owner == *owner).cloned()
     }
 
-    /// The latest run of a caller's conversation, for a client that never learned its id. A call that was refused is
-    /// no run.
+    /// The latest run of a caller's conversation, for a client that never learned its id. A refused call does not count
+    /// as a run.
     pub fn latest(&self, owner: &Principal, conversation: &ConversationId) -> Option<Arc<LiveRun>> {
         let mut entries = self.lock();
         let refused = |run: &LiveRun| run.result().is_some_and(|result| result.is_err());
@@ -141,7 +142,7 @@ impl LiveRun {
         self.end.borrow().clone()
     }
 
-    /// Ends it before its time. One that has ended stays as it is.
+    /// Ends it early. A run that has already ended stays as it is.
     pub fn cancel(&self) {
         // Holds the read lock, so the run cannot finish between check and cancel.
         let end = self.end.borrow();
@@ -164,14 +165,14 @@ impl LiveRun {
         self.stop.is_cancelled() && self.result().as_ref().is_some_and(is_stopped)
     }
 
-    /// How it stands: the outcome so far, with `status` `running`.
+    /// The outcome so far, with `status` `running`.
     pub async fn so_far(&self) -> RunOutcome {
         let printed = || self.live.capture.snapshot();
         let said = gone_through(&LOOKS, printed, self.reading()).await;
         self.running(said)
     }
 
-    /// The same without what it printed, which takes no time.
+    /// The same without its output, which takes no time.
     pub fn unread(&self) -> RunOutcome {
         let truncated = Truncated::of(&self.live.capture.snapshot());
         self.running((Texts::default(), truncated))
@@ -203,20 +204,20 @@ impl LiveRun {
         outcome.output = String::new();
         outcome.stdout = stdout;
         outcome.stderr = stderr;
-        // These answers say that something is missing, and not how much.
+        // These answers say that something is missing, but not how much.
         outcome.truncated.stdout += u64::from(no_stdout);
         outcome.truncated.stderr += u64::from(no_stderr);
         outcome
     }
 
-    /// Tells all who wait, and how many bytes are kept.
+    /// Hands the result to all who wait, and returns how many bytes are kept.
     fn finish(&self, result: Result<RunOutcome, RunError>) -> usize {
         let told = result.as_ref().map_or(0, RunOutcome::size);
         self.end.send_replace(Some(Arc::new(result)));
         self.live.capture.snapshot().size() + told
     }
 
-    /// What came of it, as clients see it.
+    /// Its outcome, as clients see it.
     async fn tell(&self, finished: Finished) -> RunOutcome {
         let said = gone_through(&ENDS, || finished.captured.clone(), self.reading()).await;
         RunOutcome {
@@ -228,7 +229,7 @@ impl LiveRun {
         }
     }
 
-    /// What is made of its output for an answer.
+    /// How its output becomes the texts of an answer.
     fn reading(&self) -> impl FnOnce(&Captured) -> (Texts, Truncated) + Send + use<> {
         let (most, id) = (self.output_for_model, self.id.clone());
         move |captured| (Texts::of(captured, most, &id), Truncated::of(captured))
@@ -268,7 +269,7 @@ mod tests {
     use crate::executor::Stream;
     use crate::run::outcome::FileLink;
 
-    /// A run that has begun just now.
+    /// A run that has just begun.
     pub(super) fn live_run(id: &str) -> Arc<LiveRun> {
         Arc::new(LiveRun {
             id: id.to_owned(),
@@ -321,7 +322,7 @@ mod tests {
         });
         let captured = run.live.capture.snapshot().size();
         assert!(captured > 2000, "{captured}");
-        // `output` has everything once more, and so have the two streams.
+        // `output` has everything once more, and so do the two streams together.
         let texts = 2000 + 2000;
         assert_eq!(run.finish(Ok(outcome)), captured + texts + 500 + 700 + 10);
     }

@@ -11,12 +11,12 @@ use crate::sandbox::Capture;
 pub struct Live {
     /// What it has printed so far.
     pub capture: Arc<Capture>,
-    /// Its position in the queue: 1 for the next, 0 when it does not wait.
+    /// Its position in the queue: 1 for the next, 0 when it is not waiting.
     pub position: watch::Sender<usize>,
 }
 
 impl Live {
-    /// Nothing yet, with room for so many bytes of each stream.
+    /// Nothing yet, with room for `room` bytes of each stream.
     pub fn new(room: usize) -> Self {
         Self {
             capture: Arc::new(Capture::new(room)),

@@ -1,10 +1,10 @@
-//! Finds out that a program wanted a library in vain, so that its hint can name the way out.
+//! Detects that a program lacked a library, so that its hint can say how to get it.
 
-/// What a line says that tells of it.
+/// Finds the missing library that a line is about.
 type Told = fn(&str) -> Option<String>;
 
-/// A sentence about the library that a program of `language` wanted, going by what it printed to standard error. One
-/// that has not failed did without what it could not import, but may not know why it could not install it.
+/// A sentence about the library that a program of `language` lacked, judging by its standard error. A program that did
+/// not fail managed without what it could not import, but may not know why it could not install it.
 pub(super) fn hint(language: &str, failed: bool, stderr: &str) -> Option<String> {
     let told: Told = match (language, failed) {
         ("python", true) => |line| python(line).or_else(|| pip(line)),
@@ -19,13 +19,13 @@ pub(super) fn hint(language: &str, failed: bool, stderr: &str) -> Option<String>
     ))
 }
 
-/// A name with a part after a dot is within a library that is there.
+/// A name with a dot means a part of a library that is there.
 fn python(line: &str) -> Option<String> {
     let name = between(line, "ModuleNotFoundError: No module named '", "'")?;
     is_name(name, "_").then(|| not_installed(name))
 }
 
-/// Bun speaks of a module when the name has a slash: it is a package with a scope, or a part of one, and then the
+/// Bun says "module" when the name has a slash. Then it is a package with a scope, or a part of a package, and the
 /// package may be there without that part.
 fn typescript(line: &str) -> Option<String> {
     let said = [
@@ -54,13 +54,13 @@ fn typescript(line: &str) -> Option<String> {
     is_package.then_some(known)
 }
 
-/// What pip says at last of a package that it has no way to.
+/// The last thing that pip says about a package that it cannot reach.
 fn pip(line: &str) -> Option<String> {
     let wanted = line.strip_prefix("ERROR: No matching distribution found for ")?;
     not_by_programs(wanted)
 }
 
-/// What `bun add` says.
+/// What `bun add` says about one.
 fn bun(line: &str) -> Option<String> {
     let said = "error: DNSResolveFailed downloading package manifest ";
     not_by_programs(line.strip_prefix(said)?)
@@ -80,7 +80,7 @@ fn between<'a>(line: &'a str, before: &str, after: &str) -> Option<&'a str> {
     Some(line.strip_prefix(before)?.split_once(after)?.0)
 }
 
-/// Whether it has letters, digits and what is in `more`, and nothing that a model could read as a sentence.
+/// Whether it has only letters, digits and what is in `more`, and so nothing that a model could read as a sentence.
 fn is_name(name: &str, more: &str) -> bool {
     let fits = |letter: char| letter.is_alphanumeric() || more.contains(letter);
     !name.is_empty() && name.chars().all(fits)

@@ -1,26 +1,26 @@
-//! What a program printed, as a model reads it: without colours, with progress bars in their last state only, and no
-//! longer than it has patience for.
+//! What a program printed, as a model reads it: without colours, with progress bars only in their last state, and no
+//! longer than the model has patience for.
 //!
-//! All functions here are pure. Offsets are always those of the bytes as the program wrote them, so that they mean
-//! the same while a run goes on and afterwards.
+//! All functions here are pure. Offsets always count the bytes as the program wrote them, so that they mean the same
+//! during a run and after it.
 
 use std::borrow::Cow;
 
 use crate::sandbox::whole_characters;
 
 const ESCAPE: u8 = 0x1b;
-/// Longest escape sequence that is waited for at the end of a piece. A longer one is shown as it is.
+/// The longest escape sequence that is waited for at the end of a piece. A longer one is shown as it is.
 const MAX_ESCAPE: usize = 64;
-/// Characters of an answer that are set aside for saying what was left out.
+/// Characters of an answer reserved for saying what was left out.
 const NOTE: usize = 200;
 
-/// Bytes as text: colour codes and other terminal sequences removed, of a line that was written several times (with
-/// carriage returns) the last state, and what is no UTF-8 replaced.
+/// Bytes as text: without colour codes and other terminal sequences, with only the last state of a line that was
+/// overwritten (with carriage returns), and with invalid UTF-8 replaced.
 pub fn clean(bytes: &[u8]) -> String {
     pieces(bytes).map(shown).collect()
 }
 
-/// Bytes whose text has a known length. The text itself is made of as much of it as is wanted.
+/// Bytes whose text has a known length. Only as much of the text is made as is wanted.
 #[derive(Clone, Copy, Debug)]
 pub struct Measured<'a> {
     bytes: &'a [u8],
@@ -39,7 +39,7 @@ impl<'a> Measured<'a> {
     }
 
     /// The text, as from [`clean`], with at most about `most` characters: head and tail, and between them what `note`
-    /// says of the number of characters left out and the offset in the bytes where they begin.
+    /// returns for the number of characters left out and the offset in the bytes where they begin.
     pub fn clip(&self, most: usize, note: impl Fn(usize, usize) -> String) -> String {
         if self.length <= most {
             return clean(self.bytes);
@@ -57,7 +57,7 @@ impl<'a> Measured<'a> {
     }
 }
 
-/// How many of the bytes can be shown now: all, but for a character or an escape sequence that is still on its way.
+/// How many of the bytes can be shown now: all except an incomplete character or escape sequence at the end.
 pub fn whole(bytes: &[u8]) -> usize {
     let end = whole_characters(bytes);
     let window = end.saturating_sub(MAX_ESCAPE);
@@ -73,8 +73,8 @@ fn lines(bytes: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
     bytes.split_inclusive(|byte| *byte == b'\n')
 }
 
-/// Pieces that end where lines do: all plain lines up to the next one that is not, or that one. Most output is one
-/// piece, however many lines it has.
+/// Pieces that end where lines do: all plain lines up to the next one that is not plain, or that one line. Most output
+/// is one piece, however many lines it has.
 fn pieces(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let after = |newline: Option<usize>| newline.map(|at| at + 1);
@@ -98,7 +98,7 @@ fn pieces(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Whether a line with this byte is not shown as it was written.
+/// Whether a line with this byte is shown differently from how it was written.
 fn is_special(byte: u8) -> bool {
     matches!(byte, ESCAPE | b'\r')
 }
@@ -129,7 +129,7 @@ fn without_escapes(mut line: &[u8]) -> Cow<'_, [u8]> {
     let mut plain = Vec::with_capacity(line.len());
     while let Some(at) = line.iter().position(|byte| *byte == ESCAPE) {
         plain.extend_from_slice(&line[..at]);
-        // One that never ends is no sequence: only its first byte, which nobody can see, goes.
+        // One that never ends is not a sequence: only its first byte, which is invisible, is removed.
         let length = escape_length(&line[at..]).unwrap_or(1);
         line = &line[at + length..];
     }
@@ -137,8 +137,8 @@ fn without_escapes(mut line: &[u8]) -> Cow<'_, [u8]> {
     plain.into()
 }
 
-/// The length of the terminal sequence that the bytes begin with (ECMA-48); `None` while its end is missing. Of one
-/// that is malformed only the first byte counts.
+/// The length of the terminal sequence that the bytes begin with (ECMA-48); `None` while its end is missing. Only the
+/// first byte of a malformed one counts.
 fn escape_length(bytes: &[u8]) -> Option<usize> {
     match bytes.get(1)? {
         // Control sequence: parameters, intermediates, a final byte.
@@ -187,7 +187,7 @@ fn head(bytes: &[u8], room: usize) -> (String, usize) {
         }
         if left >= room / 4 {
             let part: String = text.chars().take(left).collect();
-            // Where the line is shown as it was written, the place of the cut is known; else the line is read again.
+            // If the line is shown as it was written, the place of the cut is known; otherwise the line is read again.
             if line.starts_with(part.as_bytes()) {
                 offset += part.len();
             }
@@ -198,7 +198,7 @@ fn head(bytes: &[u8], room: usize) -> (String, usize) {
     (head, offset)
 }
 
-/// The last lines with at most `room` characters, the first of them cut like the last of the head.
+/// The last lines with at most `room` characters, the first of them cut like the last line of the head.
 fn tail(bytes: &[u8], room: usize) -> String {
     let mut parts = Vec::new();
     let mut left = room;

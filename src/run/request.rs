@@ -1,14 +1,14 @@
-//! A program that somebody wants to have run.
+//! A request to run a program.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::conversation::ConversationId;
 
-/// A program that somebody wants to have run.
+/// A request to run a program.
 #[derive(Clone, Debug)]
 pub struct RunRequest {
-    /// Whose files it sees.
+    /// The conversation whose files it sees.
     pub conversation: ConversationId,
     /// Language or alias.
     pub language: String,
@@ -20,15 +20,15 @@ pub struct RunRequest {
     pub environment: BTreeMap<String, String>,
     /// Time limit; `None` means the configured one.
     pub timeout: Option<Duration>,
-    /// How its caller could have given another one, for advice; `None` where that cannot be.
+    /// How the caller could have given another one, for advice; `None` where that is not possible.
     pub time_argument: Option<TimeArgument>,
     /// Whether it runs in the conversation's kernel of this language, where variables live on.
     pub stateful: bool,
-    /// How it wants that kernel. Of no meaning unless `stateful`.
+    /// How it wants that kernel. Ignored unless `stateful`.
     pub kernel: KernelWish,
 }
 
-/// What the argument for a time limit is called where a run came from, and the most that it takes there.
+/// What the argument for a time limit is called where a run was requested, and the most that it accepts there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeArgument {
     /// Its name.
@@ -40,17 +40,17 @@ pub struct TimeArgument {
 /// How a stateful run wants its kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelWish {
-    /// Whether it waits in turn while another run has the kernel, instead of being refused.
+    /// Whether it waits its turn while another run has the kernel, instead of being refused.
     pub wait: bool,
-    /// Whether it wants a new kernel, and the one that is there to be ended.
+    /// Whether it wants a new kernel, and an existing one to be ended.
     pub restart: bool,
 }
 
-/// The time limit that a caller gave in `seconds`. However little, it is more than nothing: a millisecond at least.
-/// `None` when it is not greater than 0 or above `most`, by however little, so that what the schemas say holds.
+/// The time limit that a caller gave in `seconds`. Tiny values count as a millisecond, so that it is never zero. `None`
+/// when it is not greater than 0 or exceeds `most`, by however little, so that what the schemas say holds.
 #[must_use]
 pub fn time_limit(seconds: f64, most: Duration) -> Option<Duration> {
-    // Compared as it was given: a duration is rounded to nanoseconds.
+    // Compared as given: a duration is rounded to nanoseconds.
     let allowed = seconds > 0.0 && seconds <= most.as_secs_f64();
     let limit = Duration::try_from_secs_f64(seconds).ok()?;
     allowed.then(|| limit.max(Duration::from_millis(1)))

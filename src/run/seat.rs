@@ -1,4 +1,4 @@
-//! Where a run takes place: a sandbox of its own for once, or the conversation's kernel.
+//! Where a run takes place: in a sandbox leased for this run, or in the conversation's kernel.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::workspace::{Workspace, WorkspaceError};
 /// Where a run takes place.
 #[derive(Debug)]
 pub(super) enum Seat {
-    /// In a sandbox that is clean, and is cleaned afterwards or goes.
+    /// In a clean sandbox, which is cleaned afterwards or removed.
     Once(Lease),
     /// In the conversation's kernel.
     Kernel(Turn, Way),
@@ -50,7 +50,7 @@ impl Seat {
 /// What ends a run from outside.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stops<'a> {
-    /// The caller wants no more of it.
+    /// The caller no longer wants it.
     pub(super) cancel: &'a CancellationToken,
     /// Its conversation is being deleted, or the server stops.
     pub(super) stop: &'a CancellationToken,
@@ -64,7 +64,7 @@ impl Stops<'_> {
         }
     }
 
-    /// What a run does before it begins, unless it is ended from outside first.
+    /// Takes a step before the run begins, unless the run is ended from outside first.
     pub(super) async fn unless<T, E>(
         self,
         step: impl Future<Output = Result<T, E>>,
@@ -84,13 +84,13 @@ impl Stops<'_> {
 pub(super) struct Ran {
     pub(super) ending: Ending,
     pub(super) wall: Duration,
-    /// What was reported of its end, whatever brought that about.
+    /// What was reported about its end, whatever caused it.
     pub(super) report: Option<End>,
     pub(super) kernel: Option<Result<(), Lost>>,
 }
 
 impl Ran {
-    /// Explains it to whoever wanted the run, which had `time`.
+    /// Explains it to the caller. `time` is what the run was allowed.
     pub(super) fn explain(&self, limits: &RunLimits, time: &TimeLimit) -> Verdict {
         let mut verdict = self.ending.explain(limits, time, self.wall);
         if let Some(end) = &self.report {
@@ -102,7 +102,7 @@ impl Ran {
         }
     }
 
-    /// It did not begin.
+    /// A run that did not begin.
     pub(super) fn not(ending: Ending) -> Self {
         Self {
             ending,
@@ -142,7 +142,7 @@ impl Runs {
         turn: Option<Turn>,
     ) -> Result<(Seat, Workspace), LeaseError> {
         if let Some(turn) = turn {
-            // It takes room that few runs need.
+            // Boxed, because it is large and few runs need it.
             return Box::pin(self.kernel_seat(prepared, turn)).await;
         }
         let (lease, workspace) = self.lease(prepared).await?;
@@ -171,7 +171,7 @@ impl Runs {
         Ok((lease, workspace))
     }
 
-    /// A sandbox that is there already.
+    /// A sandbox that already exists.
     pub(super) async fn warm_lease(
         &self,
         prepared: &Prepared,
@@ -234,7 +234,7 @@ impl Runs {
             Ending::Cancelled
         };
         let watch = watch(run, killed, early, late, &interrupt, REPORT_GRACE);
-        // They take room, and every caller's future has it.
+        // Boxed, because it is large and would be part of every caller's future.
         let watched = Box::pin(watch).await;
         let wall = *ended.get_or_init(Instant::now) - started;
         let report = watched.report();
@@ -245,7 +245,7 @@ impl Runs {
             | Watched::Overdue(ending)
             | Watched::Killed(ending) => ending,
         };
-        // Any other ending takes the sandbox away.
+        // Any other ending removes the sandbox.
         if report.is_some() {
             lease.finish(workspace);
         }

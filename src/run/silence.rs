@@ -1,4 +1,4 @@
-//! What became of a run that was not reported: what the engine knows of its container.
+//! What became of a run without a report: what the engine knows about its container.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -10,18 +10,18 @@ use super::ending::Ending;
 use crate::executor::{ContainerState, ErrorKind, ExecutorError};
 use crate::sandbox::SandboxError;
 
-/// How long the engine may take to say how a container is: on a busy host longer than a moment.
+/// How long the engine may take to report the state of a container: on a busy host, longer than a moment.
 const STATE_WAIT: Duration = Duration::from_secs(2);
 
-/// There was no report in time, and the engine may say until `due` how the container is. It is the program's doing
-/// only where it still runs: one that has ended may have done so long before, its report being stuck in an engine that
-/// hangs, and one that is paused was paused with PID 1.
+/// Explains why there was no report in time; the engine may report the container's state until `due`. Only if the
+/// container is still running is it the program's doing. One that has ended may have done so long before, with its
+/// report stuck in an engine that hangs, and one that is paused was paused with PID 1.
 pub(super) async fn overdue(
     state: impl Future<Output = Result<ContainerState, ExecutorError>>,
     due: Instant,
 ) -> Ending {
     match answered(state, due).await {
-        // First, since not every engine says that what is paused runs.
+        // First, since not every engine reports a paused container as running.
         Ok(state) if state.paused => Ending::EngineLost(
             "the sandbox was paused by somebody else while the program ran".to_owned(),
         ),
@@ -31,8 +31,8 @@ pub(super) async fn overdue(
     }
 }
 
-/// What is reported of a run. Where its output ends without a report, only the engine knows why. To ask it is no part
-/// of the run, whose end is noted in `ended`.
+/// What is reported of a run. If its output ends without a report, only the engine knows why. Asking it is not part of
+/// the run, whose end is noted in `ended`.
 pub(super) async fn reported(
     run: impl Future<Output = Result<End, SandboxError>>,
     state: impl Future<Output = Result<ContainerState, ExecutorError>>,
@@ -54,7 +54,7 @@ pub(super) async fn reported(
     })
 }
 
-/// What the engine says of the container, or how the run ended if it does not say it.
+/// What the engine reports about the container, or how the run ended if it reports nothing.
 async fn answered(
     state: impl Future<Output = Result<ContainerState, ExecutorError>>,
     due: Instant,
@@ -106,7 +106,7 @@ pub(super) mod tests {
         })
     }
 
-    /// What an overdue run is said to have ended by, when the engine takes so long to say this of its container.
+    /// How an overdue run is said to have ended, when the engine takes this long to report its container's state.
     async fn told(milliseconds: u64, state: Result<ContainerState, ExecutorError>) -> String {
         let answer = async {
             tokio::time::sleep(Duration::from_millis(milliseconds)).await;
@@ -150,7 +150,7 @@ pub(super) mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_engine_that_does_not_answer_is_no_programs_fault() {
-        // One that is slow does.
+        // One that is merely slow does answer.
         assert_eq!(told(1_400, Ok(RUNNING)).await, "overdue");
         let lost = "the container engine stopped answering";
         assert_eq!(told(60_000, Ok(RUNNING)).await, lost);

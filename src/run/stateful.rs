@@ -11,8 +11,8 @@
 //! disk full, conversation deleted, server stops, report overdue ─┘
 //! ```
 //!
-//! At its deadline sandbox-init interrupts a cell by itself. Whatever the kernel says, what a cell has used and written
-//! is looked at from outside, as for any run.
+//! At its deadline, a cell is interrupted by sandbox-init itself. Whatever the kernel says, what a cell has used and
+//! written is observed from outside, as for any run.
 
 use std::sync::{Arc, OnceLock};
 
@@ -55,7 +55,7 @@ impl Runs {
         Ok(turn)
     }
 
-    /// The kernel of a turn, or a new one in a sandbox that is warm if there is one.
+    /// The kernel of a turn, or a new one, in a warm sandbox if there is one.
     pub(super) async fn kernel_seat(
         &self,
         prepared: &Prepared,
@@ -75,7 +75,7 @@ impl Runs {
         let early = needs.early_env();
         let may_be_warm = !needs.network && early.is_empty();
         let warm = if may_be_warm {
-            // A kernel needs everything: the cell would wait for it, within its time limit and on half a core.
+            // A kernel needs everything loaded: the cell would wait for that, within its time limit and on half a core.
             let warm = self.warm_lease(prepared).await?;
             warm.filter(|(lease, _)| !lease.is_loading())
         } else {
@@ -125,7 +125,7 @@ impl Runs {
         let late = async {
             sleep_until(limit + REPORT_GRACE).await;
             let decision = limit + DECISION;
-            // A kernel that was interrupted is heard until then, and the engine is asked meanwhile.
+            // A kernel that was interrupted can report until then, while the engine is asked.
             let (ending, ()) = tokio::join!(overdue(late_state, decision), sleep_until(decision));
             ending
         };
@@ -168,7 +168,7 @@ fn judge(watched: Watched<(Ending, Lost)>) -> (Ending, Option<Lost>) {
     }
 }
 
-/// Why a kernel is lost whose cell ended in this way without a report.
+/// Why a kernel is lost whose cell ended like this without a report.
 fn unreported(ending: &Ending) -> Lost {
     match ending {
         Ending::Overdue => Lost::Timeout,
@@ -178,7 +178,7 @@ fn unreported(ending: &Ending) -> Lost {
     }
 }
 
-/// What takes the sandbox away, whatever the cell says to an interrupt.
+/// What removes the sandbox, however the cell responds to an interrupt.
 async fn killed(full: impl Future<Output = String>, stops: Stops<'_>) -> (Ending, Lost) {
     tokio::select! {
         reason = full => (Ending::DiskFull(reason), Lost::Disk),
@@ -186,7 +186,7 @@ async fn killed(full: impl Future<Output = String>, stops: Stops<'_>) -> (Ending
     }
 }
 
-/// Why a kernel ended that was reported.
+/// Why a kernel was lost, if its end was reported.
 fn lost(end: &End) -> Lost {
     if end.timed_out {
         Lost::Timeout

@@ -1,7 +1,7 @@
 //! The three texts of an outcome, which together are no longer than `OUTPUT_FOR_MODEL`.
 //!
-//! `output` comes first: it has everything, in the order in which it came, and gets all the room there is. `stdout`
-//! and `stderr` say most of it again, so they get what is left; where nothing is, they say how to read them.
+//! `output` comes first: it has everything, in the order in which it was printed, and gets all the room there is.
+//! `stdout` and `stderr` repeat most of it, so they get what is left; where nothing is left, they say how to read them.
 
 use tokio::sync::Semaphore;
 
@@ -11,14 +11,15 @@ use crate::sandbox::Captured;
 
 /// Below this a text is not worth cutting.
 const LEAST: usize = 600;
-/// Room for saying that a text is not there.
+/// Room for the note that replaces a text.
 const POINTER: usize = 200;
-/// Output of so many bytes takes as long to go through as others can wait for the thread.
+/// Output of this many bytes takes so long to go through that it would hold up others on the thread.
 const LONG: usize = 256 << 10;
 
-/// Turns at long output, each of which takes a core and a copy of it: those of runs that end, which may hold a place.
+/// Turns at long output, each of which takes a core and a copy of it. These are for runs that end, which may hold a
+/// place.
 pub(super) static ENDS: Semaphore = Semaphore::const_new(2);
-/// Those of callers who ask how a run stands, as often as they like: no end waits for them.
+/// These are for callers that ask how a run stands, as often as they like: no end waits for them.
 pub(super) static LOOKS: Semaphore = Semaphore::const_new(2);
 
 /// What the fields of an outcome hold.
@@ -29,7 +30,7 @@ pub(super) struct Texts {
     pub(super) stderr: String,
 }
 
-/// Goes through what a run has printed: where that is long, in one of `turns` and on a thread that may block.
+/// Goes through what a run has printed: if that is long, in one of `turns` and on a thread that may block.
 pub(super) async fn gone_through<T: Send + 'static>(
     turns: &'static Semaphore,
     printed: impl Fn() -> Captured,
@@ -39,12 +40,12 @@ pub(super) async fn gone_through<T: Send + 'static>(
     if captured.size() < LONG {
         return go(&captured);
     }
-    // Not held while others have their turn: a run that goes on printing would copy it for each who waits.
+    // Not held while others have their turn: a run that goes on printing would copy it for each of those waiting.
     drop(captured);
     let turn = turns.acquire().await;
     let captured = printed();
     let gone = tokio::task::spawn_blocking(move || {
-        // Held to the end of the work, even when nobody waits for it any more.
+        // Held until the work is done, even if nobody waits for it any more.
         let _turn = turn;
         go(&captured)
     });
@@ -64,7 +65,7 @@ impl Texts {
             Measured::new(&stdout),
             Measured::new(&stderr),
         );
-        // Together they may have less than apart, where one stream overwrites a line of the other.
+        // Together they may be shorter than apart, if one stream overwrites a line of the other.
         if both.length + out.length + err.length <= most {
             return Self {
                 output: clean(captured.both()),
@@ -93,8 +94,8 @@ impl Texts {
     }
 }
 
-/// What the two streams hold in an answer that has no `output` beside them, with at most about `most` characters in
-/// all, and whether something was left out of each. Errors matter most: output leaves half of the room to them.
+/// What the two streams hold in an answer without `output`, with at most about `most` characters in all, and whether
+/// something was left out of each. Errors matter most, so standard output leaves half of the room to them.
 pub(super) fn apart(captured: &Captured, most: usize) -> [(String, bool); 2] {
     let [stdout, stderr] = [Stream::Stdout, Stream::Stderr].map(|stream| captured.bytes(stream));
     let (out, err) = (Measured::new(&stdout), Measured::new(&stderr));
@@ -119,7 +120,7 @@ fn fit(text: Measured<'_>, most: usize, run_id: &str, stream: &str) -> String {
     })
 }
 
-/// What stands where something was left out.
+/// The note in place of what was left out.
 fn note(run_id: &str, stream: &str, left_out: usize, offset: usize) -> String {
     format!(
         "[… {left_out} characters left out: read them with get_run {} …]",

@@ -12,11 +12,11 @@ use crate::pool::Way;
 pub enum Phase {
     /// It waits for a place.
     Queue,
-    /// It comes by a sandbox, and its files are looked at.
+    /// It gets a sandbox, and its files are listed.
     Start,
     /// The program runs.
     Run,
-    /// Its files are looked at again and its outcome is put together.
+    /// Its files are listed again and its outcome is put together.
     Answer,
 }
 
@@ -32,7 +32,7 @@ impl Phase {
     }
 }
 
-/// A watch that is read at the end of each phase.
+/// A stopwatch that is read at the end of each phase.
 #[derive(Debug)]
 pub(super) struct Timing {
     since: Instant,
@@ -49,25 +49,25 @@ impl Timing {
         }
     }
 
-    /// The first phase begins.
+    /// Starts the first phase.
     pub(super) fn begin(&mut self) {
         self.since = Instant::now();
     }
 
-    /// A phase ends and the next one begins.
+    /// Ends a phase and starts the next one.
     pub(super) fn end(&mut self, phase: Phase) {
         let now = Instant::now();
         self.phases.push((phase, now - self.since));
         self.since = now;
     }
 
-    /// The sandbox is there.
+    /// Ends the start: the sandbox is there.
     pub(super) fn started(&mut self, way: Way) {
         self.way = Some(way);
         self.end(Phase::Start);
     }
 
-    /// Adds it to the metrics.
+    /// Adds the times to the metrics.
     pub(super) fn tell(&self, metrics: &Metrics, language: &str) {
         for (phase, took) in &self.phases {
             metrics.observe(language, phase.as_str(), *took);

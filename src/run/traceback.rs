@@ -1,11 +1,11 @@
-//! What went wrong in a program, found in what it wrote to its standard error, pure: tracebacks of Python and of Bun.
+//! What went wrong in a program, found in its standard error: tracebacks of Python and of Bun. Pure.
 
-/// How Python's tracebacks begin, and in a kernel those of its shell, with the name of the error before it.
+/// How Python's tracebacks begin; those of the shell in a kernel have the name of the error before that.
 const TRACEBACK: [&str; 2] = [
     "Traceback (most recent call last):",
     "Traceback (most recent call last)",
 ];
-/// How those of code that is no Python begin, which have no such line.
+/// How those of code that is not valid Python begin, which have no such line.
 const NO_PYTHON: [&str; 2] = ["  File \"", "  Cell In["];
 
 /// What went wrong, and the lines of the last traceback.

@@ -16,7 +16,7 @@ use crate::workspace::{Existing, Spool};
 const SILENCE: Duration = Duration::from_secs(30);
 
 impl Runs {
-    /// Stores a file in a conversation. A new one gets a warm sandbox, so that its first run is warm too.
+    /// Stores a file in a conversation. A new conversation gets a warm sandbox, so that its first run is warm too.
     ///
     /// # Errors
     /// A bad name or content, too many uploads, no room, or trouble with the storage.
@@ -42,10 +42,11 @@ impl Runs {
         Ok(self.count_upload(file))
     }
 
-    /// Stores what a stream gives under a name. Nothing is made for the conversation before the last byte is there.
+    /// Stores the content of a stream under a name. Nothing is created for the conversation before the last byte has
+    /// arrived.
     ///
-    /// `declared` is how many bytes the client says that there will be, `patience` how long all of them may take. The
-    /// stream says why it ends before its end.
+    /// `declared` is how many bytes the client announced, `patience` how long all of them may take. A stream that ends
+    /// early says why.
     ///
     /// # Errors
     /// A bad name, too many bytes, a client that stalls or goes away, no room, or trouble with the storage.

@@ -19,18 +19,18 @@ use tokio_util::sync::CancellationToken;
 
 use super::ending::Ending;
 
-/// What a watch came to.
+/// The result of a watch.
 pub(super) enum Watched<K> {
-    /// The end was reported, or the sandbox fell silent; and why the program had been interrupted, if it had.
+    /// The end was reported, or the sandbox fell silent; and why the program had been interrupted, if it had been.
     Over(Result<End, Ending>, Option<Ending>),
     /// There was no report in time: why the program was interrupted, or what is known of its end.
     Overdue(Ending),
-    /// The sandbox is to go, whatever the program says to an interrupt.
+    /// The sandbox has to go, however the program responds to an interrupt.
     Killed(K),
 }
 
 impl<K> Watched<K> {
-    /// What was reported of the end, whatever brought that about.
+    /// What was reported about the end, whatever caused it.
     pub(super) fn report(&self) -> Option<End> {
         match self {
             Self::Over(Ok(end), _) => Some(end.clone()),
@@ -39,8 +39,8 @@ impl<K> Watched<K> {
     }
 }
 
-/// Waits for the end of a program until `late` says that it is too late. It is interrupted when `early` says so, and
-/// has `grace` then.
+/// Waits for the end of a program until `late` resolves. The program is interrupted when `early` resolves, and then has
+/// `grace` to end.
 pub(super) async fn watch<K>(
     program: impl Future<Output = Result<End, Ending>>,
     killed: impl Future<Output = K>,

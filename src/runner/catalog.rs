@@ -19,17 +19,17 @@ use crate::executor::{Engine, Executor, ExecutorError, Image};
 
 /// Pause before an engine that does not answer is asked again.
 const RETRY: Duration = Duration::from_secs(1);
-/// Longest such pause, for one whose events end again and again.
+/// Longest such pause, for an engine whose events end again and again.
 const LONGEST_RETRY: Duration = Duration::from_secs(10);
-/// Events that end sooner ended early.
+/// Events that end sooner than this count as ended early.
 const STEADY: Duration = Duration::from_secs(30);
-/// So many times in a row they end early because the engine was restarted. After that something always ends them.
+/// Early ends in a row that are put down to restarts of the engine. After that, something else always ends them.
 const MOST_RESTARTS: u32 = 3;
-/// Between two looks whether the engine is still there.
+/// Time between two checks whether the engine is still there.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// So many looks in a row find nothing before it counts as lost: one that is busy answers late, and not never.
+/// Failed checks in a row before it counts as lost: a busy engine answers late, but it does answer.
 const LOOKS: u32 = 3;
-/// Events come in bursts (a build tags, untags and deletes): one look after the burst is enough.
+/// Events come in bursts (a build tags, untags and deletes): one listing after the burst is enough.
 const SETTLE: Duration = Duration::from_millis(100);
 
 /// The runners that there are right now.
@@ -41,8 +41,8 @@ pub struct Catalog(watch::Sender<Arc<View>>);
 pub struct View {
     /// The engine, or why it does not answer.
     pub engine: EngineView,
-    /// How often its events ended as by a restart, or another engine answered: what was proved of the one before need
-    /// not hold for it.
+    /// How often its events ended as if by a restart, or another engine answered: what was proved of the one before
+    /// need not hold for it.
     pub doubts: u64,
     /// The runners by language.
     pub runners: BTreeMap<String, Arc<Runner>>,
@@ -71,7 +71,7 @@ impl Default for EngineView {
 }
 
 impl View {
-    /// The runner for a language or one of its aliases. A language's own name goes before another's alias.
+    /// The runner for a language or one of its aliases. A language's own name takes precedence over another's alias.
     pub fn find(&self, language: &str) -> Option<&Arc<Runner>> {
         let language = language.to_ascii_lowercase();
         let by_alias = || {
@@ -100,7 +100,7 @@ impl Catalog {
         self.0.subscribe()
     }
 
-    /// Waits until the engine was asked once.
+    /// Waits until the engine has been asked once.
     pub async fn first_look(&self) {
         let first = Arc::<View>::default();
         // The sender lives in `self`, so waiting cannot fail.
@@ -164,8 +164,8 @@ impl Catalog {
         }
     }
 
-    /// The events ended, so many times in a row early. The engine was restarted, or something between it and us has cut
-    /// what was silent for long. Where they always end early, nothing that is proved of it would last.
+    /// Notes that the events have ended, the last `early` times in a row too soon. Either the engine was restarted, or
+    /// something on the way cut a silent connection. Where they always end early, no proof would last.
     fn doubt(&self, early: u32) {
         if early > MOST_RESTARTS {
             if early == MOST_RESTARTS + 1 {
@@ -203,8 +203,8 @@ impl Catalog {
     }
 }
 
-/// The images after a burst of events. A list that does not come is asked for again: whether the engine is lost is not
-/// found out by what is hard for it.
+/// The images after a burst of events. A listing that fails is repeated: whether the engine is lost is not decided by
+/// what is hard for it.
 async fn listed(executor: &dyn Executor, events: &mut BoxStream<'static, ()>) -> Vec<Image> {
     loop {
         tokio::time::sleep(SETTLE).await;
@@ -219,7 +219,7 @@ async fn listed(executor: &dyn Executor, events: &mut BoxStream<'static, ()>) ->
     }
 }
 
-/// Looks whether the engine is there until it is not. One that hangs, or is cut off, ends no stream.
+/// Checks that the engine is there until it is not. One that hangs or is cut off does not end any stream.
 async fn look(executor: &dyn Executor) -> Result<Infallible, ExecutorError> {
     let mut in_vain = 0;
     loop {
@@ -305,7 +305,7 @@ mod tests {
     use super::*;
     use crate::executor::fake::FakeExecutor;
 
-    /// How often an engine is doubted meanwhile.
+    /// How often an engine is doubted while `meanwhile` runs.
     async fn doubts(fake: &FakeExecutor, meanwhile: impl Future<Output = ()>) -> u64 {
         let (catalog, stop) = (Catalog::default(), CancellationToken::new());
         tokio::select! {

@@ -1,9 +1,9 @@
 //! What a program printed, up to a limit per stream, readable while it still runs.
 //!
-//! Writers never wait and readers hold nothing: a slow reader looks at the same buffer later.
+//! Writers never wait, and readers hold nothing: a slow reader looks at the same buffer later.
 //!
-//! A stream that was cut within a character waits with the beginning of it until the rest has come, so that what the
-//! other one says meanwhile does not stand in the middle of it.
+//! When a stream breaks off within a character, the beginning of that is held back until the rest has come, so that
+//! output of the other stream does not end up in the middle of it.
 
 mod sources;
 
@@ -30,11 +30,11 @@ pub struct Capture {
 /// Output in the order in which it came. A clone shares what was kept so far.
 #[derive(Clone, Debug, Default)]
 pub struct Captured {
-    /// Copied by a writer that has more to keep while somebody still looks at it.
+    /// Copied by a writer that has more to keep while somebody still reads it.
     kept: Arc<Kept>,
-    /// Of each stream, a last character that is not complete: at most three bytes.
+    /// An incomplete last character of each stream: at most three bytes.
     begun: [Vec<u8>; 2],
-    /// Nothing more is waited for.
+    /// The run is over: no rest of a character is waited for.
     ended: bool,
     /// Bytes of standard output.
     pub stdout: Counter,
@@ -44,9 +44,9 @@ pub struct Captured {
 
 #[derive(Clone, Debug, Default)]
 struct Kept {
-    /// Of both streams.
+    /// Those of both streams.
     bytes: Vec<u8>,
-    /// Of which stream each of them is.
+    /// Which stream each of them is from.
     sources: Sources,
 }
 
@@ -78,13 +78,13 @@ impl Capture {
         self.seen.send_modify(|seen| *seen += bytes.len() as u64);
     }
 
-    /// The run is over: what has begun is as complete as it will ever be.
+    /// Ends the run: what has begun is as complete as it will ever be.
     pub(crate) fn finish(&self) {
         self.lock().finish();
         self.seen.send_modify(|_| {});
     }
 
-    /// What came so far, as it was then.
+    /// The output so far, as it is now.
     pub fn snapshot(&self) -> Captured {
         self.lock().clone()
     }
@@ -94,23 +94,23 @@ impl Capture {
         self.lock().read(stream, offset, most)
     }
 
-    /// The same of both streams, in at most so many pieces, each of one stream.
+    /// The same for both streams, in at most `pieces` pieces, each from one stream.
     pub fn read_apart(&self, offset: usize, most: usize, pieces: usize) -> Vec<(Stream, Vec<u8>)> {
         self.lock().read_apart(offset, most, pieces)
     }
 
-    /// How many bytes of both streams there are to read.
+    /// How many bytes of both streams can be read.
     pub fn kept(&self) -> usize {
         let captured = self.lock();
         captured.stdout.kept + captured.stderr.kept
     }
 
-    /// Wakes whoever reads along: its value is the number of bytes seen so far, kept or not.
+    /// Wakes readers: its value is the number of bytes seen so far, kept or not.
     pub fn watch(&self) -> watch::Receiver<u64> {
         self.seen.subscribe()
     }
 
-    /// Resolves when the run has written so much that it is to be stopped.
+    /// Resolves when the run has written so much that it has to be stopped.
     pub async fn flooded(&self) {
         let limit = (self.limit as u64).saturating_mul(FLOOD_FACTOR);
         let mut seen = self.seen.subscribe();
@@ -132,7 +132,7 @@ impl Captured {
         counter.dropped += (bytes.len() - accepted.len()) as u64;
         let mut next = std::mem::take(begun);
         next.extend_from_slice(accepted);
-        // With the last byte that there is room for, no rest can come.
+        // Once the limit is reached, no rest can come.
         if !ended && counter.kept + next.len() < limit {
             *begun = next.split_off(whole_characters(&next));
         }
@@ -163,13 +163,13 @@ impl Captured {
             let begun = std::mem::take(self.of(stream).1);
             self.append(stream, &begun);
         }
-        // It may stay for long, and nothing more is to come.
+        // It may be kept for long, and nothing more will come.
         let kept = Arc::make_mut(&mut self.kept);
         kept.bytes.shrink_to_fit();
         kept.sources.shrink();
     }
 
-    /// Bytes that came one after the other from one stream.
+    /// Pieces of consecutive bytes from one stream.
     fn pieces(&self) -> impl Iterator<Item = (Stream, &[u8])> {
         let mut from = 0;
         std::iter::from_fn(move || {
@@ -233,13 +233,13 @@ impl Captured {
         found
     }
 
-    /// One stream as text; what is no UTF-8 is replaced.
+    /// One stream as text, with invalid UTF-8 replaced.
     pub fn text(&self, stream: Stream) -> String {
         String::from_utf8_lossy(&self.bytes(stream)).into_owned()
     }
 }
 
-/// The end without a last character that is not complete.
+/// Where the bytes end without an incomplete last character.
 pub(crate) fn whole_characters(bytes: &[u8]) -> usize {
     let tail = bytes.len().saturating_sub(3);
     let lead = bytes[tail..].iter().rposition(|byte| *byte >= 0xc0);
@@ -350,7 +350,7 @@ mod tests {
         assert_eq!(kept(err, b"\xa9!"), 5);
         assert_eq!(kept(out, b"\x80b\xc3"), 10);
         assert_eq!(interleaved(&capture), "aeé!😀b");
-        // What never becomes whole is there at the end, and readers hear of it.
+        // What never becomes whole is there at the end, and readers are notified.
         let mut seen = capture.watch();
         seen.mark_unchanged();
         capture.finish();

@@ -1,7 +1,7 @@
-//! The task that owns a container's output and reads it to its end, whatever happens to those who listen.
+//! The task that owns a container's output and reads it to its end, whatever becomes of its listeners.
 //!
 //! An engine hangs on a container whose output nobody reads, so this task is never cancelled: it ends when the
-//! container does. Then all that was still expected fails, which is how others learn of it.
+//! container does. Then everything that was still expected fails, which is how others learn of it.
 
 use std::sync::Arc;
 
@@ -13,19 +13,19 @@ use tokio::sync::{mpsc, oneshot};
 use super::capture::Capture;
 use crate::executor::{Chunk, ExecutorError, Stream};
 
-/// Bytes that are kept of what a driver writes to standard error.
+/// How many bytes are kept of what a driver writes to standard error.
 const LAST_WORDS: usize = 512;
 
-/// What sandbox-init says of its own doing: done, or why not.
+/// What sandbox-init reports about its own work: done, or why not.
 pub(super) type Report = Result<(), String>;
 
-/// A frame that was, or is about to be, sent, and who waits for its records.
+/// A frame that was, or is about to be, sent, and what waits for its records.
 pub(super) struct Expect {
     pub(super) nonce: Nonce,
     pub(super) waiting: Waiting,
 }
 
-/// Who waits for what.
+/// What is waited for.
 pub(super) enum Waiting {
     /// For a parked run process.
     Ready(oneshot::Sender<Report>),
@@ -33,7 +33,7 @@ pub(super) enum Waiting {
     Run {
         capture: Arc<Capture>,
         end: oneshot::Sender<End>,
-        /// Nobody waits for it after a cell: nothing is cleaned.
+        /// `None` for a cell: nothing is cleaned after it.
         clean: Option<oneshot::Sender<Report>>,
     },
 }
@@ -47,7 +47,8 @@ pub(super) async fn drain(
     let mut may_expect = true;
     loop {
         tokio::select! {
-            // A run is announced before its frame is sent: looking here first, its output cannot overtake it.
+            // A run is announced before its frame is sent. Since announcements are read first, output cannot overtake
+            // them.
             biased;
             expect = expectations.recv(), if may_expect => match expect {
                 Some(expect) => listening = Listening::to(expect),
@@ -67,9 +68,9 @@ enum Listening {
     Ready {
         scanner: RecordScanner,
         answer: Option<oneshot::Sender<Report>>,
-        /// Why there is no interpreter. Told when the output has ended, and with it all that the driver said.
+        /// Why there is no interpreter. Sent when the output has ended, and with it everything that the driver said.
         refusal: Option<String>,
-        /// What the driver wrote to standard error last.
+        /// The last of what the driver wrote to standard error.
         said: Vec<u8>,
     },
     Run(Box<Run>),
@@ -77,7 +78,7 @@ enum Listening {
 
 /// A run in progress, or its sandbox being cleaned.
 struct Run {
-    /// Who hears of it, until it has ended: a sandbox may wait for long, and keeps no output meanwhile.
+    /// Who receives its output, until it has ended: after that, a sandbox may wait for long, and must not keep output.
     audience: Option<Audience>,
     stdout: RecordScanner,
     stderr: RecordScanner,
@@ -121,7 +122,7 @@ impl Listening {
     fn hear(&mut self, chunk: &Chunk) {
         match self {
             Self::Nobody => {}
-            // What a driver prints while it warms up is nobody's output. It may say why it fails.
+            // What a driver prints while it warms up belongs to no run, but it may say why the driver fails.
             Self::Ready {
                 scanner,
                 answer,
@@ -163,7 +164,7 @@ impl Listening {
     }
 }
 
-/// Adds to what was said, of which the end is kept.
+/// Adds to what was said, and keeps the last part of it.
 fn keep_last(said: &mut Vec<u8>, bytes: &[u8]) {
     said.extend_from_slice(bytes);
     let excess = said.len().saturating_sub(LAST_WORDS);
@@ -173,7 +174,7 @@ fn keep_last(said: &mut Vec<u8>, bytes: &[u8]) {
 /// Why there is no interpreter, with what its driver said.
 fn with_words(reason: String, said: &[u8]) -> String {
     let said = String::from_utf8_lossy(said);
-    // sandbox-init repeats the reason there.
+    // sandbox-init repeats the reason on standard error.
     let lines = said
         .lines()
         .filter(|line| !line.starts_with("sandbox-init: "));
@@ -189,7 +190,7 @@ impl Run {
         let mut rest = bytes.to_vec();
         loop {
             let scanned = self.stdout.push(&rest);
-            // After the end record, leftovers speak.
+            // What comes after the end record is from leftover processes.
             if let (Some(audience), None) = (&self.audience, &self.stdout_end) {
                 audience.capture.push(Stream::Stdout, &scanned.output);
             }
@@ -220,19 +221,19 @@ impl Run {
         self.answer_when_ended();
     }
 
-    /// Every byte of the program is in once the record was seen on both streams.
+    /// Answers once the record was seen on both streams: then every byte of the program is in.
     fn answer_when_ended(&mut self) {
         if self.stderr_ended
             && let Some(end) = self.stdout_end.take()
             && let Some(audience) = self.audience.take()
         {
             audience.capture.finish();
-            // Nobody waits any more when the run was cancelled.
+            // Nobody waits any more if the run was cancelled.
             let _ = audience.end.send(end);
         }
     }
 
-    /// The container ended first: a marker that never became a record was output.
+    /// The container ended first: a marker that never became a record was output after all.
     fn finish(self) {
         let Some(Audience { capture, .. }) = self.audience else {
             return;

@@ -1,4 +1,4 @@
-//! Starts sandboxes, and sees to it that every container that was made is removed.
+//! Starts sandboxes, and makes sure that every container that was created is removed.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
@@ -20,17 +20,17 @@ use crate::executor::{
 const ROOT_LABEL: &str = "sandbox.root";
 /// Label with the id of the server process.
 const SERVER_LABEL: &str = "sandbox.server";
-/// Label with the second since 1970 in which the container was made.
+/// Label with the time at which the container was created, in seconds since 1970.
 const CREATED_LABEL: &str = "sandbox.created";
-/// A container that nobody knows may still be in the hands of a request that is being answered.
+/// Seconds for which an unknown container is left alone: it may belong to a request that is still being answered.
 const UNKNOWN_GRACE: u64 = 120;
-/// Tries to remove a container, ever slower, before it is left to the reaper.
+/// How often removing a container is tried, ever more slowly, before it is left to the reaper.
 const REMOVE_TRIES: u32 = 30;
 /// Longest pause between two tries.
 const REMOVE_PAUSE: Duration = Duration::from_secs(5);
-/// Containers that are made or removed at a time, for each core. More would only make each take longer.
+/// Containers that are created or removed at a time, for each core. More would only make each take longer.
 const HANDS_PER_CORE: usize = 4;
-/// The same on small hosts.
+/// The minimum, for small hosts.
 const FEWEST_HANDS: usize = 16;
 
 /// Who we are to other servers on the same engine.
@@ -52,16 +52,15 @@ struct Shared {
     identity: Identity,
     init: PathBuf,
     tasks: TaskTracker,
-    /// Containers from before the engine is asked to make them until they are removed.
+    /// Containers, from before the engine is asked to create them until they are removed.
     containers: TaskTracker,
     live: Mutex<HashSet<ContainerId>>,
-    /// Fair, and shared by creating and removing: a client that starts and cancels in a loop waits for its own
-    /// removals.
+    /// Fair, and shared by creation and removal: a client that starts and cancels in a loop waits for its own removals.
     hands: Arc<Semaphore>,
 }
 
 impl Launcher {
-    /// Starts containers on `executor` with the sandbox-init that stands at `init` on the engine's host.
+    /// Starts containers on `executor` with the sandbox-init that is at `init` on the engine's host.
     pub fn new(
         executor: Arc<dyn Executor>,
         identity: Identity,
@@ -100,7 +99,7 @@ impl Launcher {
             .collect()
     }
 
-    /// Makes, attaches and starts a container. A caller that goes away meanwhile leaves nothing behind.
+    /// Creates, attaches and starts a container. A caller that goes away before it is started leaves nothing behind.
     ///
     /// # Errors
     /// What the engine said, or that the server is stopping.
@@ -108,13 +107,13 @@ impl Launcher {
         let making = self.0.containers.token();
         let (launcher, hand) = (self.clone(), self.hand().await);
         let (answer, answered) = oneshot::channel();
-        // On a task of its own: a request to the engine that is dropped half-way may still make a container.
+        // On a task of its own: a request to the engine that is dropped halfway may still create a container.
         self.0.tasks.spawn(async move {
             let _until_made = (hand, making);
             let started = launcher.start_on_network(&spec, || !answer.is_closed());
             let started = started.await;
             if let Some(started) = started.transpose() {
-                // What nobody takes is dropped, and so removed.
+                // A sandbox that nobody takes is dropped, and so removed.
                 let _ = answer.send(started);
             }
         });
@@ -131,8 +130,8 @@ impl Launcher {
             .expect("it is never closed")
     }
 
-    /// Starts it, and makes the network again that somebody took away because nothing was on it, as
-    /// `docker network prune` does. `None` when nobody waits for it any more.
+    /// Starts a container. Recreates its network if somebody removed that while nothing was on it, as `docker network
+    /// prune` does. `None` when nobody waits for the container any more.
     async fn start_on_network(
         &self,
         spec: &ContainerSpec,
@@ -150,7 +149,7 @@ impl Launcher {
         }
     }
 
-    /// `None` when nobody waits for it any more.
+    /// `None` when nobody waits for the container any more.
     async fn start_now(
         &self,
         spec: &ContainerSpec,
@@ -177,7 +176,7 @@ impl Launcher {
         }))
     }
 
-    /// Removes a container behind the caller's back.
+    /// Removes a container in the background.
     fn remove_later(&self, id: ContainerId, there: TaskTrackerToken) {
         let launcher = self.clone();
         self.0.tasks.spawn(async move {
@@ -198,8 +197,8 @@ impl Launcher {
         });
     }
 
-    /// Removes containers of this root that belong to nobody: those of servers for which `is_dead` says so, and our
-    /// own that no sandbox holds. Gives how many it removed; one that the engine cannot remove is logged and left to
+    /// Removes containers of this root that belong to nobody: those of servers for which `is_dead` says so, and our own
+    /// that no sandbox holds. Returns how many were removed; one that the engine cannot remove is logged and left for
     /// the next time.
     ///
     /// # Errors
@@ -222,7 +221,7 @@ impl Launcher {
                     removed += 1;
                 }
                 Err(error) => {
-                    // As long as the engine is there, it is this one alone that cannot be removed.
+                    // If the engine still answers, it is only this one that cannot be removed.
                     self.0.executor.ping().await?;
                     let error = &error as &dyn std::error::Error;
                     warn!(container.id = %orphan.id, error, "failed to remove a leftover container");
@@ -246,7 +245,7 @@ impl Launcher {
         self.live().len()
     }
 
-    /// Resolves when all our containers are removed and none is being made.
+    /// Resolves when all our containers are removed and none is being created.
     pub async fn emptied(&self) {
         self.0.containers.close();
         self.0.containers.wait().await;

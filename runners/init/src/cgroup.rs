@@ -1,6 +1,6 @@
 //! What the cgroup of the sandbox counts, in both layouts of `/sys/fs/cgroup`.
 //!
-//! The files are opened once and read again for each run. On a host or in an image where one is missing the number is
+//! The files are opened once and read again for each run. On a host or in an image where one is missing, its number is
 //! unknown, and nothing else changes.
 
 use std::fs::File;

@@ -1,7 +1,7 @@
 //! The image's driver: the program that parks run processes (section 5 of the protocol).
 //!
-//! Of the `exec` kind it *is* the run process and is gone after the run; of the `fork` kind it stays, maybe with helpers,
-//! and parks the next one when told to.
+//! One of the `exec` kind *is* the run process and is gone after the run; one of the `fork` kind stays, perhaps with
+//! helpers, and parks the next run process when told to.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Command, Stdio};
@@ -20,7 +20,7 @@ use crate::sys;
 /// How long a run process may take to become a child of PID 1 after it was announced.
 const ADOPTION: Duration = Duration::from_secs(1);
 
-/// `ready <pid>\n` and `instead <pid>\n` are shorter, with a few helpers too.
+/// `ready <pid>\n` and `instead <pid>\n` are shorter, even with a few helpers.
 const LINE_MAX: usize = 64;
 
 /// A running driver.
@@ -30,7 +30,7 @@ pub(crate) struct Driver {
     pub(crate) socket: OwnedFd,
     line: Vec<u8>,
     announced: Option<(Pid, Instant)>,
-    /// The processes that stay, once they are known: itself and its helpers.
+    /// The processes that stay, once they are known: the driver and its helpers.
     staying: Vec<Staying>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Driver {
 #[derive(Debug)]
 struct Staying {
     pid: Pid,
-    /// What others could have changed about it since it was first ready.
+    /// What others could have changed about it since the driver was first ready.
     bearing: String,
 }
 
@@ -70,7 +70,8 @@ impl Driver {
         })
     }
 
-    /// The processes that are spared when a run is cleaned up after. Of a driver that is the run process, there is none.
+    /// The processes that are spared when cleaning up after a run. There is none if the driver is the run process
+    /// itself.
     pub(crate) fn spared(&self, run: Option<Pid>) -> Vec<Pid> {
         if run == Some(self.pid) {
             return Vec::new();
@@ -81,7 +82,7 @@ impl Driver {
         pids
     }
 
-    /// Asks a driver that stays for the next run process.
+    /// Asks a driver that stays to park the next run process.
     pub(crate) fn park_another(&self) -> Result<(), String> {
         match rustix::io::write(&self.socket, b"park\n") {
             Ok(5) => Ok(()),
@@ -89,7 +90,8 @@ impl Driver {
         }
     }
 
-    /// Whether an announced process is not yet where it must be: time will tell, not a descriptor.
+    /// Whether an announced process is not yet where it must be: no descriptor tells, so it has to be checked
+    /// repeatedly.
     pub(crate) fn is_adopting(&self) -> bool {
         self.announced.is_some()
     }
@@ -111,7 +113,7 @@ impl Driver {
         };
         if child(pid).is_some_and(|stat| stat.state != 'Z') {
             self.announced = None;
-            // A run process that is not dumpable yet does this by itself.
+            // A run process that is not dumpable yet does this itself.
             let _ = processes::kill_first(pid);
             return Ok(Some(pid));
         }
@@ -124,7 +126,7 @@ impl Driver {
         Ok(None)
     }
 
-    /// Helpers are named in the first announcement, before any program could put in others.
+    /// Helpers are named in the first announcement, before any program could add others.
     fn remember(&mut self, helpers: &[Pid]) {
         let pids = [self.pid].into_iter().chain(helpers.iter().copied());
         self.staying = pids
@@ -144,7 +146,7 @@ impl Driver {
         }
     }
 
-    /// The process that the parked one has passed its request to, if it has. `ended` is one that was just reaped.
+    /// The process to which the parked one has passed its request, if it has. `ended` was just reaped.
     pub(crate) fn successor(&mut self, ended: Pid) -> Result<Option<Pid>, String> {
         let Some(line) = self.line()? else {
             return Ok(None);
@@ -155,7 +157,7 @@ impl Driver {
         }
     }
 
-    /// Reads a line, as far as it has come.
+    /// Reads a line, once all of it has come.
     fn line(&mut self) -> Result<Option<Vec<u8>>, String> {
         let mut buffer = [0; LINE_MAX];
         match rustix::io::read(&self.socket, &mut buffer) {
@@ -175,13 +177,13 @@ impl Driver {
         Ok(Feed::new(self.socket.try_clone()?, request))
     }
 
-    /// Leaves the parked process with its end of the socket, and those that stay to whoever kills them.
+    /// Returns our end of the parked process's socket, and the processes that stay, for the caller to kill.
     pub(crate) fn leave(self, parked: Pid) -> (OwnedFd, Vec<Pid>) {
         let staying = self.spared(Some(parked));
         (self.socket, staying)
     }
 
-    /// Whether the driver and its helpers go on. A program may have ended or stopped them.
+    /// Whether the driver and its helpers are running. A program may have ended or stopped them.
     pub(crate) fn is_running(&self) -> Result<(), String> {
         for pid in self.spared(None) {
             match Stat::of(pid).map(|stat| stat.state) {

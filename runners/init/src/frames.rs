@@ -19,7 +19,7 @@ const KEPT: usize = 64 << 10;
 
 /// The secret that marks the records which answer one frame: 32 lower-case hexadecimal digits.
 ///
-/// Whoever knows it can forge records, so it is never printed.
+/// Anybody who knows it can forge records, so it is never printed.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Nonce([u8; Self::LEN]);
@@ -78,7 +78,7 @@ impl From<Nonce> for String {
     }
 }
 
-/// The text is not 32 lower-case hexadecimal digits. Does not quote it.
+/// The error for text that is not 32 lower-case hexadecimal digits. Does not quote it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a nonce is 32 lower-case hexadecimal digits")]
 pub struct InvalidNonce;
@@ -93,7 +93,7 @@ pub enum Frame {
     Run(Run),
     /// Run code in the kernel, which the parked run process becomes, and answer `end`.
     Cell(Cell),
-    /// Interrupt a cell, or end a run. Answered by nothing but the end of it.
+    /// Interrupt a cell, or end a run. The only answer is the end of it.
     Interrupt(Interrupt),
 }
 
@@ -107,7 +107,7 @@ pub struct Park {
     pub driver: Vec<String>,
     /// Added to the image's environment for the driver.
     pub env: BTreeMap<String, String>,
-    /// The sandbox ends by itself after so long without a frame.
+    /// The sandbox ends by itself after this long without a frame.
     pub idle_ms: u64,
 }
 
@@ -127,7 +127,7 @@ pub struct Run {
     pub reuse: bool,
 }
 
-/// Asks for one cell: code in an interpreter that stays, with all that earlier cells have left in it.
+/// Asks for one cell: code in an interpreter that stays, with everything that earlier cells left in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Cell {
@@ -146,7 +146,7 @@ pub struct Cell {
 /// Asks for the end of a cell or a run before its deadline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interrupt {
-    /// That of the cell or run. Another one is ignored: it has ended meanwhile.
+    /// That of the cell or run. Any other is ignored: what it was for has already ended.
     pub nonce: Nonce,
 }
 
@@ -174,11 +174,11 @@ pub fn encode_frame(frame: &Frame) -> Result<Vec<u8>, FrameError> {
     Ok(bytes)
 }
 
-/// Takes bytes as they arrive and gives frames.
+/// Takes bytes as they arrive and returns frames.
 #[derive(Default)]
 pub struct FrameReader {
     buffer: Vec<u8>,
-    /// One that was read and is not due yet.
+    /// A frame that was read and is not due yet.
     held: Option<Frame>,
 }
 
@@ -193,7 +193,7 @@ impl FrameReader {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Whether [`next_frame`](Self::next_frame) would give a frame or an error rather than ask for more bytes.
+    /// Whether [`next_frame`](Self::next_frame) would return a frame or an error rather than ask for more bytes.
     pub fn is_ready(&self) -> bool {
         match self.announced() {
             _ if self.held.is_some() => true,

@@ -1,7 +1,7 @@
 //! Stops every other process of the sandbox, so that for a while nothing in it can do anything.
 //!
-//! A program can open the pipe that it shares with PID 1 for reading. What is left alive, as a kernel is between its
-//! cells, must therefore stand still from before an end record is written until the server has read it.
+//! A program can open the pipe that it shares with PID 1 for reading. So what is left alive, as a kernel is between its
+//! cells, must stand still from before an end record is written until the server has read it.
 
 use std::fs::{self, DirEntry};
 use std::io;
@@ -13,32 +13,33 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::processes::{self, Stat};
 use crate::sys;
 
-/// How often to look whether they stand.
+/// How often to check whether they stand still.
 const LOOK: Duration = Duration::from_micros(100);
 
-/// How long what was continued on purpose may run at first, and each time twice as long: where the processor is busy,
-/// its turn comes late.
+/// How long what was continued on purpose may run at first, and each time twice as long: on a busy processor, its turn
+/// comes late.
 const MOMENT: Duration = Duration::from_micros(200);
 
-/// After so long without an end, and each time twice as long, all of them get another moment to run.
+/// After this long without success, and each time twice as long, all of them get another moment to run.
 const STUCK: Duration = Duration::from_millis(20);
 
-/// How many parents to ask for where a process comes from.
+/// How many ancestors to look at for where a process comes from.
 const GENERATIONS: usize = 16;
 
-/// How they stand after a look at all of them.
+/// What a check of all of them found.
 enum Look {
-    /// No thread runs, or will without being told to.
+    /// No thread runs, or will run unless told to.
     Stand,
-    /// Those that do not stand sleep where no signal is heard, as a process does until the child that it made by vfork
-    /// has a program of its own. Here are the children: stopped, they would keep their parents from stopping.
+    /// Those that do not stand still sleep where no signal reaches them, as a process does until the child that it made
+    /// by vfork has a program of its own. Here are the children: if stopped, they would keep their parents from
+    /// stopping.
     Wait(Vec<Pid>),
     Run,
 }
 
-/// Whether anything runs that was stopped, or is about to.
+/// Whether anything that was stopped runs, or is about to.
 ///
-/// What the engine pauses is in a state of its own for a moment when it goes on, and does not run in it.
+/// What the engine has paused is in a state of its own for a moment when it is resumed, and does not run in it.
 pub(crate) fn is_undone() -> bool {
     let inside = processes::others(&[]).map(|mut pids| {
         pids.retain(|&pid| !is_from_outside(pid));
@@ -47,8 +48,8 @@ pub(crate) fn is_undone() -> bool {
     matches!(inside.map(look_at), Ok(Look::Run) | Err(_))
 }
 
-/// Whether a process was put in by the engine while the others stand, as `docker exec` and the health check of an image
-/// do, or is a child of such a one. No program can make one: its parent is nobody in here.
+/// Whether a process was put in by the engine while the others stand still, as `docker exec` and the health check of an
+/// image do, or is a descendant of one. No program can make one: its parent is not in here.
 fn is_from_outside(mut pid: Pid) -> bool {
     for _ in 0..GENERATIONS {
         let parent = Stat::of(pid).map(|stat| Pid::from_raw(stat.parent));
@@ -61,11 +62,12 @@ fn is_from_outside(mut pid: Pid) -> bool {
     false
 }
 
-/// Stops all other processes and waits until every thread of theirs stands, or says that it cannot be done by `until`.
+/// Stops all other processes and waits until every thread of theirs stands still, or fails if that is not so by
+/// `until`.
 pub(crate) fn freeze(until: Instant) -> Result<(), String> {
     let mut patience = STUCK;
     loop {
-        // A second time, since what was ending at the first look may have continued another one with its end.
+        // Twice, since what was ending at the first check may have continued another one by its end.
         let looks_until = until.min(Instant::now() + patience);
         if stopped(looks_until) && stopped(looks_until) {
             return Ok(());
@@ -79,7 +81,7 @@ pub(crate) fn freeze(until: Instant) -> Result<(), String> {
     }
 }
 
-/// Lets them all go on.
+/// Lets all of them go on.
 pub(crate) fn thaw() {
     sys::kill_all(Signal::CONT);
 }
@@ -91,7 +93,7 @@ fn stopped(until: Instant) -> bool {
         match look().unwrap_or(Look::Run) {
             Look::Stand => return true,
             _ if Instant::now() >= until => return false,
-            // Their parents are told to stop already: they make no more of them.
+            // Their parents have already been told to stop, and make no more of them.
             Look::Wait(children) if !children.is_empty() => {
                 for child in children {
                     let _ = kill_process(child, Signal::CONT);
@@ -113,7 +115,7 @@ fn look_at(others: Vec<Pid>) -> Look {
     let mut waiting = Vec::new();
     for &pid in &others {
         let states = states(pid);
-        // One that is gone meanwhile does nothing any more.
+        // One that has gone in the meantime does nothing any more.
         let ended = |state: &char| matches!(state, 'Z' | 'X');
         let stands = |state: &char| ended(state) || matches!(state, 'T' | 't' | 'D');
         if !states.iter().all(stands) || (!states.iter().all(ended) && may_be_woken(pid)) {
@@ -131,12 +133,12 @@ fn look_at(others: Vec<Pid>) -> Look {
     Look::Wait(others.into_iter().filter(is_awaited).collect())
 }
 
-/// Whether a timer will continue the process, or kill it, which can continue others: what stops in a group that loses
-/// its last tie to its session is continued. The system call filter does not see which signal a timer sends, and those
-/// of `timeout` are wanted.
+/// Whether a timer will continue the process, or kill it, which can continue others: what is stopped in a group that
+/// loses its last tie to its session is continued. The system call filter does not see which signal a timer sends, and
+/// those of `timeout` are wanted.
 ///
-/// Nobody sees those of a process that has made itself not dumpable: it counts as one with such a timer. Where the kernel
-/// keeps no list at all, somebody must look again later.
+/// The timers of a process that has made itself not dumpable cannot be seen: it counts as having such a timer. Where
+/// the operating system's kernel keeps no list at all, a later check has to find out.
 fn may_be_woken(pid: Pid) -> bool {
     match processes::read(&processes::path(pid, "timers")) {
         Ok(timers) => timers.lines().any(|line| {
@@ -150,7 +152,7 @@ fn may_be_woken(pid: Pid) -> bool {
     }
 }
 
-/// The state of each thread. One that cannot be read counts as running, but for those that have ended meanwhile.
+/// The state of each thread. One that cannot be read counts as running, unless it has ended in the meantime.
 fn states(pid: Pid) -> Vec<char> {
     let known = |read: io::Result<char>| match read {
         Err(error) if processes::is_gone(&error) => None,
@@ -192,7 +194,7 @@ mod tests {
         assert_eq!(states(Pid::from_child(&child)).len(), 1);
         drop(child.stdin.take());
         child.wait().unwrap();
-        // It is awaited: nobody is there any more.
+        // It was waited for: nothing is there any more.
         assert_eq!(states(Pid::from_child(&child)), []);
     }
 }

@@ -25,22 +25,22 @@ use crate::run::Run;
 use crate::scrub::Scrubber;
 use crate::sys::{self, Ended};
 
-/// How long a sandbox waits that was never told how long.
+/// How long a sandbox waits for a frame unless it was told otherwise.
 const IDLE: Duration = Duration::from_mins(1);
 
 /// How long a driver may take to park a run process.
 const PARKING: Duration = Duration::from_mins(1);
 
-/// How often to look again for what no descriptor tells.
+/// How often to check again for what no descriptor tells.
 const TICK: Duration = Duration::from_millis(1);
 
-/// How often to look whether everything stands still between two cells.
+/// How often to check that everything stands still between two cells.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// How long an end record waits for what a run left behind to be killed.
+/// How long an end record waits until what a run left behind is killed.
 const LEFTOVERS: Duration = Duration::from_millis(500);
 
-/// How often to kill what did not die at the deadline.
+/// How often to kill again what did not die at the deadline.
 const KILL_AGAIN: Duration = Duration::from_millis(100);
 
 /// PID 1.
@@ -54,7 +54,7 @@ pub(crate) struct Init {
     scrubber: Scrubber,
     park: Option<Park>,
     driver: Option<Driver>,
-    /// Once there is one, there are only cells.
+    /// Once there is a kernel, only cells are taken.
     kernel: Option<Kernel>,
     /// What a run did that no scrub can undo.
     fault: Option<String>,
@@ -63,27 +63,27 @@ pub(crate) struct Init {
 
 #[derive(Debug)]
 enum State {
-    /// For a frame. `parked` is a run process that waits too.
+    /// Waits for a frame. `parked` is a run process that waits too.
     Waiting {
         parked: Option<Pid>,
         until: Option<Instant>,
     },
-    /// For the driver to park a run process.
+    /// Waits for the driver to park a run process.
     Parking { answer: Answer, until: Instant },
-    /// For the run process to end.
+    /// Waits for the run process to end.
     Running(Run),
     /// The run is over, and there may be another one after the scrub.
     Dirty(Nonce),
-    /// For the kernel to end a cell.
+    /// Waits for the kernel to end a cell.
     Working(Cell),
-    /// For the next cell. Everything else in the sandbox stands still, which is looked at now and then.
+    /// Waits for the next cell. Everything else in the sandbox stands still, which is checked now and then.
     Resting {
         until: Option<Instant>,
         look: Instant,
     },
 }
 
-/// Who waits for a run process to be parked.
+/// What a parked run process is the answer to.
 #[derive(Debug, Clone)]
 enum Answer {
     Ready(Nonce),
@@ -123,7 +123,7 @@ impl Init {
         self.output.complain(&stop.to_string());
     }
 
-    /// Waits for something to happen and does all that follows from it.
+    /// Waits for something to happen and does everything that follows from it.
     fn turn(&mut self) -> Result<(), Stop> {
         let happened = self.wait()?;
         if happened.signal {
@@ -144,7 +144,7 @@ impl Init {
     }
 
     fn wait(&self) -> Result<Happened, Stop> {
-        // A frame that is not due yet waits, here or in the pipe, and so nothing grows.
+        // A frame that is not due yet waits, here or in the pipe, so nothing grows.
         let input = if self.frames.is_ready() {
             PollFlags::empty()
         } else {
@@ -211,7 +211,7 @@ impl Init {
         }
     }
 
-    /// Takes what has come on standard input.
+    /// Reads what has come on standard input.
     fn read(&mut self) -> Result<(), Stop> {
         let mut buffer = [0; 1 << 14];
         match rustix::io::read(stdio::stdin(), &mut buffer) {
@@ -225,7 +225,7 @@ impl Init {
         }
     }
 
-    /// Lets the run process have more of its code.
+    /// Gives the run process more of its code.
     fn pump(&mut self) {
         if let Some(feed) = self.feed()
             && feed
@@ -296,7 +296,7 @@ impl Init {
         }
     }
 
-    /// Takes the next frame, if it has come and whatever `is_parked` still just waits.
+    /// Takes the next frame, if it has come. While a run process is parked, its driver must have stayed silent.
     fn take_frame(&mut self, is_parked: bool) -> Result<bool, Stop> {
         let driver = self.driver.as_mut().filter(|_| is_parked);
         if let Some(fault) = driver.and_then(Driver::spoke) {
@@ -312,12 +312,12 @@ impl Init {
             }
             Some(Frame::Run(run)) => self.start(run).map(|()| true),
             Some(Frame::Cell(cell)) => self.start_kernel(&cell).map(|()| true),
-            // Its cell has ended.
+            // Its cell has already ended.
             Some(Frame::Interrupt(_)) => Ok(true),
         }
     }
 
-    /// Has a run process parked, if the image knows how.
+    /// Has a run process parked, if the image can do that.
     fn park(&mut self, answer: Answer) -> Result<bool, Stop> {
         let started = match (&self.park, &self.driver) {
             (Some(park), None) if !park.driver.is_empty() => match Driver::start(park) {
@@ -341,7 +341,7 @@ impl Init {
         }
     }
 
-    /// Answers whoever waits for a run process, and waits for a frame or stops.
+    /// Answers the frame that asked for a run process, then waits for the next one or stops.
     fn parked(
         &mut self,
         answer: Answer,
@@ -367,7 +367,7 @@ impl Init {
         Instant::now().checked_add(idle)
     }
 
-    /// A child has ended.
+    /// Handles the end of a child.
     fn reaped(&mut self, ended: &Ended) -> Result<(), Stop> {
         let driver = self
             .driver
@@ -397,7 +397,7 @@ impl Init {
     }
 }
 
-/// What `poll` came back for, where it matters.
+/// Why `poll` returned, where it matters.
 struct Happened {
     signal: bool,
     input: bool,

@@ -1,6 +1,6 @@
 //! A kernel: the run process that stays, and the cells it is given one after the other (section 6 of the protocol).
 //!
-//! What it says of itself is a hint. It can end its own cell early by it, and nothing else.
+//! What it says about itself is a hint. It can end its own cell early by that, and nothing else.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,10 +19,10 @@ use crate::run::{self, Clock};
 /// An answer is shorter.
 const LINE_MAX: usize = 64;
 
-/// Why one ends that has closed its end of the socket, as a process does that is ending anyway.
+/// Why a kernel ends that has closed its end of the socket, as a process does that is ending anyway.
 pub(crate) const CLOSED: &str = "the kernel closed its socket";
 
-/// Before the process that a parked one has passed its request to.
+/// Comes before the process to which a parked one has passed its request.
 const INSTEAD: &str = "instead ";
 
 /// A run process that is given cells.
@@ -30,11 +30,11 @@ const INSTEAD: &str = "instead ";
 pub(crate) struct Kernel {
     pub(crate) pid: Pid,
     pub(crate) socket: OwnedFd,
-    /// What is to be killed when it is known that it is not needed.
+    /// Processes to kill once it is known that they are not needed.
     staying: Vec<Pid>,
     /// Cells so far. An answer names the cell that it is for, so that a late one is not taken for the next.
     cells: u64,
-    /// What came of an answer that is not whole yet.
+    /// What has come of an answer so far.
     line: Vec<u8>,
 }
 
@@ -49,24 +49,24 @@ pub(crate) struct Cell {
     pub(crate) grace: Duration,
     /// Whether the next alarm of the clock is the last one.
     pub(crate) interrupted: bool,
-    /// Everything is being killed.
+    /// Whether everything is being killed.
     pub(crate) doomed: bool,
 }
 
 impl Cell {
-    /// Whether what the kernel says is of interest: it has its whole code, and is not on its way out.
+    /// Whether the kernel's answer matters: it has its whole code, and is not being killed.
     pub(crate) fn listens(&self) -> bool {
         self.feed.is_none() && !self.doomed
     }
 
-    /// Whether an interrupt is still to be tried. One that is killed takes its time when it has much memory, and has no
-    /// more time for that.
+    /// Whether an interrupt should still be tried. What is being killed may take a while when it has much memory, and
+    /// gets no more time for that.
     pub(crate) fn may_be_interrupted(&self) -> bool {
         !self.interrupted && !self.doomed
     }
 
-    /// Until when everything has to stand still, `usual` or sooner: with an interrupt the server waits for both, the
-    /// answer and this, no longer than the grace.
+    /// Until when everything has to stand still: `usual`, or sooner after an interrupt, since the server then waits no
+    /// longer than the grace for both the answer and this.
     pub(crate) fn stands_until(&self, usual: Instant) -> Instant {
         let due = self.clock.deadline.filter(|_| self.interrupted);
         due.map_or(usual, |due| due.min(usual))
@@ -74,7 +74,7 @@ impl Cell {
 }
 
 impl Kernel {
-    /// The parked process, with its end of the socket and with the driver and helpers that `staying` are.
+    /// The parked process, with the socket to it, and with the driver and helpers in `staying`.
     pub(crate) fn new(pid: Pid, socket: OwnedFd, staying: Vec<Pid>) -> Self {
         Self {
             pid,
@@ -85,7 +85,7 @@ impl Kernel {
         }
     }
 
-    /// Hands the next cell to it.
+    /// Hands it the next cell.
     pub(crate) fn request(
         &mut self,
         code: &str,
@@ -105,7 +105,7 @@ impl Kernel {
                     self.release();
                     return Ok(Some(status));
                 }
-                // Of a cell that has ended already.
+                // From a cell that has already ended.
                 Some(_) => {}
                 None => return Err("the kernel said something else than done".to_owned()),
             }
@@ -116,11 +116,11 @@ impl Kernel {
         Ok(None)
     }
 
-    /// Follows a parked process that has passed its request on, which is said before either of the two ends. `ended` was
-    /// just reaped.
+    /// Follows a parked process that has passed its request on, which is announced before either of the two ends.
+    /// `ended` was just reaped.
     pub(crate) fn follow(&mut self, ended: Pid) {
         if !self.staying.is_empty() {
-            // What is wrong with a line still is when it is asked for next.
+            // What is wrong with a line is still wrong when the line is asked for next.
             let _ = self.hear(Some(ended));
         }
     }
@@ -134,7 +134,7 @@ impl Kernel {
             Err(Errno::AGAIN | Errno::INTR) => {}
             Err(error) => return Err(format!("the kernel's socket: {error}")),
         }
-        // Only then: afterwards it would be the program that says so.
+        // Only until then: afterwards it would be the program that says so.
         if !self.staying.is_empty()
             && self.line.starts_with(INSTEAD.as_bytes())
             && let Some(end) = self.end_of_line()
@@ -143,7 +143,7 @@ impl Kernel {
                 .filter(|&pid| ended == Some(pid) || child(pid).is_some())
                 .ok_or("the parked process said something else than instead <pid>".to_owned())?;
             self.line.drain(..end);
-            // Before its helper: without one, it would run the cell itself, and there would be two.
+            // Before its helper: without one, the parked process would run the cell itself, and so it would run twice.
             let _ = kill_process(self.pid, Signal::KILL);
             self.pid = successor;
             self.release();
@@ -160,15 +160,15 @@ impl Kernel {
         Some(self.line.iter().position(|&byte| byte == b'\n')? + 1)
     }
 
-    /// A driver that stays is not needed any more once it is known who the kernel is, and would compete for what comes
-    /// on its own end of the socket.
+    /// Kills a driver that stays. It is no longer needed once it is known which process is the kernel, and would
+    /// compete for what comes to its own end of the socket.
     fn release(&mut self) {
         for pid in self.staying.drain(..) {
             let _ = kill_process(pid, Signal::KILL);
         }
     }
 
-    /// As Ctrl-C on a terminal would: the kernel and the children that it waits for.
+    /// Interrupts the kernel and the children that it waits for, as Ctrl-C on a terminal would.
     pub(crate) fn interrupt(&self) {
         // It leads a session, and so a group, of its own.
         let _ = kill_process_group(self.pid, Signal::INT);
@@ -185,12 +185,12 @@ impl Kernel {
     }
 }
 
-/// When the next thing is due after an interrupt.
+/// When the next step is due after an interrupt.
 pub(crate) fn after(grace: Duration) -> Option<Instant> {
     Instant::now().checked_add(grace)
 }
 
-/// The cell and the status in a line `done <cell> <status>\n`; the status as an exit code of a shell.
+/// The cell and the status in a line `done <cell> <status>\n`; the status as a shell's exit code.
 fn done(line: &[u8]) -> Option<(u64, Status)> {
     let line = str::from_utf8(line).ok()?;
     let (number, status) = line

@@ -1,7 +1,7 @@
-//! What the server and `sandbox-init` say to each other: frames one way, records the other.
+//! What the server and `sandbox-init` exchange: frames one way, records the other.
 //!
-//! The contract is `runners/PROTOCOL.md`. This library holds its sections 3 and 4 and nothing that needs an operating
-//! system, so that the server and PID 1 are built from the same text. The program itself is the binary of this crate.
+//! The contract is `runners/PROTOCOL.md`. This library has its sections 3 and 4 and nothing that needs an operating
+//! system, so that the server and PID 1 are built from the same source. The program itself is the binary of this crate.
 
 mod frames;
 mod records;

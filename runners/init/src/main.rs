@@ -1,7 +1,7 @@
 //! `sandbox-init`: PID 1 of every sandbox. The contract is `runners/PROTOCOL.md`.
 //!
-//! One thread, one loop, one `poll`. It waits for frames on standard input, for signals, and for whoever is slow to read
-//! what it writes; nothing else in it can block. Its arguments are the image's own command.
+//! One thread, one loop, one `poll`. It waits for frames on standard input, for signals, and for slow readers of what
+//! it writes; nothing else in it can block. Its arguments are the image's own command.
 //!
 //! ```text
 //!               park                      ready
@@ -51,7 +51,7 @@ use crate::init::Init;
 /// Why the sandbox ends.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Stop {
-    /// The server is gone or asks for the end, or nobody asked for anything for too long.
+    /// The server is gone or asks for the end, or no frame has come for too long.
     #[error("no longer needed")]
     Gone,
     /// The one run is over.

@@ -42,13 +42,13 @@ impl Output {
         write_all(&self.stdout, &bytes)
     }
 
-    /// Says something to people, if it can be said at once.
+    /// Says something to people, if it can be written at once.
     pub(crate) fn complain(&self, text: &str) {
         let _ = rustix::io::write(&self.stderr, format!("sandbox-init: {text}\n").as_bytes());
     }
 }
 
-/// What both streams were like before the first program, for those that come after it.
+/// The settings of both streams before the first program, for those that come after it.
 #[derive(Debug)]
 pub(crate) struct Manners([Option<Manner>; 2]);
 
@@ -68,7 +68,7 @@ impl Manners {
         }))
     }
 
-    /// Has them again. A pipe that still holds more than it did at first stays as large as it is, which harms nobody.
+    /// Restores them. A pipe that still holds more than it could at first stays as large as it is, which does no harm.
     pub(crate) fn restore(&self) {
         for (stream, manner) in [stdio::stdout(), stdio::stderr()].into_iter().zip(&self.0) {
             let Some(Manner { flags, size }) = manner else {

@@ -1,4 +1,4 @@
-//! The other processes of the sandbox, by way of `/proc`.
+//! The other processes of the sandbox, as `/proc` shows them.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -10,10 +10,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::sys;
 
-/// How often to look whether the killed are gone.
+/// How often to check whether killed processes are gone.
 const DYING: Duration = Duration::from_micros(200);
 
-/// How often to look whether the memory of those that are exiting is taken apart.
+/// How often to check whether the memory of exiting processes has been freed.
 const GOING: Duration = Duration::from_millis(1);
 
 /// `PF_EXITING` of the kernel, in the flags of a process.
@@ -36,7 +36,7 @@ impl Stat {
         Self::read(&path(pid, "stat")).ok()
     }
 
-    /// Of a process or of one thread. An error is [`is_gone`], or means that nothing is known of it.
+    /// Of a process or of one thread. An error either [`is_gone`] or means that nothing is known about it.
     pub(crate) fn read(path: &str) -> io::Result<Self> {
         Self::parse(&read(path)?).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
@@ -51,7 +51,7 @@ impl Stat {
         Some(Self {
             state: field(3)?.chars().next()?,
             parent: field(4)?.parse().ok()?,
-            // The flag is the main thread's, and others may outlive it.
+            // The flag is that of the main thread, which others may outlive.
             is_exiting: flags & PF_EXITING != 0 && field(20)? == "1",
             schedule: [18, 19, 40, 41]
                 .map(|number| field(number).unwrap_or(""))
@@ -74,7 +74,7 @@ pub(crate) fn bearing(pid: Pid) -> String {
     )
 }
 
-/// Lets the memory limit take this process before any other. Not allowed on a process that is not dumpable.
+/// Makes the memory limit kill this process before any other. Not allowed on a process that is not dumpable.
 pub(crate) fn kill_first(pid: Pid) -> io::Result<()> {
     OpenOptions::new()
         .write(true)
@@ -82,10 +82,10 @@ pub(crate) fn kill_first(pid: Pid) -> io::Result<()> {
         .write_all(b"1000")
 }
 
-/// Kills every process but PID 1 and `spared`, and says whether there was one.
+/// Kills every process except PID 1 and `spared`, and returns whether there was one.
 ///
-/// Stopping all of them first, which happens at once, is what beats a program that forks faster than it can be killed.
-/// Those that are spared are stopped with them and continued when the others have their kill.
+/// Stopping all of them first, which happens at once, beats a program that forks faster than it can be killed. The
+/// spared ones are stopped with them, and continued when the others have been killed.
 pub(crate) fn kill_others(spared: &[Pid]) -> bool {
     if spared.is_empty() {
         return sys::kill_all(Signal::KILL);
@@ -103,17 +103,17 @@ pub(crate) fn kill_others(spared: &[Pid]) -> bool {
     !pids.is_empty()
 }
 
-/// Kills until no process but PID 1 and `spared` is left.
+/// Kills until no process except PID 1 and `spared` is left.
 pub(crate) fn kill_until_alone(spared: &[Pid], until: Instant) -> Result<(), String> {
     kill_until(Left::Nobody, spared, until)
 }
 
-/// Kills until no process but PID 1 and `spared` executes a program: those that are left are about to be gone.
+/// Kills until no process except PID 1 and `spared` executes a program: those that are left are about to be gone.
 pub(crate) fn kill_until_harmless(spared: &[Pid], until: Instant) -> Result<(), String> {
     kill_until(Left::Exiting, spared, until)
 }
 
-/// What there is beside PID 1 and those that are spared, from good to bad.
+/// What is left besides PID 1 and the spared ones, from good to bad.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Left {
     Nobody,
@@ -160,7 +160,7 @@ fn kill_until(enough: Left, spared: &[Pid], until: Instant) -> Result<(), String
     }
 }
 
-/// Every process but PID 1, `spared`, and what those have yet to wait for.
+/// Every process except PID 1, `spared`, and those that the spared ones have yet to wait for.
 pub(crate) fn others(spared: &[Pid]) -> io::Result<Vec<Pid>> {
     let is_awaited = |pid| {
         let parent = Stat::of(pid).filter(|stat| stat.state == 'Z');
@@ -181,9 +181,9 @@ pub(crate) fn others(spared: &[Pid]) -> io::Result<Vec<Pid>> {
     Ok(pids)
 }
 
-/// Reads a file of `/proc`, which has no size, in as few pieces as it gives.
+/// Reads a file of `/proc`, which has no size, in as few pieces as possible.
 ///
-/// Processes choose their names, of any bytes, and must not become unreadable by that.
+/// Processes choose their names, which can be any bytes, and must not become unreadable by that.
 pub(crate) fn read(path: &str) -> io::Result<String> {
     let mut text = Vec::with_capacity(4096);
     File::open(path)?.read_to_end(&mut text)?;

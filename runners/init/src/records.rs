@@ -25,7 +25,7 @@ const MARKER: usize = 1 + Nonce::LEN;
 pub enum Record {
     /// A run process is parked, or why there is none. Answers a `park` frame.
     Ready(Result<(), String>),
-    /// The run process has ended, or the cell. Answers a `run` or `cell` frame, on both streams.
+    /// The run process or the cell has ended. Answers a `run` or `cell` frame, on both streams.
     End(End),
     /// The sandbox is as good as new, or why it is not. Follows `end` when the run asked for reuse.
     Clean(Result<(), String>),
@@ -142,20 +142,20 @@ pub fn encode_record(nonce: &Nonce, record: &Record) -> Vec<u8> {
     bytes
 }
 
-/// What one chunk of a stream gave.
+/// What one chunk of a stream contained.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Scanned {
     /// Bytes of the program, to be passed on.
     pub output: Vec<u8>,
     /// The record that followed them, if one did.
     pub record: Option<Record>,
-    /// What came after the record, not looked at yet: push it again to look for the next one.
+    /// What came after the record, not scanned yet: push it again to find the next one.
     pub rest: Vec<u8>,
 }
 
 /// Finds the records of one nonce in a stream of output.
 ///
-/// Everything else passes unharmed and at once: only what may be the beginning of a record is held back.
+/// Everything else passes unchanged and at once: only what may be the beginning of a record is held back.
 pub struct RecordScanner {
     marker: [u8; MARKER],
     /// Nothing, the beginning of a marker, or a marker and the beginning of its record.
@@ -203,7 +203,7 @@ impl RecordScanner {
         }
     }
 
-    /// The stream has ended: what was held back was no record.
+    /// Ends the stream: what was held back was not a record.
     pub fn finish(self) -> Vec<u8> {
         self.held
     }

@@ -25,7 +25,7 @@ pub(crate) struct Run {
     /// The code, on its way to the run process.
     pub(crate) feed: Option<Feed>,
     pub(crate) clock: Clock,
-    /// The server has had enough of it.
+    /// The server has asked for its end.
     pub(crate) stopped: bool,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Run {
 pub(crate) struct Clock {
     started: Instant,
     before: Usage,
-    /// When to kill, next. None is never.
+    /// When to kill next. `None` means never.
     pub(crate) deadline: Option<Instant>,
     pub(crate) timed_out: bool,
 }
@@ -50,7 +50,7 @@ impl Clock {
         }
     }
 
-    /// What the end record says. `ended` is unknown when the run process could not be started.
+    /// The content of the end record. `ended` is `None` when the run process could not be started, or lives on.
     pub(crate) fn end(&self, status: Status, ended: Option<&Ended>, after: Usage) -> End {
         let Usage {
             cpu,
@@ -63,7 +63,7 @@ impl Clock {
             .zip(after.cpu)
             .map(|(before, after)| after.saturating_sub(before));
         let used = used.or(ended.map(|ended| ended.cpu)).unwrap_or_default();
-        // The mark cannot be wiped between runs: it speaks of this one only if this one moved it.
+        // The mark cannot be reset between runs: it describes this one only if this one moved it.
         let moved = after
             .peak
             .filter(|&after| peak.is_none_or(|before| after > before));
@@ -96,12 +96,12 @@ pub(crate) fn start_plain(
     let mut command = Command::new(program);
     command.args(arguments).envs(env).stdin(Stdio::from(theirs));
     let pid = sys::spawn(&mut command, None)?;
-    // Fails when it has already ended, or made itself not dumpable, which is its own affair.
+    // Fails if it has already ended, or made itself not dumpable, which is its own affair.
     let _ = processes::kill_first(pid);
     Ok((pid, Feed::new(ours, code.into_bytes())))
 }
 
-/// What a driver's run process reads from its socket. With the number of a `cell`, it stays for more.
+/// What a driver's run process reads from its socket. With the number of a `cell`, the process stays for more.
 pub(crate) fn request(code: &str, env: &BTreeMap<String, String>, cell: Option<u64>) -> Vec<u8> {
     #[derive(Serialize)]
     struct Request<'a> {
@@ -118,7 +118,7 @@ pub(crate) fn request(code: &str, env: &BTreeMap<String, String>, cell: Option<u
     bytes
 }
 
-/// The code of a shell for a command that could not be started.
+/// The exit code that a shell gives for a command that could not be started.
 pub(crate) fn not_started(error: &io::Error) -> Status {
     Status::Exit(if error.kind() == io::ErrorKind::NotFound {
         127

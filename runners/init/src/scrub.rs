@@ -1,8 +1,8 @@
 //! Makes the sandbox as good as new between two runs of the same conversation.
 //!
-//! What a program can leave behind is processes, files on the writable mounts, System V objects, streams that do not
-//! block any more, connections that linger on the loopback, and changed limits or priorities of the processes that
-//! stay. The first three are removed and the streams put right; the last two cannot be, and are reported.
+//! A program can leave behind processes, files on the writable mounts, System V objects, streams that do not block any
+//! more, connections that linger on the loopback, and changed limits or priorities of the processes that stay. The
+//! first three are removed and the streams restored; the last two cannot be undone, and are reported.
 
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -48,13 +48,13 @@ impl Scrubber {
         }
     }
 
-    /// Scrubs, or says what could not be. The processes `spared` stay.
+    /// Scrubs, or returns what could not be scrubbed. The processes in `spared` stay.
     pub(crate) fn scrub(&self, spared: &[Pid]) -> Result<(), String> {
         let until = Instant::now() + LIMIT;
         processes::kill_until_alone(spared, until)?;
         self.streams.restore();
         for (directory, mode) in &self.scratch {
-            // Allowed to the owner alone, and nobody else can have changed it.
+            // Only the owner is allowed to, and nobody else can have changed it.
             let _ = fchmod(directory, *mode);
             empty(directory, until).map_err(|error| format!("files are left: {error}"))?;
         }
@@ -86,7 +86,7 @@ fn directory_flags() -> OFlags {
     OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC
 }
 
-/// Empties a directory. Takes two descriptors and no stack, however deep the tree in it is: what lies in a directory
+/// Empties a directory. Takes two descriptors and no stack, however deep the tree in it is: what is in a directory
 /// below is either removed or moved up here.
 fn empty(top: &OwnedFd, until: Instant) -> Result<(), Errno> {
     let mut moved = 0_u64;
@@ -137,7 +137,7 @@ fn flatten(top: &OwnedFd, name: &CStr, moved: &mut u64) -> Result<(), Errno> {
         }
     }
     match unlinkat(top, name, AtFlags::REMOVEDIR) {
-        // The listing missed something: it is seen in the next one.
+        // The listing missed something: the next one shows it.
         Err(Errno::NOTEMPTY) => Ok(()),
         other => other,
     }
@@ -183,7 +183,7 @@ fn remove_objects(list: &str, kind: Ipc) -> Result<(), String> {
     Ok(())
 }
 
-/// The second column of a list in `/proc/sysvipc`, which has a line of titles.
+/// The second column of a list in `/proc/sysvipc`, which begins with a line of titles.
 fn object_ids(text: &str) -> impl Iterator<Item = i32> {
     text.lines()
         .skip(1)

@@ -19,10 +19,10 @@ use sandbox_init::Status;
 /// Where a driver finds its socket.
 const DRIVER_FD: i32 = 3;
 
-/// What part of PID 1's limit on pending signals programs have.
+/// Programs get PID 1's limit on pending signals divided by this.
 ///
-/// The kernel counts them for the whole user and compares with the limit of whom a signal is for. Programs that cannot
-/// come near PID 1's limit cannot make it take their signals for the engine's, which come without a sender.
+/// The kernel counts these signals for the whole user and compares with the limit of the receiver. Programs that cannot
+/// come near PID 1's limit cannot make it mistake their signals for the engine's, which come without a sender.
 const SIGNALS_SHARE: u64 = 8;
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
@@ -33,7 +33,7 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     }
 }
 
-/// Makes every open descriptor above 2 close on exec. The engine leaves none open; this is the second lock.
+/// Makes every open descriptor above 2 close on exec. The engine leaves none open; this is a second safeguard.
 pub(crate) fn close_on_exec() {
     // SAFETY: takes no pointers; changes flags of descriptors only.
     unsafe {
@@ -60,7 +60,7 @@ fn signal_set(signals: &[libc::c_int]) -> libc::sigset_t {
 
 /// Turns SIGCHLD and SIGTERM into bytes on a descriptor.
 ///
-/// It sits on [`DRIVER_FD`], so that nothing that std opens on its way to an exec can be there and be overwritten.
+/// It is placed on [`DRIVER_FD`], so that nothing that std opens on its way to an exec can be there and be overwritten.
 pub(crate) fn signals() -> io::Result<OwnedFd> {
     let set = signal_set(&[libc::SIGCHLD, libc::SIGTERM]);
     // SAFETY: `set` lives as long as the calls that read it; the descriptors made here belong to nobody else, and
@@ -81,9 +81,9 @@ pub(crate) fn signals() -> io::Result<OwnedFd> {
     }
 }
 
-/// Takes the signals that have come. True when one is a SIGTERM from outside the sandbox.
+/// Reads the signals that have come. True when one is a SIGTERM from outside the sandbox.
 ///
-/// From outside is what has no sender in here. So has a signal for whose sender the kernel had no room: see
+/// A signal from outside has no sender in here. Neither has one for whose sender the kernel had no room: see
 /// [`SIGNALS_SHARE`].
 pub(crate) fn told_to_stop(signals: &OwnedFd) -> bool {
     const SIZE: usize = size_of::<libc::signalfd_siginfo>();
@@ -100,7 +100,7 @@ pub(crate) fn told_to_stop(signals: &OwnedFd) -> bool {
     stop
 }
 
-/// A process that has ended, with what it and the children it waited for took.
+/// A process that has ended, with what it and the children it waited for used.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ended {
     pub(crate) pid: Pid,
@@ -139,15 +139,15 @@ pub(crate) fn reap() -> Option<Ended> {
     })
 }
 
-/// Sends a signal to every process but PID 1, at once: no process can be made meanwhile. False if there was none.
+/// Sends a signal to every process except PID 1, at once: no process can be made during that. False if there was none.
 pub(crate) fn kill_all(signal: Signal) -> bool {
     // SAFETY: takes no pointers. `main` has made sure that this is PID 1 of a namespace.
     unsafe { libc::kill(-1, signal.as_raw()) == 0 }
 }
 
-/// Starts a command as the leader of a session of its own, with `channel` as its descriptor 3.
+/// Starts a command as the leader of its own session, with `channel` as its descriptor 3.
 ///
-/// std gives SIGPIPE its default back and returns only after the exec.
+/// std resets SIGPIPE to its default, and returns only after the exec.
 pub(crate) fn spawn(command: &mut Command, channel: Option<BorrowedFd<'_>>) -> io::Result<Pid> {
     let channel = channel.map(|fd| fd.as_raw_fd());
     let no_signals = signal_set(&[]);

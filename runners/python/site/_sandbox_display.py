@@ -44,7 +44,7 @@ class DisplayPublisher(TerminalPublisher):
 
 
 def show(data):
-    """Show an object in the first of its forms that there is a place for."""
+    """Show an object in the first of its forms that can be shown here."""
     for kind, ending in PICTURES.items():
         if kind in data:
             save(data[kind], ending)
@@ -73,7 +73,7 @@ def next_free_file(stem, ending):
 
 
 def plain_texts(formatter):
-    """Have no form made that nobody sees, and show what is text in disguise as its text."""
+    """Make no forms that nobody sees, and show objects that only wrap a text as that text."""
     formatter.active_types = ["text/plain", *PICTURES]
     formatter.formatters["image/png"].for_type_by_name("matplotlib.figure", "Figure", figure_as_png)
     plain = formatter.formatters["text/plain"]
@@ -82,7 +82,7 @@ def plain_texts(formatter):
 
 
 def figure_as_png(figure):
-    """Without its canvas drawing it a second time when the cell ends: it counts as saved."""
+    """Draw it so that its canvas does not draw it again when the cell ends: it counts as saved."""
     import io
 
     picture = io.BytesIO()

@@ -1,17 +1,17 @@
 """The driver of the warm contract, `fork` kind: see runners/PROTOCOL.md, section 5.
 
 It runs while the interpreter starts (`site` imports it by way of sandbox.pth), loads what programs use, and forks a
-run process for every run. The run process returns from here, and so it is the interpreter itself that goes on to run
+run process for every run. The run process returns from here, so it is the interpreter itself that goes on to run
 /tmp/main.py: arguments, tracebacks, exit codes and the order of things at the end are native.
 
-There are two of it, because a fork costs by what is loaded. The *light* driver has a part of the standard library,
-and what is parked is a fork of it. When a program wants more, that process passes it on to the *full* driver, a
-helper that has the large libraries too and forks the process that runs it. Where a conversation waits, the light one
-parks at once, and the full one loads beside the first programs, at its leisure: nothing of it is open to them, and
+There are two drivers, because a fork costs more the more is loaded. The *light* driver has a part of the standard
+library, and what is parked is a fork of it. When a program wants more, that process passes it on to the *full* driver,
+a helper that has the large libraries too and forks the process that runs it. If a conversation is waiting, the light
+one parks at once, and the full one loads beside the first programs, at its leisure: nothing of it is open to them, and
 only those that name what it loads wait for it. A program that names settings which these libraries read when they are
 loaded, such as PANDAS_FUTURE_INFER_STRING, stays with the light one and loads them anew.
 
-What all runs of a driver share, and a program can tell: the hash seed of strings.
+All runs of a driver share one thing that a program can see: the hash seed of strings.
 """
 
 import atexit
@@ -24,8 +24,8 @@ from _sandbox_shelf import Shelf
 from _sandbox_start import PACKAGES, REPLACED
 
 CHANNEL = 3
-SOON = 4  # open if a conversation waits: by it run.sh tells what the environment must not
-DESCRIPTORS = 32  # there are fewer
+SOON = 4  # open if a conversation waits: how run.sh tells what the environment must not
+DESCRIPTORS = 32  # more than there are
 PROGRAM = "/tmp/main.py"
 PASSED_ON = "/tmp/.passed-on-%d"
 CONVERSATION = ("/data", PACKAGES, REPLACED)
@@ -54,7 +54,7 @@ def serve(shown):
     atexit.register(tools.call_unseen, shelf.hide_for_good)
     gc.enable()
     tools.settle()
-    ending = tools.Ending(PROGRAM, shelf)  # must not live for ever
+    ending = tools.Ending(PROGRAM, shelf)  # must not live forever
     ending.prepare()
     gc.freeze()
     tools.collapse()
@@ -69,7 +69,7 @@ def serve(shown):
 
 
 class LightDriver:
-    """Announces what is parked, which passes a program on if it wants more than there is here."""
+    """Announces the parked process, which passes a program on if it wants more than there is here."""
 
     def __init__(self, tools, helper, requests, answers, loading):
         self._tools, self._helper, self._requests, self._answers = tools, helper, requests, answers
@@ -77,7 +77,7 @@ class LightDriver:
 
     def fork_run_processes(self):
         """Return in each run process."""
-        self._full_driver_is_ready()  # waits, but where a conversation does
+        self._full_driver_is_ready()  # waits, unless a conversation does
         os.set_blocking(self._loading, False)
         while self._forked():
             if _read(CHANNEL, 5) != b"park\n":
@@ -94,12 +94,12 @@ class LightDriver:
         if not pid:
             os._exit(1)
         os.write(CHANNEL, b"ready %s %d\n" % (pid, self._helper))
-        os.read(waiting, 1)  # nothing, when the run process has its request or is gone: now the channel is ours
+        os.read(waiting, 1)  # nothing, once the run process has its request or is gone: now the channel is ours
         os.close(waiting)
         return True
 
     def settle_in(self):
-        """There is nothing to it: so little memory is taken apart in no time."""
+        """Do nothing: so little memory is freed in no time."""
 
     def take_request(self):
         os.write(self._parked, b"%d" % os.getpid())
@@ -130,16 +130,16 @@ class LightDriver:
             return False
 
     def _pass_on(self, request):
-        """Have the full driver run it, and end. Without one, which should not be, all that is lost is time."""
-        # The program may start before this has ended, and must not find a way to the full driver here.
+        """Have the full driver run it, and end. Without one, which should not happen, only time is lost."""
+        # The program may start before this process has ended, and must not find a way to the full driver here.
         self._tools.set_dumpable(False)
-        # What is half in a pipe when the run is over would stay there, while a scrub takes files away.
+        # What is half in a pipe when the run is over would stay there, whereas a scrub removes files.
         with open(PASSED_ON % os.getpid(), "wb") as file:
             file.write(request)
         number = os.getpid().to_bytes(4)
         try:
             os.write(self._requests, number)
-            # One before may have been killed before it heard its own.
+            # An earlier process may have been killed before it read its own answer.
             while answer := os.read(self._answers, 4):
                 if answer == number:
                     os._exit(0)
@@ -180,7 +180,7 @@ class FullDriver:
             os.write(CHANNEL, b"instead %s\n" % pid)
             os.write(self._answers, number)
         else:
-            os.write(letting, b"!")  # the run has ended meanwhile
+            os.write(letting, b"!")  # the run has ended by now
         os.close(waiting)
         os.close(letting)
         return True
@@ -201,7 +201,7 @@ class FullDriver:
 
 
 def _preload(shelf):
-    """Load what both drivers have, and give what they themselves go on with."""
+    """Load what both drivers have, and return what they themselves need from then on."""
     shelf.fill("ctypes")
     from _sandbox_imports import LIGHT, names_early_settings, names_libraries, wants_more
     from _sandbox_memory import collapse, settle, side_by_side
@@ -231,7 +231,7 @@ def _preload(shelf):
 
 
 def _fork_full_driver(shelf, tools, soon):
-    """Return the full driver in a new process, and the light one in this."""
+    """Return the full driver in a new process, and the light one in this one."""
     (taking, passing), (hearing, answering), (loading, loaded) = os.pipe(), os.pipe(), os.pipe()
     helper = os.fork()
     if helper:
@@ -249,7 +249,7 @@ def _fork_full_driver(shelf, tools, soon):
         from _sandbox_pace import Pace
 
         shelf.before_each = Pace(taking).breathe
-    # A program may send it, and a library might take it for a failure of its own. So it ends this afterwards.
+    # A program may send it, and a library might take it for a failure of its own. So it takes effect afterwards.
     pthread_sigmask(SIG_BLOCK, [SIGINT])
     with tools.side_by_side():
         load(shelf)
@@ -258,7 +258,7 @@ def _fork_full_driver(shelf, tools, soon):
 
 
 def _renew_main():
-    """The program's namespace must be as new as its objects, or the frozen one would keep them from finalisation."""
+    """Make the program's namespace as new as its objects: the frozen one would keep them from finalisation."""
     main = type(sys)("__main__")
     main.__loader__ = sys.modules["__main__"].__loader__
     main.__annotations__ = {}
@@ -267,7 +267,7 @@ def _renew_main():
 
 
 def _rehearse(parse):
-    """Do once what every run does: memory that is written to is copied after a fork, and copied now it is ready then."""
+    """Do once what every run does: a fork copies memory that is written to, and what is copied now is ready then."""
     request = parse('{"code": "def f(x):\\n    return [x, str(x)]\\nf(1)", "env": {}}')
     exec(compile(request["code"], "rehearsal", "exec"), {})
 
@@ -283,7 +283,7 @@ def _read(descriptor, length):
 
 
 def _taken(path):
-    """What is in a file that is nobody else's business; nothing, if it has gone."""
+    """Read and remove a file that is nobody else's business; nothing, if it has gone."""
     try:
         with open(path, "rb") as file:
             os.unlink(path)
@@ -301,7 +301,7 @@ def _is_there(pid):
 
 
 def _closed(descriptor):
-    """Close it, and say whether it was open."""
+    """Close it, and return whether it was open."""
     try:
         os.close(descriptor)
     except OSError:
@@ -310,7 +310,7 @@ def _closed(descriptor):
 
 
 def _close_all_but(program):
-    """A kernel keeps its channel, and nothing else of the driver's."""
+    """Close the driver's descriptors. Only a kernel keeps one, its channel."""
     os.closerange(CHANNEL + ("cell" in program), DESCRIPTORS)
 
 

@@ -1,13 +1,13 @@
-"""Ends a run process without the part of the interpreter's ending that nobody can see.
+"""Ends a run process without the part of the interpreter's shutdown that nobody can see.
 
 When a program is over, the interpreter runs the exit functions, takes apart the program's modules, `sys` and
 `builtins`, and then itself. That last step visits every string and type there is, and in a forked process each
-visit copies a page of memory: 25 ms for an interpreter with pandas in it. The process leaves just before, if the
-exit code is known by then; if it is not, everything goes on as ever.
+visit copies a page of memory: 25 ms for an interpreter with pandas in it. The process leaves just before that, if the
+exit code is known by then; otherwise everything goes on as usual.
 
-What was there before the program lives for ever (see _sandbox_memory.py). So when the interpreter has dropped all else,
-what the program has hung on modules is dropped here, for there may be files among it, and what is left in the two
-streams is written out.
+What was there before the program lives forever (see _sandbox_memory.py). So when the interpreter has dropped all else,
+what the program has attached to modules is dropped here, since there may be files among it, and what is left in the
+two streams is written out.
 """
 
 import atexit
@@ -26,8 +26,8 @@ LIBC = ctypes.CDLL(None)
 
 
 class Ending:
-    """Dropped by the interpreter after the namespace of `builtins`, which is the very last one: no built-in function
-    has its name any more."""
+    """Dropped by the interpreter after the namespace of `builtins`, which is the very last one: by then, no built-in
+    function has its name any more."""
 
     def __init__(self, program, shelf):
         self._program = program
@@ -40,15 +40,15 @@ class Ending:
         self._referrers, self._collect = gc.get_referrers, gc.collect
 
     def prepare(self):
-        """Be there at the end. The exit function is meant to be the first one registered, and so the last one run."""
+        """Be there at the end. The exit function should be the first one registered, and so the last one run."""
         atexit.register(call_unseen, self._settle)
         streams = sys.__stdout__, sys.__stderr__
-        self._streams = *streams, *(stream.buffer for stream in streams)  # a program may have taken the one off the other
+        self._streams = *streams, *(stream.buffer for stream in streams)  # a program may have detached them
 
     def watch(self):
-        """From now on, look out for the program's start, to be told of its regular end."""
+        """From now on, watch for the program's start, to be notified of its regular end."""
         spec = builtins.__spec__
-        builtins.__spec__ = type(spec)(spec.name, spec.loader, origin=spec.origin, loader_state=self)  # does not live for ever
+        builtins.__spec__ = type(spec)(spec.name, spec.loader, origin=spec.origin, loader_state=self)  # not immortal
         monitoring.use_tool_id(TOOL, "sandbox")
         monitoring.register_callback(TOOL, monitoring.events.PY_START, self._started)
         monitoring.register_callback(TOOL, monitoring.events.PY_RETURN, self._ended)
@@ -65,7 +65,7 @@ class Ending:
     def _settle(self):
         loader = getattr(sys.modules.get("__main__"), "__loader__", None)
         if hasattr(loader, "path"):
-            self._main_lives = ref(loader)  # nothing else has it, and a namespace itself cannot be watched
+            self._main_lives = ref(loader)  # nothing else holds it, and a namespace itself cannot be watched
         if not self._has_written():
             pass  # the interpreter says so, and has an exit code for it
         elif self._returned:
@@ -74,8 +74,8 @@ class Ending:
             self._exit_code = 1
 
     def _has_written(self):
-        """Whether there is nothing in the streams that cannot be written. What becomes of others that the program has
-        put in their place is known when the interpreter has flushed them."""
+        """Whether the streams hold nothing that cannot be written. What becomes of others that the program has put in
+        their place is known only when the interpreter has flushed them."""
         try:
             for stream in (sys.stdout, sys.stderr):
                 if stream is None:
@@ -96,8 +96,8 @@ class Ending:
         return frame.f_code.co_filename == self._program and frame.f_back is None
 
     def _let_go(self):
-        """Drop what hangs on modules that nobody takes apart, and the program's namespace if something does. That is
-        all there is where a function of the program has taken the place of one of a library."""
+        """Drop what hangs on modules that nobody takes apart, and the program's namespace if something keeps it alive.
+        There is only the latter where a function of the program has taken the place of one of a library."""
         dropped = self._shelf.drop_additions()
         if loader := self._main_lives():
             dropped = True

@@ -3,9 +3,9 @@
 matplotlib's own Agg backend ends by importing this module (see the Dockerfile), which puts its canvas in
 place, so it is in force both by default and after `matplotlib.use("Agg")`. Only programs that draw load it.
 
-A figure is saved when `plt.show()` would have opened its window, and otherwise when the program ends with
-the figure still open, or a cell of a kernel does; not when the program saved it itself and has not changed it since, nor when it is empty.
-What a cell within `%%capture` shows goes to what is collected.
+A figure is saved when `plt.show()` would have opened its window, and otherwise when the program, or a cell of a kernel,
+ends with the figure still open. It is not saved if the program saved it itself and has not changed it since, nor if it
+is empty. What a cell within `%%capture` shows goes to what is collected.
 """
 
 import atexit
@@ -105,7 +105,7 @@ def _next_free_file():
 
 
 def _ours():
-    """The open figures that are to be saved: those of other backends are not, and a forked child's are its parent's."""
+    """The open figures to be saved: those of other backends are not, and a forked child's belong to its parent."""
     managers = Gcf.get_all_fig_managers()
     return [each for each in managers if isinstance(each.canvas, FigureCanvas) and each.canvas.process == os.getpid()]
 
@@ -119,7 +119,7 @@ def _save_open_figures():
 
 
 def save_and_close():
-    """What a kernel does after each cell."""
+    """Save and close open figures, as a kernel does after each cell."""
     _save_open_figures()
     for manager in _ours():
         Gcf.destroy(manager)

@@ -1,7 +1,7 @@
-"""Tells from a program's text whether the light driver has what it imports.
+"""Judges from a program's text whether the light driver has what it imports.
 
-A wrong guess costs time and nothing else: what is not loaded is imported as in any interpreter. So whatever looks
-unusual, such as the word `import` in a string, is left to the full driver.
+A wrong guess costs time and nothing else: what is not loaded is imported as in any interpreter. So anything unusual,
+such as the word `import` in a string, is left to the full driver.
 """
 
 import re
@@ -14,13 +14,13 @@ LIGHT = (
     "statistics", "string", "struct", "sys", "tempfile", "textwrap", "threading", "time", "timeit", "traceback",
     "types", "typing", "unicodedata", "warnings", "zlib",
 )  # fmt: skip
-# What takes the full driver its time, and what takes as long without them.
+# What takes the full driver long to load, and would take a program just as long.
 LIBRARIES = re.compile(r"\b(?:numpy|pandas|matplotlib|pylab|scipy|seaborn)\b")
 WORD = re.compile(r"\bimport\b")
 STATEMENT = re.compile(r"^[ \t]*(?:from[ \t]+(\w[\w.]*)[ \t]+import\b|import[ \t]+(\w[^\n#;]*))", re.MULTILINE)
 
-# Variables of the environment that decide, when a library is loaded, what it does. Threads are not among them: those
-# of a sandbox are few in any case.
+# Environment variables that decide, when a library is loaded, what it does. Those for threads are left out: a sandbox
+# has few threads in any case.
 EARLY = re.compile(r"\b(?:PANDAS_|NUMPY_|NPY_|MPL[A-Z]|MATPLOTLIBRC\b)")
 
 
@@ -37,10 +37,10 @@ def wants_more(code):
 
 
 def names_libraries(code):
-    """Whether the full driver is worth waiting for, while it loads."""
+    """Whether the full driver is worth waiting for while it loads."""
     return LIBRARIES.search(code) is not None
 
 
 def names_early_settings(code):
-    """Whether the program may set what the full driver's libraries have read: then they must be loaded anew."""
+    """Whether the program may set what the full driver's libraries have already read: then they must be loaded anew."""
     return EARLY.search(code) is not None

@@ -1,7 +1,7 @@
 """A kernel: IPython's own shell, which is given one cell after the other; see runners/PROTOCOL.md, section 6.
 
 What it answers is a hint to PID 1 that a cell is over, and no more. Output goes straight to the two streams, pictures
-go to /data like the figures of a program, and the server looks at both by itself.
+go to /data like the figures of a program, and the server observes both itself.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ class Shell(InteractiveShell):
     def system(self, cmd):
         command = self.var_expand(cmd, depth=1)
         if instead := pointer(command):
-            print(instead, file=sys.__stderr__)  # not to be missed where output is captured
+            print(instead, file=sys.__stderr__)  # must be seen even where output is captured
             self.user_ns["_exit_code"] = 1
             return
         sys.stdout.flush()
@@ -58,11 +58,11 @@ class Shell(InteractiveShell):
         return result
 
     def is_captured(self):
-        """Whether somebody collects what is displayed."""
+        """Whether something collects what is displayed."""
         return not isinstance(self.display_pub, DisplayPublisher)
 
     def _tee(self, channel):
-        """Nobody exports a notebook from here: what is printed is not kept beside it."""
+        """Keep no copy of what is printed: nobody exports a notebook from here."""
         return contextlib.nullcontext()
 
     def enable_gui(self, gui=None):
@@ -79,7 +79,7 @@ def call_shell(command):
     arguments = ["/bin/sh", "-c", command]
     if sys.stdout is sys.__stdout__:
         return subprocess.call(arguments, stdin=DEVNULL)
-    # Somebody collects what is printed, and gets both streams as one, as in Jupyter.
+    # Something collects what is printed, and gets both streams as one, as in Jupyter.
     with subprocess.Popen(arguments, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, text=True, errors="replace") as shell:
         for line in shell.stdout:
             sys.stdout.write(line)
@@ -87,7 +87,7 @@ def call_shell(command):
 
 
 def is_calm_exit(error):
-    """`sys.exit()` ends the cell, as it would a program: without a word when all is well."""
+    """`sys.exit()` ends the cell as it would end a program: silently when all is well."""
     return isinstance(error, SystemExit) and error.code in (None, 0)
 
 
@@ -124,7 +124,7 @@ def serve():
 
 
 def run(shell, code):
-    """Run a cell, and give the word for how it ended. An interrupt can come at any moment of it, and only then."""
+    """Run a cell, and return the word for how it ended. An interrupt can come at any moment of it, and only then."""
     status = "interrupted"
     try:
         try:
@@ -142,7 +142,7 @@ def run(shell, code):
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     except SystemExit as error:
-        # A task of the cell, which ends the loop that it begins in.
+        # From a task of the cell, which ends the loop that it begins in.
         shell.showtraceback(exception_only=True)
         if not is_calm_exit(error):
             status = "error"
@@ -167,7 +167,7 @@ def tasks():
 
 
 def keep_figures():
-    """Figures that a cell leaves open are saved and closed. Only a program that draws has loaded what does that."""
+    """Save and close the figures that a cell leaves open. Only a program that draws has loaded what does that."""
     figures = sys.modules.get("_sandbox_figures")
     if figures is not None:
         figures.save_and_close()

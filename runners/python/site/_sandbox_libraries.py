@@ -1,4 +1,4 @@
-"""What the full driver loads ahead, and the parts of it that are slow the first time they are touched."""
+"""What the full driver loads ahead, with the parts that are slow the first time they are used."""
 
 import io
 import os
@@ -16,7 +16,7 @@ def load(shelf):
 
 @contextmanager
 def _matplotlib_of_the_image():
-    """Have matplotlib read nothing that programs can write: they may run beside this, and others after them."""
+    """Have matplotlib read nothing that programs can write: some may run beside this, and others after them."""
     of_programs, is_accessible, workspace = os.environ["MPLCONFIGDIR"], os.access, os.getcwd()
     os.chdir("/")
     os.environ["MPLCONFIGDIR"] = CACHE
@@ -35,7 +35,7 @@ def _matplotlib_of_the_image():
 
 
 def _forget_answer(function):
-    """It keeps the first one for ever, in a variable of the function around it."""
+    """Drop its first answer, which it keeps in a variable of the function around it."""
     kept = dict(zip(function.__code__.co_freevars, function.__closure__))
     kept["called"].cell_contents = False
 
@@ -59,12 +59,12 @@ def _load(shelf):
 
 
 def _count_from_now():
-    """What logging tells as `relativeCreated`, since it was loaded."""
+    """Restart what logging reports as `relativeCreated`: the time since it was loaded."""
     sys.modules["logging"]._startTime = time_ns()
 
 
 def _read_settings():
-    """Those of /data, which matplotlib looks for when it is loaded; MPLBACKEND goes before them."""
+    """Read the settings of /data, which matplotlib looks for when it is loaded; MPLBACKEND takes precedence."""
     if not os.path.isfile("matplotlibrc"):
         return
     matplotlib = sys.modules["matplotlib"]
@@ -89,7 +89,7 @@ def _let_tasks_outlive_cells():
 
 
 def _show_columns():
-    """As many as in a notebook, on more lines if need be: nobody can make the window wider."""
+    """Show as many as in a notebook, on more lines if need be: nobody can make the window wider."""
     sys.modules["pandas"].set_option("display.max_columns", 20)
 
 
@@ -107,8 +107,8 @@ def _warm_pyplot(pyplot):
     axes.legend()
     figure.savefig(io.BytesIO(), format="png")
     pyplot.close(figure)
-    # It is chosen with the first figure: until then a program may say which one it wants.
+    # The backend is chosen with the first figure: until then a program may say which one it wants.
     pyplot._backend_mod = None
     pyplot.rcParamsDefault._set("backend", backend)
-    # Every fork would give back its fonts, and copy what they are written on to do so.
+    # Otherwise every fork would free its fonts, and copy the memory that they are in to do so.
     sys.modules["matplotlib.font_manager"]._get_font.cache_clear()

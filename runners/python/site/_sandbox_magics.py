@@ -1,4 +1,4 @@
-"""Magics and shell escapes that mean something else here than at home."""
+"""Magics and shell escapes that mean something else here than elsewhere."""
 
 import re
 import shlex
@@ -21,7 +21,7 @@ VALUED = LISTS | {
 
 
 def pointer(command):
-    """What to do instead of a shell command that would install packages; None for any other. Nothing is forbidden."""
+    """Say what to do instead of a command that would install packages; None for any other. Nothing is forbidden."""
     installer = INSTALLER.match(command)
     if installer is None:
         return None
@@ -33,7 +33,7 @@ def pointer(command):
 
 
 def wanted(arguments):
-    """The packages that a client is to install, each as it is said to another one."""
+    """Yield the packages that a client should install, each in a form that can be passed on."""
     try:
         words = iter(shlex.split(arguments))
     except ValueError:  # a quotation that does not end
@@ -59,11 +59,11 @@ def wanted(arguments):
 class SandboxMagics(Magics):
     @line_magic
     def matplotlib(self, line):
-        """Figures are saved when the cell ends, whatever backend is asked for."""
+        """Do nothing: figures are saved when the cell ends, whatever backend is asked for."""
 
     @line_magic
     def config(self, line):
-        """As ever, but there is no inline backend to configure."""
+        """Work as usual, except that there is no inline backend to configure."""
         if not line.strip().startswith("InlineBackend"):
             self.shell.magics_manager.registry["ConfigMagics"].config(line)
 

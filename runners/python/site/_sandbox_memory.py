@@ -1,4 +1,4 @@
-"""Makes the loaded libraries cheap to fork, to read in the forked process, and to be rid of."""
+"""Makes the loaded libraries cheap to fork, to read in the forked process, and to get rid of."""
 
 import ctypes
 import gc
@@ -13,7 +13,7 @@ MADV_COLLAPSE = 25  # Linux 6.1; an older kernel refuses, and the pages stay as 
 
 @contextmanager
 def side_by_side():
-    """What is loaded meanwhile lies together, in as few huge pages as it needs."""
+    """Put what is loaded inside the block together, in as few huge pages as it needs."""
     join_arenas(True)
     try:
         yield
@@ -22,14 +22,14 @@ def side_by_side():
 
 
 def settle():
-    """Nothing that is loaded will ever change: the collector never touches it again, nor does who refers to it."""
+    """Make everything that is loaded permanent: neither the collector nor references to it write to it again."""
     gc.collect()
     immortalize(gc.get_objects())
     gc.freeze()
 
 
 def collapse():
-    """Hold it in huge pages, of which a fork and an exit have 512 times fewer to go through."""
+    """Hold it in huge pages: a fork and an exit then have 512 times fewer pages to go through."""
     madvise = ctypes.CDLL(None).madvise
     with open("/proc/self/maps") as maps:
         private = re.findall(r"^(\w+)-(\w+) rw-p \S+ 00:00 0 ", maps.read(), re.MULTILINE)

@@ -1,20 +1,20 @@
-"""How the full driver loads where nobody may ever want what it loads: in small bites, with pauses between them.
+"""How the full driver loads when nobody may ever want what it loads: in small bites, with pauses between them.
 
-Without pauses it takes all of the sandbox's part of a core, and the next program waits for some of its own. A bite
-that took longer than it should have tells that others want the core, and the more they do the longer the pause is.
-A program that wants what is loaded puts an end to the pauses.
+Without pauses it takes the sandbox's whole share of a core, and the next program waits for its own. A bite that took
+longer than it should have shows that others want the core, and the more they do, the longer the pause is. A program
+that wants what is loaded puts an end to the pauses.
 """
 
 from select import POLLIN, poll
 from time import monotonic, process_time
 
 BITE = 0.003
-SHARE = 1  # the pause after a bite is so many times as long, if nobody else wanted the core
+SHARE = 1  # the pause after a bite is this many times as long, if nobody else wanted the core
 LONGEST = 0.1
 
 
 class Pace:
-    """Of whoever gets requests by this descriptor."""
+    """The pace of a driver that gets requests through this descriptor."""
 
     def __init__(self, requests):
         self._poll, self._wanted = poll(), False
@@ -22,7 +22,7 @@ class Pace:
         self._begin()
 
     def breathe(self):
-        """To be called often."""
+        """Pause if it is time. To be called often."""
         worked, used = monotonic() - self._at, process_time() - self._used
         if used < BITE or self._wanted:
             return

@@ -2,18 +2,19 @@
 
 The driver loads libraries before it knows the program. A program must not see them: neither in `sys.modules`, nor
 as an attribute of a package whose submodule it did not import, nor by what they do when the interpreter ends.
-So they are taken out of sight, together with a record of what loading each of them brought along, and an `import`
-puts exactly that in place, in no time.
+So they are hidden, together with a record of what loading each of them brought along, and an `import` puts exactly
+that in place, in no time.
 
 All imports of modules that are not in `sys.modules` come through `_find_and_load` of the import system, which is
 where the shelf sits, first to record and then to serve. Nothing may be imported here that a plain run has not loaded.
 
-A run process shares its memory with the driver until it writes to it, and even a look at an object writes to it. So
-nothing here goes through all there is while a program runs, but through what it imports.
+A run process shares its memory with the driver until it writes to it, and even reading an object writes to it. So
+while a program runs, nothing here goes through everything there is, only through what the program imports.
 
 Several threads may import at once: one of them shows a module and all that comes with it while the others wait, and
-what is no longer hidden is in `sys.modules`. The import system has a lock for each module, and who holds one may wait
-for this one: so nothing is looked for or loaded with this one held, but in a kernel before its first cell.
+what is no longer hidden is in `sys.modules`. The import system has a lock for each module, and a thread that holds one
+may wait for the lock here. So nothing is looked for or loaded while that is held, except in a kernel before its first
+cell.
 """
 
 import _frozen_importlib as _bootstrap
@@ -51,7 +52,7 @@ class Shelf:
         self._register_at_fork = os.register_at_fork
 
     def record(self):
-        """From now on, remember who imports what."""
+        """From now on, record which module imports what."""
         self._known.update(sys.modules)
         _bootstrap._find_and_load = self._load_and_record
         builtins.__import__ = self._import_and_record
@@ -59,7 +60,7 @@ class Shelf:
         os.register_at_fork = self._register_at_fork_later
 
     def fill(self, name, warm_up=None):
-        """Load a module; what `warm_up` makes it load later on counts as loaded with it."""
+        """Load a module; what `warm_up` then makes it load counts as loaded with it."""
         self._plans[name] = None
         self._loading.append(name)
         module = self._import(name, fromlist=["__name__"])
@@ -68,11 +69,11 @@ class Shelf:
         self._loading.pop()
 
     def when_shown(self, name, function):
-        """Have `function` called when the program gets to see a module."""
+        """Have `function` called when a module is shown to the program."""
         self._when_shown[name] = function
 
     def close(self):
-        """Take out of sight what was loaded since, and serve it from here."""
+        """Hide what was loaded since, and serve it from here."""
         builtins.__import__ = self._import
         atexit.register = self._register
         os.register_at_fork = self._register_at_fork
@@ -102,8 +103,8 @@ class Shelf:
                 self._kept.append(sys.modules.pop(name))
 
     def drop_additions(self):
-        """Drop what the program has added to modules, and say whether it has. No built-in function has its name by
-        then."""
+        """Drop what the program has added to modules, and return whether it has. By then, no built-in function has
+        its name."""
         dropped = False
         for name in self._sizes.keys() - self._hidden:
             namespace, size = self._sizes[name]
@@ -178,14 +179,14 @@ class Shelf:
         return _find_and_load
 
     def _is_meant(self, name):
-        """Whether an import would still find this module, should the program have changed where to look."""
+        """Whether an import would still find this module, in case the program has changed where to look."""
         if sys.path == self._path or "." in name:
             return True
         spec = _bootstrap._find_spec(name, None)
         return spec is not None and spec.origin == self._modules[name].__spec__.origin
 
     def _closure(self, name):
-        """The names of all that importing a module brings along."""
+        """The names of everything that importing a module brings along."""
         closure = {name} & self._modules.keys()
         waiting = list(closure)
         while waiting:
@@ -238,7 +239,7 @@ def _nothing():
 
 
 def _run_late(hook):
-    """asyncio's gives back what only the main thread can have taken, and only it may say so."""
+    """Run it. asyncio's gives back what only the main thread can have taken, and fails in any other."""
     try:
         hook()
     except ValueError:

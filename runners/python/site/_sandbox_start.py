@@ -10,15 +10,15 @@ REPLACED = "/data/.packages/python/.replaced"
 
 
 class _Replaced(_importing.FileFinder):
-    """What was installed in place of libraries of the image; nothing of ours is among it."""
+    """Finds what was installed in place of libraries of the image, which includes nothing of ours."""
 
     def find_spec(self, name, target=None):
         return None if name.startswith("_sandbox") else super().find_spec(name, target)
 
 
 def find_packages():
-    """What was installed for the conversation, be it while this interpreter is parked: one that finds no directory
-    here would never look again, and neither would a line of sandbox.pth."""
+    """Find what was installed for the conversation, even while this interpreter is parked: one that sees no directory
+    now would never look again, and neither would a line of sandbox.pth."""
     sys.path.insert(sys.path.index(os.path.dirname(__file__)), REPLACED)
     sys.path.append(PACKAGES)
     loaders = _importing._get_supported_file_loaders()
@@ -27,14 +27,14 @@ def find_packages():
 
 
 def follow_output_by_line():
-    """A pipe gets whole lines as soon as they are there, like a terminal, so that nothing is lost with a kill."""
+    """Write lines to a pipe as soon as they are complete, as to a terminal, so that nothing is lost in a kill."""
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.reconfigure(line_buffering=True)
 
 
 def lend_font_cache():
-    """matplotlib insists on a writable cache directory and would otherwise spend seconds on filling it."""
+    """Give matplotlib the writable cache directory that it insists on, and would otherwise spend seconds filling."""
     try:
         os.mkdir(os.environ["MPLCONFIGDIR"])
         for name in os.listdir("/opt/runner/matplotlib"):
@@ -52,7 +52,7 @@ def is_driver():
 
 
 def park_when_started():
-    """Become the driver at the very end of what `site` does, so that the least is left to do for a run."""
+    """Become the driver at the very end of what `site` does, so that as little as possible is left to do for a run."""
     import site
 
     last_step = site.execsitecustomize
@@ -64,7 +64,7 @@ def park_when_started():
         from _sandbox_driver import serve
 
         serve(shown)
-        lend_font_cache()  # the one from before went with the scrub
+        lend_font_cache()  # the scrub removed the previous one
 
     site.execsitecustomize = last_step_and_park
 

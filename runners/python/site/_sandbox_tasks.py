@@ -1,7 +1,7 @@
 """asyncio in a kernel: a task outlives the cell that made it, as in a notebook.
 
 A cell without `await` has no running loop, which is why `asyncio.run()` works in it. What needs a loop all the same
-gets the one that runs every cell with `await`: the task begins at the end of its cell, and goes on while later ones
+gets the one that runs every cell with `await`: the task begins at the end of its cell, and goes on while later cells
 wait for something. Between cells everything in the sandbox stands still.
 """
 
@@ -14,15 +14,15 @@ from IPython.core.async_helpers import get_asyncio_loop
 
 
 def offer_loop():
-    """Before a cell: `asyncio.run()` in an earlier one has left none behind. And in the one that imports asyncio."""
+    """Set the loop before a cell, since `asyncio.run()` leaves none behind, and in the cell that imports asyncio."""
     asyncio.set_event_loop(get_asyncio_loop())
 
 
 def begin_tasks():
-    """After a cell: what it made begins."""
+    """Begin, after a cell, the tasks that it made."""
     loop = get_asyncio_loop()
     if asyncio.all_tasks(loop):
-        # Without a task of our own, which they might cancel.
+        # Without a task of our own, which these might cancel.
         loop.call_soon(loop.stop)
         loop.run_forever()
 

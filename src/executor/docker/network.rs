@@ -1,5 +1,5 @@
-//! The network of the programs that may use one. The firewall's rules name its interface, so one that somebody else made
-//! under its name is as good as none.
+//! The network for programs that may use one. The firewall's rules name its interface, so a network that somebody else
+//! made under its name is of no use.
 
 use std::collections::HashMap;
 
@@ -26,7 +26,7 @@ pub(super) fn request() -> NetworkCreateRequest {
     }
 }
 
-/// Whether the network of that name is as it was to be made, else what the operator reads.
+/// Whether the network of that name is as it should have been made; if not, what the operator reads.
 pub(super) fn check(network: &NetworkInspect) -> Result<(), String> {
     let differences = differences(network);
     if differences.is_empty() {
@@ -39,7 +39,7 @@ pub(super) fn check(network: &NetworkInspect) -> Result<(), String> {
     ))
 }
 
-/// What a network has otherwise than it was to be made.
+/// How a network differs from how it should have been made.
 fn differences(network: &NetworkInspect) -> Vec<String> {
     let wanted = request();
     let option = |name: &String| network.options.as_ref()?.get(name).cloned();

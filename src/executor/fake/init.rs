@@ -23,11 +23,11 @@ pub(super) struct Init {
     input: Frames,
     output: mpsc::UnboundedSender<Chunk>,
     data: Option<File>,
-    /// Whether it has more of the processor than a program may have.
+    /// Whether it has a larger share of the processor than a program may have.
     warming_up: Arc<AtomicBool>,
-    /// How long it waits for a frame, once it was told.
+    /// How long it waits for a frame, once it has been told.
     idle: Option<Duration>,
-    /// The environment that cells leave, once there was one.
+    /// The environment that cells leave behind, once there was one.
     kernel: Option<BTreeMap<String, String>>,
 }
 
@@ -73,7 +73,7 @@ impl Init {
         }
     }
 
-    /// Takes frames until the input ends. Gives the exit code.
+    /// Handles frames until the input ends, and returns the exit code.
     pub(super) async fn live(mut self) -> i64 {
         loop {
             if let Err(exit_code) = self.turn().await {
@@ -192,7 +192,7 @@ impl Init {
     }
 }
 
-/// Resolves when this cell or run is to be interrupted.
+/// Resolves when this cell or run has to be interrupted.
 async fn interrupt(frames: &mut Frames, nonce: &Nonce) -> Result<(), i64> {
     loop {
         match frames.next().await? {

@@ -1,8 +1,8 @@
 //! The few lines of shell that the fake engine can run: enough to see output, files, exit codes and time pass.
 //!
 //! `echo`, with `>&2` or `> file`; `$NAME` in its words; `NAME=value`; `cat file`; `mkdir folder`; `sleep seconds`;
-//! `exit code`; `kill -signal $$`; `yes`, which prints without end; and `trap`, with which a kernel heeds no interrupt.
-//! What stands for a loop is no shell's: `each NAME words` prints a line for each word of a variable.
+//! `exit code`; `kill -signal $$`; `yes`, which prints without end; and `trap`, which makes a kernel ignore interrupts.
+//! In place of loops there is a command that no shell has: `each NAME words` prints a line for each word of a variable.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -27,7 +27,7 @@ pub(super) enum End {
 }
 
 impl End {
-    /// As the process's own.
+    /// As the status of the process.
     pub(super) fn status(self) -> Status {
         match self {
             Self::Through => Status::Exit(0),
@@ -62,7 +62,7 @@ pub(super) async fn run(
                 };
                 print(Stream::Stdout, text);
             }
-            // A test that lacks it finds out by what is not in it.
+            // A test that lacks the folder notices by what is not in it.
             "mkdir" => drop(tokio::fs::create_dir(data.join(rest)).await),
             "sleep" => {
                 tokio::time::sleep(Duration::from_secs_f64(rest.parse().unwrap_or(0.0))).await;
@@ -106,7 +106,7 @@ async fn echo(
     if let Some(words) = words.strip_suffix(">&2") {
         print(Stream::Stderr, text(words));
     } else if let Some((words, file)) = words.split_once('>') {
-        // A test that cannot write finds out by the missing file.
+        // A test that cannot write notices by the missing file.
         let _ = tokio::fs::write(data.join(file.trim()), text(words)).await;
     } else {
         print(Stream::Stdout, text(words));

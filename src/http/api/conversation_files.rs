@@ -22,9 +22,9 @@ use crate::http::files::{self, Unsent, condition};
 use crate::run::outcome::FileLink;
 use crate::workspace::{Existing, WorkspaceError};
 
-/// Files in one form.
+/// Most files in one form.
 const MAX_PARTS: usize = 100;
-/// Room in a form around its files.
+/// Room in a form for everything except its files.
 const MARGIN: u64 = 1 << 20;
 
 /// A file that was stored.
@@ -138,7 +138,7 @@ pub(super) async fn upload(
     let (head, body) = request.into_parts();
     let mut body = body.into_data_stream();
     let stored = store(&state, &id, &name, &head.headers, &mut body).await;
-    // Who was too slow would be so again.
+    // A client that was too slow would be so again.
     if let Err(ApiError(error)) = &stored
         && error.code != "too_slow"
     {
@@ -164,7 +164,7 @@ async fn store(
         ));
     }
     let existing = condition::existing(headers);
-    // What is there now is asked for again when all of the file is there: this only saves its way.
+    // This is checked again when the whole file is there: checking it now only saves sending the file.
     if existing != Existing::Replace {
         let there = match runs.files.open(id, name).await {
             Err(FilesError::NotFound(_)) => None,
@@ -250,7 +250,7 @@ pub(super) async fn upload_form(
     }))
 }
 
-/// Takes in what is left of a form that is refused, as [`drain`] does of other bodies.
+/// Reads what is left of a refused form, as [`drain`] does for other bodies.
 async fn take_in(mut form: Multipart) {
     let rest = async { while let Ok(Some(_)) = form.next_field().await {} };
     let _ = tokio::time::timeout(PATIENCE_REFUSED, rest).await;
@@ -284,7 +284,7 @@ pub(super) async fn remove(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// A failure, with what was demanded in the words of HTTP.
+/// A failure; a demand that is not met is put in the words of HTTP.
 fn failed(error: FilesError) -> ApiError {
     match error {
         FilesError::Workspace(WorkspaceError::Exists | WorkspaceError::Unmet) => unmet(),
@@ -316,7 +316,7 @@ fn broken_part(error: &MultipartError, limit: u64) -> FilesError {
     }
 }
 
-/// Whether the form went on after its limit, which may be between its files or in one.
+/// Whether the form exceeded its limit, which can happen between its files or within one.
 fn is_too_long(error: &MultipartError) -> bool {
     error.status() == StatusCode::PAYLOAD_TOO_LARGE
 }

@@ -1,4 +1,4 @@
-//! The document of the interface, and the page at `/docs` that shows it. All of the page comes from this server.
+//! The document of the interface, and the page at `/docs` that shows it. Everything on the page comes from this server.
 
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
@@ -21,7 +21,7 @@ use crate::mcp::toolset::python::limit_timeout;
 pub(super) const DOCUMENT: &str = "/api/v1/openapi.json";
 /// The time limit in the document that has a maximum of its own.
 const TIMEOUT: &str = "/components/schemas/PythonRequest/properties/timeout";
-/// The page, and the files that it asks for. The library has more.
+/// The page, and the files that it asks for. The library contains more.
 const FILES: &[&str] = &[
     "",
     "favicon-16x16.png",
@@ -32,17 +32,17 @@ const FILES: &[&str] = &[
     "swagger-ui-standalone-preset.js",
     "swagger-ui.css",
 ];
-/// Scripts, requests and pictures of this origin alone. The page writes styles into its elements, and has pictures in
-/// its styles.
+/// Allows scripts, requests and pictures of this origin only. The page writes styles into its elements, and has
+/// pictures in its styles.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
     img-src 'self' data:; font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; \
     frame-ancestors 'none'";
 
-/// How the page begins: with the document, whose address is relative so that it is right behind a proxy too.
+/// What the page begins with: the document, at a relative address that also works behind a proxy.
 static CONFIG: LazyLock<Arc<Config<'static>>> =
     LazyLock::new(|| Arc::new(Config::from("../api/v1/openapi.json").persist_authorization(false)));
 
-/// The document as JSON. `OpenAPI` has no word for a parameter that goes on over slashes, so its mark is left out.
+/// The document as JSON. `OpenAPI` cannot express a parameter that spans slashes, so its mark is left out.
 pub(super) fn serialized(mut document: Document, state: &HttpState) -> String {
     env!("CARGO_PKG_VERSION").clone_into(&mut document.info.version);
     document.servers = Some(vec![server(state.0.config.public_path())]);
@@ -51,7 +51,7 @@ pub(super) fn serialized(mut document: Document, state: &HttpState) -> String {
         .into_iter()
         .map(|(path, item)| (path.replace("{*", "{"), item))
         .collect();
-    // Made of strings and numbers.
+    // It consists of strings and numbers, so this cannot fail.
     let mut document = serde_json::to_value(document).unwrap_or_default();
     limit_timeout(document.pointer_mut(TIMEOUT), &state.0.runs);
     document.to_string()

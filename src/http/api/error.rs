@@ -15,7 +15,7 @@ use crate::files::FilesError;
 use crate::mcp::error::{BROKEN, ToolError};
 use crate::run::RunError;
 
-/// When the server may be itself again.
+/// When a server that cannot run programs may be able to again.
 const SOON: Duration = Duration::from_secs(5);
 
 /// A request that was refused or failed.
@@ -55,7 +55,7 @@ impl ApiError {
         Self::new("invalid_arguments", message)
     }
 
-    /// More of something at once than is served, and when it is worth trying again.
+    /// Too much of something at once, and when it is worth trying again.
     pub(super) fn busy(what: &str, again: Duration) -> Self {
         Self(ToolError::busy(what, again))
     }
@@ -160,7 +160,7 @@ impl From<ConversationIdError> for ApiError {
     }
 }
 
-/// What any request can be answered instead, for the document.
+/// The failures that any request can be answered with, for the document.
 pub(super) struct Failures;
 
 /// Statuses of failures that concern every operation.

@@ -20,11 +20,11 @@ use crate::run::ledger::LiveRun;
 use crate::run::outcome::RunOutcome;
 use crate::run::{render, traceback};
 
-/// Bytes of output that are looked at together.
+/// Bytes of output that are read at a time.
 const MAX_BYTES: usize = 16 << 10;
-/// Changes between the streams that are looked at together.
+/// Changes between the streams that are read at a time.
 const MAX_PIECES: usize = 256;
-/// A silent program shows that often that it lives: what stands between cuts silent connections.
+/// How often a silent program shows that it is alive: proxies cut silent connections.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// One line.
@@ -67,14 +67,14 @@ pub(super) struct SessionOutcome {
     outcome: RunOutcome,
 }
 
-/// What is to be sent of one run.
+/// What is still to be sent of one run.
 pub(super) struct Feed {
     run: Arc<LiveRun>,
     state: HttpState,
     seen: watch::Receiver<u64>,
     /// How much of the output was taken.
     offset: usize,
-    /// Bytes that a character began with whose rest is not there yet, for each stream.
+    /// The beginning of a character whose rest has not arrived yet, for each stream.
     begun: [Vec<u8>; 2],
     ready: VecDeque<Event>,
     /// When the last line was sent.
@@ -99,7 +99,7 @@ impl Feed {
         }
     }
 
-    /// The next line, with its end.
+    /// The next line, with its line break.
     pub(super) async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -112,7 +112,7 @@ impl Feed {
             if self.done {
                 return None;
             }
-            // Asked first: all output of a run that has ended is there.
+            // Checked first: once a run has ended, all of its output is there.
             let ended = self.run.result();
             self.take();
             if !self.ready.is_empty() {
@@ -139,7 +139,7 @@ impl Feed {
         }
     }
 
-    /// Takes what is new.
+    /// Takes new output.
     fn take(&mut self) {
         let pieces = self
             .run
@@ -158,7 +158,7 @@ impl Feed {
         }
     }
 
-    /// What never became whole.
+    /// Takes what never became a whole character.
     fn flush(&mut self) {
         for stream in [Stream::Stdout, Stream::Stderr] {
             let rest = std::mem::take(&mut self.begun[index(stream)]);
@@ -184,7 +184,7 @@ impl Feed {
             });
         }
         if !outcome.success {
-            // Beside long output there is no room for a traceback.
+            // Next to long output, there would be no room for a traceback.
             self.ready
                 .push_back(failure(&self.run.apart(outcome).await));
         }
@@ -213,7 +213,7 @@ fn refused(ApiError(error): ApiError) -> Event {
     }
 }
 
-/// What went wrong in a program: of one that ended by itself its last words, else why it was stopped.
+/// What went wrong in a program: its last words if it ended by itself, or else why it was stopped.
 fn failure(outcome: &RunOutcome) -> Event {
     let lines: Vec<_> = outcome.stderr.trim_end().lines().collect();
     let (last, traceback) = traceback::last_words(&lines);

@@ -23,9 +23,9 @@ use crate::principal::Principal;
 use crate::run::ledger::LiveRun;
 use crate::run::{KernelWish, RunRequest, Runs, TimeArgument, time_limit};
 
-/// What a program runs in when its language is not named.
+/// The language of a program when none is named.
 const LANGUAGE: &str = "python";
-/// A silent run that has its place and was not refused by then is taken for one that goes on.
+/// A silent run that has its place and has not been refused after this time counts as begun.
 const BEGUN: Duration = Duration::from_secs(1);
 
 /// A program.
@@ -91,19 +91,19 @@ pub(super) async fn execute(
     let headers = [
         (CONTENT_TYPE, "application/x-ndjson"),
         (CACHE_CONTROL, "no-store"),
-        // nginx would hand on many lines together, or all at the end.
+        // nginx would pass on many lines together, or all of them at the end.
         (HeaderName::from_static("x-accel-buffering"), "no"),
     ];
     Ok((headers, Body::from_stream(lines)).into_response())
 }
 
-/// Waits until a run cannot be refused any more, so that a refusal has its own status: it has printed something, or
-/// has ended, or its wait for a place is over.
+/// Waits until a run can no longer be refused, so that a refusal has its own status: it has printed something, has
+/// ended, or no longer waits for a place.
 async fn begun(run: &LiveRun) {
     let (mut seen, mut position) = (run.live.capture.watch(), run.live.position.subscribe());
     let placed = async {
         sleep(BEGUN).await;
-        // The sender is the run's.
+        // The run owns the sender.
         let _ = position.wait_for(|position| *position == 0).await;
     };
     tokio::select! {
@@ -148,7 +148,7 @@ impl ExecuteRequest {
     }
 }
 
-/// A conversation's id under the name that it has here.
+/// An error about a conversation's id, under the name that the id has here.
 fn session_id(error: &ConversationIdError) -> ApiError {
     ApiError::arguments(
         error

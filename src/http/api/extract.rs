@@ -1,4 +1,4 @@
-//! What handlers take from requests, refused in one form when it does not fit.
+//! What handlers take from requests; what does not fit is refused in one form.
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
@@ -12,12 +12,12 @@ use crate::body::{BodyError, LARGE_BODIES, ROOM_AGAIN};
 use crate::conversation::ConversationId;
 use crate::http::HttpState;
 
-/// Room in a body around the program.
+/// Room in a body for everything except the program.
 const MARGIN: usize = 64 << 10;
 /// JSON may write any character of a program as `\uXXXX`.
 const ESCAPED: usize = 6;
 
-/// A JSON body of moderate size, with no field that is not known.
+/// A JSON body of moderate size, without unknown fields.
 pub(super) struct JsonBody<T>(pub(super) T);
 
 impl<T: DeserializeOwned> FromRequest<HttpState> for JsonBody<T> {
@@ -34,7 +34,7 @@ impl<T: DeserializeOwned> FromRequest<HttpState> for JsonBody<T> {
         let patience = state.0.config.patience.body;
         let room = &state.0.room;
         let read = room.read(&parts.headers, body, limit, patience).await;
-        // Parsed at once, so that its place is free again.
+        // Parsed at once, so that its place becomes free.
         let body = read.map_err(|error| match error {
             BodyError::TooLarge => {
                 let message = format!("the body has more than {limit} bytes, which is the limit");
@@ -58,7 +58,7 @@ fn parse<T: DeserializeOwned>(body: &Bytes) -> Result<T, ApiError> {
     Ok(value)
 }
 
-/// Whoever writes `curl -d` sends JSON as a form, and plain clients send no type at all.
+/// Whether a body may be JSON: `curl -d` sends JSON as a form, and plain clients send no type at all.
 fn is_json(headers: &HeaderMap) -> bool {
     let Some(kind) = headers.get(CONTENT_TYPE) else {
         return true;

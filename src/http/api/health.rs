@@ -1,4 +1,4 @@
-//! `GET /api/v1/health`: whether there can be runs, and for who has the token how busy the server is.
+//! `GET /api/v1/health`: whether there can be runs, and, for requests with the token, how busy the server is.
 
 use axum::Json;
 use axum::extract::State;

@@ -85,7 +85,7 @@ pub(super) async fn install(
 ) -> Result<Json<PipInstalled>, ApiError> {
     let _unanswered = state.0.calls.token();
     let cancel = CancellationToken::new();
-    // Who goes away ends it.
+    // A client that goes away ends the install.
     let _guard = cancel.clone().drop_guard();
     let PackageRequest { package, version } = request;
     let packages = &state.0.packages;

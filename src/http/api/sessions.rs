@@ -1,7 +1,7 @@
-//! Sessions: which ones a caller has used over this interface lately, and their end.
+//! Sessions: which ones a caller has used lately over this interface, and ending them.
 //!
-//! A session is a conversation. Only those that ran a program here are listed, and only to who ran it: the ids of
-//! conversations of MCP clients are nobody else's.
+//! A session is a conversation. Only those that ran a program here are listed, and only to the caller that ran it: the
+//! ids of MCP clients' conversations concern nobody else.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,7 +22,7 @@ use crate::principal::Principal;
 
 /// How long a session is listed after its last use.
 const LISTED: Duration = Duration::from_hours(1);
-/// Sessions that are remembered; the ones that were used the longest ago are forgotten first.
+/// Sessions that are remembered; the least recently used are forgotten first.
 const MAX_SESSIONS: usize = 10_000;
 
 /// The books on sessions.
@@ -38,7 +38,7 @@ struct Use {
 }
 
 impl Sessions {
-    /// A caller starts a program in a session.
+    /// Notes that a caller starts a program in a session.
     pub(super) fn note(&self, caller: &Principal, id: &ConversationId) {
         let mut book = self.lock();
         let (now, seen) = (SystemTime::now(), Instant::now());
@@ -59,7 +59,7 @@ impl Sessions {
         (entry.last, entry.seen, entry.runs) = (now, seen, entry.runs + 1);
     }
 
-    /// The program was refused, and so none was started.
+    /// Takes a note back: the program was refused, so none was started.
     pub(super) fn take_back(&self, caller: &Principal, id: &ConversationId) {
         let mut book = self.lock();
         let key = (caller.clone(), id.clone());
@@ -72,7 +72,7 @@ impl Sessions {
         }
     }
 
-    /// How many there are, whoever's.
+    /// How many there are, of all callers.
     pub(super) fn count(&self) -> usize {
         let now = Instant::now();
         let book = self.lock();
@@ -81,7 +81,7 @@ impl Sessions {
             .count()
     }
 
-    /// True when the caller had such a session.
+    /// Forgets a session. Returns whether the caller had it.
     fn forget(&self, caller: &Principal, id: &ConversationId) -> bool {
         self.lock().remove(&(caller.clone(), id.clone())).is_some()
     }

@@ -15,7 +15,7 @@ pub(in crate::http) fn demand(headers: &HeaderMap) -> Option<Demand> {
         });
     }
     let since = headers.get(IF_UNMODIFIED_SINCE)?.to_str().ok()?;
-    // What is no date is ignored.
+    // What is not a date is ignored.
     let since = httpdate::parse_http_date(since).ok()?;
     Some(Demand::UnchangedSince(since))
 }
@@ -26,7 +26,7 @@ pub(in crate::http) fn existing(headers: &HeaderMap) -> Existing {
     match (demand(headers), is_for_new) {
         (None, false) => Existing::Replace,
         (Some(demand), false) => Existing::ReplaceIf(demand),
-        // There is to be one, and to be none.
+        // The file must exist and must not exist.
         (Some(Demand::File | Demand::Impossible), true) => Existing::ReplaceIf(Demand::Impossible),
         (None | Some(Demand::UnchangedSince(_)), true) => Existing::Keep,
     }

@@ -27,7 +27,7 @@ impl Kind {
 }
 
 /// The kind of a file by its name. The list is short on purpose: what is not on it cannot do harm. A PDF would be safe,
-/// but browsers show none under the policy.
+/// but browsers do not show it under the policy.
 pub(super) fn kind(name: &str) -> Kind {
     let Some((_, extension)) = name.rsplit_once('.') else {
         return Kind::Saved;
@@ -43,7 +43,7 @@ pub(super) fn kind(name: &str) -> Kind {
     })
 }
 
-/// The value of `Content-Disposition`: the name once for old clients, in plain ASCII, and once as it is.
+/// The value of `Content-Disposition`: the name once in plain ASCII, for old clients, and once as it is.
 pub(super) fn disposition(kind: Kind, name: &str) -> String {
     let disposition = match kind {
         Kind::Shown(_) => "inline",
@@ -61,7 +61,7 @@ pub(super) fn disposition(kind: Kind, name: &str) -> String {
 
 /// A time as HTTP writes it, in GMT. `None` before 1970, and after 9999 when years have more than four digits.
 pub(super) fn http_date(time: SystemTime) -> Option<String> {
-    // Other formatters of HTTP dates panic there, and programs do set such dates.
+    // Other formatters of HTTP dates panic outside that range, and programs do set such dates.
     let time = Timestamp::try_from(time).ok()?;
     let is_usual = time.as_second() >= 0;
     is_usual.then(|| time.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string())

@@ -13,8 +13,8 @@ pub(super) enum Selection {
 
 /// Selects from a file of `size` bytes.
 ///
-/// Ranges that are malformed or more than one count as none, and so do all ranges of an empty file, of which no
-/// part can be sent.
+/// A malformed range, or more than one, counts as none. So does any range of an empty file, of which no part can be
+/// sent.
 pub(super) fn select(range: Option<&str>, size: u64) -> Selection {
     let selection = range.and_then(|range| parse(range, size));
     selection.unwrap_or(Selection::Whole)
@@ -44,8 +44,8 @@ fn parse(range: &str, size: u64) -> Option<Selection> {
     })
 }
 
-/// Digits as a number, if there are any. Larger numbers than fit are as large as fit, which is beyond every file all
-/// the same.
+/// Parses digits, if there are any. A number that does not fit becomes the largest that does, which is still beyond
+/// every file.
 fn number(digits: &str) -> Option<u64> {
     (!digits.is_empty()).then(|| digits.parse().unwrap_or(u64::MAX))
 }

@@ -49,7 +49,7 @@ impl Fixture {
         self.root.path().join(KEY)
     }
 
-    /// Writes a file with a date that does not change.
+    /// Writes a file with a fixed date.
     fn write(&self, name: &str, content: &[u8]) {
         let path = self.data().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -1,8 +1,8 @@
 //! Sends a part of an open file.
 //!
-//! A task of its own reads ahead by one piece, so that a client that has stopped reading loses its place and its
-//! file after a while; the body of a response alone would never notice, for nobody asks it while the client sleeps. So
-//! does one that reads too slowly.
+//! A separate task reads ahead by one piece, so that a client that has stopped reading, or reads too slowly, loses its
+//! place and its file after a while. The body of a response alone would never notice, since nobody polls it while the
+//! client sleeps.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Result, SeekFrom};
@@ -20,15 +20,15 @@ use crate::workspace::Place;
 
 /// Bytes that are read at a time.
 const PIECE_BYTES: usize = 64 << 10;
-/// How long a client may take to ask for the next piece, and longer in all than at the slowest pace.
+/// How long a client may take to ask for the next piece, and how much longer in all than at the slowest pace.
 const PATIENCE: Duration = Duration::from_mins(1);
 /// The slowest pace of a client, in bytes a second.
 const SLOWEST: u64 = 16 << 10;
 
 /// The body with `length` bytes from `first` on.
 ///
-/// A program may shorten the file meanwhile. The length is announced by then, so all that is left is to break off:
-/// the body ends with an error, the connection is closed, and the client sees that something is missing.
+/// A program may shorten the file during the download. By then the length has been announced, so all that is left is to
+/// break off: the body ends with an error, the connection is closed, and the client sees that something is missing.
 pub(super) fn body(tasks: &TaskTracker, file: File, first: u64, length: u64, place: Place) -> Body {
     let (pieces, receiver) = mpsc::channel(1);
     tasks.spawn(async move {

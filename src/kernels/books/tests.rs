@@ -16,7 +16,7 @@ fn books(most: usize) -> Books<u32> {
     Books::new(most, IDLE)
 }
 
-/// What a run got that asked for its turn.
+/// What a run that asked for its turn got.
 fn granted(claim: Claim<u32>) -> (Option<u32>, Option<Lost>) {
     match claim {
         Claim::Granted { kernel, lost } => (kernel, lost),
@@ -24,7 +24,7 @@ fn granted(claim: Claim<u32>) -> (Option<u32>, Option<Lost>) {
     }
 }
 
-/// What has to go for a run that got its turn, where there was no kernel, and begins.
+/// What has to make way when a run begins that got its turn where there was no kernel.
 fn begun(books: &mut Books<u32>, number: usize) -> Option<u32> {
     assert_eq!(granted(books.claim(&place(number), None)).0, None);
     books.make_room(&place(number)).unwrap()
@@ -55,7 +55,7 @@ fn what_became_of_it_is_told_once() {
     assert_eq!(granted(books.claim(&place(2), None)), (None, None));
     let told = granted(books.claim(&place(1), None));
     assert_eq!(told, (None, Some(Lost::Memory)));
-    // A run that had no use for it puts it back.
+    // A run that did not report it puts it back.
     books.leave(&place(1), told.1);
     assert_eq!(granted(books.claim(&place(1), None)).1, Some(Lost::Memory));
     books.leave(&place(1), None);
@@ -74,7 +74,7 @@ fn the_least_recently_used_makes_room() {
         None
     );
     assert_eq!(begun(&mut books, 3), Some(2));
-    // Those that work stay.
+    // Those that are working stay.
     assert_eq!(begun(&mut books, 4), Some(1));
     assert_eq!(books.claim(&place(5), None), Claim::Full);
     books.leave(&place(4), None);
@@ -112,7 +112,7 @@ fn those_who_wait_come_in_their_order() {
     let third = books.line_up(&place(1)).unwrap();
     assert_eq!(books.claim(&place(1), Some(first)), Claim::Busy);
     assert_eq!(books.give_back(&place(1), 7, now), None);
-    // Nobody gets in between, and one for whom others wait makes no room.
+    // Nobody gets in between, and a kernel that others wait for does not make way.
     assert_eq!(books.claim(&place(1), None), Claim::Busy);
     assert_eq!(books.claim(&place(1), Some(second)), Claim::Busy);
     assert_eq!(books.claim(&place(2), None), Claim::Full);

@@ -1,4 +1,4 @@
-//! Signs of life of what is no run and takes long, such as an install.
+//! Signs of life for long work that is not a run, such as an install.
 
 use rmcp::model::ProgressNotificationParam;
 use rmcp::service::{RequestContext, RoleServer};
@@ -7,8 +7,8 @@ use tokio::time::{Instant, sleep, timeout};
 use super::{HANDOVER, HEARTBEAT, Unread};
 use crate::mcp::caller::Caller;
 
-/// Waits for the end of some work, and shows a client that follows progress that it goes on: silence is taken for a
-/// dead server, by clients and by what stands between.
+/// Waits for the end of some work, and shows a client that follows progress that it goes on: clients, and proxies on
+/// the way, take silence for a dead server.
 pub(in crate::mcp) async fn with_signs_of_life<T>(
     work: impl Future<Output = T>,
     context: &RequestContext<RoleServer>,
@@ -32,7 +32,7 @@ pub(in crate::mcp) async fn with_signs_of_life<T>(
         unread.sent();
         let seconds = started.elapsed().as_secs_f64();
         let progress = ProgressNotificationParam::new(token.clone(), seconds);
-        // Not inside the select: once begun, a notification must be through before the answer is.
+        // Not inside the select: a notification that was begun must be sent before the answer is.
         let _ = timeout(HANDOVER, context.peer.notify_progress(progress)).await;
     }
 }

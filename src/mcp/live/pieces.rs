@@ -1,6 +1,6 @@
 //! Output as its program wrote it, with stream and colours, for a client that shows it to a person.
 //!
-//! A client asks for it in the `_meta` of its call, beside the progress token, and gets it in the `_meta` of the
+//! A client asks for it in the `_meta` of its call, next to the progress token, and gets it in the `_meta` of the
 //! progress notifications, instead of a message. Both are places that MCP leaves to such agreements; clients that do
 //! not ask see no difference.
 
@@ -21,14 +21,14 @@ const MAX_PIECES: usize = 500;
 /// A program that is further ahead is not followed word by word while it runs.
 const MAX_LAG: usize = 256 << 10;
 
-/// What a client was told.
+/// What a client has been sent.
 #[derive(Debug, Deserialize)]
 pub(super) struct Pieces {
-    /// The first byte that is still to be told, of both streams together. A client that knows a part asks for the
+    /// The first byte that is still to be sent, counted over both streams. A client that knows a part asks for the
     /// rest.
     #[serde(default, deserialize_with = "whole")]
     offset: usize,
-    /// Whether there is more to tell already.
+    /// Whether there is already more to send.
     #[serde(skip)]
     pub(super) behind: bool,
     /// Whether it knows the run's id, with which it can be cancelled.
@@ -43,16 +43,16 @@ struct Piece {
 }
 
 impl Pieces {
-    /// What a request asks for, if it does.
+    /// What a request asks for, if it asks for pieces.
     pub(super) fn wanted(meta: &RequestMetaObject) -> Option<Self> {
         Self::deserialize(meta.get(KEY)?).ok()
     }
 
-    /// What is new, without what is not complete yet. The first time there is always something: the run's id.
+    /// What is new, without an incomplete character. The first time there is always something: the run's id.
     pub(super) fn next(&mut self, run: &LiveRun) -> Option<NotificationMetaObject> {
         let kept = run.live.capture.kept();
         if kept.saturating_sub(self.offset) > MAX_LAG {
-            // To the latest. The client sees by the offset that something is missing, and asks for it at the end.
+            // Skips to the latest. The client sees by the offset that something is missing, and asks for it at the end.
             self.offset = kept - MAX_BYTES;
         }
         self.take(run, false)

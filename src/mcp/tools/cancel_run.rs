@@ -12,7 +12,7 @@ use crate::run::outcome::RunOutcome;
 
 pub(super) const NAME: &str = "cancel_run";
 
-/// How long the end may take. It is there at once, unless the container engine is in trouble.
+/// How long the end may take. It comes at once, unless the container engine is in trouble.
 const WAIT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -1,4 +1,4 @@
-//! `get_run`: how a run stands, its outcome, or a piece of its output.
+//! `get_run`: the state of a run, its outcome, or a piece of its output.
 
 use std::time::Duration;
 
@@ -102,12 +102,12 @@ pub(super) async fn call(
     let wait = wait(arguments.wait_seconds.unwrap_or_default(), budget)?;
     let run = find(call, &arguments)?;
     let due = Instant::now() + wait;
-    // Told is what comes from now on; what came before is in the answer.
+    // Progress shows what comes from now on; what came before is in the answer.
     let from = run.live.capture.kept();
     let whole = arguments.stream.is_none() && arguments.offset.is_none();
     let outcome = match live::wait(&run, call.context, &call.caller, from, Some(due)).await {
         Woken::Ended(result) => result.as_ref().as_ref().map_err(ToolError::from)?.clone(),
-        // Who asks for a run and goes away does not end it.
+        // A client that asks about a run and goes away does not end it.
         Woken::Cancelled | Woken::Due if whole => run.so_far().await,
         Woken::Cancelled | Woken::Due => run.unread(),
     };
@@ -133,14 +133,14 @@ pub(super) async fn call(
     }))
 }
 
-/// How long to wait at most. Whoever asks for longer than a call may take is answered then, and can ask again.
+/// How long to wait at most. A caller that asks for longer than a call may take is answered then, and can ask again.
 fn wait(seconds: f64, budget: Duration) -> Result<Duration, ToolError> {
     if !seconds.is_finite() || seconds < 0.0 {
         return Err(ToolError::invalid(&format!(
             "get_run: waitSeconds is {seconds:?}: it must be at least 0"
         )));
     }
-    // What is no duration is longer than any.
+    // What does not fit into a duration is longer than any.
     Ok(Duration::try_from_secs_f64(seconds).map_or(budget, |wait| wait.min(budget)))
 }
 

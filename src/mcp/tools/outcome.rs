@@ -1,4 +1,4 @@
-//! The answer that tells of a run: its outcome, then its new pictures, what is missing of them, and links to its new
+//! The answer about a run: its outcome, then its new pictures, which of them were not ready, and links to its new
 //! files.
 
 use rmcp::model::{CallToolResult, ContentBlock, ProtocolVersion, Resource};
@@ -28,7 +28,7 @@ pub(super) async fn answer(call: &Call<'_>, outcome: &RunOutcome) -> CallToolRes
             .map(|file| link(file, note(file)))
             .collect()
     } else {
-        // Told in words where there are no links.
+        // In words where there are no links.
         let notes = new
             .iter()
             .filter_map(|file| Some(format!("{}: {}", file.name, note(file)?)));
@@ -40,7 +40,7 @@ pub(super) async fn answer(call: &Call<'_>, outcome: &RunOutcome) -> CallToolRes
             .map(|(_, shown)| ContentBlock::image(shown.data, shown.mime_type)),
     );
     let late = (!late.is_empty()).then(|| {
-        // Programs choose names: with a line's end in one they could say more than it.
+        // Programs choose names: with a line break, one could say more than a name.
         ContentBlock::text(format!(
             "Not ready in time to be shown: {late:?}. read_file shows them."
         ))
@@ -51,7 +51,7 @@ pub(super) async fn answer(call: &Call<'_>, outcome: &RunOutcome) -> CallToolRes
 }
 
 /// Links came with revision 2025-06-18; clients of older ones refuse a result that has any. A request that names no
-/// revision is no such client's.
+/// revision does not come from such a client.
 fn understands_links(call: &Call<'_>) -> bool {
     let version = call.context.protocol_version();
     !call.caller.names_revision

@@ -19,7 +19,7 @@ use crate::run::outcome::FileLink;
 
 pub(super) const NAME: &str = "read_file";
 
-/// What is read when the caller names no length.
+/// What is read when the caller gives no length.
 const DEFAULT_LENGTH: u64 = 64 << 10;
 /// When it is worth trying again after a picture was not ready in time.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -142,7 +142,7 @@ fn render(mut piece: Piece) -> CallToolResult {
     })
 }
 
-/// Cuts the beginning of a character whose rest comes with the next piece.
+/// Cuts off the beginning of a character whose rest comes with the next piece.
 fn drop_split_character(bytes: &mut Vec<u8>) {
     if let Err(error) = std::str::from_utf8(bytes)
         && error.error_len().is_none()

@@ -1,4 +1,4 @@
-//! `run_code`: runs a program and gives its output, files and end.
+//! `run_code`: runs a program and returns its output, its files and how it ended.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub(super) const NAME: &str = "run_code";
 
 /// A client that follows tasks gets one after this time, so that it can show what it is waiting for.
 const TASK_AFTER: Duration = Duration::from_secs(5);
-/// A run whose limit is within the budget is over so soon after it, unless it still waits for a place or its turn.
+/// A run whose limit is within the budget is over this soon after it, unless it still waits for a place or its turn.
 const SHORT_GRACE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -111,7 +111,7 @@ pub(super) async fn call(
     call.client.remember(&request.conversation);
     let limits = &call.runs.limits;
     let run = call.ledger.start(call.caller.principal.clone(), request);
-    // Whatever happens to this call: a run that nobody waits for was cancelled, or is told to its caller.
+    // Whatever happens to this call, a run that nobody waits for is cancelled, or its caller has been told about it.
     let guard = run.cancel_on_drop();
     let patience = if run.timeout <= limits.call_budget {
         limits.call_budget + SHORT_GRACE
@@ -130,7 +130,7 @@ pub(super) async fn call(
         }
         Woken::Cancelled => {
             drop(guard);
-            // Nobody reads it. The run ends meanwhile, and the server does not stop before it has.
+            // Nobody reads this. The run is ending, and the server does not stop before it has ended.
             Ok(structured(&run.unread()).into())
         }
         Woken::Due => {

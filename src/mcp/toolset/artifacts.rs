@@ -1,6 +1,6 @@
-//! `sandbox_run_python` and its like: sessions with artifacts below `/mnt/data`, and errors as answers.
+//! `sandbox_run_python` and the like: sessions with artifacts below `/mnt/data`, and errors as answers.
 //!
-//! A session is a conversation. No answer of this set is an error for the protocol: its clients look for `error`.
+//! A session is a conversation. Only our own mistakes are errors of the protocol: clients of this set look for `error`.
 
 mod files;
 
@@ -34,7 +34,7 @@ pub(super) const INSTRUCTIONS: &str = "Runs Python in isolated containers. Leave
     give the one that it returns to all others: they share the files in /mnt/data. Variables are not kept between \
     runs. Close the session when you are done.";
 
-/// The table of this set.
+/// The tools of this set.
 pub(super) const TOOLS: &[Adapter] = &[
     Adapter {
         name: CLOSE,
@@ -133,7 +133,7 @@ fn session(id: Option<&str>) -> Result<ConversationId, Refusal> {
         .map_err(|error| Refusal::new("invalid_session_id", format!("{error}")))
 }
 
-/// The given session, which must be there.
+/// The given session, which must exist.
 async fn existing(call: &Call<'_>, id: &str) -> Result<ConversationId, Refusal> {
     let id = session(Some(id))?;
     if !call.runs.files.exists(&id).await.map_err(ToolError::from)? {
@@ -249,7 +249,7 @@ async fn run(call: &Call<'_>, arguments: JsonObject) -> Result<CallToolResult, R
     let new = outcome.files.iter().filter(|file| file.new);
     let artifacts: Vec<_> = new.map(Artifact::of).collect();
     Ok(structured(&RunAnswer {
-        // New files come first: where there are others too, none is left out.
+        // New files come first: if there are others too, no new one is left out.
         artifacts_truncated: outcome.files_truncated && artifacts.len() == outcome.files.len(),
         artifacts,
         exit_code: outcome.exit_code.unwrap_or(STOPPED),
@@ -291,7 +291,7 @@ async fn close(call: &Call<'_>, arguments: JsonObject) -> Result<CallToolResult,
     Ok(CallToolResult::structured(json!({ "status": "closed" })))
 }
 
-/// A tool without a schema of its answers, which can be errors of another form.
+/// A tool without a schema for its answers, which can be errors of another form.
 fn tool<Arguments: JsonSchema + 'static>(
     name: &'static str,
     title: &str,

@@ -1,4 +1,4 @@
-//! `execute_python` and `pip_install`: one Python for a caller, with answers in its words.
+//! `execute_python` and `pip_install`: one Python for each caller, with answers in the form of these tools.
 
 pub(crate) mod pip;
 
@@ -28,7 +28,7 @@ const EXECUTE: &str = "execute_python";
 pub(super) const INSTRUCTIONS: &str = "Runs Python programs in isolated containers. All calls share the directory \
     /data and the packages that pip_install installs; variables are not kept between calls.";
 
-/// The table of this set.
+/// The tools of this set.
 pub(super) const TOOLS: &[Adapter] = &[
     Adapter {
         name: EXECUTE,
@@ -89,7 +89,7 @@ fn longest(runs: &Runs) -> Duration {
     runs.limits.timeout_max.min(MOST)
 }
 
-/// Puts that into the schema of a time limit.
+/// Puts that maximum into the schema of a time limit.
 pub(crate) fn limit_timeout(schema: Option<&mut Value>, runs: &Runs) {
     let most = longest(runs);
     let seconds = if most.subsec_nanos() == 0 {
@@ -135,10 +135,10 @@ impl Executed {
     }
 }
 
-/// Standard error, and for a program that did not end by itself why it was stopped.
+/// Standard error, and why the program was stopped if it did not end by itself.
 pub(super) fn with_reason(outcome: &RunOutcome) -> String {
     let mut stderr = outcome.stderr.clone();
-    // One that the memory limit killed has an exit code, and nothing else that says so.
+    // A program that the memory limit killed has an exit code, and nothing else says why it ended.
     let stopped = outcome.exit_code.is_none() || outcome.status == RunStatus::OutOfMemory;
     if let (true, Some(hint)) = (stopped, &outcome.hint) {
         if !stderr.is_empty() && !stderr.ends_with('\n') {
@@ -149,7 +149,7 @@ pub(super) fn with_reason(outcome: &RunOutcome) -> String {
     stderr
 }
 
-/// What all calls of a caller that name no session share.
+/// The conversation of all calls of a caller that name no session.
 pub(crate) fn conversation(caller: &Principal) -> Result<ConversationId, ToolError> {
     Ok(format!("python-{}", caller.tag()).parse()?)
 }

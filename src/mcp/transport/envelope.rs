@@ -1,4 +1,4 @@
-//! The outer form of a JSON-RPC message, checked before rmcp sees it, and the errors that have no handler.
+//! The outer form of a JSON-RPC message, checked before rmcp sees it, and the errors that occur before any handler.
 
 use std::time::Duration;
 
@@ -18,16 +18,16 @@ const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
 const INTERNAL_ERROR: i32 = -32603;
 
-/// What of a message decides who answers it.
+/// The parts of a message that decide who answers it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Envelope {
-    /// Empty for a response of the client's.
+    /// Empty for a response from the client.
     pub(super) method: String,
     /// The id of a request, as JSON.
     pub(super) id: Option<String>,
 }
 
-/// Why there was no answer by a handler.
+/// Why no handler answered.
 #[derive(Debug, Error)]
 pub(super) enum EnvelopeError {
     #[error("the message is not valid JSON: {0}")]
@@ -66,7 +66,7 @@ pub(super) enum EnvelopeError {
     Refused(StatusCode, String),
 }
 
-/// Fields as they stand, since `Option<Value>` cannot tell `"id": null` from no id.
+/// Fields as they were written, since `Option<Value>` cannot distinguish `"id": null` from no id.
 #[derive(Deserialize)]
 struct Fields<'a> {
     #[serde(borrow, default)]
@@ -120,7 +120,7 @@ impl Envelope {
         })
     }
 
-    /// Why a message that has the outer form cannot be taken: JSON can say more than a value can be.
+    /// Why a message with the outer form cannot be taken: JSON can express more than a value can hold.
     pub(super) fn not_held(&self, body: &[u8]) -> EnvelopeError {
         let id = self.id.as_deref();
         let id = id.and_then(|id| serde_json::from_str(id).ok());

@@ -1,7 +1,7 @@
-//! What was sent on the event streams of sessions, so that a client whose connection broke can read on.
+//! What was sent on the event streams of sessions, so that a client whose connection broke can resume.
 //!
-//! rmcp forgets a stream as soon as its answer was handed to a connection, dead or alive. Here the latest events stay
-//! for a while: a client that comes back with the id of the last one it saw gets all that followed, then live ones.
+//! rmcp forgets a stream as soon as its answer was handed to a connection, dead or alive. Here the latest events are
+//! kept for a while: a client that comes back with the id of the last one gets all that followed, then live ones.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,18 +16,18 @@ use rmcp::transport::streamable_http_server::session::{
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
-/// How long a stream can be taken up after its last event.
+/// How long a stream can be resumed after its last event.
 const KEPT: Duration = Duration::from_mins(10);
-/// Events kept of one stream: heartbeats of half an hour.
+/// Events kept per stream: the heartbeats of half an hour.
 const MAX_EVENTS: usize = 360;
 /// Bytes kept of all streams together.
 const MAX_BYTES: usize = 32 << 20;
 /// Streams kept: every request of a session has one, however short.
 const MAX_STREAMS: usize = 10_000;
-/// What rmcp calls a session's own stream, behind the session's id. The others are each of one request.
+/// What rmcp appends to a session's id to name the session's own stream. Each of the others is for one request.
 const OF_A_SESSION: &str = ":common";
-/// How long the stream of a request may be silent. While its answer is to come there is a sign of life every five
-/// seconds; one that was cancelled has no answer, and nothing says so.
+/// How long the stream of a request may be silent. While its answer is pending, there is a sign of life every five
+/// seconds; a request that was cancelled has no answer, and nothing says so.
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// The latest events of all streams.
@@ -37,7 +37,7 @@ pub(super) struct Events(Arc<Mutex<Inner>>);
 #[derive(Default)]
 struct Inner {
     logs: HashMap<String, Log>,
-    /// The streams by their last events, so that the oldest is found without a look at all.
+    /// The streams by their last events, so that the oldest is found without looking at all of them.
     order: BTreeMap<u64, String>,
     /// Events so far.
     count: u64,
@@ -54,7 +54,7 @@ struct Log {
     /// When its last event came, and which of all events that was.
     touched: Instant,
     latest: u64,
-    /// Wakes those who read along. Dropping it tells them that the log is gone.
+    /// Wakes readers. Dropping it tells them that the log is gone.
     grown: watch::Sender<()>,
 }
 
@@ -65,7 +65,7 @@ struct Event {
 
 impl Inner {
     fn append(&mut self, stream: &str, message: &ServerSseMessage, bytes: usize) -> EventId {
-        // Higher than any that this stream had before it was forgotten: who comes back with one of those gets all.
+        // Higher than any before this stream was forgotten: a client that comes back with one of those gets all.
         let next = self.count + 1;
         let log = self.logs.entry(stream.to_owned()).or_insert_with(|| Log {
             events: VecDeque::new(),
@@ -97,7 +97,7 @@ impl Inner {
         id
     }
 
-    /// Lets go of what is old, and of the oldest when all together is too much.
+    /// Forgets streams that are old, and the oldest ones while all together are too much.
     fn forget(&mut self) {
         let now = Instant::now();
         while let Some(oldest) = self.order.first_entry() {
@@ -133,7 +133,7 @@ impl Log {
     }
 }
 
-/// Where somebody reads along.
+/// Where a reader is in a stream.
 struct Reader {
     events: Events,
     stream: String,
@@ -168,7 +168,7 @@ impl Reader {
 }
 
 impl Events {
-    /// Ends what is read of a session's own stream: the session is closed.
+    /// Ends a session's own stream for its readers: the session is closed.
     pub(super) fn end(&self, session: &str) {
         self.lock().remove(&format!("{session}{OF_A_SESSION}"));
     }
@@ -185,7 +185,7 @@ impl EventStore for Events {
         stream_id: &str,
         event: &ServerSseMessage,
     ) -> Result<EventId, EventStoreError> {
-        // Answers can be large, and the lock is for all sessions.
+        // Measured before locking: answers can be large, and the lock is for all sessions.
         let json = event.message.as_deref().map(serde_json::to_vec);
         let bytes = json.and_then(Result::ok).map_or(0, |json| json.len());
         Ok(self.lock().append(stream_id, event, bytes))
@@ -247,7 +247,7 @@ mod tests {
                 .map(|event| event.event_id.unwrap())
                 .collect::<Vec<_>>()
         };
-        // Somebody who was there before, and somebody who comes after the end.
+        // A reader that was there before, and one that comes after the end.
         let early = ids(other.by_ref().collect().await);
         let late = ids(events
             .replay_events_after(&first)
@@ -297,7 +297,7 @@ mod tests {
         };
         let both = async { tokio::join!(read.count(), signs_of_life) };
         assert_eq!(timeout(KEPT, both).await.unwrap(), (3, ()));
-        // That of a session may be.
+        // The stream of a session may be silent.
         let first = events.store_event("s:common", &message(1)).await.unwrap();
         let mut read = events.replay_events_after(&first).await.unwrap();
         assert!(timeout(KEPT, read.next()).await.is_err());
@@ -310,7 +310,7 @@ mod tests {
             let stream = number.to_string();
             events.store_event(&stream, &answer()).await.unwrap();
         }
-        // The oldest one goes on.
+        // The oldest stream goes on.
         events.store_event("0", &answer()).await.unwrap();
         events.store_event("new", &answer()).await.unwrap();
         let inner = events.lock();

@@ -31,9 +31,9 @@ use crate::principal::Principal;
 
 /// Streams at the same time.
 const MAX_STREAMS: usize = 500;
-/// Messages on their way in either direction of one stream. Who sends more waits.
+/// Messages on their way in either direction of one stream. A sender of more has to wait.
 const CAPACITY: usize = 32;
-/// Requests of one stream that have no answer yet, or one that was not read. Who has more is refused.
+/// Requests of one stream whose answers are still to come or not yet read. More are refused.
 const MAX_BACKLOG: usize = 256;
 /// Where messages are posted, below the public address.
 pub(crate) const MESSAGES: &str = "/messages";
@@ -55,7 +55,7 @@ struct Open {
     backlog: Backlog,
 }
 
-/// Lives as long as the response's body.
+/// Closes a stream when dropped. Lives as long as the response's body.
 struct Closing {
     streams: LegacyStreams,
     id: String,
@@ -109,7 +109,7 @@ impl LegacyStreams {
             let service = serve_server_with_ct::<_, _, _, TransportAdapterIdentity>(
                 handler, transport, served,
             );
-            // A client that goes away before it said hello is no failure of ours.
+            // A client that goes away before it has initialized is not a failure of ours.
             if let Ok(service) = service.await {
                 let _ = service.waiting().await;
             }

@@ -1,8 +1,8 @@
-//! One message a line: the transport of a client that has started its own server.
+//! One message per line: the transport of a client that has started its own server.
 //!
-//! rmcp has one too. It says nothing to a line that it cannot take, so that who sent it waits for ever, and when its
-//! input has ended it waits for ever itself for an answer that nobody reads. Here such a line is refused as over HTTP,
-//! and at the end nothing is waited for.
+//! rmcp has one too. It does not answer a line that it cannot take, so that the sender waits forever. When its input
+//! has ended, it waits forever itself for an answer that nobody reads. Here such a line is refused as over HTTP, and at
+//! the end nothing is waited for.
 
 use std::io;
 use std::sync::Arc;
@@ -20,18 +20,18 @@ use tracing::warn;
 
 use super::envelope::{Envelope, EnvelopeError};
 
-/// Refusals that wait to be read. Who does not read these gets no more.
+/// Refusals that may wait to be read. A client that does not read them gets no more.
 const MAX_REFUSALS: usize = 64;
-/// What some programs put before all text, and JSON does not know.
+/// What some programs put before any text, and JSON does not allow.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Messages that come and go as lines.
 pub(crate) struct Lines<R, W> {
     input: BufReader<R>,
-    /// What there is of the next line, since waiting for the rest may be given up.
+    /// What has arrived of the next line, since waiting for the rest may be cancelled.
     line: Vec<u8>,
     max_line: usize,
-    /// Whether the rest of a line that is too long has still to come.
+    /// Whether the rest of a line that is too long is still to come.
     skipping: bool,
     output: Arc<Mutex<W>>,
     refusals: TaskTracker,
@@ -42,7 +42,7 @@ where
     R: AsyncRead + Send + Unpin,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    /// Lines of at most `max_line` bytes are read.
+    /// Reads lines of at most `max_line` bytes.
     pub(crate) fn new(input: R, output: W, max_line: usize) -> Self {
         Self {
             input: BufReader::new(input),
@@ -54,7 +54,7 @@ where
         }
     }
 
-    /// The next line, or that it is too long; `None` at the end. Dropping the future loses nothing.
+    /// The next line, or an error if it is too long; `None` at the end. Dropping the future loses nothing.
     async fn next(&mut self) -> io::Result<Option<Result<Vec<u8>, EnvelopeError>>> {
         loop {
             let room = self.max_line.saturating_add(1) - self.line.len();
@@ -72,7 +72,7 @@ where
         }
     }
 
-    /// On a task of its own: a client that reads nothing must still be heard when it goes away.
+    /// Answers on a separate task: a client that reads nothing must still be noticed when it goes away.
     fn refuse(&self, error: EnvelopeError) {
         if self.refusals.len() < MAX_REFUSALS {
             let answer = error.into_answer();
@@ -113,12 +113,12 @@ where
     }
 
     async fn close(&mut self) -> io::Result<()> {
-        // Each message was flushed when it was sent. One that is still stuck has nobody who reads it.
+        // Each message was flushed when it was sent. If one is still stuck, nobody reads it.
         Ok(())
     }
 }
 
-/// The message in a line; `None` when there is none, or one that cannot be taken and asks for no answer.
+/// The message in a line; `None` when there is none, or one that cannot be taken and expects no answer.
 fn message(line: &[u8]) -> Result<Option<ClientJsonRpcMessage>, EnvelopeError> {
     let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
     if line.trim_ascii().is_empty() {

@@ -8,7 +8,7 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 
 use crate::principal::Principal;
 
-/// Sessions at the same time. Clients beyond them are served without one.
+/// Sessions at the same time. Further clients are served without one.
 const MAX_SESSIONS: usize = 1000;
 
 /// What is known about all sessions.
@@ -27,7 +27,7 @@ struct Known {
 /// A request within its session.
 type RequestKey = (String, String);
 
-/// A request that is being answered. Dropping the last one says that it is not any more.
+/// A request that is being answered. Dropping the last clone ends that.
 pub(super) struct Answering {
     known: Arc<Mutex<Known>>,
     key: RequestKey,
@@ -48,7 +48,7 @@ impl Sessions {
 
     /// Remembers whose a new session is, and forgets those that have ended.
     pub(super) async fn bind(&self, id: &str, owner: Principal) {
-        // Only of these does the look at what lives tell that they have ended: others are bound meanwhile.
+        // Only these count as ended if they are not among the live ones: others may be bound in between.
         let bound: Vec<_> = self.lock().owners.keys().cloned().collect();
         let live: HashSet<_> = self.manager.sessions.read().await.keys().cloned().collect();
         let mut known = self.lock();
@@ -63,8 +63,8 @@ impl Sessions {
         self.lock().owners.get(id) == Some(caller)
     }
 
-    /// Notes that a session answers a request; `None` when it is answering another one with the same id, whose
-    /// answer the session could not tell from this one's.
+    /// Notes that a session answers a request; `None` if it is already answering another one with the same id, whose
+    /// answer the session could not distinguish from this one's.
     pub(super) fn answer(&self, session: &str, request: &str) -> Option<Arc<Answering>> {
         let key = (session.to_owned(), request.to_owned());
         self.lock().answering.insert(key.clone()).then(|| {

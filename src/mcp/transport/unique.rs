@@ -1,7 +1,7 @@
-//! Two requests with one id: clients do it, and both get their answer.
+//! Two requests with the same id: clients do send them, and both get their answer.
 //!
-//! rmcp keeps requests by id, so that of two with the same id only one is answered. On a stream of our own each
-//! request gets an id of ours on the way in and its client's on the way out.
+//! rmcp keeps requests by id, so that it answers only one of two with the same id. On a stream of our own, each request
+//! gets an id of ours on the way in, and its answer the client's id on the way out.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -16,8 +16,8 @@ use tokio_util::sync::CancellationToken;
 /// Cancelled requests whose ids are kept: an answer may be on its way.
 const MAX_CANCELLED: usize = 64;
 
-/// A transport whose requests never have the same id. When its client goes away, `gone` is cancelled: rmcp itself
-/// waits for what still runs.
+/// A transport whose requests never have the same id. When its client goes away, `gone` is cancelled: rmcp itself would
+/// wait for what still runs.
 pub(crate) struct UniqueIds<T> {
     inner: T,
     gone: CancellationToken,
@@ -25,10 +25,10 @@ pub(crate) struct UniqueIds<T> {
     pending: Arc<Pending>,
 }
 
-/// Held by each request until its handler has returned, and by each message of ours until it was handed on.
+/// Held by each request until its handler has returned, and by each message of ours until it has been passed on.
 struct Pending;
 
-/// What a transport has not done yet, which a client that does not read its answers makes more and more.
+/// What a transport has not done yet. It keeps growing if a client does not read its answers.
 #[derive(Clone)]
 pub(super) struct Backlog(Weak<Pending>);
 
@@ -66,7 +66,7 @@ impl Ids {
         Some(theirs)
     }
 
-    /// The latest request with this id is cancelled. Gives our id for it.
+    /// Notes that the latest request with this id is cancelled. Returns our id for it.
     fn cancel(&mut self, theirs: &RequestId) -> Option<RequestId> {
         let ours = self.ours.get(theirs)?.clone();
         self.cancelled.push_back(ours.clone());
@@ -85,7 +85,7 @@ impl Ids {
                 if let ClientNotification::CancelledNotification(cancelled) =
                     &mut notification.notification
                 {
-                    // Of a request that was answered none is passed on: the number may be ours for another one.
+                    // No id is passed on for a request that was answered: the number may be our id for another one.
                     let theirs = cancelled.params.request_id.take();
                     cancelled.params.request_id = theirs.and_then(|id| self.cancel(&id));
                 }
@@ -194,7 +194,7 @@ mod tests {
             (ids.theirs.len(), ids.ours.len()),
             (MAX_CANCELLED, MAX_CANCELLED)
         );
-        // One that was answered all the same.
+        // One that was answered after all.
         let latest = RequestId::Number(999);
         let ours = ids.ours[&latest].clone();
         assert_eq!(ids.leave(&ours), Some(latest.clone()));

@@ -8,7 +8,7 @@ fn kind(name: &str) -> Kind {
     Kind(name.to_owned())
 }
 
-/// So many of each.
+/// `size` of each.
 fn kinds(names: &[&str], size: usize) -> BTreeMap<Kind, usize> {
     names.iter().map(|name| (kind(name), size)).collect()
 }
@@ -74,7 +74,7 @@ fn what_comes_back_finds_its_place() {
     drop(place);
     assert!(shelf.give_back(&key('a'), &kind("p"), 0, now).is_empty());
     assert_eq!(shelf.count(), (1, 1));
-    // One that does not come back leaves it.
+    // One that does not come back gives up its place.
     assert_eq!(shelf.claim_own(&key('a'), &kind("p")), Claim::Granted(0));
     drop(shelf.lend());
     assert_eq!(shelf.begin_start(now), Some(kind("p")));
@@ -140,7 +140,7 @@ fn what_fails_again_and_again_is_tried_ever_more_rarely() {
     }
     assert_eq!(pauses[..6], [5, 10, 20, 40, 80, 120]);
     assert_eq!(pauses[39], 120);
-    // One that works is as good as one that never failed.
+    // After a success, it is as if none had ever failed.
     let kind = shelf.begin_start(now).unwrap();
     assert_eq!(shelf.started(&kind, 1, now), None);
     shelf.claim_pooled(&kind).unwrap();
@@ -158,7 +158,7 @@ fn a_conversation_gets_its_own_back_and_nobody_elses() {
     assert_eq!(shelf.claim_own(&key('a'), &kind("p")), Claim::Cleaning);
     assert_eq!(shelf.claim_own(&key('b'), &kind("p")), Claim::Nothing);
     assert!(shelf.end_cleaning(scrubbed));
-    // A small interpreter is worth waiting for, and there is one of those at a time.
+    // A small interpreter is worth waiting for, and only one of those is loaded at a time.
     let small = shelf
         .begin_cleaning(&key('a'), &kind("p"), Back::Soon)
         .unwrap();
@@ -168,7 +168,7 @@ fn a_conversation_gets_its_own_back_and_nobody_elses() {
     );
     assert_eq!(shelf.claim_own(&key('a'), &kind("p")), Claim::Cleaning);
     assert!(shelf.end_cleaning(small));
-    // Nobody waits for one in which everything is being loaded, and there is one of those at a time.
+    // Nobody waits for one in which everything is being loaded, and only one of those is loaded at a time.
     let later = shelf
         .begin_cleaning(&key('a'), &kind("p"), Back::Later)
         .unwrap();
@@ -222,7 +222,7 @@ fn a_rebuilt_image_replaces_what_is_warm() {
     let started = shelf.begin_start(now).unwrap();
     let _ = shelf.give_back(&key('a'), &kind("p"), 2, now);
     assert_eq!(shelf.set_kinds(&kinds(&["p2"], 1)), [2]);
-    // What was begun before is given back, and not counted for the new image.
+    // What was begun before is returned, and does not count for the new image.
     assert_eq!(shelf.started(&started, 1, now), Some(1));
     assert_eq!(shelf.begin_start(now), Some(kind("p2")));
     assert_eq!(shelf.give_back(&key('a'), &kind("p"), 5, now), [5]);
@@ -249,7 +249,7 @@ fn a_conversation_that_was_deleted_wants_nothing_back() {
     };
     let (deleted, kept) = (begin(&mut shelf, 'a'), begin(&mut shelf, 'b'));
     assert!(shelf.retire(&key('a')).is_empty());
-    // It may be made anew meanwhile.
+    // It may be created again in the meantime.
     let anew = begin(&mut shelf, 'a');
     assert!(!shelf.end_cleaning(deleted));
     assert!(shelf.end_cleaning(kept) && shelf.end_cleaning(anew));

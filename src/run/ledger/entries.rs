@@ -1,4 +1,4 @@
-//! Which runs are remembered: all that are under way, and of the others the latest.
+//! Which runs are remembered: all that are under way, and the latest of those that have ended.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{KEPT, LiveRun};
 
-/// Finished runs kept at most, and what is kept of them in bytes: the oldest go first.
+/// How many finished runs are kept, and how many bytes of them: the oldest go first.
 const MAX_FINISHED: usize = 20_000;
 const MAX_BYTES: usize = 256 << 20;
 
@@ -15,9 +15,9 @@ const MAX_BYTES: usize = 256 << 20;
 #[derive(Debug, Default)]
 pub(super) struct Entries {
     runs: HashMap<String, Arc<LiveRun>>,
-    /// Those that have ended, in that order: what a run costs must not grow with the number of those before it.
+    /// Those that have ended, oldest first: what a run costs must not grow with the number of runs before it.
     finished: VecDeque<KeptRun>,
-    /// What is kept of all that have ended.
+    /// Bytes kept of all that have ended.
     bytes: usize,
 }
 
@@ -35,7 +35,7 @@ impl Entries {
         self.runs.insert(run.id.clone(), run);
     }
 
-    /// Notes that a run has ended, of which so many bytes are kept for a while.
+    /// Notes that a run has ended, of which `bytes` are kept for a while.
     pub(super) fn end(&mut self, id: String, bytes: usize) {
         self.bytes += bytes;
         self.finished.push_back(KeptRun {
@@ -56,7 +56,7 @@ impl Entries {
         self.runs.values()
     }
 
-    /// Lets go of runs that ended too long ago, and of the oldest while there are too many.
+    /// Forgets runs that ended too long ago, and the oldest while too much is kept.
     fn forget(&mut self) {
         let now = Instant::now();
         while let Some(oldest) = self.finished.front() {
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
     use crate::run::ledger::tests::live_run;
 
-    /// A run that has ended just now, with so much output.
+    /// A run that has just ended, with `bytes` of output.
     fn ended(entries: &mut Entries, id: &str, bytes: usize) {
         entries.begin(live_run(id));
         entries.end(id.to_owned(), bytes);

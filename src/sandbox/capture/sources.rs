@@ -1,7 +1,7 @@
 //! Which byte of the output came from which stream, pure.
 //!
-//! One bit for each byte, and not a position for each turn: a program that changes streams after every byte costs no
-//! more than one that never does.
+//! One bit for each byte, instead of a position for each change: a program that changes streams after every byte costs
+//! no more than one that never does.
 
 use crate::executor::Stream;
 
@@ -10,13 +10,13 @@ const BITS: usize = u64::BITS as usize;
 /// The streams of bytes in the order in which they came.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sources {
-    /// Set for standard error. What is over in the last word is as its last byte.
+    /// Set for standard error. Unused bits of the last word are like that of the last byte.
     words: Vec<u64>,
     length: usize,
 }
 
 impl Sources {
-    /// So many bytes more, all of one stream.
+    /// Adds `count` bytes, all of one stream.
     pub(super) fn extend(&mut self, stream: Stream, count: usize) {
         let (bits, begun) = (bits(stream), self.length % BITS);
         if begun > 0
@@ -29,7 +29,7 @@ impl Sources {
         self.words.resize(self.length.div_ceil(BITS), bits);
     }
 
-    /// The stream of the byte at `from`, and where the other one goes on.
+    /// The stream of the byte at `from`, and where its piece of that stream ends.
     pub(super) fn piece(&self, from: usize) -> Option<(Stream, usize)> {
         if from >= self.length {
             return None;
@@ -50,18 +50,18 @@ impl Sources {
         Some((stream, self.length))
     }
 
-    /// Bytes that this takes itself.
+    /// Bytes of memory that this takes.
     pub(super) fn size(&self) -> usize {
         self.words.capacity() * size_of::<u64>()
     }
 
-    /// Takes no more than it needs.
+    /// Gives unused memory back.
     pub(super) fn shrink(&mut self) {
         self.words.shrink_to_fit();
     }
 }
 
-/// A word of bytes of this stream.
+/// A word for bytes of this stream.
 const fn bits(stream: Stream) -> u64 {
     match stream {
         Stream::Stdout => 0,

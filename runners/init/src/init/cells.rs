@@ -12,11 +12,11 @@ use crate::processes;
 use crate::run::Clock;
 use crate::sys::Ended;
 
-/// How long an end record waits for everything to stand still, before it is killed instead.
+/// How long an end record waits for everything to stand still, before everything is killed instead.
 const STANDING: Duration = Duration::from_secs(2);
 
 impl Init {
-    /// Makes a kernel of the parked run process, with its first cell.
+    /// Turns the parked run process into a kernel, with its first cell.
     pub(super) fn start_kernel(&mut self, frame: &sandbox_init::Cell) -> Result<(), Stop> {
         let State::Waiting {
             parked: Some(pid), ..
@@ -50,7 +50,7 @@ impl Init {
         Ok(())
     }
 
-    /// Between two cells.
+    /// Goes on between two cells.
     pub(super) fn rest(&mut self) -> Result<bool, Stop> {
         match self.frames.next_frame()? {
             None => Ok(false),
@@ -65,7 +65,7 @@ impl Init {
         }
     }
 
-    /// During a cell.
+    /// Goes on during a cell.
     pub(super) fn work(&mut self) -> Result<bool, Stop> {
         match self.frames.next_frame()? {
             None => {}
@@ -94,7 +94,7 @@ impl Init {
         }
     }
 
-    /// The server wants the cell to end.
+    /// Interrupts the cell because the server wants it to end.
     fn interrupt(&mut self, nonce: &Nonce) {
         if let (State::Working(cell), Some(kernel)) = (&mut self.state, &self.kernel)
             && cell.nonce == *nonce
@@ -106,7 +106,7 @@ impl Init {
         }
     }
 
-    /// The clock of the cell has rung: for the first time, or when it was interrupted or killed before.
+    /// Handles an alarm of the cell's clock: the first, or one after the cell was interrupted or killed.
     pub(super) fn overdue(&mut self) {
         if let (State::Working(cell), Some(kernel)) = (&mut self.state, &self.kernel)
             && cell.may_be_interrupted()
@@ -130,7 +130,7 @@ impl Init {
         }
     }
 
-    /// The kernel says that the cell is over. What lives on stands still before anybody is told.
+    /// Ends the cell that is over according to the kernel. What lives on stands still before anybody is told.
     fn done(&mut self, status: Status) -> Result<(), Stop> {
         let (State::Working(cell), Some(kernel)) = (&self.state, &self.kernel) else {
             return Ok(());
@@ -147,13 +147,13 @@ impl Init {
         self.output.answer_on_both(&cell.nonce, &record)?;
         self.state = State::Resting {
             until: self.idle_until(),
-            // At once: the record itself may have woken somebody.
+            // At once: the record itself may have woken a process.
             look: Instant::now(),
         };
         Ok(())
     }
 
-    /// A child has ended while there is a kernel. If it is the kernel, everything ends.
+    /// Handles the end of a child while there is a kernel. If it is the kernel, everything ends.
     pub(super) fn reaped_beside_kernel(&mut self, ended: &Ended) -> Result<(), Stop> {
         let Some(kernel) = self.kernel.as_mut() else {
             return Ok(());
@@ -168,16 +168,16 @@ impl Init {
         let end = cell
             .clock
             .end(ended.status, Some(ended), self.cgroup.usage());
-        // Whoever is left could read the record out of the pipe, and the nonce in it.
+        // A process that is left could read the record, and the nonce in it, out of the pipe.
         let _ = processes::kill_until_harmless(&[], Instant::now() + LEFTOVERS);
         self.output.answer_on_both(&cell.nonce, &Record::End(end))?;
         Err(Stop::Done)
     }
 }
 
-/// Ends the sandbox in which something goes on between two cells: it was stopped, and others than PID 1 and the server
-/// had no say. There is more in the kernel that sends SIGCONT than can be kept from programs, terminals that hang up above
-/// all.
+/// Ends a sandbox in which something goes on between two cells: it was stopped, and neither PID 1 nor the server let it
+/// go on. The operating system's kernel sends SIGCONT in more cases than programs can be kept from, above all when
+/// terminals hang up.
 pub(super) fn must_stand() -> Result<(), Stop> {
     if is_undone() {
         return Err(Stop::NotReady(

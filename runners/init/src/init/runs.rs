@@ -52,7 +52,7 @@ impl Init {
         }
     }
 
-    /// The server may want the run to end.
+    /// Ends the run if the server wants that.
     pub(super) fn heed(&mut self) -> Result<bool, Stop> {
         let Some(interrupt) = self.frames.next_interrupt()? else {
             return Ok(false);
@@ -66,7 +66,7 @@ impl Init {
         Ok(true)
     }
 
-    /// Kills everything of the run, and again after a while what did not die.
+    /// Kills everything of the run, and after a while again what did not die.
     pub(super) fn kill_run(&mut self) {
         if let State::Running(run) = &mut self.state {
             run.clock.deadline = Instant::now().checked_add(KILL_AGAIN);
@@ -77,12 +77,12 @@ impl Init {
         }
     }
 
-    /// The parked process may have passed the run on to another one, and says so before it ends.
+    /// Follows a parked process that has passed the run on to another one, which it says before it ends.
     pub(super) fn follow(&mut self, ended: &Ended) {
         let (State::Running(run), Some(driver)) = (&mut self.state, &mut self.driver) else {
             return;
         };
-        // One of the exec kind has closed its socket.
+        // A driver of the exec kind has closed its socket.
         if driver.pid == run.pid {
             return;
         }
@@ -93,7 +93,7 @@ impl Init {
         }
     }
 
-    /// The run is over.
+    /// Ends the run.
     pub(super) fn end(
         &mut self,
         nonce: Nonce,
@@ -106,7 +106,7 @@ impl Init {
         if let Some(Err(fault)) = self.driver.as_ref().map(Driver::is_running) {
             self.fault = Some(fault);
         }
-        // Whoever is left could read the record out of the pipe, and the nonce in it.
+        // A process that is left could read the record, and the nonce in it, out of the pipe.
         let _ = processes::kill_until_harmless(&self.spared(), Instant::now() + LEFTOVERS);
         self.output.answer_on_both(&nonce, &Record::End(end))?;
         if !reuse {

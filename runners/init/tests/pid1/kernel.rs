@@ -66,7 +66,7 @@ fn a_helper_may_be_the_one_that_becomes_the_kernel() {
         let first = "import os; boss = os.getppid()";
         let first = sandbox.cell(cell(&format!("{first} # {word}")));
         assert!(first.exits(0).end.lives, "{first:?}");
-        // Nobody is left who could take the next request: neither driver nor helper nor who was parked.
+        // Nothing is left that could take the next request: no driver, no helper, and not the parked process.
         let alone = "print(boss, [p for p in os.listdir('/proc') if p.isdigit() and p not in ('1', str(os.getpid()))])";
         for _ in 0..10 {
             sandbox.cell(cell(alone)).exits(0).prints("1 []\n");
@@ -199,10 +199,10 @@ fn a_forged_answer_ends_its_own_cell_and_no_other() {
     ));
     early.exits(1);
     assert!(early.end.wall_ms < 300, "{early:?}");
-    // The kernel goes on with that cell, and what it says in the end is not for this one.
+    // The kernel goes on with that cell, and what it says in the end does not count for this one.
     let whole = "os.write(channel, b'done 1 ok\\n' * 99); time.sleep(0.2); print('whole')";
     sandbox.cell(cell(whole)).exits(0).prints("whole\n");
-    // What is no answer ends the kernel.
+    // What is not an answer ends the kernel.
     let noise = sandbox.cell(cell("os.write(channel, b'ready 1\\n'); time.sleep(60)"));
     assert_eq!(
         (noise.end.status, noise.end.lives, noise.end.timed_out),
@@ -279,7 +279,7 @@ fn the_end_of_the_kernel_is_the_end_of_the_sandbox() {
         ("print('x', flush=True); os._exit(3)", Status::Exit(3)),
         ("os.kill(os.getpid(), 11)", Status::Signal(11)),
         ("os.close(channel); time.sleep(60)", Status::Signal(9)),
-        // It takes longer to die than until it is killed again.
+        // It takes longer to die than the time after which it is killed again.
         (
             "x = b'x' * (2 << 30); os.close(channel); time.sleep(60)",
             Status::Signal(9),

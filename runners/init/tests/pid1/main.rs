@@ -1,4 +1,4 @@
-//! `sandbox-init` as PID 1 of real namespaces, on the wire. Needs root to make them, and nothing of Docker.
+//! `sandbox-init` as PID 1 of real namespaces, on the wire. Needs root to make them, but no Docker.
 
 #![expect(
     clippy::disallowed_types,

@@ -190,7 +190,7 @@ os._exit(7)
     sandbox.run(once("print('fine')")).exits(0).prints("fine\n");
 }
 
-/// Their flags belong to the description, which all programs share.
+/// Their flags belong to the file description, which all programs share.
 #[test]
 fn what_a_program_makes_of_its_streams_ends_with_it() {
     let look = "

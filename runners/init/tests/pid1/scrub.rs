@@ -1,4 +1,4 @@
-//! What programs leave behind, and that nothing of it is left.
+//! What programs leave behind, and that none of it remains.
 
 use sandbox_init::Run;
 
@@ -202,8 +202,8 @@ fn a_hundred_runs_leave_nothing_in_pid_1() {
     assert_as_new(&mut sandbox);
 }
 
-/// Open descriptors of PID 1 and KiB of its own memory. How much of its program it has touched is not counted: that
-/// grows with what it does for the first time, and differs between machines.
+/// Open descriptors of PID 1 and KiB of its own memory. The parts of its program that it has touched are not counted:
+/// they grow with what it does for the first time, and differ between machines.
 fn pid_1(sandbox: &Sandbox) -> (usize, usize) {
     let pid = sandbox.pid().as_raw_nonzero();
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();

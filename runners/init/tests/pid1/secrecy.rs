@@ -1,4 +1,4 @@
-//! What programs of the same user can learn of PID 1 and do to it.
+//! What programs of the same user can learn about PID 1 and do to it.
 
 use crate::support::{Sandbox, again, once};
 
@@ -49,7 +49,7 @@ print(libc.process_vm_readv(1, ctypes.byref(one), 1, ctypes.byref(one), 1, 0), o
 
 #[test]
 fn pid_1_is_not_ended_by_a_signal_that_lost_its_sender() {
-    // Where the user has no room for one more pending signal, the kernel sends it without saying from whom.
+    // If the user has no room for one more pending signal, the kernel sends it without its sender.
     let code = "
 import ctypes, os, signal
 libc = ctypes.CDLL(None)

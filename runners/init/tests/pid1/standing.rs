@@ -12,7 +12,7 @@ const FORK: &str = concat!(
     include_str!("drivers/fork.py")
 );
 
-/// `timer(signal, seconds)` arms a timer of the kernel's; `busy()` is a thread that never waits.
+/// `timer(signal, seconds)` arms a timer of the operating system; `busy()` is a thread that never waits.
 const MEANS: &str = "
 import ctypes, fcntl, os, signal, struct, threading
 libc = ctypes.CDLL(None)
@@ -26,7 +26,7 @@ def spin():
 def busy(): threading.Thread(target=spin, daemon=True).start()
 ";
 
-/// A kernel that has the means.
+/// A kernel with these means.
 fn kernel() -> Sandbox {
     let mut sandbox = Sandbox::start(&["false"]);
     sandbox.park(&["python3", "-c", FORK], &[]).unwrap();
@@ -37,7 +37,7 @@ fn kernel() -> Sandbox {
 #[test]
 fn a_kernel_that_cannot_be_stopped_is_killed_and_told_why() {
     let mut sandbox = kernel();
-    // Whoever starts a program by vfork hears no signal until the child has begun it, and this one never does.
+    // A process that starts a program by vfork hears no signal until the child has begun it, and this one never does.
     let stuck = "
 os.mkfifo('never')
 child = os.fork()
@@ -57,11 +57,11 @@ while ') D ' not in open(f'/proc/{child}/stat').read(): pass
 
 #[test]
 fn a_timer_cannot_continue_what_stands() {
-    // SIGKILL too: who stands in a group that loses its last tie to others is continued.
+    // SIGKILL too: what is stopped in a group that loses its last tie to others is continued.
     for late in [
         "timer(signal.SIGCONT, 10)",
         "timer(signal.SIGKILL, 10)",
-        // Its timers are not shown to others.
+        // Others cannot see its timers.
         "timer(signal.SIGCONT, 10); libc.prctl(4, 0)",
     ] {
         let mut sandbox = kernel();
@@ -72,7 +72,7 @@ fn a_timer_cannot_continue_what_stands() {
         });
         assert_eq!(outcome.end.status, Status::Signal(9), "{late}");
         assert!(!outcome.end.lives && outcome.stderr.contains("cannot be stopped"));
-        // What was interrupted has to answer and to stand still within its grace, and no two seconds more.
+        // What was interrupted has to answer and to stand still within its grace, without two more seconds.
         assert!(outcome.end.wall_ms < 2_500, "{outcome:?}");
         assert_eq!(sandbox.exit_code(), 0);
     }
@@ -94,7 +94,7 @@ timer(signal.SIGALRM, 0.05)
 #[test]
 fn what_the_engine_puts_in_may_run_between_cells() {
     let mut sandbox = kernel();
-    // As `docker exec` and health checks do, which are the same user as programs.
+    // As `docker exec` and health checks do, which run as the same user as programs.
     let enter = "user=$(stat -c %u /mnt/data); exec setpriv --reuid $user --regid $user --clear-groups sh -c '
         sleep 60 & echo in; while :; do :; done'";
     let entered = Command::new("nsenter")
@@ -109,14 +109,14 @@ fn what_the_engine_puts_in_may_run_between_cells() {
     pipe.read_exact(&mut said).unwrap();
     let outcome = sandbox.cell(cell("print(1)"));
     assert!(outcome.exits(0).prints("1\n").end.lives);
-    // It stops itself when what it has started is stopped, and would wait like this for ever.
+    // It stops itself when what it has started is stopped, and would wait like this forever.
     entered.kill().unwrap();
     entered.wait().unwrap();
 }
 
 #[test]
 fn what_was_continued_between_cells_ends_the_sandbox() {
-    // The record itself wakes who has asked for a signal when there is something to read. No name hides it.
+    // The record itself wakes a process that has asked for a signal when there is something to read. No name hides it.
     for name in [r"busy", r"\xff"] {
         let mut sandbox = kernel();
         let wake = format!(

@@ -17,7 +17,7 @@ use sandbox_init::{
 /// Longer than anything here takes, on a busy machine too.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What stands for a container engine. `$1` is the program, `$2` the user; the rest is the image's command.
+/// Stands in for a container engine. `$1` is the program, `$2` the user; the rest is the image's command.
 const SETUP: &str = r#"
 set -e
 init=$1 user=$2; shift 2
@@ -43,7 +43,7 @@ pub(crate) struct Sandbox {
     pub(crate) stderr: Stream,
 }
 
-/// What a run gave.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) stdout: String,
@@ -71,7 +71,7 @@ impl Sandbox {
         Self::with_setup("", command)
     }
 
-    /// The same, after more commands of a shell as root.
+    /// The same, after more shell commands as root.
     pub(crate) fn with_setup(more: &str, command: &[&str]) -> Self {
         assert!(
             rustix::process::geteuid().is_root(),
@@ -81,7 +81,7 @@ impl Sandbox {
         let user = 20_000
             + std::process::id() % 10_000 * 64
             + NEXT_USER.fetch_add(1, Ordering::Relaxed) % 64;
-        // Signals that whoever started the tests ignores, as nohup does, would be ignored in there too.
+        // Signals that are ignored where the tests were started, as by nohup, would be ignored in there too.
         let mut child = Command::new("env")
             .args([
                 "--default-signal",
@@ -134,7 +134,7 @@ impl Sandbox {
         self.send_bytes(&encode_frame(frame).unwrap());
     }
 
-    /// Writes to standard input; an end of the sandbox meanwhile is for others to find.
+    /// Writes to standard input; if the sandbox ends during that, others notice.
     pub(crate) fn send_bytes(&mut self, bytes: &[u8]) {
         let _ = self.stdin.as_mut().unwrap().write_all(bytes);
     }
@@ -150,7 +150,7 @@ impl Sandbox {
         Pid::from_raw(children.trim().parse().unwrap()).unwrap()
     }
 
-    /// Parks with a driver and gives the verdict.
+    /// Parks with a driver and returns the verdict.
     pub(crate) fn park(&mut self, driver: &[&str], env: &[(&str, &str)]) -> Result<(), String> {
         let park = park(driver, env);
         let nonce = park.nonce.clone();
@@ -190,7 +190,7 @@ impl Sandbox {
         }
     }
 
-    /// Runs, expects the sandbox to be clean afterwards, and gives the outcome.
+    /// Runs, expects the sandbox to be clean afterwards, and returns the outcome.
     #[track_caller]
     pub(crate) fn run_and_clean(&mut self, run: Run) -> Outcome {
         let nonce = run.nonce.clone();
@@ -207,7 +207,7 @@ impl Sandbox {
         }
     }
 
-    /// Waits for the end of the sandbox and gives its exit code.
+    /// Waits for the end of the sandbox and returns its exit code.
     pub(crate) fn exit_code(&mut self) -> i32 {
         for _ in 0..PATIENCE.as_millis() {
             if let Some(status) = self.child.try_wait().unwrap() {

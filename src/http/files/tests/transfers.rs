@@ -1,4 +1,4 @@
-//! Downloads that are many, slow or large, and files that change under them.
+//! Downloads that are many, slow or large, and files that change during one.
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -10,7 +10,7 @@ async fn downloads_are_limited() {
     fixture.write("a.txt", b"hello");
     let key = |digit: u32| format!("{digit:064}").parse().unwrap();
     let of = |conversation| fixture.workspaces.reserve_download(&key(conversation));
-    // No conversation takes all of them.
+    // No conversation can take all of them.
     let places: Vec<_> = (0..).map_while(|number| of(number / 32)).collect();
     assert_eq!(places.len(), 64);
     insta::assert_snapshot!(whole(fixture.get("a.txt").await).await, @"
@@ -53,10 +53,10 @@ async fn a_client_that_reads_too_slowly_loses_its_place() {
     let mut received = Vec::new();
     while let Some(piece) = body.frame().await {
         received.push(piece.unwrap().into_data().unwrap().len());
-        // Shorter than one may sleep.
+        // Shorter than a client may pause.
         tokio::time::advance(Duration::from_secs(50)).await;
     }
-    // At 16 KiB a second and a minute more it is ended in the third pause; one piece is on its way by then.
+    // At 16 KiB a second plus a minute, it ends in the third pause; by then one more piece is on its way.
     assert!((3..=5).contains(&received.len()), "{received:?}");
     fixture.workspaces.settle().await;
 }

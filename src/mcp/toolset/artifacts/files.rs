@@ -133,7 +133,7 @@ pub(super) async fn read(
     }))
 }
 
-/// The name of a file below the session's directory, under whichever of its names.
+/// The name of a file below the session's directory, under either name of that directory.
 fn below(path: &str) -> Result<&str, Refusal> {
     [DATA_ALIAS, DATA_PATH]
         .iter()
@@ -172,7 +172,7 @@ pub(super) async fn list(
     }))
 }
 
-/// An error of a file, whose name is of an argument that has its own code.
+/// An error about a file; `name` is the code for a bad name, which depends on the argument.
 fn refusal(error: FilesError, name: &'static str) -> Refusal {
     match error {
         FilesError::Path(PathError::Dots(_)) => Refusal::new("invalid_path", error.to_string()),

@@ -1,4 +1,4 @@
-"""The part of a kernel that both drivers share: runs cells with exec() in one namespace, for ever."""
+"""The part of a kernel that both drivers share: runs cells with exec() in one namespace, forever."""
 
 import os, signal, sys, traceback
 
