@@ -35,7 +35,7 @@ enum Package {
     Text(String),
     /// The same in parts.
     Parts {
-        /// The name; Python's may have extras, such as "requests[socks]".
+        /// The name; Python's may have extras, such as `requests[socks]`.
         name: String,
         /// A version, such as "1.17.0", or a range of them. Left out: the newest that fits.
         #[serde(default)]

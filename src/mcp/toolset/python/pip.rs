@@ -35,7 +35,7 @@ pub(crate) struct PipInstalled {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Arguments {
-    /// Name of the package, such as "six"; extras such as "requests[socks]" are fine.
+    /// Name of the package, such as "six"; extras such as `requests[socks]` are fine.
     package: String,
     /// Its version, such as "1.17.0"; left out: the newest that fits.
     #[serde(default)]
@@ -70,8 +70,8 @@ pub(super) async fn call(
     Ok(structured(&installed))
 }
 
-/// Installs a package. That it is not to be had is a result; errors are what the call is to blame for, and trouble of
-/// the server's.
+/// Installs a package. A package that cannot be had is a result; errors are for faults of the call and for trouble of
+/// the server.
 pub(crate) async fn install(
     packages: &Packages,
     caller: &Principal,
@@ -103,7 +103,7 @@ pub(crate) async fn install(
 
 impl PipInstalled {
     fn done(installed: Installed, name: &str) -> Self {
-        // Extras are no part of a package's name.
+        // Extras are not part of a package's name.
         let name = name
             .trim()
             .split(['[', '=', '<', '>', '~', '!', ' '])
@@ -120,7 +120,7 @@ impl PipInstalled {
     }
 }
 
-/// Whether it says something of the package and not of the call.
+/// Whether the error is about the package and not about the call.
 fn is_result(error: &PackagesError) -> bool {
     matches!(
         error,
