@@ -288,11 +288,20 @@ impl App {
     async fn announce(&self, listener: &TcpListener) {
         let first_look = self.runs.catalog.first_look();
         let _ = tokio::time::timeout(Duration::from_secs(2), first_look).await;
-        if let EngineView::Down(reason) = self.runs.engine() {
-            warn!(
+        let view = self.runs.catalog.view();
+        match &view.engine {
+            EngineView::Down(reason) => warn!(
                 reason,
                 "there can be no runs until the container engine answers"
-            );
+            ),
+            EngineView::Up(_) => {
+                let size = &self.config.pool.size;
+                let unknown = size.unknown(|language| view.find(language).is_some());
+                if !unknown.is_empty() {
+                    let languages = unknown.join(", ");
+                    warn!(languages, "POOL_SIZE names languages that have no runner");
+                }
+            }
         }
         let addr = listener
             .local_addr()

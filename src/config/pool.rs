@@ -62,6 +62,17 @@ impl PoolSize {
         }
     }
 
+    /// Languages that it names and that nobody knows.
+    pub fn unknown(&self, is_known: impl Fn(&str) -> bool) -> Vec<&str> {
+        match self {
+            Self::Each(_) => Vec::new(),
+            Self::Of(sizes) => {
+                let names = sizes.keys().map(String::as_str);
+                names.filter(|name| !is_known(name)).collect()
+            }
+        }
+    }
+
     /// Whether there are any.
     pub fn is_any(&self) -> bool {
         match self {
@@ -148,6 +159,8 @@ mod tests {
         assert_eq!(all("0"), some("0", [0, 0], false));
         assert_eq!(all("Py=2, shell=0"), some("py=2,shell=0", [2, 0], true));
         assert_eq!(all("shell=0"), some("shell=0", [0, 0], false));
+        let size = PoolSize::parse("py=2,pyton=1").unwrap();
+        assert_eq!(size.unknown(|name| name == "py"), ["pyton"]);
         for bad in [
             "",
             "x",
