@@ -1,10 +1,10 @@
-# The server as an image: the program on Debian, and nothing else but what that has. Runner images are built by themselves
+# The server as an image: the program on Debian, with nothing else added. Runner images are built separately
 # (./build.sh, or the profile `runners` of docker-compose.yml).
 #
 #   docker build --tag mcp-code-sandbox .
 #
-# Rust is installed in the first stage, so a build needs nothing but Docker. Where the program was built before, for this
-# Debian or an older one, BINARY takes it instead, from a path below .build, and the build takes seconds:
+# Rust is installed in the first stage, so a build needs nothing but Docker. If the program was already built, for this
+# Debian or an older one, BINARY takes it from a path below .build instead, and the build takes seconds:
 #
 #   docker build --tag mcp-code-sandbox --build-arg BINARY=.build/image/mcp-code-sandbox .
 #
@@ -38,7 +38,7 @@ LABEL org.opencontainers.image.title="mcp-code-sandbox" \
     org.opencontainers.image.description="MCP server that runs code in hardened, ephemeral containers" \
     org.opencontainers.image.licenses="MIT"
 COPY --from=build /out/mcp-code-sandbox /usr/local/bin/
-# Files of conversations belong to whoever the server is, and programs run as that user too. It talks to the engine as a
+# Files of conversations belong to the server's user, and programs run as that user too. It talks to the engine as a
 # member of the group that the socket belongs to: --group-add "$(stat -c %g /var/run/docker.sock)".
 USER 1000:1000
 WORKDIR /tmp

@@ -5,7 +5,7 @@ find_rust() {
     local home have need
     # shellcheck source=/dev/null
     if [[ -r ${CARGO_HOME:-$HOME/.cargo}/env ]]; then . "${CARGO_HOME:-$HOME/.cargo}/env"; fi
-    # Root by sudo takes the compiler of who called, and keeps what it downloads to itself.
+    # Root under sudo uses the compiler of the user who called, and keeps what it downloads to itself.
     if ! command -v cargo >/dev/null && [[ $EUID -eq 0 && -n ${SUDO_USER:-} ]]; then
         home=$(getent passwd "$SUDO_USER" | cut -d: -f6)
         export PATH=$PATH:$home/.cargo/bin RUSTUP_HOME=${RUSTUP_HOME:-$home/.rustup}

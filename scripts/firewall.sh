@@ -9,21 +9,21 @@
 # /etc/resolv.conf. The rules name the bridge of the programs' network, which need not exist yet. They are gone after
 # a restart of the machine: install them again, as ./start.sh does.
 #
-# The server calls this very text by `bash -s -- check`, so nothing in it may depend on where it stands.
+# The server runs this very text by `bash -s -- check`, so nothing in it may depend on its location.
 set -euo pipefail
 shopt -s inherit_errexit
 
 INTERFACE=mcpsbx0
 FORWARDED=MCP-SANDBOX
 TO_HOST=MCP-SANDBOX-IN
-# Networks that are nobody's, or private, or only this machine's. Of the ranges for documentation 198.51.100.0/24 is
+# Networks that are unassigned, or private, or only this machine's. Of the ranges for documentation, 198.51.100.0/24 is
 # left out on purpose: nobody is there, and in tests it stands for the internet.
 RESERVED=(
     0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24
     192.88.99.0/24 192.168.0.0/16 198.18.0.0/15 203.0.113.0/24 224.0.0.0/4 240.0.0.0/4
-    168.63.129.16/32 # looks public, and is the inside of Azure
+    168.63.129.16/32 # looks public, but is the inside of Azure
 )
-# `-nft` or `-legacy` when Docker does not use the usual kind.
+# `-nft` or `-legacy` if Docker does not use the usual kind.
 KIND=""
 PATH=$PATH:/usr/sbin:/sbin
 
@@ -56,7 +56,8 @@ need_tools() {
     } </dev/null >/dev/null
 }
 
-# Docker's chain shows which kind it uses. Listing with the legacy kind would make its tables, so only if there are any.
+# Docker's chain shows which kind it uses. Listing with the legacy kind would create its tables, so that is only done if
+# there are any.
 choose_kind() {
     local kind kinds=("" -nft)
     grep -qs filter /proc/net/ip_tables_names && kinds+=(-legacy)
@@ -78,7 +79,7 @@ rules() { "$1$KIND" -w 5 -S 2>/dev/null || die "$1$KIND cannot read the rules"; 
 
 first_rule() { grep -m 1 -- "^-A $2 " <<<"$1" || true; }
 
-# Where forwarded packets come by before anybody else lets them through.
+# The chain that forwarded packets pass before anything else accepts them.
 forward_parent() {
     if [[ $(first_rule "$1" FORWARD) == "-A FORWARD -j DOCKER-USER" ]]; then echo DOCKER-USER; else echo FORWARD; fi
 }
@@ -87,8 +88,8 @@ address() { [[ $1 =~ ^([0-9]{1,3}\.){3}[0-9]{1,3}$ ]]; }
 
 nameservers() { sed -n 's/^[[:space:]]*nameserver[[:space:]]\+\([^[:space:]#;]*\).*/\1/p' "$1" 2>/dev/null || true; }
 
-# The programs' network has no IPv6, so neither have their resolvers. Where a resolver on the loopback stands before
-# the real ones, Docker asks those.
+# The programs' network has no IPv6, so neither have their resolvers. If a resolver on the loopback stands in front of
+# the real ones, Docker asks the real ones.
 resolvers() {
     local name found=() file
     IFS=', ' read -ra found <<<"${*:-${RUN_DNS:-}}"
@@ -115,7 +116,7 @@ lies_in() {
     ((${1#*/} >= bits && inner >> (32 - bits) == outer >> (32 - bits)))
 }
 
-# The networks that this host stands in, as far as they are not closed anyway.
+# The networks that this host is in, except those that are closed anyway.
 host_networks() {
     local network range
     while read -r network _; do
@@ -136,7 +137,7 @@ chain_rules() {
         echo "-A $FORWARDED -j DROP"
         return
     fi
-    # Programs are neighbours on the bridge, and no business of each other's.
+    # Programs are neighbours on the bridge, and must not reach each other.
     echo "-A $FORWARDED -o $INTERFACE -j DROP"
     for resolver in $(resolvers "${@:2}"); do
         for protocol in udp tcp; do
@@ -146,7 +147,7 @@ chain_rules() {
     for network in "${RESERVED[@]}" $(host_networks); do echo "-A $FORWARDED -d $network -j DROP"; done
 }
 
-# What leads into the chains now, as commands that take it away.
+# The rules that lead into the chains now, as commands that delete them.
 delete_jumps() { sed -n "/ -j $FORWARDED\(-IN\)\?\$/s/^-A/-D/p" <<<"$1"; }
 
 jump() { echo "$1 -i $INTERFACE -j $2"; }
@@ -197,7 +198,7 @@ remove() {
     done
 }
 
-# Rules of ours that are not there, for a family.
+# Our rules that are missing, for a family.
 missing_rules() {
     local family=$1 now=$2 rule parent
     while read -r rule; do
@@ -210,7 +211,7 @@ missing_rules() {
     done
 }
 
-# Whatever else is in our chains must not let anything through; resolvers of other servers may.
+# Whatever else is in our chains must not let anything through, except to the resolvers of other servers.
 foreign_rules() {
     local family=$1 now=$2 rule
     local dns="-d [0-9.]+/32 -p (udp|tcp) -m (udp|tcp) --dport 53 -j RETURN"
@@ -219,7 +220,7 @@ foreign_rules() {
     )
 }
 
-# On a bridge, packets between neighbours pass the rules only if the kernel is told so. Docker does it.
+# On a bridge, packets between neighbours pass the rules only if the kernel is set to do that. Docker sets it.
 bridge_filter() {
     local setting=/proc/sys/net/bridge/bridge-nf-call-iptables
     grep -q "^ *$INTERFACE:" /proc/net/dev || return 0

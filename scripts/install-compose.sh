@@ -2,7 +2,7 @@
 # Makes sure that Docker Compose runs: as Docker's own plugin, or as a program of its own, docker-compose.
 #
 # Where there is neither, it is installed on Debian and Ubuntu, by root only. Ubuntu has the plugin in a package of its
-# own, and besides a docker-compose that its Python cannot run.
+# own, and also a docker-compose that its Python cannot run.
 set -euo pipefail
 
 die() {

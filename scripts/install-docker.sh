@@ -29,7 +29,7 @@ answers() {
     fi
 }
 
-# `-w` is false as well when there is no socket.
+# `-w` is also false when there is no socket.
 is_forbidden() { [[ -z ${DOCKER_HOST:-} && -S /var/run/docker.sock && ! -w /var/run/docker.sock ]]; }
 
 is_debian() {
@@ -60,7 +60,7 @@ client_package() {
     if apt-cache show docker-cli >/dev/null 2>&1; then echo docker-cli; else echo docker.io; fi
 }
 
-# Docker starts no container without it where the kernel has AppArmor, and its package only recommends it.
+# Where the kernel has AppArmor, Docker starts no container without it, and Docker's package only recommends it.
 apparmor_package() {
     if [[ $(cat /sys/module/apparmor/parameters/enabled 2>/dev/null) == Y ]]; then echo apparmor; fi
 }
@@ -95,7 +95,7 @@ start_docker() {
         wait_until_it_answers || die "Docker does not answer. See: journalctl -u docker"
         return
     fi
-    # After a crash the first start may give up on what was left behind.
+    # After a crash the first start may fail because of what was left behind.
     run_in_background || run_in_background || {
         tail -n 20 "$LOG" >&2
         die "Docker does not start; all of it is in $LOG"

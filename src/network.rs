@@ -60,19 +60,19 @@ impl NetworkPolicy {
         }
     }
 
-    /// Whether it is not known.
+    /// Whether nothing is known.
     pub fn is_unknown(&self) -> bool {
         self.0.borrow().is_err()
     }
 
-    /// The same as [`Self::access`], after a wait when it is not known.
+    /// Like [`Self::access`], but first waits if nothing is known.
     ///
     /// # Errors
     /// The reason, for the model.
     pub async fn wait(&self) -> Result<NetworkAccess, String> {
         let mut states = self.0.subscribe();
         let known = states.wait_for(Result::is_ok);
-        // The sender lives in `self`: only the wait can be too long.
+        // The sender lives in `self`, so only the time limit can end the wait without an answer.
         if tokio::time::timeout(WAIT, known).await.is_err() {
             return Err("it is still being checked, try again in a few seconds".to_owned());
         }
@@ -120,7 +120,7 @@ pub enum CheckError {
 /// Finds out whether runs may use the network: the rules are read back, then a program tries to reach the host.
 ///
 /// # Errors
-/// Nothing was found out: what was known before still is.
+/// Nothing was found out: what was known before still holds.
 pub async fn check(
     config: &EngineConfig,
     executor: &dyn Executor,
@@ -138,8 +138,8 @@ pub async fn check(
     };
     match probe::host_is_closed(runs, &network, &dns).await {
         Ok(()) => Ok(State::Open { dns }),
-        // The rules that closed the host to an earlier probe are there: what that found holds on a server that is too
-        // busy for this one.
+        // The rules that closed the host to an earlier probe are in place, so its result still holds on a server that
+        // is too busy for another.
         Err(Doubt::NotTried(reason)) if runs.network.access().is_ok() => {
             Err(CheckError::NotTried(reason))
         }
@@ -153,13 +153,13 @@ pub async fn check(
     }
 }
 
-/// The part of the check that takes neither an engine nor a program: the rules are read back.
+/// The part of the check that needs neither an engine nor a program: the rules are read back.
 pub async fn by_the_rules(config: &EngineConfig) -> State {
     if !config.allow_network
         && let Err(reason) =
             firewall::rules_are_in_place(config.firewall_report.as_deref(), &config.dns).await
     {
-        // Those of RUN_DNS are not in the environment of who installs the rules.
+        // Whoever installs the rules does not have RUN_DNS in the environment.
         let resolvers = config.dns.iter().map(|address| format!(" {address}"));
         let resolvers: String = resolvers.collect();
         return State::Closed(format!(

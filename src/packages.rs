@@ -7,9 +7,9 @@
 //! ```
 //!
 //! No conversation's code or file is in either container, so nothing in `/data` can influence what is installed. Every
-//! install makes the whole tree anew, from what was asked for now and earlier; a failed one leaves the tree of before.
-//! Directories, containers and turns are guards: whoever goes away at any point leaves nothing. Only the last step goes
-//! on then, with the guards, since it cannot be taken back half-way.
+//! install makes the whole tree anew, from what was asked for now and earlier; a failed one leaves the previous tree.
+//! Directories, containers and turns are guards: a caller who goes away at any point leaves nothing behind. Only the
+//! last step then goes on, and keeps the guards, since it cannot be undone half-way.
 
 mod client;
 mod error;
@@ -51,13 +51,13 @@ use crate::workspace::{Kept, Scratch, Workspace};
 
 /// Most packages that one call may ask for.
 pub const MAX_ASKED: usize = 50;
-/// The first step may write so many times what it may download: files, their cache, and what is unpacked of them.
+/// The first step may write this many times what it may download: files, their cache, and their unpacked contents.
 const FETCH_FACTOR: u64 = 4;
 
-/// Packages that somebody wants to have.
+/// A request to install packages.
 #[derive(Clone, Debug)]
 pub struct InstallRequest {
-    /// For whose programs.
+    /// The conversation whose programs will use them.
     pub conversation: ConversationId,
     /// Language or alias.
     pub language: String,
@@ -83,7 +83,7 @@ struct Prepared {
     ends: Instant,
 }
 
-/// What only has to be put in place.
+/// An install that only has to be put in place.
 struct Ready {
     workspace: Workspace,
     /// The directory that the tree is in.
@@ -92,7 +92,7 @@ struct Ready {
 }
 
 impl Packages {
-    /// Installs beside `runs`.
+    /// Creates installs that share the sandboxes, places and files of `runs`.
     pub fn new(runs: Runs, config: PackageConfig) -> Self {
         Self {
             runs,
@@ -112,8 +112,8 @@ impl Packages {
         &self.config
     }
 
-    /// Installs packages for a conversation's programs, or says why not. Every later run can import them; when it
-    /// fails, they can import what they could before.
+    /// Installs packages for a conversation's programs, or says why not. Every later run can import them; after a
+    /// failure, runs can import what they could before.
     ///
     /// # Errors
     /// [`PackagesError`], each with what to do about it.
@@ -142,7 +142,7 @@ impl Packages {
         result
     }
 
-    /// The same with turns, time limit and cancellation.
+    /// The install itself, with turns, time limit and cancellation.
     async fn within_limits(
         &self,
         request: &InstallRequest,
@@ -161,7 +161,8 @@ impl Packages {
         };
         let work = async {
             self.runs.proof.wait().await?;
-            // Before it has a place, which the check needs. What it may reach is asked when it is fetched.
+            // Before the install takes a place, since the check needs one. The answer is asked for later, when
+            // fetching.
             let _ = self.runs.network.wait().await;
             self.runs.files.workspaces.check_storage()?;
             let in_use = self.runs.files.workspaces.hold(key).await;
@@ -227,7 +228,8 @@ impl Packages {
         })
     }
 
-    /// All but the last step, and what to tell when that is done too. It is not needed when nothing is to be installed.
+    /// Does everything except the last step, and returns what to report once that is done too. There is no last step if
+    /// nothing is to be installed.
     async fn make(&self, prepared: &Prepared) -> Result<(Installed, Option<Ready>), PackagesError> {
         let workspaces = &self.runs.files.workspaces;
         let language = prepared.runner.language.as_str();
@@ -246,7 +248,8 @@ impl Packages {
         self.policy
             .check_found(ecosystem, all.map(|found| found.name.as_str()))?;
         let installed = summary(language, &prepared.asked, &refused, &note, &fetched);
-        // Another version that was in the place of the runner's goes, when that is asked for.
+        // If anything was installed, the tree is made anew all the same: a version in place of the runner's goes when
+        // the runner's is asked for.
         if fetched.packages.is_empty() && note.is_empty(language) {
             return Ok((installed, None));
         }
@@ -290,7 +293,7 @@ impl Packages {
         }
     }
 
-    /// Why something that is not on this host cannot be had.
+    /// Why something that is not on this host is not available.
     fn without_network(&self, reason: &str) -> String {
         let place = match self.config.wheelhouse {
             Some(_) => "part of the runner or in the operator's directory of packages",
@@ -299,7 +302,7 @@ impl Packages {
         format!("what was asked for is not {place}, and it cannot be downloaded: {reason}")
     }
 
-    /// The first step, once.
+    /// Performs the first step once.
     async fn fetch_by(
         &self,
         prepared: &Prepared,
@@ -338,7 +341,7 @@ impl Packages {
         Ok((fetched, scratch))
     }
 
-    /// The second step: gives the directory that the tree is in.
+    /// Performs the second step, and returns the directory that the tree is in.
     async fn unpack(
         &self,
         prepared: &Prepared,
@@ -363,7 +366,7 @@ impl Packages {
         Ok(scratch)
     }
 
-    /// What the first step sees beside its own directory.
+    /// What the first step sees besides its own directory.
     async fn shown(&self) -> Result<Vec<Shown>, PackagesError> {
         let mut shown = Vec::new();
         let mut show = |source: &PathBuf, target| {
@@ -399,9 +402,9 @@ impl Packages {
         environment
     }
 
-    /// Keeps what was downloaded for others. Without it the next one downloads again, so a failure is nobody's.
+    /// Keeps downloads for other installs. A failure is only logged, since the next install can download them again.
     async fn keep(&self, client: Client, scratch: &Scratch, fetched: &Fetched) {
-        // With none to keep, those of an earlier setting go.
+        // Without a cache, what an earlier setting kept is deleted.
         let limit = self.config.cache.unwrap_or(0);
         let files = fetched.files.iter().map(|file| Kept {
             name: file.name.clone(),
@@ -417,16 +420,16 @@ impl Packages {
 }
 
 impl Prepared {
-    /// Until the install has taken as long as it may. The program itself gets a little more, since its end is awaited
-    /// by the same clock.
+    /// The time until the install has taken as long as it may. The program itself gets a little more, so that the
+    /// install's own limit, which runs by the same clock, is reached first.
     fn time_left(&self) -> Duration {
         let left = self.ends.saturating_duration_since(Instant::now());
         left + Duration::from_secs(1)
     }
 }
 
-/// The last step. It happens or it does not: its caller waits for that, and until then, whether or not the caller is
-/// still there, `held` keeps others from deleting the conversation or installing for it.
+/// The last step, which happens completely or not at all. Until that is decided, `held` keeps others from deleting the
+/// conversation or installing for it, even if the caller has gone away.
 async fn place(
     language: &str,
     ready: Ready,

@@ -1,7 +1,8 @@
-//! Runs hostile programs in sandboxes of this server's, the way every run goes, and says which controls held.
+//! Runs hostile programs in this server's sandboxes, the way every run goes, and says which controls held.
 //!
-//! A [`Control`] has a program and a pure judge of what came of it. [`Selftest::all`] tries every control, in new
-//! sandboxes and in parked ones; [`Selftest::at_start`] those that one look from inside can tell, within seconds.
+//! Each [`Control`] has a program and a pure judge of its outcome. [`Selftest::all`] tries every control, in new
+//! sandboxes and in parked ones; [`Selftest::at_start`] tries, within seconds, those that one look from inside can
+//! check.
 
 mod attack;
 mod inspection;
@@ -30,7 +31,7 @@ use crate::conversation::ConversationId;
 use crate::executor::Executor;
 use crate::run::Runs;
 
-/// Downloads a path below `/files/` as anybody would. `None` when there is no such file.
+/// Downloads a path below `/files/` as anyone could. `None` when there is no such file.
 pub type Download = Arc<dyn Fn(String) -> BoxFuture<'static, Option<Vec<u8>>> + Send + Sync>;
 
 /// Bytes and files that a conversation may have while the quota is tried: enough to see it at work.
@@ -46,7 +47,7 @@ const RUNS_AT_A_TIME: usize = 4;
 pub struct Selftest {
     /// Where programs run.
     pub runs: Runs,
-    /// The engine behind.
+    /// The engine behind them.
     pub executor: Arc<dyn Executor>,
     /// How the engine is used.
     pub engine: EngineConfig,
@@ -83,7 +84,7 @@ pub fn has_warm_runs(config: &Config) -> bool {
 impl Selftest {
     /// A test of these runs on this engine.
     pub fn new(mut runs: Runs, executor: Arc<dyn Executor>, engine: EngineConfig) -> Self {
-        // The programs are ours: limits on what callers may ask for are not for them.
+        // The programs are ours, so limits on what callers may ask for do not apply to them.
         runs.limits.timeout_max = runs.limits.timeout_max.max(stage::LONGEST);
         runs.limits.code = runs.limits.code.max(stage::LARGEST);
         Self {
@@ -94,11 +95,11 @@ impl Selftest {
         }
     }
 
-    /// Deletes what is left when a test was broken off.
+    /// Deletes what an interrupted test left behind.
     pub async fn clean_up(&self) {
         let left = std::mem::take(&mut *self.conversations());
         for conversation in left {
-            // Its directory only; a failure is logged by whoever deletes.
+            // Only deleting its directory can fail, and that logs its own failures.
             let _ = self.runs.delete_conversation(&conversation).await;
         }
     }
@@ -109,9 +110,8 @@ impl Selftest {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The controls that the start waits for: the runtime when it is not the engine's own, and all that can be seen
-    /// from inside. Gives `None` when the engine was lost or the server
-    /// is stopping, so that nothing was found out.
+    /// Tries the controls that the start waits for: the runtime if it is not the engine's own, and all that can be seen
+    /// from inside. `None` if the engine was lost or the server is stopping, so that nothing was found out.
     pub async fn at_start(&self) -> Option<Vec<Row>> {
         let stage = Stage::new(self, Way::Cold);
         let mut rows = Vec::new();
@@ -128,13 +128,13 @@ impl Selftest {
         self.could_be_tried().then_some(rows)
     }
 
-    /// Whether a check that fails says something about the sandbox, and not that the engine or this server goes away.
+    /// Whether a failed check says something about the sandbox, and not that the engine or this server is going away.
     fn could_be_tried(&self) -> bool {
         self.runs.engine().is_up() && self.runs.admission.check_open().is_ok()
     }
 
-    /// All controls, or those in `only`, in the ways in which runs of this server come by a sandbox. `tell` hears of
-    /// each row as soon as it is known.
+    /// Tries all controls, or those in `only`, in each way in which runs of this server get a sandbox. `tell` is called
+    /// with each row as soon as it is known.
     pub async fn all(
         &self,
         ways: &[Way],
@@ -166,7 +166,7 @@ const fn can_differ_when_warm(control: Control) -> bool {
     !matches!(control, Control::Runtime | Control::NetworkOn)
 }
 
-/// Tries one control. Those that are seen from inside are all tried at the first of them.
+/// Tries one control. The first of those that are seen from inside tries all of them.
 async fn try_one(
     stage: &Stage<'_>,
     control: Control,

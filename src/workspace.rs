@@ -1,19 +1,19 @@
 //! The only code that touches conversations' files under `SANDBOX_ROOT`; what the server keeps there for itself
-//! (`.bin`, `.servers` and the like) is `app/instance.rs`'s.
+//! (`.bin`, `.servers` and the like) belongs to `app/instance.rs`.
 //!
 //! ```text
 //! SANDBOX_ROOT/          0711: the container engine passes through, other users of the host cannot list keys
 //! ├── .tmp/              0700: uploads in the making, slots, directories for installs, and trees being deleted; no
 //! │                            conversation's program ever sees it
 //! ├── .packages/         0700: downloads of packages that are kept for other conversations
-//! ├── .used/             0700: a file for each conversation: its time is that of the last use, its content what packages
-//! │                            were asked for
+//! ├── .used/             0700: a file for each conversation: its time is that of the last use, its content the packages
+//! │                            that were asked for
 //! └── <key>/             0755: the workspace of a conversation, mounted at /data
 //! ```
 //!
-//! Programs own their workspaces and may put anything there, while we look. Hence the rules of all modules below:
-//! everything goes through directory handles ([`beneath`]), only regular files are opened, all walks are bounded,
-//! and owners and modes are set on open handles, never by name.
+//! Programs own their workspaces and can put anything there, even while we look. Hence the rules for all modules below:
+//! everything goes through directory handles ([`beneath`]), only regular files are opened, all walks are bounded, and
+//! owners and modes are set on open handles, never by name.
 
 mod beneath;
 mod book;
@@ -59,7 +59,7 @@ pub use self::uses::InUse;
 pub(crate) use self::uses::NOTE_EVERY;
 use crate::conversation::ConversationKey;
 
-/// Who files belong to: the user that programs run as.
+/// The owner of files: the user that programs run as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// User id.
@@ -69,7 +69,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// 1000:1000 when the server is root and so can give files away, else whoever the server is.
+    /// 1000:1000 if the server is root and so can give files away, else the server's own user and group.
     pub fn for_this_process() -> Self {
         let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
         if uid.is_root() {
@@ -106,7 +106,7 @@ pub struct Workspaces {
 }
 
 impl Workspaces {
-    /// Opens `root`, makes it and its private directory when they are missing, and deletes what a crash left there.
+    /// Opens `root`, creates it and its private directory if they are missing, and deletes what a crash left there.
     ///
     /// An existing root keeps its mode. The leftovers of another server that is still running on the same root are
     /// not touched. Blocks, for seconds after a crash in the middle of a large deletion.
@@ -128,12 +128,12 @@ impl Workspaces {
         &self.store.limits
     }
 
-    /// Who files belong to.
+    /// The owner of files.
     pub fn owner(&self) -> Owner {
         self.store.owner
     }
 
-    /// Opens the workspace of a conversation, making it when it is new.
+    /// Opens the workspace of a conversation, and creates it if it is new.
     ///
     /// Owner and mode are repaired, since a program may have changed the mode.
     ///
@@ -157,9 +157,9 @@ impl Workspaces {
 
     /// Deletes the workspace of a conversation. False when it has none.
     ///
-    /// It is out of sight when this returns; its files are deleted behind, which [`settle`](Self::settle) waits for.
-    /// A caller who goes away before keeps neither from happening.
-    /// Stop the conversation's sandboxes first: what still runs goes on writing to the old directory.
+    /// It is out of sight when this returns; its files are deleted in the background, which [`settle`](Self::settle)
+    /// waits for. Both happen even if the caller goes away first.
+    /// Stop the conversation's sandboxes first: a program that still runs goes on writing to the old directory.
     ///
     /// # Errors
     /// The operating system failed.
@@ -188,11 +188,10 @@ impl Workspaces {
         store::outcome(staging).await?
     }
 
-    /// Refuses when the file system has less free space than must stay free, else says how much it has. Takes
-    /// microseconds.
+    /// Returns the free space of the file system, or refuses if it is less than must stay free. Takes microseconds.
     ///
     /// # Errors
-    /// [`DiskFull`](WorkspaceError::DiskFull) when it has not, or the operating system failed.
+    /// [`DiskFull`](WorkspaceError::DiskFull) if there is too little, or the operating system failed.
     pub fn check_space(&self) -> Result<u64, WorkspaceError> {
         self.store.check_space(0)
     }
@@ -202,12 +201,12 @@ impl Workspaces {
         self.store.downloads.take(key)
     }
 
-    /// The tasks that go on behind answers: deletions and downloads.
+    /// Background tasks that outlive the answer: deletions and downloads.
     pub(crate) fn tasks(&self) -> &tokio_util::task::TaskTracker {
         &self.store.tasks
     }
 
-    /// Waits until nothing goes on behind answers any more: neither deletions nor downloads.
+    /// Waits until no deletion or download is left in the background.
     pub async fn settle(&self) {
         self.store.tasks.close();
         self.store.tasks.wait().await;
@@ -215,7 +214,7 @@ impl Workspaces {
     }
 }
 
-/// A name that nobody guesses, for private use.
+/// An unguessable name, for private use.
 fn random_name() -> String {
     hex::encode(rand::random::<[u8; 16]>())
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Reads the firewall rules back every 20 seconds and installs them again when they are gone: after a restart of the
-# machine, of Docker, or of whatever else writes rules. It says in /report/rules what it found, for the server
+# machine, of Docker, or of whatever else writes rules. It writes what it found to /report/rules, for the server
 # (FIREWALL_REPORT).
 set -euo pipefail
 

@@ -1,5 +1,5 @@
-//! The host's packet filter, read back through the very script that installs the rules: by the server itself, or by a
-//! service beside it that reports into a file, where the server is in a container and cannot see the host's rules.
+//! The host's packet filter, read back by the same script that installs the rules. The server runs it itself. If the
+//! server is in a container and cannot see the host's rules, a service beside it runs the script and reports to a file.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
@@ -17,8 +17,8 @@ const REPORT_AGE: Duration = Duration::from_secs(70);
 const IN_PLACE: &str = "in place";
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
-/// Reads the rules back, which let programs ask these resolvers or else the host's, or the report on them. Fails with
-/// the first thing that is missing, also when they cannot be read.
+/// Reads the report, or else the rules themselves, which let programs ask the resolvers `dns`, or the host's if there
+/// are none. Fails with the first thing that is missing, or with why it cannot be read.
 pub(super) async fn rules_are_in_place(
     report: Option<&Path>,
     dns: &[IpAddr],
@@ -29,7 +29,7 @@ pub(super) async fn rules_are_in_place(
     }
 }
 
-/// What the service said last, if that was not long ago.
+/// The service's last report, if it is recent.
 async fn reported(path: &Path, now: SystemTime) -> Result<(), String> {
     let read = async {
         let text = tokio::fs::read_to_string(path).await?;
@@ -43,7 +43,7 @@ async fn reported(path: &Path, now: SystemTime) -> Result<(), String> {
         Ok(age) if age > REPORT_AGE => {
             return Err(format!("the last report is {} s old", age.as_secs()));
         }
-        // As after a clock was set back: how old it is nobody knows.
+        // As after the clock was set back: its age is unknown.
         Err(ahead) if ahead.duration() > REPORT_AGE => {
             let ahead = ahead.duration().as_secs();
             return Err(format!("the last report is from {ahead} s ahead"));
@@ -62,7 +62,7 @@ async fn checked(dns: &[IpAddr]) -> Result<(), String> {
     let check = async {
         let mut child = Command::new("bash")
             .args(["-s", "--", "check"])
-            // The script's own way to be told; what is in `.env` is not in this process's environment.
+            // This is how the script takes them; what is in `.env` is not in this process's environment.
             .env("RUN_DNS", dns.join(","))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -92,7 +92,7 @@ async fn checked(dns: &[IpAddr]) -> Result<(), String> {
 }
 
 /// The host's resolvers that a container can reach, by the rule of the script: those that are not on its loopback, and
-/// none by IPv6, which the programs' network has not.
+/// no IPv6 ones, since the programs' network has no IPv6.
 pub(super) async fn host_resolvers() -> Vec<IpAddr> {
     let text = tokio::fs::read_to_string(RESOLV_CONF)
         .await

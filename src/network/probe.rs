@@ -1,8 +1,8 @@
 //! Tries to reach the host from a program, as hostile code would.
 //!
-//! We listen on all of the host's addresses; the program dials there and nowhere else. If one connection comes about,
-//! the network is open to the host. That it dialled has to be seen for each address, and that dialling works here by
-//! what it is told in its own sandbox, where nobody listens.
+//! We listen on all of the host's addresses; the program dials there and nowhere else. If a single connection succeeds,
+//! the network is open to the host. For each address it has to be seen that the program dialled it. That dialling works
+//! here is seen from the refusal that it gets in its own sandbox, where nobody listens.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
@@ -20,8 +20,8 @@ use crate::files::ConversationFiles;
 use crate::run::outcome::RunStatus;
 use crate::run::{Finished, KernelWish, Live, Place, RunRequest, Runs};
 
-/// Dials its own loopback, then each of `TARGETS`, and says so. Some at once, since one that is closed takes all of its
-/// time; not more than `RUN_PIDS` may leave room for.
+/// Dials its own loopback, then each of `TARGETS`, and says so. Several at a time, since a closed one takes all of its
+/// time, but no more than even a small `RUN_PIDS` leaves room for.
 const PROGRAM: &str = r#"
 export LC_ALL=C
 exec 2>&1
@@ -61,7 +61,7 @@ pub(super) async fn host_is_closed(
     if targets.is_empty() {
         return Err(cannot(&"the host has no address to try"));
     }
-    // The program is ours: what callers may ask for at most is not for it.
+    // The program is ours, so the maximum for callers does not apply to it.
     let timeout = Duration::from_secs(20 + 2 * targets.len() as u64);
     let mut runs = runs.clone();
     runs.limits.timeout_max = runs.limits.timeout_max.max(timeout);
@@ -100,7 +100,7 @@ pub(super) async fn host_is_closed(
     judge(&finished.map_err(|error| cannot(&error))?, &targets)
 }
 
-/// What follows from what the program said.
+/// Draws the conclusion from what the program said.
 fn judge(finished: &Finished, targets: &BTreeSet<IpAddr>) -> Result<(), Doubt> {
     let stdout = finished.captured.text(Stream::Stdout);
     let says = |address: &IpAddr, word: &str| {
@@ -116,7 +116,7 @@ fn judge(finished: &Finished, targets: &BTreeSet<IpAddr>) -> Result<(), Doubt> {
         let hint = verdict.hint.as_deref();
         return not_tried(hint.unwrap_or("the probe did not finish"));
     }
-    // A shell that cannot dial says something else of its own loopback.
+    // A shell that cannot dial says something else about its own loopback.
     let is_told = |line: &str| line.contains("/dev/tcp/127.0.0.1/") && line.ends_with("refused");
     if !stdout.lines().any(is_told) {
         return not_tried("the shell runner is no bash that can dial");
@@ -127,7 +127,7 @@ fn judge(finished: &Finished, targets: &BTreeSet<IpAddr>) -> Result<(), Doubt> {
     Ok(())
 }
 
-/// The probe's own. Dropping it deletes its directory behind whoever does, also in the middle of the probe.
+/// The probe's own conversation. Dropping it, even in the middle of the probe, deletes its directory in the background.
 struct Conversation<'a> {
     files: &'a ConversationFiles,
     id: ConversationId,
@@ -135,12 +135,12 @@ struct Conversation<'a> {
 
 impl Drop for Conversation<'_> {
     fn drop(&mut self) {
-        // The first step hands it to those who delete. A failure is the sweeper's business.
+        // One poll hands it to the background deletion. If that fails, the sweeper deletes it later.
         let _ = self.files.delete(&self.id).now_or_never();
     }
 }
 
-/// Listens on all of the host's addresses, with a word that nobody can guess.
+/// Listens on all of the host's addresses, with an unguessable word.
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: TcpListener,

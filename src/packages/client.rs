@@ -1,4 +1,4 @@
-//! The package clients: how each is started, what it is told, and what it says. Pure.
+//! The package clients: how each is started, what it is given, and what it answers. Pure.
 //!
 //! Both steps of an install are small programs of ours around the client that the runner's image has anyway. They
 //! read what is asked for from the environment, and the first prints one JSON object.
@@ -20,9 +20,9 @@ pub(super) const CERTIFICATES: &str = "/packages/certificates.pem";
 pub(super) const FETCHED: &str = "/packages/fetched";
 /// Folder of the second step's directory with what was installed.
 pub(super) const TREE: &str = "tree";
-/// Exit code of the second step when what was fetched is not as it should be.
+/// Exit code of the second step for a malformed file.
 pub(super) const REFUSED: i32 = 65;
-/// Most characters of what a client says that are handed on.
+/// Most characters of a client's message that are passed on.
 const MAX_DETAIL: usize = 1000;
 
 /// A package client.
@@ -60,7 +60,7 @@ pub(super) struct Wanted<'a> {
     name: &'a str,
     versions: &'a str,
     text: String,
-    /// Asked for by an earlier call: it gives way to what the runner has by now and cannot have in another version.
+    /// Asked for by an earlier call: gives way to what the runner now has and cannot have in another version.
     earlier: bool,
 }
 
@@ -78,12 +78,12 @@ pub(super) struct Download {
     pub(super) sha256: String,
 }
 
-/// What the first step says.
+/// The answer of the first step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fetched {
-    /// What is to be installed, by the names that programs find it by.
+    /// What is to be installed, under the names by which programs find it.
     pub(super) packages: Vec<Found>,
-    /// What comes along and programs do not find by these names, such as copies that packages have for themselves.
+    /// What comes along under names by which programs do not find it, such as packages' own copies of others.
     pub(super) others: Vec<Found>,
     /// What was asked for and is part of the runner.
     pub(super) provided: Vec<Found>,
@@ -177,7 +177,7 @@ impl Fetched {
     /// Reads what the first step printed.
     ///
     /// # Errors
-    /// What the client says, or too many bytes.
+    /// The failure that the client reports, or too many bytes.
     pub(super) fn parse(output: &[u8], most_bytes: u64) -> Result<Self, PackagesError> {
         let answer: Answer = serde_json::from_slice(output).map_err(|error| {
             PackagesError::failed("understand the package client")(error.into())
@@ -205,7 +205,7 @@ impl Fetched {
     }
 }
 
-/// What a client says, on one line and not too long.
+/// A client's message on one line, and not too long.
 pub(super) fn printable(detail: &str) -> String {
     let characters = detail.chars();
     let printable = characters.map(|one| if one.is_control() { ' ' } else { one });

@@ -1,4 +1,4 @@
-//! Why nothing was installed, by what can be done about it.
+//! Why nothing was installed, grouped by what can be done about it.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use crate::admission::AdmissionError;
 use crate::proof::Unproven;
 use crate::workspace::WorkspaceError;
 
-/// Why nothing was installed. Each is a sentence that a model can act on; the packages of the conversation are then
-/// those from before.
+/// Why nothing was installed. Each is a sentence that a model can act on; the conversation keeps the packages that it
+/// had.
 #[derive(Debug, Error)]
 pub enum PackagesError {
-    /// Something that was asked for is no requirement.
+    /// Something that was asked for is not a requirement.
     #[error("packages: {0}")]
     Requirement(#[from] RequirementError),
     /// Nothing was asked for, or too much.
     #[error("packages has {0} entries: give 1 to {1}")]
     Count(usize, usize),
-    /// One package, asked for twice.
+    /// One package was asked for twice.
     #[error("packages names {0} more than once: give it once")]
     Twice(String),
     /// There is no runner of this language, or none that packages can be installed for.
@@ -27,10 +27,10 @@ pub enum PackagesError {
     Language {
         /// What was asked for.
         language: String,
-        /// What could have been.
+        /// What could have been asked for.
         known: String,
     },
-    /// The operator does not want it.
+    /// The operator does not allow it.
     #[error("{name} was not installed: {why}. Do without it, or ask the operator")]
     Blocked {
         /// Which package.
@@ -49,19 +49,19 @@ pub enum PackagesError {
     /// Too many bytes, or too many packages.
     #[error("too large: {0}. Ask for less, or for smaller packages")]
     TooLarge(String),
-    /// No network, or nobody there.
+    /// No network, or no answer from the index.
     #[error("off-line: {0}")]
     Offline(String),
     /// Too many installs of one conversation.
     #[error("too many installs for this conversation (PACKAGE_RATE_LIMIT): try again in {} s", .0.as_secs())]
     RateLimited(Duration),
-    /// Another install of the conversation is not over yet.
+    /// Another install of the conversation is still going on.
     #[error("another install of this conversation is still going on: wait for its answer")]
     Busy,
     /// It took longer than it may.
     #[error("the packages were not installed within {} s (PACKAGE_TIMEOUT): the index may be slow or out of reach, so try again later, and ask for few at a time", .0.as_secs())]
     TimedOut(Duration),
-    /// Somebody ended it, or deleted the conversation.
+    /// It was cancelled, the conversation was deleted, or the server is stopping.
     #[error("the install was cancelled")]
     Cancelled,
     /// No room for another container.
@@ -114,7 +114,7 @@ impl PackagesError {
         }
     }
 
-    /// After what time it may be different.
+    /// After what time it is worth trying again.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::RateLimited(wait) => Some(*wait),

@@ -1,4 +1,4 @@
-//! What came of an install, as it is told. Pure.
+//! The result of an install, as it is reported. Pure.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ pub struct InstalledPackage {
     pub version: String,
 }
 
-/// What came of an install.
+/// The result of an install.
 #[derive(Clone, Debug)]
 pub struct Installed {
-    /// What was asked for, in that order, and then what came along. What had been there already is among it only when
-    /// it was asked for.
+    /// What was asked for, in that order, and then what came along. What had been there already is included only if it
+    /// was asked for.
     pub installed: Vec<InstalledPackage>,
     /// What happened, in a sentence.
     pub message: String,
@@ -37,7 +37,7 @@ impl Installed {
     }
 }
 
-/// What to tell of an install.
+/// What to report of an install.
 pub(super) fn summary(
     language: &str,
     asked: &[Requirement],

@@ -30,7 +30,7 @@ impl Limits {
         }
     }
 
-    /// Fails when it has to end by now.
+    /// Fails if it should have ended by now.
     pub(super) fn check(&self) -> Result<(), PackagesError> {
         if self.cancel.is_cancelled() || self.stop.is_cancelled() {
             return Err(PackagesError::Cancelled);

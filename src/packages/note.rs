@@ -25,7 +25,7 @@ pub(super) struct Installs {
 }
 
 impl Note {
-    /// Reads a note. One that is none, as after a crash while it was written, is as good as an empty one.
+    /// Reads a note. One that is not valid, as after a crash while it was being written, counts as empty.
     pub(super) fn parse(text: &str) -> Self {
         serde_json::from_str(text).unwrap_or_default()
     }
@@ -35,8 +35,7 @@ impl Note {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// What is asked for now, with the extras that it was asked for with earlier, and what was asked for earlier and
-    /// not again.
+    /// What is asked for now, each with the extras of earlier requests, and then what was only asked for earlier.
     pub(super) fn with_earlier(
         &self,
         language: &str,
@@ -46,7 +45,7 @@ impl Note {
         let mut all = now.to_vec();
         let earlier = self.0.get(language).into_iter();
         for text in earlier.flat_map(|installs| &installs.asked) {
-            // With all the extras that it was ever asked for with, it may be longer than a caller's may be.
+            // With all the extras ever asked for, it may be longer than a caller's requirement may be.
             let Ok(earlier) = Requirement::read(ecosystem, text, "") else {
                 continue;
             };
@@ -67,7 +66,7 @@ impl Note {
         installs.is_none_or(|installs| installs.there.is_empty())
     }
 
-    /// Whether this very version is there already.
+    /// Whether exactly this version is there already.
     pub(super) fn has(&self, language: &str, found: &Found) -> bool {
         let installs = self.0.get(language);
         installs.is_some_and(|installs| installs.there.contains(found))
@@ -80,13 +79,13 @@ impl Note {
         found.map(|found| found.version.as_str()).next()
     }
 
-    /// Takes down what is there now.
+    /// Records what is there now.
     pub(super) fn set(&mut self, language: &str, all: &[Requirement], there: &[Found]) {
         let pinned = |requirement: &Requirement| {
             let mut found = there.iter();
             match found.find(|found| requirement.is_for(&found.name)) {
                 Some(found) => requirement.pinned(&found.version),
-                // Part of the runner, whatever version the next one has; its extras may be installed.
+                // It is part of the runner, whose next version may have another one; its extras may be installed.
                 None => requirement.in_any_version(),
             }
         };

@@ -1,4 +1,4 @@
-//! Which packages may be installed, by name. A convenience and no control: see SECURITY.md.
+//! Which packages may be installed, by name. A convenience, not a control: see SECURITY.md.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::config::PackageConfig;
 pub(super) struct Policy {
     /// What may be asked for; empty means everything.
     allowed: BTreeSet<Name>,
-    /// What may not come in, asked for or not.
+    /// What may not be installed, asked for or not.
     blocked: BTreeSet<Name>,
 }
 
@@ -45,7 +45,7 @@ impl Policy {
         Ok(())
     }
 
-    /// Refuses what came along with what was asked for.
+    /// Refuses what is blocked among everything that would be installed.
     pub(super) fn check_found<'a>(
         &self,
         ecosystem: Ecosystem,

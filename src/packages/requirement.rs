@@ -1,6 +1,6 @@
 //! What is asked for, as callers write it: a name, extras and versions, and nothing that leads anywhere else. Pure.
 //!
-//! Python's requirements follow PEP 508, with versions by PEP 440; those of TypeScript the names and ranges of npm.
+//! Python's requirements follow PEP 508, with versions by PEP 440; TypeScript's follow npm's names and ranges.
 
 use std::fmt;
 use std::str::FromStr as _;
@@ -11,7 +11,7 @@ use thiserror::Error;
 
 /// Longest requirement in bytes.
 const MAX_BYTES: usize = 512;
-/// Most extras that one package adds up to, over all calls.
+/// Most extras that one package may accumulate over all calls.
 const MAX_EXTRAS: usize = 200;
 /// Longest name of an npm package in bytes.
 const MAX_NPM_NAME: usize = 214;
@@ -43,16 +43,16 @@ pub struct Requirement {
     pub name: Name,
     /// The name as its package client knows it, with its extras.
     shown: String,
-    /// Which versions will do, as the package client reads it; empty for any.
+    /// Which versions are acceptable, as the package client reads it; empty for any.
     pub versions: String,
     ecosystem: Ecosystem,
 }
 
-/// A normalised name: two names of one package are equal, and no other two.
+/// A normalised name: two names are equal exactly if they name the same package.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name(Ecosystem, String);
 
-/// Why something is no requirement. Messages say what to do.
+/// Why something is not a requirement. Messages say what to do.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum RequirementError {
     /// Too long to be one.
@@ -63,7 +63,7 @@ pub enum RequirementError {
         "{0:?} is a URL or a path: packages come from the configured index only, so give a name, and a version if need be"
     )]
     Url(String),
-    /// Conditions.
+    /// It has conditions.
     #[error("{0:?} has an environment marker: leave out `;` and what follows")]
     Marker(String),
     /// Neither a name nor a requirement.
@@ -74,7 +74,7 @@ pub enum RequirementError {
 }
 
 impl Name {
-    /// The normal form of PEP 503 for Python. Of npm's names only the case does not matter.
+    /// The normal form of PEP 503 for Python. For npm, only case is ignored.
     pub fn new(ecosystem: Ecosystem, name: &str) -> Self {
         let name = name.trim();
         let normal = match ecosystem {
@@ -108,7 +108,7 @@ fn normal(name: &str) -> String {
     normal
 }
 
-/// As its package client reads it, and as [`Requirement::parse`] does.
+/// In the form that its package client and [`Requirement::parse`] read.
 impl fmt::Display for Requirement {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.shown)?;
@@ -123,7 +123,7 @@ impl Requirement {
     /// Reads a package that a caller asks for.
     ///
     /// # Errors
-    /// It leads anywhere but to an index, or is none.
+    /// It leads anywhere but to an index, or is not a requirement.
     pub fn parse(ecosystem: Ecosystem, asked: &Asked) -> Result<Self, RequirementError> {
         let name = asked.name.trim();
         let version = asked.version.as_deref().map_or("", str::trim);
@@ -133,7 +133,7 @@ impl Requirement {
         Self::read(ecosystem, name, version)
     }
 
-    /// The same for what is known to be as long as it may be.
+    /// The same, without the limit on length.
     pub(super) fn read(
         ecosystem: Ecosystem,
         name: &str,
@@ -172,8 +172,8 @@ impl Requirement {
         Name::new(self.ecosystem, name) == self.name
     }
 
-    /// Takes over what an earlier request for the same package had: as with pip, extras are not taken away, unless they
-    /// become too many.
+    /// Adds the extras of an earlier request for the same package: as with pip, extras are not taken away, unless there
+    /// are too many.
     pub fn add_extras(&mut self, earlier: &Self) {
         let extras = |one: &Self| match split_extras(&one.shown) {
             Some((_, extras)) if one.ecosystem == Ecosystem::Python => extras,
@@ -205,7 +205,7 @@ fn python(name: &str, version: &str) -> Result<Requirement, RequirementError> {
     };
     let text = format!("{name}{versions}");
     let malformed = |why: &dyn fmt::Display| {
-        // The parser's own words take several lines, the first of which says it.
+        // The parser's own message has several lines, of which the first says what is wrong.
         let why = why.to_string();
         let why = why.lines().next().unwrap_or_default();
         let why = why.trim_end_matches(':').to_owned();

@@ -18,11 +18,11 @@ use crate::workspace::{Scratch, Workspaces};
 
 /// Bytes of output that are kept: the names of a few thousand packages.
 const OUTPUT: usize = 1 << 20;
-/// Time between two looks at what it writes.
+/// Time between two checks of what it has written.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Pauses are at least this many times as long as a look takes.
+/// Pauses are at least this many times as long as a check takes.
 const PAUSE_FACTOR: u32 = 4;
-/// How long a container may take to end before its directory is deleted all the same.
+/// How long a container may take to end before its directory is deleted anyway.
 const END_WAIT: Duration = Duration::from_secs(10);
 
 /// What is to be done, and where.
@@ -64,10 +64,10 @@ impl Drop for Working {
     }
 }
 
-/// Does a step, and gives what it printed.
+/// Performs a step, and returns what it printed.
 ///
 /// # Errors
-/// It wrote too much, took too long, or did not end well.
+/// It wrote too much, took too long, or failed.
 pub(super) async fn perform(
     runs: &Runs,
     runner: &Runner,
@@ -121,7 +121,7 @@ pub(super) async fn perform(
     Ok(captured.text(Stream::Stdout).into_bytes())
 }
 
-/// A client that did not end well: most often a file that does not fit.
+/// The error for a client that failed, most often because a file does not fit.
 fn failed(status: Status, said: &str) -> PackagesError {
     if status == Status::Exit(client::REFUSED) {
         return PackagesError::Incompatible(format!(
@@ -154,7 +154,7 @@ async fn exceeded(workspaces: &Workspaces, scratch: &Scratch, most: u64) -> Pack
             return error.into();
         }
         let started = tokio::time::Instant::now();
-        // A tree that cannot be read right now is looked at again.
+        // A tree that cannot be read right now is checked again.
         if let Ok(usage) = scratch.usage(entries).await
             && (usage.bytes > most || !usage.complete)
         {

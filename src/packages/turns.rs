@@ -13,12 +13,12 @@ use super::error::PackagesError;
 use crate::config::RateLimit;
 use crate::conversation::ConversationKey;
 
-/// Conversations that are remembered before those that would be let in anyway are forgotten.
+/// How many conversations are remembered before those that would be let in anyway are forgotten.
 const REMEMBERED: usize = 10_000;
 
 type Rate = RateLimiter<ConversationKey, HashMapStateStore<ConversationKey>, DefaultClock>;
 
-/// The installs in progress and those of late.
+/// The installs in progress and the recent ones.
 #[derive(Clone)]
 pub(super) struct Turns(Arc<Shared>);
 
@@ -49,7 +49,7 @@ impl Turns {
         }))
     }
 
-    /// Lets an install in, unless there is one.
+    /// Lets an install in, unless one is in progress.
     pub(super) fn enter(&self, key: &ConversationKey) -> Result<Turn, PackagesError> {
         if !self.busy().insert(key.clone()) {
             return Err(PackagesError::Busy);
@@ -66,7 +66,7 @@ impl Turns {
 }
 
 impl Turn {
-    /// Counts it, or says that there were too many of late.
+    /// Counts the install, or refuses it if there were too many recently.
     pub(super) fn count(&self) -> Result<(), PackagesError> {
         let Some(rate) = &self.turns.0.rate else {
             return Ok(());
@@ -76,7 +76,7 @@ impl Turn {
         }
         rate.check_key(&self.key).map_err(|early| {
             let wait = early.wait_time_from(DefaultClock::default().now());
-            // Rather a little late than too early again.
+            // Better a little late than too early again.
             PackagesError::RateLimited(Duration::from_secs(wait.as_secs() + 1))
         })
     }
@@ -122,7 +122,7 @@ mod tests {
         for _ in 0..2 {
             count("a").unwrap();
         }
-        // Being turned away is no install in progress.
+        // An install that is turned away does not count as one in progress.
         for _ in 0..2 {
             let error = count("a").unwrap_err();
             assert!(matches!(error, PackagesError::RateLimited(wait) if wait.as_secs() > 1000));

@@ -1,4 +1,4 @@
-//! Controls that one program and its outcome can tell: each takes more of something than it may.
+//! Controls that one program and its outcome can test: each program takes more of something than it may.
 
 use std::ops::RangeInclusive;
 
@@ -9,10 +9,10 @@ use crate::run::outcome::RunStatus;
 
 /// How much later than its time limit a run may be answered.
 const LATE_MS: u64 = 5_000;
-/// Processor time over the limit that a look at the clock explains.
+/// Factor over the processor limit that imprecise timing explains.
 const CPU_TOLERANCE: f64 = 1.3;
 
-/// A program, what it is told, and how its outcome is judged.
+/// A program, what it is given, and how its outcome is judged.
 struct Attack {
     control: Control,
     program: &'static str,
@@ -109,7 +109,7 @@ fn judge(attack: &Attack, ended: &Ended, limit: u64) -> Verdict {
     (attack.judge)(ended, limit)
 }
 
-/// The program says at what it was stopped, which must be within the limit, and by which error, which must be that of
+/// The program says how far it got, which must be within the limit, and which error stopped it, which must be that of
 /// the limit.
 fn stopped(ended: &Ended, within: RangeInclusive<u64>, by: &str) -> Verdict {
     let words: Vec<_> = ended.last_line().split(' ').collect();

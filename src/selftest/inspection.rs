@@ -13,7 +13,7 @@ use crate::runner::catalog::EngineView;
 const HARNESS: &str = include_str!("programs/harness.py");
 /// How long all of them may take.
 const SECONDS: u64 = 30;
-/// How often it is tried when the engine fails, and the pause between.
+/// How often it is tried when the engine fails, and the pause in between.
 const TRIES: usize = 3;
 const PAUSE: Duration = Duration::from_secs(1);
 /// Findings that a row shows; the rest is counted.
@@ -67,7 +67,7 @@ struct Findings {
     control: String,
     tried: u64,
     found: Vec<String>,
-    /// Why it did not get to its end.
+    /// Why it did not finish.
     broke: Option<String>,
 }
 
@@ -98,7 +98,7 @@ pub(super) async fn all(stage: &Stage<'_>) -> Vec<Row> {
         ..Act::default()
     };
     let mut ended = stage.alone(act.clone()).await;
-    // An engine under load may fail once; looking around does no harm, so it can be done again.
+    // An engine under load may fail once; looking around does no harm, so it can be repeated.
     for _ in 1..TRIES {
         if !ended.as_ref().is_ok_and(|ended| !ended.was_run()) {
             break;

@@ -1,5 +1,5 @@
 //! Controls on what goes on after the end: a tree that ignores every signal, and a daemon that is left behind. Both
-//! write to `/data` without end, so that the server sees whether they live.
+//! write to `/data` without end, so that the server sees whether they are alive.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use super::stage::{Act, Ended, Stage};
 use crate::control::Control;
 use crate::run::outcome::RunStatus;
 
-/// Several of their beats long.
+/// Long enough for several of their beats.
 const LISTEN: Duration = Duration::from_millis(400);
-/// How long the kill of what is left may take behind the answer.
+/// How long after the answer what is left may take to be killed.
 const SETTLE: Duration = Duration::from_millis(500);
 /// How much later than due an answer may come.
 const LATE: Duration = Duration::from_secs(5);
@@ -22,7 +22,7 @@ struct Seen {
     beats: Vec<(&'static str, u64, u64)>,
 }
 
-/// Tries one of the two.
+/// Tries one of the two controls.
 pub(super) async fn holds(stage: &Stage<'_>, control: Control) -> Verdict {
     let (program, seconds, names, due): (_, _, &[&str], _) = match control {
         Control::Timeout => (

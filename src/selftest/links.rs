@@ -12,24 +12,24 @@ use crate::conversation::ConversationId;
 use crate::workspace::Existing;
 
 const PROGRAM: &str = include_str!("programs/links.py");
-/// A file that opens does so at once; one that waits for a writer never.
+/// A file opens at once or, if it waits for a writer, never.
 const WAIT: Duration = Duration::from_secs(5);
 /// What is uploaded over what was planted.
 const UPLOADED: &[u8] = b"uploaded";
 /// The one planted name that is a file.
 const REAL: &str = "real.txt";
 
-/// What came of it.
+/// What was seen.
 #[derive(Debug, Default)]
 struct Seen {
     planted: usize,
-    /// Whether the file that is one can be downloaded.
+    /// Whether the one real file can be downloaded.
     real: bool,
-    /// Names that gave something.
+    /// Names that served something.
     served: Vec<String>,
     /// Names that kept the server waiting.
     stuck: Vec<String>,
-    /// Whether the other conversation's file is what it was, and alone.
+    /// Whether the other conversation's file is unchanged, and the only one.
     intact: bool,
 }
 
@@ -87,7 +87,7 @@ async fn try_links(
     }
     let uploaded = STANDARD.encode(UPLOADED);
     for name in &planted {
-        // Replacing a link by a file is fine, so is refusing: only what it led to counts.
+        // Replacing a link by a file is fine, and so is refusing: only what it led to counts.
         let (name, content) = (name.clone(), uploaded.clone());
         let upload = stage
             .runs
@@ -115,7 +115,7 @@ enum Fetched {
     Stuck,
 }
 
-/// Gets a file in both ways there are: by the route and by the tool.
+/// Gets a file in both possible ways: by the route and by the tool.
 async fn fetch(
     stage: &Stage<'_>,
     download: &Download,
@@ -193,7 +193,7 @@ mod tests {
                 intact: false,
                 ..held()
             },
-            // Where nothing is served at all, nothing is shown.
+            // Where nothing is served at all, nothing is proved.
             Seen {
                 real: false,
                 ..held()

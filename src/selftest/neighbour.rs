@@ -9,9 +9,9 @@ use crate::run::outcome::RunStatus;
 const HOSTILE: &str = include_str!("programs/neighbour.py");
 const HARMLESS: &str = "print('well')";
 const SECONDS: u64 = 20;
-/// How long a harmless program may take meanwhile.
+/// How long a harmless program may take while the hostile one runs.
 const NEIGHBOURLY: Duration = Duration::from_secs(5);
-/// The hostile one has begun by then, and not ended.
+/// By then, the hostile one has begun and not ended.
 const HEAD_START: Duration = Duration::from_secs(2);
 
 pub(super) async fn holds(stage: &Stage<'_>) -> Verdict {

@@ -1,6 +1,6 @@
-//! What `network: true` opens. Refused, it opens nothing. Else a program dials the host's own addresses, where the
-//! selftest listens, and another run, which listens for it; nobody else is dialled. That private ranges are closed is
-//! read back from the rules.
+//! What `network: true` opens. If it is refused, it must open nothing. Otherwise a program dials the host's own
+//! addresses, where the selftest listens, and another run that listens for it; nothing else is dialled. That private
+//! ranges are closed is read back from the rules.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -40,7 +40,7 @@ pub(super) async fn holds(stage: &Stage<'_>) -> Verdict {
     }
 }
 
-/// Gives what the dialling program said, and the words that it must not have heard.
+/// Returns what the dialling program said, and the words that it must not have heard.
 async fn dial(
     stage: &Stage<'_>,
     dns: Vec<IpAddr>,

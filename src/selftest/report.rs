@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use super::{Row, Verdict};
 
-/// Characters of what was found that a table has room for.
+/// Most characters of a finding that a table has room for.
 const ROOM: usize = 500;
 
-/// What stands above the rows of the table.
+/// The header of the table.
 pub fn header() -> String {
     format!(
         "{:<15} {:<5} {:<8} TRIED, FOUND, → WHAT TO DO",

@@ -9,7 +9,7 @@ use crate::conversation::ConversationId;
 
 const LEAVE: &str = include_str!("programs/leave.py");
 const FIND: &str = include_str!("programs/find.py");
-/// Where programs may write beside `/data`, and where they should not be able to.
+/// Where programs may write besides `/data`, and where they should not be able to.
 const SCRATCH: &str = "/tmp /dev/shm /dev/mqueue /var/tmp /run";
 const SECONDS: u64 = 20;
 
@@ -46,7 +46,7 @@ async fn search(
     finds: &ConversationId,
     places: &str,
 ) -> Verdict {
-    // Another conversation may not even see the first one's key, so that is what its mark is.
+    // Another conversation must not even see the first one's key, so the key is the mark.
     let key = stage.key(leaves);
     let mark = if leaves == finds {
         hex::encode(rand::random::<[u8; 8]>())
@@ -71,7 +71,7 @@ async fn search(
         }
         Err(verdict) => return verdict,
     };
-    // One that did not come back clean does not serve again, which is as good and has to be told.
+    // A sandbox that did not come back clean does not serve again, which is just as good and has to be reported.
     let is_lost = leaves == finds && stage.has_lost_its_own(finds).await;
     let place = if is_lost { ", in a new sandbox" } else { "" };
     let program = inspection::single(control, FIND);

@@ -13,9 +13,9 @@ const PYTHON: &str = include_str!("programs/runtime.py");
 const SHELL: &str = include_str!("programs/runtime.sh");
 /// Its time limit, after which it must be gone.
 const SECONDS: u64 = 2;
-/// How long the engine may take to remove the container behind the answer.
+/// How long after the answer the engine may take to remove the container.
 const REMOVAL: Duration = Duration::from_secs(20);
-/// What is asked for in all, for runtimes that hang.
+/// The time limit for all of it, for runtimes that hang.
 const PATIENCE: Duration = Duration::from_secs(40);
 const WORD: &str = "before";
 

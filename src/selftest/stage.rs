@@ -22,17 +22,17 @@ const LANGUAGE: &str = "python";
 pub(super) const LONGEST: Duration = Duration::from_mins(1);
 /// Bytes of the largest program here.
 pub(super) const LARGEST: usize = 256 << 10;
-/// Bytes of output that are looked at.
+/// Bytes of output that are examined.
 const OUTPUT: usize = 256 << 10;
-/// How often a place is asked for where others take all there are, and the pause between.
+/// How often a place is asked for while others take all there are, and the pause in between.
 const PLACE_TRIES: usize = 60;
 const PLACE_PAUSE: Duration = Duration::from_secs(1);
 /// How long a sandbox may take to be parked, or cleaned, on a slow machine.
 const WARM_WAIT: Duration = Duration::from_mins(1);
-/// Time between two looks at what happens behind answers.
+/// Time between two checks of what happens after answers.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How a run comes by its sandbox.
+/// How a run gets its sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Way {
@@ -63,11 +63,11 @@ pub(super) struct Stage<'a> {
 #[derive(Clone, Debug)]
 pub(super) struct Ended {
     pub(super) outcome: Outcome,
-    /// Until the answer came.
+    /// Time until the answer came.
     pub(super) took: Duration,
 }
 
-/// What is looked at of it: with its whole output, as it wrote it.
+/// The part of the result that is judged, with the whole output as the program wrote it.
 #[derive(Clone, Debug)]
 pub(super) struct Outcome {
     pub(super) status: RunStatus,
@@ -101,9 +101,9 @@ pub(super) struct Act<'a> {
     pub(super) program: &'a str,
     pub(super) environment: &'a [(&'a str, String)],
     pub(super) seconds: u64,
-    /// What it may reach; nothing when it is not said.
+    /// What it may reach; nothing by default.
     pub(super) network: Option<NetworkAccess>,
-    /// The language; the stage's when it is not said.
+    /// The language; the stage's by default.
     pub(super) language: Option<&'a str>,
 }
 
@@ -203,7 +203,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Nobody can say anything of a control without a runner to try it.
+    /// Skips a control without a runner to try it in.
     pub(super) fn has_runner(&self, language: &str) -> Result<(), Verdict> {
         if self.runs.catalog.view().find(language).is_some() {
             return Ok(());
@@ -214,7 +214,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Waits until a run in the conversation will have a sandbox that is there already, unless its own did not come
-    /// back from the run before: then it gets a new one, as every run does.
+    /// back from the previous run: then it gets a new one, as every run does.
     async fn warm(&self, conversation: &ConversationId) -> Result<(), Verdict> {
         let is_new = matches!(
             self.runs
@@ -248,7 +248,7 @@ impl<'a> Stage<'a> {
         is_warm && !self.runs.pool.keeps(&self.key(conversation))
     }
 
-    /// A new conversation. It is to be forgotten.
+    /// Creates a conversation, which [`forget`](Self::forget) deletes.
     pub(super) fn conversation(&self) -> ConversationId {
         let conversation = ConversationId::mint();
         self.test.conversations().push(conversation.clone());
@@ -257,12 +257,12 @@ impl<'a> Stage<'a> {
 
     /// Deletes a conversation.
     pub(super) async fn forget(&self, conversation: &ConversationId) {
-        // Its directory only; a failure is logged by whoever deletes.
+        // Only deleting its directory can fail, and that logs its own failures.
         let _ = self.runs.delete_conversation(conversation).await;
         self.test.conversations().retain(|one| one != conversation);
     }
 
-    /// Bytes of a file of the conversation; nothing when there is none.
+    /// Bytes of a file of the conversation; 0 if there is none.
     pub(super) async fn size(&self, conversation: &ConversationId, name: &str) -> u64 {
         let list = self.runs.files.list(conversation).await;
         let files = list.map(|list| list.files).unwrap_or_default();
@@ -285,7 +285,7 @@ impl Ended {
         [status, hint, said].join(" ").trim().to_owned()
     }
 
-    /// Whether a program that writes nothing could go on to its end: no engine was in the way, and no full disk.
+    /// Whether a program that writes nothing could run to its end: neither the engine nor a full disk prevented it.
     pub(super) fn was_let_run(&self) -> bool {
         self.was_run() && self.outcome.status != RunStatus::DiskLimit
     }
@@ -296,7 +296,7 @@ impl Ended {
     }
 }
 
-/// Asks again and again until the answer is yes. Says whether it came in time.
+/// Asks until the answer is yes. Returns whether it came in time.
 pub(super) async fn until<Answer: Future<Output = bool> + Send>(
     limit: Duration,
     mut ask: impl FnMut() -> Answer + Send,
@@ -309,7 +309,7 @@ pub(super) async fn until<Answer: Future<Output = bool> + Send>(
     tokio::time::timeout(limit, wait).await.is_ok()
 }
 
-/// A program that ended so at once, for tests of judges.
+/// A program that ended at once in this way, for tests of judges.
 #[cfg(test)]
 pub(super) fn ended(status: RunStatus, stdout: &str) -> Ended {
     Ended {

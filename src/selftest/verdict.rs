@@ -1,4 +1,4 @@
-//! What came of trying a control.
+//! The result of trying a control.
 
 use serde::{Serialize, Serializer};
 
@@ -10,7 +10,7 @@ use crate::control::Control;
 pub enum Verdict {
     /// It did; what was seen.
     Pass(String),
-    /// It did not, or nobody can say that it did; what was found.
+    /// It did not, or there is no evidence that it did; what was found.
     Fail(String),
     /// It could not be tried; why.
     Skipped(String),
@@ -79,8 +79,8 @@ impl Row {
         }
     }
 
-    /// One of a control that nobody could try, though there is a runner: whether it holds is not known, so it counts
-    /// as one that failed. The reason is another than the sandbox.
+    /// A row for a control that could not be tried, though there is a runner: whether it holds is not known, so it
+    /// counts as failed. The reason is not the sandbox.
     pub(super) fn untried(control: Control, way: Way, why: &str) -> Self {
         Self {
             advice: Some("this says nothing of the sandbox: mend the cause, and it is tried again"),

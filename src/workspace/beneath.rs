@@ -1,7 +1,7 @@
 //! Opens what programs left behind without being led astray by it.
 //!
-//! Every name is resolved by the kernel below an open directory, and neither links nor mounts are followed, at no
-//! part of the name. So there is no check that a program could outrun: what was opened *is* in the workspace.
+//! The kernel resolves every name below an open directory, and follows neither links nor mounts in any part of it. So
+//! there is no check that a program could outrun: what was opened *is* in the workspace.
 //! Nothing here, and nothing in the modules that use it, opens, makes, renames or deletes by a path of the host.
 
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -12,15 +12,15 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, Result};
 
-/// For directories on the way, which need no permission to read.
+/// For directories on the way: no read permission is needed to open them like this.
 const VIA: OFlags = HANDLE.union(OFlags::DIRECTORY);
-/// For anything, to look at it from outside.
+/// For anything that is only examined from outside.
 const HANDLE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 /// For directories to list.
 const FOLDER: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::CLOEXEC);
-/// For files. A FIFO opens at once instead of waiting for a writer, and so does a file under a lease.
+/// For files. Opening one waits neither for the writer of a FIFO nor for the holder of a lease.
 const FILE: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
@@ -53,8 +53,8 @@ impl Opener {
         }
     }
 
-    /// Opens something to read, which may turn out to be no regular file. One that its owner may not read is changed,
-    /// when it is ours.
+    /// Opens something for reading, which may turn out not to be a regular file. The mode of a file that its owner may
+    /// not read is changed first, if the file is ours.
     pub(super) fn file<'p>(
         self,
         dir: BorrowedFd<'_>,
@@ -84,8 +84,8 @@ impl Opener {
         fstat(self.open(dir, parts, HANDLE)?)
     }
 
-    /// Opens a directory to list it and to look at what is in it. One in which its owner may not is changed, when it is
-    /// ours.
+    /// Opens a directory to list it and to examine what is in it. If its owner may not do that, its mode is changed
+    /// first, if the directory is ours.
     pub(super) fn folder<'p>(
         self,
         dir: BorrowedFd<'_>,
@@ -169,7 +169,7 @@ fn searchable(dir: OwnedFd) -> Result<OwnedFd> {
     Ok(dir)
 }
 
-/// Whether an error says that there is nothing of the kind, or nothing that we open, rather than that we failed.
+/// Whether an error means that there is no such thing, or none that we open, rather than that we failed.
 pub(super) fn is_miss(error: Errno) -> bool {
     matches!(
         error,

@@ -1,4 +1,4 @@
-//! Which conversations are in use in this process, and how much of the disk each takes. Pure but for the lock.
+//! Which conversations are in use in this process, and how much of the disk each takes. Pure except for the lock.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, SystemTime};
@@ -8,7 +8,7 @@ use crate::conversation::ConversationKey;
 /// A use is noted on the disk when the last note is older than this, so that a busy conversation costs nothing.
 pub(crate) const NOTE_EVERY: Duration = Duration::from_mins(1);
 
-/// The books on all conversations that were seen.
+/// The books on all conversations seen so far.
 #[derive(Debug, Default)]
 pub(super) struct Book {
     /// How many runs and uploads hold a conversation.
@@ -17,7 +17,7 @@ pub(super) struct Book {
     leaving: HashSet<ConversationKey>,
     /// When a use was last noted on the disk.
     noted: HashMap<ConversationKey, SystemTime>,
-    /// Bytes of disk by the last look.
+    /// Bytes of disk as last measured.
     sizes: HashMap<ConversationKey, u64>,
     total: u64,
     /// Those that may have changed since.
@@ -27,7 +27,7 @@ pub(super) struct Book {
 }
 
 impl Book {
-    /// Keeps a conversation from being taken away. False while that is going on.
+    /// Keeps a conversation from being taken away. False if it is being taken away already.
     pub(super) fn hold(&mut self, key: &ConversationKey) -> bool {
         if self.leaving.contains(key) {
             return false;
@@ -57,8 +57,7 @@ impl Book {
         self.leaving.remove(key);
     }
 
-    /// Whether a use of now is to be noted on the disk. By the clock of the notes, which goes on while the machine
-    /// sleeps.
+    /// Whether a use at `now` has to be noted on the disk. Notes have the clock that goes on while the machine sleeps.
     pub(super) fn is_due(&mut self, key: &ConversationKey, now: SystemTime) -> bool {
         if self
             .noted
@@ -71,7 +70,7 @@ impl Book {
         true
     }
 
-    /// Takes down how much a conversation takes.
+    /// Records how much a conversation takes.
     pub(super) fn measured(&mut self, key: &ConversationKey, bytes: u64) {
         let before = self.sizes.insert(key.clone(), bytes).unwrap_or(0);
         self.total = self.total - before + bytes;
@@ -84,7 +83,7 @@ impl Book {
         self.stale.remove(key);
     }
 
-    /// Lets go of what is not there any more, and of notes that are old.
+    /// Forgets conversations that are no longer there, and old notes.
     pub(super) fn retain(&mut self, there: &HashSet<ConversationKey>, now: SystemTime) {
         let gone = |key: &&ConversationKey| !there.contains(*key) && !self.held.contains_key(*key);
         let gone: Vec<_> = self.sizes.keys().filter(gone).cloned().collect();
@@ -95,12 +94,12 @@ impl Book {
         self.stale.retain(|key| there.contains(key));
     }
 
-    /// How much a conversation took by the last look.
+    /// How much a conversation took when it was last measured.
     pub(super) fn size(&self, key: &ConversationKey) -> Option<u64> {
         self.sizes.get(key).copied()
     }
 
-    /// Whether it is known how much a conversation takes, and it cannot have changed since.
+    /// Whether the size of a conversation is known and cannot have changed since.
     pub(super) fn is_measured(&self, key: &ConversationKey) -> bool {
         self.sizes.contains_key(key) && !self.stale.contains(key)
     }
@@ -121,7 +120,7 @@ impl Book {
     }
 }
 
-/// Whether a note need not be made anew. One of the future is of a clock that was set back.
+/// Whether a note is recent enough not to be renewed. One from the future was made before the clock was set back.
 fn is_recent(noted: SystemTime, now: SystemTime) -> bool {
     now.duration_since(noted).is_ok_and(|age| age < NOTE_EVERY)
 }

@@ -20,10 +20,10 @@ pub struct Census {
 }
 
 impl Workspaces {
-    /// Measures all conversations, one after the other, so that those who work on files find room between.
+    /// Measures all conversations one after the other, so that other work on files fits in between.
     ///
     /// # Errors
-    /// They cannot be listed. One that cannot be read counts, without its bytes.
+    /// They cannot be listed. One that cannot be read counts, but without its bytes.
     pub async fn census(&self) -> Result<Census, WorkspaceError> {
         let mut census = Census::default();
         let keys = |store: &Store| {
@@ -37,7 +37,7 @@ impl Workspaces {
                     census.conversations += 1;
                     census.bytes += bytes;
                 }
-                // Deleted meanwhile.
+                // Deleted since it was listed.
                 Ok(None) => {}
                 Err(error) => {
                     census.conversations += 1;
@@ -60,7 +60,7 @@ impl Workspaces {
 }
 
 impl Store {
-    /// Measures a conversation if it is there. That is no use of it: nothing would ever expire.
+    /// Measures a conversation if it is there. This does not count as a use, or nothing would ever expire.
     pub(super) fn measure(&self, key: &ConversationKey) -> Result<Option<u64>, WorkspaceError> {
         let Some(dir) = self.find(key)? else {
             return Ok(None);

@@ -4,23 +4,23 @@ use std::time::{Duration, SystemTime};
 
 use super::OpenFile;
 
-/// A demand on the file that has a name now.
+/// A demand on the file that currently has the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Demand {
     /// There is one.
     File,
     /// If there is one, it was not written to after the second that begins then.
     UnchangedSince(SystemTime),
-    /// What no file is.
+    /// No file can meet it.
     Impossible,
 }
 
 impl Demand {
-    /// Whether the file is so, or that there is none.
+    /// Whether the file, or the absence of one, meets the demand.
     pub fn is_met_by(self, file: Option<&OpenFile>) -> bool {
         match self {
             Self::File => file.is_some(),
-            // A date that is not known is none to compare with.
+            // An unknown date cannot be compared.
             Self::UnchangedSince(since) => file
                 .and_then(|file| file.modified)
                 .is_none_or(|modified| is_within(modified, since)),

@@ -1,6 +1,6 @@
 //! Downloads that are kept for other conversations: `SANDBOX_ROOT/.packages/cache/<sha256>/<file name>`.
 //!
-//! The server alone writes there, after it has computed the hash itself: whatever came in under a name *is* what the
+//! Only the server writes there, and only after computing the hash itself: what is there under a name *is* what the
 //! name says. Containers see it read-only, and only those that run a package client.
 
 use std::collections::BTreeMap;
@@ -23,13 +23,13 @@ use super::store::Store;
 use super::walk::gone_is_none;
 use super::{WorkspaceError, Workspaces, listing, random_name};
 
-/// Shut to everybody else on the host. A container is given what is in it and does not pass through it.
+/// Closed to every other user of the host. A container is given what is in it, and does not pass through it.
 const OUTER: &str = ".packages";
 const INNER: &str = "cache";
 /// Bytes that are read at a time.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// A file to keep, by what the package client says.
+/// A file to keep, as the package client described it.
 #[derive(Clone, Debug)]
 pub struct Kept {
     /// Its name in the folder that it is in.
@@ -48,8 +48,8 @@ impl Workspaces {
         Ok(PathBuf::from(OUTER).join(INNER))
     }
 
-    /// Keeps files of a directory for work, at most `limit` bytes of them, and lets go what was not used for longest when
-    /// all take more than that.
+    /// Keeps files of a directory for work, at most `limit` bytes of them. If all that is kept takes more than that,
+    /// the least recently used files go.
     ///
     /// # Errors
     /// The disk is nearly full, or the operating system failed.
@@ -74,7 +74,7 @@ impl Workspaces {
     }
 }
 
-/// Whether name and hash are nothing else.
+/// Whether the hash is nothing but a hash, and the name nothing but a file name.
 fn is_plain(file: &Kept) -> bool {
     let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     file.sha256.len() == 64
@@ -101,7 +101,7 @@ fn open(store: &Store) -> Result<OwnedFd, WorkspaceError> {
     folder(outer.as_fd(), INNER, 0o755)
 }
 
-/// Keeps a file of at most `room` bytes, and gives how many it copied.
+/// Keeps a file of at most `room` bytes, and returns how many it copied.
 fn keep(
     store: &Store,
     cache: BorrowedFd<'_>,
@@ -127,11 +127,11 @@ fn keep(
         .opener
         .file(from, [folder.as_bytes(), file.name.as_bytes()]);
     let Some(source) = gone_is_none(source).map_err(WorkspaceError::of(failed))? else {
-        // It was used where it is.
+        // The client used it directly from the cache.
         return Ok(0);
     };
     let stat = fstat(&source).map_err(WorkspaceError::of(failed))?;
-    // A hole takes no room where it is, and all of its room as a copy.
+    // A hole takes no room in the source, but its full size in the copy.
     let bytes = listing::size(&stat);
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile
         || known && size(store, cache, file) == Some(stat.st_size)
@@ -140,7 +140,7 @@ fn keep(
         return Ok(0);
     }
     store.check_space(bytes)?;
-    // Made where nobody looks, and moved when it is whole.
+    // Made out of sight, and moved once it is complete.
     let name = random_name();
     let private = store.private.as_fd();
     mkdirat(private, &name, Mode::from_raw_mode(0o755)).map_err(WorkspaceError::of(failed))?;
@@ -149,7 +149,7 @@ fn keep(
         .folder(private, [name.as_bytes()])
         .map_err(WorkspaceError::of(failed))?;
     let copied = copy(File::from(source).take(bytes), made.as_fd(), file);
-    // One that is not what it was, as after a loss of power, is exchanged.
+    // One that is damaged, as after a power loss, is exchanged.
     let how = if known {
         RenameFlags::EXCHANGE
     } else {
@@ -160,7 +160,7 @@ fn keep(
     if (known || !is_placed)
         && let Ok(Some(mut staging)) = store.take_away(private, &name)
     {
-        // What stays is cleared at the next start.
+        // Whatever is left is cleared at the next start.
         let _ = staging.delete();
     }
     copied.map_err(WorkspaceError::of(failed))?;
@@ -174,7 +174,7 @@ fn size(store: &Store, cache: BorrowedFd<'_>, file: &Kept) -> Option<i64> {
     fstat(&there).ok().map(|stat| stat.st_size)
 }
 
-/// Copies a file, and says whether it has the hash that it should have.
+/// Copies a file, and returns whether it has the expected hash.
 fn copy(mut source: impl Read, to: BorrowedFd<'_>, file: &Kept) -> std::io::Result<bool> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let mut copy = File::from(openat(to, &file.name, flags, Mode::from_raw_mode(0o644))?);

@@ -8,10 +8,10 @@ use rustix::io::{Errno, Result};
 
 use super::beneath::Opener;
 
-/// Room for the entries that one system call gives, a few hundred.
+/// Room for the entries that one system call returns, a few hundred.
 const BUFFER_BYTES: usize = 32 << 10;
 
-/// Shows `visit` what is in a directory that was just opened, in no order, until it breaks off or fails.
+/// Shows `visit` the entries of a directory that was just opened, in no particular order, until it breaks or fails.
 pub(super) fn for_each_entry(
     dir: BorrowedFd<'_>,
     mut visit: impl FnMut(&RawDirEntry<'_>) -> Result<ControlFlow<()>>,

@@ -40,7 +40,7 @@ pub enum WorkspaceError {
     /// The file system has less free space than must stay free.
     #[error("the server's disk is nearly full: write less, or ask the operator for room")]
     DiskFull,
-    /// A file should take the place of a folder.
+    /// A file was to take the place of a folder.
     #[error("filename is the name of a folder: choose another name")]
     IsDirectory,
     /// There is a file of that name, which was not to be replaced.
@@ -48,13 +48,13 @@ pub enum WorkspaceError {
         "there is a file of that name already: choose another name, or say that it may be replaced"
     )]
     Exists,
-    /// The file of that name, or that there is none, is not what was demanded.
+    /// The file of that name, or its absence, does not meet the demand.
     #[error("the file is not as was demanded: look at it again")]
     Unmet,
-    /// As many files are being received as may be.
+    /// As many files are being received as are allowed.
     #[error("too many uploads at the same time: try again in {} s", Self::UPLOADS_AGAIN.as_secs())]
     TooManyUploads,
-    /// A file should be put below something that is no folder; links do not count as folders.
+    /// A file was to be put below something that is not a folder; links do not count as folders.
     #[error("filename has a folder part that is a file or a link: choose another folder")]
     NotADirectory,
     /// The operating system failed.
@@ -72,7 +72,7 @@ impl WorkspaceError {
     /// When it is worth trying again after [`TooManyUploads`](Self::TooManyUploads).
     pub const UPLOADS_AGAIN: Duration = Duration::from_secs(5);
 
-    /// Whether something was not there, or not any more.
+    /// Whether something was not there, or is no longer there.
     pub(super) fn is_gone(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }

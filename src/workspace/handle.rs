@@ -21,8 +21,8 @@ use crate::conversation::ConversationKey;
 
 /// The directory of one conversation: `/data` for its programs.
 ///
-/// It is held open, so all operations go to the same directory, even after it was moved or deleted. Everything in
-/// it is taken for hostile: links are never followed, and only regular files are opened.
+/// It is held open, so all operations go to the same directory, even after it was moved or deleted. Everything in it is
+/// treated as hostile: links are never followed, and only regular files are opened.
 #[derive(Clone)]
 pub struct Workspace {
     store: Arc<Store>,
@@ -33,9 +33,9 @@ pub struct Workspace {
 /// A file that was opened for reading.
 #[derive(Debug)]
 pub struct OpenFile {
-    /// Whose it is.
+    /// The conversation it belongs to.
     pub key: ConversationKey,
-    /// The open file, certainly a regular one. A program may go on writing to it.
+    /// The open file, which is certainly a regular one. A program may go on writing to it.
     pub file: File,
     /// Its size in bytes when it was opened.
     pub size: u64,
@@ -43,7 +43,7 @@ pub struct OpenFile {
     pub modified: Option<SystemTime>,
 }
 
-/// A directory, whatever its name.
+/// Identifies a directory, whatever its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirectoryId {
     device: u64,
@@ -121,7 +121,7 @@ impl Workspace {
         .await
     }
 
-    /// What all of it takes of the disk.
+    /// How much of the disk all of it takes.
     ///
     /// # Errors
     /// The operating system failed.
@@ -129,7 +129,7 @@ impl Workspace {
         self.usage_up_to(self.store.limits.max_entries).await
     }
 
-    /// The same, counting so many entries and not just as many as there may be.
+    /// The same, but counts up to `max_entries` entries instead of the limit.
     ///
     /// # Errors
     /// The operating system failed.
@@ -143,7 +143,7 @@ impl Workspace {
         .await
     }
 
-    /// Opens a regular file for reading. `None` when there is none by this name that may be read.
+    /// Opens a regular file for reading. `None` if there is no readable one of this name.
     ///
     /// # Errors
     /// The operating system failed.
@@ -158,7 +158,7 @@ impl Workspace {
     /// Puts a file at `path` in one step and makes missing folders. A link that is there counts as a file.
     ///
     /// # Errors
-    /// It does not fit, a folder is in the way, what is there is to stay, or the operating system failed. Then nothing
+    /// It does not fit, a folder is in the way, what is there must stay, or the operating system failed. Then nothing
     /// is changed, except that some of the folders may exist.
     pub async fn write_file(
         &self,
@@ -176,10 +176,10 @@ impl Workspace {
             .await
     }
 
-    /// Puts a file that was received whole at `path`, like [`write_file`](Self::write_file).
+    /// Puts a completely received file at `path`, like [`write_file`](Self::write_file).
     ///
     /// # Errors
-    /// It does not fit, a folder is in the way, what is there is to stay, or the operating system failed.
+    /// It does not fit, a folder is in the way, what is there must stay, or the operating system failed.
     pub async fn place_file(
         &self,
         path: &RelativePath,
@@ -197,7 +197,7 @@ impl Workspace {
             .await
     }
 
-    /// Puts something into the directory, or into a new one when the conversation was deleted meanwhile.
+    /// Puts something into the directory, or into a new one if the conversation has been deleted.
     fn put<T>(
         &self,
         store: &Store,
@@ -211,7 +211,7 @@ impl Workspace {
         }
     }
 
-    /// Deletes a file or a link. False when there is none, or with a demand no file.
+    /// Deletes a file or a link. False if there is none, or, with a demand, no readable file.
     ///
     /// # Errors
     /// It is a folder or not as demanded, or the operating system failed.
@@ -241,7 +241,7 @@ impl Workspace {
             .await
     }
 
-    /// Does something that reads, off the async threads. That is a use of the conversation.
+    /// Runs a reading operation off the async threads. It counts as a use of the conversation.
     async fn within<T: Send + 'static>(
         &self,
         operation: &'static str,
@@ -259,7 +259,7 @@ impl Workspace {
     }
 }
 
-/// The file `path` below `dir`, which is the conversation's. `None` when there is none that may be read.
+/// Opens the file `path` below the conversation's directory `dir`. `None` if there is no readable one.
 pub(super) fn open(
     store: &Store,
     dir: BorrowedFd<'_>,
@@ -284,7 +284,7 @@ pub(super) fn open(
 
 impl fmt::Debug for Workspace {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The whole key opens the files to everybody.
+        // The whole key would give anyone access to the files.
         formatter
             .debug_tuple("Workspace")
             .field(&self.key.short())

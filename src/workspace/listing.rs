@@ -15,7 +15,7 @@ use super::walk::{Found, Next, walk};
 
 /// Most files in a listing.
 pub const MAX_FILES: usize = 1_000;
-/// Most entries of any kind that are looked at for one.
+/// Most entries of any kind that are examined for one listing.
 const MAX_VISITED: usize = 10_000;
 /// The last second of the year 9999, beyond which dates have no four digits.
 const MAX_SECONDS: i64 = 253_402_300_799;
@@ -31,7 +31,8 @@ pub struct FileEntry {
     pub size: u64,
     /// When it was last written to, if the program did not set that to a date outside the years 1970 to 9999.
     pub modified: Option<SystemTime>,
-    /// Whether it was made or changed since the snapshot that it was compared with, or by the operation that gives it.
+    /// Whether it was made or changed since the snapshot that it was compared with, or by the operation that returns
+    /// it.
     pub new: bool,
 }
 
@@ -42,7 +43,7 @@ pub struct Listing {
     pub files: Vec<FileEntry>,
     /// Why files are missing, as a sentence. `None` when none are.
     pub truncated: Option<String>,
-    /// Files and folders that are left out since their names are not valid UTF-8.
+    /// Files and folders that are left out because their names are not valid UTF-8.
     pub skipped: u64,
 }
 
@@ -58,7 +59,7 @@ struct Prints {
     taken: SystemTime,
 }
 
-/// What changes when a file does. A program can set all of it back but the status change time.
+/// What changes when a file does. A program can reset all of it except the status change time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Print {
     inode: u64,
@@ -67,7 +68,7 @@ struct Print {
     changed: (i64, i64),
 }
 
-/// One look at the tree: a listing and a print for each of its files.
+/// One scan of the tree: a listing, and a print for each of its files.
 #[derive(Debug, Default)]
 struct Scan {
     files: Vec<(FileEntry, Print)>,
@@ -111,7 +112,7 @@ impl Prints {
     fn differ(&self, path: &RelativePath, now: &Print) -> bool {
         match self.files.get(path) {
             Some(before) => before != now,
-            // It may have been there, only out of sight.
+            // It may have been there without being listed.
             None => {
                 self.complete
                     || timestamp(now.changed).is_none_or(|changed| changed + TICK >= self.taken)
@@ -189,7 +190,7 @@ fn scan(opener: Opener, dir: BorrowedFd<'_>) -> Result<Scan> {
                     MAX_PARTS - 1
                 ));
             }
-            // No name below it would be any better.
+            // No path below it would be valid UTF-8 either.
             FileType::Directory if !found.has_utf8_name() => scan.skipped += 1,
             FileType::Directory => return Ok(Next::Enter),
             _ => {}

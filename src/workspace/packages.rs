@@ -1,8 +1,8 @@
-//! The packages of a conversation: `/data/.packages/<language>`, put in place whole, and the note of what was asked for.
+//! The packages of a conversation: `/data/.packages/<language>`, put in place whole, and a note of what was asked for.
 //!
 //! The directory belongs to programs like all of `/data`, so nothing is ever read from it: what is installed is known
-//! from a note of the server's own, which no program sees. It is the content of the note of the last use, and goes
-//! away with it.
+//! from a note of the server's own, which no program sees. It is the content of the file whose time is that of the last
+//! use, and is deleted with it.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -24,11 +24,11 @@ use super::{Workspace, WorkspaceError, usage};
 pub const PACKAGES: &str = ".packages";
 /// Largest note that is read.
 const MAX_NOTE_BYTES: u64 = 1 << 20;
-/// A program may make and remove what stands in the way, in turn.
+/// A program may alternately make and remove what is in the way.
 const TRIES: usize = 16;
 
 impl Workspace {
-    /// What was noted about packages by [`place_packages`](Self::place_packages); empty when nothing was.
+    /// The note that [`place_packages`](Self::place_packages) left; empty if there is none.
     ///
     /// # Errors
     /// The operating system failed.
@@ -54,11 +54,12 @@ impl Workspace {
             .await
     }
 
-    /// Puts the directory `tree` of `scratch` in place of the packages of a language, in one step, and takes down
-    /// `note`. What was there before is deleted with `scratch`.
+    /// Replaces the packages of a language by the directory `tree` of `scratch`, in one step, and records `note`. What
+    /// was there before is deleted with `scratch`.
     ///
-    /// `is_wanted` is asked last of all; if it says no, nothing is changed and this is false. It lives until all is
-    /// done, also when nobody waits for that any more: so it can have in it what keeps others away meanwhile.
+    /// `is_wanted` is asked last of all; if it says no, nothing is changed and this returns false. It is dropped only
+    /// when everything is done, even if nobody waits for that any more, so it can hold what keeps others away until
+    /// then.
     ///
     /// # Errors
     /// It does not fit, or the operating system failed: then nothing is changed.
@@ -83,7 +84,7 @@ impl Workspace {
                 let (folder, from) = (open_or_make(store, dir)?, from.as_fd());
                 let how = exchange(store, from, tree, folder.as_fd(), &language)?;
                 if let Err(error) = noted.move_to(store.notes(), this.key().as_str()) {
-                    // Either both are there or neither; when this fails too, the next install makes up for it.
+                    // Either both are in place or neither; if this fails too, the next install makes up for it.
                     let _ = renameat_with(&folder, &language, from, tree, how);
                     return Err(error);
                 }
@@ -94,7 +95,7 @@ impl Workspace {
     }
 }
 
-/// Refuses what does not fit, else gives the bytes that all files will take. What is replaced counts as free.
+/// Refuses what does not fit, else returns the bytes that all files will take. What is replaced counts as free.
 fn check_room(
     store: &Store,
     dir: BorrowedFd<'_>,
@@ -134,7 +135,7 @@ fn check_room(
     Ok(used)
 }
 
-/// The folder of all packages. A file or a link in its place goes.
+/// Opens the folder of all packages. A file or a link in its place is removed.
 fn open_or_make(store: &Store, dir: BorrowedFd<'_>) -> Result<OwnedFd, WorkspaceError> {
     for _ in 0..TRIES {
         match store.opener.folder(dir, [PACKAGES.as_bytes()]) {
@@ -162,8 +163,8 @@ fn open_or_make(store: &Store, dir: BorrowedFd<'_>) -> Result<OwnedFd, Workspace
     ))
 }
 
-/// Gives `tree` its place, and says how. Whatever is there, link or tree, is in its stead afterwards, and at no time is
-/// nothing there.
+/// Moves `tree` to its place, and returns how. Whatever was there, link or tree, is afterwards where `tree` was, and
+/// the place is never empty in between.
 fn exchange(
     store: &Store,
     from: BorrowedFd<'_>,
@@ -181,7 +182,7 @@ fn exchange(
         match renameat_with(from, tree, folder, language, how) {
             Ok(()) => return Ok(how),
             Err(Errno::NOENT | Errno::EXIST) => {}
-            // A program may shut the folder: moving one changes its `..`, which takes write permission on it.
+            // A program may have closed the folder: moving one changes its `..`, which needs write permission on it.
             Err(Errno::ACCESS) => store
                 .opener
                 .grant_access(folder, [language.as_bytes()])
@@ -192,7 +193,7 @@ fn exchange(
     Err(WorkspaceError::of("put packages in place")(Errno::AGAIN))
 }
 
-/// A note that has only to be moved to its place, which takes no room on the disk any more.
+/// A note that only has to be moved to its place, which takes no more room on the disk.
 fn written(store: &Store, note: &str) -> Result<TempFile, WorkspaceError> {
     let mut file = TempFile::create(store.private.as_fd())?;
     file.file

@@ -1,7 +1,7 @@
 //! Names of files in a workspace, as callers and programs give them: pure checks, no file system.
 //!
-//! A [`RelativePath`] can only be made of parts that name something *below* a directory. That alone makes nothing
-//! safe, since a part may be a link: files are opened by [`beneath`](super::beneath), which follows none.
+//! A [`RelativePath`] can only be made of parts that name something *below* a directory. That alone is not safe, since
+//! a part may be a link: files are opened by [`beneath`](super::beneath), which follows none.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ pub const MAX_PART_BYTES: usize = 255;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RelativePath(String);
 
-/// Why a string names no file of a workspace. Messages say what to do.
+/// Why a string cannot name a file of a workspace. Messages say what to do.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum PathError {
     /// The name has no characters.
@@ -87,10 +87,10 @@ impl RelativePath {
         Ok(Self(name.to_owned()))
     }
 
-    /// Parses a name for a new file: like [`parse`](Self::parse), and without control characters and backslashes.
+    /// Parses a name for a new file: like [`parse`](Self::parse), but refuses control characters and backslashes.
     ///
-    /// A backslash would be a letter of the name here, which is never what a caller from Windows means, and web
-    /// clients turn it into `/` in links.
+    /// A backslash would be part of the name here, which a caller from Windows never means, and web clients turn it
+    /// into `/` in links.
     ///
     /// # Errors
     /// The first rule that `name` breaks.

@@ -1,5 +1,5 @@
-//! How many files are downloaded at a time: in all, since each has an open file and a buffer, and of one conversation,
-//! so that whoever has its links does not keep others from theirs.
+//! Limits how many files are downloaded at a time: in all, since each has an open file and a buffer, and for each
+//! conversation, so that those who have the links of one do not keep others from theirs.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,7 +23,7 @@ pub(crate) struct Place {
 }
 
 impl Places {
-    /// Takes a place. `None` when there is none.
+    /// Takes a place. `None` if none is free.
     pub(super) fn take(self: &Arc<Self>, key: &ConversationKey) -> Option<Place> {
         let mut taken = self.taken();
         if taken.values().sum::<usize>() >= IN_ALL {

@@ -1,14 +1,13 @@
 //! Deletes a directory tree of any shape, while a program may still be changing it.
 //!
 //! The tree is moved into the private directory, and its top serves as the queue: the files in a folder of the top are
-//! unlinked, and the folders in it that are not empty are moved up into the top, whose entries are deleted in turn.
-//! So the depth of a tree does not matter, few directories are open at a time, nothing is kept in memory, no name
-//! has more than one part, nothing is made, for which a full disk would have no room, and what a crash leaves behind is
-//! found in the private directory at the next start.
+//! unlinked, the folders in it that are not empty are moved up into the top, and the entries of the top are deleted in
+//! turn. So the depth of a tree does not matter, few directories are open at a time, nothing is kept in memory, and no
+//! name has more than one part. Nothing is made, for which a full disk would have no room. What a crash leaves behind
+//! is found in the private directory at the next start.
 //!
-//! A program may make entries as fast as they are deleted, for as long as it lives. So a tree is deleted in parts,
-//! between which others have their turn, and counts as refilled for ever once far more was deleted than it can have
-//! had.
+//! A program may make entries as fast as they are deleted, for as long as it lives. So a tree is deleted in parts, with
+//! other deletions in between, and counts as endlessly refilled once far more was deleted than it can have had.
 
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -21,7 +20,7 @@ use super::entries::{for_each_entry, names};
 use super::random_name;
 use super::walk::gone_is_none;
 
-/// What is deleted in one part of the work, well under a second's.
+/// Entries deleted in one part of the work, which takes well under a second.
 const PART: u64 = 10_000;
 
 /// A tree that was taken out of sight and waits to be deleted.
@@ -31,11 +30,11 @@ pub(super) struct Staging {
     private: OwnedFd,
     name: String,
     dir: OwnedFd,
-    /// What was deleted or moved up so far.
+    /// How much was deleted or moved up so far.
     done: u64,
-    /// Where `done` ends this part.
+    /// The value of `done` at which this part ends.
     until: u64,
-    /// More than a tree has that nobody refills.
+    /// More than there can be in a tree that is not being refilled.
     most: u64,
 }
 
@@ -51,7 +50,7 @@ pub(super) enum Progress {
 /// Deletes whatever an earlier process left in the private directory, up to `most` entries of each tree.
 ///
 /// # Errors
-/// The last one: the rest is deleted.
+/// The last failure; the rest is deleted.
 pub(super) fn clear(opener: Opener, private: BorrowedFd<'_>, most: u64) -> Result<()> {
     let mut last = Ok(());
     for name in names(opener, private)? {
@@ -75,7 +74,7 @@ pub(super) fn stage(
     name: &[u8],
     most: u64,
 ) -> Result<Option<Staging>> {
-    // All that can fail comes before the move: what is out of sight has to have somebody who deletes it.
+    // Everything that can fail comes before the move: what is out of sight needs somebody to delete it.
     let private_handle = private.try_clone_to_owned().map_err(|_| Errno::MFILE)?;
     let Some(handle) = gone_is_none(opener.folder(dir, [name]))? else {
         return Ok(None);
@@ -85,7 +84,7 @@ pub(super) fn stage(
     Ok(moved.map(|()| Staging {
         opener,
         private: private_handle,
-        // Somebody else may have moved the first one away, and it was made anew.
+        // The one opened first may have been moved away and made anew since.
         dir: opener
             .folder(private, [staged.as_bytes()])
             .unwrap_or(handle),
@@ -112,24 +111,24 @@ impl Staging {
     /// Deletes everything in it, and then itself. After a failure it can be tried again.
     ///
     /// # Errors
-    /// As of [`delete_part`](Self::delete_part).
+    /// As for [`delete_part`](Self::delete_part).
     pub(super) fn delete(&mut self) -> Result<()> {
         while self.delete_part()? == Progress::Partly {}
         Ok(())
     }
 
-    /// Deletes some of what is in it, or all and then itself. After a failure it can be tried again.
+    /// Deletes some of what is in it, or all of it and then itself. After a failure it can be tried again.
     ///
     /// # Errors
-    /// The last one, when all that is left cannot be deleted: a running program refills it, or the kernel refuses.
-    /// `NOTEMPTY`, too, when so much was deleted that a program must be refilling it as fast.
+    /// The last failure, if nothing that is left can be deleted: a running program refills it, or the kernel refuses.
+    /// Also `NOTEMPTY`, if so much was deleted that a program must be refilling it just as fast.
     pub(super) fn delete_part(&mut self) -> Result<Progress> {
         make_writable(self.dir.as_fd());
         self.until = self.done + PART;
         loop {
             let before = self.done;
-            // Each pass reads on where it was: starting afresh would go over all the places that deletions have
-            // emptied.
+            // Within a pass, reading goes on after each deletion: starting over would go through all the places that
+            // deletions have emptied.
             let dir = self.opener.folder(self.dir.as_fd(), [&b"."[..]])?;
             let emptied = self.for_all(dir.as_fd(), |tree, _, name| tree.delete_entry(name));
             if self.done == before {
@@ -173,8 +172,8 @@ impl Staging {
         self.count(removed)
     }
 
-    /// Calls `act` with kind and name of what is in `dir`, also after failures, until this part is done. Gives the last
-    /// failure.
+    /// Calls `act` with the kind and name of each entry of `dir`, even after failures, until this part is done. Returns
+    /// the last failure.
     fn for_all(
         &mut self,
         dir: BorrowedFd<'_>,
@@ -200,14 +199,14 @@ impl Staging {
         self.count(moved)
     }
 
-    /// Takes down what was done. What is gone already needs nothing.
+    /// Counts what was done. What is already gone is not a failure.
     fn count(&mut self, result: Result<()>) -> Result<()> {
         self.done += u64::from(gone_is_none(result)?.is_some());
         Ok(())
     }
 }
 
-/// Deleting takes write permission; as root, or when it fails, that does not matter.
+/// Deleting takes write permission. Failures are ignored: root needs none, and for others the deletion itself fails.
 fn make_writable(dir: BorrowedFd<'_>) {
     let _ = fchmod(dir, Mode::RWXU);
 }

@@ -1,7 +1,7 @@
 //! A directory for work that serves no conversation yet, such as what a package client downloads.
 //!
-//! It is in the private directory, where no conversation's program sees it. A container may have it as `/data`, so
-//! what is in it is taken for as hostile as anything else.
+//! It is in the private directory, where no conversation's program sees it. A container may have it as `/data`, so its
+//! contents are treated as hostile like any others.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use super::store::{PRIVATE, Store};
 use super::usage::{self, Usage};
 use super::{WorkspaceError, Workspaces, random_name};
 
-/// A directory of nobody's. Dropping it deletes it, with all that is in it, behind the caller's back.
+/// A directory that belongs to no conversation. Dropping it deletes it, with everything in it, in the background.
 #[derive(Debug)]
 pub struct Scratch {
     store: Arc<Store>,
@@ -25,7 +25,7 @@ impl Workspaces {
     /// # Errors
     /// The operating system failed.
     pub async fn new_scratch(&self) -> Result<Scratch, WorkspaceError> {
-        // The guard is there before the directory, so that a caller who goes away meanwhile leaves nothing.
+        // The guard exists before the directory, so that a caller who goes away in between leaves nothing.
         let mut scratch = Scratch {
             store: Arc::clone(&self.store),
             name: random_name(),
@@ -50,7 +50,7 @@ impl Scratch {
         PathBuf::from(PRIVATE).join(&self.name)
     }
 
-    /// What it takes of the disk, counting so many entries at most.
+    /// How much of the disk it takes, counting at most `max_entries` entries.
     ///
     /// # Errors
     /// The operating system failed.

@@ -1,7 +1,7 @@
 //! A directory that waits to become a conversation's workspace while a warm sandbox already has it as `/data`.
 //!
-//! It waits in the private directory, out of everybody's sight. A bind mount follows the directory and not its name,
-//! so renaming it is all that it takes.
+//! It waits in the private directory, where no program sees it by name. A bind mount follows the directory and not its
+//! name, so renaming it is enough.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::store::{PRIVATE, Store};
 use super::{DirectoryId, WorkspaceError, Workspaces, random_name};
 use crate::conversation::ConversationKey;
 
-/// An empty directory of nobody's. Dropping it removes it.
+/// An empty directory that belongs to no conversation yet. Dropping it removes it.
 #[derive(Debug)]
 pub struct Slot {
     store: Arc<Store>,
@@ -36,7 +36,7 @@ impl Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         if !self.adopted {
-            // It is empty, so this is one quick system call. What fails here is cleared at the next start.
+            // It is empty, so this is one quick system call. If it fails, the next start removes the directory.
             let _ = unlinkat(&self.store.private, &self.name, AtFlags::REMOVEDIR);
         }
     }
@@ -48,7 +48,7 @@ impl Workspaces {
     /// # Errors
     /// The operating system failed.
     pub async fn new_slot(&self) -> Result<Slot, WorkspaceError> {
-        // The guard is there before the directory, so that a caller who goes away meanwhile leaves nothing.
+        // The guard exists before the directory, so that a caller who goes away in between leaves nothing.
         let slot = Slot {
             store: Arc::clone(&self.store),
             name: random_name(),
@@ -61,7 +61,7 @@ impl Workspaces {
         self.store.work(make).await
     }
 
-    /// Makes a slot the workspace of a new conversation. Gives the slot back when the conversation has one already.
+    /// Makes a slot the workspace of a new conversation. Returns the slot if the conversation already has a workspace.
     ///
     /// # Errors
     /// The operating system failed.
@@ -73,7 +73,7 @@ impl Workspaces {
         let (name, key) = (slot.name.clone(), key.clone());
         let renamed = self.store.work(move |store| {
             let (from, to) = (&store.private, store.root());
-            // By its old name: under the new one there may be another soon.
+            // Under its old name: there may soon be another directory under the new one.
             let slot = statat(from, &name, AtFlags::SYMLINK_NOFOLLOW)
                 .map_err(WorkspaceError::of("examine a slot"))?;
             match renameat_with(from, &name, to, key.as_str(), RenameFlags::NOREPLACE) {
@@ -136,7 +136,7 @@ mod tests {
             .build()
             .unwrap();
         one_thread.block_on(async {
-            // The only thread that may block is taken until the caller is gone.
+            // The only thread that may block is busy until the caller is gone.
             let (go, wait) = std::sync::mpsc::channel::<()>();
             let busy = tokio::task::spawn_blocking(move || wait.recv());
             let mut made = Box::pin(workspaces.new_slot());

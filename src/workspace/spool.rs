@@ -1,7 +1,7 @@
-//! Files that are still being received, kept apart from everybody's until they are whole.
+//! Files that are still being received, kept apart from all others until they are complete.
 //!
-//! They belong to no conversation before they are in their place and so count in no quota: how many there may be, how
-//! large each may be and how much of the disk must stay free bound them.
+//! They belong to no conversation until they are in place, and so count towards no quota. They are bounded by how many
+//! there may be, how large each may be, and how much of the disk must stay free.
 
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::error::WorkspaceError;
 use super::store::Store;
 use super::upload::TempFile;
 
-/// A file in the making. Dropping it deletes what came so far.
+/// A file that is being received. Dropping it deletes what has arrived so far.
 #[derive(Debug)]
 pub struct Spool {
     store: Arc<Store>,
@@ -25,8 +25,8 @@ pub struct Spool {
     place: OwnedSemaphorePermit,
 }
 
-/// A file that was received whole and waits to be moved. It counts in no quota yet, and so keeps its place as long as
-/// it is there: fields are dropped in this order.
+/// A completely received file that waits to be moved. It counts towards no quota yet, and so keeps its place until it
+/// is gone: fields are dropped in this order.
 #[derive(Debug)]
 pub(super) struct Received {
     temp: TempFile,
@@ -40,7 +40,7 @@ impl Received {
 }
 
 impl Workspaces {
-    /// One of the places for files that are being received.
+    /// Reserves one of the places for files that are being received.
     ///
     /// # Errors
     /// All are taken.
@@ -49,7 +49,7 @@ impl Workspaces {
         place.map_err(|_| WorkspaceError::TooManyUploads)
     }
 
-    /// A place for a file that is to be received piece by piece.
+    /// Begins a file that is to be received piece by piece.
     ///
     /// # Errors
     /// There are too many already, or the operating system failed.
@@ -87,14 +87,14 @@ impl Spool {
         Ok(())
     }
 
-    /// Bytes that came so far.
+    /// Bytes received so far.
     pub fn size(&self) -> u64 {
         self.size
     }
 
     /// The whole file.
     pub(super) async fn finish(mut self) -> Result<Received, WorkspaceError> {
-        // What was handed over may still be on its way to the file.
+        // Pieces that were handed over may still be on their way to the file.
         let flushed = self.file.flush().await;
         flushed.map_err(WorkspaceError::of("write a file"))?;
         Ok(Received {

@@ -33,14 +33,16 @@ pub(super) const WORKSPACE_MODE: u32 = 0o755;
 const OPERATIONS: usize = 16;
 /// Files that are being received at a time, each with an open file of up to `MAX_UPLOAD_BYTES`.
 const RECEIVING: usize = 16;
-/// A conversation may be deleted, over and over, while it is opened.
+/// A conversation may be deleted over and over while it is being opened.
 const TRIES: usize = 16;
-/// Pause before what is being refilled is deleted again. Each is twice as long as the one before.
+/// First pause before the deletion of something that is being refilled is tried again. Each pause is twice as long as
+/// the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-/// No pause is as long: all together take under a minute, which is more than the engine takes to kill a program.
+/// Every pause is shorter than this: all together take under a minute, which is more than the engine takes to kill a
+/// program.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// How often a tree's entries, of which a program can have made more than the limit before it was stopped, are deleted
-/// before something must be refilling it.
+/// How many times the limit on entries is deleted of one tree before something must be refilling it. A program can have
+/// made more than the limit before it was stopped.
 const REFILLS: u64 = 100;
 /// Inodes that must stay free, where the file system counts them.
 const FREE_INODES: u64 = 1_024;
@@ -55,7 +57,7 @@ pub(super) struct Store {
     pub(super) owner: Owner,
     pub(super) limits: WorkspaceLimits,
     operations: Arc<Semaphore>,
-    /// One at a time, so that two uploads cannot both see the same room.
+    /// One at a time, so that two uploads cannot both claim the same room.
     uploads: Arc<Semaphore>,
     /// One at a time, since nobody waits for them.
     deletions: Arc<Semaphore>,
@@ -65,7 +67,7 @@ pub(super) struct Store {
     pub(super) tasks: TaskTracker,
 }
 
-/// Makes `SANDBOX_ROOT` unless it is there: the engine passes through, other users of the host cannot list keys.
+/// Creates `SANDBOX_ROOT` if it is missing: the engine passes through, other users of the host cannot list keys.
 ///
 /// # Errors
 /// The operating system failed.
@@ -117,7 +119,7 @@ impl Store {
         self.uses.notes.as_fd()
     }
 
-    /// Does `work` on a thread that may block.
+    /// Runs `work` on a thread that may block.
     pub(super) async fn work<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> Result<T, WorkspaceError> + Send + 'static,
@@ -125,7 +127,7 @@ impl Store {
         self.work_in_turn(&self.operations, work).await
     }
 
-    /// Does `work` like [`work`](Self::work), but one after the other.
+    /// Runs `work` like [`work`](Self::work), but one at a time.
     pub(super) async fn upload<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> Result<T, WorkspaceError> + Send + 'static,
@@ -147,8 +149,8 @@ impl Store {
         let task = tokio::task::spawn_blocking(move || {
             // Held to the end of the work, even when nobody waits for it any more.
             let _turn = turn;
-            // What it made may be a guard, which nobody takes then and which has work to do: that is tracked before this
-            // ends to be.
+            // The result may be a guard that nobody takes any more and that has work to do when dropped: that work is
+            // tracked before the token of this task is given up.
             (work(&store), under_way)
         });
         let (result, _) = outcome(task).await?;
@@ -193,7 +195,7 @@ impl Store {
         self.opener.folder(self.root.as_fd(), [name])
     }
 
-    /// Makes an empty directory that programs can write to, out of everybody's sight.
+    /// Makes an empty directory, out of sight, that programs can write to.
     pub(super) fn make_private(&self, name: &str) -> Result<OwnedFd, WorkspaceError> {
         mkdirat(&self.private, name, Mode::from_raw_mode(WORKSPACE_MODE))
             .map_err(WorkspaceError::of("make a directory for programs"))?;
@@ -205,7 +207,7 @@ impl Store {
         Ok(dir)
     }
 
-    /// Gives a directory its right owner and mode.
+    /// Gives a directory the right owner and mode.
     pub(super) fn take_over(&self, dir: BorrowedFd<'_>) -> Result<(), WorkspaceError> {
         let stat = fstat(dir).map_err(WorkspaceError::of("examine a folder"))?;
         if (stat.st_uid, stat.st_gid) != (self.owner.uid, self.owner.gid) {
@@ -220,7 +222,7 @@ impl Store {
         Ok(())
     }
 
-    /// Lets us into a workspace again when its program has shut everybody out.
+    /// Lets us into a workspace again after its program has locked everybody out.
     pub(super) fn make_accessible(&self, dir: BorrowedFd<'_>) -> Result<(), WorkspaceError> {
         let stat =
             fstat(dir).map_err(WorkspaceError::of("examine the conversation's directory"))?;
@@ -231,7 +233,7 @@ impl Store {
         }
     }
 
-    /// Refuses `bytes` more when too little space would stay free, else says how much is free now.
+    /// Refuses if `bytes` more would leave too little free space, else returns how much is free now.
     pub(super) fn check_space(&self, bytes: u64) -> Result<u64, WorkspaceError> {
         let system = fstatvfs(&self.root).map_err(WorkspaceError::of("ask for free space"))?;
         let free = system.f_bavail.saturating_mul(system.f_frsize);
@@ -246,7 +248,7 @@ impl Store {
         }
     }
 
-    /// Takes down how much a conversation takes.
+    /// Records how much a conversation takes.
     pub(super) fn measured(&self, key: &ConversationKey, bytes: u64) {
         let mut book = self.uses.book();
         book.measured(key, bytes);
@@ -284,8 +286,8 @@ impl Store {
         )
     }
 
-    /// Deletes what is out of sight, part by part, between which other deletions have their turn. A program that is
-    /// just being killed may go on writing to it for a while.
+    /// Deletes what is out of sight, in parts, between which other deletions have their turn. A program that is being
+    /// killed may go on writing to it for a while.
     pub(super) async fn delete(
         self: &Arc<Self>,
         mut staging: Staging,
@@ -319,7 +321,7 @@ fn most_deleted(limits: &WorkspaceLimits) -> u64 {
     limits.max_entries.saturating_mul(REFILLS)
 }
 
-/// What a task gives, with its panic.
+/// The result of a task; a panic in it goes on here.
 pub(super) async fn outcome<T>(task: JoinHandle<T>) -> Result<T, WorkspaceError> {
     match task.await {
         Ok(outcome) => Ok(outcome),
@@ -355,7 +357,7 @@ fn open_private(
             "files of an earlier server remain"
         );
     }
-    // Waits while another server clears; then both have it.
+    // Waits while another server clears; then both hold it.
     if let Err(error) = flock(&private, FlockOperation::LockShared) {
         tracing::debug!(
             error = &error as &dyn std::error::Error,

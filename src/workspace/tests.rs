@@ -20,7 +20,7 @@ use super::*;
 
 const MIB: u64 = 1 << 20;
 
-/// A root that is deleted in the end, and one conversation in it.
+/// A root that is deleted at the end, and one conversation in it.
 struct Fixture {
     root: TempDir,
     workspaces: Workspaces,

@@ -1,7 +1,7 @@
 //! Puts a file into a workspace: written whole to a private place first, then moved to its name in one step.
 //!
-//! So nobody ever sees half a file, a link in its place is replaced and not followed, and what fails leaves nothing.
-//! The content is not forced to the disk: after a power cut a new file may be missing, as with any program's.
+//! So nobody ever sees half a file, a link in its place is replaced and not followed, and a failure leaves nothing
+//! behind. The content is not forced to the disk: after a power cut a new file may be missing, as with any program's.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -21,22 +21,22 @@ use crate::conversation::ConversationKey;
 
 /// Unit in which file systems hand out space.
 const PAGE_BYTES: u64 = 4_096;
-/// A program may remove folders while they are made.
+/// A program may remove folders while they are being made.
 const TRIES: usize = 16;
 
-/// What becomes of a file that has the name already.
+/// What happens to a file that already has the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existing {
     /// It is replaced.
     Replace,
     /// It stays, and the new one is refused.
     Keep,
-    /// It is replaced if it is as demanded in that moment, else the new one is refused.
+    /// It is replaced if it meets the demand at that moment, else the new one is refused.
     ReplaceIf(Demand),
 }
 
 impl Existing {
-    /// Whether a file may be put where this one is now, or none.
+    /// Whether a file may be put where `there` is now, or where there is none.
     pub fn allows(self, there: Option<&OpenFile>) -> bool {
         match self {
             Self::Replace => true,
@@ -55,7 +55,7 @@ pub(super) struct TempFile {
     moved: bool,
 }
 
-/// Writes `content` to `path` below `dir`, which is the conversation's, making folders on the way.
+/// Writes `content` to `path` below the conversation's directory `dir`, making folders on the way.
 pub(super) fn write(
     store: &Store,
     key: &ConversationKey,
@@ -74,7 +74,7 @@ pub(super) fn write(
     put(store, key, dir, path, &mut temp, existing)
 }
 
-/// Moves what was written already to `path` below `dir`, if there is room for it.
+/// Moves an already written file to `path` below `dir`, if there is room for it.
 pub(super) fn place(
     store: &Store,
     key: &ConversationKey,
@@ -113,7 +113,7 @@ fn put(
     })
 }
 
-/// Makes the folders and moves the file into the last one, anew when one of them went away meanwhile.
+/// Makes the folders and moves the file into the last one; starts over if one of them has disappeared.
 fn put_below(
     store: &Store,
     key: &ConversationKey,
@@ -141,7 +141,7 @@ fn put_below(
     attempt()
 }
 
-/// Refuses when the file that there is now is not as demanded.
+/// Refuses if the current file does not meet the demand.
 fn check(
     store: &Store,
     key: &ConversationKey,
@@ -157,7 +157,7 @@ fn check(
     }
 }
 
-/// Refuses what does not fit, else gives the bytes that all files will take. What it replaces counts as free already.
+/// Refuses what does not fit, else returns the bytes that all files will take. What it replaces counts as free already.
 fn check_room(
     store: &Store,
     dir: BorrowedFd<'_>,
@@ -183,7 +183,7 @@ fn check_room(
     Ok(used)
 }
 
-/// How many entries a file adds: the folders that are made for it and itself, unless it replaces another.
+/// How many entries a file adds: the folders made for it, and itself unless it replaces another.
 fn added(store: &Store, dir: BorrowedFd<'_>, path: &RelativePath) -> u64 {
     let parts: Vec<_> = path.parts().map(str::as_bytes).collect();
     let is_there = |count: &usize| {
@@ -227,7 +227,7 @@ fn make_folders(
         if made {
             store.take_over(folder.as_fd())?;
         } else {
-            // A program may have taken the right to write from it.
+            // A program may have removed write permission from it.
             store.make_accessible(folder.as_fd())?;
         }
         reached = Some(folder);
@@ -253,7 +253,7 @@ impl TempFile {
         })
     }
 
-    /// Gives it a name in place of whatever has that.
+    /// Gives it a name, in place of whatever has that name.
     pub(super) fn move_to(
         &mut self,
         folder: BorrowedFd<'_>,
@@ -267,7 +267,7 @@ impl TempFile {
         Ok(())
     }
 
-    /// Gives it a second name, which fails when there is anything of that name, and loses the first.
+    /// Gives it a second name, unless something has that already. The first goes when this is dropped.
     fn link_to(&self, folder: BorrowedFd<'_>, name: &str) -> Result<(), WorkspaceError> {
         linkat(&self.dir, &self.name, folder, name, AtFlags::empty()).map_err(|error| match error {
             Errno::EXIST => WorkspaceError::Exists,

@@ -10,10 +10,10 @@ use super::beneath::Opener;
 use super::walk::{Next, walk};
 
 /// Directories deeper than this are not looked into. Opening one costs time in proportion to its depth, so a program
-/// could otherwise make each look take seconds.
+/// could otherwise make each measurement take seconds.
 const MAX_DEPTH: usize = 512;
-/// Depths of all directories that are looked into, added up: many deep ones cost as much as a very deep one. 100,000 at
-/// a depth of 20 are fine.
+/// Most that the depths of all directories looked into may add up to: many deep ones cost as much as a very deep one.
+/// 100,000 at a depth of 20 are fine.
 const MAX_DEPTHS: usize = 2_000_000;
 /// Unit of block counts, whatever the file system's own is.
 const BLOCK_BYTES: u64 = 512;
@@ -26,8 +26,8 @@ pub struct Usage {
     pub bytes: u64,
     /// Files, folders, links and everything else that has a name.
     pub entries: u64,
-    /// Whether everything was counted: false with more entries than allowed, with more than 512 folders in each other,
-    /// or with too many that are deep.
+    /// Whether everything was counted: false with more entries than allowed, with folders nested more than 512 deep, or
+    /// with too many deep ones.
     pub complete: bool,
 }
 

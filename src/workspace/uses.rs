@@ -1,9 +1,9 @@
-//! When conversations were last used, and how those that nobody uses any more are taken away.
+//! When conversations were last used, and how unused ones are taken away.
 //!
-//! The time of the last use is that of a file `SANDBOX_ROOT/.used/<key>`, in a directory that no program sees.
-//! The times of the workspace itself would not do: a program owns it and can set the one, and its status change time
-//! tells neither a run that only reads nor a download. A note costs one system call, at most once a minute for each
-//! conversation, on a thread that works on its files anyway; nothing is forced to the disk.
+//! The time of the last use is that of a file `SANDBOX_ROOT/.used/<key>`, in a directory that no program sees. The
+//! times of the workspace itself would not do: a program owns it and can set its modification time, and its status
+//! change time shows neither a run that only reads nor a download. A note costs one system call, at most once a minute
+//! for each conversation, on a thread that works on its files anyway; nothing is forced to the disk.
 
 use std::collections::HashSet;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -76,8 +76,8 @@ impl Uses {
         }
     }
 
-    /// A full disk has no room for a note: the sweep makes it up when there is none, and else the conversation seems a
-    /// little older than it is.
+    /// Notes a use, if it can. A full disk has no room for a new note: then the sweep adds it. If an old one cannot be
+    /// renewed, the conversation seems a little older than it is.
     fn try_to_note(&self, key: &ConversationKey) {
         if let Err(error) = self.write_note(key) {
             tracing::debug!(%error, "the use of a conversation was not noted");
@@ -102,7 +102,7 @@ impl Uses {
         }
     }
 
-    /// When a conversation was last used: now, when there is no note yet, as after an update from an older version.
+    /// When a conversation was last used: now, if there is no note yet, as after an update from an older version.
     fn last(&self, key: &ConversationKey) -> Result<SystemTime> {
         let stat = gone_is_none(statat(&self.notes, key.as_str(), AtFlags::SYMLINK_NOFOLLOW))?;
         if let Some(stat) = stat {
@@ -114,7 +114,7 @@ impl Uses {
 
     pub(super) fn forget(&self, key: &ConversationKey) {
         self.book().forget(key);
-        // What stays is swept.
+        // If this fails, the sweep removes the note.
         let _ = unlinkat(&self.notes, key.as_str(), AtFlags::empty());
     }
 }
@@ -132,7 +132,7 @@ impl Drop for InUse {
     }
 }
 
-/// Ends the taking away of a conversation, whatever came of it.
+/// Ends the taking away of a conversation, successful or not.
 struct Leaving<'a>(&'a Uses, &'a ConversationKey);
 
 impl Drop for Leaving<'_> {
@@ -179,7 +179,7 @@ impl Workspaces {
         self.store.uses.book().total()
     }
 
-    /// Says whether there is no room and nothing more can go. Gives what was said before.
+    /// Sets whether there is no room and nothing more can go. Returns the previous value.
     pub(crate) fn set_full(&self, full: bool) -> bool {
         std::mem::replace(&mut self.store.uses.book().full, full)
     }
@@ -223,13 +223,13 @@ impl Workspaces {
             .await
     }
 
-    /// Whether it is known how much a conversation takes.
+    /// Whether the size of a conversation is known and cannot have changed since.
     pub(crate) fn is_measured(&self, key: &ConversationKey) -> bool {
         self.store.uses.book().is_measured(key)
     }
 
-    /// Measures conversations for at most `budget`. Gives how many it got to, with those that cannot be read: the
-    /// others are not to stay for ever because a part of the disk is damaged.
+    /// Measures conversations for at most `budget`. Returns how many it got to, including those that cannot be read: a
+    /// damaged part of the disk must not keep the others forever.
     pub(crate) async fn measure(
         &self,
         keys: Vec<ConversationKey>,
@@ -259,12 +259,13 @@ impl Workspaces {
             .await
     }
 
-    /// Takes a conversation away that was not used since a time, and waits until its files are deleted; `retire` is
-    /// called once that is certain. Gives the bytes that it took by the last look, or nothing when it is in use.
+    /// Takes away a conversation that was not used since `unused_since`, and waits until its files are deleted;
+    /// `retire` is called once that is certain. Returns the bytes that it took when last measured, or `None` if it is
+    /// in use.
     ///
     /// # Errors
-    /// The operating system failed. When the conversation is out of sight by then, what is left of it is deleted at
-    /// the next start.
+    /// The operating system failed. If the conversation is out of sight by then, what is left of it is deleted at the
+    /// next start.
     pub(crate) async fn expire(
         &self,
         key: &ConversationKey,
@@ -300,7 +301,7 @@ impl Workspaces {
     }
 }
 
-/// The conversations that a directory has something of.
+/// The conversations that have an entry in a directory.
 pub(super) fn keys_in(opener: Opener, dir: BorrowedFd<'_>) -> Result<Vec<ConversationKey>> {
     let names = names(opener, dir)?;
     Ok(names

@@ -52,8 +52,8 @@ impl Found<'_> {
         self.name.to_str().is_ok()
     }
 
-    /// Facts about the entry itself, never about what a link points at. `None` when it has just gone, or its directory
-    /// has just been closed.
+    /// Facts about the entry itself, never about what a link points at. `None` if it has just gone, or its directory
+    /// has just been made inaccessible.
     pub(super) fn stat(&self) -> Result<Option<Stat>> {
         match statat(self.dir, self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Err(Errno::ACCESS) => Ok(None),
@@ -62,7 +62,7 @@ impl Found<'_> {
     }
 }
 
-/// A directory to look into, as a link of the chain that leads up to the top.
+/// A directory to look into, in a chain that leads up to the top.
 struct Folder {
     parent: usize,
     depth: usize,
@@ -139,7 +139,7 @@ fn names(folders: &[Folder], mut at: usize) -> Vec<&[u8]> {
     names
 }
 
-/// Nothing instead of an error when there is no such entry.
+/// Turns the error for a missing entry into `None`.
 pub(super) fn gone_is_none<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),

@@ -115,8 +115,8 @@ documented_python() {
 
 documented_curl() { documented docs/clients.md curl | bash -euo pipefail | grep '"stdout":"42\\n"'; }
 
-# What Open WebUI sees: each tool at an address of its own, plain JSON in and out. Pages of others can neither call it
-# nor read it.
+# What Open WebUI sees: each tool at an address of its own, plain JSON in and out. Other sites' pages can neither call
+# it nor read it.
 documented_mcpo() {
   local port status
   port=$(free_port)
@@ -156,7 +156,7 @@ rest_properties() {
   return "$status"
 }
 
-# A check of what process $2 comes to, which has gone on beside the others and written to $work/$3.
+# Checks the result of process $2, which has run beside the other checks and written to $work/$3.
 check_beside() {
   local status=0
   wait "$2" || status=$?
@@ -208,7 +208,7 @@ all_clients() {
   check 'docs/clients.md, what applications are configured with' node/node_modules/.bin/node node/documented.mjs \
     'Claude Desktop' 'VS Code' Cursor n8n 'Open WebUI' LibreChat TypeScript
   check 'REST, the document' rest_document
-  # Each answer is due in ten seconds: when most of the others are done, and beside what is left.
+  # Slow answers fail this, so it starts when most of the other checks are done, and runs beside those that are left.
   rest_properties >"$work/properties" 2>&1 &
   pids+=($!)
   local properties=$!

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# docker-compose.yml in earnest, with and without the filter in front of the engine's socket: builds the server's image, starts it, uploads, runs and downloads through the published
-# port with sandboxes beside it, and stops it. docker-compose-cloudflare.yml is only read, since it leads to Cloudflare.
-# Needs Docker with Compose, the runner images, curl and jq. One line per check, at the end a count.
+# docker-compose.yml for real, with and without the filter in front of the engine's socket: builds the server's image,
+# starts it, uploads, runs and downloads through the published port with sandboxes beside it, and stops it.
+# docker-compose-cloudflare.yml is only read, since it leads to Cloudflare. Needs Docker with Compose, the runner
+# images, curl and jq. One line per check, at the end a count.
 #
-# The program was built by cargo before, so that nothing is compiled in a container; COMPILE=1 compiles there all the same.
+# The program has to be built by cargo first, so that nothing is compiled in a container; COMPILE=1 compiles there
+# anyway.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -40,7 +42,7 @@ rules() { iptables -w -S MCP-SANDBOX 2>/dev/null | sed -n 's|^-A MCP-SANDBOX -d 
 
 has_image() { docker image inspect "$1" >/dev/null 2>&1; }
 
-# The firewall's services leave both on the host.
+# The firewall's services leave their rules and their image on the host.
 FIREWALL_IMAGE=mcp-code-sandbox-firewall
 had_rules="" resolvers="" had_image=""
 if resolvers=$(rules); then had_rules=1; fi
@@ -52,7 +54,7 @@ restore_firewall() {
     if [[ $had_rules ]]; then scripts/firewall.sh install $resolvers; else scripts/firewall.sh remove; fi
 }
 
-# Its files belong to another user by now, which only a container can be.
+# The server's files belong to another user by now, so a container has to delete them.
 clean_up() {
     compose down --volumes --timeout 30 >>"$work/log" 2>&1 || cat "$work/log" >&2
     restore_firewall >>"$work/log" 2>&1 || cat "$work/log" >&2
@@ -78,7 +80,7 @@ ENV_FILE=$work/.env
 END
 }
 
-# The program that the other steps test, without what only a debugger reads.
+# The program that the other steps test, without debug information.
 take_binary() {
     local built=${CARGO_TARGET_DIR:-target}/debug/mcp-code-sandbox
     [[ -z ${COMPILE:-} ]] || return 0
@@ -143,7 +145,7 @@ download() {
 
 metric() { metrics | sed -n "s/^mcp_sandbox_$1 //p"; }
 
-# A sandbox that was started for a run loads an interpreter for the next one behind the answer, which takes seconds.
+# After the answer, a sandbox that was started for a run loads an interpreter for the next one, which takes seconds.
 conversation_keeps_its_sandbox() {
     for _ in {1..60}; do
         [[ $(metric 'warm_sandboxes{language="python",state="owned"}') != 1 ]] || return 0
@@ -186,7 +188,7 @@ network_is_allowed() {
     return 1
 }
 
-# It installs the rules once; who looks after them is the keeper.
+# It installs the rules once; the keeper looks after them.
 firewall_has_ended() {
     local id
     id=$(compose ps --all --quiet firewall 2>/dev/null || compose ps --quiet firewall)

@@ -116,7 +116,7 @@ async fn the_servers_own_pages_may_call_whatever_way_its_address_is_written() {
             "http://[fd00::1]:9000",
         ),
     ] {
-        // Whoever else is allowed.
+        // With and without others that are allowed.
         let others = [
             ("ALLOWED_HOSTS", "other.example"),
             ("ALLOWED_ORIGINS", "https://other.example"),
@@ -149,7 +149,7 @@ async fn a_page_may_call_whom_it_came_from() {
         (&app, "localhost:8080", "http://localhost:8080", 200),
         (&app, "box.lan:8080", "http://box.lan:3000", 403),
         (&app, "box.lan", "null", 403),
-        // A rebound name is its own page's too.
+        // A rebound name has a page of its own too.
         (&anybody, "rebound.example", "http://rebound.example", 403),
     ] {
         let request = Request::get("/healthz")
@@ -178,7 +178,7 @@ async fn pages_of_allowed_origins_may_ask_first() {
         "https://chat.example"
     );
     insta::assert_snapshot!(answer.header("access-control-allow-headers"), @"authorization,content-type,accept,if-match,if-none-match,if-unmodified-since,range,mcp-session-id,mcp-protocol-version,mcp-method,mcp-name,last-event-id");
-    // And read what comes back.
+    // They may also read the answer.
     let request = get("/healthz").header("origin", "https://chat.example");
     let answer = app.send(request.body(Body::empty()).unwrap()).await;
     insta::assert_snapshot!(answer.header("access-control-expose-headers"), @"mcp-session-id,www-authenticate,retry-after,content-range");

@@ -264,7 +264,7 @@ fn tokens_that_no_client_can_send_are_refused() {
         let value = match name {
             "MCP_API_TOKEN" => "größer als 16 Zeichen",
             "METRICS_TOKEN" => "0123456789abcdef\u{7}0123",
-            // It is in no header.
+            // It is sent in no header.
             "FILE_SECRET" => "Käse und Wein, ein Schiff, zwölf Boxkämpfer",
             _ => return None,
         };

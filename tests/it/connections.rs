@@ -1,5 +1,4 @@
-//! Clients that are slow, endless or wrong, on a real listener: the server gives up on each, and serves others
-//! meanwhile.
+//! Clients that are slow, endless or wrong, on a real listener: the server gives up on each, and keeps serving others.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -25,7 +24,7 @@ const HEAD: Duration = Duration::from_millis(500);
 const BODY: Duration = Duration::from_secs(1);
 /// And in place of one minute.
 const UNREAD: Duration = Duration::from_millis(500);
-/// When a client that fails is to be rid of, on a machine that does other things too.
+/// By when a failing client must be gone, on a machine that does other things too.
 const SOON: Duration = Duration::from_secs(20);
 
 /// A server on an address.
@@ -76,7 +75,7 @@ impl Listening {
         TcpStream::connect(self.addr).await.unwrap()
     }
 
-    /// Sends bytes and nothing more. Gives all that comes back until the server closes.
+    /// Sends bytes and nothing more. Returns all that comes back until the server closes.
     async fn send(&self, bytes: &[u8]) -> String {
         let mut stream = self.connect().await;
         // The server may have had enough before the end.
@@ -84,7 +83,7 @@ impl Listening {
         rest(stream).await
     }
 
-    /// Fails when somebody else is not served.
+    /// Fails if others are not served.
     async fn serves_others(&self) {
         let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
             "name": "run_code", "arguments": { "language": "shell", "code": "echo served" },
@@ -106,7 +105,7 @@ impl Drop for Listening {
     }
 }
 
-/// All until the server closes.
+/// Reads until the server closes.
 async fn rest(mut stream: TcpStream) -> String {
     let mut answer = Vec::new();
     // A reset is an end too.
@@ -232,7 +231,7 @@ async fn five_hundred_idle_streams_keep_nobody_out() {
         assert_eq!(rest(stream).await, "", "nothing was asked");
     }
     server.serves_others().await;
-    // Those to whom nothing is sent are still there.
+    // Those to whom nothing is sent are still connected.
     let refused = server.send(open.as_bytes()).await;
     assert_eq!(status(&refused), "503");
 }
@@ -243,7 +242,7 @@ async fn an_answer_that_is_not_read_is_given_up() {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
     let mut stream = socket.connect(server.addr).await.unwrap();
-    // More than fits into what the system keeps of it.
+    // More than fits into the system's buffers.
     let request = "GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nHost: localhost\r\n\r\n";
     stream
         .write_all(request.repeat(20).as_bytes())
@@ -294,7 +293,7 @@ async fn a_body_has_one_length_for_everybody() {
         [("Content-Length", "6"), ("Transfer-Encoding", "chunked")],
         [("Transfer-Encoding", "chunked"), ("Content-Length", "6")],
     ] {
-        // By chunks the body is empty, and what follows would be a request of its own: nobody is to take it for one.
+        // In chunks the body is empty, and what follows would be a request of its own: it must not be taken for one.
         let request = format!("{}0\r\n\r\n{smuggled}", head(&fields));
         let answer = server.send(request.as_bytes()).await;
         assert_eq!(
@@ -322,7 +321,7 @@ async fn who_is_still_sending_is_told_why_an_upload_is_refused() {
     stream.write_all(&body).await.unwrap();
     let answer = rest(stream).await;
     assert_eq!(status(&answer), "400", "{answer}");
-    // Who asks before it sends is told at once, and not to go on.
+    // A client that asks before it sends gets the refusal at once, and is not told to go on.
     let asking = head("Expect: 100-continue\r\n");
     let answer = server.send(asking.as_bytes()).await;
     assert_eq!(status(&answer), "400", "{answer}");

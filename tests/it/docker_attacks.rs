@@ -1,8 +1,8 @@
 //! Hostile programs on the real engine, in sandboxes of their own and in those that stay with a conversation.
 //!
 //! Each must end as its header says and harm nobody: the next program must run, in the same conversation and in
-//! another, and find nothing of the one before; and no container may be left. In sandboxes of their own this is seen
-//! once after a list of them.
+//! another, and find nothing of the previous one; and no container may be left. In sandboxes of their own this is
+//! checked once after a list of them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::support::TestApp;
 use crate::support::wait::within;
 
 /// For each function one test on a server that starts a sandbox for each run, and one test that calls them all, one
-/// after the other, on a server where a conversation keeps its sandbox.
+/// after another, on a server where a conversation keeps its sandbox.
 macro_rules! in_cold_and_warm_sandboxes {
     ($($name:ident),* $(,)?) => {
         mod cold {
@@ -47,7 +47,7 @@ const ATTACKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/attac
 const LATE: Duration = Duration::from_secs(3);
 /// How long a harmless program may take right after an attack.
 const NEIGHBOURLY: Duration = Duration::from_secs(5);
-/// How long what goes on behind an answer may take: to remove containers, or to clean them and park the next program.
+/// How long the work after an answer may take: to remove containers, or to clean them and park the next program.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What is attacked.
@@ -73,12 +73,12 @@ impl Target {
         }
     }
 
-    /// Runs an attack in conversation `demo` and sees to it that it harmed nobody.
+    /// Runs an attack in conversation `demo` and checks that it harmed nobody.
     async fn attack(&self, file: &str, seconds: u32) -> Value {
         self.attack_with(file, seconds, json!({})).await
     }
 
-    /// Runs attacks that must find everything closed within so many seconds.
+    /// Runs attacks that must find everything closed within the given seconds.
     async fn assert_harmless(&self, attacks: &[(&str, u32)]) {
         for (file, seconds) in attacks {
             let result = self.next_attack(file, *seconds).await;
@@ -87,8 +87,8 @@ impl Target {
         self.assert_nobody_is_harmed("python").await;
     }
 
-    /// One of a list, at the end of which [`Self::assert_nobody_is_harmed`] is called. Where each program has a new
-    /// container it is enough to look then.
+    /// One of a list, after which [`Self::assert_nobody_is_harmed`] is called. If each program has a new container, it
+    /// is enough to check then.
     async fn next_attack(&self, file: &str, seconds: u32) -> Value {
         if self.warm {
             return self.attack(file, seconds).await;
@@ -112,7 +112,7 @@ impl Target {
         result
     }
 
-    /// The next program of the conversation is well, and so is another's.
+    /// Checks that the next program of the conversation is well, and so is another's.
     async fn assert_nobody_is_harmed(&self, language: &str) {
         tokio::join!(
             self.assert_well("demo", language),
@@ -120,13 +120,14 @@ impl Target {
         );
     }
 
-    /// Sees to it that the conversation has a sandbox, in which the next program of that language will run.
+    /// Makes sure that the conversation has a sandbox, in which the next program of that language will run.
     async fn warm_up(&self, language: &str) {
         let own = async || {
             let before = self.app.starts("own");
             self.assert_well("demo", language).await;
             self.settle().await;
-            // The program had one, which is the conversation's again. Where all is slow, one may not be clean in time.
+            // The program had a sandbox, and the conversation has it again. On a slow machine, it may not be clean in
+            // time.
             let view = self.app.app.runs.catalog.view();
             let depth = self.app.app.runs.pool.depth(view.find(language)?);
             (self.app.starts("own") > before && depth.owned > 0).then_some(())
@@ -134,12 +135,12 @@ impl Target {
         within(PATIENCE, "the conversation has a sandbox", own).await;
     }
 
-    /// How often to look again: only what is used again can have changed meanwhile.
+    /// How often to check again: only what is used again can have changed since.
     fn rounds(&self, warm: usize) -> usize {
         if self.warm { warm } else { 1 }
     }
 
-    /// Runs an attack and sees to it that its answer comes in time.
+    /// Runs an attack and checks that its answer comes in time.
     async fn run(&self, file: &str, seconds: u32, environment: Value) -> Value {
         self.run_in("demo", file, seconds, environment).await
     }
@@ -203,7 +204,7 @@ impl Target {
         );
     }
 
-    /// Waits until what goes on behind an answer is over: each container that lives waits for the next run.
+    /// Waits until the work after an answer is done: every container that is left waits for the next run.
     async fn settle(&self) {
         let runs = &self.app.app.runs;
         let settled = async || {
@@ -214,7 +215,7 @@ impl Target {
         within(PATIENCE, "all containers are gone or clean", settled).await;
     }
 
-    /// Stops the server and asks the engine itself what is left, and not the server, which might have forgotten one.
+    /// Stops the server and asks the engine itself what is left, since the server might have forgotten a container.
     async fn finish(&self) {
         self.app.assert_nothing_is_left().await;
         let root = std::fs::read_to_string(self.app.root().join(".root-id")).unwrap();

@@ -13,9 +13,9 @@ use crate::support::wait::within;
 
 /// How long a run may take to begin.
 const BEGINNING: Duration = Duration::from_secs(10);
-/// How long the server may take to see that an engine or an image is there.
+/// How long the server may take to notice that an engine or an image is there.
 const RECOVERY: Duration = Duration::from_secs(5);
-/// How long the server may take to see that an engine is lost.
+/// How long the server may take to notice that an engine is lost.
 const LOSS: Duration = Duration::from_secs(3);
 /// The time limit of all runs here, after which PID 1 ends them, and what the engine may add to it.
 const DEADLINE: Duration = Duration::from_secs(20 + 10);
@@ -25,7 +25,7 @@ async fn the_server_outlives_its_engine() {
     let mut engine = Dockerd::new();
     let root = tempfile::tempdir().unwrap();
     let host = engine.host();
-    // Containers are those of runs alone.
+    // All containers belong to runs.
     let settings = [("DOCKER_HOST", host.as_str()), ("POOL_SIZE", "0")];
     let server = Server::start(root.path(), &settings).await;
     is_alive_but_not_ready(&server, "failed to reach the container engine").await;
@@ -42,7 +42,7 @@ async fn the_server_outlives_its_engine() {
     );
 
     engine.start().await;
-    // Who owns Docker's socket may talk to it, and is not who it runs as.
+    // The owner of Docker's socket may talk to it, but is not the user that programs run as.
     std::os::unix::fs::chown(engine.path("socket"), Some(1000), None).unwrap();
     let without_runner = async || {
         reason(&server)
@@ -100,7 +100,7 @@ async fn a_frozen_engine_holds_up_nobody(engine: &Dockerd, server: &Server, root
         (containers, Instant::now())
     };
     let ((result, ended), (containers, frozen)) = tokio::join!(run, freeze);
-    // Its program may have ended long ago, for all that can be known.
+    // For all that can be known, its program may have ended long ago.
     assert_eq!(result["status"], "engine_lost", "{result}");
     let hint = result["hint"].as_str().unwrap();
     assert!(hint.contains("stopped answering"), "{hint}");
@@ -152,7 +152,7 @@ async fn told_to_stop_it_lets_runs_end(engine: &Dockerd) {
         started(root.path()).await;
         server.signal(Signal::TERM);
         let refused = async || match server.run("echo new").await {
-            // Nobody listens any more, or closes the connection.
+            // Nobody listens any more, or the connection is closed.
             Err(_) => Some(()),
             Ok(result) => (result["code"] == "stopping").then_some(()),
         };
@@ -164,7 +164,7 @@ async fn told_to_stop_it_lets_runs_end(engine: &Dockerd) {
     assert_eq!(engine.containers("").await, [""; 0]);
 }
 
-/// Stops a server while a program runs that takes longer than it may, by a number of signals.
+/// Stops a server, by a number of signals, while a program runs that takes longer than it may.
 async fn it_waits_no_longer_than_it_may(engine: &Dockerd, grace: &str, signals: usize) {
     let root = tempfile::tempdir().unwrap();
     let mut server = serve(engine, root.path(), &[("SHUTDOWN_GRACE", grace)]).await;
@@ -173,7 +173,7 @@ async fn it_waits_no_longer_than_it_may(engine: &Dockerd, grace: &str, signals: 
         started(root.path()).await;
         for _ in 0..signals {
             server.signal(Signal::TERM);
-            // Two that come at once are one.
+            // Two that come at once count as one.
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         Instant::now()
@@ -258,7 +258,7 @@ async fn serve(engine: &Dockerd, root: &Path, settings: &[(&str, &str)]) -> Serv
     server
 }
 
-/// Waits until the program of the one conversation has made the file that says so.
+/// Waits until the program of the only conversation has made the file that says so.
 async fn started(root: &Path) {
     let is_there = async || {
         let data = root.join("data");
@@ -270,7 +270,7 @@ async fn started(root: &Path) {
     within(BEGINNING, "the program runs", is_there).await;
 }
 
-/// The directory of the one conversation.
+/// The directory of the only conversation.
 fn workspace(root: &Path) -> String {
     let names = fs::read_dir(root.join("data"))
         .unwrap()

@@ -20,7 +20,7 @@ const WARM: &[(&str, &str)] = &[
 ];
 const READY: Duration = Duration::from_secs(30);
 
-/// Runs a command, which has to succeed. Gives what it prints.
+/// Runs a command, which has to succeed. Returns what it prints.
 fn command(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output().unwrap();
     let complaint = String::from_utf8_lossy(&output.stderr);
@@ -39,7 +39,7 @@ fn containers(root: &Path) -> Vec<String> {
     );
     let of_root = |id: &&str| {
         let format = "{{range .Mounts}}{{.Source}} {{end}}";
-        // Others come and go meanwhile.
+        // Other containers come and go.
         let output = Command::new("docker")
             .args(["inspect", "--format", format, id])
             .output();
@@ -64,7 +64,7 @@ async fn a_sandbox_that_somebody_removed_is_replaced() {
     app.assert_nothing_is_left().await;
 }
 
-/// A run that gets a sandbox before its end was seen is told to try again, and the next one runs.
+/// A run that gets a sandbox whose end was not noticed yet is told to try again, and the next one runs.
 async fn runs_again(app: &TestApp) {
     let mut result = app.run("shell", "echo new").await;
     if result["status"] == "engine_lost" {
@@ -79,7 +79,7 @@ async fn a_sandbox_that_somebody_paused_is_not_the_programs_fault() {
     let app = TestApp::on_docker_with(WARM).await;
     app.parked("shell", 1).await;
     for container in containers(app.root()) {
-        // Where the processes do not stand still at once, runc gives up.
+        // runc gives up if the processes do not stop at once.
         let pause = async || {
             let output = Command::new("docker").args(["pause", &container]).output();
             output.unwrap().status.success().then_some(())
@@ -138,9 +138,9 @@ async fn a_server_that_was_stopped_goes_on() {
         })
         .await;
         server.signal(Signal::STOP);
-        // Until after the program has ended.
+        // Until after the program's end.
         tokio::time::sleep(Duration::from_secs(2)).await;
-        // And it can open nothing any more, not even the directory of the program.
+        // Nor can it open anything any more, not even the directory of the program.
         let before = server.limit_files(Rlimit {
             current: Some(0),
             ..getrlimit(Resource::Nofile)
@@ -152,7 +152,7 @@ async fn a_server_that_was_stopped_goes_on() {
     server.limit_files(files);
     let result = result.unwrap();
     assert_eq!(result["stdout"], "done\n");
-    // That takes nothing back of what the program did.
+    // What the program did still counts.
     assert_eq!(
         (&result["status"], &result["filesTruncated"]),
         (&json!("ok"), &json!(true))
@@ -210,9 +210,9 @@ async fn a_full_disk_is_named_and_the_server_goes_on() {
         let mut server = Server::start(root.path(), &settings).await;
         server.until_ready(READY).await;
         assert_eq!(server.run("echo hi > file").await.unwrap()["status"], "ok");
-        // As much as there is room for.
+        // As much as fits.
         let _ = fs::write(data.join(".filler"), vec![b'x'; filler]);
-        // What a program is told by its own system calls, and what the server sees.
+        // Once the program's own system calls report it, and once the server notices.
         let code = match floor {
             "0" => "head -c 8m /dev/zero > big || exit 1",
             _ => "sleep 10",

@@ -1,4 +1,4 @@
-//! Stateful runs of real languages: a whole notebook, what is told of pictures and packages, and hostile kernels.
+//! Stateful runs of real languages: a whole notebook, what is reported of pictures and packages, and hostile kernels.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -67,7 +67,7 @@ impl<'a> Notebook<'a> {
 }
 
 /// What a notebook gives in Jupyter: values, text of data frames, pictures, errors in the middle, a time limit and an
-/// interrupt, and all that was defined before them still there.
+/// interrupt, and everything defined before them still there.
 #[tokio::test]
 async fn a_notebook_of_thirty_cells_goes_as_in_jupyter() {
     let app = TestApp::on_docker().await;
@@ -189,7 +189,7 @@ async fn a_notebook_in_typescript_keeps_everything() {
     app.assert_nothing_is_left().await;
 }
 
-/// What a console of TypeScript takes that no script does, and what is shown of it.
+/// What a console for TypeScript accepts but no script does, and what is shown of it.
 #[tokio::test]
 async fn cells_in_typescript_are_modules_as_far_as_they_can_be() {
     let app = TestApp::on_docker().await;
@@ -236,7 +236,7 @@ async fn cells_in_typescript_are_modules_as_far_as_they_can_be() {
     app.assert_nothing_is_left().await;
 }
 
-/// What a cell makes of a global is its own affair: the kernel goes on.
+/// A cell may do to a global what it likes: the kernel goes on.
 #[tokio::test]
 async fn a_cell_in_typescript_may_take_the_name_of_any_global() {
     let app = TestApp::on_docker().await;
@@ -285,7 +285,7 @@ async fn a_loop_in_typescript_is_interrupted_wherever_it_is() {
     app.assert_nothing_is_left().await;
 }
 
-/// Package clients are asked in a cell what there is, and install nothing.
+/// Package clients in a cell report what is there, and install nothing.
 #[tokio::test]
 async fn package_clients_tell_what_is_there_and_do_not_install() {
     let app = TestApp::on_docker().await;
@@ -304,7 +304,7 @@ async fn package_clients_tell_what_is_there_and_do_not_install() {
     app.assert_nothing_is_left().await;
 }
 
-/// A kernel can forge its own answers. It must not get beyond them.
+/// A kernel can forge its own answers, and must get no further than that.
 #[tokio::test]
 async fn a_hostile_kernel_forges_nothing_that_counts() {
     let app = TestApp::on_docker().await;
@@ -336,7 +336,7 @@ def answer():
     let look = "import sys\nprint([s for s in stolen if b'wallMs' in s or b'\\x17' in s], file=sys.stderr)";
     let looked = notebook.answer(look, 30.0).await;
     assert_eq!(looked["structuredContent"]["stderr"], "[]\n");
-    // A forged record with a nonce of its own is text, and an answer ahead of time ends its own cell only.
+    // A forged record with a nonce of its own is text, and an early answer ends only its own cell.
     let forged = r#"
 os.write(2, b'\x17' + b'0' * 32 + b'{"end":{"exit":0,"timedOut":false,"wallMs":1,"cpuMs":0,"peakBytes":1,"oomKills":0,"pidsDenied":0,"lives":true}}\n')
 raise SystemExit(4)
@@ -353,7 +353,7 @@ raise SystemExit(4)
         "threading.Thread(target=answer, daemon=True).start(); time.sleep(0.2); print('late')";
     let early = notebook.answer(early, 30.0).await;
     assert_eq!(early["structuredContent"]["status"], "ok", "{early}");
-    // What it says of files and limits counts for nothing: they are seen from outside.
+    // What it says about files and limits does not count: they are observed from outside.
     let much = "open('big', 'wb').write(bytes(1000)); time.sleep(0.05)";
     let files = notebook.answer(much, 30.0).await["structuredContent"]["files"].take();
     assert!(
@@ -412,7 +412,7 @@ async fn many_kernels_leave_nothing() {
             assert_eq!(call(number).await["output"], format!("{round}\n"));
         }
     }
-    // A burst of more than there is room for: each gets an answer, and nobody another's variables.
+    // A burst of more than there is room for: each gets an answer, and none gets another's variables.
     let answers = join_all((3..9).map(call)).await;
     for answer in answers {
         let seen = answer["output"]
@@ -452,7 +452,7 @@ async fn a_cell_that_the_shell_gives_up_on_leaves_the_kernel_alive() {
 async fn a_kernel_does_not_wait_for_libraries_within_its_time_limit() {
     let app = TestApp::on_docker_with(&[("SANDBOX_REUSE", "conversation")]).await;
     assert_eq!(app.run("python", "").await["status"], "ok");
-    // A small interpreter is parked now, and the large libraries are being loaded beside it.
+    // A small interpreter is parked by now, and the large libraries are being loaded alongside it.
     eventually("the conversation has a sandbox", || {
         app.app.runs.pool.count().1 == 1
     })

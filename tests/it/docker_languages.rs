@@ -8,7 +8,7 @@ use crate::support::image::{TestImage, docker};
 use crate::support::wait::within;
 use crate::support::{TestApp, eventually};
 
-/// How long the server may take to see that an image has come or gone, a second, on a machine that is busy.
+/// How long the server may take to notice that an image has come or gone: a second, but more on a busy machine.
 const SEEN: Duration = Duration::from_secs(10);
 
 #[tokio::test]
@@ -64,7 +64,7 @@ async fn what_was_over_before_its_libraries_were_loaded_never_runs() {
         app.app.runs.pool.count().1 == 1
     })
     .await;
-    // More than a pipe holds, too.
+    // Also more than a pipe holds.
     for comment in [0, 300_000] {
         let code = format!("import pandas\nopen('late', 'w') #{}", "x".repeat(comment));
         let arguments = json!({
@@ -102,7 +102,7 @@ async fn what_a_call_sets_for_a_library_is_heard() {
         let outcome = app.call("run_code", arguments).await;
         assert_eq!(outcome["stdout"], dtype, "{outcome}");
     }
-    // It looks for some packages when it is loaded, and they may be installed later.
+    // It looks for some packages when it is loaded, but they may be installed later.
     let install = "import os\nos.makedirs('.packages/python/numexpr')\n\
                    open('.packages/python/numexpr/__init__.py', 'w').write(\"__version__ = '9.0.0'\")";
     let look = "import pandas as pd\nfrom pandas.core.computation.check import NUMEXPR_INSTALLED\nprint(NUMEXPR_INSTALLED)";
@@ -134,7 +134,7 @@ async fn typescript_and_javascript_run_on_bun() {
         .await;
     let code = "import { x } from './main.ts';\nconsole.log(x, (await import('./main')).x);";
     assert_eq!(app.run("ts", code).await["stdout"], "uploaded\n1 1\n");
-    // A package that the program makes itself is found as it would be elsewhere.
+    // A package that the program makes itself is found as usual.
     let code = "await Bun.write('node_modules/own/index.js', 'module.exports = 7');\nconsole.log(require('own'));";
     assert_eq!(app.run("js", code).await["stdout"], "7\n");
     app.assert_nothing_is_left().await;
@@ -238,7 +238,7 @@ async fn images_that_others_make_work_and_are_seen_at_once() {
     app.assert_nothing_is_left().await;
 }
 
-/// As on Alpine: a shell that is `BusyBox`, and nothing of glibc, on which nothing of ours may count.
+/// As on Alpine: the shell is `BusyBox`, and there is no glibc, so nothing of ours may depend on it.
 #[tokio::test]
 async fn an_image_without_glibc_is_a_runner_cold_and_warm() {
     let dockerfile = "FROM scratch\nLABEL sandbox.runner=true sandbox.language=test-busybox\n\
@@ -287,7 +287,7 @@ async fn an_image_without_glibc_is_a_runner_cold_and_warm() {
     app.assert_nothing_is_left().await;
 }
 
-/// Under another name, since the runners are everybody's.
+/// Under another name, since all tests share the runners.
 #[tokio::test]
 async fn the_readme_tells_how_to_add_a_language() {
     let readme = include_str!("../../README.md");
@@ -308,7 +308,7 @@ async fn the_readme_tells_how_to_add_a_language() {
     app.assert_nothing_is_left().await;
 }
 
-/// It would be started again and again beside the programs, as their user, at their cost, and between them too.
+/// It would be started again and again beside the programs, as their user, at their cost, and even between them.
 #[tokio::test]
 async fn an_image_is_not_asked_for_its_health() {
     let dockerfile = "FROM mcp-sandbox-shell:latest\nLABEL sandbox.language=test-health sandbox.aliases=\n\

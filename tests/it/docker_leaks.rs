@@ -22,7 +22,7 @@ const SETTINGS: &[(&str, &str)] = &[
 const POOLED: usize = 3;
 const SETTLE: Duration = Duration::from_mins(1);
 
-/// Programs with what becomes of them.
+/// Programs with their expected status.
 const PROGRAMS: &[(&str, &str, &str)] = &[
     ("python", "print(1)", "ok"),
     (
@@ -61,7 +61,7 @@ async fn hundreds_of_runs_leave_nothing() {
     let root = tempfile::tempdir().unwrap();
     let mut server = Server::start(root.path(), SETTINGS).await;
     server.until_ready(SETTLE).await;
-    // The first ones make what is made once.
+    // The first ones make what is made only once.
     many(&server, 60).await;
     clear(&server, root.path()).await;
     let before = Footprint::of(&server);
@@ -82,7 +82,7 @@ async fn hundreds_of_runs_leave_nothing() {
     assert_eq!(directories(root.path()), Vec::<String>::new());
 }
 
-/// Runs programs in turn, some at the same time, and looks at what each became.
+/// Runs programs in turn, some at the same time, and checks the outcome of each.
 async fn many(server: &Server, count: usize) {
     let runs = (0..count).map(async |number| {
         let (language, code, status) = PROGRAMS[number % PROGRAMS.len()];

@@ -14,7 +14,7 @@ use crate::support::{TestApp, eventually};
 /// With the memory that a chart needs on a busy machine.
 const ARTIFACTS: &[(&str, &str)] = &[("MCP_TOOLSET", "artifacts"), ("RUN_TIMEOUT", "120s")];
 
-/// Warm and cold, since a program must not see which.
+/// Warm and cold, since a program must not see the difference.
 const WARM: &[(&str, &str)] = &[
     ("POOL_SIZE", "python=1"),
     ("SANDBOX_REUSE", "conversation"),
@@ -50,7 +50,7 @@ async fn workflow(app: &TestApp) {
     );
     assert_eq!(ran["artifacts"][0]["filename"], "chart.png");
     assert_eq!(ran["artifacts"][0]["mime_type"], "image/png");
-    // Whatever name it has, it is one directory.
+    // It is one directory, whatever its name.
     let both = "import os\nprint(sorted(os.listdir('/mnt/data')) == sorted(os.listdir('/data')))\n\
         open('/mnt/data/sub.txt', 'w').write('x')\nprint(open('/data/sub.txt').read(), os.path.exists('/mnt/data/..'))\n\
         print(undefined_variable)";
@@ -96,7 +96,7 @@ async fn the_workflow_with_artifacts_works_warm() {
     let app = TestApp::on_docker_with(&[ARTIFACTS, WARM].concat()).await;
     app.parked("python", 1).await;
     workflow(&app).await;
-    // Its upload took the one that was parked.
+    // Its upload took the sandbox that was parked.
     assert!(app.starts("own") > 0);
     app.assert_nothing_is_left().await;
 }
@@ -149,8 +149,8 @@ async fn a_stream_has_text_pictures_errors_and_a_result() {
     app.assert_nothing_is_left().await;
 }
 
-/// What a program of a named session is told: its output by streams, since lines may be cut anywhere, and the other
-/// lines with what matters here.
+/// What a program of a named session prints, by streams, since lines may be cut anywhere, and the other lines with what
+/// matters here.
 async fn cell(app: &TestApp, code: &str) -> String {
     let body = json!({ "code": code, "session_id": "notebook", "timeout": 20 });
     let lines = execute(app, body).await;
@@ -199,7 +199,7 @@ async fn a_named_session_keeps_its_variables() {
     let alone = json!({ "code": "x", "session_id": "notebook", "stateful": false });
     let alone = execute(&app, alone).await;
     assert_eq!(alone.last().unwrap()["result"]["status"], "error");
-    // While a program runs, another is told so at once.
+    // While a program runs, another call is refused at once.
     let (answer, second) = tokio::join!(cell(&app, "import time; time.sleep(3); x"), async {
         eventually("the kernel works", || {
             app.app.runs.kernels.count_of("python").1 == 1
@@ -215,7 +215,7 @@ async fn a_named_session_keeps_its_variables() {
     assert!(answer.contains("41"), "{answer}");
     assert_eq!(second.status, StatusCode::CONFLICT);
     assert_eq!(second.json()["error"]["code"], "session_busy");
-    // An end of the session is the end of its variables.
+    // When the session ends, so do its variables.
     let closed = app.ask(Method::DELETE, "/api/v1/sessions/notebook").await;
     assert_eq!(closed.status, StatusCode::OK, "{}", closed.text());
     assert!(cell(&app, "x").await.contains("NameError"));

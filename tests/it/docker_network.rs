@@ -2,7 +2,7 @@
 //! rest open; without the rules there is no network.
 //!
 //! All that is dialled belongs to the test: listeners on this host, and addresses in a network namespace. A routing
-//! rule sends there whatever leaves the programs' bridge, so that nothing gets any further. Needs root.
+//! rule sends whatever leaves the programs' bridge there, so that nothing gets any further. Needs root.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -32,11 +32,11 @@ const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/firewall.sh")
 const WORLD: &str = "mcpsbx-world";
 /// In a private network, and the programs' resolver.
 pub(crate) const PRIVATE: &str = "10.99.0.2";
-/// Where clouds keep what is not for programs.
+/// Where clouds keep what programs must not see.
 const METADATA: &str = "169.254.169.254";
 /// In a range for documentation, as if on the internet.
 pub(crate) const PUBLIC: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 2);
-/// What the resolver says is `PUBLIC`.
+/// A name that the resolver resolves to `PUBLIC`.
 pub(crate) const NAME: &str = "somewhere.example";
 pub(crate) const WEB: u16 = 80;
 pub(crate) const DNS: u16 = 53;
@@ -74,10 +74,10 @@ while not os.path.exists("stop"):
     time.sleep(0.05)
 "#;
 
-/// The server reads the rules back itself.
+/// The server itself reads the rules back.
 pub(crate) const RULES: (&str, &str) = ("FIREWALL_REPORT", "");
 
-/// One after another in one test: each has the machine's rules for itself, and would keep a thread waiting.
+/// One after another in a single test: each needs the machine's rules to itself, and would keep a thread waiting.
 #[tokio::test]
 async fn programs_reach_the_internet_only_and_without_the_rules_nothing() {
     with_the_rules_programs_reach_the_internet_only().await;
@@ -114,8 +114,8 @@ async fn the_selftest_finds_the_rules_in_place() {
     assert!(row.found.ends_with("the rules are in place"), "{row}");
 }
 
-/// A kernel keeps the network that it was started with, and what it has open; there is no other way into one that has
-/// none than a new one.
+/// A kernel keeps the network that it was started with, and what it has open. One without a network only gets it by
+/// being started anew.
 async fn a_kernel_with_the_network_reaches_the_internet_only() {
     let _world = World::new();
     install_rules();
@@ -195,7 +195,7 @@ async fn without_the_rules_the_network_must_be_allowed() {
     insta::assert_snapshot!(found, @"failed to make the runs' network: there is another network named mcpsbx0, which the firewall rules do not fit: com.docker.network.bridge.enable_icc is not set and not false, com.docker.network.bridge.name is not set and not mcpsbx0. The operator can remove it with `docker network rm mcpsbx0`: then it is made as it should be");
     app.assert_nothing_is_left().await;
 
-    // It also shows that there is something to close: all of it answers.
+    // This also shows that there is something to close: all of it answers.
     let app = TestApp::on_docker_with(&[("RUN_DNS", PRIVATE), ("ALLOW_NETWORK", "1")]).await;
     assert_eq!(checked(&app).await, Ok(()));
     let found = dial_everything(&app).await;
@@ -204,7 +204,7 @@ async fn without_the_rules_the_network_must_be_allowed() {
     app.assert_nothing_is_left().await;
 }
 
-/// Why the network is closed, where a report says that the rules are there.
+/// Why the network is closed although a report says that the rules are there.
 async fn found_with_a_report_of_rules(app: &TestApp) -> String {
     let report = tempfile::NamedTempFile::new().unwrap();
     fs::write(report.path(), "in place\n").unwrap();
@@ -220,7 +220,7 @@ async fn found_with_a_report_of_rules(app: &TestApp) -> String {
     }
 }
 
-/// As `docker network prune` does, which takes what nothing is on.
+/// As `docker network prune` does, which removes unused networks.
 async fn take_the_network_away() {
     let remove = format!("docker network rm {NETWORK_NAME} >/dev/null");
     within(CHECK, "nothing is on the network", async || {
@@ -322,18 +322,18 @@ pub(crate) fn udp(address: &str, port: u16) -> UdpSocket {
     socket
 }
 
-/// Tells everyone who calls that we were reached. Never ends.
+/// Tells every caller that we were reached. Never ends.
 async fn answer(listener: TcpListener) {
     listener.set_nonblocking(true).unwrap();
     let listener = tokio::net::TcpListener::from_std(listener).unwrap();
     loop {
         let (mut stream, _) = listener.accept().await.unwrap();
-        // Whoever went away was not told.
+        // A caller that went away was not told.
         let _ = stream.write_all(b"reached").await;
     }
 }
 
-/// Answers every question about an IPv4 address with `PUBLIC`, and others with nothing. Never ends.
+/// Answers every question about an IPv4 address with `PUBLIC`, and others with an empty answer. Never ends.
 pub(crate) async fn resolve(socket: UdpSocket) {
     let socket = tokio::net::UdpSocket::from_std(socket).unwrap();
     let mut query = [0; 512];
@@ -376,7 +376,7 @@ pub(crate) fn in_the_world<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 pub(crate) struct World {
     /// The resolvers of the rules that were there.
     before: Option<Vec<String>>,
-    /// All of it is the whole machine's: one test at a time, in whatever process.
+    /// All of this affects the whole machine: one test at a time, in whatever process.
     _turn: File,
 }
 
@@ -392,7 +392,7 @@ impl World {
             before: resolvers_of_the_rules(),
             _turn: turn,
         };
-        // Of a test that was killed.
+        // What a killed test left behind.
         take_down();
         shell(&format!(
             "ip netns add {WORLD}
@@ -467,7 +467,7 @@ fn resolvers_of_the_rules() -> Option<Vec<String>> {
         .then(|| rules.lines().filter_map(resolver).collect())
 }
 
-/// Runs commands up to the first that fails; gives what that says.
+/// Runs commands up to the first that fails; returns what that one says.
 fn shell(script: &str) -> Result<(), String> {
     let output = Command::new("sh").args(["-ec", script]).output().unwrap();
     let complaint = String::from_utf8_lossy(&output.stderr).into_owned();

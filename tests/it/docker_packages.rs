@@ -50,7 +50,7 @@ impl Host {
         outcome["stdout"].as_str().unwrap().to_owned()
     }
 
-    /// What a program that wants a library is told, in a run of its own and in the conversation's kernel.
+    /// What a program that lacks a library is told, in a run of its own and in the conversation's kernel.
     pub(crate) async fn lacks(&self, language: &str, code: &str, name: &str) {
         for stateful in [false, true] {
             let arguments = json!({
@@ -165,7 +165,7 @@ async fn what_is_installed_can_be_imported_by_every_later_run() {
     });
     let outcome = host.app.call("run_code", cold).await;
     assert_eq!(outcome["stdout"], expected, "{outcome}");
-    // They are no files of the conversation.
+    // They do not count as files of the conversation.
     assert_eq!(outcome["files"], json!([]));
     let arguments =
         json!({ "conversationId": "demo", "filename": ".packages/python/tinyone/__init__.py" });
@@ -251,13 +251,13 @@ async fn another_version_takes_the_place_of_the_runners() {
         let outcome = host.app.call("run_code", arguments).await;
         assert_eq!(outcome["stdout"], own, "{outcome}");
     }
-    // It is nobody else's, and stays with what is installed later.
+    // No other conversation has it, and it stays when more is installed later.
     let other = json!({ "conversationId": "other", "language": "python", "code": show });
     assert_eq!(host.app.call("run_code", other).await["stdout"], runners);
     let later = host.install("python", json!(["tinyother"])).await;
     assert_eq!(later["message"], "Installed tinyother 1.0");
     assert_eq!(host.run("python", show).await, own);
-    // The runner's own comes back, also where nothing else was installed.
+    // The runner's own comes back, even if nothing else was installed.
     for (packages, message) in [
         (
             json!(["openpyxl==1.0"]),
@@ -276,7 +276,7 @@ async fn another_version_takes_the_place_of_the_runners() {
     }
     let back = json!({ "conversationId": "back", "language": "python", "code": show });
     assert_eq!(host.app.call("run_code", back).await["stdout"], runners);
-    // Nothing of ours, and nothing that starts by itself, comes from where programs can write.
+    // None of our modules, and nothing that starts by itself, comes from where programs can write.
     let plant = "for name in ['_sandbox_figures', '_sandbox_driver', 'sitecustomize', 'usercustomize', 'json', 'site']:\n    \
         open(f'/data/.packages/python/.replaced/{name}.py', 'w').write('open(\"/data/ran\", \"w\")')";
     host.run("python", plant).await;
@@ -366,7 +366,7 @@ async fn what_has_no_wheel_is_built_only_where_the_operator_allows_it() {
 #[tokio::test]
 async fn a_build_does_not_spoil_what_is_kept_for_others() {
     let host = Host::with(&[("ALLOW_SOURCE_BUILDS", "1")]).await;
-    // Where its wheel does not go by its own name, this one does not get any further.
+    // If its wheel is not named after it, it gets no further.
     let answer = host.install("python", json!(["tinysneaky"])).await;
     assert_eq!(answer["code"], "package_incompatible", "{answer}");
     let kept = || {
@@ -436,7 +436,7 @@ async fn the_quota_and_the_limits_hold_for_packages() {
     assert_eq!(answer["code"], "package_too_large", "{answer}");
     let answer = host.install("python", json!(["tinyone"])).await;
     assert_eq!(answer["code"], "package_too_large", "{answer}");
-    // What was there before is there still.
+    // What was there before is still there.
     assert_eq!(fs::read_dir(host.packages()).unwrap().count(), 1);
     let fill =
         "import shutil\nshutil.rmtree('.packages')\nopen('big', 'wb').write(b'x' * 8_370_000)";
@@ -485,7 +485,7 @@ async fn an_install_that_is_given_up_leaves_nothing() {
         .call("delete_conversation", json!({ "conversationId": "demo" }))
         .await;
     assert!(!host.app.workspace("demo").exists());
-    // Nor is it remembered what was there.
+    // Nor does the note remember it.
     let answer = host.install("python", json!(["tinyfast"])).await;
     assert_eq!(answer["success"], true);
     assert!(!host.packages().join("python/tinyone").exists());

@@ -28,7 +28,7 @@ use crate::docker_packages::{install_for, make_packages};
 use crate::support::TestApp;
 
 const TLS: u16 = 443;
-/// Who may ask the registry of npm's packages.
+/// The user that may ask the npm registry.
 const NPM_USER: &str = "reader:secret";
 
 /// An index of Python packages and a registry of npm's, over one directory.
@@ -39,7 +39,7 @@ struct Index {
 }
 
 impl Index {
-    /// Serves for ever, where the programs' network leads.
+    /// Serves forever, where the programs' network leads.
     async fn serve(self) {
         let listener = in_the_world(|| tcp(WEB));
         listener.set_nonblocking(true).unwrap();
@@ -95,7 +95,7 @@ async fn answer(State(index): State<Index>, request: Request) -> Response {
     }
 }
 
-/// A page of PEP 503, which says that what is in a wheel can be read beside it (PEP 658).
+/// A page of PEP 503, which says that a wheel's metadata can be read beside it (PEP 658).
 fn simple(files: &Path, name: &str) -> Option<String> {
     let prefix = format!("{}-", name.replace('-', "_"));
     let links: Vec<_> = named(files, &prefix, "whl")
@@ -109,7 +109,7 @@ fn simple(files: &Path, name: &str) -> Option<String> {
     (!links.is_empty()).then(|| links.join("\n"))
 }
 
-/// What a registry says of a package.
+/// What a registry says about a package.
 fn registry(files: &Path, name: &str, server: &str) -> Option<String> {
     let prefix = format!("{}-", name.replace('@', "").replace('/', "-"));
     let mut versions = serde_json::Map::new();
@@ -122,7 +122,7 @@ fn registry(files: &Path, name: &str, server: &str) -> Option<String> {
             _ => (json!({}), json!({})),
         };
         let mut dist = json!({ "tarball": format!("{server}/files/{file}") });
-        // Some are as old as if there had been no such hash.
+        // Some have none, as packages older than this hash.
         if !name.starts_with('@') {
             dist["integrity"] = integrity(&fs::read(files.join(&file)).unwrap()).into();
         }
@@ -163,7 +163,7 @@ async fn run(app: &TestApp, conversation: &str, language: &str, code: &str) -> V
     app.call("run_code", arguments).await["stdout"].clone()
 }
 
-/// One after another in one test: each has the machine's rules for itself, and would keep a thread waiting.
+/// One after another in a single test: each needs the machine's rules to itself, and would keep a thread waiting.
 #[tokio::test]
 async fn packages_come_from_indexes_of_all_kinds() {
     packages_come_from_the_configured_index_and_then_need_no_network().await;
@@ -221,7 +221,7 @@ async fn use_index(app: &TestApp, index: &Index) {
         "one 1.0 dep 1.5\n"
     );
 
-    // One that is taken away between two looks, to make room for others, is.
+    // What disappears while it is being used, to make room for others, is downloaded again.
     for folder in fs::read_dir(app.root().join(".packages/cache")).unwrap() {
         let file = fs::read_dir(folder.unwrap().path()).unwrap().next();
         let file = file.unwrap().unwrap().path();
@@ -246,7 +246,7 @@ async fn use_index(app: &TestApp, index: &Index) {
     let expected = "a 1.0.0 with b 1.2.0 scoped\n";
     assert_eq!(run(app, "first", "typescript", code).await, expected);
 
-    // What a package needs beside it comes along, and is from what is kept as the rest.
+    // A package's peers come along, and are taken from what is kept like everything else.
     for (conversation, downloads) in [("beside", &["tinypeer-1.0.0.tgz"][..]), ("again", &[])] {
         let answer = install_for(app, conversation, "typescript", json!(["tinypeer@1"])).await;
         let told = "Installed tinypeer 1.0.0, tinyb 1.2.0";
@@ -300,7 +300,7 @@ async fn use_index(app: &TestApp, index: &Index) {
 const USE_BOTH: &str = "import a from 'tinya'; import b from 'tinyb'; console.log(a, b)";
 const BOTH: &str = "a 1.0.0 with b 1.2.0 b 2.0.0\n";
 
-/// Tarballs come from what is kept as long as that is what the registry speaks of.
+/// Tarballs come from what is kept as long as their hash is the one that the registry gives.
 async fn use_registry(app: &TestApp, index: &Index) {
     let all = ["tinya-1.0.0.tgz", "tinyb-1.2.0.tgz", "tinyb-2.0.0.tgz"];
     for (conversation, downloads) in [
@@ -317,13 +317,13 @@ async fn use_registry(app: &TestApp, index: &Index) {
         }
         let packages = json!(["tinya", "tinyb@2"]);
         let answer = install_for(app, conversation, "typescript", packages).await;
-        // The copy that the first has for itself is nobody else's.
+        // The first package's own copy is not available to others.
         let told = "Installed tinya 1.0.0, tinyb 2.0.0";
         assert_eq!(answer["message"], told, "{answer}");
         assert_eq!(index.downloads(), downloads, "{conversation}");
         assert_eq!(run(app, conversation, "typescript", USE_BOTH).await, BOTH);
     }
-    // Nor is it taken for what was asked for.
+    // Nor does it count as what was asked for.
     let packages = json!(["@tiny/scoped"]);
     let answer = install_for(app, "downloads", "typescript", packages).await;
     assert_eq!(answer["message"], "Installed @tiny/scoped 0.1.0");
@@ -342,7 +342,7 @@ fn kept(app: &TestApp) -> Vec<PathBuf> {
     files.collect()
 }
 
-/// Makes an authority that nobody knows, `ca.pem`, and a certificate of it for the index.
+/// Makes an unknown authority, `ca.pem`, and a certificate from it for the index.
 const MAKE_CERTIFICATES: &str = r#"
 key() { openssl genpkey -quiet -algorithm EC -pkeyopt ec_paramgen_curve:prime256v1 -out "$1"; }
 key ca.key && key key.pem
@@ -364,7 +364,7 @@ class Server(http.server.ThreadingHTTPServer):
 Server().serve_forever()
 "#;
 
-/// An index by TLS, as files, and the certificate of its authority beside it.
+/// An index by TLS, as files, with the certificate of its authority.
 struct TlsIndex {
     directory: TempDir,
     _server: Child,

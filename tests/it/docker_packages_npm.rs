@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::docker_packages::{Host, install_for};
 
 impl Host {
-    /// Puts something else into what the server remembers of the conversation.
+    /// Replaces something in what the server remembers of the conversation.
     pub(crate) fn remember(&self, this: &str, instead: &str) {
         let workspace = self.app.workspace("demo");
         let note = self
@@ -116,7 +116,7 @@ async fn npm_packages_are_found_from_programs_and_from_their_modules() {
         ["tinya","file:../x"] "invalid_requirement": "packages: \"file:../x\" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be"
         "#);
     });
-    // No script of a package ran, and what could not be installed changed nothing.
+    // No package script ran, and what could not be installed changed nothing.
     assert!(!host.app.workspace("demo").join("ran").exists());
     assert_eq!(host.run("typescript", code).await, expected);
     what_a_runner_has_by_now_goes_first(&host).await;
@@ -127,7 +127,7 @@ async fn npm_packages_are_found_from_programs_and_from_their_modules() {
 async fn a_directory_may_have_many_archives_and_some_that_are_no_packages() {
     let host = Host::new().await;
     let directory = host.wheelhouse.path();
-    // Twice as many as there may be processes.
+    // Twice the limit on processes.
     for number in 0..256 {
         let copy = directory.join(format!("copy-{number}.tgz"));
         fs::copy(directory.join("tinyb-2.0.0.tgz"), copy).unwrap();
@@ -156,7 +156,7 @@ async fn what_was_asked_for_is_chosen_first() {
             json!(["tinya", "tinyb@1.0.0"]),
             "tinya 1.0.0, tinyb 1.0.0",
         ),
-        // Whatever there is will do, but not for the other one.
+        // Any version will do for what was asked for, but not for the other package.
         (
             "any-first",
             json!(["tinyb", "tinya"]),
@@ -171,7 +171,7 @@ async fn what_was_asked_for_is_chosen_first() {
         let answer = install_for(&host.app, conversation, "typescript", packages).await;
         assert_eq!(answer["message"], format!("Installed {told}"), "{answer}");
     }
-    // What came along with an earlier one has no say.
+    // What came along with an earlier package does not count.
     host.install("typescript", json!(["tinya"])).await;
     let answer = host.install("typescript", json!(["tinyb@1.0.0"])).await;
     assert_eq!(answer["message"], "Installed tinyb 1.0.0", "{answer}");
@@ -193,13 +193,13 @@ async fn packages_come_with_those_that_they_need_beside_them() {
     let code = "import p from 'tinypeer'; import b from 'tinyb'; console.log(p, '|', b)";
     let expected = "peer with b 1.2.0 | b 1.2.0\n";
     assert_eq!(host.run("typescript", code).await, expected);
-    // They count, and what is blocked does not come in by that way.
+    // They count towards the limit, and what is blocked does not come in that way either.
     let answer = host.install("typescript", json!(["@tiny/scoped"])).await;
     assert_eq!(answer["code"], "package_too_large", "{answer}");
     let answer = host.install("typescript", json!(["tinypeer@2"])).await;
     assert_eq!(answer["code"], "package_blocked", "{answer}");
     assert_eq!(host.run("typescript", code).await, expected);
-    // Another version than the wanted one is taken where it was asked for, as from a registry.
+    // A version other than the wanted one is taken if it was asked for, as from a registry.
     let packages = json!(["tinypeer@1", "tinyb@2"]);
     let answer = install_for(&host.app, "other", "typescript", packages).await;
     let told = "Installed tinypeer 1.0.0, tinyb 2.0.0";
@@ -231,7 +231,7 @@ async fn what_a_runner_has_by_now_goes_first(host: &Host) {
     });
 }
 
-/// A module that could not be loaded in a kernel, for want of a package that is installed now.
+/// A module that could not be loaded in a kernel because a package was missing that is installed now.
 async fn only_a_restart_loads_what_had_failed(host: &Host) {
     let arguments = |module: &str, restart: bool| {
         json!({

@@ -1,6 +1,6 @@
 //! A program must not be able to tell whether it runs in an interpreter that was parked for it: every program of
-//! `runners/parity` is run with and without, and everything that can be seen of it must be the same. Without, the image's
-//! own command starts, in a sandbox that is used again all the same: that is quicker than a new one for each.
+//! `runners/parity` is run with and without one, and everything that can be seen of it must be the same. Without one,
+//! the image's own command starts, still in a reused sandbox, because that is quicker than a new one for each.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,11 +13,11 @@ use serde_json::{Value, json};
 use crate::support::weak::WeakExecutor;
 use crate::support::{TestApp, eventually};
 
-/// What programs of parity need to be quick on a small machine, and the same on both ways.
+/// What parity programs need to be quick on a small machine, and equal in both cases.
 const SETTINGS: [(&str, &str); 3] = [
     ("RUN_CPUS", "1"),
     ("MAX_CONCURRENT_RUNS", "4"),
-    // Everything is compared, and not what a model sees of it.
+    // Everything is compared, not only what a model sees.
     ("OUTPUT_FOR_MODEL", "4000000"),
 ];
 
@@ -51,7 +51,7 @@ async fn compare(language: &str, extension: &str, least: usize) {
     ];
     let settings = [&SETTINGS[..], &kept].concat();
     let parked = TestApp::on_docker_with(&settings).await;
-    // Without a driver the containers lack the room for one.
+    // Without a driver, containers lack the extra memory for one.
     let view = parked.app.runs.catalog.view();
     let driver_memory = view.find(language).unwrap().driver_memory;
     let memory = (parked.app.runs.limits.memory + driver_memory).to_string();
@@ -91,7 +91,7 @@ async fn run_again(app: &TestApp, language: &str, program: &Path, number: usize)
     seen
 }
 
-/// A conversation that has a warm sandbox: the last one, unless its program has spoilt that.
+/// A conversation that has a warm sandbox: the last one, unless its program has spoilt it.
 async fn warm_conversation(app: &TestApp, language: &str, number: usize) -> String {
     let kept = app.root().join(format!("{language}-conversation"));
     let again = fs::read_to_string(&kept).ok();
@@ -110,7 +110,7 @@ async fn warm_conversation(app: &TestApp, language: &str, number: usize) -> Stri
     conversation
 }
 
-/// Whether the last run's sandbox comes back to its conversation.
+/// Whether the last run's sandbox returns to its conversation.
 async fn settles(app: &TestApp) -> bool {
     let live = || app.app.runs.launcher.live_count();
     let counted = || {
@@ -126,7 +126,7 @@ async fn run(app: &TestApp, language: &str, program: &Path, conversation: &str) 
     let code = fs::read_to_string(program).unwrap();
     let arguments = json!({ "conversationId": conversation, "language": language, "code": code });
     let result = app.call("run_code", arguments).await;
-    // Links and paths name the conversation: the same in all that is compared.
+    // Links and paths name the conversation: that part is made equal in all that is compared.
     let key = app
         .workspace(conversation)
         .file_name()
@@ -149,8 +149,8 @@ async fn run(app: &TestApp, language: &str, program: &Path, conversation: &str) 
     }
 }
 
-/// Gives a conversation the files that programs find. Uploads have tests of their own: one makes the conversation, the
-/// other files are like it.
+/// Gives a conversation the files that programs find. Uploads have their own tests: one creates the conversation, the
+/// other files are written like it.
 async fn give_files(app: &TestApp, conversation: &str) {
     let first = json!({ "conversationId": conversation, "filename": "first", "content": "" });
     let uploaded = app.call("upload_file", first).await;

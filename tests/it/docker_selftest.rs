@@ -41,7 +41,7 @@ fn table(rows: &[Row]) -> String {
 
 #[tokio::test]
 async fn every_control_holds_cold_and_warm() {
-    // The network is tried where there are rules for it, in `docker_network`: here it is refused.
+    // The network is tried where there are rules for it, in `docker_network`. Here it is refused.
     let settings = [("SANDBOX_REUSE", "conversation")];
     let report = selftest(Arc::new(DockerExecutor::new(None)), &settings, &[]).await;
     assert_eq!(report.exit_code(), 0, "{}", table(&report.controls));
@@ -50,7 +50,7 @@ async fn every_control_holds_cold_and_warm() {
     assert_eq!(tried(Way::Warm), Control::ALL.len() - 2);
     let mut rows = report.controls.iter();
     let warm = rows.find(|row| row.control == Control::Residue && row.way == Way::Warm);
-    // It says so where the second run was a cold one.
+    // It would say so if the second run had been a cold one.
     assert!(
         !warm.unwrap().found.contains("new sandbox"),
         "{}",
@@ -58,14 +58,15 @@ async fn every_control_holds_cold_and_warm() {
     );
 }
 
-/// Something that is taken away, and the controls that must notice. So that none does by chance, what it finds is named.
+/// Something that is taken away, and the controls that must notice. Their findings are named, so that none notices by
+/// chance.
 struct Weaker {
     what: &'static str,
     weaken: Weaken,
     noticed: &'static [(Control, &'static str)],
 }
 
-/// In one sandbox.
+/// Within one sandbox.
 const WEAKER: &[Weaker] = &[
     Weaker {
         what: "no system call filter",
@@ -169,7 +170,7 @@ const WEAKER: &[Weaker] = &[
     },
 ];
 
-/// Of the same server: the directory of all conversations in place of one's own, and a scratch directory that lasts.
+/// Shared on one server: the directory of all conversations in place of one's own, and a scratch directory that lasts.
 const SHARED: &[Weaker] = &[
     Weaker {
         what: "all conversations' files",
@@ -205,26 +206,26 @@ const SHARED: &[Weaker] = &[
     },
 ];
 
-/// The directory that the one of a conversation is in.
+/// The directory that a conversation's directory is in.
 fn all_conversations(mounts: &[Mount]) -> String {
     let own = mounts[0].source.as_ref().unwrap();
     own.rsplit_once('/').unwrap().0.to_owned()
 }
 
-/// Root as engines make it by default, who may read everything that is mounted.
+/// Root as engines make it by default, which may read everything that is mounted.
 fn default_root(body: &mut ContainerCreateBody) {
     body.user = Some("0:0".into());
     host(body).cap_drop = None;
 }
 
-/// Small, so that what nothing stops is soon over.
+/// Small, so that what nothing stops is over soon.
 const SMALL: &[(&str, &str)] = &[
     ("RUN_MEMORY", "64m"),
     ("RUN_PIDS", "8"),
     ("RUN_FILE_SIZE", "1m"),
     ("ALLOW_NETWORK", "1"),
 ];
-/// For those who take more of the processor than they may.
+/// For programs that take more of the processor than they may.
 const SLOW: (&str, &str) = ("RUN_CPUS", "0.2");
 
 fn host(body: &mut ContainerCreateBody) -> &mut HostConfig {
@@ -268,7 +269,7 @@ async fn programs_of_a_system_user_are_nobody_special() {
     assert_eq!(report.exit_code(), 0, "{}", table(&report.controls));
 }
 
-/// Programs are root where the engine is taken for rootless: not if it has the host's own root.
+/// Programs are root on an engine that is taken for rootless, but not if it has the host's own root.
 #[tokio::test]
 async fn an_engine_that_is_not_rootless_is_noticed() {
     let executor = WeakExecutor::new(|_| ()).await.taken_for_rootless();
@@ -322,11 +323,11 @@ async fn a_run_right_after_the_start_waits_for_the_check() {
     app.assert_nothing_is_left().await;
 }
 
-/// Runtimes of the test's own engine: runc by another name, and one that does not do what it is asked to.
+/// Runtimes of the test's own engine: runc under another name, and one that does not do what it is asked to.
 fn engine_with_runtimes() -> Dockerd {
     let engine = Dockerd::new();
     let broken = engine.path("broken-runtime");
-    // Makes the container, and then does not start what is in it.
+    // Creates the container, but then does not start what is in it.
     fs::write(
         &broken,
         "#!/bin/sh\ncase \" $* \" in *' start '*) exit 1 ;; esac\nexec runc \"$@\"\n",
@@ -334,7 +335,7 @@ fn engine_with_runtimes() -> Dockerd {
     .unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(&broken, mode).unwrap();
-    // Where packages of engines put it.
+    // Where engine packages put it.
     let places = ["/usr/sbin/runc", "/usr/bin/runc", "/usr/local/sbin/runc"];
     let runc = places.iter().find(|place| Path::new(place).exists());
     let runc = format!("--add-runtime=other={}", runc.expect("runc is installed"));
@@ -342,7 +343,7 @@ fn engine_with_runtimes() -> Dockerd {
     engine.with_option(&runc).with_option(&broken)
 }
 
-/// What the engine says of a sandbox that was started ahead.
+/// What the engine says about a sandbox that was started ahead.
 async fn inspect_pooled(engine: &Dockerd, format: &str) -> String {
     let pooled = async || engine.containers("sandbox.slot").await.pop();
     let container = within(CHECK, "a sandbox is started ahead", pooled).await;
@@ -371,7 +372,7 @@ async fn a_runtime_is_used_after_it_was_proved() {
     let output = call(&only, &with("other")).await;
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["runtime"], "other");
-    // The runtime holds; identity is in Python, cold and warm.
+    // The runtime holds; identity needs Python, cold and warm, and is skipped.
     let numbers = ["passed", "failed", "skipped"].map(|name| report[name].clone());
     assert_eq!(numbers, [1, 0, 2].map(Value::from), "{report}");
     assert_eq!(output.status.code(), Some(75));
@@ -401,7 +402,7 @@ async fn a_runtime_is_used_after_it_was_proved() {
 
 #[tokio::test]
 async fn sandboxes_are_in_the_control_group_of_the_operator() {
-    // The other driver knows slices of systemd alone.
+    // The other driver accepts only slices of systemd.
     let mut engine = Dockerd::new().with_option("--exec-opt=native.cgroupdriver=cgroupfs");
     engine.start().await;
     engine.add_shell().await;

@@ -1,4 +1,4 @@
-//! The `.env` of an operator: which one is read, and what counts where it and the environment differ.
+//! The `.env` of an operator: which one is read, and which value counts if it and the environment differ.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::support::TOKEN;
 use crate::support::server::{Server, call_in};
 
-/// What `check-config` says of some settings in that directory.
+/// What `check-config` says about some settings in that directory.
 async fn effective(directory: &Path, settings: &[(&str, &str)], names: &[&str]) -> String {
     let output = call_in(directory, &["check-config"], settings).await;
     let said = String::from_utf8(output.stderr).unwrap();
@@ -40,7 +40,7 @@ async fn the_last_of_repeated_settings_counts() {
         "RUN_CPUS=2",
     ];
     fs::write(directory.path().join(".env"), lines.join("\n")).unwrap();
-    // What the environment sets goes before the file, and what it sets to nothing does not.
+    // What the environment sets takes precedence over the file, but not what it sets to nothing.
     let settings = [("RUN_CPUS", "1"), ("LOG_FORMAT", ""), ("RUST_LOG", " ")];
     let names = [
         "DOCKER_HOST",
@@ -63,7 +63,7 @@ async fn the_last_of_repeated_settings_counts() {
 #[tokio::test]
 async fn a_token_that_follows_an_empty_one_is_the_token() {
     let directory = tempfile::tempdir().unwrap();
-    // As in a copy of .env.example, to whose end the token was put.
+    // As in a copy of .env.example to which the token was appended.
     let lines = format!("MCP_API_TOKEN=\nDOCKER_HOST=unix:///nowhere\nMCP_API_TOKEN={TOKEN}\n");
     fs::write(directory.path().join(".env"), lines).unwrap();
     let server = Server::start(directory.path(), &[("MCP_API_TOKEN", "")]).await;
@@ -87,7 +87,7 @@ async fn a_file_counts_in_its_own_directory_only() {
     let timeout = async |directory: &Path| effective(directory, &[], &["RUN_TIMEOUT"]).await;
     assert_eq!(timeout(directory.path()).await, "RUN_TIMEOUT=7s");
     assert_eq!(timeout(&below).await, "RUN_TIMEOUT=30s");
-    // A directory of that name is no file of settings.
+    // A directory of that name is not a file of settings.
     fs::create_dir(below.join(".env")).unwrap();
     assert_eq!(timeout(&below).await, "RUN_TIMEOUT=30s");
 }

@@ -1,4 +1,4 @@
-//! Engines that do what no real one does in a test: a few lines stand for them.
+//! Engines that do what no real one does in a test, imitated by a few lines.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tokio::sync::watch;
 
 use crate::support::{TestApp, eventually};
 
-/// What the engine says that it is, as long as it is that.
+/// What the engine says it is, for as long as it is that.
 type Name = watch::Receiver<&'static str>;
 
 async fn answer(State(mut name): State<Name>, uri: Uri) -> Response {
@@ -30,7 +30,7 @@ async fn answer(State(mut name): State<Name>, uri: Uri) -> Response {
         "/info" => Json(json!({})).into_response(),
         "/images/json" | "/containers/json" => Json(json!([])).into_response(),
         "/events" => {
-            // None comes before the end.
+            // There are no events until the end.
             name.borrow_and_update();
             let end = async move { drop(name.changed().await) };
             let none = |()| std::future::ready(None::<Result<Vec<u8>, Infallible>>);

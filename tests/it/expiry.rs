@@ -1,4 +1,4 @@
-//! Conversations that nobody uses any more: what counts as a use, what is never taken, and what goes first.
+//! Conversations that are no longer used: what counts as a use, what is never taken away, and what goes first.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -19,7 +19,7 @@ use crate::support::{TestApp, config, eventually};
 const DAY: Duration = Duration::from_hours(24);
 
 impl TestApp {
-    /// Sweeps as if so much time had passed. Gives how many conversations were taken away.
+    /// Sweeps as if `time` had passed. Returns how many conversations were taken away.
     async fn sweep_after(&self, time: Duration) -> usize {
         sweep_after(&self.app, time).await
     }
@@ -106,7 +106,7 @@ async fn runs_reads_and_downloads_are_uses_and_times_in_data_are_none() {
     ];
     for (method, params) in uses {
         app.set_last_use("demo", SystemTime::now() - 6 * DAY);
-        // One that has not noted a use within the last minute.
+        // A server that has not noted a use within the last minute.
         let other = TestApp::beside(&app).await;
         if method == "GET" {
             assert_eq!(other.download(&json!(url)).await.status, 200);
@@ -153,17 +153,17 @@ async fn what_is_in_use_stays_and_its_warm_sandbox_goes_with_it() {
     assert_eq!((&result["stdout"], expired), (&json!("done\n"), 0));
     let pool = &app.app.runs.pool;
     eventually("the sandbox is kept", || pool.count().1 == 1).await;
-    // As long as a conversation keeps its sandbox, and a minute.
+    // For as long as a conversation keeps its sandbox, plus a minute.
     assert_eq!(app.sweep_after(Duration::from_mins(5)).await, 0);
     assert_eq!(app.sweep_after(8 * DAY).await, 1);
     assert_eq!(pool.count().1, 0);
-    // The same id begins anew.
+    // The same id starts anew.
     let again = app.run("shell", "echo again").await;
     assert_eq!(again["stdout"], "again\n");
     app.assert_nothing_is_left().await;
 }
 
-/// A file system without an inode to spare, on which nothing can be made any more.
+/// A file system without a spare inode, on which nothing can be made any more.
 #[tokio::test]
 async fn a_file_system_that_is_full_can_be_emptied() {
     let small = SmallDisk::new();
@@ -197,7 +197,7 @@ async fn a_file_system_that_is_full_can_be_emptied() {
     assert_eq!(app.upload_to("new", 10).await["success"], true);
 }
 
-/// A file system of few inodes, until it is dropped.
+/// A file system with few inodes, until it is dropped.
 struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
@@ -235,7 +235,7 @@ async fn the_least_recently_used_go_first_when_all_take_too_much() {
         app.upload_to(conversation, 400 << 10).await;
         app.set_last_use(conversation, now - Duration::from_mins(minutes));
     }
-    // The third upload has woken the sweep of the server's own.
+    // The third upload woke the server's own sweep.
     eventually("the oldest one is gone", || {
         !app.workspace("first").exists()
     })
@@ -314,7 +314,7 @@ async fn trees_that_fight_back_are_deleted() {
         assert!(!app.workspace(shape).exists());
     }
     assert!(outside.path().join("kept").exists());
-    // What the kernel refuses to delete is out of sight, and does not keep the rest.
+    // What the kernel refuses to delete is out of sight, and does not keep the rest from being deleted.
     assert!(!app.workspace("fixed").exists());
     let left = files_in(&app.root().join(".tmp"));
     assert_eq!(left.len(), 1, "{left:?}");
@@ -343,7 +343,7 @@ fn make(shape: &str, data: &Path) {
             }
         }
         "many" => {
-            // Names of few files: a file system takes its time for each new file after many were deleted.
+            // Many names of few files: a file system takes time for each new file after many were deleted.
             for file in 0..4 {
                 let first = data.join(format!("{file}"));
                 fs::write(&first, "").unwrap();
@@ -364,7 +364,7 @@ fn make(shape: &str, data: &Path) {
     }
 }
 
-/// Takes root, and a file system that knows the flag.
+/// Needs root, and a file system that knows the flag.
 fn set_immutable(path: &Path, immutable: bool) {
     let file = File::open(path).unwrap();
     let mut flags = ioctl_getflags(&file).unwrap();

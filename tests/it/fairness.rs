@@ -1,4 +1,4 @@
-//! Who is turned away, in what words, and what those who wait are told.
+//! Who is turned away and in what words, and what waiting callers are told.
 
 use serde_json::json;
 

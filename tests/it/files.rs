@@ -1,4 +1,4 @@
-//! A conversation's files through the tools: upload, list, read, delete. The route has its tests beside it.
+//! A conversation's files through the tools: upload, list, read, delete. The route's tests are with its code.
 
 use std::io::Cursor;
 
@@ -132,7 +132,7 @@ async fn pictures_come_as_pictures_and_the_rest_as_base64() {
         picture(3200, 8, ImageFormat::Png),
     );
     app.upload("dot.png", &png).await;
-    // Named by who did not know: what it is counts, since a model's interface refuses what is told wrongly.
+    // Misnamed: its content counts, since a model's interface refuses a wrong type.
     app.upload("named.png", &jpeg).await;
     app.upload("wide.png", &large).await;
     app.upload("cut.png", &png[..png.len() / 2]).await;

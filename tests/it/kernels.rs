@@ -74,7 +74,7 @@ const TYPESCRIPT: Dialect = Dialect {
     early: "TZ",
 };
 
-/// For each a test, on an engine where new kernels are or are not made of pooled sandboxes.
+/// One test for each, on an engine where new kernels are or are not made from pooled sandboxes.
 macro_rules! tests {
     ($engine:ident, $start:expr, $dialect:expr, $pooled:expr; $($name:ident $settings:expr => $body:expr;)*) => {
         mod $engine {
@@ -106,7 +106,7 @@ tests! { on_fake, TestApp::on_fake_with_notebook, FAKE, false;
     stateless_runs_go_beside &[] => beside;
 }
 
-/// On real engines, where kernels are dear, one conversation goes through all that it can.
+/// On real engines, where kernels are expensive, one conversation goes through all that it can.
 macro_rules! on_real_engines {
     ($($engine:ident, $start:expr, $dialect:expr, $pooled:expr;)*) => {
         $(tests! { $engine, $start, $dialect, $pooled;
@@ -135,7 +135,7 @@ async fn with_a_parked_python(settings: &[(&str, &str)]) -> TestApp {
     app
 }
 
-/// The first must be that which wants no kernel to be there.
+/// The first must be the one that needs no kernel to be there.
 async fn all_in_turn(app: &TestApp, dialect: &Dialect) {
     restart(app, dialect).await;
     variables_live_on(app, dialect).await;
@@ -161,7 +161,7 @@ impl Dialect {
         self.cell_with(app, code, json!({})).await
     }
 
-    /// The same with further arguments.
+    /// The same with more arguments.
     async fn cell_with(&self, app: &TestApp, code: &str, more: Value) -> Value {
         let mut answer = self.answer(app, code, more).await;
         while answer["status"] == "running" {
@@ -171,7 +171,7 @@ impl Dialect {
         answer
     }
 
-    /// What the call says.
+    /// What the call returns.
     async fn answer(&self, app: &TestApp, code: &str, more: Value) -> Value {
         let mut arguments = self.arguments(code);
         for (name, value) in more.as_object().unwrap() {
@@ -180,13 +180,13 @@ impl Dialect {
         app.call("run_code", arguments).await
     }
 
-    /// The outcome of a run that is no cell.
+    /// The outcome of a run that is not a cell.
     async fn run(&self, app: &TestApp, code: &str) -> Value {
         self.cell_with(app, code, json!({ "stateful": false }))
             .await
     }
 
-    /// A cell that goes on behind its answer, once it has begun.
+    /// A cell that goes on after its answer, once it has begun.
     async fn begun(&self, app: &TestApp) -> Value {
         let running = self
             .answer(app, self.sleep, json!({ "timeoutSeconds": 60 }))
@@ -223,7 +223,7 @@ fn status(result: &Value) -> &str {
     })
 }
 
-/// Why a result says that there is a new kernel.
+/// Why a result has a new kernel.
 fn restarted(result: &Value) -> Option<&str> {
     assert_eq!(
         result.get("kernelRestarted").is_some(),
@@ -342,7 +342,7 @@ async fn busy(app: &TestApp, dialect: &Dialect) {
     assert_eq!(status(&refused), "session_busy");
     let message = refused["message"].as_str().unwrap();
     assert!(message.contains("wait: true"), "{message}");
-    // Those who wait come one after the other, and their waiting does not count as running.
+    // Those who wait run one after another, and their wait does not count as running.
     let wait = json!({ "wait": true, "timeoutSeconds": 5 });
     let waiting =
         [dialect.nap, dialect.show].map(|code| dialect.cell_with(app, code, wait.clone()));
@@ -400,7 +400,7 @@ async fn evicted(app: &TestApp, dialect: &Dialect) {
         (None, &json!("\n")),
         "{theirs}"
     );
-    // One that works is not taken away.
+    // One that is working is not taken away.
     let long = dialect.cell_with(app, dialect.nap, other);
     let meanwhile = async {
         eventually("the other works", || {
@@ -429,7 +429,7 @@ async fn deleted(app: &TestApp, dialect: &Dialect) {
         restarted(&next),
         Some("The conversation was deleted, and its kernel with it.")
     );
-    // While it works, too, and at once.
+    // Also while it works, and at once.
     let running = dialect.begun(app).await;
     let deleted = app.call("delete_conversation", delete).await;
     assert_eq!(deleted["existed"], true);
@@ -455,7 +455,7 @@ async fn differs(app: &TestApp, dialect: &Dialect) {
     restart["restart"] = true.into();
     let next = dialect.cell_with(app, dialect.set, restart).await;
     assert!(restarted(&next).is_some());
-    // The same again is no difference, and neither is none.
+    // The same value again is not a difference, and neither is none.
     let same = dialect.cell_with(app, dialect.show, early("UTC")).await;
     assert_eq!((status(&same), restarted(&same)), ("ok", None), "{same}");
     assert_eq!(dialect.x(app).await, "41");

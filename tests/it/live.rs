@@ -42,14 +42,14 @@ async fn output_comes_while_the_program_prints() {
     );
 }
 
-/// A call by a client that wants to have the streams told apart.
+/// A call by a client that wants the streams distinguished.
 fn in_pieces(mut message: Value, offset: usize) -> Value {
     message["params"]["_meta"] =
         json!({ "progressToken": "live", "mcp-code-sandbox/output": { "offset": offset } });
     message
 }
 
-/// What such a client was told: offset, next offset and pieces of each notification.
+/// What such a client received: offset, next offset and pieces of each notification.
 fn pieces(messages: &[Value]) -> Vec<Value> {
     let told = messages.iter().filter_map(|message| {
         let told = &message["params"]["_meta"]["mcp-code-sandbox/output"];
@@ -82,7 +82,7 @@ async fn who_asks_for_it_is_told_stream_and_colours() {
         .rest()
         .await;
     let told = pieces(&messages);
-    // First of all the run's id; what was printed just before the end comes before the answer.
+    // The run's id comes first of all; what was printed just before the end comes before the answer.
     let lines: Vec<_> = told.iter().map(ToString::to_string).collect();
     insta::assert_snapshot!(lines.join("\n"), @r#"
     [0,0,[]]

@@ -1,7 +1,7 @@
 //! One integration binary. Everything goes through one boundary: an HTTP request in, its whole answer out.
 //!
-//! The modules whose names begin with `docker` need a container engine and the runner images: `./test.sh` sees to
-//! both. They fail without, since a test that is skipped looks like one that passed.
+//! The modules whose names begin with `docker` need a container engine and the runner images: `./test.sh` provides
+//! both. Without them they fail, since a skipped test looks like one that passed.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod access;

@@ -34,7 +34,7 @@ async fn post_to(app: &TestApp, endpoint: &str, message: &Value) -> u16 {
     app.send(request).await.status.as_u16()
 }
 
-/// Opens an old stream and says hello. Gives the stream and where to post.
+/// Opens an old stream and says hello. Returns the stream and where to post.
 async fn old_client(app: &TestApp, path: &str) -> (EventStream, String) {
     let mut stream = EventStream::open(app, old_stream(path)).await;
     let first = stream.next().await.unwrap();
@@ -107,7 +107,7 @@ async fn the_newest_revision_needs_no_handshake() {
     let answer = send("tools/call", Some("run_code"), arguments).await.json();
     assert_eq!(answer["result"]["structuredContent"]["stdout"], "hello\n");
     assert_eq!(answer["result"]["resultType"], "complete");
-    // What the revision has removed does not exist in it.
+    // What the revision has removed does not exist.
     for method in ["ping", "initialize", "logging/setLevel"] {
         let answer = send(method, None, json!({})).await;
         assert_eq!(
@@ -153,7 +153,7 @@ async fn an_old_client_that_does_not_read_is_refused() {
         taken += 1;
         assert!(taken < 1000, "it has to end");
     }
-    // What has no answer is taken.
+    // A message that needs no answer is accepted.
     let late = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": 9999 } });
     assert_eq!(post_to(&app, &endpoint, &late).await, 202);
     for _ in 0..taken {
@@ -175,7 +175,7 @@ async fn the_endpoint_carries_the_public_path() {
         endpoint.starts_with("/tools/sandbox/messages?sessionId="),
         "{endpoint}"
     );
-    // A proxy takes the path away.
+    // A proxy removes the path.
     let behind_proxy = endpoint.strip_prefix("/tools/sandbox").unwrap();
     assert_eq!(post_to(&app, behind_proxy, &ping(1)).await, 202);
     assert_eq!(stream.message().await["id"], 1);
@@ -298,7 +298,7 @@ async fn a_broken_stream_is_taken_up_where_it_broke() {
         messages.last().unwrap()["result"]["structuredContent"]["stdout"],
         "first\nsecond\nthird\n"
     );
-    // Also when the answer was sent to nobody.
+    // Even if the answer was sent to nobody.
     let again = session.listen(Some(&first.id)).await.rest().await;
     assert_eq!(again.last(), messages.last());
 }

@@ -29,7 +29,7 @@ async fn scrape(app: &TestApp) -> String {
     text
 }
 
-/// The value of one series, or nothing when there is none.
+/// The value of one series; `None` if there is no such series.
 fn value(text: &str, series: &str) -> Option<f64> {
     let line = text
         .lines()
@@ -74,7 +74,7 @@ async fn runs_are_counted_by_how_they_ended() {
     }
     run(&app, "exit 3", 5).await;
     run(&app, "sleep 60", 1).await;
-    // One has the only place, the other is turned away.
+    // One has the only place, and the other is turned away.
     tokio::join!(run(&app, "sleep 1", 5), run(&app, "sleep 1", 5));
     let other =
         json!({ "name": "run_code", "arguments": { "language": "cobol; secret", "code": "" } });
@@ -268,11 +268,11 @@ async fn without_a_token_only_this_machine_may_read() {
     let refused = [
         from(&app, "192.0.2.7:5000", &[]).await,
         from(&app, "172.17.0.1:5000", &[]).await,
-        // A proxy or a tunnel on this machine brings what others ask.
+        // Through a proxy or a tunnel on this machine, requests come from others.
         from(&app, "127.0.0.1:5000", &[("x-forwarded-for", "192.0.2.7")]).await,
         from(&app, "127.0.0.1:5000", &[("cf-connecting-ip", "192.0.2.7")]).await,
         from(&app, "127.0.0.1:5000", &[("host", "box.example")]).await,
-        // Whoever the peer is when that is not known.
+        // If the peer is not known.
         app.get("/metrics").await,
     ];
     for answer in refused {
@@ -332,7 +332,7 @@ async fn every_metric_says_what_it_is() {
     assert!(value(&text, "process_open_fds").unwrap() > 3.0);
 }
 
-/// The names in what is handed to operators, as Prometheus writes them.
+/// The names in what operators are given, as Prometheus writes them.
 fn names_in(text: &str) -> Vec<&str> {
     let is_name = |c: char| c.is_ascii_lowercase() || c == '_';
     let starts = text

@@ -1,4 +1,4 @@
-//! Mistakes of clients and of ours: each has an answer that says what was wrong, and whose it was.
+//! Mistakes of clients and our own: each has an answer that says what was wrong, and whose fault it was.
 
 use std::time::Duration;
 
@@ -62,13 +62,13 @@ async fn large_requests_share_a_bounded_room() {
     let large = || Bytes::from(vec![b' '; 1 << 20]);
     let (tasks, mut held) = (tokio_util::task::TaskTracker::new(), Vec::new());
     for _ in 0..4 {
-        // Nobody knows how large they become.
+        // Their final size is unknown.
         let (pieces, receiver) = tokio::sync::mpsc::channel::<std::io::Result<Bytes>>(1);
         pieces.send(Ok(large())).await.unwrap();
         let body = tokio_stream::wrappers::ReceiverStream::new(receiver);
         let request = post().body(Body::from_stream(body)).unwrap();
         let sent = tasks.spawn(tower::ServiceExt::oneshot(app.router.clone(), request));
-        // The first piece is taken, and there is room in memory for all.
+        // The first piece was accepted, and there is room in memory for all.
         pieces.reserve().await.unwrap();
         held.push((pieces, sent));
     }
@@ -80,7 +80,7 @@ async fn large_requests_share_a_bounded_room() {
         (503, "5")
     );
     insta::assert_snapshot!(refused.text(), @r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"too many large requests at the same time: try again in 5 s"}}"#);
-    // What is small is answered all the same, and what is large again when there is room.
+    // Small requests are still answered, and large ones too once there is room.
     assert_eq!(app.post(ping).await.status, StatusCode::OK);
     for (pieces, sent) in held {
         drop(pieces);
@@ -95,7 +95,7 @@ async fn large_requests_share_a_bounded_room() {
 
 #[tokio::test]
 async fn a_tool_that_panics_has_an_answer() {
-    // A budget that is beyond all time: no variable can set it.
+    // A budget beyond all time: no variable can set it.
     let app = TestApp::on_fake_changed(|config| {
         config.limits.call_budget = Duration::from_secs(u64::MAX / 2);
         config.limits.timeout_max = Duration::from_secs(u64::MAX / 10 * 9);
@@ -114,7 +114,7 @@ async fn a_tool_that_panics_has_an_answer() {
     }
     "#);
     eventually("its run has ended", || app.app.runs.active.count() == 0).await;
-    // Other calls are as always.
+    // Other calls work as always.
     assert_eq!(app.upload("in", b"on").await["success"], true);
 }
 
@@ -236,7 +236,7 @@ async fn misspelt_arguments_are_named_and_those_of_clients_ignored() {
     let app = TestApp::on_fake().await;
     let misspelt = json!({ "conversation_id": "demo", "language": "shell", "code": "echo" });
     insta::assert_snapshot!(refusal(&app, "run_code", misspelt).await, @r#"invalid_arguments: run_code: there is no argument "conversation_id": did you mean conversationId? It takes conversationId, language, code, network, environment, timeoutSeconds, stateful, wait, restart"#);
-    // What a workflow engine hands over with every call.
+    // What a workflow engine passes along with every call.
     let engine = json!({
         "language": "shell", "code": "echo on", "toolCallId": "call_1", "sessionId": "1", "chatInput": "hi",
         "action": "sendMessage", "tool": "run_code",

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::support::{TestApp, config, eventually};
 
-/// A word of the program that tries to reach the host, of whose shell the fake engine knows nothing.
+/// A word of the program that tries to reach the host, which the fake engine's shell cannot run.
 const PROBE: &str = "/dev/tcp";
 
 async fn check(app: &TestApp, settings: &[(&str, &str)]) -> Result<State, CheckError> {
@@ -19,8 +19,8 @@ async fn check(app: &TestApp, settings: &[(&str, &str)]) -> Result<State, CheckE
     network::check(&engine, fake, &app.app.runs).await
 }
 
-/// What it prints where every address of the host is shut: that it dialled those that it was given, which may change
-/// while the test runs, and what its own loopback says.
+/// What it prints if every address of the host is closed: that it dialled those that it was given, which may change
+/// while the test runs, and what its own loopback answers.
 const CLOSED: [&str; 2] = [
     "each TARGETS dialled\n",
     "echo main.sh: line 4: /dev/tcp/127.0.0.1/4000: Connection refused\n",
@@ -34,7 +34,7 @@ async fn an_open_network_is_closed_when_its_rules_or_its_engine_are_gone() {
     let app = TestApp::on_fake_with(&settings).await;
     let (fake, policy) = (app.fake.as_ref().unwrap(), &app.app.runs.network);
     fake.imitate(PROBE, &(CLOSED.concat() + "echo done"));
-    // Whatever changes at the engine is a reason to look.
+    // Any change at the engine is a reason to check.
     fake.add_image("python", "", 1);
     eventually("the network is open", || policy.access().is_ok()).await;
     let containers = fake.made();
@@ -146,7 +146,7 @@ async fn a_server_that_is_too_busy_to_try_keeps_its_network_open() {
     insta::assert_snapshot!(reason, @"whether programs can reach the host was not found out: the server is busy: 1 runs and 0 waiting; try again in 2 s");
     insta::assert_snapshot!(kept.unwrap_err(), @"no program could try to reach the host: the server is busy: 1 runs and 0 waiting; try again in 2 s");
 
-    // What the rules' keeper says counts all the same.
+    // What the rules' keeper says still counts.
     fs::write(report.path(), "missing: a rule\n").unwrap();
     let closed = check(&app, &settings).await.unwrap();
     assert!(matches!(closed, State::Closed(reason) if reason.contains("missing: a rule")));

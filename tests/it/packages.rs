@@ -10,19 +10,19 @@ use serde_json::{Value, json};
 
 use crate::support::{TestApp, eventually, stable};
 
-/// Files of a conversation whose measuring takes a while. ext4 gives a file 65,000 names.
+/// How many files a conversation has whose measuring takes a while. ext4 gives a file 65,000 names.
 const MANY: usize = 60_000;
 
 impl TestApp {
     async fn with_packages_for(language: &str, settings: &[(&str, &str)]) -> Self {
         let app = Self::on_fake_speaking(&[language], settings).await;
         let fake = app.fake.as_ref().unwrap();
-        // The second step is known by where it finds what the first one fetched.
+        // The second step is recognised by where it finds what the first one fetched.
         fake.imitate("/packages/fetched", "mkdir tree\necho made > tree/module");
         app
     }
 
-    /// From now on this is what the package client finds, as `name version`, and what these have for themselves.
+    /// Sets what the package client finds from now on, as `name version`, and what these packages have for themselves.
     fn index_has(&self, packages: &[&str], others: &[&str]) {
         let found = |packages: &[&str]| {
             let found = packages.iter().map(|package| {
@@ -45,7 +45,7 @@ impl TestApp {
         stable(self.call("install_packages", arguments).await)
     }
 
-    /// What the server remembers of the conversation's packages; empty when it remembers none.
+    /// What the server remembers of the conversation's packages; empty if nothing.
     fn remembered(&self) -> String {
         fs::read_to_string(self.remembers()).unwrap_or_default()
     }
@@ -68,7 +68,7 @@ async fn an_install_that_is_ended_while_it_is_put_in_place_changes_nothing() {
         for number in 1..MANY {
             fs::hard_link(data.join("0"), data.join(number.to_string())).unwrap();
         }
-        // Whoever is about to put something there repairs the mode.
+        // The mode is repaired just before something is put there.
         fs::set_permissions(&data, fs::Permissions::from_mode(0o775)).unwrap();
         let mode = || fs::metadata(&data).unwrap().permissions().mode() & 0o777;
         let ending = async {
@@ -89,7 +89,7 @@ async fn an_install_that_is_ended_while_it_is_put_in_place_changes_nothing() {
             (!deleted, !deleted)
         );
         assert_eq!(app.remembered(), "");
-        // The next one is let in.
+        // The next install is let in.
         let answer = app.install("python", &["six"]).await;
         assert_eq!(answer["message"], "Installed six 1.17.0", "{answer}");
         assert!(data.join(".packages/python/module").exists());
@@ -102,7 +102,7 @@ async fn an_install_that_is_ended_while_it_is_put_in_place_changes_nothing() {
 async fn an_install_that_takes_place_is_not_answered_as_cancelled() {
     let app = TestApp::with_packages_for("python", &[]).await;
     app.index_has(&["six 1.17.0"], &[]);
-    // Who reads or writes this list waits for somebody at its other end.
+    // Reading or writing this list waits for somebody at its other end.
     app.upload("file", b"x").await;
     let list = app.remembers();
     fs::remove_file(&list).unwrap();

@@ -1,5 +1,5 @@
-//! Warm sandboxes on the fake engine, with paused time: who gets which, when they go, and that nothing is left
-//! whatever fails.
+//! Warm sandboxes on the fake engine, with paused time: who gets which, when they go, and that nothing is left whatever
+//! fails.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -165,7 +165,7 @@ async fn the_most_in_all_is_kept_and_shared() {
         settled(&app, &fake).await;
         assert_eq!(fake.container_count(), 4);
     }
-    // Those who take turns do not take each other's.
+    // Conversations that take turns do not take each other's sandboxes.
     let made = fake.made();
     for conversation in ["a", "b", "a", "b"] {
         assert_eq!(
@@ -319,7 +319,7 @@ async fn a_leftover_that_stays_does_not_keep_the_others() {
     }
     let stuck = HashSet::from([left[0].clone(), left[1].clone()]);
     fake.hold_on_to(&left[0], ErrorKind::Refused);
-    // As where the try hangs.
+    // As if the attempt hung.
     fake.hold_on_to(&left[1], ErrorKind::Unavailable);
     let launcher = &app.app.runs.launcher;
     let removed = launcher.reap(|server| server == "gone").await;
@@ -363,7 +363,7 @@ async fn a_run_waits_neither_for_an_engine_that_hangs_nor_for_ever() {
     let hint = late["hint"].as_str().unwrap();
     assert!(hint.contains("it took longer than 60 s"), "{late}");
 
-    // One look in vain is not yet a loss.
+    // One unsuccessful check is not yet a loss.
     trouble(Some("reach the container engine"));
     tokio::time::sleep(Duration::from_secs(2)).await;
     trouble(None);
@@ -385,7 +385,7 @@ async fn a_run_waits_neither_for_an_engine_that_hangs_nor_for_ever() {
     app.assert_nothing_is_left().await;
 }
 
-/// Every container and every slot belongs to a sandbox that is warm.
+/// Waits until every container and every slot belongs to a warm sandbox.
 async fn settled(app: &TestApp, fake: &FakeExecutor) {
     eventually("every container is a warm sandbox", || {
         let (pooled, owned) = app.app.runs.pool.count();

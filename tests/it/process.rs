@@ -50,7 +50,7 @@ async fn the_shown_configuration_has_no_secret() {
 #[tokio::test]
 async fn a_health_check_asks_the_server_that_runs() {
     let root = tempfile::tempdir().unwrap();
-    // Alive it is without an engine too.
+    // Without an engine it is alive too.
     let host = format!("unix://{}/nobody", root.path().display());
     let mut server = Server::start(root.path(), &[("DOCKER_HOST", &host)]).await;
     let addr = server.addr().to_string();

@@ -32,7 +32,7 @@ async fn a_clients_own_conversations_are_listed_and_any_known_one_is_read() {
         uris,
         ["sandbox://demo/data.bin", "sandbox://demo/in/a%20b.txt"]
     );
-    // After a call the client is known to work with the conversation.
+    // After a call, the client is known to work with the conversation.
     session
         .send(&crate::sse::run(2, "echo hello"))
         .await

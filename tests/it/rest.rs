@@ -1,4 +1,4 @@
-//! The REST interface: programs, sessions, failures, and the document that says so.
+//! The REST interface: programs, sessions and failures.
 
 use std::time::Duration;
 
@@ -337,7 +337,7 @@ async fn a_run_for_which_there_is_no_place_is_told_when_to_come_back() {
         (seen("long"), seen("other")),
         (json!(["busy", 1]), json!(["idle", 1]))
     );
-    // Its session was ended.
+    // Its session has ended.
     assert_eq!(
         lines(&long).last().unwrap()["result"]["status"],
         "cancelled"
@@ -347,7 +347,7 @@ async fn a_run_for_which_there_is_no_place_is_told_when_to_come_back() {
 #[tokio::test]
 async fn sessions_are_listed_and_end_with_their_files() {
     let app = TestApp::on_fake().await;
-    // What MCP clients call their conversations is not told to others, and what was refused was in no session.
+    // MCP clients' names for their conversations are not shown to others, and what was refused was in no session.
     app.run("shell", "echo").await;
     app.execute(json!({ "code": "", "language": "?" })).await;
     for session in ["a/b", "a/b", "c"] {

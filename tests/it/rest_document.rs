@@ -133,7 +133,7 @@ async fn the_document_leads_to_where_the_server_is() {
     assert_eq!(servers(&[]).await, here);
     let named = [("PUBLIC_BASE_URL", "https://box.example/")];
     assert_eq!(servers(&named).await, here);
-    // What is behind the proxy's path is the server; what is above it is somebody else's.
+    // The server is what is behind the proxy's path; what is above it belongs to others.
     let below = [("PUBLIC_BASE_URL", "https://h.example/box")];
     let there = json!([{ "url": "/box", "description": "this server" }]);
     assert_eq!(servers(&below).await, there);

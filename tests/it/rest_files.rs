@@ -48,7 +48,7 @@ fn named(file: &Value) -> Value {
     json!([file["name"], file["size"], file["mimeType"]])
 }
 
-/// The same of all files that an answer has.
+/// The same for all files in an answer.
 fn all_named(answer: &Value) -> Value {
     answer["files"]
         .as_array()
@@ -68,7 +68,7 @@ async fn a_file_goes_in_and_comes_out_as_it_is() {
         named(&stored.json()["file"]),
         json!(["in/b c.bin", 300_000, "application/octet-stream"])
     );
-    // With the slash of the folder as it is, or as a part of the name.
+    // With the folder's slash as it is, or as a part of the name.
     for name in ["in/b%20c.bin", "in%2Fb%20c.bin"] {
         let got = app.ask(Method::GET, &format!("{FILES}/{name}")).await;
         assert_eq!((got.status, got.body == content), (StatusCode::OK, true));
@@ -127,7 +127,7 @@ async fn an_upload_is_refused_for_its_reason_and_leaves_nothing() {
             code(&app.put(name, vec![b'x'; size]).await)
         ));
     }
-    // As much as may be is fine once; twice is more than the quota.
+    // The maximum is fine once; twice is more than the quota.
     assert_eq!(
         app.put("one", vec![b'x'; 1 << 20]).await.status,
         StatusCode::OK
@@ -140,7 +140,7 @@ async fn an_upload_is_refused_for_its_reason_and_leaves_nothing() {
         app.put("one", vec![b'y'; 1 << 20]).await.status,
         StatusCode::OK
     );
-    // Said to be too large, and not read at all.
+    // Declared too large, and not read at all.
     let declared =
         request(Method::PUT, &format!("{FILES}/x")).header("content-length", "999999999");
     let endless = Body::from_stream(stream::pending::<Result<Bytes, std::io::Error>>());
@@ -148,7 +148,7 @@ async fn an_upload_is_refused_for_its_reason_and_leaves_nothing() {
         "declared {}",
         code(&app.send(declared.body(endless).unwrap()).await)
     ));
-    // More than was said, and broken off.
+    // More than was declared, and aborted.
     let piece = || Ok::<_, std::io::Error>(Bytes::from(vec![b'x'; 1 << 19]));
     let many = Body::from_stream(stream::iter([piece(), piece(), piece()]));
     seen.push(format!("many {}", code(&app.put("many", many).await)));
@@ -169,7 +169,7 @@ async fn an_upload_is_refused_for_its_reason_and_leaves_nothing() {
     many 413 file_too_large
     broken 400 interrupted
     ");
-    // What was there is as it was.
+    // What was there is unchanged.
     let one = app.ask(Method::GET, &format!("{FILES}/one")).await;
     assert!(one.body == vec![b'y'; 1 << 20]);
     assert_eq!(app.spooled(), 0);
@@ -237,7 +237,7 @@ async fn so_many_files_are_received_at_once_and_no_more() {
 async fn files_that_wait_for_their_turn_are_among_those_received() {
     let app = TestApp::on_fake().await;
     app.put("file", "x").await;
-    // So many that each upload is a while on its turn.
+    // Enough that each upload takes a while when its turn comes.
     let data = app.workspace("demo");
     for number in 0..20_000 {
         let link = data.join(format!("link{number}"));
@@ -252,7 +252,7 @@ async fn files_that_wait_for_their_turn_are_among_those_received() {
     let first: Vec<_> = (0..16).map(|number| put(&number.to_string())).collect();
     eventually("the first ones are stored", || {
         put("more");
-        // One that goes and one that comes may both be seen.
+        // One that ends and one that begins may both be seen.
         let kept = app.spooled();
         assert!(kept < 20, "{kept} are kept");
         first.iter().all(tokio::task::JoinHandle::is_finished)
@@ -322,7 +322,7 @@ async fn a_form_that_is_too_large_is_told_so_however_it_is_sent() {
             "--XX\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{number}\"\r\n\r\n"
         )
     };
-    // Each file may be, and the limit of the form is in the middle of the third.
+    // Each file is allowed, but the limit of the form is in the middle of the third.
     let mut body = Vec::new();
     for number in 0..4 {
         body.extend_from_slice(head(number).as_bytes());
@@ -331,7 +331,7 @@ async fn a_form_that_is_too_large_is_told_so_however_it_is_sent() {
     }
     body.extend_from_slice(b"--XX--\r\n");
     let pieces: Vec<_> = body.chunks(64 << 10).map(Bytes::copy_from_slice).collect();
-    // As from a network, where not all of it is there at once.
+    // As from a network, where not everything is there at once.
     let pieces = || {
         stream::iter(pieces.clone()).then(async |piece| {
             tokio::task::yield_now().await;
@@ -411,7 +411,7 @@ async fn too_many_downloads_are_refused_as_all_else() {
     let stored = request(Method::PUT, other).body(Body::from("x")).unwrap();
     assert_eq!(app.send(stored).await.status, StatusCode::OK);
     assert_eq!(app.ask(Method::GET, other).await.text(), "x");
-    // The headers alone take no place.
+    // A request for the headers takes no place.
     assert_eq!(app.ask(Method::HEAD, &file).await.status, StatusCode::OK);
     drop(held);
 }
@@ -430,7 +430,7 @@ async fn a_range_behind_the_end_is_refused_as_all_else() {
     content-range: bytes */10
     {"error":{"code":"range_not_satisfiable","message":"the range has none of the file's 10 bytes"}}
     "#);
-    // A range is of what is sent, and nothing is.
+    // A range applies to what is sent, and here nothing is.
     let head = ask(Method::HEAD).await;
     assert_eq!(
         (head.status, head.header("content-length")),

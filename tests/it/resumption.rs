@@ -1,4 +1,4 @@
-//! Event streams that are taken up again, after a long silence and until their session is closed.
+//! Event streams that are resumed, after a long silence and until their session is closed.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ async fn events_after_a_long_silence_are_new() {
     let app = TestApp::on_fake().await;
     let (session, seen) = logged(&app).await;
     tokio::time::advance(Duration::from_mins(11)).await;
-    // What is old is forgotten with the next event of any stream.
+    // Old events are forgotten with the next event of any stream.
     let ping = json!({ "jsonrpc": "2.0", "id": 3, "method": "ping" });
     session.send(&ping).await.rest().await;
     for (id, code) in [(4, "exit 4"), (5, "exit 5")] {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{TestApp, eventually, stable};
 
-/// For each a test, on an engine where a program finds a sandbox or has one started.
+/// One test for each, on an engine where a program finds a sandbox or has one started.
 macro_rules! tests {
     ($engine:ident, $start:expr, $warm:expr; $($name:ident $settings:expr => $body:expr;)*) => {
         mod $engine {
@@ -58,7 +58,7 @@ async fn with_a_parked_shell(settings: &[(&str, &str)]) -> TestApp {
     app
 }
 
-/// Of these, one conversation may have all and half.
+/// Of these, one conversation may have all, or half.
 const PLACES: &[(&str, &str)] = &[
     ("MAX_CONCURRENT_RUNS", "4"),
     ("MAX_RUNS_PER_CONVERSATION", "4"),

@@ -1,5 +1,5 @@
-//! What a sandbox that was not proved means for callers. On the fake engine, whose programs are no Python: a control
-//! that is tried there does not hold.
+//! What a sandbox that was not proved means for callers. The fake engine's programs are not Python, so a control that
+//! is tried there does not hold.
 
 use std::sync::Arc;
 

@@ -12,7 +12,7 @@ use tower::ServiceExt as _;
 
 use crate::support::{TestApp, post};
 
-/// An open event stream. Dropping it is what a client does that goes away.
+/// An open event stream. Dropping it is what a client does when it goes away.
 pub(crate) struct EventStream {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
@@ -123,7 +123,7 @@ pub(crate) fn post_sse(message: &Value) -> Request<Body> {
     request.body(Body::from(message.to_string())).unwrap()
 }
 
-/// What a client of the newest revision sends, which follows tasks.
+/// A request of the newest revision by a client that follows tasks.
 pub(crate) fn newest(method: &str, name: Option<&str>, mut params: Value) -> Request<Body> {
     params["_meta"] = serde_json::json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -173,7 +173,7 @@ impl<'a> Session<'a> {
         EventStream::open(self.app, request).await
     }
 
-    /// The session's own stream, or one that broke after the event `last`.
+    /// The session's own stream, or one that was interrupted after the event `last`.
     pub(crate) async fn listen(&self, last: Option<&str>) -> EventStream {
         let mut request = post()
             .method("GET")

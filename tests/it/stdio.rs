@@ -10,9 +10,9 @@ use crate::support::server::call;
 use crate::support::stdio::StdioServer;
 use crate::support::wait::within;
 
-/// So that nothing is asked of an engine that may be there.
+/// Keeps the server from asking an engine that may be there.
 const NO_ENGINE: (&str, &str) = ("DOCKER_HOST", "unix:///nowhere/engine.sock");
-/// How long an end may take, on a machine that does other things too.
+/// How long stopping may take, on a machine that does other things too.
 const END: Duration = Duration::from_secs(20);
 
 /// Id and code of a refusal.
@@ -42,7 +42,7 @@ async fn a_line_that_cannot_be_taken_is_refused() {
         let answer = server.message().await;
         assert_eq!(refusal(&answer), (&Value::Null, &json!(code)), "{answer}");
     }
-    // What is nothing, or asks for no answer, gets none; what comes next is taken.
+    // An empty line, or a message that asks for no answer, gets none; what comes next is accepted.
     server.send_line("").await;
     server
         .send_line(r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"x":1e999}}"#)
@@ -86,7 +86,7 @@ async fn a_client_that_reads_nothing_does_not_keep_the_server() {
             .await;
         server.send_line("{").await;
     }
-    // A pipe has 16 pages, of which a few are not filled, so that something is stuck halfway.
+    // A pipe has 16 pages, a few of which are not full, so this means that something is stuck halfway.
     let full = async || (server.unread() > 48 << 10).then_some(());
     within(END, "the pipe is full", full).await;
     server.close();

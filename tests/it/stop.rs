@@ -54,7 +54,7 @@ async fn a_log_that_nobody_reads_any_more_does_not_end_it() {
     assert_eq!(status.code(), Some(0), "{status}");
 }
 
-/// As in `mcp-code-sandbox selftest | head -1`: what it made has to be removed at its end.
+/// As in `mcp-code-sandbox selftest | head -1`: what it made has to be removed when it ends.
 #[tokio::test]
 async fn output_that_nobody_reads_does_not_end_a_command() {
     let root = tempfile::tempdir().unwrap();

@@ -29,7 +29,7 @@ use tower::ServiceExt as _;
 pub(crate) const TOKEN: &str = "7f3a9c51e8d24b60a1f7c3d9";
 pub(crate) const SECRET: &str = "c0ffee5a9d1b48e7a2f36c8d04be917f";
 
-/// Longest wait for something that happens behind an answer, on a machine that does other things too.
+/// Longest wait for something that happens after an answer, on a machine that does other things too.
 const EVENTUALLY: Duration = Duration::from_mins(1);
 
 /// A server. Dropping it removes its files; containers must be gone by then.
@@ -109,7 +109,7 @@ impl TestApp {
         app
     }
 
-    /// On any engine, whose sandbox is taken for proved.
+    /// On any engine, whose sandbox counts as proved.
     pub(crate) async fn build(settings: &[(&str, &str)], executor: Arc<dyn Executor>) -> Self {
         let app = Self::unproved(settings, executor).await;
         app.app.runs.proof.set(State::Held);
@@ -138,7 +138,7 @@ impl TestApp {
         Self::configured(root, settings, executor, |_| ()).await
     }
 
-    /// With settings that no variable can have.
+    /// With settings that no variable can set.
     pub(crate) async fn on_fake_changed(change: impl FnOnce(&mut Config)) -> Self {
         let fake = Arc::new(FakeExecutor::with_languages(&["shell"]));
         let root = Arc::new(tempfile::tempdir().unwrap());
@@ -192,18 +192,18 @@ impl TestApp {
         self.send(get(path).body(Body::empty()).unwrap()).await
     }
 
-    /// Posts a body to `/mcp` as the barest `curl` does.
+    /// Posts a body to `/mcp` as the simplest `curl` call does.
     pub(crate) async fn post(&self, body: impl Into<Body>) -> Answer {
         self.send(post().body(body.into()).unwrap()).await
     }
 
-    /// A JSON-RPC request; gives the whole response object.
+    /// Sends a JSON-RPC request; returns the whole response object.
     pub(crate) async fn rpc(&self, method: &str, params: Value) -> Value {
         let message = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
         self.post(message.to_string()).await.json()
     }
 
-    /// Calls a tool; gives its structured result.
+    /// Calls a tool; returns its structured result.
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Value {
         let response = self
             .rpc(
@@ -240,7 +240,7 @@ impl TestApp {
         .await
     }
 
-    /// Downloads by the link that a result gave.
+    /// Downloads by a link from a result.
     pub(crate) async fn download(&self, url: &Value) -> Answer {
         let url = url.as_str().unwrap();
         self.get(url.strip_prefix("http://localhost:8080").unwrap())
@@ -257,7 +257,7 @@ impl TestApp {
         eventually("sandboxes are parked", || ready() >= count).await;
     }
 
-    /// How many runs had their sandbox that way: `own`, `pool`, `cold` or `kernel`.
+    /// How many runs got their sandbox that way: `own`, `pool`, `cold` or `kernel`.
     pub(crate) fn starts(&self, way: &str) -> u64 {
         let metrics = self.app.runs.metrics.render(|_| {});
         let series = format!("mcp_sandbox_run_starts_total{{way=\"{way}\"}} ");
@@ -265,7 +265,7 @@ impl TestApp {
         count.unwrap().parse().unwrap()
     }
 
-    /// Shuts the server down, and fails when a container stays.
+    /// Shuts the server down, and fails if a container is left.
     pub(crate) async fn assert_nothing_is_left(&self) {
         self.app.shut_down().await;
         if let Some(fake) = &self.fake {
@@ -317,7 +317,7 @@ pub(crate) fn post() -> axum::http::request::Builder {
         .header("content-type", "application/json")
 }
 
-/// Waits for something that happens behind an answer.
+/// Waits for something that happens after an answer.
 pub(crate) async fn eventually(what: &str, condition: impl Fn() -> bool) {
     let wait = async {
         while !condition() {
@@ -330,7 +330,7 @@ pub(crate) async fn eventually(what: &str, condition: impl Fn() -> bool) {
     );
 }
 
-/// Takes out of a result what differs from run to run.
+/// Removes from a result what differs from run to run.
 pub(crate) fn stable(mut value: Value) -> Value {
     for field in ["durationMs", "usage", "runId"] {
         if let Some(field) = value.get_mut(field) {

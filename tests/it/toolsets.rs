@@ -17,7 +17,7 @@ async fn names(app: &TestApp) -> Vec<String> {
         .collect()
 }
 
-/// A call's answer, which no client of this set takes for an exception.
+/// A call's answer, which no client of this set treats as an exception.
 async fn artifacts(app: &TestApp, tool: &str, arguments: Value) -> Value {
     let params = json!({ "name": tool, "arguments": arguments });
     let result = app.rpc("tools/call", params).await["result"].clone();
@@ -34,7 +34,7 @@ async fn a_toolset_is_what_is_listed() {
     insta::assert_snapshot!(names(&artifacts).await.join(" "), @"sandbox_close_session sandbox_list_artifacts sandbox_read_artifact sandbox_run_python sandbox_upload_file");
     let python = app("python").await;
     insta::assert_snapshot!(names(&python).await.join(" "), @"execute_python pip_install");
-    // Our own can be called beside them, as the page does, and those of the others cannot.
+    // Our own tools can be called as well, as the page does, but not those of the other sets.
     assert_eq!(artifacts.run("python", "echo on").await["output"], "on\n");
     let params = json!({ "name": "execute_python", "arguments": { "code": "echo" } });
     let refused = artifacts.rpc("tools/call", params).await;
@@ -101,7 +101,7 @@ async fn files_that_are_left_out_are_told() {
         (artifacts, answer["artifacts_truncated"].take())
     };
     assert_eq!(run(150, "a").await, (100, true.into()));
-    // All that is new is there, though not all that is old.
+    // All new ones are there, though not all old ones.
     assert_eq!(run(50, "b").await, (50, Value::Null));
     assert_eq!(list().await, (200, Value::Null));
     assert_eq!(run(900, "c").await.0, 100);
@@ -193,7 +193,7 @@ async fn errors_of_this_set_are_answers_with_their_own_codes() {
         artifacts(&app, "sandbox_upload_file", file("f", "eA==")).await["session_id"],
         "s"
     );
-    // Larger than what is read in one answer.
+    // Larger than what one answer contains.
     let sparse = std::fs::File::create(app.workspace("s").join("huge")).unwrap();
     sparse.set_len(11 << 20).unwrap();
     let mut seen = Vec::new();
@@ -309,7 +309,7 @@ async fn python_without_sessions_has_one_directory() {
     "#);
     let second = json!({ "code": "cat f", "timeout": 120 });
     assert_eq!(app.call("execute_python", second).await["stdout"], "x\n");
-    // The same one as over plain HTTP.
+    // The same as over plain HTTP.
     let rest = app
         .rest(Method::POST, "/execute", &json!({ "code": "cat f" }))
         .await;

@@ -1,5 +1,5 @@
-//! Runs that wait before they begin: whatever they wait for, they can be stopped, they are asked anew when their turn
-//! comes, and nobody's call takes for ever.
+//! Runs that wait before they begin: whatever they wait for, they can be stopped, they are checked again when their
+//! turn comes, and nobody's call takes forever.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -112,7 +112,7 @@ async fn a_run_whose_turn_comes_is_asked_anew() {
     app.assert_nothing_is_left().await;
 }
 
-/// The check is a run like them, and comes last into the queue.
+/// The check is a run like the others, and is last in the queue.
 #[tokio::test]
 async fn runs_that_wait_for_the_check_leave_it_a_place() {
     let app = TestApp::on_fake_with(&[("MAX_CONCURRENT_RUNS", "1")]).await;
@@ -164,7 +164,7 @@ async fn a_call_whose_run_waits_for_its_turn_is_answered() {
         "{:?}",
         began.elapsed()
     );
-    // Its answer is there when its turn has come.
+    // The answer is there once its turn has come.
     tokio::time::sleep(Duration::from_mins(1)).await;
     let ended = app
         .call("get_run", json!({ "runId": second["runId"] }))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# start.sh with programs that stand for Docker and all else that takes long: what it writes, says and hands on. Needs
-# nothing. One line per check, at the end a count.
+# start.sh with programs that stand in for Docker and everything else that takes long: what it writes, says and passes
+# on. Needs nothing. One line per check, at the end a count.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 # shellcheck source=tests/check.sh
 . tests/check.sh
 
-# $1 is a program whose lines are on standard input.
+# Makes a program $1 of the lines on standard input.
 stand_in() {
     mkdir -p "$(dirname "$1")"
     {
@@ -19,7 +19,7 @@ stand_in() {
     chmod +x "$1"
 }
 
-# A directory as after a clone, with $1 as its .env: what is asked of Docker is in its file `asked`.
+# Makes a directory as after a clone, with $1 as its .env: what Docker is asked for goes into its file `asked`.
 make_clone() {
     clone=$(mktemp -d -p "$work")
     cp start.sh .env.example Cargo.toml "$clone"
@@ -85,7 +85,7 @@ MCP_API_TOKEN=64 digits
 END
 }
 
-# Another FILE_SECRET would hide all files that there are.
+# Another FILE_SECRET would hide all existing files.
 however_it_is_written_a_setting_is_one() {
     make_clone $'\xef\xbb\xbfMCP_API_TOKEN = "aaa" # mine\r\n  export FILE_SECRET=\'bbb\'\nexport  SANDBOX_ROOT=/srv/files # here\nDOCKER_GID=998\nDOCKER_SOCKET=socket\n'
     cp "$clone/.env" "$clone/before"
@@ -140,7 +140,7 @@ error: Rust is 1.85.0 and must be $(sed -n 's/^rust-version = "\(.*\)"/\1/p' Car
 END
 }
 
-# $1 is what the system knows by the name of docker-compose-v2.
+# $1 is the only package that apt knows of, and $2 the one that must be installed.
 compose_is_installed() {
     make_clone $'SANDBOX_ROOT=/srv/files\nDOCKER_GID=998\nDOCKER_SOCKET=socket\n'
     mv "$clone/bin/docker" "$clone/bin/docker-there"
@@ -150,7 +150,7 @@ case $* in
 esac
 exec docker-there "$@"
 END
-    # As where its Python is too new for it.
+    # As where Python is too new for it.
     stand_in "$clone/bin/docker-compose" <<<'exit 1'
     stand_in "$clone/bin/apt-cache" <<<"[[ \$2 == '$1' ]]"
     stand_in "$clone/bin/apt-get" <<<'echo "$*" >>installed; touch plugin'
@@ -173,7 +173,7 @@ links_to_the_socket_are_followed() {
     grep -qx "DOCKER_GID=$(stat -c %g "$clone/socket")" "$clone/.env"
 }
 
-# The images are made where docker's own client leads.
+# The images are made on the engine that docker's own client leads to.
 served_from() {
     [[ $(start 2>"$clone/said") == "serves from $1" ]]
 }
@@ -194,7 +194,7 @@ error: docker's context leads to ssh://me@box. Set DOCKER_HOST in .env to an eng
 END
 }
 
-# The greeting's program to try calls $2, with $1 set.
+# The example in the greeting calls $2, with $1 set.
 said_to_call() {
     local settings=(MCP_API_TOKEN=aaa FILE_SECRET=bbb "$1")
     start_bare "${@:3}" 2>"$clone/said"

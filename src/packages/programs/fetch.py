@@ -23,10 +23,10 @@ CACHE = "/packages/cache"
 WHEELS = "/data/wheels"
 LOG = "/data/pip.log"
 REPORT = "/data/report.json"
-# Distributions that are loaded before a program starts, with all that they need: their place is taken. pandas loads
-# pyarrow where it is there, without needing it.
+# Distributions that are loaded before a program starts, with everything they need: these cannot be replaced. pandas
+# loads pyarrow if it is there, without needing it.
 LOADED_AHEAD = ("numpy", "pandas", "matplotlib", "ipython", "pyarrow")
-# What pip's log says when something is there and does not fit.
+# What pip's log says when something is there but does not fit.
 UNFIT = (
     "none of the wheel's tags",
     "No sources permitted",
@@ -34,8 +34,8 @@ UNFIT = (
     "require a different python version",
 )
 
-# pip, which for a dry run downloads what it has read the metadata of already: everything would come twice, and what is
-# in the cache once. Of a pip that is made in another way nothing is changed.
+# pip, which in a dry run downloads even what it has read the metadata of: everything would be downloaded twice, and
+# what is in the cache once. This prevents that, and changes nothing in a pip that is built differently.
 THRIFTY_PIP = """
 import sys
 from pip._internal.cli.main import main
@@ -96,7 +96,7 @@ def normal(name):
 
 
 def replaced(request, there):
-    """Names of what the runner has in another version than the one that was asked for."""
+    """Names of what the runner has in a version other than the one that was asked for."""
     names, ahead = [], loaded_ahead()
     for wanted in request["requirements"]:
         one = Requirement(wanted["text"])
@@ -106,7 +106,7 @@ def replaced(request, there):
         if name not in ahead:
             names.append(name)
         elif wanted["earlier"]:
-            # By an earlier call, when the runner did not have it.
+            # Asked for by an earlier call, when the runner did not have it.
             wanted["text"] = wanted["text"].removesuffix(wanted["versions"])
         else:
             said = f"{name} {there[name]} is part of the runner and loaded before a program starts"
@@ -137,7 +137,7 @@ def provided(request, there):
 
 
 def resolve(request, there):
-    """All packages that the requirements need beside those of the runner, and the hashes and names of their files."""
+    """All packages that the requirements need besides those of the runner, and the hashes and names of their files."""
     with open("/data/constraints.txt", "w") as file:
         file.writelines(f"{name}=={version}\n" for name, version in there.items())
     arguments = ["install", "--dry-run", "--report", REPORT, "--constraint", "/data/constraints.txt"]
@@ -169,10 +169,10 @@ def download(request, wanted):
 
 
 def take_from_cache(digest, name):
-    """Copies a wheel under the name that it has where it comes from: what is kept may have come by another."""
+    """Copies a wheel under the name that it has at its source: it may have been kept under another."""
     for path in glob.glob(f"{CACHE}/{digest}/*.whl") if digest and name.endswith(".whl") else []:
         copy = f"{WHEELS}/{name}"
-        # It may be gone meanwhile, to make room for what another install keeps.
+        # It may have been deleted to make room for what another install keeps.
         with contextlib.suppress(OSError):
             shutil.copyfile(path, copy)
             if describe(copy)["sha256"] == digest:
@@ -235,7 +235,7 @@ def diagnose(lines):
 
 
 def silence(text):
-    """Why the index did not answer, in words of ours: those of pip are full of addresses."""
+    """Why the index did not answer, in our own words: those of pip are full of addresses."""
     status = re.search(r"\b([45]\d\d) (?:Client|Server) Error", text)
     if status:
         return f"the package index answers with status {status.group(1)}"

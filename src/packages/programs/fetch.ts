@@ -1,8 +1,8 @@
 // Finds out which npm packages some requirements need, downloads and unpacks them into /data/node_modules.
 //
-// Runs in a container of its own, with a directory of its own as /data: no conversation's code or file is here. What
-// is asked for comes in the environment, what was found goes to standard output as one JSON object. `bun install`
-// does the work, and runs no script of any package. What it downloads comes from the cache as far as it is there.
+// Runs in a container of its own, with a directory of its own as /data: no conversation's code or file is here. What is
+// asked for comes in the environment, what was found goes to standard output as one JSON object. `bun install` does the
+// work, and runs no script of any package. What is in the cache is not downloaded again.
 import {
   appendFileSync,
   closeSync,
@@ -21,12 +21,12 @@ const WHEELHOUSE = "/packages/wheelhouse";
 const CACHE = "/packages/cache";
 const TARBALLS = "/data/tarballs";
 const LOCK = "/data/bun.lock";
-// A package in bun.lock: `"place": ["name@version", "address", {`, and at the end most often a hash.
+// A package in bun.lock: `"place": ["name@version", "address", {`, usually with a hash at the end.
 const LOCKED = /^( +"[^"]+": \["([^"]+)@([^"@]+)", )"((?:https?:\/\/[^"]+)?)"(, \{.*?(?:"sha512-([\w+/]+=*)")?\],?)$/gm;
 const TREE = "/data/node_modules";
-// Archives of the operator's that are read at a time.
+// How many of the operator's archives are read at a time.
 const READERS = 8;
-// What is the machine's trouble and no archive's.
+// Failures of the machine, not of an archive.
 const TROUBLE = /fork|Cannot allocate|Resource temporarily/i;
 const RUNNER = "/opt/node_modules";
 const LIBC = readdirSync("/lib").some((name) => name.startsWith("ld-musl-")) ? "musl" : "glibc";
@@ -34,14 +34,14 @@ const LIBC = readdirSync("/lib").some((name) => name.startsWith("ld-musl-")) ? "
 interface Wanted {
   name: string;
   versions: string;
-  /** Asked for by an earlier call: what the runner has by now goes before it. */
+  /** Asked for by an earlier call: what the runner has by now takes precedence. */
   earlier?: boolean;
 }
 interface Found {
   name: string;
   version: string;
 }
-/** What is needed, and by whom. Of what a package only wants beside it, another version will do if need be. */
+/** What is needed, and by whom. For what a package only wants `beside` it, another version will do if need be. */
 interface Need extends Wanted {
   by: string;
   beside?: boolean;
@@ -101,7 +101,7 @@ function provided(wanted: Wanted[]): Found[] {
 async function stock(): Promise<Manifest[]> {
   const files = readdirSync(WHEELHOUSE).filter((name) => name.endsWith(".tgz"));
   const found: Manifest[] = [];
-  // Each takes two processes, and there may not be many.
+  // Each takes two processes, and only a few are allowed.
   const waiting = files.values();
   const read = async () => {
     for (const name of waiting) found.push(...(await manifests(`${WHEELHOUSE}/${name}`)));
@@ -110,12 +110,12 @@ async function stock(): Promise<Manifest[]> {
   return found;
 }
 
-/** What an archive says of itself: nothing if it is not a package. */
+/** What an archive says about itself: nothing if it is not a package. */
 async function manifests(file: string): Promise<Manifest[]> {
   const command = ["tar", "-xzOf", file, "--wildcards", "--no-wildcards-match-slash", "*/package.json"];
   const tar = Bun.spawn(command, { stderr: "pipe" });
   const [text, said] = await Promise.all([new Response(tar.stdout).text(), new Response(tar.stderr).text()]);
-  // That the machine cannot read it says nothing of the archive.
+  // If the machine cannot read it, that says nothing about the archive.
   if ((await tar.exited) !== 0 && TROUBLE.test(said)) throw new Failed("broken", said);
   try {
     return [{ ...JSON.parse(text), file }];
@@ -127,7 +127,7 @@ async function manifests(file: string): Promise<Manifest[]> {
 /** What to write into package.json so that everything comes from the stock: one version of each package. */
 function fromStock(wanted: Wanted[], all: Manifest[]): Record<string, string> {
   let { chosen, optional } = choose(wanted.map((one) => ({ ...one, by: "what was asked for" })), new Map(), all);
-  // More of them may come with each. What cannot be had is left out, by Bun too.
+  // Each may bring more of them. What is not available is left out, as Bun does.
   const forHere = all.filter(runsHere);
   for (const one of optional) {
     try {
@@ -141,11 +141,11 @@ function fromStock(wanted: Wanted[], all: Manifest[]): Record<string, string> {
   return Object.fromEntries([...chosen].map(([name, { file }]) => [name, `file:${file}`]));
 }
 
-/** Adds what is needed to what is chosen, breadth first: what was asked for, then what that needs, and so on. Tells what
- * the chosen packages would use if it is there. */
+/** Adds what is needed to what is chosen, breadth first: what was asked for, then what that needs, and so on. Also
+ * returns what the chosen packages would use if it is there. */
 function choose(needs: Need[], before: Map<string, Manifest>, all: Manifest[]) {
   let [chosen, waiting, optional] = [new Map(before), [...needs], [] as Need[]];
-  // What came too late to be heeded in a choice: everything is chosen again with it in mind.
+  // Needs that came too late to affect a choice: everything is chosen again with them in mind.
   const late: Need[] = [];
   for (let next = waiting.shift(); next; next = waiting.shift()) {
     const { name, versions } = next;
@@ -184,7 +184,7 @@ function fits({ version }: Found, { versions }: Wanted): boolean {
   return Bun.semver.satisfies(version, versions || "*");
 }
 
-/** Whether an archive is for this machine. Bun asks that only of packages from a registry. */
+/** Whether an archive is for this machine. Bun checks this only for packages from a registry. */
 function runsHere({ os, cpu, libc }: Manifest): boolean {
   const pairs = [[os, process.platform], [cpu, process.arch], [libc, LIBC]] as const;
   return pairs.every(([said, here]) => {
@@ -211,7 +211,7 @@ async function install(dependencies: Record<string, string>, overrides: Record<s
   return [];
 }
 
-/** Runs `bun install`, and says why it failed. This process goes on meanwhile: it may be what Bun asks for tarballs. */
+/** Runs `bun install`, and says why it failed. This process does not block: Bun may be asking it for tarballs. */
 async function bun(more: string[], environment: Record<string, string> = {}): Promise<Failed | undefined> {
   const options = ["--ignore-scripts", "--no-progress", "--no-summary", "--linker=hoisted"];
   const certificates = process.env.NODE_EXTRA_CA_CERTS ? [`--cafile=${process.env.NODE_EXTRA_CA_CERTS}`] : [];
@@ -226,7 +226,7 @@ async function bun(more: string[], environment: Record<string, string> = {}): Pr
   return (await done.exited) === 0 ? undefined : diagnose(said);
 }
 
-/** The tarballs that the server keeps, by the sha512 in their names; what is in them is not known yet. */
+/** The tarballs that the server keeps, by the sha512 in their names; their contents are not verified yet. */
 async function cached(): Promise<Map<string, string[]>> {
   const found = new Map<string, string[]>();
   for (const path of await readdir(CACHE, { recursive: true }).catch(() => [])) {
@@ -236,11 +236,11 @@ async function cached(): Promise<Map<string, string[]>> {
   return found;
 }
 
-/** Installs what bun.lock says, with the tarballs that are in the cache from there; nothing if that did not work.
+/** Installs what bun.lock says, taking from the cache the tarballs that it has; returns nothing if that did not work.
  *
- * Bun asks a server in this process for them. So only what it installs is downloaded, as many at a time as ever, and
- * Bun compares each with the hash in bun.lock, wherever it came from. Its own cache is not for sharing: that has files
- * unpacked, and no hash of the registry's says what should be in them. */
+ * Bun asks a server in this process for them. So only what it installs is downloaded, as many at a time as usual, and
+ * Bun compares each with the hash in bun.lock, wherever it came from. Bun's own cache cannot be shared: its files are
+ * unpacked, and no hash from the registry says what should be in them. */
 async function byWayOfTheCache(stock: Map<string, string[]>): Promise<Kept[] | undefined> {
   mkdirSync(TARBALLS);
   const registry = process.env.NPM_CONFIG_REGISTRY ? new URL(process.env.NPM_CONFIG_REGISTRY) : undefined;
@@ -261,7 +261,7 @@ async function byWayOfTheCache(stock: Map<string, string[]>): Promise<Kept[] | u
     writeFileSync(LOCK, lock);
     const environment: Record<string, string> = {};
     if (registry) {
-      // What the registry wants to be sure who asks, Bun makes of its address, and sends to none but that.
+      // Bun derives the registry's credentials from its address, and sends them only there.
       registry.protocol = "http:";
       registry.host = server.url.host;
       environment.NPM_CONFIG_REGISTRY = registry.href;
@@ -274,7 +274,7 @@ async function byWayOfTheCache(stock: Map<string, string[]>): Promise<Kept[] | u
   }
 }
 
-/** Gives tarballs to Bun: those of the cache, and the others from where they are. */
+/** Gives tarballs to Bun: those in the cache, and the others from their addresses. */
 class Tarballs {
   readonly kept = new Map<string, Kept>();
   readonly end = new AbortController();
@@ -286,7 +286,7 @@ class Tarballs {
     private readonly registry: string | undefined,
   ) {}
 
-  /** Takes a package, and gives the path that it will be asked for by. */
+  /** Adds a package, and returns the path by which it will be asked for. */
   add(one: Locked): number {
     return this.all.push(one) - 1;
   }
@@ -307,7 +307,7 @@ class Tarballs {
     try {
       return new Response(Bun.file(await this.store(one.sha512, number, found.body)));
     } catch {
-      return new Response(null, { status: 404 }); // As when it is too large for a file: Bun need not try again.
+      return new Response(null, { status: 404 }); // For example too large for a file: Bun need not try again.
     }
   }
 
@@ -322,7 +322,7 @@ class Tarballs {
     return undefined;
   }
 
-  /** Writes a download to a file, under its hash if it is the one that it should have. */
+  /** Writes a download to a file, named after its hash if that is the expected one. */
   private async store(sha512: string, number: number, from: ReadableStream<Uint8Array>): Promise<string> {
     const [part, whole] = [`${TARBALLS}/${number}`, `${TARBALLS}/${sha512}.tgz`];
     const hashes = await copy(from, part);
@@ -332,7 +332,7 @@ class Tarballs {
     return whole;
   }
 
-  /** Where a package of the default registry is. Bun knows that and leaves it out of bun.lock: one is asked for. */
+  /** The address of a package in the default registry. bun.lock leaves it out, so Bun is asked for one of them. */
   private async standard({ name, version }: Locked): Promise<string | undefined> {
     const end = `/${name}/-/${name.split("/").pop()}-${version}.tgz`;
     const ask = async () => {
@@ -345,7 +345,7 @@ class Tarballs {
   }
 }
 
-/** Reads to the end, into a file if there is one, and gives the hashes of what it was. */
+/** Reads to the end, into a file if one is given, and returns the hashes of what it read. */
 async function copy(from: ReadableStream<Uint8Array>, to?: string): Promise<{ sha256: string; sha512: string }> {
   const [sha256, sha512] = [new Bun.CryptoHasher("sha256"), new Bun.CryptoHasher("sha512")];
   const file = to === undefined ? undefined : openSync(to, "w");
@@ -378,8 +378,8 @@ function diagnose(text: string): Failed {
   return said ? new Failed("incompatible", said) : new Failed("broken", text.replace(/\w+:\/\/\S+/g, "(address)").slice(-500));
 }
 
-/** The packages of a node_modules by the names that programs find them by, and all others: copies inside of packages,
- * which only those find, and the own names of what is installed under another. */
+/** The packages of a node_modules under the names by which programs find them, and all others: copies inside packages,
+ * which only those find, and the real names of what is installed under another name. */
 function packages(tree: string): { found: Found[]; others: Found[] } {
   const [found, others]: [Found[], Found[]] = [[], []];
   for (const name of existsSync(tree) ? readdirSync(tree) : []) {

@@ -1,5 +1,5 @@
 """Installs wheels from /packages/fetched/wheels into /data/tree: in a container without a network, with a directory of
-its own as /data. Wheels are unpacked and compiled; nothing of them is run.
+its own as /data. Wheels are unpacked and compiled; nothing in them is run.
 
 What the runner has in another version goes to a directory of its own in there, which programs look at first."""
 
@@ -10,9 +10,9 @@ import re
 import subprocess
 import sys
 
-# Exit code that says that a wheel is not as it should be: the server knows it.
+# Exit code that tells the server that a wheel is malformed.
 REFUSED = 65
-# What is the machine's trouble and no wheel's.
+# Failures of the machine, not of a wheel.
 TROUBLE = "Permission denied|Read-only file|Input/output|Too many open|Cannot allocate|No space left|File too large|quota"
 TREE = "/data/tree"
 REPLACED = "/data/tree/.replaced"
@@ -49,7 +49,7 @@ def install(directory, wheels):
 
 
 def refuse(said):
-    """Ends with what pip said: the names of files in a wheel, and not where they are here."""
+    """Ends with what pip said, with the names of files in a wheel but without their paths here."""
     said = re.sub(r"/data/tmp/pip-target-\w+(/lib/python)?/?|/packages/fetched/wheels/", "", said)
     lines = [line for line in said.splitlines() if line and line != "ERROR: Exception:"]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]

@@ -1,4 +1,4 @@
-//! What programs plant: links, FIFOs, sockets, shut doors, strange names and dates.
+//! What programs plant: links, FIFOs, sockets, locked doors, strange names and dates.
 
 use std::ffi::OsStr;
 use std::os::fd::AsFd as _;
@@ -34,7 +34,7 @@ const LINKS: &[(&str, &str)] = &[
     ("here", "."),
 ];
 
-/// Names of files that programs were seen to make. All can be made, one is no UTF-8.
+/// Names of files that programs were seen to make. All can be made; one is not UTF-8.
 const NAMES: &[&[u8]] = &[
     b"a b.csv",
     b"new\nline.txt",
@@ -148,7 +148,7 @@ async fn strange_names_are_listed_and_read() {
     for name in NAMES {
         fs::write(fixture.data().join(OsStr::from_bytes(name)), name).unwrap();
     }
-    // Nothing of that name is anybody's file.
+    // Nothing of that name counts as a file of the conversation.
     fs::write(fixture.data().join(PACKAGES), "").unwrap();
     let listing = workspace.list().await.unwrap();
     assert_eq!(
@@ -247,7 +247,7 @@ async fn a_shut_workspace_is_opened_again() {
     assert_eq!(fixture.leftovers(), 0);
 }
 
-/// Does it as a server would that is not root: nothing is open to it just because it is root.
+/// Runs `work` as a server that is not root would: nothing is accessible merely because we are root.
 fn without_privileges<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     let none = CapabilitySets {
         effective: CapabilitySet::empty(),
@@ -293,7 +293,7 @@ fn a_file_that_its_owner_may_not_read_is_read() {
             assert_eq!(std::io::read_to_string(opened).unwrap(), "x");
             assert_eq!(mode(&file), shut | 0o400);
         }
-        // What is no file stays as it is.
+        // What is not a file stays as it is.
         let fifo = top.path().join("fifo");
         let _ = mkfifoat(CWD, &fifo, Mode::empty());
         let opened = without_privileges(|| opener.file(dir.as_fd(), [&b"fifo"[..]]));

@@ -80,7 +80,7 @@ async fn listings_stop_at_a_thousand_files_from_the_top() {
     assert_eq!(listing.files.len(), MAX_FILES);
     assert_eq!(listing.files[MAX_FILES - 1].path.as_str(), "z.txt");
     insta::assert_snapshot!(listing.truncated.unwrap(), @"Only 1000 files are listed, there are more.");
-    // Files that were out of sight are not taken for new ones.
+    // Files that were there without being listed do not count as new.
     tokio::time::sleep(Duration::from_millis(50)).await;
     let before = workspace.snapshot().await.unwrap();
     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -181,7 +181,7 @@ async fn usage_gives_up_on_too_many_deep_folders() {
     assert_eq!((usage.entries, usage.complete), (4_243, false));
 }
 
-/// A chain of folders `d` below `top`, deeper than any path can name. Gives the last one.
+/// A chain of folders `d` below `top`, deeper than any path can name. Returns the last one.
 pub(super) fn make_deep(top: &Path, depth: usize) -> rustix::fd::OwnedFd {
     let mut at: rustix::fd::OwnedFd = fs::File::open(top).unwrap().into();
     for _ in 0..depth {

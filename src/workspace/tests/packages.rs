@@ -165,7 +165,7 @@ async fn what_a_tree_is_placed_with_lasts_as_long_as_that_takes() {
     let note = "a note".to_owned();
     let mut placed =
         Box::pin(workspace.place_packages(&scratch, "tree", "python", note, is_wanted));
-    // Its caller goes away once it has begun, which may be its end too.
+    // Its caller goes away once it has begun, or even ended.
     let _ = futures::poll!(placed.as_mut());
     drop(placed);
     fixture.workspaces.settle().await;

@@ -44,7 +44,7 @@ fn outside() -> TempDir {
     outside
 }
 
-/// Puts by turns a file and a link to `target` in the place of `data/r.txt`.
+/// Alternately puts a file and a link to `target` in place of `data/r.txt`.
 fn swap_file(data: PathBuf, target: PathBuf) -> Meanwhile {
     Meanwhile::repeat(move || {
         fs::write(data.join("f"), "benign").unwrap();
@@ -155,7 +155,7 @@ async fn walks_never_lead_outside_and_never_fail() {
     let workspace = fixture.workspace().await;
     let outside = TempDir::new().unwrap();
     fs::write(outside.path().join("secret"), SECRET).unwrap();
-    // Files that take their time, so that folders change between their names and what is in them.
+    // Enough files to take some time, so that folders change between reading their names and their contents.
     for number in 0..300 {
         fs::write(fixture.data().join(number.to_string()), "").unwrap();
     }
@@ -204,7 +204,7 @@ async fn deletion_ends_though_programs_refill_as_fast() {
     let busy: Vec<_> = (0..2)
         .map(|_| {
             let dir = fs::File::open(fixture.data().join("sub")).unwrap();
-            // Looking at the number first leaves the lock of the directory to who deletes.
+            // Checking the number first leaves the lock of the directory to the deletion.
             Meanwhile::repeat(move || {
                 if dir.metadata().unwrap().nlink() < 1_000 {
                     let name = rand::random::<u16>().to_string();
@@ -230,7 +230,7 @@ async fn deletion_gets_along_with_a_busy_program() {
     let data = fixture.data();
     fs::create_dir_all(data.join("a/b/c")).unwrap();
     let target = outside.path().to_owned();
-    // A program keeps its working directory when that is moved and deleted.
+    // A program keeps its working directory even if it is moved and deleted.
     let dir = fs::File::open(data.join("a/b")).unwrap();
     let busy = Meanwhile::repeat(move || {
         let name = rand::random::<u16>().to_string();

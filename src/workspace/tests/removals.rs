@@ -117,7 +117,7 @@ async fn an_open_workspace_survives_its_removal_without_harm() {
     remove(&fixture).await;
     assert_eq!(names(&old).await, [""; 0]);
     assert!(old.open_file(&path("a")).await.unwrap().is_none());
-    // An upload that was on its way when the conversation was deleted begins it anew.
+    // An upload that was on its way when the conversation was deleted starts it anew.
     old.write_file(&path("b"), Bytes::from("b"), Existing::Replace)
         .await
         .unwrap();

@@ -155,7 +155,7 @@ async fn entries_are_limited() {
     let error = upload(&workspace, "sub/b", "b").await.unwrap_err();
     assert!(matches!(error, WorkspaceError::TooManyEntries { .. }));
     upload(&workspace, "b", "b").await.unwrap();
-    // Which adds none.
+    // Replacing adds none.
     upload(&workspace, "b", "replaced").await.unwrap();
     insta::assert_snapshot!(upload(&workspace, "c", "c").await.unwrap_err(), @"the conversation has 2 files or more, or folders in folders too deep to count: delete some by a program or delete the conversation, or start a new one");
 }

@@ -1,4 +1,4 @@
-// The official TypeScript clients against a running server, by one way to connect after another.
+// The official TypeScript clients against a running server, trying one way to connect after another.
 // Usage: client.mjs WAY..., with MCP_URL, MCP_API_TOKEN and MCP_SERVER in the environment.
 
 import assert from "node:assert/strict";
@@ -65,7 +65,7 @@ async function use(way) {
   assert.ok(values.every((value, index) => index === 0 || values[index - 1] < value), `${values}`);
   const again = await call("get_run", { runId: outcome.runId });
   assert.equal(again.structuredContent.stdout, outcome.stdout);
-  // A failure is an answer too: version 1 holds it against the tool's output schema.
+  // A failure is an answer too: version 1 checks it against the tool's output schema.
   for (const [tool, args, code] of [
     ["run_code", { language: "cobol", code: "" }, "unknown_language"],
     ["get_run", { runId: "none" }, "run_not_found"],

@@ -24,7 +24,7 @@ async function textBelow(heading) {
   return section;
 }
 
-// The code blocks below a heading, each with its language. Of what is filled into a form it is the addresses.
+// The code blocks below a heading, each with its language. For what is filled into a form, these are the addresses.
 async function blocks(heading) {
   const section = await textBelow(heading);
   if (FORMS.includes(heading)) return [...section.matchAll(/`(http:[^`]+)`/g)].map(([, content]) => ({ language: "form", content }));
@@ -56,7 +56,7 @@ function transport({ type, command, args, env, url, headers, ...rest }) {
   return new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } });
 }
 
-// Of an address in a form, with the token as bearer.
+// A transport for an address in a form, with the token as bearer.
 function transportOf(address) {
   const requestInit = { headers: { Authorization: `Bearer ${MCP_API_TOKEN}` } };
   const Transport = address.endsWith("/sse") ? SSEClientTransport : StreamableHTTPClientTransport;

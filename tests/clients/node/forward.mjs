@@ -1,4 +1,4 @@
-// Puts the bearer token before requests, for a test suite that has no option for one.
+// Adds the bearer token to requests, for a test suite that has no option for one.
 // Usage: forward.mjs, with MCP_URL and MCP_API_TOKEN in the environment; prints its own address.
 
 import http from "node:http";

@@ -1,4 +1,4 @@
-"""The official Python client against a running server, by one way to connect after another.
+"""The official Python client against a running server, trying one way to connect after another.
 
 Usage: client.py WAY..., or client.py long for a run that takes longer than a client waits; with MCP_URL, MCP_API_TOKEN
 and MCP_SERVER in the environment.

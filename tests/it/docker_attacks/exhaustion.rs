@@ -56,7 +56,7 @@ async fn every_end_is_told(target: &Target) {
     target.assert_nobody_is_harmed("python").await;
 }
 
-/// A conversation does not pay for the end of its program: it keeps its sandbox, which was scrubbed as after any other.
+/// A conversation does not pay for the end of its program: it keeps its sandbox, which is scrubbed as after any other.
 #[tokio::test]
 async fn what_ends_a_program_leaves_its_sandbox() {
     let target = Target::warm().await;
@@ -98,7 +98,7 @@ async fn the_quota_stops_many_large_files() {
     let target = Target::cold(&[("WORKSPACE_QUOTA", "50m")]).await;
     let result = target.attack("many_large_files.py", 30).await;
     assert_eq!(end(&result), ("disk_limit", None), "{result}");
-    // Looks are apart by some milliseconds, on a busy machine by more, in which a fast disk takes a lot.
+    // Checks are some milliseconds apart, more on a busy machine, and a fast disk takes a lot in that time.
     let taken = size_of(&target.app.workspace("demo"));
     assert!(taken < 562 << 20, "{} MiB", taken >> 20);
     let full = target.app.upload("one-more", b"x").await;
@@ -145,8 +145,8 @@ async fn the_quota_holds_where_nobody_looks() {
     for place in ["deep", "behind many names"] {
         let target = Target::cold(&[("WORKSPACE_QUOTA", "20m")]).await;
         let mut last = json!(null);
-        // A look may come too late for one, but none begins that finds 512 MiB more than the quota. The first makes the
-        // names that the others hide behind.
+        // A check may come too late for one of them, but none begins once the files are 512 MiB over the quota. The
+        // first makes the names that the others hide behind.
         for number in 1..=4 {
             last = target
                 .run("hidden_bytes.py", 60, json!({ "WHERE": place }))
@@ -259,7 +259,7 @@ async fn a_daemon_ends_with_its_program(target: &Target) {
     target.settle().await;
     let beat = target.app.workspace("demo").join("beat");
     let beats = fs::metadata(&beat).unwrap().len();
-    // Several of its beats long: there is nothing that tells that nothing happens.
+    // Long enough for several of its beats: nothing reports that nothing happens.
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(fs::metadata(&beat).unwrap().len(), beats);
 }
@@ -279,7 +279,7 @@ async fn a_busy_program_gets_its_share_and_leaves_others_theirs() {
     let of_usage = |name: &str| result["usage"][name].as_f64().unwrap();
     let share = of_usage("cpuMs") / of_usage("wallMs");
     assert!(
-        // Less when others keep the cores busy.
+        // Less if others keep the cores busy.
         (0.05..0.6).contains(&share),
         "half a core is the limit: {share} in {result}"
     );
@@ -358,7 +358,7 @@ async fn one_attack_of_each_kind_at_the_same_time() {
     target.finish().await;
 }
 
-/// Bytes of disk of all files below a directory, some of which may go away meanwhile.
+/// Bytes of disk of all files below a directory, some of which may disappear during the count.
 fn size_of(directory: &Path) -> u64 {
     let mut directories: Vec<PathBuf> = vec![directory.to_owned()];
     let mut bytes = 0;

@@ -1,4 +1,4 @@
-//! Programs that leave something in their workspace that is to harm the server, or whoever downloads it.
+//! Programs that leave something in their workspace to harm the server, or whoever downloads it.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
@@ -24,7 +24,7 @@ const PROMPT: Duration = Duration::from_secs(1);
 async fn links_and_other_traps_lead_nowhere(target: &Target) {
     assert_safe(&target.attack("links.py", 10).await);
     let workspace = target.app.workspace("demo");
-    // Programs cannot make these, but a file system that was copied here may have them.
+    // Programs cannot make these, but a copied file system may have them.
     for name in ["pipe.csv", "sub/pipe.html"] {
         mknodat(
             CWD,
@@ -195,7 +195,7 @@ async fn nothing_acts_in_the_name_of_the_server() {
             "{name}: {:?}",
             answer.headers
         );
-        // Some old browsers know no such policy.
+        // Some old browsers do not know such a policy.
         let runs = ["html", "xml", "svg", "script", "wasm", "flash"];
         let kind = answer.header("content-type");
         assert!(

@@ -89,7 +89,7 @@ async fn what_lies_in_the_workspace_is_not_run_by_itself(target: &Target) {
     }
 }
 
-/// After a run in a new container the large libraries are loaded beside the next programs.
+/// After a run in a new container, the large libraries are loaded alongside the next programs.
 #[tokio::test]
 async fn what_is_loaded_beside_a_program_is_closed_to_it() {
     let app = TestApp::on_docker_with(&[("SANDBOX_REUSE", "conversation")]).await;

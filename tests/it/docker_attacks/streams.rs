@@ -1,4 +1,4 @@
-//! Programs that play with what PID 1 and the server share with them: the output, and the records in it.
+//! Programs that tamper with what PID 1 and the server share with them: the output, and the records in it.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Stateful runs on the fake engine alone, where time and trouble are made.
+//! Stateful runs on the fake engine only, where time and trouble can be made.
 
 use std::time::Duration;
 

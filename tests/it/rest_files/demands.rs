@@ -1,4 +1,4 @@
-//! What requests demand of the file that is there, by `If-Match`, `If-None-Match` and `If-Unmodified-Since`.
+//! What requests demand of the existing file, by `If-Match`, `If-None-Match` and `If-Unmodified-Since`.
 
 use std::fs::File;
 use std::time::SystemTime;
@@ -126,7 +126,7 @@ async fn a_file_that_is_not_wanted_is_not_received() {
         );
         let put = request(Method::PUT, &format!("{FILES}/f"))
             .header(header.0, header.1)
-            // It comes when it is asked for.
+            // The body is sent only when it is asked for.
             .header("expect", "100-continue");
         let answer = app.send(put.body(Body::from_stream(body)).unwrap()).await;
         assert_eq!(code(&answer), "412 precondition_failed", "{header:?}");

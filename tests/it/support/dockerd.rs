@@ -1,7 +1,7 @@
-//! A container engine of the test's own, which it may stop and kill: the one of the machine is never touched.
+//! A container engine of the test's own, which it may stop and kill: the machine's own is never touched.
 //!
-//! Its processes, files and socket are below a directory of its own, and it has a network of its own, where bridges
-//! and firewall rules are out of everybody's way. Needs root and `dockerd` in the search path.
+//! Its processes, files and socket are below a directory of its own, and it has a network of its own, where its bridges
+//! and firewall rules affect nobody. Needs root and `dockerd` in the search path.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ tar -C "$dir" -c . | docker --host "$1" import --change 'ENTRYPOINT ["/bin/sh"]'
     --change 'LABEL sandbox.runner=true sandbox.language=shell' - mcp-sandbox-shell
 "#;
 
-/// An engine. Dropping it ends it and all that it started.
+/// An engine. Dropping it ends it and everything it started.
 pub(crate) struct Dockerd {
     dir: TempDir,
     options: Vec<String>,
@@ -47,7 +47,7 @@ impl Dockerd {
             .prefix("dockerd-")
             .tempdir()
             .unwrap();
-        // Settings of the machine's engine are not for this one.
+        // The settings of the machine's engine do not apply to this one.
         fs::write(dir.path().join("daemon.json"), "{}").unwrap();
         Self {
             dir,
@@ -70,7 +70,7 @@ impl Dockerd {
     /// Starts it and waits until it answers.
     pub(crate) async fn start(&mut self) {
         assert!(self.process.is_none(), "it runs already");
-        // After a kill it finds its own, and takes whoever has the number now for itself.
+        // After a kill it would find its own file, and take whatever process has that id now for itself.
         let _ = fs::remove_file(self.path("pid"));
         let log = fs::File::options()
             .create(true)
@@ -120,7 +120,7 @@ impl Dockerd {
         within(PATIENCE, "the engine answers", answers).await;
     }
 
-    /// Gives it a runner of shell that is `BusyBox` and no more: the machine's own is many times as large.
+    /// Gives it a shell runner that is just `BusyBox`: the machine's own is many times as large.
     pub(crate) async fn add_shell(&self) {
         let output = Command::new("bash")
             .args(["-ec", ADD_SHELL, "add", &self.host()])
@@ -143,7 +143,7 @@ impl Dockerd {
     pub(crate) async fn kill(&mut self) {
         let mut process = self.process.take().expect("it runs");
         process.kill().await.unwrap();
-        // Its containerd goes with it, and must not be taken for one that still runs because nobody has waited for it.
+        // Its containerd goes with it, and must not seem to be running still because nobody has waited for it.
         let pid_file = self.path("exec").join("containerd").join("containerd.pid");
         if let Ok(pid) = fs::read_to_string(&pid_file) {
             signal(pid.trim().parse().ok(), Signal::KILL);
@@ -151,7 +151,7 @@ impl Dockerd {
         }
     }
 
-    /// The containers that there are, whatever their state, with a label if that is not empty.
+    /// All containers, whatever their state, with a label if that is not empty.
     pub(crate) async fn containers(&self, label: &str) -> Vec<String> {
         let filter = format!("label={label}");
         let mut arguments = vec!["ps", "--all", "--quiet", "--no-trunc"];
@@ -192,10 +192,11 @@ impl Drop for Dockerd {
                 }
                 std::thread::sleep(Duration::from_millis(20));
             }
-            // Nobody is left to tell.
+            // There is nobody left to report to.
             let _ = process.start_kill();
         }
-        // Only after a failure is anything left: containerd and its shims, known by our directory in their arguments.
+        // Only after a failure is anything left: containerd and its shims, recognised by our directory in their
+        // arguments.
         for pid in processes_of(self.dir.path()) {
             signal(Some(pid), Signal::KILL);
         }
@@ -203,7 +204,7 @@ impl Drop for Dockerd {
     }
 }
 
-/// Sends a signal to a process that this one, or an engine of its own, has started.
+/// Sends a signal to a process that this process, or an engine of its own, has started.
 pub(crate) fn signal(pid: Option<u32>, signal: Signal) {
     let pid = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
     if let Some(pid) = pid {

@@ -25,7 +25,7 @@ impl Drop for TestImage {
     }
 }
 
-/// Calls the engine's own client, which has to succeed. Gives what it prints.
+/// Calls the engine's own client, which has to succeed. Returns what it prints.
 pub(crate) fn docker(arguments: &[&str]) -> String {
     let output = docker_client(arguments).output().unwrap();
     assert!(

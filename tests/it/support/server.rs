@@ -1,4 +1,4 @@
-//! The real program as a process of its own, asked over the network.
+//! The real program as a process of its own, called over the network.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -35,7 +35,7 @@ impl Server {
         Self::start_at(free_address().await, root, settings).await
     }
 
-    /// The same at an address, such as that of one that has ended.
+    /// The same at a given address, such as that of a server that has ended.
     pub(crate) async fn start_at(addr: SocketAddr, root: &Path, settings: &[(&str, &str)]) -> Self {
         let mut server = Self::begin_at(addr, root, settings);
         let listens = async || {
@@ -56,7 +56,7 @@ impl Server {
         server
     }
 
-    /// The same without a wait.
+    /// The same without waiting.
     pub(crate) fn begin_at(addr: SocketAddr, root: &Path, settings: &[(&str, &str)]) -> Self {
         let log = root.join(format!("{}.log", addr.port()));
         let file = fs::File::create(&log).unwrap();
@@ -83,7 +83,7 @@ impl Server {
         (response.status().as_u16(), response.json().await.unwrap())
     }
 
-    /// Runs a shell program for at most 20 s. `Err` when the server does not answer any more.
+    /// Runs a shell program for at most 20 s. `Err` if the server no longer answers.
     pub(crate) fn run(&self, code: &str) -> impl Future<Output = reqwest::Result<Value>> + use<> {
         self.run_for(20, code)
     }
@@ -105,7 +105,7 @@ impl Server {
         self.call("upload_file", arguments).await
     }
 
-    /// Calls a tool and gives its structured result.
+    /// Calls a tool and returns its structured result.
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Value {
         self.try_call(tool, &arguments).await.unwrap()
     }
@@ -139,13 +139,13 @@ impl Server {
         self.process.id().unwrap()
     }
 
-    /// Status of the answer to `/readyz`, once it is as expected.
+    /// Waits until `/readyz` says that the server is ready.
     pub(crate) async fn until_ready(&self, limit: Duration) {
         let ready = async || (self.get("/readyz").await.0 == 200).then_some(());
         within(limit, "the server is ready", ready).await;
     }
 
-    /// Has it open files up to another limit, and gives the one of before.
+    /// Sets another limit on its open files, and returns the previous one.
     pub(crate) fn limit_files(&self, limit: Rlimit) -> Rlimit {
         let pid = Pid::from_raw(self.pid().cast_signed());
         prlimit(pid, Resource::Nofile, limit).unwrap()
@@ -179,7 +179,7 @@ impl Drop for Server {
     }
 }
 
-/// Calls the program with arguments and waits for its end.
+/// Calls the program with arguments and waits for it to end.
 pub(crate) async fn call(arguments: &[&str], settings: &[(&str, &str)]) -> Output {
     let root = tempfile::tempdir().unwrap();
     call_in(root.path(), arguments, settings).await
@@ -201,7 +201,7 @@ pub(crate) async fn call_in(
         .unwrap()
 }
 
-/// The program with nothing of the test's own environment, and with a `.env` only if the test put one there.
+/// The program without the test's own environment, and with a `.env` only if the test put one there.
 pub(crate) fn command(root: &Path, settings: &[(&str, &str)]) -> Command {
     let mut command = Command::new(PROGRAM);
     command
@@ -212,9 +212,9 @@ pub(crate) fn command(root: &Path, settings: &[(&str, &str)]) -> Command {
         .env("FILE_SECRET", super::SECRET)
         .env("SANDBOX_ROOT", root.join("data"))
         .env("DISK_FREE_FLOOR", "1m")
-        // Pages that are asked for again and again say nothing.
+        // Pages that are requested again and again are not logged.
         .env("RUST_LOG", "info,mcp_code_sandbox::http=warn")
-        // No containers of the network's check among those that are counted.
+        // Containers of the network's check must not be among those that are counted.
         .env("ALLOW_NETWORK", "1")
         .envs(settings.iter().copied())
         .stdin(Stdio::null());

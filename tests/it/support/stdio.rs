@@ -42,12 +42,12 @@ impl StdioServer {
             .await;
     }
 
-    /// The same without a word.
+    /// The same without the greeting.
     pub(crate) fn begin(settings: &[(&str, &str)]) -> Self {
         Self::begin_in(Path::new("/"), settings)
     }
 
-    /// The same where a client works.
+    /// The same in the directory that a client works in.
     pub(crate) fn begin_in(directory: &Path, settings: &[(&str, &str)]) -> Self {
         let root = tempfile::tempdir().unwrap();
         let mut process = Command::new(env!("CARGO_BIN_EXE_mcp-code-sandbox"))
@@ -87,13 +87,13 @@ impl StdioServer {
             .unwrap();
     }
 
-    /// The next line of standard output, which holds messages and nothing else.
+    /// The next line of standard output, which has nothing but messages.
     pub(crate) async fn message(&mut self) -> Value {
         let line = timeout(Duration::from_mins(1), self.output.next_line()).await;
         serde_json::from_str(&line.expect("the server is silent").unwrap().unwrap()).unwrap()
     }
 
-    /// Bytes that it has written and nobody has read.
+    /// Bytes that it has written and that nobody has read.
     pub(crate) fn unread(&mut self) -> u64 {
         rustix::io::ioctl_fionread(self.output.get_ref().get_ref()).unwrap()
     }
@@ -102,12 +102,12 @@ impl StdioServer {
         signal(self.process.id(), which);
     }
 
-    /// Closes the server's input, as a client does that goes away.
+    /// Closes the server's input, as a client that goes away does.
     pub(crate) fn close(&mut self) {
         self.input = None;
     }
 
-    /// Waits until it has ended. What it writes meanwhile is not read.
+    /// Waits until it has ended. What it writes until then is not read.
     pub(crate) async fn ended(&mut self, limit: Duration) -> ExitStatus {
         let ended = timeout(limit, self.process.wait()).await;
         ended

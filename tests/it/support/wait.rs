@@ -1,12 +1,12 @@
-//! Waiting for what happens outside of the test's own process.
+//! Waiting for what happens outside the test's own process.
 
 use std::time::Duration;
 
-/// Pauses get longer, since to ask may be to start a program.
+/// Pauses get longer, since asking may start a program.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
-/// Asks again and again until there is an answer, and fails when there is none in time.
+/// Asks again and again until there is an answer, and fails if there is none in time.
 pub(crate) async fn within<T>(
     limit: Duration,
     what: &str,

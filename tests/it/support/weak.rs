@@ -1,5 +1,5 @@
 //! The real engine with containers that are weaker than the server asks for, as a plugin, a policy or an engine that
-//! ignores a setting would make them, or with images whose drivers the server does not hear of.
+//! ignores a setting would make them, or with images whose drivers the server is not told about.
 
 use async_trait::async_trait;
 use bollard::models::ContainerCreateBody;
@@ -12,7 +12,7 @@ use mcp_code_sandbox::executor::{
     Network,
 };
 
-/// Takes something that protects away from the request for a container.
+/// Removes something that protects from the request for a container.
 pub(crate) type Weaken = fn(&mut ContainerCreateBody);
 
 #[derive(Debug)]
@@ -20,13 +20,13 @@ pub(crate) struct WeakExecutor {
     real: DockerExecutor,
     docker: Docker,
     weaken: Weaken,
-    /// What it says of itself, whether or not that is so.
+    /// What it says about itself, whether or not it is true.
     says_rootless: bool,
     drivers: bool,
 }
 
 impl WeakExecutor {
-    /// With images as they would be by the plain contract alone.
+    /// With images as they would be under the plain contract alone.
     pub(crate) async fn without_drivers() -> Self {
         Self {
             drivers: false,
@@ -46,7 +46,7 @@ impl WeakExecutor {
         }
     }
 
-    /// The same engine as one that is taken for rootless.
+    /// The same engine, taken for rootless.
     pub(crate) fn taken_for_rootless(mut self) -> Self {
         self.says_rootless = true;
         self
@@ -62,7 +62,7 @@ impl Executor for WeakExecutor {
         Ok(ContainerId(created.id))
     }
 
-    /// As one that leaves limits out.
+    /// As an engine that leaves limits out.
     async fn engine(&self) -> Result<Engine, ExecutorError> {
         let real = self.real.engine().await?;
         Ok(Engine {
