@@ -63,9 +63,6 @@ pub struct Sandbox {
     parked: bool,
     /// Until when libraries are presumably still being loaded alongside its programs.
     loads_until: Option<Instant>,
-    /// Whether the memory limit has killed something in it, and that was reported. The engine remembers such a kill for
-    /// as long as the container lives.
-    oom_told: bool,
 }
 
 struct Input(Box<dyn AsyncWrite + Send + Unpin>);
@@ -210,16 +207,8 @@ impl Sandbox {
                 clean: Some(clean),
             },
         };
-        let end = self
-            .send(expect, &frame, answer, interrupted(interrupt, nonce))
-            .await?;
-        Ok(self.told(end))
-    }
-
-    /// Records what was reported about the end of a program.
-    fn told(&mut self, end: End) -> End {
-        self.oom_told |= end.oom_kills > 0;
-        end
+        self.send(expect, &frame, answer, interrupted(interrupt, nonce))
+            .await
     }
 
     /// Runs a cell: a program in the parked interpreter, which stays with everything in it. The cell is interrupted at
@@ -251,10 +240,8 @@ impl Sandbox {
             nonce: nonce.clone(),
             waiting,
         };
-        let end = self
-            .send(expect, &frame, answer, interrupted(interrupt, nonce))
-            .await?;
-        Ok(self.told(end))
+        self.send(expect, &frame, answer, interrupted(interrupt, nonce))
+            .await
     }
 
     /// Waits until the sandbox is as good as new after a run with `reuse`.
@@ -298,19 +285,14 @@ impl Sandbox {
         }
     }
 
-    /// The container's state, from the engine. What the memory limit killed in an earlier program does not count.
+    /// The container's state, from the engine.
     ///
     /// # Errors
     /// Those of the executor; `Unavailable` means that the engine itself is lost.
     pub fn state(
         &self,
     ) -> impl Future<Output = Result<ContainerState, ExecutorError>> + Send + use<> {
-        let (state, oom_told) = (self.container.state(), self.oom_told);
-        async move {
-            let mut state = state.await?;
-            state.oom_killed &= !oom_told;
-            Ok(state)
-        }
+        self.container.state()
     }
 }
 

@@ -172,7 +172,6 @@ impl Launcher {
             cleaning: None,
             parked: false,
             loads_until: None,
-            oom_told: false,
         }))
     }
 

@@ -101,28 +101,6 @@ async fn a_sandbox_that_somebody_paused_is_not_the_programs_fault() {
     app.assert_nothing_is_left().await;
 }
 
-/// The engine remembers for as long as the container lives that the memory limit killed something in it.
-#[tokio::test]
-async fn what_ends_a_sandbox_is_not_what_an_earlier_program_died_of() {
-    let app = TestApp::on_docker_with(WARM).await;
-    app.parked("shell", 1).await;
-    let hog = app.run("shell", "x=x; while :; do x=$x$x; done").await;
-    assert_eq!(hog["status"], "out_of_memory", "{hog}");
-    let cleaned = async || (app.app.runs.pool.count().1 == 1).then_some(());
-    within(READY, "the sandbox is clean again", cleaned).await;
-    let killed = async {
-        let started = app.workspace("demo").join("started");
-        let begun = async || started.exists().then_some(());
-        within(READY, "the program runs", begun).await;
-        for container in containers(app.root()) {
-            command("docker", &["kill", &container]);
-        }
-    };
-    let (run, ()) = tokio::join!(app.run("shell", "touch started; sleep 60"), killed);
-    assert_eq!(run["status"], "engine_lost", "{run}");
-    app.assert_nothing_is_left().await;
-}
-
 #[tokio::test]
 async fn a_server_that_was_stopped_goes_on() {
     let root = tempfile::tempdir().unwrap();
