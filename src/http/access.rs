@@ -133,16 +133,18 @@ pub(super) async fn require_known_host_and_origin(
 
 /// The host that a request is for; empty if it does not say, which HTTP/1.0 allows.
 fn host(request: &Request) -> Result<&str, &'static str> {
+    let mut hosts = request.headers().get_all(HOST).iter();
+    // RFC 9112, section 3.2. Of two, a proxy in front of us may have checked the other one.
+    let (host, None) = (hosts.next(), hosts.next()) else {
+        return Err("the request has more than one Host header: send one");
+    };
     if let Some(authority) = request.uri().authority() {
         return Ok(authority.as_str());
     }
-    let mut hosts = request.headers().get_all(HOST).iter();
-    // RFC 9112, section 3.2. With two, a proxy before us may have checked the other one.
-    match (hosts.next(), hosts.next()) {
-        (Some(_), Some(_)) => Err("the request has more than one Host header: send one"),
-        (Some(host), None) => host.to_str().map_err(|_| "the Host header is not text"),
-        (None, _) if request.version() < Version::HTTP_11 => Ok(""),
-        (None, _) => Err("the request has no Host header: send one"),
+    match host {
+        Some(host) => host.to_str().map_err(|_| "the Host header is not text"),
+        None if request.version() < Version::HTTP_11 => Ok(""),
+        None => Err("the request has no Host header: send one"),
     }
 }
 

@@ -383,11 +383,14 @@ async fn a_client_that_closes_without_an_answer_is_counted() {
 async fn a_request_has_one_host_for_everybody() {
     let server = Listening::new().await;
     for (first, second) in [("localhost", "evil.example"), ("evil.example", "localhost")] {
-        let request = format!(
-            "GET /healthz HTTP/1.1\r\nHost: {first}\r\nHost: {second}\r\nConnection: close\r\n\r\n"
-        );
-        let answer = server.send(request.as_bytes()).await;
-        assert_eq!(status(&answer), "400", "{answer}");
+        // Whatever address the request names itself.
+        for target in ["/healthz", "http://localhost/healthz"] {
+            let request = format!(
+                "GET {target} HTTP/1.1\r\nHost: {first}\r\nHost: {second}\r\nConnection: close\r\n\r\n"
+            );
+            let answer = server.send(request.as_bytes()).await;
+            assert_eq!(status(&answer), "400", "{answer}");
+        }
     }
     for wrong in ["", "Host: b\u{fc}cher\r\n"] {
         let request = format!("GET /healthz HTTP/1.1\r\n{wrong}Connection: close\r\n\r\n");
