@@ -10,7 +10,7 @@ use crate::conversation::ConversationId;
 const LEAVE: &str = include_str!("programs/leave.py");
 const FIND: &str = include_str!("programs/find.py");
 /// Where programs may write besides `/data`, and where they should not be able to.
-const SCRATCH: &str = "/tmp /dev/shm /dev/mqueue /var/tmp /run";
+const SCRATCH: &str = "/tmp /dev /var/tmp /run";
 const SECONDS: u64 = 20;
 
 /// The next run of the same conversation.

@@ -13,6 +13,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, getpid};
 use sandbox_init::Park;
 
+use crate::confine::Confinement;
 use crate::feed::Feed;
 use crate::processes::{self, Stat};
 use crate::sys;
@@ -50,7 +51,7 @@ struct Announcement {
 }
 
 impl Driver {
-    pub(crate) fn start(park: &Park) -> io::Result<Self> {
+    pub(crate) fn start(park: &Park, confinement: &Confinement) -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (socket, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         rustix::io::ioctl_fionbio(&theirs, false)?;
@@ -60,7 +61,7 @@ impl Driver {
             .ok_or(io::ErrorKind::InvalidInput)?;
         let mut command = Command::new(program);
         command.args(arguments).envs(&park.env).stdin(Stdio::null());
-        let pid = sys::spawn(&mut command, Some(theirs.as_fd()))?;
+        let pid = sys::spawn(&mut command, Some(theirs.as_fd()), confinement)?;
         Ok(Self {
             pid,
             socket,
@@ -113,7 +114,7 @@ impl Driver {
         };
         if child(pid).is_some_and(|stat| stat.state != 'Z') {
             self.announced = None;
-            // A run process that is not dumpable yet does this itself.
+            // Fails if it is not dumpable, which is a fault of the driver and harms nobody else.
             let _ = processes::kill_first(pid);
             return Ok(Some(pid));
         }
@@ -152,7 +153,10 @@ impl Driver {
             return Ok(None);
         };
         match pid_after("instead ", &line) {
-            Some(pid) if pid == ended || child(pid).is_some() => Ok(Some(pid)),
+            Some(pid) if pid == ended || child(pid).is_some() => {
+                let _ = processes::kill_first(pid);
+                Ok(Some(pid))
+            }
             _ => Err("the parked process said something else than instead <pid>".to_owned()),
         }
     }

@@ -4,7 +4,6 @@ mod cells;
 mod runs;
 
 use std::ffi::OsString;
-use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -17,6 +16,7 @@ use sandbox_init::{Frame, FrameReader, Nonce, Park, Record};
 
 use crate::Stop;
 use crate::cgroup::Cgroup;
+use crate::confine::Confinement;
 use crate::driver::Driver;
 use crate::feed::{Feed, Progress};
 use crate::kernel::{Cell, Kernel};
@@ -51,6 +51,7 @@ pub(crate) struct Init {
     frames: FrameReader,
     output: Output,
     cgroup: Cgroup,
+    confinement: Confinement,
     scrubber: Scrubber,
     park: Option<Park>,
     driver: Option<Driver>,
@@ -91,13 +92,14 @@ enum Answer {
 }
 
 impl Init {
-    pub(crate) fn new(signals: OwnedFd, command: Vec<OsString>) -> io::Result<Self> {
+    pub(crate) fn new(signals: OwnedFd, command: Vec<OsString>) -> Result<Self, Stop> {
         Ok(Self {
             command,
             signals,
             frames: FrameReader::new(),
             output: Output::open()?,
             cgroup: Cgroup::open(Path::new("/sys/fs/cgroup")),
+            confinement: Confinement::new()?,
             scrubber: Scrubber::new(),
             park: None,
             driver: None,
@@ -320,13 +322,15 @@ impl Init {
     /// Has a run process parked, if the image can do that.
     fn park(&mut self, answer: Answer) -> Result<bool, Stop> {
         let started = match (&self.park, &self.driver) {
-            (Some(park), None) if !park.driver.is_empty() => match Driver::start(park) {
-                Ok(driver) => {
-                    self.driver = Some(driver);
-                    Ok(true)
+            (Some(park), None) if !park.driver.is_empty() => {
+                match Driver::start(park, &self.confinement) {
+                    Ok(driver) => {
+                        self.driver = Some(driver);
+                        Ok(true)
+                    }
+                    Err(error) => Err(format!("the driver cannot be started: {error}")),
                 }
-                Err(error) => Err(format!("the driver cannot be started: {error}")),
-            },
+            }
             (_, Some(driver)) => driver.park_another().map(|()| true),
             _ => Ok(false),
         };

@@ -145,6 +145,7 @@ impl Kernel {
             self.line.drain(..end);
             // Before its helper: without one, the parked process would run the cell itself, and so it would run twice.
             let _ = kill_process(self.pid, Signal::KILL);
+            let _ = processes::kill_first(successor);
             self.pid = successor;
             self.release();
         }

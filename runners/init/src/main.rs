@@ -29,6 +29,7 @@
 )]
 
 mod cgroup;
+mod confine;
 mod driver;
 mod feed;
 mod freeze;
@@ -43,7 +44,9 @@ mod sys;
 use std::io;
 use std::process::ExitCode;
 
+use landlock::RulesetError;
 use rustix::process::{DumpableBehavior, getpid, set_dumpable_behavior};
+use rustix::thread::set_no_new_privs;
 use sandbox_init::FrameError;
 
 use crate::init::Init;
@@ -65,6 +68,8 @@ pub(crate) enum Stop {
     NotForKernel,
     #[error("a system call failed: {0}")]
     System(#[from] io::Error),
+    #[error("the kernel does not confine programs: {0}")]
+    Unconfined(#[from] RulesetError),
     #[error("only as PID 1 of a container: it kills every other process")]
     NotPid1,
     #[error("not ready: {0}")]
@@ -80,7 +85,7 @@ impl Stop {
             Self::Frame(_) | Self::SecondPark | Self::NotForKernel => 70,
             Self::NotReady(_) => 71,
             Self::NotClean(_) => 72,
-            Self::System(_) | Self::NotPid1 => 73,
+            Self::System(_) | Self::Unconfined(_) | Self::NotPid1 => 73,
         }
     }
 }
@@ -111,5 +116,7 @@ fn prepare() -> Result<Init, Stop> {
     }
     sys::close_on_exec();
     let signals = sys::signals()?;
-    Ok(Init::new(signals, std::env::args_os().skip(1).collect())?)
+    // The engine has set it; Landlock cannot be used without.
+    set_no_new_privs(true).map_err(io::Error::from)?;
+    Init::new(signals, std::env::args_os().skip(1).collect())
 }

@@ -12,6 +12,7 @@ use sandbox_init::{End, Nonce, Status};
 use serde::Serialize;
 
 use crate::cgroup::Usage;
+use crate::confine::Confinement;
 use crate::feed::Feed;
 use crate::processes;
 use crate::sys::{self, Ended};
@@ -89,13 +90,14 @@ pub(crate) fn start_plain(
     command: &[OsString],
     code: String,
     env: &BTreeMap<String, String>,
+    confinement: &Confinement,
 ) -> io::Result<(Pid, Feed)> {
     let (program, arguments) = command.split_first().ok_or(io::ErrorKind::NotFound)?;
     let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(&ours, true)?;
     let mut command = Command::new(program);
     command.args(arguments).envs(env).stdin(Stdio::from(theirs));
-    let pid = sys::spawn(&mut command, None)?;
+    let pid = sys::spawn(&mut command, None, confinement)?;
     // Fails if it has already ended, or made itself not dumpable, which is its own affair.
     let _ = processes::kill_first(pid);
     Ok((pid, Feed::new(ours, code.into_bytes())))

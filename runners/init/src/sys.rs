@@ -16,6 +16,8 @@ use std::time::Duration;
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, setrlimit};
 use sandbox_init::Status;
 
+use crate::confine::Confinement;
+
 /// Where a driver finds its socket.
 const DRIVER_FD: i32 = 3;
 
@@ -145,11 +147,16 @@ pub(crate) fn kill_all(signal: Signal) -> bool {
     unsafe { libc::kill(-1, signal.as_raw()) == 0 }
 }
 
-/// Starts a command as the leader of its own session, with `channel` as its descriptor 3.
+/// Starts a command as the leader of its own session, confined, with `channel` as its descriptor 3.
 ///
 /// std resets SIGPIPE to its default, and returns only after the exec.
-pub(crate) fn spawn(command: &mut Command, channel: Option<BorrowedFd<'_>>) -> io::Result<Pid> {
+pub(crate) fn spawn(
+    command: &mut Command,
+    channel: Option<BorrowedFd<'_>>,
+    confinement: &Confinement,
+) -> io::Result<Pid> {
     let channel = channel.map(|fd| fd.as_raw_fd());
+    let ruleset = confinement.ruleset().map(|fd| fd.as_raw_fd());
     let no_signals = signal_set(&[]);
     let room = getrlimit(Resource::Sigpending)
         .current
@@ -169,6 +176,11 @@ pub(crate) fn spawn(command: &mut Command, channel: Option<BorrowedFd<'_>>) -> i
             ))?;
             check(libc::setsid())?;
             setrlimit(Resource::Sigpending, room)?;
+            if let Some(ruleset) = ruleset
+                && libc::syscall(libc::SYS_landlock_restrict_self, ruleset, 0) != 0
+            {
+                return Err(io::Error::last_os_error());
+            }
             if let Some(channel) = channel {
                 check(libc::dup2(channel, DRIVER_FD))?;
             }

@@ -187,8 +187,6 @@ class FullDriver:
 
     def settle_in(self):
         self._tools.share_memory()
-        with open("/proc/self/oom_score_adj", "wb", 0) as file:
-            file.write(b"1000")
 
     def take_request(self):
         request = _taken(PASSED_ON % self._asking)

@@ -23,7 +23,7 @@ impl Init {
                 let request = run::request(&frame.code, &frame.env, None);
                 driver.request(request).map(|feed| (pid, feed))
             }
-            _ => run::start_plain(&self.command, frame.code, &frame.env),
+            _ => run::start_plain(&self.command, frame.code, &frame.env, &self.confinement),
         };
         match started {
             Ok((pid, feed)) => {

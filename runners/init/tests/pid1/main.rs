@@ -6,6 +6,7 @@
     reason = "tests of real processes use real time, and a panic says where"
 )]
 
+mod confined;
 mod drivers;
 mod helpers;
 mod kernel;

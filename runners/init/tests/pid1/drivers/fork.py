@@ -24,9 +24,6 @@ def run_process(taken):
         channel.close()
     os.close(taken)
     os.setsid()
-    prctl(PR_SET_DUMPABLE, 1)
-    with open("/proc/self/oom_score_adj", "w") as file:
-        file.write("1000")
     if "cell" in request:
         cells(request, lambda: json.loads(exact(struct.unpack(">I", exact(4))[0])))
     os.environ.update(request["env"])
@@ -44,6 +41,7 @@ def park():
     waiting, taken = os.pipe()
     middle = os.fork()
     if middle == 0:
+        prctl(PR_SET_DUMPABLE, 1)
         child = os.fork()
         if child == 0:
             os.close(waiting)

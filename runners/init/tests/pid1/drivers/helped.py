@@ -25,6 +25,7 @@ def fork_away(told):
             os._exit(0)
         os.close(waiting)
         os.setsid()
+        prctl(PR_SET_DUMPABLE, 1)
         return None
     os.close(telling)
     os.waitpid(middle, 0)
@@ -36,9 +37,6 @@ def fork_away(told):
 
 def become(request):
     os.closerange(3 + ("cell" in request), 32)
-    prctl(PR_SET_DUMPABLE, 1)
-    with open("/proc/self/oom_score_adj", "w") as file:
-        file.write("1000")
     if "cell" in request:
         cells(request, lambda: json.loads(exact(3, int.from_bytes(exact(3, 4), "big"))))
     os.environ.update(request["env"])
@@ -95,6 +93,7 @@ def drive(requests, answers, helper):
             os.close(told[1])
             if b"PASS" in request:
                 number = os.getpid().to_bytes(4, "big")
+                prctl(PR_SET_DUMPABLE, 0)
                 os.write(requests, number + length + request)
                 if b"SLOWLY" in request:
                     time.sleep(60)

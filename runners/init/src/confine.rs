@@ -1,0 +1,39 @@
+//! Where the processes of a sandbox may write: a second safeguard behind the engine's mounts.
+//!
+//! PID 1 describes it once with Landlock, and puts it on every process that it starts, which hands it on to all that
+//! come from it. PID 1 itself stays outside: it sets how the memory limit chooses, and the kernel protects what is
+//! outside from the processes inside, as it protects a process that is not dumpable.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use landlock::{
+    ABI, AccessFs, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError,
+    make_bitflags, path_beneath_rules,
+};
+
+/// The conversation's files under both their names, scratch files, and devices, with shared memory among them. Message
+/// queues are opened by name without the path that leads to them, so that `/dev` alone would not do.
+const WRITABLE: [&str; 5] = ["/data", "/mnt/data", "/tmp", "/dev", "/dev/mqueue"];
+
+/// The restriction, ready to be put on a process. Empty where the kernel has no Landlock, or only its first version,
+/// which would forbid moving files between directories.
+#[derive(Debug)]
+pub(crate) struct Confinement(Option<OwnedFd>);
+
+impl Confinement {
+    /// Everything that changes a file or directory, below [`WRITABLE`] only. Device nodes cannot be made at all.
+    pub(crate) fn new() -> Result<Self, RulesetError> {
+        let changes = AccessFs::from_write(ABI::V2);
+        let devices = make_bitflags!(AccessFs::{MakeChar | MakeBlock});
+        let ruleset = Ruleset::default()
+            .set_compatibility(CompatLevel::SoftRequirement)
+            .handle_access(changes)?
+            .create()?
+            .add_rules(path_beneath_rules(WRITABLE, changes & !devices))?;
+        Ok(Self(ruleset.into()))
+    }
+
+    pub(crate) fn ruleset(&self) -> Option<BorrowedFd<'_>> {
+        self.0.as_ref().map(AsFd::as_fd)
+    }
+}

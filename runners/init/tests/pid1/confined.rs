@@ -1,0 +1,113 @@
+//! Where programs can write when the mounts do not keep them from it, as here, where the root is the host's own.
+
+use crate::support::{Sandbox, again, cell, once};
+
+const FORK: &[&str] = &["python3", "-c", include_str!("drivers/fork.py")];
+const KERNEL: &[&str] = &[
+    "python3",
+    "-c",
+    concat!(
+        include_str!("drivers/cells.py"),
+        include_str!("drivers/exec.py")
+    ),
+];
+const HELPED: &[&str] = &["python3", "-c", include_str!("drivers/helped.py")];
+
+/// Prints what should have been the other way round.
+const TRY: &str = r"
+import ctypes, mmap, os, pathlib, tempfile
+libc = ctypes.CDLL(None, use_errno=True)
+LANDLOCK_CREATE_RULESET, VERSION = 444, 1
+confined = libc.syscall(LANDLOCK_CREATE_RULESET, None, 0, VERSION) >= 2
+
+def works(act, *arguments):
+    try:
+        act(*arguments)
+        return True
+    except OSError:
+        return False
+
+def write(path):
+    os.close(os.open(path, os.O_WRONLY))
+
+def make(path):
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+    os.unlink(path)
+
+for name in 'attr/current', 'comm', 'coredump_filter', 'mem', 'oom_score_adj', 'timerslack_ns':
+    if works(write, f'/proc/self/{name}') == confined:
+        print(name, 'can' if confined else 'cannot', 'be written')
+for path in f'/var/tmp/{os.getpid()}', f'/run/lock/{os.getpid()}':
+    if os.path.isdir(os.path.dirname(path)) and works(make, path) == confined:
+        print(path, 'can' if confined else 'cannot', 'be made')
+
+for place in '.', '/tmp', '/dev/shm':
+    with tempfile.TemporaryDirectory(dir=place) as top:
+        one, other = pathlib.Path(top, 'one'), pathlib.Path(top, 'other')
+        one.mkdir(), other.mkdir()
+        (one / 'file').write_text('x')
+        os.link(one / 'file', other / 'linked')
+        os.symlink(one, other / 'pointer')
+        os.truncate(other / 'linked', 0)
+        (one / 'file').rename(other / 'file')
+        one.rename(other / 'one')
+        os.mkfifo(other / 'pipe')
+        deleted = open(other / 'file', 'r+')
+        os.unlink(other / 'file')
+        write(f'/proc/self/fd/{deleted.fileno()}')
+memory = os.memfd_create('memory')
+write(f'/proc/self/fd/{memory}')
+reading, writing = os.pipe()
+for path in '/dev/null', '/dev/fd/1', f'/proc/self/fd/{writing}':
+    write(path)
+mmap.mmap(-1, mmap.PAGESIZE)[0] = 1
+queue = libc.mq_open(b'/queue', os.O_CREAT | os.O_RDWR, 0o600, None)
+assert queue >= 0 and libc.mq_unlink(b'/queue') == 0, os.strerror(ctypes.get_errno())
+";
+
+fn parked(driver: &[&str]) -> Sandbox {
+    let mut sandbox = Sandbox::start(&["false"]);
+    sandbox.park(driver, &[]).unwrap();
+    sandbox
+}
+
+#[test]
+fn a_plain_program_writes_to_its_own_places_only() {
+    let mut sandbox = Sandbox::start(&["python3", "-"]);
+    sandbox.run_and_clean(again(TRY)).exits(0).prints("");
+    sandbox.run(once(TRY)).exits(0).prints("");
+}
+
+#[test]
+fn so_does_one_that_a_driver_has_forked() {
+    let mut sandbox = parked(FORK);
+    sandbox.run_and_clean(again(TRY)).exits(0).prints("");
+    sandbox.run(once(TRY)).exits(0).prints("");
+}
+
+#[test]
+fn so_does_one_that_was_passed_to_a_helper() {
+    let passed = format!("# PASS\n{TRY}");
+    let mut sandbox = parked(HELPED);
+    sandbox.run_and_clean(again(&passed)).exits(0).prints("");
+    sandbox.run(once(&passed)).exits(0).prints("");
+}
+
+#[test]
+fn so_does_a_kernel() {
+    let mut sandbox = parked(KERNEL);
+    sandbox.cell(cell(TRY)).exits(0).prints("");
+    sandbox.cell(cell(TRY)).exits(0).prints("");
+}
+
+#[test]
+fn the_memory_limit_chooses_a_program_that_was_passed_on() {
+    // PID 1 hears of it when the parked process ends, which may be a moment after the program has started.
+    let code = "# PASS
+import time
+until = time.monotonic() + 20
+while (score := open('/proc/self/oom_score_adj').read().strip()) != '1000' and time.monotonic() < until:
+    time.sleep(0.001)
+print(score)";
+    parked(HELPED).run(once(code)).exits(0).prints("1000\n");
+}
