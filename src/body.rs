@@ -5,11 +5,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::BoxError;
 use axum::body::{Body, BodyDataStream, Bytes};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_LENGTH, EXPECT};
 use bytes::BytesMut;
-use futures::StreamExt as _;
+use futures::{Stream, StreamExt as _};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
@@ -25,7 +26,10 @@ const SMALL: usize = 256 << 10;
 const LARGEST_AT_A_TIME: usize = 4;
 /// How long a body waits for room. Its sender waits too, since nothing is read during that time.
 const PATIENCE_ROOM: Duration = Duration::from_secs(30);
-/// Reported then.
+/// How long a body that has room may send nothing. Shorter than others wait for it, so that bodies which have stopped
+/// coming keep nobody out.
+const PATIENCE_SILENT: Duration = Duration::from_secs(20);
+/// Reported when there is no room.
 pub(crate) const LARGE_BODIES: &str = "too many large requests at the same time";
 /// When it is worth trying again.
 pub(crate) const ROOM_AGAIN: Duration = Duration::from_secs(5);
@@ -34,6 +38,8 @@ pub(crate) const ROOM_AGAIN: Duration = Duration::from_secs(5);
 pub(crate) enum BodyError {
     TooLarge,
     TooSlow,
+    /// A large one sent nothing for this long.
+    Silent(Duration),
     Interrupted,
     /// Other large bodies have all the room.
     NoRoom,
@@ -96,19 +102,10 @@ impl Room {
     }
 
     /// Reads a body of at most `most` bytes.
-    async fn collect(&self, mut body: Limited<Body>, most: usize) -> Result<Whole, BodyError> {
+    async fn collect(&self, body: Limited<Body>, most: usize) -> Result<Whole, BodyError> {
+        let mut body = body.into_data_stream();
         let (mut bytes, mut place) = (BytesMut::new(), None);
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| {
-                if error.is::<LengthLimitError>() {
-                    BodyError::TooLarge
-                } else {
-                    BodyError::Interrupted
-                }
-            })?;
-            let Ok(piece) = frame.into_data() else {
-                continue;
-            };
+        while let Some(piece) = next(&mut body, place.is_some()).await? {
             if place.is_none() && bytes.len() + piece.len() > SMALL {
                 place = Some(self.enter(most).await?);
                 bytes.reserve(most.saturating_sub(bytes.len()));
@@ -118,6 +115,27 @@ impl Room {
         let bytes = bytes.freeze();
         Ok(Whole { bytes, place })
     }
+}
+
+/// The next piece of a body, waited for as long as it takes if nobody else waits for room meanwhile.
+async fn next(
+    body: &mut (impl Stream<Item = Result<Bytes, BoxError>> + Unpin),
+    has_room: bool,
+) -> Result<Option<Bytes>, BodyError> {
+    let piece = body.next();
+    let piece = if has_room {
+        let silent = |_| BodyError::Silent(PATIENCE_SILENT);
+        timeout(PATIENCE_SILENT, piece).await.map_err(silent)?
+    } else {
+        piece.await
+    };
+    piece.transpose().map_err(|error| {
+        if error.is::<LengthLimitError>() {
+            BodyError::TooLarge
+        } else {
+            BodyError::Interrupted
+        }
+    })
 }
 
 /// Reads what is left of a refused body, if that can be within `limit`: a client that is still sending when the

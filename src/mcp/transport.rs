@@ -302,6 +302,7 @@ impl McpTransport {
         let Whole { bytes, place } = read.map_err(|error| match error {
             BodyError::TooLarge => EnvelopeError::TooLarge(self.max_body),
             BodyError::TooSlow => EnvelopeError::TooSlow(self.body_patience),
+            BodyError::Silent(silence) => EnvelopeError::Silent(silence),
             BodyError::Interrupted => EnvelopeError::Interrupted,
             BodyError::NoRoom => EnvelopeError::NoRoom,
         })?;

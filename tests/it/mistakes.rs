@@ -70,7 +70,15 @@ async fn large_requests_share_a_bounded_room() {
         let sent = tasks.spawn(tower::ServiceExt::oneshot(app.router.clone(), request));
         // The first piece was accepted, and there is room in memory for all.
         pieces.reserve().await.unwrap();
-        held.push((pieces, sent));
+        // It goes on, but slowly.
+        let mut beat = tokio::time::interval(Duration::from_secs(10));
+        let trickle = async move {
+            while let (_, Ok(())) = (beat.tick().await, pieces.send(Ok(Bytes::from(" "))).await) {}
+        };
+        held.push((
+            tokio_util::task::AbortOnDropHandle::new(tasks.spawn(trickle)),
+            sent,
+        ));
     }
     let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
     let padded = || stream::iter([Ok(large()), std::io::Result::Ok(Bytes::from(ping))]);
@@ -82,8 +90,8 @@ async fn large_requests_share_a_bounded_room() {
     insta::assert_snapshot!(refused.text(), @r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"too many large requests at the same time: try again in 5 s"}}"#);
     // Small requests are still answered, and large ones too once there is room.
     assert_eq!(app.post(ping).await.status, StatusCode::OK);
-    for (pieces, sent) in held {
-        drop(pieces);
+    for (trickle, sent) in held {
+        drop(trickle);
         assert_eq!(
             sent.await.unwrap().unwrap().status(),
             StatusCode::BAD_REQUEST
@@ -91,6 +99,33 @@ async fn large_requests_share_a_bounded_room() {
     }
     let answer = app.post(Body::from_stream(padded().boxed())).await;
     assert_eq!(answer.status, StatusCode::OK);
+}
+
+#[tokio::test(start_paused = true)]
+async fn large_requests_that_stop_coming_give_their_room_up() {
+    use axum::body::{Body, Bytes};
+    use futures::{StreamExt as _, future, stream};
+
+    let app = TestApp::on_fake_with(&[("MAX_UPLOAD_BYTES", "4m")]).await;
+    let large = || std::io::Result::Ok(Bytes::from(vec![b' '; 1 << 20]));
+    let stopped = || {
+        let body = stream::iter([large()]).chain(stream::pending());
+        app.post(Body::from_stream(body))
+    };
+    let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+    let whole = stream::iter([large(), Ok(Bytes::from(ping))]);
+    // They come first, and would keep their room for minutes.
+    let (refused, answer) = tokio::join!(
+        future::join_all((0..4).map(|_| stopped())),
+        app.post(Body::from_stream(whole))
+    );
+    assert_eq!(answer.status, StatusCode::OK);
+    for answer in refused {
+        assert_eq!(answer.status, StatusCode::REQUEST_TIMEOUT);
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(answer.text(), @r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no more of the body came for 20 s: send it again"}}"#);
+        }
+    }
 }
 
 #[tokio::test]

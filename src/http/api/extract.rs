@@ -41,6 +41,10 @@ impl<T: DeserializeOwned> FromRequest<HttpState> for JsonBody<T> {
                 ApiError::new("body_too_large", message)
             }
             BodyError::TooSlow => ApiError::new("too_slow", "the body did not come in time"),
+            BodyError::Silent(silence) => {
+                let message = format!("no more of the body came for {} s", silence.as_secs());
+                ApiError::new("too_slow", message)
+            }
             BodyError::Interrupted => ApiError::new("interrupted", "the body ended too early"),
             BodyError::NoRoom => ApiError::busy(LARGE_BODIES, ROOM_AGAIN),
         })?;

@@ -38,6 +38,8 @@ pub(super) enum EnvelopeError {
     TooLarge(usize),
     #[error("the body took longer than {} s: send smaller files", .0.as_secs())]
     TooSlow(Duration),
+    #[error("no more of the body came for {} s: send it again", .0.as_secs())]
+    Silent(Duration),
     #[error("the body ended too early")]
     Interrupted,
     #[error("{LARGE_BODIES}: try again in {} s", ROOM_AGAIN.as_secs())]
@@ -191,7 +193,7 @@ impl EnvelopeError {
                 (StatusCode::SERVICE_UNAVAILABLE, INTERNAL_ERROR)
             }
             Self::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, INVALID_REQUEST),
-            Self::TooSlow(_) => (StatusCode::REQUEST_TIMEOUT, INVALID_REQUEST),
+            Self::TooSlow(_) | Self::Silent(_) => (StatusCode::REQUEST_TIMEOUT, INVALID_REQUEST),
             Self::NoSession => (StatusCode::METHOD_NOT_ALLOWED, INVALID_REQUEST),
             Self::Refused(status, _) if status.is_client_error() => (*status, INVALID_REQUEST),
             Self::Refused(_, _) => (StatusCode::SERVICE_UNAVAILABLE, INTERNAL_ERROR),
