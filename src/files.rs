@@ -147,7 +147,7 @@ impl ConversationFiles {
         Ok(link(&self.links, &key, &entry))
     }
 
-    /// Moves a file that was received in full into its place, like [`store`](Self::store).
+    /// Moves a file that was received in full into its place, like [`store`](Self::store). True if its name is new.
     ///
     /// # Errors
     /// No room, an older file that is to stay, or trouble with the storage.
@@ -157,11 +157,11 @@ impl ConversationFiles {
         path: &RelativePath,
         spool: Spool,
         existing: Existing,
-    ) -> Result<FileLink, FilesError> {
+    ) -> Result<(FileLink, bool), FilesError> {
         let key = self.key(id);
         let workspace = self.workspaces.create(&key).await?;
-        let entry = workspace.place_file(path, spool, existing).await?;
-        Ok(link(&self.links, &key, &entry))
+        let placed = workspace.place_file(path, spool, existing).await?;
+        Ok((link(&self.links, &key, &placed.entry), placed.created))
     }
 
     /// Checks the name of an upload.

@@ -88,7 +88,7 @@ pub enum KernelError {
     )]
     Environment(String),
     /// The server is stopping.
-    #[error("the server is stopping: try again in a few seconds")]
+    #[error("the server is stopping and takes no new runs; try again in a minute")]
     Closed,
 }
 

@@ -53,7 +53,7 @@ pub use self::slot::Slot;
 pub use self::spool::Spool;
 use self::store::Store;
 pub use self::store::make_root;
-pub use self::upload::Existing;
+pub use self::upload::{Existing, Placed};
 pub use self::usage::Usage;
 pub use self::uses::InUse;
 pub(crate) use self::uses::NOTE_EVERY;

@@ -46,7 +46,7 @@ impl Runs {
     /// arrived.
     ///
     /// `declared` is how many bytes the client announced, `patience` how long all of them may take. A stream that ends
-    /// early says why.
+    /// early says why. True if the name of the file is new.
     ///
     /// # Errors
     /// A bad name, too many bytes, a client that stalls or goes away, no room, or trouble with the storage.
@@ -58,7 +58,7 @@ impl Runs {
         declared: Option<u64>,
         patience: Duration,
         body: impl Stream<Item = Result<Bytes, FilesError>>,
-    ) -> Result<FileLink, FilesError> {
+    ) -> Result<(FileLink, bool), FilesError> {
         let path = self.files.check_name(name)?;
         self.files.check_size(declared.unwrap_or_default())?;
         self.files.workspaces.check_storage()?;
@@ -69,8 +69,8 @@ impl Runs {
         let key = self.files.key(id);
         let _in_use = self.files.workspaces.hold(&key).await;
         self.pool.settle(&key).await?;
-        let file = self.files.place(id, &path, spool, existing).await?;
-        Ok(self.count_upload(file))
+        let (file, created) = self.files.place(id, &path, spool, existing).await?;
+        Ok((self.count_upload(file), created))
     }
 
     async fn fill(

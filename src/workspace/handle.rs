@@ -14,7 +14,7 @@ use super::error::WorkspaceError;
 use super::listing::{self, FileEntry, Listing, Snapshot};
 use super::path::RelativePath;
 use super::spool::Spool;
-use super::upload::Existing;
+use super::upload::{Existing, Placed};
 use super::usage::{self, Usage};
 use super::{Demand, Store, upload};
 use crate::conversation::ConversationKey;
@@ -185,7 +185,7 @@ impl Workspace {
         path: &RelativePath,
         spool: Spool,
         existing: Existing,
-    ) -> Result<FileEntry, WorkspaceError> {
+    ) -> Result<Placed, WorkspaceError> {
         let (this, path) = (self.clone(), path.clone());
         let mut received = spool.finish().await?;
         self.store

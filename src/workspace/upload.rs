@@ -46,6 +46,15 @@ impl Existing {
     }
 }
 
+/// A file that was put into a workspace.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    /// The file.
+    pub entry: FileEntry,
+    /// Whether nothing had its name before.
+    pub created: bool,
+}
+
 /// A file under a random name in the private directory, which disappears unless it is moved away.
 #[derive(Debug)]
 pub(super) struct TempFile {
@@ -82,11 +91,15 @@ pub(super) fn place(
     path: &RelativePath,
     temp: &mut TempFile,
     existing: Existing,
-) -> Result<FileEntry, WorkspaceError> {
+) -> Result<Placed, WorkspaceError> {
     let stat = fstat(&temp.file).map_err(WorkspaceError::of("examine a file"))?;
     store.check_space(0)?;
     store.measured(key, check_room(store, dir, path, listing::size(&stat))?);
-    put(store, key, dir, path, temp, existing)
+    let there = store.opener.stat(dir, path.parts().map(str::as_bytes));
+    Ok(Placed {
+        entry: put(store, key, dir, path, temp, existing)?,
+        created: there.is_err_and(is_miss),
+    })
 }
 
 fn put(

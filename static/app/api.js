@@ -111,7 +111,8 @@ export function body(status, content, retryAfter) {
   if (isOfProxy(status)) throw new Unreachable(`The server does not answer (${status}).`);
   if (typeof failure?.code === "number") throw new Refused("protocol", failure.message);
   // Others refuse in JSON too.
-  if (status !== 200 || !message) {
+  const isSuccess = status === 200 || status === 201;
+  if (!isSuccess || !message) {
     throw new Refused("no_json", `The server gave an unexpected answer (${status}).`);
   }
   return message;

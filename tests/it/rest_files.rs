@@ -63,7 +63,7 @@ async fn a_file_goes_in_and_comes_out_as_it_is() {
     let app = TestApp::on_fake().await;
     let content: Vec<u8> = (0..300_000_u32).map(|byte| byte.to_le_bytes()[0]).collect();
     let stored = app.put("in/b%20c.bin", content.clone()).await;
-    assert_eq!(stored.status, StatusCode::OK, "{}", stored.text());
+    assert_eq!(stored.status, StatusCode::CREATED, "{}", stored.text());
     assert_eq!(
         named(&stored.json()["file"]),
         json!(["in/b c.bin", 300_000, "application/octet-stream"])
@@ -130,7 +130,7 @@ async fn an_upload_is_refused_for_its_reason_and_leaves_nothing() {
     // The maximum is fine once; twice is more than the quota.
     assert_eq!(
         app.put("one", vec![b'x'; 1 << 20]).await.status,
-        StatusCode::OK
+        StatusCode::CREATED
     );
     seen.push(format!(
         "two {}",
@@ -228,9 +228,9 @@ async fn so_many_files_are_received_at_once_and_no_more() {
     );
     for (pieces, upload) in waiting {
         drop(pieces);
-        assert_eq!(upload.await.unwrap().unwrap().status(), StatusCode::OK);
+        assert_eq!(upload.await.unwrap().unwrap().status(), StatusCode::CREATED);
     }
-    assert_eq!(app.put("more", "x").await.status, StatusCode::OK);
+    assert_eq!(app.put("more", "x").await.status, StatusCode::CREATED);
 }
 
 #[tokio::test]
@@ -259,7 +259,7 @@ async fn files_that_wait_for_their_turn_are_among_those_received() {
     })
     .await;
     for upload in first {
-        assert_eq!(upload.await.unwrap().unwrap().status(), StatusCode::OK);
+        assert_eq!(upload.await.unwrap().unwrap().status(), StatusCode::CREATED);
     }
     tasks.close();
     tasks.wait().await;
@@ -409,7 +409,7 @@ async fn too_many_downloads_are_refused_as_all_else() {
     // Another conversation has its own.
     let other = "/api/v1/conversations/other/files/f";
     let stored = request(Method::PUT, other).body(Body::from("x")).unwrap();
-    assert_eq!(app.send(stored).await.status, StatusCode::OK);
+    assert_eq!(app.send(stored).await.status, StatusCode::CREATED);
     assert_eq!(app.ask(Method::GET, other).await.text(), "x");
     // A request for the headers takes no place.
     assert_eq!(app.ask(Method::HEAD, &file).await.status, StatusCode::OK);

@@ -124,7 +124,8 @@ pub(super) async fn download(
     ),
     request_body(content = Option<Vec<u8>>, content_type = "application/octet-stream", description = "None is an empty file"),
     responses(
-        (status = 200, description = "It is stored", body = Stored),
+        (status = 200, description = "It replaces what was there", body = Stored),
+        (status = 201, description = "It is stored under a new name", body = Stored),
         (status = 409, description = "A folder is in the way, or there are too many files", body = ErrorBody),
         (status = 412, description = "What is there is not as the request demands", body = ErrorBody),
         Failures
@@ -134,7 +135,7 @@ pub(super) async fn upload(
     State(state): State<HttpState>,
     FilePath(id, name): FilePath,
     request: Request,
-) -> Result<Json<Stored>, ApiError> {
+) -> Result<(StatusCode, Json<Stored>), ApiError> {
     let (head, body) = request.into_parts();
     let mut body = body.into_data_stream();
     let stored = store(&state, &id, &name, &head.headers, &mut body).await;
@@ -144,10 +145,15 @@ pub(super) async fn upload(
     {
         drain(&head.headers, body, state.0.runs.files.max_upload_bytes).await;
     }
-    Ok(Json(Stored {
-        success: true,
-        file: stored?,
-    }))
+    let (file, created) = stored?;
+    // RFC 9110, section 9.3.4.
+    let status = if created {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
+    let success = true;
+    Ok((status, Json(Stored { success, file })))
 }
 
 async fn store(
@@ -156,7 +162,7 @@ async fn store(
     name: &str,
     headers: &HeaderMap,
     body: &mut BodyDataStream,
-) -> Result<FileLink, ApiError> {
+) -> Result<(FileLink, bool), ApiError> {
     let runs = &state.0.runs;
     if headers.contains_key(CONTENT_RANGE) {
         return Err(ApiError::arguments(
@@ -229,7 +235,7 @@ pub(super) async fn upload_form(
             let part = part.map_err(|error| broken_part(&error, limit));
             let runs = &state.0.runs;
             let file = runs.receive(&id, &name, Existing::Replace, None, patience, part);
-            stored.push(file.await?);
+            stored.push(file.await?.0);
         }
         Ok(())
     };

@@ -51,7 +51,7 @@ async fn a_request_is_refused_where_the_file_is_not_as_it_demands() {
     insta::assert_snapshot!(seen.join("\n"), @r#"
     PUT f if-match: * -> 412 precondition_failed
     DELETE f if-match: * -> 404 file_not_found
-    PUT f if-unmodified-since: Sat, 01 Jan 2000 00:00:00 GMT -> 200
+    PUT f if-unmodified-since: Sat, 01 Jan 2000 00:00:00 GMT -> 201
     PUT f if-none-match: * -> 412 precondition_failed
     PUT f if-unmodified-since: Sat, 01 Jan 2000 00:00:00 GMT -> 412 precondition_failed
     PUT f content-range: bytes 0-2/6 -> 400 invalid_arguments
@@ -63,7 +63,7 @@ async fn a_request_is_refused_where_the_file_is_not_as_it_demands() {
     DELETE f if-match: "tag" -> 412 precondition_failed
     DELETE f if-unmodified-since: Sat, 01 Jan 2000 00:00:00 GMT -> 412 precondition_failed
     DELETE f if-unmodified-since: … -> 204
-    PUT g if-none-match: * -> 200
+    PUT g if-none-match: * -> 201
     PUT g if-none-match: "tag" -> 200
     "#);
 }
