@@ -1,12 +1,13 @@
 //! The selftest on the real engine: everything holds there, and each control is seen to fail in a sandbox that lacks
 //! what the control is made of.
 
+mod weaker;
+
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bollard::models::{ContainerCreateBody, HostConfig, Mount, MountType};
 use mcp_code_sandbox::app::App;
 use mcp_code_sandbox::control::Control;
 use mcp_code_sandbox::executor::Executor;
@@ -14,6 +15,7 @@ use mcp_code_sandbox::executor::docker::DockerExecutor;
 use mcp_code_sandbox::selftest::{Report, Row, Verdict, Way};
 use serde_json::Value;
 
+use self::weaker::{KEPT_UP, SHARED, WEAKER, Weaker, host};
 use crate::support::dockerd::Dockerd;
 use crate::support::server::{Server, call};
 use crate::support::wait::within;
@@ -58,195 +60,6 @@ async fn every_control_holds_cold_and_warm() {
     );
 }
 
-/// Something that is taken away, and the controls that must notice. Their findings are named, so that none notices by
-/// chance.
-struct Weaker {
-    what: &'static str,
-    weaken: Weaken,
-    noticed: &'static [(Control, &'static str)],
-}
-
-/// Within one sandbox.
-const WEAKER: &[Weaker] = &[
-    Weaker {
-        what: "no system call filter",
-        weaken: |body| {
-            host(body).security_opt = Some(vec![
-                "no-new-privileges:true".into(),
-                "seccomp=unconfined".into(),
-            ]);
-        },
-        noticed: &[(Control::Syscalls, "unshare a user namespace")],
-    },
-    Weaker {
-        what: "the filter of old engines",
-        weaken: |body| host(body).security_opt = Some(vec!["no-new-privileges:true".into()]),
-        noticed: &[
-            (Control::Syscalls, "io_uring_setup"),
-            (Control::PidOne, "limits of PID 1 can be set"),
-        ],
-    },
-    Weaker {
-        what: "root with the capabilities that engines give by default",
-        weaken: |body| {
-            default_root(body);
-        },
-        noticed: &[
-            (Control::Identity, "CapEff is "),
-            (Control::Identity, "is root"),
-            (Control::NetworkOff, "a raw socket"),
-        ],
-    },
-    Weaker {
-        what: "a group of the system besides its own",
-        weaken: |body| host(body).group_add = Some(vec!["101".into()]),
-        noticed: &[(Control::Identity, "is in group 101")],
-    },
-    Weaker {
-        what: "a kernel whose files are not masked",
-        weaken: |body| {
-            body.user = Some("0:0".into());
-            host(body).masked_paths = Some(vec![]);
-        },
-        noticed: &[(Control::KernelLevers, "/proc/keys can be read")],
-    },
-    Weaker {
-        what: "one more directory that can be written to",
-        weaken: |body| {
-            host(body).mounts.as_mut().unwrap().push(Mount {
-                typ: Some(MountType::TMPFS),
-                target: Some("/dev/more".into()),
-                ..Mount::default()
-            });
-        },
-        noticed: &[(Control::WritablePaths, "/dev/more")],
-    },
-    Weaker {
-        what: "the engine's socket, and a variable of the server's",
-        weaken: |body| {
-            let socket = "/var/run/docker.sock".to_owned();
-            host(body).mounts.as_mut().unwrap().push(Mount {
-                typ: Some(MountType::BIND),
-                source: Some(socket.clone()),
-                target: Some(socket),
-                ..Mount::default()
-            });
-            body.env
-                .get_or_insert_default()
-                .push("FILE_SECRET=leaked".into());
-        },
-        noticed: &[
-            (Control::Secrets, "FILE_SECRET=…"),
-            (Control::Secrets, "docker.sock"),
-        ],
-    },
-    Weaker {
-        what: "a network",
-        weaken: |body| {
-            body.network_disabled = Some(false);
-            host(body).network_mode = Some("bridge".into());
-        },
-        noticed: &[(Control::NetworkOff, "interface eth0 is up, a route")],
-    },
-    Weaker {
-        what: "limits that nobody can see, of an engine that says it has none",
-        weaken: |body| host(body).masked_paths = Some(vec!["/sys/fs/cgroup".into()]),
-        noticed: &[(
-            Control::Limits,
-            "no limit on memory is to be seen, no limit on processes is to be seen",
-        )],
-    },
-    Weaker {
-        what: "no limits",
-        weaken: |body| {
-            let host = host(body);
-            (host.memory, host.memory_swap, host.pids_limit) = (None, None, None);
-            (host.nano_cpus, host.ulimits) = (None, None);
-        },
-        noticed: &[
-            (Control::Limits, "memory is"),
-            (Control::ForkBomb, "got 72, the limit is 8"),
-            (Control::Memory, "past"),
-            (Control::Processor, "cores of 0.2"),
-            (Control::FileSize, "got 1048577, the limit is 1048576"),
-        ],
-    },
-];
-
-/// Shared on one server: the directory of all conversations in place of one's own, and a scratch directory that lasts.
-const SHARED: &[Weaker] = &[
-    Weaker {
-        what: "all conversations' files",
-        weaken: |body| {
-            default_root(body);
-            let mounts = host(body).mounts.as_mut().unwrap();
-            mounts[0].source = Some(all_conversations(mounts));
-        },
-        noticed: &[(Control::Conversations, "the mark in names in /data")],
-    },
-    Weaker {
-        what: "a scratch directory that outlives the sandbox",
-        weaken: |body| {
-            default_root(body);
-            let mounts = host(body).mounts.as_mut().unwrap();
-            mounts.push(Mount {
-                typ: Some(MountType::BIND),
-                source: Some(all_conversations(mounts)),
-                target: Some("/dev/lasting".into()),
-                ..Mount::default()
-            });
-        },
-        noticed: &[(Control::Residue, "the mark in names in /dev/lasting")],
-    },
-    Weaker {
-        what: "the host's own bridge, which no rule closes",
-        weaken: |body| {
-            if host(body).network_mode.as_deref() != Some("none") {
-                host(body).network_mode = Some("bridge".into());
-            }
-        },
-        noticed: &[(Control::NetworkOn, "reaches the host")],
-    },
-];
-
-/// Something that is taken away from what the engine does and that the kernel keeps up by itself, with the control that
-/// holds. Landlock has to be among the kernel's security modules.
-const KEPT_UP: &[(&str, Weaken, Control)] = &[
-    (
-        "setuid programs that have their effect",
-        |body| {
-            let options = host(body).security_opt.as_mut().unwrap();
-            options.retain(|option| !option.contains("privileges"));
-        },
-        Control::Identity,
-    ),
-    (
-        "a root file system that can be written to",
-        |body| host(body).readonly_rootfs = Some(false),
-        Control::WritablePaths,
-    ),
-    (
-        "root, and a kernel whose files can be written to",
-        |body| {
-            default_root(body);
-            host(body).readonly_paths = Some(vec![]);
-        },
-        Control::KernelLevers,
-    ),
-];
-
-/// The directory that a conversation's directory is in.
-fn all_conversations(mounts: &[Mount]) -> String {
-    let own = mounts[0].source.as_ref().unwrap();
-    own.rsplit_once('/').unwrap().0.to_owned()
-}
-
-/// Root as engines make it by default, which may read everything that is mounted.
-fn default_root(body: &mut ContainerCreateBody) {
-    body.user = Some("0:0".into());
-    host(body).cap_drop = None;
-}
-
 /// Small, so that what nothing stops is over soon.
 const SMALL: &[(&str, &str)] = &[
     ("RUN_MEMORY", "64m"),
@@ -256,10 +69,6 @@ const SMALL: &[(&str, &str)] = &[
 ];
 /// For programs that take more of the processor than they may.
 const SLOW: (&str, &str) = ("RUN_CPUS", "0.2");
-
-fn host(body: &mut ContainerCreateBody) -> &mut HostConfig {
-    body.host_config.as_mut().unwrap()
-}
 
 #[tokio::test]
 async fn a_weaker_sandbox_is_noticed() {
