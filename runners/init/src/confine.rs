@@ -21,12 +21,15 @@ const WRITABLE: [&str; 5] = ["/data", "/mnt/data", "/tmp", "/dev", "/dev/mqueue"
 pub(crate) struct Confinement(Option<OwnedFd>);
 
 impl Confinement {
-    /// Everything that changes a file or directory, below [`WRITABLE`] only. Device nodes cannot be made at all.
+    /// Making, opening for writing, truncating, moving and removing, below [`WRITABLE`] only. Device nodes cannot be
+    /// made at all. The second version of Landlock lacks truncating, and none has modes, times and attributes.
     pub(crate) fn new() -> Result<Self, RulesetError> {
-        let changes = AccessFs::from_write(ABI::V2);
+        let (needed, changes) = (AccessFs::from_write(ABI::V2), AccessFs::from_write(ABI::V3));
         let devices = make_bitflags!(AccessFs::{MakeChar | MakeBlock});
         let ruleset = Ruleset::default()
             .set_compatibility(CompatLevel::SoftRequirement)
+            .handle_access(needed)?
+            .set_compatibility(CompatLevel::BestEffort)
             .handle_access(changes)?
             .create()?
             .add_rules(path_beneath_rules(WRITABLE, changes & !devices))?;

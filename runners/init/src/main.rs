@@ -116,7 +116,8 @@ fn prepare() -> Result<Init, Stop> {
     }
     sys::close_on_exec();
     let signals = sys::signals()?;
-    // The engine has set it; Landlock cannot be used without.
+    // The engine has set it; neither Landlock nor another filter can be used without.
     set_no_new_privs(true).map_err(io::Error::from)?;
+    sys::refuse_newer_calls()?;
     Init::new(signals, std::env::args_os().skip(1).collect())
 }

@@ -2,7 +2,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "signalfd, wait4, kill(-1), System V IPC and work between fork and exec"
+    reason = "signalfd, seccomp, wait4, kill(-1), System V IPC and work between fork and exec"
 )]
 
 use std::io;
@@ -20,6 +20,10 @@ use crate::confine::Confinement;
 
 /// Where a driver finds its socket.
 const DRIVER_FD: i32 = 3;
+
+/// The last system call that there is here: `fchmodat2`, of Linux 6.6. From 424 on, the numbers are the same on all
+/// machines.
+const LAST_CALL: u32 = 452;
 
 /// Programs get PID 1's limit on pending signals divided by this.
 ///
@@ -46,6 +50,40 @@ pub(crate) fn close_on_exec() {
             libc::CLOSE_RANGE_CLOEXEC,
         )
     };
+}
+
+/// Makes system calls that are newer than [`LAST_CALL`] fail as on an older kernel, in this process and all that come
+/// from it.
+///
+/// The engine's filter goes by names, and ignores those that its library does not know, however new the kernel is. A
+/// kernel without filters has none of the engine's either, which the server notices.
+pub(crate) fn refuse_newer_calls() -> io::Result<()> {
+    let (load, jump, answer) = (
+        libc::BPF_LD | libc::BPF_W | libc::BPF_ABS,
+        libc::BPF_JMP | libc::BPF_JGT | libc::BPF_K,
+        libc::BPF_RET | libc::BPF_K,
+    );
+    let refused = libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned();
+    let code = |code: u32| u16::try_from(code).unwrap_or(u16::MAX);
+    // SAFETY: the first two only fill in a structure; the filter is valid and lives until the kernel has copied it.
+    unsafe {
+        let mut filter = [
+            // The number comes first in what a filter sees.
+            libc::BPF_STMT(code(load), 0),
+            libc::BPF_JUMP(code(jump), LAST_CALL, 0, 1),
+            libc::BPF_STMT(code(answer), refused),
+            libc::BPF_STMT(code(answer), libc::SECCOMP_RET_ALLOW),
+        ];
+        let program = libc::sock_fprog {
+            len: 4,
+            filter: filter.as_mut_ptr(),
+        };
+        let mode = libc::SECCOMP_MODE_FILTER;
+        match check(libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program)) {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
+            set => set.map(drop),
+        }
+    }
 }
 
 fn signal_set(signals: &[libc::c_int]) -> libc::sigset_t {

@@ -57,6 +57,10 @@ CALLS = [
     ("mount_setattr", 442, 442, -1, 0, 0, 0, 0),
     ("quotactl_fd", 443, 443, -1, 0, 0, 0),
     ("memfd_secret", 447, 447, 0),
+    ("lsm_set_self_attr", 460, 460, 0, 0, 0, 0),
+    ("setxattrat", 463, 463, -1, 0, 0, 0, 0, 0),
+    ("open_tree_attr", 467, 467, -1, 0, 0, 0, 0),
+    ("file_setattr", 469, 469, -1, 0, 0, 0, 0),
     ("ioctl to make a btrfs subvolume", 16, 29, -1, 0x5000940E, 0),
 ]
 X86_ONLY = [

@@ -37,6 +37,9 @@ def make(path):
 for name in 'attr/current', 'comm', 'coredump_filter', 'mem', 'oom_score_adj', 'timerslack_ns':
     if works(write, f'/proc/self/{name}') == confined:
         print(name, 'can' if confined else 'cannot', 'be written')
+truncates = libc.syscall(LANDLOCK_CREATE_RULESET, None, 0, VERSION) >= 3
+if works(os.truncate, '/proc/self/comm', 0) == truncates:
+    print('comm', 'can' if truncates else 'cannot', 'be truncated')
 for path in f'/var/tmp/{os.getpid()}', f'/run/lock/{os.getpid()}':
     if os.path.isdir(os.path.dirname(path)) and works(make, path) == confined:
         print(path, 'can' if confined else 'cannot', 'be made')
@@ -98,6 +101,23 @@ fn so_does_a_kernel() {
     let mut sandbox = parked(KERNEL);
     sandbox.cell(cell(TRY)).exits(0).prints("");
     sandbox.cell(cell(TRY)).exits(0).prints("");
+}
+
+#[test]
+fn calls_that_are_newer_than_the_filter_are_not_there() {
+    let code = "
+import ctypes, errno
+libc = ctypes.CDLL(None, use_errno=True)
+libc.syscall.argtypes = [ctypes.c_ulong] * 7
+def fails(number):
+    libc.syscall(number, *[0xffffffffffffffff] * 6)
+    return errno.errorcode[ctypes.get_errno()]
+PROCESS_MRELEASE = 448
+print(fails(PROCESS_MRELEASE), {fails(number) for number in [*range(453, 600), 2**31, 2**32 - 1]})";
+    let mut sandbox = Sandbox::start(&["python3", "-"]);
+    let said = "EINVAL {'ENOSYS'}\n";
+    sandbox.run_and_clean(again(code)).exits(0).prints(said);
+    sandbox.run(once(code)).exits(0).prints(said);
 }
 
 #[test]
