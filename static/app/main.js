@@ -96,8 +96,9 @@ async function follow(live, wanted, outcome) {
     const ended = await outcome();
     tab.keep("run", null);
     showOutcome(ended);
-    tellOutcome(ended);
-    byId("nothing-printed").hidden = !output.isEmpty;
+    const nothing = byId("nothing-printed");
+    nothing.hidden = !output.isEmpty;
+    tellOutcome(ended, nothing.hidden ? null : nothing.textContent);
     remember(wanted, ended);
     showPictures(ended.files);
     const changed = ended.files.filter((file) => file.new).map((file) => file.name);

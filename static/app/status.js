@@ -55,8 +55,8 @@ export function showOutcome({ status, exitCode, durationMs, usage }) {
   show(status === "ok" ? "good" : status === "cancelled" ? "idle" : "bad", WORDS[status] ?? status, figures);
 }
 
-/** Says how it ended, why, and what was left out. */
-export function tellOutcome({ status, exitCode, durationMs, hint, truncated, kernelRestartReason }) {
+/** Says how it ended, why, and what was left out. `lack` is what is shown in the place of its output, if it has none. */
+export function tellOutcome({ status, exitCode, durationMs, hint, truncated, kernelRestartReason }, lack) {
   const reason = explainsItself(status, exitCode) ? null : hint;
   if (reason && status !== "ok") notice("problem", reason);
   const left = truncated.stdout + truncated.stderr;
@@ -67,5 +67,6 @@ export function tellOutcome({ status, exitCode, durationMs, hint, truncated, ker
   ].filter(Boolean);
   for (const note of notes) notice("note", note);
   const code = exitCode === null ? "" : `, exit code ${exitCode}`;
-  announce([`${WORDS[status] ?? status}${code}, after ${duration(durationMs)}.`, ...notes].join(" "));
+  const said = [`${WORDS[status] ?? status}${code}, after ${duration(durationMs)}.`, lack, ...notes];
+  announce(said.filter(Boolean).join(" "));
 }

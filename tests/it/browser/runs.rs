@@ -262,6 +262,9 @@ async fn a_program_that_prints_nothing_is_told_of(page: &Page) {
         ("exit 3", json!(["", [""], [nothing]])),
     ] {
         page.run("shell", code).await;
+        let spoken = page.text("#announcement").await;
+        let is_spoken = spoken.contains(nothing);
+        assert_eq!(is_spoken, code != "echo", "{code}: {spoken}");
         assert_eq!(page.js(screen, Vec::new()).await, expected, "{code}");
     }
     page.start("shell", "sleep 20").await;
