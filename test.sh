@@ -96,6 +96,9 @@ step_tools() {
     need_tool cargo-fuzz "$CARGO_FUZZ"
     rustup run nightly rustc --version >/dev/null 2>&1 ||
         rustup toolchain install nightly --profile minimal --no-self-update
+    # cargo-fuzz would bring it up to date without a word.
+    cargo metadata --locked --manifest-path fuzz/Cargo.toml --format-version 1 >/dev/null ||
+        die "fuzz/Cargo.lock is behind: run cargo metadata --manifest-path fuzz/Cargo.toml, and commit it"
     fuzz build
 }
 
