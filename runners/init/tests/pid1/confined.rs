@@ -1,17 +1,13 @@
 //! Where programs can write when the mounts do not keep them from it, as here, where the root is the host's own.
 
-use crate::support::{Sandbox, again, cell, once};
+use crate::support::{Sandbox, again, cell, once, parked};
 
-const FORK: &[&str] = &["python3", "-c", include_str!("drivers/fork.py")];
-const KERNEL: &[&str] = &[
-    "python3",
-    "-c",
-    concat!(
-        include_str!("drivers/cells.py"),
-        include_str!("drivers/exec.py")
-    ),
-];
-const HELPED: &[&str] = &["python3", "-c", include_str!("drivers/helped.py")];
+const FORK: &str = include_str!("drivers/fork.py");
+const HELPED: &str = include_str!("drivers/helped.py");
+const KERNEL: &str = concat!(
+    include_str!("drivers/cells.py"),
+    include_str!("drivers/exec.py")
+);
 
 /// Prints what should have been the other way round.
 const TRY: &str = r"
@@ -68,32 +64,25 @@ queue = libc.mq_open(b'/queue', os.O_CREAT | os.O_RDWR, 0o600, None)
 assert queue >= 0 and libc.mq_unlink(b'/queue') == 0, os.strerror(ctypes.get_errno())
 ";
 
-fn parked(driver: &[&str]) -> Sandbox {
-    let mut sandbox = Sandbox::start(&["false"]);
-    sandbox.park(driver, &[]).unwrap();
-    sandbox
+#[track_caller]
+fn writes_to_its_own_places_only(mut sandbox: Sandbox, program: &str) {
+    sandbox.run_and_clean(again(program)).exits(0).prints("");
+    sandbox.run(once(program)).exits(0).prints("");
 }
 
 #[test]
 fn a_plain_program_writes_to_its_own_places_only() {
-    let mut sandbox = Sandbox::start(&["python3", "-"]);
-    sandbox.run_and_clean(again(TRY)).exits(0).prints("");
-    sandbox.run(once(TRY)).exits(0).prints("");
+    writes_to_its_own_places_only(Sandbox::start(&["python3", "-"]), TRY);
 }
 
 #[test]
 fn so_does_one_that_a_driver_has_forked() {
-    let mut sandbox = parked(FORK);
-    sandbox.run_and_clean(again(TRY)).exits(0).prints("");
-    sandbox.run(once(TRY)).exits(0).prints("");
+    writes_to_its_own_places_only(parked(FORK), TRY);
 }
 
 #[test]
 fn so_does_one_that_was_passed_to_a_helper() {
-    let passed = format!("# PASS\n{TRY}");
-    let mut sandbox = parked(HELPED);
-    sandbox.run_and_clean(again(&passed)).exits(0).prints("");
-    sandbox.run(once(&passed)).exits(0).prints("");
+    writes_to_its_own_places_only(parked(HELPED), &format!("# PASS\n{TRY}"));
 }
 
 #[test]

@@ -4,16 +4,10 @@ use std::time::{Duration, Instant};
 
 use sandbox_init::{Frame, Interrupt, Run, Status};
 
-use crate::support::{Sandbox, again, map, once, park};
+use crate::support::{Sandbox, again, map, once, park, parked};
 
-const FORK: &[&str] = &["python3", "-c", include_str!("drivers/fork.py")];
-const EXEC: &[&str] = &["python3", "-c", include_str!("drivers/exec.py")];
-
-fn parked(driver: &[&str]) -> Sandbox {
-    let mut sandbox = Sandbox::start(&["false"]);
-    sandbox.park(driver, &[]).unwrap();
-    sandbox
-}
+const FORK: &str = include_str!("drivers/fork.py");
+const EXEC: &str = include_str!("drivers/exec.py");
 
 #[test]
 fn both_kinds_run_code_again_and_again() {
@@ -54,7 +48,7 @@ print(open('/proc/self/oom_score_adj').read().strip(), sorted(os.listdir('/proc/
 fn a_driver_that_speaks_while_its_process_waits_ends_the_sandbox() {
     let driver = "import os, time; os.write(3, b'ready %d\\n' % os.getpid()); time.sleep(0.2)
 os.write(3, b'instead %d\\n' % os.getpid()); time.sleep(60)";
-    let mut sandbox = parked(&["python3", "-c", driver]);
+    let mut sandbox = parked(driver);
     assert_eq!(sandbox.exit_code(), 71);
 }
 
@@ -223,7 +217,9 @@ print(open('/proc/self/oom_score_adj').read().strip())
 #[test]
 fn a_slow_middle_process_is_waited_for() {
     let mut sandbox = Sandbox::start(&["false"]);
-    sandbox.park(FORK, &[("SLOW", "0.2")]).unwrap();
+    sandbox
+        .park(&["python3", "-c", FORK], &[("SLOW", "0.2")])
+        .unwrap();
     sandbox.run_and_clean(again("print(1)")).prints("1\n");
 }
 
@@ -273,9 +269,7 @@ fn a_parked_process_that_ends_ends_the_sandbox() {
         "import os, time; os.write(3, b'ready %d\\n' % os.getpid()); time.sleep(0.2)",
         "import os, time\nif os.fork() == 0:\n  if os.fork() == 0: time.sleep(0.3)\n  else: os._exit(0)\nelse:\n  os.wait(); child = [int(p) for p in os.listdir('/proc') if p.isdigit()][-1]; os.write(3, b'ready %d\\n' % child); time.sleep(9)",
     ] {
-        let mut sandbox = Sandbox::start(&["false"]);
-        sandbox.park(&["python3", "-c", driver], &[]).unwrap();
-        assert_eq!(sandbox.exit_code(), 71);
+        assert_eq!(parked(driver).exit_code(), 71);
     }
 }
 
@@ -285,7 +279,7 @@ fn a_driver_that_does_not_park_again_is_not_clean() {
         "if exact(5)",
         "time.sleep(0.1); sys.exit(0)\n    if exact(5)",
     );
-    let mut sandbox = parked(&["python3", "-c", &driver]);
+    let mut sandbox = parked(&driver);
     let run = again("print(1)");
     let nonce = run.nonce.clone();
     sandbox.run(run).prints("1\n");
@@ -296,7 +290,7 @@ fn a_driver_that_does_not_park_again_is_not_clean() {
 #[test]
 fn a_run_that_comes_before_ready_waits() {
     let mut sandbox = Sandbox::start(&["false"]);
-    let (park, run) = (park(FORK, &[]), once("print(1)"));
+    let (park, run) = (park(&["python3", "-c", FORK], &[]), once("print(1)"));
     let nonce = run.nonce.clone();
     sandbox.send(&Frame::Park(park));
     sandbox.send(&Frame::Run(run));

@@ -4,15 +4,9 @@ use std::time::Duration;
 
 use sandbox_init::{Run, Status};
 
-use crate::support::{Sandbox, again, map, once};
+use crate::support::{Sandbox, again, map, once, parked};
 
 const HELPED: &str = include_str!("drivers/helped.py");
-
-fn parked(driver: &str) -> Sandbox {
-    let mut sandbox = Sandbox::start(&["false"]);
-    sandbox.park(&["python3", "-c", driver], &[]).unwrap();
-    sandbox
-}
 
 #[test]
 fn whoever_takes_it_in_the_end_is_the_run_process() {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Signal, kill_process};
 use sandbox_init::{Cell, Frame, Interrupt, Status};
 
-use crate::support::{Sandbox, cell, map, once};
+use crate::support::{Sandbox, cell, map, once, parked};
 
 const FORK: &str = concat!(
     include_str!("drivers/cells.py"),
@@ -20,12 +20,6 @@ const HELPED: &str = concat!(
     include_str!("drivers/cells.py"),
     include_str!("drivers/helped.py")
 );
-
-fn parked(driver: &str) -> Sandbox {
-    let mut sandbox = Sandbox::start(&["false"]);
-    sandbox.park(&["python3", "-c", driver], &[]).unwrap();
-    sandbox
-}
 
 /// A kernel that has run one cell.
 fn kernel() -> Sandbox {

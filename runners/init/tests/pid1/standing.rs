@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use sandbox_init::{Cell, Status};
 
-use crate::support::{Sandbox, cell};
+use crate::support::{Sandbox, cell, parked};
 
 const FORK: &str = concat!(
     include_str!("drivers/cells.py"),
@@ -28,8 +28,7 @@ def busy(): threading.Thread(target=spin, daemon=True).start()
 
 /// A kernel with these means.
 fn kernel() -> Sandbox {
-    let mut sandbox = Sandbox::start(&["false"]);
-    sandbox.park(&["python3", "-c", FORK], &[]).unwrap();
+    let mut sandbox = parked(FORK);
     assert!(sandbox.cell(cell(MEANS)).exits(0).end.lives);
     sandbox
 }

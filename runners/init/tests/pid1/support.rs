@@ -228,6 +228,13 @@ impl Drop for Sandbox {
     }
 }
 
+/// A sandbox without a command of its own, in which a driver in Python has parked a run process.
+pub(crate) fn parked(driver: &str) -> Sandbox {
+    let mut sandbox = Sandbox::start(&["false"]);
+    sandbox.park(&["python3", "-c", driver], &[]).unwrap();
+    sandbox
+}
+
 /// One output stream of the sandbox.
 pub(crate) struct Stream {
     chunks: Receiver<Vec<u8>>,
