@@ -24,6 +24,9 @@ const ADOPTION: Duration = Duration::from_secs(1);
 /// `ready <pid>\n` and `instead <pid>\n` are shorter, even with a few helpers.
 const LINE_MAX: usize = 64;
 
+/// Comes before the process to which a parked one has passed its request.
+pub(crate) const INSTEAD: &str = "instead ";
+
 /// A running driver.
 #[derive(Debug)]
 pub(crate) struct Driver {
@@ -152,13 +155,7 @@ impl Driver {
         let Some(line) = self.line()? else {
             return Ok(None);
         };
-        match pid_after("instead ", &line) {
-            Some(pid) if pid == ended || child(pid).is_some() => {
-                let _ = processes::kill_first(pid);
-                Ok(Some(pid))
-            }
-            _ => Err("the parked process said something else than instead <pid>".to_owned()),
-        }
+        successor(&line, Some(ended)).map(Some)
     }
 
     /// Reads a line, once all of it has come.
@@ -210,8 +207,19 @@ impl Driver {
     }
 }
 
+/// The process in the line with which a parked one says that it has passed its request on; from then on the run process.
+/// It may be the one that was just reaped, `ended`.
+pub(crate) fn successor(line: &[u8], ended: Option<Pid>) -> Result<Pid, String> {
+    let pid = pid_after(INSTEAD, line)
+        .filter(|&pid| ended == Some(pid) || child(pid).is_some())
+        .ok_or("the parked process said something else than instead <pid>")?;
+    // Fails if it has ended, or is not dumpable.
+    let _ = processes::kill_first(pid);
+    Ok(pid)
+}
+
 /// A process, if it is there and a child of PID 1.
-pub(crate) fn child(pid: Pid) -> Option<Stat> {
+fn child(pid: Pid) -> Option<Stat> {
     let own = processes::raw(getpid());
     Stat::of(pid).filter(|stat| stat.parent == own)
 }
@@ -231,7 +239,7 @@ fn announced(line: &[u8]) -> Option<Announcement> {
 }
 
 /// The process in a line of one word and its number.
-pub(crate) fn pid_after(word: &str, line: &[u8]) -> Option<Pid> {
+fn pid_after(word: &str, line: &[u8]) -> Option<Pid> {
     pid(str::from_utf8(line)
         .ok()?
         .strip_prefix(word)?
@@ -257,7 +265,7 @@ mod tests {
         let pids = |numbers: &[i32]| numbers.iter().map(|&n| Pid::from_raw(n)).collect();
         assert_eq!(said(b"ready 42\n"), pids(&[42]));
         assert_eq!(said(b"ready 42 7 8\n"), pids(&[42, 7, 8]));
-        assert_eq!(pid_after("instead ", b"instead 42\n"), Pid::from_raw(42));
+        assert_eq!(pid_after(INSTEAD, b"instead 42\n"), Pid::from_raw(42));
         for bad in [
             "ready 42",
             "ready 1\n",

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use sandbox_init::{Nonce, Status};
 
-use crate::driver::{child, pid_after};
+use crate::driver::{INSTEAD, successor};
 use crate::feed::Feed;
 use crate::processes;
 use crate::run::{self, Clock};
@@ -21,9 +21,6 @@ const LINE_MAX: usize = 64;
 
 /// Why a kernel ends that has closed its end of the socket, as a process does that is ending anyway.
 pub(crate) const CLOSED: &str = "the kernel closed its socket";
-
-/// Comes before the process to which a parked one has passed its request.
-const INSTEAD: &str = "instead ";
 
 /// A run process that is given cells.
 #[derive(Debug)]
@@ -139,13 +136,10 @@ impl Kernel {
             && self.line.starts_with(INSTEAD.as_bytes())
             && let Some(end) = self.end_of_line()
         {
-            let successor = pid_after(INSTEAD, &self.line[..end])
-                .filter(|&pid| ended == Some(pid) || child(pid).is_some())
-                .ok_or("the parked process said something else than instead <pid>".to_owned())?;
+            let successor = successor(&self.line[..end], ended)?;
             self.line.drain(..end);
             // Before its helper: without one, the parked process would run the cell itself, and so it would run twice.
             let _ = kill_process(self.pid, Signal::KILL);
-            let _ = processes::kill_first(successor);
             self.pid = successor;
             self.release();
         }
