@@ -101,6 +101,15 @@ pub struct Piece {
     pub bytes: Vec<u8>,
 }
 
+/// A file that came as a stream and is in its place.
+#[derive(Clone, Debug)]
+pub struct StoredFile {
+    /// The file.
+    pub file: FileLink,
+    /// Whether nothing had its name before.
+    pub created: bool,
+}
+
 impl ConversationFiles {
     /// The key of a conversation.
     pub fn key(&self, id: &ConversationId) -> ConversationKey {
@@ -147,7 +156,7 @@ impl ConversationFiles {
         Ok(link(&self.links, &key, &entry))
     }
 
-    /// Moves a file that was received in full into its place, like [`store`](Self::store). True if its name is new.
+    /// Moves a file that was received in full into its place, like [`store`](Self::store).
     ///
     /// # Errors
     /// No room, an older file that is to stay, or trouble with the storage.
@@ -157,11 +166,14 @@ impl ConversationFiles {
         path: &RelativePath,
         spool: Spool,
         existing: Existing,
-    ) -> Result<(FileLink, bool), FilesError> {
+    ) -> Result<StoredFile, FilesError> {
         let key = self.key(id);
         let workspace = self.workspaces.create(&key).await?;
         let placed = workspace.place_file(path, spool, existing).await?;
-        Ok((link(&self.links, &key, &placed.entry), placed.created))
+        Ok(StoredFile {
+            file: link(&self.links, &key, &placed.entry),
+            created: placed.created,
+        })
     }
 
     /// Checks the name of an upload.

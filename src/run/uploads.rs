@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::Runs;
 use crate::conversation::ConversationId;
-use crate::files::FilesError;
+use crate::files::{FilesError, StoredFile};
 use crate::run::outcome::FileLink;
 use crate::workspace::{Existing, Spool};
 
@@ -39,14 +39,15 @@ impl Runs {
         let _in_use = self.files.workspaces.hold(&key).await;
         self.pool.settle(&key).await?;
         let file = self.files.store(id, upload, existing).await?;
-        Ok(self.count_upload(file))
+        self.count_upload(&file);
+        Ok(file)
     }
 
     /// Stores the content of a stream under a name. Nothing is created for the conversation before the last byte has
     /// arrived.
     ///
     /// `declared` is how many bytes the client announced, `patience` how long all of them may take. A stream that ends
-    /// early says why. True if the name of the file is new.
+    /// early says why.
     ///
     /// # Errors
     /// A bad name, too many bytes, a client that stalls or goes away, no room, or trouble with the storage.
@@ -58,7 +59,7 @@ impl Runs {
         declared: Option<u64>,
         patience: Duration,
         body: impl Stream<Item = Result<Bytes, FilesError>>,
-    ) -> Result<(FileLink, bool), FilesError> {
+    ) -> Result<StoredFile, FilesError> {
         let path = self.files.check_name(name)?;
         self.files.check_size(declared.unwrap_or_default())?;
         self.files.workspaces.check_storage()?;
@@ -69,8 +70,9 @@ impl Runs {
         let key = self.files.key(id);
         let _in_use = self.files.workspaces.hold(&key).await;
         self.pool.settle(&key).await?;
-        let (file, created) = self.files.place(id, &path, spool, existing).await?;
-        Ok((self.count_upload(file), created))
+        let stored = self.files.place(id, &path, spool, existing).await?;
+        self.count_upload(&stored.file);
+        Ok(stored)
     }
 
     async fn fill(
@@ -92,9 +94,8 @@ impl Runs {
         }
     }
 
-    fn count_upload(&self, file: FileLink) -> FileLink {
+    fn count_upload(&self, file: &FileLink) {
         self.metrics.uploads.inc();
         self.metrics.uploaded_bytes.inc_by(file.size);
-        file
     }
 }

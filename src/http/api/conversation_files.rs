@@ -16,7 +16,7 @@ use super::error::{ErrorBody, Failures};
 use super::extract::{FilePath, SessionPath};
 use crate::body::{PATIENCE_REFUSED, declared, drain};
 use crate::conversation::ConversationId;
-use crate::files::{FileList, FilesError};
+use crate::files::{FileList, FilesError, StoredFile};
 use crate::http::HttpState;
 use crate::http::files::{self, Unsent, condition};
 use crate::run::outcome::FileLink;
@@ -145,7 +145,7 @@ pub(super) async fn upload(
     {
         drain(&head.headers, body, state.0.runs.files.max_upload_bytes).await;
     }
-    let (file, created) = stored?;
+    let StoredFile { file, created } = stored?;
     // RFC 9110, section 9.3.4.
     let status = if created {
         StatusCode::CREATED
@@ -162,7 +162,7 @@ async fn store(
     name: &str,
     headers: &HeaderMap,
     body: &mut BodyDataStream,
-) -> Result<(FileLink, bool), ApiError> {
+) -> Result<StoredFile, ApiError> {
     let runs = &state.0.runs;
     if headers.contains_key(CONTENT_RANGE) {
         return Err(ApiError::arguments(
@@ -235,7 +235,7 @@ pub(super) async fn upload_form(
             let part = part.map_err(|error| broken_part(&error, limit));
             let runs = &state.0.runs;
             let file = runs.receive(&id, &name, Existing::Replace, None, patience, part);
-            stored.push(file.await?.0);
+            stored.push(file.await?.file);
         }
         Ok(())
     };
