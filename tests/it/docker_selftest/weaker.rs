@@ -60,24 +60,15 @@ pub(super) const WEAKER: &[Weaker] = &[
     Weaker {
         what: "one more directory that can be written to",
         weaken: |body| {
-            host(body).mounts.as_mut().unwrap().push(Mount {
-                typ: Some(MountType::TMPFS),
-                target: Some("/dev/more".into()),
-                ..Mount::default()
-            });
+            mount(body, MountType::TMPFS, None, "/dev/more");
         },
         noticed: &[(Control::WritablePaths, "/dev/more")],
     },
     Weaker {
         what: "the engine's socket, and a variable of the server's",
         weaken: |body| {
-            let socket = "/var/run/docker.sock".to_owned();
-            host(body).mounts.as_mut().unwrap().push(Mount {
-                typ: Some(MountType::BIND),
-                source: Some(socket.clone()),
-                target: Some(socket),
-                ..Mount::default()
-            });
+            let socket = "/var/run/docker.sock";
+            mount(body, MountType::BIND, Some(socket.to_owned()), socket);
             body.env
                 .get_or_insert_default()
                 .push("FILE_SECRET=leaked".into());
@@ -135,13 +126,8 @@ pub(super) const SHARED: &[Weaker] = &[
         what: "a scratch directory that outlives the sandbox",
         weaken: |body| {
             default_root(body);
-            let mounts = host(body).mounts.as_mut().unwrap();
-            mounts.push(Mount {
-                typ: Some(MountType::BIND),
-                source: Some(all_conversations(mounts)),
-                target: Some("/dev/lasting".into()),
-                ..Mount::default()
-            });
+            let source = all_conversations(host(body).mounts.as_ref().unwrap());
+            mount(body, MountType::BIND, Some(source), "/dev/lasting");
         },
         noticed: &[(Control::Residue, "the mark in names in /dev/lasting")],
     },
@@ -186,6 +172,16 @@ pub(super) const KEPT_UP: &[(&str, Weaken, Control)] = &[
 fn all_conversations(mounts: &[Mount]) -> String {
     let own = mounts[0].source.as_ref().unwrap();
     own.rsplit_once('/').unwrap().0.to_owned()
+}
+
+/// Mounts something more.
+fn mount(body: &mut ContainerCreateBody, kind: MountType, source: Option<String>, target: &str) {
+    host(body).mounts.as_mut().unwrap().push(Mount {
+        typ: Some(kind),
+        source,
+        target: Some(target.to_owned()),
+        ..Mount::default()
+    });
 }
 
 /// Root as engines make it by default, which may read everything that is mounted.
