@@ -206,14 +206,15 @@ async fn flood(app: &TestApp) {
 
 async fn deleted_while_running(app: &TestApp) {
     let delete = async {
-        eventually("the run is in progress", || {
-            app.workspace("demo").exists() && app.app.runs.active.count() == 1
+        eventually("the program runs", || {
+            app.workspace("demo").join("begun").exists()
         })
         .await;
         app.call("delete_conversation", json!({ "conversationId": "demo" }))
             .await
     };
-    let (result, deleted) = tokio::join!(app.run("shell", "sleep 60"), delete);
+    let program = "echo yes > begun\nsleep 60";
+    let (result, deleted) = tokio::join!(app.run("shell", program), delete);
     assert_eq!(
         (&result["status"], &deleted["existed"]),
         (&json!("cancelled"), &json!(true))
