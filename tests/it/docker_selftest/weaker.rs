@@ -105,7 +105,7 @@ pub(super) const WEAKER: &[Weaker] = &[
             (Control::Limits, "memory is"),
             (Control::ForkBomb, "got 72, the limit is 8"),
             (Control::Memory, "past"),
-            (Control::Processor, "cores of 0.2"),
+            (Control::Processor, "cores of 0.05"),
             (Control::FileSize, "got 1048577, the limit is 1048576"),
         ],
     },
