@@ -219,14 +219,13 @@ impl From<&WorkspaceError> for ToolError {
             WorkspaceError::NotADirectory => "not_a_directory",
             WorkspaceError::Exists => "file_exists",
             WorkspaceError::Unmet => "precondition_failed",
-            WorkspaceError::TooManyUploads => "busy",
+            WorkspaceError::TooManyUploads | WorkspaceError::FoldersVanish => "busy",
             WorkspaceError::TooManyEntries { .. } => "too_many_files",
             WorkspaceError::Io { .. } => return internal(error),
         };
-        let busy = matches!(error, WorkspaceError::TooManyUploads);
         Self {
             code,
-            retry_after: busy.then_some(WorkspaceError::UPLOADS_AGAIN),
+            retry_after: error.retry_after(),
             message: error.to_string(),
         }
     }

@@ -52,8 +52,15 @@ pub enum WorkspaceError {
     #[error("the file is not as was demanded: look at it again")]
     Unmet,
     /// As many files are being received as are allowed.
-    #[error("too many uploads at the same time: try again in {} s", Self::UPLOADS_AGAIN.as_secs())]
+    #[error("too many uploads at the same time: try again in {} s", Self::AGAIN.as_secs())]
     TooManyUploads,
+    /// A program removes the folders for a file as fast as they are made.
+    #[error(
+        "a program of the conversation removes the folders of filename as fast as they are made: try again in {} s, or \
+         when the program has ended",
+        Self::AGAIN.as_secs()
+    )]
+    FoldersVanish,
     /// A file was to be put below something that is not a folder; links do not count as folders.
     #[error("filename has a folder part that is a file or a link: choose another folder")]
     NotADirectory,
@@ -69,8 +76,12 @@ pub enum WorkspaceError {
 }
 
 impl WorkspaceError {
-    /// When it is worth trying again after [`TooManyUploads`](Self::TooManyUploads).
-    pub const UPLOADS_AGAIN: Duration = Duration::from_secs(5);
+    const AGAIN: Duration = Duration::from_secs(5);
+
+    /// After what time it is worth trying again, when nothing but time helps.
+    pub fn retry_after(&self) -> Option<Duration> {
+        matches!(self, Self::TooManyUploads | Self::FoldersVanish).then_some(Self::AGAIN)
+    }
 
     /// Whether something was not there, or is no longer there.
     pub(super) fn is_gone(&self) -> bool {

@@ -6,6 +6,8 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::thread;
+use std::time::Duration;
 
 use rustix::fs::{
     AtFlags, Mode, OFlags, fchmod, fchown, fstat, linkat, mkdirat, openat, renameat, unlinkat,
@@ -22,7 +24,9 @@ use crate::conversation::ConversationKey;
 /// Unit in which file systems hand out space.
 const PAGE_BYTES: u64 = 4_096;
 /// A program may remove folders while they are being made.
-const TRIES: usize = 16;
+const TRIES: u32 = 64;
+/// How much longer each wait between two tries is: one that goes in step with the program would lose every time.
+const PACE: Duration = Duration::from_micros(20);
 
 /// What happens to a file that already has the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,9 +149,9 @@ fn put_below(
         }
         temp.move_to(folder, path.file_name())
     };
-    for _ in 1..TRIES {
+    for number in 1..TRIES {
         match attempt() {
-            Err(error) if error.is_gone() => {}
+            Err(error) if error.is_gone() => thread::sleep(PACE * number),
             done => return done,
         }
     }
