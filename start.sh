@@ -190,10 +190,12 @@ serve_in_container() {
     published=$(setting PUBLISH_ADDR)
     # In its container the server does not know where it is published.
     [[ -z $published ]] || set_once PUBLIC_BASE_URL "$(local_url "$published")"
-    start_containers
+    # Who served behind a tunnel does not want that open any longer.
+    start_containers --remove-orphans
     greet "$(local_url "${published:-127.0.0.1:8080}")"
 }
 
+# With the options of $@ for Compose.
 start_containers() {
     local socket gid
     need_packages curl curl ca-certificates
@@ -216,7 +218,7 @@ start_containers() {
     SOURCE_COMMIT=$(git rev-parse --short=12 HEAD 2>/dev/null || true) compose build
     # Bad settings would have the server end and be started again and again.
     CONFIGURATION=$(compose run --rm --no-deps -T server check-config) || exit
-    compose up --detach
+    compose up --detach "$@"
     wait_for_server
 }
 

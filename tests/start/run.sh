@@ -235,6 +235,14 @@ settings_of_the_tunnel_are_asked_for() {
     grep -x 'error: set TUNNEL_TOKEN and PUBLIC_BASE_URL in .env .*' "$clone/said"
 }
 
+# In the same project of Compose, whose other services stay otherwise.
+a_tunnel_ends_where_the_server_is_published_instead() {
+    make_clone $'SANDBOX_ROOT=/srv/files\nDOCKER_GID=998\nDOCKER_SOCKET=socket\nTUNNEL_TOKEN=t\nPUBLIC_BASE_URL=https://a.example\n'
+    start --tunnel
+    start --compose
+    grep '^compose up' "$clone/asked" | diff - <(printf '%s\n' "compose up --detach" "compose up --detach --remove-orphans")
+}
+
 check "a last line of .env without an end stays whole" a_last_line_without_an_end_stays_whole
 check "secrets that .env lacks are made" secrets_that_are_missing_are_made
 check "however it is written, a setting is one" however_it_is_written_a_setting_is_one
@@ -253,6 +261,7 @@ check "links lead where the server is published" links_lead_where_the_server_is_
 check "what is only made is not announced" what_is_only_made_is_not_announced
 check "help is there from everywhere" help_is_there_from_everywhere
 check "settings of the tunnel are asked for" settings_of_the_tunnel_are_asked_for
+check "a tunnel ends where the server is published instead" a_tunnel_ends_where_the_server_is_published_instead
 check "the server has the engine of docker's context" the_engine_is_that_of_the_context
 echo "$passed passed, $failed failed"
 ((failed == 0))
