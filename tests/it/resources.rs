@@ -140,5 +140,6 @@ mod on_docker {
                 (&json!("image/png"), &json!(PNG))
             );
         }
+        app.assert_nothing_is_left().await;
     }
 }

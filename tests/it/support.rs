@@ -278,6 +278,10 @@ impl TestApp {
             self.app.runs.launcher.live_count() == 0
         })
         .await;
+        let server = &self.app.runs.launcher.labels(&[])["sandbox.server"];
+        let engine = DockerExecutor::new(None);
+        let left = engine.containers("sandbox.server", server).await.unwrap();
+        assert!(left.is_empty(), "the engine has {left:?}");
     }
 }
 
