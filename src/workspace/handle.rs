@@ -206,16 +206,11 @@ impl Workspace {
         store.uses.note(&self.key);
         store.make_accessible(self.dir())?;
         match put(self.dir()) {
-            Err(error) if error.is_gone() => {
-                let again = put(store.create(&self.key)?.as_fd());
-                again.map_err(|error| {
-                    if error.is_gone() {
-                        WorkspaceError::FoldersVanish
-                    } else {
-                        error
-                    }
-                })
-            }
+            Err(error) if error.is_gone() => {}
+            done => return done,
+        }
+        match put(store.create(&self.key)?.as_fd()) {
+            Err(error) if error.is_gone() => Err(WorkspaceError::FoldersVanish),
             done => done,
         }
     }
