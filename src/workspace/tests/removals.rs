@@ -1,6 +1,6 @@
 //! Deletion of whole conversations, and what is left of earlier servers.
 
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{DirEntryExt as _, MetadataExt as _, symlink};
 
 use super::listings::make_deep;
 use super::*;
@@ -56,16 +56,17 @@ async fn trees_of_any_shape_are_deleted() {
 
 #[tokio::test]
 async fn a_large_tree_keeps_no_other_waiting() {
-    // On a busy machine both can be gone before anybody has looked.
     for _ in 0..5 {
-        if a_small_tree_is_gone_before_a_large_one().await {
+        if let Some(is_large) = is_the_last_tree_the_large_one().await {
+            assert!(is_large);
             return;
         }
     }
-    panic!("the small one never went first");
+    panic!("both were always gone before anybody looked");
 }
 
-async fn a_small_tree_is_gone_before_a_large_one() -> bool {
+/// `None` on a machine so busy that both are gone at the first look after one is.
+async fn is_the_last_tree_the_large_one() -> Option<bool> {
     let fixture = Fixture::new();
     let small = "f".repeat(64).parse().unwrap();
     fixture.workspace().await;
@@ -73,22 +74,22 @@ async fn a_small_tree_is_gone_before_a_large_one() -> bool {
     for number in 0..30_000 {
         fs::write(fixture.data().join(number.to_string()), "").unwrap();
     }
+    // It keeps its number under the name that it has while it is deleted.
+    let large = fs::metadata(fixture.data()).unwrap().ino();
     for key in [&fixture.key, &small] {
         assert!(fixture.workspaces.remove(key).await.unwrap());
     }
     let left = loop {
         let left = fs::read_dir(fixture.root.path().join(".tmp")).unwrap();
-        let left: Vec<_> = left.map(|tree| tree.unwrap().path()).collect();
+        let left: Vec<_> = left.map(|tree| tree.unwrap().ino()).collect();
         if left.len() < 2 {
             break left;
         }
         tokio::task::yield_now().await;
     };
-    let is_large = |tree: &PathBuf| fs::read_dir(tree).is_ok_and(|mut tree| tree.next().is_some());
-    let is_first = left.iter().any(is_large);
     fixture.workspaces.settle().await;
     assert_eq!(fixture.leftovers(), 0);
-    is_first
+    left.first().map(|last| *last == large)
 }
 
 #[tokio::test]
