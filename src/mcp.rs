@@ -10,6 +10,7 @@ mod live;
 mod logs;
 pub(crate) mod pictures;
 mod resources;
+mod schema;
 mod tasks;
 pub mod tools;
 pub(crate) mod toolset;

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use rmcp::handler::server::tool::schema_for_type;
 use rmcp::model::JsonObject;
 use schemars::JsonSchema;
 use serde::Deserializer;
@@ -10,6 +9,7 @@ use serde::de::{self, DeserializeOwned, Unexpected, Visitor};
 use serde_json::Value;
 
 use super::error::ToolError;
+use super::schema;
 
 /// Arguments that workflow engines add for every tool, however close their names are to one of ours.
 const ADDED_BY_CLIENTS: &[&str] = &["action", "chatInput", "sessionId", "toolCallId"];
@@ -22,12 +22,12 @@ const BEYOND: f64 = 18_446_744_073_709_551_616.0;
 
 /// Reads a tool's arguments. One that is `null` counts as left out. Unknown ones are ignored, since some clients send
 /// everything they have. What looks like a misspelling of ours is refused: it would silently do something else.
-pub(super) fn parse<T: DeserializeOwned + JsonSchema + 'static>(
+pub(super) fn parse<T: DeserializeOwned + JsonSchema>(
     tool: &str,
     mut arguments: JsonObject,
 ) -> Result<T, ToolError> {
     arguments.retain(|_, value| !value.is_null());
-    let schema = schema_for_type::<T>();
+    let schema = schema::input::<T>();
     let known = schema.get("properties").and_then(Value::as_object);
     let known: Vec<&str> = known
         .map(|known| known.keys().map(String::as_str).collect())

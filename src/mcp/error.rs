@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use rmcp::model::{CallToolResult, ErrorData};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use tracing::error;
 
 use crate::admission::AdmissionError;
@@ -25,10 +26,22 @@ pub(crate) struct ToolError {
     pub(crate) retry_after: Option<Duration>,
 }
 
+/// What a tool answers when it could not do what it was asked for.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Failure {
+    success: bool,
+    code: &'static str,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u64")]
+    retry_after_seconds: Option<u64>,
+}
+
 /// The code of our own mistakes, which are protocol errors and not tool results.
 pub(crate) const BROKEN: &str = "broken";
 
-/// Where a tool's answer says when it is worth trying again.
+/// Where a [`Failure`] says when it is worth trying again.
 pub(super) const RETRY_AFTER_SECONDS: &str = "retryAfterSeconds";
 
 impl ToolError {
@@ -95,11 +108,15 @@ impl ToolError {
         if self.code == BROKEN {
             return Err(broken());
         }
-        let mut error = json!({ "success": false, "code": self.code, "message": self.message });
-        if let Some(time) = self.retry_after {
-            error[RETRY_AFTER_SECONDS] = time.as_secs().into();
-        }
-        Ok(CallToolResult::structured_error(error))
+        let failure = Failure {
+            success: false,
+            code: self.code,
+            message: self.message,
+            retry_after_seconds: self.retry_after.map(|time| time.as_secs()),
+        };
+        // Strings and numbers always become JSON.
+        let failure = serde_json::to_value(failure).unwrap_or_default();
+        Ok(CallToolResult::structured_error(failure))
     }
 }
 

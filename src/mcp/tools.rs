@@ -13,18 +13,16 @@ mod upload_file;
 
 use std::sync::Arc;
 
-use rmcp::handler::server::tool::schema_for_type;
 use rmcp::model::{CallToolResponse, CallToolResult, ErrorData, JsonObject, Tool, ToolAnnotations};
 use rmcp::service::{RequestContext, RoleServer};
-use schemars::transform::{RecursiveTransform, Transform as _};
-use schemars::{JsonSchema, Schema};
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
 
 use super::Client;
 use super::arguments::parse;
 use super::caller::Caller;
 use super::error::{ToolError, unknown_tool};
+use super::schema;
 use crate::conversation::{ConversationId, ConversationIdError};
 use crate::packages::Packages;
 use crate::run::Runs;
@@ -119,52 +117,15 @@ pub(super) fn define<Arguments, Output>(
     mut annotations: ToolAnnotations,
 ) -> Tool
 where
-    Arguments: JsonSchema + 'static,
-    Output: JsonSchema + 'static,
+    Arguments: JsonSchema,
+    Output: JsonSchema,
 {
-    let mut input = schema::<Arguments>();
-    // Some function-calling interfaces refuse an object without them.
-    input
-        .entry("properties")
-        .or_insert_with(|| Value::Object(JsonObject::new()));
     // Older clients look for it there.
     annotations.title = Some(title.to_owned());
-    Tool::new(name, description, input)
+    Tool::new(name, description, schema::input::<Arguments>())
         .with_title(title)
-        .with_raw_output_schema(Arc::new(or_failure(schema::<Output>())))
+        .with_raw_output_schema(Arc::new(schema::output::<Output>()))
         .with_annotations(annotations)
-}
-
-/// The schema of an answer that may be a failure instead, as [`ToolError::into_result`] writes it.
-///
-/// "Servers MUST provide structured results that conform to this schema", says the specification (2025-06-18, Tools,
-/// Output Schema). Clients that check this discard what does not conform, and with it the reason that the model needs.
-fn or_failure(mut schema: JsonObject) -> JsonObject {
-    let required = schema.remove("required").unwrap_or_else(|| json!([]));
-    let failure = json!({
-        "description": "Why the call could not be carried out.",
-        "properties": {
-            "success": { "const": false },
-            "code": { "type": "string" },
-            "message": { "type": "string" },
-            "retryAfterSeconds": { "type": "integer" }
-        },
-        "required": ["success", "code", "message"]
-    });
-    schema.insert("anyOf".into(), json!([{ "required": required }, failure]));
-    schema
-}
-
-/// The schema of a type, without formats of numbers: JSON Schema has none, and clients warn of unknown ones.
-fn schema<T: JsonSchema + 'static>() -> JsonObject {
-    let mut schema = Schema::from((*schema_for_type::<T>()).clone());
-    RecursiveTransform(|part: &mut Schema| {
-        if part.get("type").is_none_or(|kind| kind != "string") {
-            part.remove("format");
-        }
-    })
-    .transform(&mut schema);
-    schema.as_object().cloned().unwrap_or_default()
 }
 
 /// A result as one JSON object, both structured and as the first text block.

@@ -45,6 +45,7 @@ mod rest_document;
 mod rest_files;
 mod resumption;
 mod runs;
+mod schemas;
 mod selftest;
 mod sse;
 mod stdio;

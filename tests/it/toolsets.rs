@@ -66,13 +66,16 @@ async fn limits_are_told_as_they_are_set() {
     let python = &listed("python").await[0];
     insta::assert_json_snapshot!(python["inputSchema"]["properties"]["timeout"], @r#"
     {
-      "description": "Time limit in seconds; left out: the server's default.",
       "type": "number",
-      "exclusiveMinimum": 0,
-      "default": null,
-      "maximum": 2.5
+      "description": "Time limit in seconds; left out: the server's default.",
+      "minimum": 0
     }
     "#);
+    let description = python["description"].as_str().unwrap();
+    assert!(
+        description.contains("Limits: 1.5 s (timeout up to 2.5),"),
+        "{description}"
+    );
     let artifacts = listed("artifacts").await;
     let described = |name: &str| {
         let tools = artifacts.as_array().unwrap();

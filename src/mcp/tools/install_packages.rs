@@ -21,11 +21,13 @@ struct Arguments {
     conversation_id: Option<String>,
     /// "python" or "typescript", or an alias of them.
     language: String,
-    /// What to install, each as "name", as "name==version", or as an object of name and version.
+    /// What to install, each as "name" or "name==version".
+    #[schemars(with = "Vec<String>")]
     packages: Vec<Package>,
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
+/// What is published is the first: clients keep only arrays of one type.
+#[derive(Debug, Deserialize)]
 #[serde(
     untagged,
     expecting = "expected \"name\", \"name==version\" or {\"name\", \"version\"}"
@@ -39,7 +41,6 @@ enum Package {
         name: String,
         /// A version, such as "1.17.0", or a range of them. Left out: the newest that fits.
         #[serde(default)]
-        #[schemars(with = "String")]
         version: Option<String>,
     },
 }

@@ -44,7 +44,7 @@ struct Arguments {
     environment: BTreeMap<String, Variable>,
     /// Time limit in seconds; left out: the server's default.
     #[serde(default)]
-    #[schemars(with = "f64", extend("exclusiveMinimum" = 0))]
+    #[schemars(with = "f64", range(min = 0))]
     timeout_seconds: Option<f64>,
     /// Keeps variables, imports and functions for the next stateful run of this conversation and language, as a
     /// notebook does. The value of the last expression is shown. See `list_runners` for the languages that can.

@@ -3,7 +3,6 @@
 pub(crate) mod pip;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -59,7 +58,7 @@ struct Arguments {
     code: String,
     /// Time limit in seconds; left out: the server's default.
     #[serde(default)]
-    #[schemars(with = "f64", extend("exclusiveMinimum" = 0))]
+    #[schemars(with = "f64", range(min = 0))]
     timeout: Option<f64>,
 }
 
@@ -77,11 +76,7 @@ fn execute_tool(runs: &Runs) -> Tool {
         .destructive(true)
         .idempotent(false)
         .open_world(false);
-    let mut tool = define::<Arguments, Executed>(EXECUTE, "Run Python", description, annotations);
-    let input = Arc::make_mut(&mut tool.input_schema);
-    let properties = input.get_mut("properties");
-    limit_timeout(properties.and_then(|all| all.get_mut("timeout")), runs);
-    tool
+    define::<Arguments, Executed>(EXECUTE, "Run Python", description, annotations)
 }
 
 /// Longest time limit that a program of this interface may have.
@@ -89,7 +84,7 @@ fn longest(runs: &Runs) -> Duration {
     runs.limits.timeout_max.min(MOST)
 }
 
-/// Puts that maximum into the schema of a time limit.
+/// Puts that maximum into the schema of a time limit of the REST interface.
 pub(crate) fn limit_timeout(schema: Option<&mut Value>, runs: &Runs) {
     let most = longest(runs);
     let seconds = if most.subsec_nanos() == 0 {
