@@ -29,6 +29,7 @@ python_environment() {
 
 install() {
   python_environment python
+  python_environment agents
   python_environment mcpo
   python_environment rest
   if ! cmp -s node/package-lock.json node/node_modules/installed; then
@@ -174,7 +175,24 @@ conformance() {
 }
 
 # Programs run in new containers: nothing is kept warm for conversations that never come again.
-start_cold() { start "$1" POOL_SIZE=0 SANDBOX_REUSE=never; }
+start_cold() { start "$@" POOL_SIZE=0 SANDBOX_REUSE=never; }
+
+# What lies between a server and a model: what it makes of the tools of each set, and whether it can call them.
+converters() {
+  local toolset name urls=default=$MCP_URL
+  for toolset in artifacts python; do
+    start_cold "$toolset" MCP_TOOLSET=$toolset
+    urls+=" $toolset=$REPLY"
+  done
+  export MCP_URLS=$urls
+  for name in n8n langchain_google ai_sdk ajv; do
+    check "converters, $name" node/node_modules/.bin/node "node/$name.mjs"
+  done
+  for name in langchain openai_agents google_genai; do
+    check "converters, $name" agents/.venv/bin/python "agents/with_$name.py"
+  done
+  check 'converters, fastmcp' python/.venv/bin/python python/with_fastmcp.py
+}
 
 # Each in one process for all its ways to connect.
 python_client() { check "Python mcp: $*" python/.venv/bin/python python/client.py "$@"; }
@@ -202,6 +220,7 @@ all_clients() {
   check 'docs/rest.md' documented_rest
   python_client auto legacy 2026-07-28 sse
   typescript_client sdk-http sdk-sse client-legacy client-auto
+  converters
   check 'docs/clients.md, Python' documented_python
   check 'docs/clients.md, curl' documented_curl
   check 'docs/clients.md, Open WebUI through mcpo' documented_mcpo
