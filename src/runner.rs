@@ -1,6 +1,7 @@
 //! A runner: a local image that runs programs of one language. [`catalog`] keeps the list of them.
 
 pub mod catalog;
+mod language;
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
-use super::Runner;
+use super::{Runner, language};
 use crate::executor::{Engine, Executor, ExecutorError, Image};
 
 /// Pause before an engine that does not answer is asked again.
@@ -71,15 +71,30 @@ impl Default for EngineView {
 }
 
 impl View {
-    /// The runner for a language or one of its aliases. A language's own name takes precedence over another's alias.
-    pub fn find(&self, language: &str) -> Option<&Arc<Runner>> {
-        let language = language.to_ascii_lowercase();
-        let by_alias = || {
-            self.runners
-                .values()
-                .find(|runner| runner.aliases.contains(&language))
+    /// The runner for a language, however its name is written: in any case, as an alias, with a version (`python3.12`)
+    /// or with its parts apart (`Node.js`). A name as it is takes precedence over what it may mean.
+    pub fn find(&self, name: &str) -> Option<&Arc<Runner>> {
+        let asked = language::asked(name);
+        let versioned = || {
+            let (name, major) = asked.versioned.as_ref()?;
+            let runner = self.named(name).or_else(|| self.joined(name))?;
+            let names = runner.aliases.iter().chain([&runner.language]);
+            language::allows(names, major).then_some(runner)
         };
-        self.runners.get(&language).or_else(by_alias)
+        self.named(&asked.whole)
+            .or_else(versioned)
+            .or_else(|| self.joined(&asked.whole))
+    }
+
+    /// A language's own name takes precedence over another's alias.
+    fn named(&self, name: &str) -> Option<&Arc<Runner>> {
+        let mut runners = self.runners.values();
+        let by_alias = || runners.find(|runner| runner.aliases.contains(name));
+        self.runners.get(name).or_else(by_alias)
+    }
+
+    fn joined(&self, name: &str) -> Option<&Arc<Runner>> {
+        self.named(&language::joined(name))
     }
 }
 
