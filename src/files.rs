@@ -1,9 +1,7 @@
 //! The use cases of a conversation's files: upload, list, read, delete.
 
-use std::borrow::Cow;
+mod encoded;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use schemars::JsonSchema;
 use secrecy::SecretString;
@@ -50,8 +48,15 @@ pub enum FilesError {
     #[error(transparent)]
     Path(#[from] PathError),
     /// The content is not base64.
-    #[error("content is not valid base64 ({0}): send standard base64 with padding")]
+    #[error(
+        "content is not valid base64 ({0}): send the file's bytes in base64, also if it is text"
+    )]
     Base64(base64::DecodeError),
+    /// The content is a `data:` URI whose data are not base64.
+    #[error(
+        "content is a data: URI without base64: begin it with data:;base64, or send base64 alone"
+    )]
+    DataUri,
     /// The content is too large.
     #[error("content has {0} bytes, the limit is {1}: upload smaller pieces")]
     TooLarge(u64, u64),
@@ -122,16 +127,10 @@ impl ConversationFiles {
     /// A bad name or content.
     pub fn check_upload(&self, name: &str, content: &str) -> Result<Upload, FilesError> {
         let path = self.check_name(name)?;
-        // Many programs that write base64 break it into lines.
-        let content = if content.bytes().any(|byte| byte.is_ascii_whitespace()) {
-            let packed = content.bytes().filter(|byte| !byte.is_ascii_whitespace());
-            Cow::Owned(packed.collect())
-        } else {
-            Cow::Borrowed(content.as_bytes())
-        };
+        let content = encoded::standard(content)?;
         // By length first, so that a large one is not decoded for nothing; padding makes it up to two bytes too many.
         self.check_size((content.len() as u64 / 4 * 3).saturating_sub(2))?;
-        let bytes = STANDARD.decode(&*content).map_err(FilesError::Base64)?;
+        let bytes = encoded::decode(&content)?;
         self.check_size(bytes.len() as u64)?;
         Ok(Upload {
             path,
@@ -181,7 +180,7 @@ impl ConversationFiles {
     /// # Errors
     /// The first rule that it breaks.
     pub fn check_name(&self, name: &str) -> Result<RelativePath, FilesError> {
-        Ok(RelativePath::parse_for_upload(name)?)
+        Ok(RelativePath::given_for_upload(name)?)
     }
 
     /// Checks the size of an upload.
@@ -284,7 +283,7 @@ impl ConversationFiles {
         id: &ConversationId,
         name: &str,
     ) -> Result<(FileLink, OpenFile), FilesError> {
-        let path = RelativePath::parse(name)?;
+        let path = RelativePath::given(name)?;
         let not_found = || FilesError::NotFound(name.chars().take(255).collect());
         let key = self.key(id);
         let workspace = self.workspaces.find(&key).await?.ok_or_else(not_found)?;
@@ -308,7 +307,7 @@ impl ConversationFiles {
         name: &str,
         demand: Option<Demand>,
     ) -> Result<(), FilesError> {
-        let path = RelativePath::parse(name)?;
+        let path = RelativePath::given(name)?;
         let not_found = || FilesError::NotFound(name.chars().take(255).collect());
         let workspace = self.workspaces.find(&self.key(id)).await?;
         let workspace = workspace.ok_or_else(not_found)?;

@@ -3,6 +3,8 @@
 //! A [`RelativePath`] can only be made of parts that name something *below* a directory. That alone is not safe, since
 //! a part may be a link: files are opened by [`beneath`](super::beneath), which follows none.
 
+mod given;
+
 use std::fmt;
 
 use thiserror::Error;
@@ -85,6 +87,22 @@ impl RelativePath {
             return Err(PathError::Packages);
         }
         Ok(Self(name.to_owned()))
+    }
+
+    /// Parses a name as a caller gives it, who may write `/data/x.csv` or `./x.csv` for `x.csv`.
+    ///
+    /// # Errors
+    /// The first rule that `name` breaks.
+    pub fn given(name: &str) -> Result<Self, PathError> {
+        Self::parse(&given::below_data(name))
+    }
+
+    /// The same for a new file.
+    ///
+    /// # Errors
+    /// The first rule that `name` breaks.
+    pub fn given_for_upload(name: &str) -> Result<Self, PathError> {
+        Self::parse_for_upload(&given::below_data(name))
     }
 
     /// Parses a name for a new file: like [`parse`](Self::parse), but refuses control characters and backslashes.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Artifact, Refusal, SessionArguments, base, existing, path, session, tool};
-use crate::executor::spec::{DATA_ALIAS, DATA_PATH};
+use crate::executor::spec::DATA_ALIAS;
 use crate::files::FilesError;
 use crate::mcp::arguments::parse;
 use crate::mcp::error::ToolError;
@@ -111,8 +111,7 @@ pub(super) async fn read(
         path: asked,
     } = parse(READ, arguments)?;
     let id = existing(call, &session_id).await?;
-    let name = below(&asked)?;
-    let read = call.runs.files.read_whole(&id, name, MAX_READ).await;
+    let read = call.runs.files.read_whole(&id, &asked, MAX_READ).await;
     let (file, bytes) = read.map_err(|error| refusal(error, "invalid_path"))?;
     let Some(bytes) = bytes else {
         let message = format!(
@@ -131,17 +130,6 @@ pub(super) async fn read(
         size_bytes: bytes.len() as u64,
         content_base64: STANDARD.encode(bytes),
     }))
-}
-
-/// The name of a file below the session's directory, under either name of that directory.
-fn below(path: &str) -> Result<&str, Refusal> {
-    [DATA_ALIAS, DATA_PATH]
-        .iter()
-        .find_map(|root| path.strip_prefix(root)?.strip_prefix('/'))
-        .ok_or_else(|| {
-            let message = format!("path must begin with {DATA_ALIAS}/: see {LIST}");
-            Refusal::new("invalid_path", message)
-        })
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -175,9 +163,15 @@ pub(super) async fn list(
 /// An error about a file; `name` is the code for a bad name, which depends on the argument.
 fn refusal(error: FilesError, name: &'static str) -> Refusal {
     match error {
+        FilesError::Path(PathError::Absolute) => {
+            let message = format!("path must begin with {DATA_ALIAS}/: see {LIST}");
+            Refusal::new("invalid_path", message)
+        }
         FilesError::Path(PathError::Dots(_)) => Refusal::new("invalid_path", error.to_string()),
         FilesError::Path(_) => Refusal::new(name, error.to_string()),
-        FilesError::Base64(_) => Refusal::new("invalid_content", error.to_string()),
+        FilesError::Base64(_) | FilesError::DataUri => {
+            Refusal::new("invalid_content", error.to_string())
+        }
         error => ToolError::from(error).into(),
     }
 }
