@@ -20,6 +20,7 @@ pub mod render;
 mod request;
 mod seat;
 mod silence;
+mod source;
 mod stateful;
 mod texts;
 mod timing;
@@ -437,13 +438,14 @@ impl Runs {
             });
         }
         let env = environment::environment(&request.environment, self.files.links.base_for(&key))?;
+        let runner = runner?;
         let program = Program {
-            code: request.code.clone(),
+            code: source::program(&request.code, &runner, &view)?,
             env,
             deadline: timeout,
         };
         Ok(Prepared {
-            runner: runner?,
+            runner,
             program,
             place,
             key,

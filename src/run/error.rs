@@ -29,6 +29,17 @@ pub enum RunError {
         /// The languages that have one.
         known: Vec<String>,
     },
+    /// The program is in a Markdown fence of another language.
+    #[error(
+        "code is one Markdown block of {fence}, and language is {language}: send the program alone, with its own \
+         language"
+    )]
+    Fence {
+        /// What the fence says.
+        fence: String,
+        /// The language that was asked for.
+        language: String,
+    },
     /// The language has no kernel, but others may.
     #[error(
         "stateful: true is not available for {language} here: {}",
@@ -98,6 +109,7 @@ impl RunError {
             | Self::Timeout(..)
             | Self::Environment(_)
             | Self::UnknownLanguage { .. }
+            | Self::Fence { .. }
             | Self::NoKernel { .. }
             | Self::Kernel(KernelError::Network(_) | KernelError::Environment(_))
             | Self::Network(_) => "refused",
