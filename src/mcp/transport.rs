@@ -15,9 +15,11 @@ mod envelope;
 mod events;
 mod legacy;
 mod lines;
+mod mend;
 mod sessions;
 mod unique;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -307,6 +309,10 @@ impl McpTransport {
             BodyError::NoRoom => EnvelopeError::NoRoom,
         })?;
         parts.extensions.insert(place);
+        let bytes = match mend::mended(&bytes) {
+            Cow::Borrowed(_) => bytes,
+            Cow::Owned(mended) => mended.into(),
+        };
         Ok((Envelope::read(&bytes)?, bytes, principal))
     }
 }

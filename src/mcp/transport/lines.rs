@@ -19,6 +19,7 @@ use tokio_util::task::TaskTracker;
 use tracing::warn;
 
 use super::envelope::{Envelope, EnvelopeError};
+use super::mend;
 
 /// Refusals that may wait to be read. A client that does not read them gets no more.
 const MAX_REFUSALS: usize = 64;
@@ -124,12 +125,13 @@ fn message(line: &[u8]) -> Result<Option<ClientJsonRpcMessage>, EnvelopeError> {
     if line.trim_ascii().is_empty() {
         return Ok(None);
     }
-    if let Ok(message) = serde_json::from_slice(line) {
+    let line = mend::mended(line);
+    if let Ok(message) = serde_json::from_slice(&line) {
         return Ok(Some(message));
     }
-    let envelope = Envelope::read(line)?;
+    let envelope = Envelope::read(&line)?;
     match envelope.id {
-        Some(_) => Err(envelope.not_held(line)),
+        Some(_) => Err(envelope.not_held(&line)),
         None => Ok(None),
     }
 }
