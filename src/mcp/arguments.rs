@@ -50,7 +50,9 @@ fn normalized(schema: &JsonObject, arguments: JsonObject) -> Result<JsonObject, 
             continue;
         };
         let value = values::fitted(argument, value);
-        if values::is_left_out(argument, &value) {
+        let is_other =
+            || names::is_vague(&name, &properties) && !values::has_shape(argument, &value);
+        if values::is_left_out(argument, &value) || is_other() {
             continue;
         }
         let is_same = |known: &&Given<'_>| known.argument.name == argument.name;

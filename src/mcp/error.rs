@@ -59,9 +59,20 @@ impl ToolError {
         Self {
             code: "invalid_arguments",
             retry_after: None,
-            message: format!("{tool}: {place}{}", error.inner()),
+            message: format!("{tool}: {place}{}", in_json(error.inner().to_string())),
         }
     }
+}
+
+/// What was expected, in the words of JSON instead of those of Rust.
+fn in_json(message: String) -> String {
+    const WORDS: [(&str, &str); 3] = [
+        ("expected f64", "expected a number"),
+        ("expected a map", "expected an object"),
+        ("expected a sequence", "expected an array"),
+    ];
+    let said = |(rust, json)| Some(message.strip_suffix(rust)?.to_owned() + json);
+    WORDS.into_iter().find_map(said).unwrap_or(message)
 }
 
 impl ToolError {

@@ -204,8 +204,8 @@ async fn mistakes_are_named() {
     for (name, content) in [
         ("../up", "eA=="),
         ("/etc/passwd", "eA=="),
-        ("a//b", "eA=="),
-        ("a/./b", "eA=="),
+        ("a/", "eA=="),
+        ("/data/.", "eA=="),
         ("", "eA=="),
         ("new\nline", "eA=="),
         ("1/2/3/4/5/6/7/8/9", "eA=="),

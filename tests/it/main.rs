@@ -32,6 +32,7 @@ mod live;
 mod mcp;
 mod mcp_client;
 mod mcp_transports;
+mod meanings;
 mod metrics;
 mod mistakes;
 mod network;

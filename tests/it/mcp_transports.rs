@@ -438,3 +438,15 @@ async fn logs_go_to_those_who_asked() {
     }
     "#);
 }
+
+#[tokio::test]
+async fn arguments_in_a_text_reach_an_old_client_too() {
+    let app = TestApp::on_fake().await;
+    let (mut stream, endpoint) = old_client(&app, "/sse").await;
+    let program = json!({ "language": "shell", "code": "echo on" }).to_string();
+    let params = json!({ "name": "run_code", "arguments": program });
+    let call = json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params });
+    assert_eq!(post_to(&app, &endpoint, &call).await, 202);
+    let answer = stream.rest().await.pop().unwrap();
+    assert_eq!(answer["result"]["structuredContent"]["output"], "on\n");
+}

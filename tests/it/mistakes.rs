@@ -226,7 +226,8 @@ async fn whole_numbers_may_be_written_with_a_point() {
         json!(-1),
         json!(-1.0),
         json!(1e300),
-        json!("1"),
+        json!("-1"),
+        json!("1k"),
         json!(true),
     ] {
         seen.push(refusal(&app, "get_run", page(offset.clone())).await);
@@ -241,8 +242,10 @@ async fn whole_numbers_may_be_written_with_a_point() {
     invalid_arguments: read_file: offset: invalid value: floating point `-1.0`, expected a whole number from 0 on
     invalid_arguments: get_run: offset: invalid value: floating point `1e+300`, expected a whole number from 0 on
     invalid_arguments: read_file: offset: invalid value: floating point `1e+300`, expected a whole number from 0 on
-    invalid_arguments: get_run: offset: invalid type: string "1", expected a whole number from 0 on
-    invalid_arguments: read_file: offset: invalid type: string "1", expected a whole number from 0 on
+    invalid_arguments: get_run: offset: invalid value: integer `-1`, expected a whole number from 0 on
+    invalid_arguments: read_file: offset: invalid value: integer `-1`, expected a whole number from 0 on
+    invalid_arguments: get_run: offset: invalid type: string "1k", expected a whole number from 0 on
+    invalid_arguments: read_file: offset: invalid type: string "1k", expected a whole number from 0 on
     invalid_arguments: get_run: offset: invalid type: boolean `true`, expected a whole number from 0 on
     invalid_arguments: read_file: offset: invalid type: boolean `true`, expected a whole number from 0 on
     "#);
@@ -269,8 +272,8 @@ async fn null_is_as_good_as_nothing() {
 #[tokio::test]
 async fn misspelt_arguments_are_named_and_those_of_clients_ignored() {
     let app = TestApp::on_fake().await;
-    let misspelt = json!({ "conversation_id": "demo", "language": "shell", "code": "echo" });
-    insta::assert_snapshot!(refusal(&app, "run_code", misspelt).await, @r#"invalid_arguments: run_code: there is no argument "conversation_id": did you mean conversationId? It takes conversationId, language, code, network, environment, timeoutSeconds, stateful, wait, restart"#);
+    let misspelt = json!({ "conversatonId": "demo", "language": "shell", "code": "echo" });
+    insta::assert_snapshot!(refusal(&app, "run_code", misspelt).await, @r#"invalid_arguments: run_code: there is no argument "conversatonId": did you mean conversationId? It takes conversationId, language, code, network, environment, timeoutSeconds, stateful, wait, restart"#);
     // What a workflow engine passes along with every call.
     let engine = json!({
         "language": "shell", "code": "echo on", "toolCallId": "call_1", "sessionId": "1", "chatInput": "hi",

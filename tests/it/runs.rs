@@ -267,7 +267,7 @@ async fn mistakes_are_named() {
         json!({ "language": "shell", "code": "", "timeoutSeconds": -1 }),
         json!({ "language": "shell", "code": "", "timeoutSeconds": 0 }),
         json!({ "language": "shell", "code": "", "timeoutSeconds": "soon" }),
-        json!({ "language": "shell", "code": "", "conversationId": "" }),
+        json!({ "language": "shell", "code": "", "conversationId": true }),
         json!({ "language": "shell", "code": "", "conversationId": "x".repeat(257) }),
         json!({ "language": "shell", "code": "", "environment": { "A=B": "x" } }),
         json!({ "language": "shell", "code": "", "environment": { "A": [] } }),

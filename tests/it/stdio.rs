@@ -57,6 +57,27 @@ async fn a_line_that_cannot_be_taken_is_refused() {
 }
 
 #[tokio::test]
+async fn arguments_in_a_text_are_taken_from_a_line() {
+    let mut server = StdioServer::start(&[NO_ENGINE]).await;
+    for (params, answered) in [
+        (r#"{"name":"list_runners","arguments":[]}"#, "runners"),
+        (
+            r#"{"name":"list_files","arguments":"{\"conversationId\":\"demo\"}"}"#,
+            "files",
+        ),
+    ] {
+        let call = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
+        server.send_line(&call).await;
+        let answer = server.message().await;
+        assert_eq!(
+            answer["result"]["structuredContent"][answered],
+            json!([]),
+            "{answer}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn files_where_the_client_works_are_not_its_settings() {
     let project = tempfile::tempdir().unwrap();
     let file = project.path().join(".env");

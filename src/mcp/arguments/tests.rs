@@ -53,7 +53,7 @@ fn read(arguments: Value) -> Result<Value, String> {
     let Value::Object(arguments) = arguments else {
         panic!("no object");
     };
-    normalized(&schema_for_type::<Arguments>(), arguments).map(Value::Object)
+    normalized(&schema::input::<Arguments>(), arguments).map(Value::Object)
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn any_arguments() -> impl Strategy<Value = Map<String, Value>> {
 proptest! {
     #[test]
     fn arguments_are_the_same_the_second_time(arguments in any_arguments()) {
-        let schema = schema_for_type::<Arguments>();
+        let schema = schema::input::<Arguments>();
         if let Ok(once) = normalized(&schema, arguments) {
             prop_assert_eq!(normalized(&schema, once.clone()), Ok(once));
         }

@@ -53,6 +53,18 @@ pub(super) fn is_left_out(property: &Property, value: &Value) -> bool {
         }
 }
 
+/// Whether a value has the form of its argument.
+pub(super) fn has_shape(property: &Property, value: &Value) -> bool {
+    match property.shape {
+        Shape::Text | Shape::Choice(_) => value.is_string(),
+        Shape::Whole | Shape::Number => value.is_number(),
+        Shape::Flag => value.is_boolean(),
+        Shape::List => value.is_array(),
+        Shape::Map => value.is_object(),
+        Shape::Other => true,
+    }
+}
+
 /// Whether two values are the same, however numbers are written.
 pub(super) fn are_same(one: &Value, other: &Value) -> bool {
     one == other
