@@ -52,8 +52,6 @@ const SETTLE_WAIT: Duration = Duration::from_secs(5);
 const ANSWER_WAIT: Duration = Duration::from_secs(2);
 /// Pause between handing an answer to its connection and closing that.
 const FLUSH: Duration = Duration::from_millis(50);
-/// How much longer sessions live than the longest run.
-const SESSION_MARGIN: Duration = Duration::from_hours(1);
 /// Room in a request for what surrounds the file or program in it.
 const BODY_MARGIN: u64 = 64 << 10;
 
@@ -238,7 +236,7 @@ impl App {
             &TransportSettings {
                 max_body: self.max_body(),
                 body_patience: self.config.http.patience.body,
-                idle: self.config.limits.timeout_max + SESSION_MARGIN,
+                idle: self.config.http.session_idle,
                 public_path: self.config.http.public_path().to_owned(),
             },
             &self.tasks,

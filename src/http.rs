@@ -1,6 +1,7 @@
 //! The HTTP surface: every route and the order of the middleware, on one page.
 
 mod access;
+mod addresses;
 mod api;
 mod asset;
 mod files;
@@ -26,9 +27,11 @@ use axum::response::Response;
 use axum::routing::{any, get, post};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
+use tower::util::MapRequest;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
+use self::addresses::{MCP, STREAMS};
 #[cfg(fuzzing)]
 pub use self::files::selected;
 use self::rate::Rate;
@@ -87,17 +90,11 @@ impl HttpState {
 
 /// All routes.
 pub fn router(state: HttpState) -> Router {
-    // A client of the old transport posts where its stream says, which is below the path of the public address. A proxy
-    // strips that path; a client that does not come through the proxy sends it.
-    let public_messages = format!("{}{MESSAGES}", state.0.config.public_path());
     let mut with_token = Router::new()
-        .route("/mcp", any(mcp))
-        .route("/sse", get(open_stream))
-        .route("/mcp/sse", get(open_stream))
-        .route("/mcp/events", get(open_stream))
+        .route(MCP, any(mcp))
         .route(MESSAGES, post(messages));
-    if public_messages != MESSAGES {
-        with_token = with_token.route(&public_messages, post(messages));
+    for path in STREAMS {
+        with_token = with_token.route(path, get(open_stream));
     }
     let with_token = with_token
         .route_layer(from_fn_with_state(state.clone(), rate::limit))
@@ -115,14 +112,14 @@ pub fn router(state: HttpState) -> Router {
         .route("/readyz", get(health::ready))
         .route("/health", get(health::ready));
     // The layer added last is the first that a request meets.
-    with_token
+    let routes = with_token
         .merge(rest)
         .merge(rest_for_all)
         .merge(for_operators)
         .merge(public)
         .merge(page::routes())
-        .fallback(no_such_route)
-        .method_not_allowed_fallback(method_not_allowed)
+        .fallback(addresses::no_such_route)
+        .method_not_allowed_fallback(addresses::method_not_allowed)
         .layer(DefaultBodyLimit::disable())
         .layer(cors(&state.0.config))
         .layer(from_fn_with_state(
@@ -131,16 +128,10 @@ pub fn router(state: HttpState) -> Router {
         ))
         .layer(CatchPanicLayer::custom(health::panicked))
         .layer(from_fn_with_state(state.clone(), log_request::log_request))
-        .with_state(state)
-}
-
-async fn no_such_route() -> api::ApiError {
-    api::ApiError::new("no_such_route", "there is nothing here: see /docs")
-}
-
-async fn method_not_allowed() -> api::ApiError {
-    let message = "this address takes other methods: see the header Allow";
-    api::ApiError::new("method_not_allowed", message)
+        .with_state(state.clone());
+    // Around all of them, since a layer meets a request after its route was chosen.
+    let plain = move |request| addresses::plain(request, state.0.config.public_path());
+    Router::new().fallback_service(MapRequest::new(routes, plain))
 }
 
 /// The old transport: an event stream, and where its client posts.

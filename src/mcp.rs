@@ -15,6 +15,7 @@ mod tasks;
 pub mod tools;
 pub(crate) mod toolset;
 pub mod transport;
+mod unanswered;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use futures::FutureExt as _;
 use rmcp::ServerHandler;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams,
-    CompleteResult, CustomRequest, CustomResult, ErrorCode, ErrorData, GetPromptRequestParams,
+    CompleteResult, CustomRequest, CustomResult, ErrorData, GetPromptRequestParams,
     GetPromptResponse, GetTaskParams, GetTaskResult, Implementation, ListPromptsResult,
     ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
     ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig, Tool,
@@ -45,25 +46,6 @@ const INSTRUCTIONS: &str = "Runs code in isolated containers. Give the same conv
     list_files so that they share the directory /data; leave it out of the first call and one is made for you. Files \
     that a program writes to /data come back as links, and install_packages adds libraries. Variables are kept between \
     runs with stateful: true only.";
-
-/// Methods of the protocol whose parameters were not understood, as opposed to methods that do not exist.
-const KNOWN_METHODS: &[&str] = &[
-    "tools/call",
-    "tools/list",
-    "resources/list",
-    "resources/templates/list",
-    "resources/read",
-    "resources/subscribe",
-    "resources/unsubscribe",
-    "prompts/list",
-    "prompts/get",
-    "completion/complete",
-    "tasks/get",
-    "tasks/cancel",
-    "server/discover",
-];
-/// Methods that the stateless revision no longer has: there they do not exist, even with malformed parameters.
-const REMOVED_METHODS: &[&str] = &["initialize", "ping", "logging/setLevel"];
 
 /// Answers the requests of one client.
 #[derive(Clone, Debug)]
@@ -109,6 +91,7 @@ impl McpHandler {
         Ok(Call {
             runs: &self.runs,
             packages: &self.packages,
+            toolset: self.toolset,
             ledger: &self.ledger,
             client: &self.client,
             caller: Caller::of(context)?,
@@ -154,8 +137,7 @@ impl ServerHandler for McpHandler {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let adapted = toolset::list(self.toolset, &self.runs);
-        let tools = adapted.unwrap_or_else(|| tools::list(&self.runs, &self.packages));
+        let tools = toolset::listed(self.toolset, &self.runs, &self.packages);
         Ok(ListToolsResult::with_all_items(tools))
     }
 
@@ -287,23 +269,8 @@ impl ServerHandler for McpHandler {
         request: CustomRequest,
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        let method = request.method;
         let stateless = context.meta.protocol_version().is_some();
-        // rmcp also passes a known method here when its parameters do not fit.
-        let known = KNOWN_METHODS.contains(&method.as_str())
-            || (!stateless && REMOVED_METHODS.contains(&method.as_str()));
-        let (code, message) = if known {
-            (
-                ErrorCode::INVALID_PARAMS,
-                format!("the parameters of {method} are missing or malformed"),
-            )
-        } else {
-            (
-                ErrorCode::METHOD_NOT_FOUND,
-                format!("there is no method {method}"),
-            )
-        };
-        Err(ErrorData::new(code, message, None))
+        Err(unanswered::why(&request, stateless))
     }
 }
 

@@ -40,6 +40,8 @@ pub struct HttpConfig {
     pub allowed_origins: Vec<String>,
     /// How many requests one token may make; `None` means no limit (`RATE_LIMIT`).
     pub rate_limit: Option<RateLimit>,
+    /// How long an MCP session may go unused (`SESSION_IDLE_TTL`).
+    pub session_idle: Duration,
     /// How long clients may take. No variable sets it.
     pub patience: Patience,
     /// How long runs may go on after SIGTERM (`SHUTDOWN_GRACE`).
@@ -115,6 +117,7 @@ impl HttpConfig {
             allowed_origins,
             metrics_token: reader.optional_token("METRICS_TOKEN", 16),
             rate_limit: reader.rate("RATE_LIMIT"),
+            session_idle: reader.duration("SESSION_IDLE_TTL"),
             patience: Patience {
                 head: HEAD_PATIENCE,
                 body: BODY_PATIENCE,

@@ -30,6 +30,7 @@ impl fmt::Display for Config {
                     .map_or_else(String::new, |rate| rate.to_string()),
             ),
             ("SHUTDOWN_GRACE", time(http.shutdown_grace)),
+            ("SESSION_IDLE_TTL", time(http.session_idle)),
             ("MCP_TOOLSET", self.toolset.as_str().to_owned()),
             ("SANDBOX_ROOT", storage.root.display().to_string()),
             ("SANDBOX_HOST_PATH", storage.host_path.display().to_string()),

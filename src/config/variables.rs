@@ -62,6 +62,11 @@ pub const VARIABLES: &[Variable] = &[
         "how long running programs may continue after SIGTERM",
     ),
     variable(
+        "SESSION_IDLE_TTL",
+        "2h",
+        "how long an MCP session may go unused before it ends; one with a run or an open event stream is in use",
+    ),
+    variable(
         "MCP_TOOLSET",
         "default",
         "tools that MCP clients see: `default`, or those of other servers, `artifacts` or `python`; see docs/moving.md",

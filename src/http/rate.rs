@@ -3,24 +3,18 @@
 use std::fmt;
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
-use axum::http::header::RETRY_AFTER;
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use governor::RateLimiter;
 use governor::clock::{Clock as _, DefaultClock};
 use governor::state::keyed::HashMapStateStore;
-use serde_json::json;
 
 use super::HttpState;
 use super::api::ApiError;
 use crate::config::RateLimit;
+use crate::mcp::transport::{self, Toll};
 use crate::principal::Principal;
-
-/// A JSON-RPC code for errors that a server defines itself.
-const TOO_MANY: i32 = -32000;
 
 /// Counts requests by caller. Only callers with a valid token get here, so there are few.
 #[derive(Clone)]
@@ -50,24 +44,18 @@ impl Rate {
 /// Turns away a caller that sends too many requests, in a form that JSON-RPC clients understand.
 pub(super) async fn limit(
     State(state): State<HttpState>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
-    let Err(seconds) = checked(&state, &request) else {
-        return next.run(request).await;
-    };
-    let message = format!("too many requests (RATE_LIMIT): try again in {seconds} s");
-    let body = json!({
-        "jsonrpc": "2.0",
-        "id": null,
-        "error": { "code": TOO_MANY, "message": message, "data": { "retryAfterSeconds": seconds } },
-    });
-    (
-        StatusCode::TOO_MANY_REQUESTS,
-        [(RETRY_AFTER, seconds.to_string())],
-        Json(body),
-    )
-        .into_response()
+    if let Err(seconds) = checked(&state, &request) {
+        return transport::too_many(seconds);
+    }
+    let caller = request.extensions().get::<Principal>().cloned();
+    if let (Some(rate), Some(caller)) = (state.0.rate.clone(), caller) {
+        let toll = Toll(Arc::new(move || rate.check(&caller)));
+        request.extensions_mut().insert(toll);
+    }
+    next.run(request).await
 }
 
 /// The same in the form of the REST interface.

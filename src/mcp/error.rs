@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rmcp::model::{CallToolResult, ErrorData};
+use rmcp::model::{CallToolResult, ErrorData, Tool};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tracing::error;
@@ -143,10 +143,12 @@ pub(super) fn no_resource(why: &str) -> ErrorData {
     ErrorData::resource_not_found(format!("there is no such resource: {why}"), None)
 }
 
-/// There is no tool of this name.
-pub(super) fn unknown_tool(name: &str) -> ErrorData {
+/// There is no tool of this name, but there are these.
+pub(super) fn unknown_tool(name: &str, listed: &[Tool]) -> ErrorData {
     let name: String = name.chars().take(64).collect();
-    ErrorData::invalid_params(format!("unknown tool: {name}"), None)
+    let listed: Vec<_> = listed.iter().map(|tool| &*tool.name).collect();
+    let listed = listed.join(", ");
+    ErrorData::invalid_params(format!("unknown tool: {name}: there are {listed}"), None)
 }
 
 impl From<ConversationIdError> for ToolError {

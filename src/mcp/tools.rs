@@ -18,11 +18,11 @@ use rmcp::service::{RequestContext, RoleServer};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Client;
 use super::arguments::parse;
 use super::caller::Caller;
 use super::error::{ToolError, unknown_tool};
-use super::schema;
+use super::{Client, schema, toolset};
+use crate::config::Toolset;
 use crate::conversation::{ConversationId, ConversationIdError};
 use crate::packages::Packages;
 use crate::run::Runs;
@@ -38,6 +38,7 @@ const ALIASES: &[(&str, &str)] = &[
 pub(super) struct Call<'a> {
     pub(super) runs: &'a Runs,
     pub(super) packages: &'a Packages,
+    pub(super) toolset: Toolset,
     pub(super) ledger: &'a Ledger,
     pub(super) client: &'a Client,
     pub(super) caller: Caller,
@@ -93,7 +94,10 @@ pub(super) async fn call(
             };
         }
         upload_file::NAME => upload_file::call(call, arguments).await,
-        unknown => return Err(unknown_tool(unknown)),
+        unknown => {
+            let listed = toolset::listed(call.toolset, runs, call.packages);
+            return Err(unknown_tool(unknown, &listed));
+        }
     };
     result.or_else(ToolError::into_result).map(Into::into)
 }

@@ -11,8 +11,9 @@ use rmcp::model::{CallToolResult, ErrorData, JsonObject, Tool};
 
 use super::error::ToolError;
 use super::live::{self, Woken};
-use super::tools::Call;
+use super::tools::{self, Call};
 use crate::config::Toolset;
+use crate::packages::Packages;
 use crate::run::outcome::RunOutcome;
 use crate::run::{RunRequest, Runs};
 
@@ -45,11 +46,15 @@ pub(super) fn instructions(toolset: Toolset) -> Option<&'static str> {
     }
 }
 
-/// The tools that are listed, if they are not our own.
-pub(super) fn list(toolset: Toolset, runs: &Runs) -> Option<Vec<Tool>> {
-    let adapters = adapters(toolset);
-    let tools = adapters.iter().map(|adapter| (adapter.tool)(runs));
-    (!adapters.is_empty()).then(|| tools.collect())
+/// The tools that are listed.
+pub(super) fn listed(toolset: Toolset, runs: &Runs, packages: &Packages) -> Vec<Tool> {
+    match adapters(toolset) {
+        [] => tools::list(runs, packages),
+        adapters => adapters
+            .iter()
+            .map(|adapter| (adapter.tool)(runs))
+            .collect(),
+    }
 }
 
 /// The adapter with this name.

@@ -303,6 +303,7 @@ fn check_config_hides_secrets() {
     METRICS_TOKEN=
     RATE_LIMIT=
     SHUTDOWN_GRACE=30s
+    SESSION_IDLE_TTL=2h
     MCP_TOOLSET=default
     SANDBOX_ROOT=/srv/sandboxes
     SANDBOX_HOST_PATH=/srv/sandboxes

@@ -24,6 +24,7 @@ mod docker_selftest;
 mod docker_stdio;
 mod dotenv;
 mod engine;
+mod envelopes;
 mod expiry;
 mod fairness;
 mod files;

@@ -123,7 +123,7 @@ async fn a_greeting_that_does_not_fit_is_refused_alike_to_all() {
     let app = TestApp::on_fake().await;
     for params in [
         json!({}),
-        json!({ "protocolVersion": "2025-06-18", "capabilities": {} }),
+        json!({ "protocolVersion": "2025-06-18", "capabilities": "all" }),
         json!({ "protocolVersion": 1, "capabilities": {}, "clientInfo": { "name": "test", "version": "1" } }),
     ] {
         let body = json!({ "jsonrpc": "2.0", "id": 7, "method": "initialize", "params": params });

@@ -145,6 +145,31 @@ async fn old_clients_get_their_event_stream() {
 }
 
 #[tokio::test]
+async fn an_old_client_is_understood_like_a_new_one() {
+    let app = TestApp::on_fake().await;
+    let mut stream = EventStream::open(&app, old_stream("/sse")).await;
+    let endpoint = stream.next().await.unwrap().data;
+    let greeting = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2024-11-05", "clientInfo": { "name": "old" } } });
+    assert_eq!(post_to(&app, &endpoint, &greeting).await, 202);
+    let greeted = stream.message().await;
+    assert_eq!(greeted["result"]["protocolVersion"], "2024-11-05");
+    let ready = json!({ "jsonrpc": "2.0", "id": null, "method": "notifications/initialized" });
+    assert_eq!(
+        post_to(&app, &endpoint, &json!([ready, ping(1), ping(2)])).await,
+        202
+    );
+    let answers = [stream.message().await, stream.message().await];
+    let mut ids = answers.map(|answer| answer["id"].as_u64());
+    ids.sort_unstable();
+    assert_eq!(ids, [Some(1), Some(2)]);
+    // Either all or none.
+    assert_eq!(post_to(&app, &endpoint, &json!([ping(3), 7])).await, 400);
+    assert_eq!(post_to(&app, &endpoint, &ping(4)).await, 202);
+    assert_eq!(stream.message().await["id"], 4);
+}
+
+#[tokio::test]
 async fn an_old_client_that_does_not_read_is_refused() {
     let app = TestApp::on_fake().await;
     let (mut stream, endpoint) = old_client(&app, "/sse").await;
@@ -392,6 +417,10 @@ async fn sessions_streams_and_runs_belong_to_their_caller() {
     let (_, session, _) = send(&mine, &initialize, "").await;
     assert_eq!(send(&mine, &ping(1), &session).await.0, 200);
     assert_eq!(send(&theirs, &ping(1), &session).await.0, 404);
+    // A call is served without a session that nobody has, but not with another caller's.
+    let list = call(9, "list_runners", &json!({}));
+    assert_eq!(send(&theirs, &list, &session).await.0, 404);
+    assert_eq!(send(&theirs, &list, "unknown").await.0, 200);
     let (_, _, answer) = send(&mine, &run(1, "echo hello"), "").await;
     // On a busy machine it is a stream, with what was printed before.
     let last = answer.trim().lines().next_back().unwrap();

@@ -440,8 +440,8 @@ async fn arguments_may_come_as_a_list_or_a_text() {
         seen.push(app.rpc("tools/call", params).await["error"].to_string());
     }
     insta::assert_snapshot!(seen.join("\n"), @r#"
-    {"code":-32602,"message":"the parameters of tools/call are missing or malformed"}
-    {"code":-32602,"message":"the parameters of tools/call are missing or malformed"}
+    {"code":-32602,"message":"the parameters of tools/call are missing or malformed: params.arguments: invalid type: sequence, expected a map"}
+    {"code":-32602,"message":"the parameters of tools/call are missing or malformed: params.arguments: invalid type: string \"echo\", expected a map"}
     {"code":-32600,"message":"params must be an object"}
     "#);
     // A message with two ids is refused as before.

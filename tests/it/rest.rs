@@ -289,8 +289,8 @@ async fn what_is_refused_has_a_status_a_code_and_a_sentence() {
     413 body_too_large: the body has more than 71680 bytes, which is the limit
     413 body_too_large: the body has more than 71680 bytes, which is the limit
     401 unauthorized: the bearer token is missing or wrong: send the header `Authorization: Bearer <MCP_API_TOKEN>`
-    405 method_not_allowed: this address takes other methods: see the header Allow
-    404 no_such_route: there is nothing here: see /docs
+    405 method_not_allowed: this address takes other methods, see the header Allow; MCP clients connect to /mcp
+    404 no_such_route: there is nothing here: MCP clients connect to /mcp, and the REST interface is described at /docs
     404 session_not_found: there is no such session: it has ended already, or it never ran a program
     400 invalid_arguments: the address has a part that is not UTF-8: percent-encode it as UTF-8
     "#);

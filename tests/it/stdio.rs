@@ -78,6 +78,30 @@ async fn arguments_in_a_text_are_taken_from_a_line() {
 }
 
 #[tokio::test]
+async fn a_line_means_what_a_body_means() {
+    let mut server = StdioServer::begin(&[NO_ENGINE]);
+    let greeting = r#"{"jsonrpc":"2.0","id":0.0,"method":"initialize","params":{"protocolVersion":"2025-03-26"}}"#;
+    server
+        .send_line(&greeting.replace("protocolVersion", "version"))
+        .await;
+    let refused = server.message().await;
+    assert_eq!(refusal(&refused), (&json!(0), &json!(-32602)), "{refused}");
+    server.send_line(greeting).await;
+    let greeted = server.message().await;
+    assert_eq!(greeted["result"]["protocolVersion"], "2025-03-26");
+    // Several at once, each answered by a line of its own.
+    let batch = r#"[{"jsonrpc":"2.0","id":null,"method":"notifications/initialized"},{"jsonrpc":"2.0","id":1.0,"method":"ping"},{"id":2},{"jsonrpc":"2.0","id":3,"method":"ping"}]"#;
+    server.send_line(batch).await;
+    let mut answers = Vec::new();
+    for _ in 0..3 {
+        let answer = server.message().await;
+        answers.push(format!("{} {}", answer["id"], answer["error"]["code"]));
+    }
+    answers.sort();
+    assert_eq!(answers, ["1 null", "2 -32600", "3 null"]);
+}
+
+#[tokio::test]
 async fn files_where_the_client_works_are_not_its_settings() {
     let project = tempfile::tempdir().unwrap();
     let file = project.path().join(".env");

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use axum::Json;
-use axum::http::StatusCode;
-use axum::http::header::RETRY_AFTER;
+use axum::http::header::{ALLOW, RETRY_AFTER};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use serde::{Deserialize, Deserializer};
+use rmcp::model::RequestId;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use thiserror::Error;
@@ -16,15 +17,28 @@ use crate::body::{LARGE_BODIES, ROOM_AGAIN};
 /// Codes of JSON-RPC 2.0, section 5.1.
 const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
+const INVALID_PARAMS: i32 = -32602;
 const INTERNAL_ERROR: i32 = -32603;
+/// What the official SDKs answer for a session that there is not, and some clients look for.
+const SESSION_NOT_FOUND: i32 = -32001;
+/// One of those that a server defines itself.
+const TOO_MANY: i32 = -32000;
+const SESSION_HINT: &str =
+    "it has ended, or it is another caller's: send a new initialize request without it";
 
 /// The parts of a message that decide who answers it.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Envelope {
     /// Empty for a response from the client.
     pub(super) method: String,
-    /// The id of a request, as JSON.
-    pub(super) id: Option<String>,
+    /// The id of a request.
+    pub(super) id: Option<RequestId>,
+}
+
+impl Envelope {
+    pub(super) fn id_as_json(&self) -> Option<Value> {
+        self.id.clone().map(RequestId::into_json_value)
+    }
 }
 
 /// Why no handler answered.
@@ -33,9 +47,30 @@ pub(super) enum EnvelopeError {
     #[error("the message is not valid JSON: {0}")]
     Parse(String),
     #[error("{reason}")]
-    Invalid { id: Value, reason: &'static str },
+    Invalid {
+        id: Option<Value>,
+        reason: &'static str,
+    },
+    #[error("{reason}")]
+    Params { id: Option<Value>, reason: String },
+    #[error(
+        "batches are not supported in this revision of the protocol: send one message at a time, or speak revision 2025-03-26"
+    )]
+    NoBatches,
+    #[error("the batch has {0} messages: send at most {1} at once")]
+    LargeBatch(usize, usize),
+    #[error(
+        "the header MCP-Protocol-Version is {name}, which is not known here: use one of {known}"
+    )]
+    UnknownRevision {
+        id: Option<Value>,
+        name: String,
+        known: String,
+    },
     #[error("the message has more than {0} bytes, which is the limit: upload smaller files")]
     TooLarge(usize),
+    #[error("the body is compressed: send it without Content-Encoding")]
+    Compressed,
     #[error("the body took longer than {} s: send smaller files", .0.as_secs())]
     TooSlow(Duration),
     #[error("no more of the body came for {} s: send it again", .0.as_secs())]
@@ -48,40 +83,46 @@ pub(super) enum EnvelopeError {
         "this needs the Mcp-Session-Id of a session: send an initialize request first, or use POST without one"
     )]
     NoSession,
-    #[error(
-        "there is no such session any more, or it is another caller's: send a new initialize request"
-    )]
+    #[error("/mcp does not take this method: POST a message, or GET an event stream")]
+    Method,
+    /// Some clients know it by these words.
+    #[error("Session not found")]
     UnknownSession,
-    #[error(
-        "there is no such event stream any more, or it is another caller's: open a new one with GET"
-    )]
-    NoStream,
     #[error("too many event streams are open: use POST /mcp, which needs none, or try again later")]
     TooManyStreams,
     #[error("too many answers wait on the event stream: read them, and send this again")]
     Unread,
+    #[error("the request was cancelled")]
+    Cancelled { id: Option<Value> },
     #[error("the server made a mistake: its log has the details")]
     NoCaller,
+    #[error("too many requests (RATE_LIMIT): try again in {seconds} s")]
+    TooMany { id: Option<Value>, seconds: u64 },
     #[error("the message is not one of the protocol: {reason}")]
-    NotHeld { id: Value, reason: String },
+    NotHeld { id: Option<Value>, reason: String },
     #[error("{1}")]
     Refused(StatusCode, String),
 }
 
 /// Fields as they were written, since `Option<Value>` cannot distinguish `"id": null` from no id.
-#[derive(Deserialize)]
-struct Fields<'a> {
-    #[serde(borrow, default)]
+#[derive(Deserialize, Serialize)]
+pub(super) struct Fields<'a> {
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     jsonrpc: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    id: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    method: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    params: Option<&'a RawValue>,
-    #[serde(borrow, default)]
+    #[serde(
+        borrow,
+        default,
+        deserialize_with = "present",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub(super) id: Option<&'a RawValue>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub(super) method: Option<&'a RawValue>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub(super) params: Option<&'a RawValue>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     result: Option<&'a RawValue>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     error: Option<&'a RawValue>,
 }
 
@@ -90,59 +131,11 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de Raw
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-impl Envelope {
-    /// Reads a message as far as needed.
-    pub(super) fn read(body: &[u8]) -> Result<Self, EnvelopeError> {
-        // The whole text first, so that a mistake anywhere in it is a parse error.
-        let value: &RawValue = serde_json::from_slice(body)
-            .map_err(|error| EnvelopeError::Parse(error.to_string()))?;
-        if value.get().starts_with('[') {
-            return Err(invalid(
-                Value::Null,
-                "batches are not supported: send one message at a time",
-            ));
-        }
-        let fields: Fields<'_> = serde_json::from_str(value.get()).map_err(|_| {
-            invalid(
-                Value::Null,
-                "a message is one JSON object without repeated fields",
-            )
-        })?;
-        let id = fields
-            .id
-            .map(|id| serde_json::from_str(id.get()).unwrap_or(Value::Null));
-        fields.check(id.as_ref())?;
-        let method = fields
-            .method
-            .and_then(|method| serde_json::from_str(method.get()).ok());
-        let id = fields.method.and(fields.id).map(|id| id.get().to_owned());
-        Ok(Self {
-            method: method.unwrap_or_default(),
-            id,
-        })
-    }
-
-    /// Why a message with the outer form cannot be taken: JSON can express more than a value can hold.
-    pub(super) fn not_held(&self, body: &[u8]) -> EnvelopeError {
-        let id = self.id.as_deref();
-        let id = id.and_then(|id| serde_json::from_str(id).ok());
-        let reason = match serde_json::from_slice::<Value>(body) {
-            Err(error) => format!(
-                "{error}: half of a surrogate pair, numbers beyond 64 bits and more than 127 levels are not taken"
-            ),
-            Ok(_) => "its parts are not of the types that the protocol asks for".to_owned(),
-        };
-        EnvelopeError::NotHeld {
-            id: id.unwrap_or_default(),
-            reason,
-        }
-    }
-}
-
 impl Fields<'_> {
-    fn check(&self, id: Option<&Value>) -> Result<(), EnvelopeError> {
-        let good_id = id.is_none_or(|id| id.is_string() || id.is_i64() || id.is_u64());
-        let echo = || id.filter(|_| good_id).cloned().unwrap_or_default();
+    /// Checks all but the parameters.
+    pub(super) fn envelope(&self) -> Result<Envelope, EnvelopeError> {
+        let id: Option<RequestId> = self.id.and_then(|id| serde_json::from_str(id.get()).ok());
+        let echo = || id.clone().map(RequestId::into_json_value);
         if self
             .jsonrpc
             .is_none_or(|version| version.get() != r#""2.0""#)
@@ -152,30 +145,38 @@ impl Fields<'_> {
                 r#"jsonrpc is missing or wrong: it must be "2.0""#,
             ));
         }
-        if !good_id {
+        // A failure of a request that could not be read has the id null.
+        let of_no_request = self.method.is_none() && self.error.is_some();
+        if self
+            .id
+            .is_some_and(|written| id.is_none() && !(of_no_request && written.get() == "null"))
+        {
             return Err(invalid(
-                Value::Null,
-                "id must be a string or a whole number",
+                None,
+                "id must be a string or a whole number of at most 64 bits",
             ));
         }
         let answers = self.result.is_some() || self.error.is_some();
-        match self.method {
-            Some(method) if !method.get().starts_with('"') => {
-                Err(invalid(echo(), "method must be a string"))
-            }
-            None if !answers => Err(invalid(echo(), "method is missing")),
-            _ if self
-                .params
-                .is_some_and(|params| !params.get().starts_with('{')) =>
-            {
-                Err(invalid(echo(), "params must be an object"))
-            }
-            _ => Ok(()),
+        let method = match self.method {
+            Some(method) => serde_json::from_str(method.get())
+                .map_err(|_| invalid(echo(), "method must be a string"))?,
+            None if answers => String::new(),
+            None => return Err(invalid(echo(), "method is missing")),
+        };
+        let id = id.filter(|_| self.method.is_some());
+        Ok(Envelope { method, id })
+    }
+
+    pub(super) fn check_params(&self, envelope: &Envelope) -> Result<(), EnvelopeError> {
+        let is_object = |params: &RawValue| params.get().starts_with('{');
+        if self.params.is_none_or(is_object) {
+            return Ok(());
         }
+        Err(invalid(envelope.id_as_json(), "params must be an object"))
     }
 }
 
-fn invalid(id: Value, reason: &'static str) -> EnvelopeError {
+pub(super) fn invalid(id: Option<Value>, reason: &'static str) -> EnvelopeError {
     EnvelopeError::Invalid { id, reason }
 }
 
@@ -184,83 +185,78 @@ impl EnvelopeError {
     fn codes(&self) -> (StatusCode, i32) {
         match self {
             Self::Parse(_) | Self::Interrupted => (StatusCode::BAD_REQUEST, PARSE_ERROR),
-            Self::Invalid { .. } | Self::NotHeld { .. } => {
-                (StatusCode::BAD_REQUEST, INVALID_REQUEST)
-            }
-            Self::UnknownSession | Self::NoStream => (StatusCode::NOT_FOUND, INVALID_REQUEST),
+            Self::Invalid { .. }
+            | Self::NotHeld { .. }
+            | Self::NoBatches
+            | Self::LargeBatch(..)
+            | Self::UnknownRevision { .. } => (StatusCode::BAD_REQUEST, INVALID_REQUEST),
+            // As from a handler.
+            Self::Params { .. } => (StatusCode::OK, INVALID_PARAMS),
+            Self::Cancelled { .. } => (StatusCode::OK, INVALID_REQUEST),
+            Self::UnknownSession => (StatusCode::NOT_FOUND, SESSION_NOT_FOUND),
+            Self::TooMany { .. } => (StatusCode::TOO_MANY_REQUESTS, TOO_MANY),
+            Self::Compressed => (StatusCode::UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST),
             Self::NoCaller => (StatusCode::INTERNAL_SERVER_ERROR, INTERNAL_ERROR),
             Self::TooManyStreams | Self::Unread | Self::NoRoom => {
                 (StatusCode::SERVICE_UNAVAILABLE, INTERNAL_ERROR)
             }
             Self::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, INVALID_REQUEST),
             Self::TooSlow(_) | Self::Silent(_) => (StatusCode::REQUEST_TIMEOUT, INVALID_REQUEST),
-            Self::NoSession => (StatusCode::METHOD_NOT_ALLOWED, INVALID_REQUEST),
+            Self::NoSession | Self::Method => (StatusCode::METHOD_NOT_ALLOWED, INVALID_REQUEST),
             Self::Refused(status, _) if status.is_client_error() => (*status, INVALID_REQUEST),
             Self::Refused(_, _) => (StatusCode::SERVICE_UNAVAILABLE, INTERNAL_ERROR),
+        }
+    }
+
+    /// What else a client may want to know.
+    fn data(&self) -> Option<Value> {
+        match self {
+            Self::UnknownSession => Some(SESSION_HINT.into()),
+            Self::TooMany { seconds, .. } => Some(json!({ "retryAfterSeconds": seconds })),
+            Self::UnknownRevision { known, .. } => {
+                Some(json!({ "supported": known.split(", ").collect::<Vec<_>>() }))
+            }
+            _ => None,
         }
     }
 
     /// The answer as a message.
     pub(super) fn into_answer(self) -> Value {
         let (_, code) = self.codes();
-        let message = self.to_string();
+        let mut error = json!({ "code": code, "message": self.to_string() });
+        if let Some(data) = self.data() {
+            error["data"] = data;
+        }
         let id = match self {
-            Self::Invalid { id, .. } | Self::NotHeld { id, .. } => id,
-            _ => Value::Null,
+            Self::Invalid { id, .. }
+            | Self::NotHeld { id, .. }
+            | Self::Params { id, .. }
+            | Self::Cancelled { id }
+            | Self::TooMany { id, .. }
+            | Self::UnknownRevision { id, .. } => id,
+            _ => None,
         };
-        json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } })
+        json!({ "jsonrpc": "2.0", "id": id, "error": error })
     }
 }
 
 impl IntoResponse for EnvelopeError {
     fn into_response(self) -> Response {
         let (status, _) = self.codes();
-        let again = matches!(self, Self::NoRoom).then(|| ROOM_AGAIN.as_secs());
+        let again = match &self {
+            Self::NoRoom => Some(ROOM_AGAIN.as_secs()),
+            Self::TooMany { seconds, .. } => Some(*seconds),
+            _ => None,
+        };
+        let methods = match &self {
+            Self::NoSession => Some("POST"),
+            Self::Method => Some("GET, POST, DELETE"),
+            _ => None,
+        };
         let mut response = (status, Json(self.into_answer())).into_response();
-        if let Some(seconds) = again {
-            response.headers_mut().insert(RETRY_AFTER, seconds.into());
-        }
+        let headers = response.headers_mut();
+        headers.extend(again.map(|seconds| (RETRY_AFTER, seconds.into())));
+        headers.extend(methods.map(|methods| (ALLOW, HeaderValue::from_static(methods))));
         response
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn read(body: &str) -> String {
-        Envelope::read(body.as_bytes())
-            .map_or_else(|error| error.to_string(), |envelope| envelope.method)
-    }
-
-    #[test]
-    fn good_messages_pass() {
-        assert_eq!(read(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#), "ping");
-        assert_eq!(
-            read(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#),
-            "notifications/initialized"
-        );
-        assert_eq!(read(r#"{"jsonrpc":"2.0","id":"a","result":{}}"#), "");
-    }
-
-    #[test]
-    fn bad_messages_say_why() {
-        insta::assert_snapshot!(read("{"), @"the message is not valid JSON: EOF while parsing an object at line 1 column 1");
-        insta::assert_snapshot!(read("[]"), @"batches are not supported: send one message at a time");
-        insta::assert_snapshot!(read("1"), @"a message is one JSON object without repeated fields");
-        insta::assert_snapshot!(read(r#"{"id":1,"method":"ping"}"#), @r#"jsonrpc is missing or wrong: it must be "2.0""#);
-        insta::assert_snapshot!(read(r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#), @"id must be a string or a whole number");
-        insta::assert_snapshot!(read(r#"{"jsonrpc":"2.0","id":1,"method":7}"#), @"method must be a string");
-        insta::assert_snapshot!(read(r#"{"jsonrpc":"2.0","id":1}"#), @"method is missing");
-        insta::assert_snapshot!(read(r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}"#), @"params must be an object");
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_give_an_answer(body in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = Envelope::read(&body);
-        }
     }
 }

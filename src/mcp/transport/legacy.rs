@@ -7,13 +7,9 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use axum::body::Body;
-use axum::http::header::{CACHE_CONTROL, HeaderName};
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
-use bytes::Bytes;
 use futures::{SinkExt as _, Stream, StreamExt as _, stream};
 use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::service::serve_server_with_ct;
@@ -25,6 +21,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use super::envelope::EnvelopeError;
+use super::message::Incoming;
+use super::shape::unbuffered;
 use super::unique::{Backlog, UniqueIds};
 use super::{KEEP_ALIVE, McpHandler};
 use crate::principal::Principal;
@@ -123,26 +121,26 @@ impl LegacyStreams {
         events(endpoint, answers, closing)
     }
 
-    /// Takes a message for the stream that the query names.
-    pub(super) async fn post(&self, parts: Parts, caller: &Principal, body: &Bytes) -> Response {
-        let open = stream_id(&parts)
+    /// Takes messages for the stream that the query names. If one of them cannot be taken, none is.
+    pub(super) async fn post(
+        &self,
+        parts: &Parts,
+        caller: &Principal,
+        incoming: Incoming,
+    ) -> Result<(), EnvelopeError> {
+        let open = stream_id(parts)
             .and_then(|id| self.lock().get(id).cloned())
             .filter(|open| open.owner == *caller);
-        let Some(open) = open else {
-            return EnvelopeError::NoStream.into_response();
-        };
-        let mut message: ClientJsonRpcMessage = match serde_json::from_slice(body) {
-            Ok(message) => message,
-            Err(_) => return StatusCode::UNSUPPORTED_MEDIA_TYPE.into_response(),
-        };
-        if matches!(message, JsonRpcMessage::Request(_)) && open.backlog.count() > MAX_BACKLOG {
-            return EnvelopeError::Unread.into_response();
+        let open = open.ok_or(EnvelopeError::UnknownSession)?;
+        for mut message in incoming.parse()? {
+            if matches!(message, JsonRpcMessage::Request(_)) && open.backlog.count() > MAX_BACKLOG {
+                return Err(EnvelopeError::Unread);
+            }
+            message.insert_extension(parts.clone());
+            let taken = open.input.send(message).await;
+            taken.map_err(|_| EnvelopeError::UnknownSession)?;
         }
-        message.insert_extension(parts);
-        if open.input.send(message).await.is_err() {
-            return EnvelopeError::NoStream.into_response();
-        }
-        (StatusCode::ACCEPTED, Body::from("Accepted")).into_response()
+        Ok(())
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Open>> {
@@ -169,12 +167,7 @@ fn events(
     let mut response = Sse::new(events)
         .keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
         .into_response();
-    let headers = response.headers_mut();
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    headers.insert(
-        HeaderName::from_static("x-accel-buffering"),
-        HeaderValue::from_static("no"),
-    );
+    unbuffered(response.headers_mut());
     response
 }
 

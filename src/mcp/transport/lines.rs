@@ -4,10 +4,11 @@
 //! has ended, it waits forever itself for an answer that nobody reads. Here such a line is refused as over HTTP, and at
 //! the end nothing is waited for.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ProtocolVersion, ServerJsonRpcMessage};
 use rmcp::service::RoleServer;
 use rmcp::transport::Transport;
 use serde::Serialize;
@@ -18,13 +19,12 @@ use tokio::sync::Mutex;
 use tokio_util::task::TaskTracker;
 use tracing::warn;
 
-use super::envelope::{Envelope, EnvelopeError};
-use super::mend;
+use super::envelope::EnvelopeError;
+use super::message::{self, Incoming, Message};
+use super::revision::{has_batches, negotiated};
 
 /// Refusals that may wait to be read. A client that does not read them gets no more.
 const MAX_REFUSALS: usize = 64;
-/// What some programs put before any text, and JSON does not allow.
-const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Messages that come and go as lines.
 pub(crate) struct Lines<R, W> {
@@ -34,6 +34,10 @@ pub(crate) struct Lines<R, W> {
     max_line: usize,
     /// Whether the rest of a line that is too long is still to come.
     skipping: bool,
+    /// Messages that came with others and have not been taken yet.
+    waiting: VecDeque<ClientJsonRpcMessage>,
+    /// Whether several messages may come in one line, each of which is answered by a line of its own.
+    has_batches: bool,
     output: Arc<Mutex<W>>,
     refusals: TaskTracker,
 }
@@ -50,6 +54,8 @@ where
             line: Vec::new(),
             max_line,
             skipping: false,
+            waiting: VecDeque::new(),
+            has_batches: has_batches(None),
             output: Arc::new(Mutex::new(output)),
             refusals: TaskTracker::new(),
         }
@@ -70,6 +76,19 @@ where
                 let too_long = EnvelopeError::TooLarge(self.max_line);
                 return Ok(Some(whole.then_some(line).ok_or(too_long)));
             }
+        }
+    }
+
+    /// Puts messages where they wait, and refuses those that cannot be taken.
+    fn take(&mut self, messages: Vec<Result<Option<ClientJsonRpcMessage>, EnvelopeError>>) {
+        for message in messages {
+            match message {
+                Ok(message) => self.waiting.extend(message),
+                Err(error) => self.refuse(error),
+            }
+        }
+        if let Some(asked) = self.waiting.iter().find_map(asked_revision) {
+            self.has_batches = has_batches(Some(negotiated(asked).as_str()));
         }
     }
 
@@ -98,6 +117,9 @@ where
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
+            if let Some(message) = self.waiting.pop_front() {
+                return Some(message);
+            }
             let line = match self.next().await {
                 Ok(line) => line?,
                 Err(error) => {
@@ -105,9 +127,8 @@ where
                     return None;
                 }
             };
-            match line.and_then(|line| message(&line)) {
-                Ok(Some(message)) => return Some(message),
-                Ok(None) => {}
+            match line {
+                Ok(line) => self.take(messages(line, self.has_batches)),
                 Err(error) => self.refuse(error),
             }
         }
@@ -119,20 +140,37 @@ where
     }
 }
 
-/// The message in a line; `None` when there is none, or one that cannot be taken and expects no answer.
-fn message(line: &[u8]) -> Result<Option<ClientJsonRpcMessage>, EnvelopeError> {
-    let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
+/// The messages in a line, or why one cannot be taken; `None` for one that expects no answer.
+fn messages(
+    line: Vec<u8>,
+    has_batches: bool,
+) -> Vec<Result<Option<ClientJsonRpcMessage>, EnvelopeError>> {
     if line.trim_ascii().is_empty() {
-        return Ok(None);
+        return Vec::new();
     }
-    let line = mend::mended(line);
-    if let Ok(message) = serde_json::from_slice(&line) {
-        return Ok(Some(message));
+    let take = |message: Result<Message, EnvelopeError>| {
+        let message = message?;
+        match message.parse() {
+            Ok(parsed) => Ok(Some(parsed)),
+            Err(error) if message.id().is_some() => Err(error),
+            Err(_) => Ok(None),
+        }
+    };
+    match message::read(line.into(), has_batches) {
+        Ok(Incoming::One(message)) => vec![take(Ok(message))],
+        Ok(Incoming::Batch(messages)) => messages.into_iter().map(take).collect(),
+        Err(error) => vec![Err(error)],
     }
-    let envelope = Envelope::read(&line)?;
-    match envelope.id {
-        Some(_) => Err(envelope.not_held(&line)),
-        None => Ok(None),
+}
+
+/// The revision that a client asks for, if it does.
+fn asked_revision(message: &ClientJsonRpcMessage) -> Option<&ProtocolVersion> {
+    let ClientJsonRpcMessage::Request(request) = message else {
+        return None;
+    };
+    match &request.request {
+        ClientRequest::InitializeRequest(initialize) => Some(&initialize.params.protocol_version),
+        _ => None,
     }
 }
 

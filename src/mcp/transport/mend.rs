@@ -1,143 +1,99 @@
-//! Messages whose parameters or arguments are an empty list or JSON in a string, where rmcp takes objects only. Some
-//! clients write "no arguments" as `[]`, and some pass on the text that a model wrote. Pure.
+//! Mends messages that are not quite right and mean one thing all the same. Each function is one leniency.
 
-use std::borrow::Cow;
+mod objects;
 
-use serde::Deserialize;
-use serde_json::Value;
-use serde_json::value::RawValue;
+use rmcp::model::InitializeRequestParams;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value, json};
 
-/// The place of the parameters in a message.
-#[derive(Deserialize)]
-struct Message<'a> {
-    #[serde(borrow)]
-    params: &'a RawValue,
-}
+pub(super) use self::objects::mended as with_objects;
+use super::envelope::{EnvelopeError, Fields};
+use super::message::names_revision;
 
-/// The place of a tool's arguments in its parameters.
-#[derive(Deserialize)]
-struct Params<'a> {
-    #[serde(borrow)]
-    arguments: &'a RawValue,
-}
+/// What a client is called that does not say its name or its version.
+const UNNAMED: &str = "unknown";
 
-/// The same message with objects in these places. One that has them already, or something else, is returned as it is.
-pub(super) fn mended(message: &[u8]) -> Cow<'_, [u8]> {
-    mend(message).map_or(Cow::Borrowed(message), Cow::Owned)
-}
+/// Parameters that nothing mends, and what is wrong with them.
+#[derive(Debug)]
+pub(super) struct Unmended(String);
 
-fn mend(message: &[u8]) -> Option<Vec<u8>> {
-    let message = std::str::from_utf8(message).ok()?;
-    let Message { params } = serde_json::from_str(message).ok()?;
-    let as_object = object(params.get());
-    let written = as_object.as_deref().unwrap_or(params).get();
-    let mended = with_arguments(written).or_else(|| as_object.as_deref().map(text))?;
-    Some(replaced(message, params.get(), &mended)?.into_bytes())
-}
-
-/// The parameters with an object as their arguments, if these were not one.
-fn with_arguments(params: &str) -> Option<String> {
-    let Params { arguments } = serde_json::from_str(params).ok()?;
-    let object = object(arguments.get())?;
-    replaced(params, arguments.get(), object.get())
-}
-
-fn text(value: &RawValue) -> String {
-    value.get().to_owned()
-}
-
-/// A text with another part in the place of one of its own. All others stay as they were written, so that what is wrong
-/// with them is still seen.
-fn replaced(whole: &str, part: &str, other: &str) -> Option<String> {
-    // Where it is, since equal parts may be in several places.
-    let start = part.as_ptr().addr().checked_sub(whole.as_ptr().addr())?;
-    let (before, after) = (whole.get(..start)?, whole.get(start + part.len()..)?);
-    Some([before, other, after].concat())
-}
-
-/// The object that is meant where there is none: `[]`, `""` and `"null"` are empty ones.
-fn object(written: &str) -> Option<Box<RawValue>> {
-    if !written.starts_with(['[', '"']) {
-        return None;
-    }
-    let nothing = || RawValue::from_string("{}".to_owned()).ok();
-    match serde_json::from_str(written).ok()? {
-        Value::Array(list) if list.is_empty() => nothing(),
-        Value::String(text) if matches!(text.trim(), "" | "null" | "[]") => nothing(),
-        // Only the outer form is read here: the text itself is the object.
-        Value::String(text) if text.trim_start().starts_with('{') => {
-            RawValue::from_string(text.trim().to_owned()).ok()
-        }
-        _ => None,
+impl Unmended {
+    pub(super) fn of(self, id: Option<Value>) -> EnvelopeError {
+        EnvelopeError::Params { id, reason: self.0 }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-    use serde_json::json;
-
-    use super::*;
-
-    fn read(message: &Value) -> Value {
-        serde_json::from_slice(&mended(message.to_string().as_bytes())).unwrap()
+/// Takes `"id": null` from a notification, which has no id. Returns whether it had one.
+pub(super) fn nameless(fields: &mut Fields<'_>) -> bool {
+    let notifies = fields
+        .method
+        .is_some_and(|method| method.get().starts_with("\"notifications/"));
+    let is_null = fields.id.is_some_and(|id| id.get() == "null");
+    if notifies && is_null {
+        fields.id = None;
     }
+    notifies && is_null
+}
 
-    #[test]
-    fn an_object_is_put_where_one_is_meant() {
-        let call = |params: Value| json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
-        let named = |arguments: Value| call(json!({ "name": "run_code", "arguments": arguments }));
-        for (written, meant) in [
-            (named(json!([])), named(json!({}))),
-            (named(json!("")), named(json!({}))),
-            (named(json!("null")), named(json!({}))),
-            (
-                named(json!(" {\"code\": \"1\"}\n")),
-                named(json!({ "code": "1" })),
-            ),
-            (call(json!([])), call(json!({}))),
-            (
-                call(json!("{\"name\":\"run_code\",\"arguments\":\"{}\"}")),
-                named(json!({})),
-            ),
-        ] {
-            assert_eq!(read(&written), meant, "{written}");
+/// The parameters of a method as they should have been; `None` if there is nothing to mend.
+pub(super) fn params(
+    method: &str,
+    params: Option<&RawValue>,
+) -> Result<Option<Box<RawValue>>, Unmended> {
+    match (method, params) {
+        ("initialize", Some(params)) => greeting(params),
+        ("initialize", None) => Err(Unmended(
+            "initialize: params is missing: it needs protocolVersion".into(),
+        )),
+        _ => Ok(None),
+    }
+}
+
+/// The parameters of `initialize`: clients leave out what they have nothing to say about.
+fn greeting(raw: &RawValue) -> Result<Option<Box<RawValue>>, Unmended> {
+    let given: Value = serde_json::from_str(raw.get()).map_err(|error| wrong("", &error))?;
+    // In the newest revision, there is no such method, and its handler says so.
+    if names_revision(&given) {
+        return Ok(None);
+    }
+    let mut mended = given.clone();
+    if let Some(params) = mended.as_object_mut() {
+        fill(params, "capabilities", json!({}));
+        fill(params, "clientInfo", json!({}));
+        if let Some(client) = params.get_mut("clientInfo").and_then(Value::as_object_mut) {
+            fill(client, "name", UNNAMED.into());
+            fill(client, "version", UNNAMED.into());
+            if let Some(version) = client
+                .get_mut("version")
+                .filter(|version| version.is_number())
+            {
+                *version = version.to_string().into();
+            }
         }
     }
-
-    #[test]
-    fn everything_else_stays_byte_by_byte() {
-        for message in [
-            r#"{ "params" : {"arguments": {"code": "[]"}} , "id":1.0 }"#,
-            r#"{"params":{"arguments":null}}"#,
-            r#"{"params":{"arguments":["code"]}}"#,
-            r#"{"params":{"arguments":"print(1)"}}"#,
-            r#"{"params":{"arguments":"{"}}"#,
-            r#"{"params":[1]}"#,
-            r#"{"params":[],"params":{}}"#,
-            r#"{"params":{"arguments":"{}","arguments":{}}}"#,
-            r#"[{"params":[]}]"#,
-            "{",
-            "",
-        ] {
-            assert_eq!(mended(message.as_bytes()), message.as_bytes());
-        }
+    let fits: Result<InitializeRequestParams, _> = serde_path_to_error::deserialize(&mended);
+    fits.map_err(|error| wrong(&error.path().to_string(), error.inner()))?;
+    if mended == given {
+        return Ok(None);
     }
+    to_raw_value(&mended)
+        .map(Some)
+        .map_err(|error| wrong("", &error))
+}
 
-    #[test]
-    fn what_is_beside_it_stays() {
-        let message = br#"{"id":1, "id":2,"x":"[]","params":[] }"#;
-        assert_eq!(
-            *mended(message),
-            *br#"{"id":1, "id":2,"x":"[]","params":{} }"#
-        );
+/// Sets a field that is missing or null. An empty list is what some languages make of an empty object.
+fn fill(object: &mut Map<String, Value>, field: &str, value: Value) {
+    let is_absent = object.get(field).is_none_or(|given| {
+        given.is_null() || (value.is_object() && given.as_array().is_some_and(Vec::is_empty))
+    });
+    if is_absent {
+        object.insert(field.to_owned(), value);
     }
+}
 
-    proptest! {
-        #[test]
-        fn any_bytes_give_a_message(message in "(\\{|\\}|\\[|\\]|\"|:|,|params|arguments|\\\\|\\PC){0,30}") {
-            let once = mended(message.as_bytes()).into_owned();
-            prop_assert_eq!(mended(&once).into_owned(), once);
-        }
-    }
+fn wrong(path: &str, error: &serde_json::Error) -> Unmended {
+    Unmended(match path {
+        "" | "." => format!("initialize: params: {error}"),
+        _ => format!("initialize: params.{path}: {error}"),
+    })
 }

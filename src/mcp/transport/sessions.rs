@@ -1,76 +1,196 @@
-//! The sessions of streamable HTTP: how many there may be, whose they are, and which requests they are answering.
+//! The sessions of streamable HTTP: how many there may be, whose they are, which requests they are answering, and when
+//! one has been silent for too long.
+//!
+//! rmcp counts messages only, so that it would end a session under a long run, and under a client that just listens.
+//! Here a session is in use while one of its answers is being made or its stream is open.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use rmcp::model::RequestId;
 use rmcp::transport::streamable_http_server::session::SessionId;
+use rmcp::transport::streamable_http_server::session::SessionManager as _;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use tokio::time::{Instant, sleep};
+use tracing::debug;
 
+use super::events::Events;
 use crate::principal::Principal;
 
 /// Sessions at the same time. Further clients are served without one.
 const MAX_SESSIONS: usize = 1000;
+/// Sessions that their clients have ended and that are remembered as such, the latest ones.
+const MAX_GONE: usize = 1000;
+/// How often silent sessions are looked for, at most and at least.
+const LOOKS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 
 /// What is known about all sessions.
 #[derive(Clone)]
 pub(super) struct Sessions {
     manager: Arc<LocalSessionManager>,
+    events: Events,
     known: Arc<Mutex<Known>>,
+    /// How long a session may be silent.
+    idle: Duration,
 }
 
 #[derive(Default)]
 struct Known {
-    owners: HashMap<SessionId, Principal>,
-    answering: HashSet<RequestKey>,
+    open: HashMap<SessionId, Session>,
+    gone: VecDeque<SessionId>,
 }
 
-/// A request within its session.
-type RequestKey = (String, String);
+struct Session {
+    owner: Principal,
+    /// The revision that was agreed on.
+    revision: String,
+    /// Requests that are being answered and streams that are open.
+    uses: usize,
+    answering: HashSet<RequestId>,
+    /// When the last use began or ended.
+    used: Instant,
+}
+
+impl Session {
+    fn is_silent(&self, idle: Duration) -> bool {
+        self.uses == 0 && self.answering.is_empty() && self.used.elapsed() >= idle
+    }
+}
+
+/// How a caller stands to a session that it names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It is the caller's.
+    Own,
+    /// It is another caller's, or this one has ended it.
+    Gone,
+    /// Nothing is known of it: it was silent for too long, or the server was restarted.
+    Unknown,
+}
+
+/// A session in use. Dropping it ends that.
+pub(super) struct InUse {
+    known: Arc<Mutex<Known>>,
+    session: SessionId,
+}
 
 /// A request that is being answered. Dropping the last clone ends that.
 pub(super) struct Answering {
     known: Arc<Mutex<Known>>,
-    key: RequestKey,
+    session: SessionId,
+    request: RequestId,
 }
 
 impl Sessions {
-    pub(super) fn new(manager: Arc<LocalSessionManager>) -> Self {
+    pub(super) fn new(manager: Arc<LocalSessionManager>, events: Events, idle: Duration) -> Self {
         Self {
             manager,
+            events,
             known: Arc::default(),
+            idle,
+        }
+    }
+
+    /// Ends sessions that are silent for too long, for ever.
+    pub(super) async fn keep(self) {
+        let pause = (self.idle / 4).clamp(LOOKS.0, LOOKS.1);
+        loop {
+            sleep(pause).await;
+            let silent: Vec<_> = {
+                let mut known = self.lock();
+                let ended = known
+                    .open
+                    .extract_if(|_, session| session.is_silent(self.idle));
+                ended.map(|(id, _)| id).collect()
+            };
+            for id in silent {
+                debug!(session = %id, "a session was silent for too long");
+                self.close(&id).await;
+            }
         }
     }
 
     /// Whether there may be one more.
-    pub(super) async fn has_room(&self) -> bool {
-        self.manager.sessions.read().await.len() < MAX_SESSIONS
+    pub(super) fn has_room(&self) -> bool {
+        self.lock().open.len() < MAX_SESSIONS
     }
 
-    /// Remembers whose a new session is, and forgets those that have ended.
-    pub(super) async fn bind(&self, id: &str, owner: Principal) {
-        // Only these count as ended if they are not among the live ones: others may be bound in between.
-        let bound: Vec<_> = self.lock().owners.keys().cloned().collect();
-        let live: HashSet<_> = self.manager.sessions.read().await.keys().cloned().collect();
-        let mut known = self.lock();
-        for ended in bound.iter().filter(|id| !live.contains(*id)) {
-            known.owners.remove(ended);
+    /// Remembers a new session.
+    pub(super) fn open(&self, id: &str, owner: Principal, revision: String) {
+        let session = Session {
+            owner,
+            revision,
+            uses: 0,
+            answering: HashSet::new(),
+            used: Instant::now(),
+        };
+        self.lock().open.insert(id.into(), session);
+    }
+
+    /// Forgets a session that its client has ended.
+    pub(super) async fn end(&self, id: &str) {
+        {
+            let mut known = self.lock();
+            if known.open.remove(id).is_none() {
+                return;
+            }
+            known.gone.push_back(id.into());
+            if known.gone.len() > MAX_GONE {
+                known.gone.pop_front();
+            }
         }
-        known.owners.insert(id.into(), owner);
+        self.close(id).await;
     }
 
-    /// Whether the session is this caller's. One that does not exist is nobody's.
-    pub(super) fn belongs_to(&self, id: &str, caller: &Principal) -> bool {
-        self.lock().owners.get(id) == Some(caller)
+    async fn close(&self, id: &str) {
+        // One that has ended by itself is closed already.
+        let _ = self.manager.close_session(&id.into()).await;
+        self.events.end(id);
+    }
+
+    /// How this caller stands to the session.
+    pub(super) fn standing(&self, id: &str, caller: &Principal) -> Standing {
+        let known = self.lock();
+        match known.open.get(id) {
+            Some(session) if session.owner != *caller => Standing::Gone,
+            Some(session) if session.is_silent(self.idle) => Standing::Unknown,
+            Some(_) => Standing::Own,
+            None if known.gone.iter().any(|gone| **gone == *id) => Standing::Gone,
+            None => Standing::Unknown,
+        }
+    }
+
+    /// The revision of a session.
+    pub(super) fn revision(&self, id: &str) -> Option<String> {
+        self.lock()
+            .open
+            .get(id)
+            .map(|session| session.revision.clone())
+    }
+
+    /// Uses a session for as long as the guard lives.
+    pub(super) fn enter(&self, id: &str) -> InUse {
+        if let Some(session) = self.lock().open.get_mut(id) {
+            session.uses += 1;
+            session.used = Instant::now();
+        }
+        InUse {
+            known: Arc::clone(&self.known),
+            session: id.into(),
+        }
     }
 
     /// Notes that a session answers a request; `None` if it is already answering another one with the same id, whose
     /// answer the session could not distinguish from this one's.
-    pub(super) fn answer(&self, session: &str, request: &str) -> Option<Arc<Answering>> {
-        let key = (session.to_owned(), request.to_owned());
-        self.lock().answering.insert(key.clone()).then(|| {
+    pub(super) fn answer(&self, id: &str, request: &RequestId) -> Option<Arc<Answering>> {
+        let mut known = self.lock();
+        let session = known.open.get_mut(id)?;
+        session.answering.insert(request.clone()).then(|| {
             Arc::new(Answering {
                 known: Arc::clone(&self.known),
-                key,
+                session: id.into(),
+                request: request.clone(),
             })
         })
     }
@@ -80,9 +200,22 @@ impl Sessions {
     }
 }
 
+impl Drop for InUse {
+    fn drop(&mut self) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(session) = known.open.get_mut(&self.session) {
+            session.uses = session.uses.saturating_sub(1);
+            session.used = Instant::now();
+        }
+    }
+}
+
 impl Drop for Answering {
     fn drop(&mut self) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.answering.remove(&self.key);
+        if let Some(session) = known.open.get_mut(&self.session) {
+            session.answering.remove(&self.request);
+            session.used = Instant::now();
+        }
     }
 }

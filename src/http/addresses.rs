@@ -1,0 +1,139 @@
+//! The addresses of MCP as clients write them, and what is said where there is nothing.
+//!
+//! People give an address with a slash at its end or two within it, and some clients resolve it so. A redirect would
+//! lose the token, which clients drop on one, so such a request is served as if it were written plainly.
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::http::uri::{PathAndQuery, Uri};
+use axum::response::{IntoResponse as _, Response};
+use percent_encoding::percent_decode_str;
+use serde_json::json;
+
+use super::HttpState;
+use super::api::ApiError;
+use crate::mcp::transport::MESSAGES;
+
+/// The endpoint of streamable HTTP.
+pub(super) const MCP: &str = "/mcp";
+/// Where clients of the old transport open their stream.
+pub(super) const STREAMS: &[&str] = &["/sse", "/mcp/sse", "/mcp/events"];
+/// Longer paths are none of these.
+const MAX_PATH: usize = 1024;
+/// Where clients that want to log in ask first, besides everything below `.well-known`.
+const AUTHORIZATION: &[&str] = &["/authorize", "/register", "/token"];
+
+/// Sends a request for an MCP address to its route, however the address is written. It may begin with the path of the
+/// public address: a proxy strips that, but a client that does not come through the proxy sends it.
+pub(super) fn plain(mut request: Request, public_path: &str) -> Request {
+    let path = request.uri().path();
+    if path.len() > MAX_PATH {
+        return request;
+    }
+    let found = address(&simple(path, public_path)).filter(|address| *address != path);
+    if let Some(uri) = found.and_then(|address| at(request.uri(), address)) {
+        *request.uri_mut() = uri;
+    }
+    request
+}
+
+/// The MCP address that this is, if it is one.
+fn address(path: &str) -> Option<&'static str> {
+    let all = [MCP, MESSAGES].into_iter().chain(STREAMS.iter().copied());
+    all.into_iter().find(|address| *address == path)
+}
+
+/// A path without what does not change its meaning, and without the public path before it.
+fn simple(path: &str, public_path: &str) -> String {
+    let decoded = |path: &str| -> String {
+        let text = percent_decode_str(path).decode_utf8_lossy().into_owned();
+        let segments = text.split('/').filter(|segment| !segment.is_empty());
+        segments.flat_map(|segment| ["/", segment]).collect()
+    };
+    let path = decoded(path);
+    match path.strip_prefix(&decoded(public_path)) {
+        Some(rest) if rest.starts_with('/') => rest.to_owned(),
+        _ => path,
+    }
+}
+
+fn at(uri: &Uri, address: &str) -> Option<Uri> {
+    let target = match uri.query() {
+        Some(query) => format!("{address}?{query}"),
+        None => address.to_owned(),
+    };
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(PathAndQuery::try_from(target).ok()?);
+    Uri::from_parts(parts).ok()
+}
+
+/// Answers where there is no route. Many clients look for OAuth as soon as something is refused, and some fail on any
+/// other form of an answer than that of OAuth (RFC 6749, section 5.2).
+pub(super) async fn no_such_route(State(state): State<HttpState>, request: Request) -> Response {
+    let public_path = state.0.config.public_path();
+    let path = simple(request.uri().path(), public_path);
+    if path.split('/').any(|segment| segment == ".well-known")
+        || AUTHORIZATION.contains(&path.as_str())
+    {
+        let description =
+            "this server has no OAuth: send the header `Authorization: Bearer <MCP_API_TOKEN>`";
+        let body = json!({ "error": "not_found", "error_description": description });
+        return (StatusCode::NOT_FOUND, Json(body)).into_response();
+    }
+    let message = format!(
+        "there is nothing here: MCP clients connect to {public_path}{MCP}, and the REST interface is described at \
+         {public_path}/docs"
+    );
+    ApiError::new("no_such_route", message).into_response()
+}
+
+pub(super) async fn method_not_allowed(State(state): State<HttpState>) -> ApiError {
+    let message = format!(
+        "this address takes other methods, see the header Allow; MCP clients connect to {}{MCP}",
+        state.0.config.public_path()
+    );
+    ApiError::new("method_not_allowed", message)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+
+    use super::*;
+
+    fn seen(uri: &str, public_path: &str) -> String {
+        let request = Request::get(uri).body(Body::empty()).unwrap();
+        plain(request, public_path).uri().to_string()
+    }
+
+    #[test]
+    fn an_mcp_address_is_known_however_it_is_written() {
+        for (written, address) in [
+            ("/mcp/", "/mcp"),
+            ("//mcp", "/mcp"),
+            ("/%6dcp/", "/mcp"),
+            ("/mcp/sse/", "/mcp/sse"),
+            ("/mcp//events", "/mcp/events"),
+            ("/messages/?sessionId=1", "/messages?sessionId=1"),
+            ("/tools/box/mcp", "/mcp"),
+            ("/tools/box/sse/?a=%2F", "/sse?a=%2F"),
+        ] {
+            assert_eq!(seen(written, "/tools/box"), address, "{written}");
+        }
+        for other in [
+            "/",
+            "/mcp/v1/",
+            "/files//mcp",
+            "/toolsbox/mcp/",
+            "/MCP/",
+            "/mcp%2f%2fx",
+        ] {
+            assert_eq!(seen(other, "/tools/box"), other);
+        }
+        assert_eq!(
+            seen("http://box.example/mcp/", ""),
+            "http://box.example/mcp"
+        );
+    }
+}

@@ -1,0 +1,74 @@
+//! Several messages in one request, which clients of revision 2025-03-26 may send.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse as _, Response};
+use futures::FutureExt as _;
+use futures::future::join_all;
+use futures::stream::select_all;
+
+use super::McpTransport;
+use super::accept::Reads;
+use super::envelope::EnvelopeError;
+use super::message::{Incoming, Message};
+use super::shape::{self, Work};
+use crate::principal::Principal;
+
+/// Counts one more message of a caller whose requests are limited, and fails with the seconds to wait. The request that
+/// brought it counts as one whatever it holds.
+#[derive(Clone)]
+pub(crate) struct Toll(pub(crate) Arc<dyn Fn() -> Result<(), u64> + Send + Sync>);
+
+/// Refuses the messages of a batch that are more than its sender may send.
+pub(super) fn charged(parts: &Parts, incoming: Incoming) -> Incoming {
+    let Some(Toll(count)) = parts.extensions.get() else {
+        return incoming;
+    };
+    let Incoming::Batch(mut messages) = incoming else {
+        return incoming;
+    };
+    for message in messages.iter_mut().skip(1) {
+        if let Err(seconds) = count() {
+            let id = message.as_ref().ok().and_then(Message::id_as_json);
+            *message = Err(EnvelopeError::TooMany { id, seconds });
+        }
+    }
+    Incoming::Batch(messages)
+}
+
+impl McpTransport {
+    /// Answers each message as if it had come alone: in a list, or on one stream as they come.
+    pub(super) async fn batch(
+        &self,
+        parts: &Parts,
+        messages: Vec<Result<Message, EnvelopeError>>,
+        principal: &Principal,
+        reads: Reads,
+    ) -> Response {
+        let to_answer = |message: &Result<Message, _>| {
+            message
+                .as_ref()
+                .map_or(true, |message| message.id().is_some())
+        };
+        let nothing_to_answer = !messages.iter().any(to_answer);
+        let answers = messages.into_iter().map(|message| match message {
+            Ok(message) => self.answer(parts.clone(), message, principal, reads),
+            Err(error) => async { error.into_response() }.boxed(),
+        });
+        if nothing_to_answer {
+            let taken = join_all(answers).await;
+            // One that was refused tells of all: such as that there is no such session.
+            let refused = taken
+                .into_iter()
+                .find(|answer| !answer.status().is_success());
+            return refused.unwrap_or_else(|| StatusCode::ACCEPTED.into_response());
+        }
+        if reads.streams() {
+            return shape::streamed(select_all(answers.map(shape::events)));
+        }
+        let whole = answers.map(async |work: Work| shape::message(work.await, None).await);
+        shape::list(join_all(whole).await).await
+    }
+}
