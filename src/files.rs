@@ -1,6 +1,8 @@
 //! The use cases of a conversation's files: upload, list, read, delete.
 
 mod encoded;
+mod page;
+
 
 use bytes::Bytes;
 use schemars::JsonSchema;
@@ -10,6 +12,8 @@ use thiserror::Error;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 use utoipa::ToSchema;
 
+pub use self::page::FilePage;
+pub(crate) use self::page::fitting;
 use crate::conversation::{ConversationId, ConversationKey};
 use crate::links::FileLinks;
 use crate::run::outcome::FileLink;
@@ -78,6 +82,12 @@ pub enum FilesError {
     /// The storage refused or failed.
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
+    /// A cursor is none of ours.
+    #[error(
+        "cursor is not one that this server gave: take nextCursor of the page before, or leave it out to begin with the \
+         first page"
+    )]
+    Cursor,
     /// A read failed half-way.
     #[error("failed to read a file")]
     Read(#[source] std::io::Error),

@@ -53,7 +53,7 @@ use crate::config::RunLimits;
 use crate::conversation::{ConversationId, ConversationKey};
 use crate::executor::Stream;
 use crate::executor::spec::NetworkAccess;
-use crate::files::{ConversationFiles, FilesError, link};
+use crate::files::{ConversationFiles, FilesError, fitting, link};
 use crate::kernels::{Kernels, Lost};
 use crate::metrics::{Metrics, RunLabels, UNKNOWN_LANGUAGE};
 use crate::network::NetworkPolicy;
@@ -72,8 +72,10 @@ const REPORT_GRACE: Duration = Duration::from_secs(1);
 const DECISION: Duration = Duration::from_millis(2_500);
 /// How long the runs of a conversation that is being deleted may take to end.
 const STOP_WAIT: Duration = Duration::from_secs(2);
-/// The most files that an answer lists; `list_files` gives the rest.
-const MAX_LISTED: usize = 100;
+/// The most files that an answer lists, of those that the run made or changed and of others; `list_files` gives the
+/// rest.
+const MAX_NEW: usize = 100;
+const MAX_OTHER: usize = 12;
 /// Used when the files could not be listed after a run.
 const UNSEEN: &str =
     "The server failed to look at the files after the run: list_files tells what there is.";
@@ -383,12 +385,21 @@ impl Runs {
         });
         // New files first; otherwise by name, as they were.
         listing.files.sort_by_key(|file| !file.new);
-        finished.files_truncated = listing.truncated.is_some() || listing.files.len() > MAX_LISTED;
-        listing.files.truncate(MAX_LISTED);
-        let files = listing.files.iter();
-        finished.files = files
+        let new = listing.files.iter().filter(|file| file.new).count();
+        // Others only if no new one is left out.
+        let most = if new > MAX_NEW {
+            MAX_NEW
+        } else {
+            new + MAX_OTHER
+        };
+        let files = listing.files.iter().take(most);
+        let mut files: Vec<_> = files
             .map(|file| link(&self.files.links, key, file))
             .collect();
+        files.truncate(fitting(&files));
+        finished.files_left_out = listing.files.len() - files.len();
+        finished.files_truncated = listing.truncated.is_some() || finished.files_left_out > 0;
+        finished.files = files;
     }
 
     /// Ends the runs of a conversation and deletes its files. Returns whether there were any.

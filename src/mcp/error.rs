@@ -224,9 +224,10 @@ fn kernel_code(error: &KernelError) -> &'static str {
 impl From<FilesError> for ToolError {
     fn from(error: FilesError) -> Self {
         let code = match error {
-            FilesError::Path(_) | FilesError::Base64(_) | FilesError::DataUri => {
-                "invalid_arguments"
-            }
+            FilesError::Path(_)
+            | FilesError::Base64(_)
+            | FilesError::DataUri
+            | FilesError::Cursor => "invalid_arguments",
             FilesError::TooLarge(..) | FilesError::TooLong(_) => "file_too_large",
             FilesError::BodyTooLong(_) => "body_too_large",
             FilesError::TooSlow => "too_slow",

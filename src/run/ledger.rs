@@ -223,6 +223,7 @@ impl LiveRun {
         RunOutcome {
             files: finished.files,
             files_truncated: finished.files_truncated,
+            files_left_out: finished.files_left_out,
             kernel_restarted: finished.lost.is_some(),
             kernel_restart_reason: finished.lost.map(Lost::sentence),
             ..self.outcome(finished.verdict, finished.wall, said)
@@ -255,6 +256,8 @@ impl LiveRun {
             truncated,
             files: Vec::new(),
             files_truncated: false,
+            files_left_out: 0,
+            notes: Vec::new(),
             conversation_id: self.conversation.as_str().to_owned(),
             run_id: self.id.clone(),
             kernel_restarted: false,

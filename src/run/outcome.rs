@@ -23,6 +23,8 @@ pub struct Finished {
     pub(super) files: Vec<FileLink>,
     /// See [`RunOutcome::files_truncated`].
     pub(super) files_truncated: bool,
+    /// See [`RunOutcome::files_left_out`].
+    pub(super) files_left_out: usize,
     /// What became of the kernel that it would have had.
     pub(super) lost: Option<Lost>,
 }
@@ -36,6 +38,7 @@ impl Finished {
             captured,
             files: Vec::new(),
             files_truncated: false,
+            files_left_out: 0,
             lost: None,
         }
     }
@@ -67,10 +70,16 @@ pub struct RunOutcome {
     pub usage: Usage,
     /// Bytes of output that were left out because they were more than the limit.
     pub truncated: Truncated,
-    /// Files of the conversation after the run, those that the run made or changed first.
+    /// What the run made or changed, then at most a dozen other files of the conversation: `list_files` lists them all.
     pub files: Vec<FileLink>,
     /// Whether there are more files than `files` lists.
     pub files_truncated: bool,
+    /// How many more, as far as they were counted; missing when there are none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub files_left_out: usize,
+    /// What there is to know about the pictures of this answer: which were scaled down, which are not there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// The conversation: give it again to find the same files.
     pub conversation_id: String,
     /// The run: `get_run` reads its whole output, and its outcome while and after it runs.
@@ -91,6 +100,11 @@ impl RunOutcome {
         let names = files.flat_map(|file| [&file.name, &file.url, &file.mime_type]);
         texts.into_iter().chain(names).map(String::len).sum()
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// How a run ended.

@@ -40,6 +40,18 @@ function fresh(file) {
   return url.href;
 }
 
+/** All files: the server lists them page by page. */
+async function listAll(token, conversationId) {
+  const files = [];
+  let page = {};
+  do {
+    const next = page.nextCursor ? { cursor: page.nextCursor } : {};
+    page = await callTool(token, "list_files", { conversationId, ...next });
+    files.push(...page.files);
+  } while (page.nextCursor);
+  return { files, truncated: page.truncated };
+}
+
 /** Asks for the files and gives them to `take`, unless they were asked for again meanwhile. */
 async function ask(take) {
   asked += 1;
@@ -48,7 +60,7 @@ async function ask(take) {
   const conversationId = conversation();
   const isLatest = () => turn === asked && conversationId === conversation();
   try {
-    const { files, truncated } = await withToken((token) => callTool(token, "list_files", { conversationId }));
+    const { files, truncated } = await withToken((token) => listAll(token, conversationId));
     if (!isLatest()) return;
     take(inOrder(files), truncated);
     renewInTime(files);

@@ -56,6 +56,7 @@ async fn files_are_uploaded_listed_read_and_deleted() {
           "new": false
         }
       ],
+      "total": 3,
       "truncated": null,
       "skipped": 0
     }
@@ -80,7 +81,8 @@ async fn files_are_uploaded_listed_read_and_deleted() {
       "length": 3,
       "encoding": "utf-8",
       "content": "1,2",
-      "more": true
+      "more": true,
+      "nextOffset": 7
     }
     "#);
     let deleted = app

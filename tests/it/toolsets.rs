@@ -97,11 +97,20 @@ async fn files_that_are_left_out_are_told() {
         let artifacts = answer["artifacts"].as_array().unwrap().len();
         (artifacts, answer["artifacts_truncated"].take())
     };
+    // All pages, and what the last one says.
     let list = async || {
-        let one = json!({ "session_id": "s" });
-        let mut answer = artifacts(&app, "sandbox_list_artifacts", one).await;
-        let artifacts = answer["artifacts"].as_array().unwrap().len();
-        (artifacts, answer["artifacts_truncated"].take())
+        let (mut cursor, mut count) = (Value::Null, 0);
+        loop {
+            let page = json!({ "session_id": "s", "cursor": cursor });
+            let mut answer = artifacts(&app, "sandbox_list_artifacts", page).await;
+            count += answer["artifacts"].as_array().unwrap().len();
+            cursor = answer["next_cursor"].take();
+            let truncated = answer["artifacts_truncated"].take();
+            if cursor.is_null() {
+                return (count, truncated);
+            }
+            assert_eq!(truncated, true);
+        }
     };
     assert_eq!(run(150, "a").await, (100, true.into()));
     // All new ones are there, though not all old ones.

@@ -127,6 +127,7 @@ pub(super) async fn call(
             stdout: String::new(),
             stderr: String::new(),
             files: Vec::new(),
+            files_left_out: 0,
             ..outcome
         },
         page: Some(page),

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::{define, parse, structured};
 use crate::conversation::ConversationId;
-use crate::files::FileList;
+use crate::files::FilePage;
 use crate::mcp::error::ToolError;
 use crate::run::Runs;
 
@@ -17,20 +17,26 @@ pub(super) const NAME: &str = "list_files";
 struct Arguments {
     /// Names the conversation.
     conversation_id: String,
+    /// Reads on: `nextCursor` of the page before. Leave it out to begin.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    cursor: Option<String>,
 }
 
 pub(super) fn tool() -> Tool {
-    let description = "Lists the files of a conversation (what its programs see in /data) with sizes and download \
-        links. At most 1,000 files, 7 folders deep. Example: {\"conversationId\": \"conv_1f…\"}";
+    let description = "Lists the files of a conversation (what its programs see in /data) by name, with sizes and \
+        download links. One page of up to 200 files: call it again with nextCursor as cursor for the next one. At most \
+        1,000 files in all, 7 folders deep. Example: {\"conversationId\": \"conv_1f…\"}";
     let annotations = ToolAnnotations::new()
         .read_only(true)
         .idempotent(true)
         .open_world(false);
-    define::<Arguments, FileList>(NAME, "List files", description.to_owned(), annotations)
+    define::<Arguments, FilePage>(NAME, "List files", description.to_owned(), annotations)
 }
 
 pub(super) async fn call(runs: &Runs, arguments: JsonObject) -> Result<CallToolResult, ToolError> {
     let arguments: Arguments = parse(NAME, arguments)?;
     let id: ConversationId = arguments.conversation_id.parse()?;
-    Ok(structured(&runs.files.list(&id).await?))
+    let list = runs.files.list(&id).await?;
+    Ok(structured(&list.page(arguments.cursor.as_deref())?))
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool, ToolAnnotations};
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -19,8 +19,13 @@ use crate::run::outcome::FileLink;
 
 pub(super) const NAME: &str = "read_file";
 
-/// What is read when the caller gives no length.
-const DEFAULT_LENGTH: u64 = 64 << 10;
+/// What is read when the caller gives no length. In base64 this is 20,000 tokens at most, where clients refuse an answer
+/// of more than 25,000.
+const DEFAULT_LENGTH: u64 = 24 << 10;
+/// How many characters of an answer Claude Code passes on to its model, if the tool says so: this is the most that it
+/// grants (code.claude.com/docs/en/mcp, "Raise the limit for a specific tool"). A caller that asks for more than the
+/// default wants all of it.
+const MAX_RESULT_CHARS: (&str, u32) = ("anthropic/maxResultSizeChars", 500_000);
 /// When it is worth trying again after a picture was not ready in time.
 const AGAIN: Duration = Duration::from_secs(5);
 
@@ -34,7 +39,7 @@ struct Arguments {
     /// First byte to read; 0 when left out.
     #[serde(default, deserialize_with = "whole")]
     offset: u64,
-    /// How many bytes to read, at most 262144; 65536 when left out.
+    /// How many bytes to read, at most 262144; 24576 when left out.
     #[serde(default = "default_length", deserialize_with = "whole")]
     length: u64,
 }
@@ -57,8 +62,14 @@ struct Content {
     encoding: Encoding,
     /// The piece itself; empty for a picture.
     content: String,
-    /// Whether the file goes on after the piece: read on at offset + length.
+    /// Whether the file goes on after the piece.
     more: bool,
+    /// The offset to read on at; missing at the end of the file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_offset: Option<u64>,
+    /// What there is to know about the picture, such as that it was scaled down.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -73,13 +84,16 @@ enum Encoding {
 
 pub(super) fn tool() -> Tool {
     let description = "Reads a file of a conversation: text as text, pictures (PNG, JPEG, GIF, WebP, scaled down when \
-        large) as pictures, anything else as base64. At most 256 KiB a call; use offset and length for larger files, \
-        or a program for analysis. Example: {\"conversationId\": \"conv_1f…\", \"filename\": \"result.csv\"}";
+        large) as pictures, anything else as base64. 24 KiB a call, or up to 256 KiB with length; read on at \
+        nextOffset, or analyse large files with a program. Example: {\"conversationId\": \"conv_1f…\", \"filename\": \"result.csv\"}";
     let annotations = ToolAnnotations::new()
         .read_only(true)
         .idempotent(true)
         .open_world(false);
+    let (name, most) = MAX_RESULT_CHARS;
+    let meta = MetaObject(JsonObject::from_iter([(name.to_owned(), most.into())]));
     define::<Arguments, Content>(NAME, "Read a file", description.to_owned(), annotations)
+        .with_meta(meta)
 }
 
 pub(super) async fn call(runs: &Runs, arguments: JsonObject) -> Result<CallToolResult, ToolError> {
@@ -103,7 +117,7 @@ pub(super) async fn call(runs: &Runs, arguments: JsonObject) -> Result<CallToolR
 
 /// A picture is always the whole of its file.
 fn render_picture(file: FileLink, shown: Shown) -> CallToolResult {
-    let note = shown.note().map(ContentBlock::text);
+    let notes: Vec<_> = shown.note().into_iter().collect();
     let mut result = structured(&Content {
         success: true,
         offset: 0,
@@ -111,11 +125,15 @@ fn render_picture(file: FileLink, shown: Shown) -> CallToolResult {
         encoding: Encoding::Image,
         content: String::new(),
         more: false,
+        next_offset: None,
+        notes: notes.clone(),
         file,
     });
     let picture = ContentBlock::image(shown.data, shown.mime_type);
     result.content.push(picture);
-    result.content.extend(note);
+    result
+        .content
+        .extend(notes.into_iter().map(ContentBlock::text));
     result
 }
 
@@ -138,6 +156,8 @@ fn render(mut piece: Piece) -> CallToolResult {
         encoding,
         content,
         more,
+        next_offset: more.then_some(piece.offset + length),
+        notes: Vec::new(),
         file: piece.file,
     })
 }

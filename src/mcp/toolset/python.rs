@@ -200,6 +200,8 @@ mod tests {
             truncated: Truncated::default(),
             files: Vec::new(),
             files_truncated: false,
+            files_left_out: 0,
+            notes: Vec::new(),
             conversation_id: String::new(),
             run_id: String::new(),
             kernel_restarted: false,

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{Artifact, Refusal, SessionArguments, base, existing, path, session, tool};
+use super::{Artifact, Refusal, base, existing, path, session, tool};
 use crate::executor::spec::DATA_ALIAS;
 use crate::files::FilesError;
 use crate::mcp::arguments::parse;
@@ -135,28 +135,44 @@ pub(super) async fn read(
 #[derive(Debug, Serialize, JsonSchema)]
 struct ListAnswer {
     artifacts: Vec<Artifact>,
-    /// Only there when it is true.
+    /// Only there when there are more pages: those servers know of none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+    /// Whether files are missing, on other pages or altogether. Only there when it is true.
     #[serde(skip_serializing_if = "Not::not")]
     artifacts_truncated: bool,
 }
 
+#[derive(Debug, Deserialize, JsonSchema)]
+struct ListArguments {
+    /// The session.
+    session_id: String,
+    /// Reads on: `next_cursor` of the page before. Leave it out to begin.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    cursor: Option<String>,
+}
+
 pub(super) fn list_tool() -> Tool {
-    let description = "Lists the files of a session with sizes and download links. Example: {\"session_id\": \
+    let description = "Lists the files of a session by name, with sizes and download links. One page of up to 200 \
+        files: when there is a next_cursor, call it again with that as cursor. Example: {\"session_id\": \
         \"sess_1f…\"}";
     let annotations = ToolAnnotations::new().read_only(true).idempotent(true);
-    tool::<SessionArguments>(LIST, "List files", description.to_owned(), &annotations)
+    tool::<ListArguments>(LIST, "List files", description.to_owned(), &annotations)
 }
 
 pub(super) async fn list(
     call: &Call<'_>,
     arguments: JsonObject,
 ) -> Result<CallToolResult, Refusal> {
-    let SessionArguments { session_id } = parse(LIST, arguments)?;
+    let ListArguments { session_id, cursor } = parse(LIST, arguments)?;
     let id = existing(call, &session_id).await?;
     let list = call.runs.files.list(&id).await.map_err(ToolError::from)?;
+    let page = list.page(cursor.as_deref()).map_err(ToolError::from)?;
     Ok(structured(&ListAnswer {
-        artifacts: list.files.iter().map(Artifact::of).collect(),
-        artifacts_truncated: list.truncated.is_some(),
+        artifacts: page.files.iter().map(Artifact::of).collect(),
+        artifacts_truncated: page.truncated.is_some() || page.next_cursor.is_some(),
+        next_cursor: page.next_cursor,
     }))
 }
 
