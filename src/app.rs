@@ -182,6 +182,7 @@ impl App {
             self.ledger.clone(),
             self.calls.clone(),
             self.config.toolset,
+            self.config.answers,
         )
     }
 

@@ -3,6 +3,7 @@
 //! [`variables::VARIABLES`] is the one table of names, defaults and meanings; [`Config::from_lookup`] is pure, so
 //! that tests hand it a map. All errors are reported together, each with the variable's name and the form expected.
 
+mod answers;
 mod dotenv;
 mod environment;
 mod http;
@@ -26,6 +27,7 @@ use std::time::Duration;
 use governor::Quota;
 use secrecy::SecretString;
 
+pub use self::answers::{AnswerConfig, Inclusion};
 pub use self::dotenv::DotenvError;
 pub use self::environment::Environment;
 pub use self::http::{HttpConfig, Patience, listen_address};
@@ -56,6 +58,8 @@ pub struct Config {
     pub http: HttpConfig,
     /// Which tools MCP clients are shown (`MCP_TOOLSET`).
     pub toolset: Toolset,
+    /// What answers to MCP clients have beside text and pictures.
+    pub answers: AnswerConfig,
     /// Where files are kept, and how they are linked to.
     pub storage: StorageConfig,
     /// Which container engine is used, and what a run may reach through it.
@@ -236,6 +240,7 @@ impl Config {
             packages: PackageConfig::read(&mut reader),
             log: LogConfig::read(&mut reader),
             toolset: Toolset::read(&mut reader),
+            answers: AnswerConfig::read(&mut reader),
         };
         config.check_across(&mut reader);
         reader.finish(config)

@@ -3,7 +3,6 @@
 mod encoded;
 mod page;
 
-
 use bytes::Bytes;
 use schemars::JsonSchema;
 use secrecy::SecretString;

@@ -35,8 +35,9 @@ use tracing::error;
 
 use self::caller::Caller;
 use self::client::Client;
+use self::client::known::Answers;
 use self::tools::Call;
-use crate::config::Toolset;
+use crate::config::{AnswerConfig, Toolset};
 use crate::packages::Packages;
 use crate::run::Runs;
 use crate::run::ledger::Ledger;
@@ -57,6 +58,7 @@ pub struct McpHandler {
     /// Calls that have no answer yet.
     calls: TaskTracker,
     toolset: Toolset,
+    answers: AnswerConfig,
 }
 
 impl McpHandler {
@@ -67,6 +69,7 @@ impl McpHandler {
         ledger: Ledger,
         calls: TaskTracker,
         toolset: Toolset,
+        answers: AnswerConfig,
     ) -> Self {
         Self {
             runs,
@@ -75,6 +78,7 @@ impl McpHandler {
             client: Arc::default(),
             calls,
             toolset,
+            answers,
         }
     }
 
@@ -95,6 +99,7 @@ impl McpHandler {
             ledger: &self.ledger,
             client: &self.client,
             caller: Caller::of(context)?,
+            answers: Answers::to(self.answers, context),
             context,
         })
     }
@@ -135,9 +140,14 @@ impl ServerHandler for McpHandler {
     async fn list_tools(
         &self,
         _request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let tools = toolset::listed(self.toolset, &self.runs, &self.packages);
+        let mut tools = toolset::listed(self.toolset, &self.runs, &self.packages);
+        if !Answers::to(self.answers, &context).structured_content {
+            for tool in &mut tools {
+                tool.output_schema = None;
+            }
+        }
         Ok(ListToolsResult::with_all_items(tools))
     }
 
@@ -162,8 +172,11 @@ impl ServerHandler for McpHandler {
             }
         };
         // Boxed, since all tools together are a large future, and so would be every future that holds it.
-        let answer = unless_it_panics(name, Box::pin(answer)).await?;
+        let mut answer = unless_it_panics(name, Box::pin(answer)).await?;
         call.caller.pause.note(&answer);
+        if let CallToolResponse::Complete(result) = &mut answer {
+            call.answers.trim(result);
+        }
         Ok(answer)
     }
 
@@ -245,10 +258,13 @@ impl ServerHandler for McpHandler {
         let call = self.call(&context)?;
         let run = self.ledger.find(&call.caller.principal, &request.task_id);
         let run = run.ok_or_else(|| tasks::unknown(&request.task_id))?;
-        let result = match run.result() {
+        let mut result = match run.result() {
             Some(result) => Some(unless_it_panics("tasks/get", tools::ended(&call, &result)).await),
             None => None,
         };
+        if let Some(Ok(result)) = &mut result {
+            call.answers.trim(result);
+        }
         Ok(GetTaskResult::new(tasks::detailed(&run, result)))
     }
 

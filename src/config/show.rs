@@ -32,6 +32,14 @@ impl fmt::Display for Config {
             ("SHUTDOWN_GRACE", time(http.shutdown_grace)),
             ("SESSION_IDLE_TTL", time(http.session_idle)),
             ("MCP_TOOLSET", self.toolset.as_str().to_owned()),
+            (
+                "RESOURCE_LINKS",
+                self.answers.resource_links.as_str().to_owned(),
+            ),
+            (
+                "STRUCTURED_CONTENT",
+                self.answers.structured_content.as_str().to_owned(),
+            ),
             ("SANDBOX_ROOT", storage.root.display().to_string()),
             ("SANDBOX_HOST_PATH", storage.host_path.display().to_string()),
             ("FILE_SECRET", "(hidden)".to_owned()),

@@ -72,6 +72,16 @@ pub const VARIABLES: &[Variable] = &[
         "tools that MCP clients see: `default`, or those of other servers, `artifacts` or `python`; see docs/moving.md",
     ),
     variable(
+        "RESOURCE_LINKS",
+        "auto",
+        "`auto`: answers link new files as content of the type `resource_link` for all clients but those known to refuse it; `always` or `never`: for all or none; see docs/clients.md",
+    ),
+    variable(
+        "STRUCTURED_CONTENT",
+        "auto",
+        "`auto`: answers have `structuredContent` for all clients but those known to hide the rest of the answer then; `always` or `never`: for all or none; see docs/clients.md",
+    ),
+    variable(
         "FILE_SECRET",
         "",
         "secret behind directory names and signed links, at least 32 characters; required",

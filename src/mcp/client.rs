@@ -1,6 +1,8 @@
 //! What the server remembers of one client: as long as its session or stream lives, or for one request if it has
 //! neither.
 
+pub(super) mod known;
+
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -74,6 +74,24 @@ pub(crate) struct Pictures {
     pub(crate) late: Vec<String>,
 }
 
+impl Pictures {
+    /// What to say about those that were scaled down.
+    pub(crate) fn scaled(&self) -> Vec<String> {
+        let notes = self.shown.iter();
+        let notes = notes.filter_map(|(name, shown)| Some(format!("{name:?}: {}", shown.note()?)));
+        notes.collect()
+    }
+
+    /// What to say about those that were not ready in time.
+    pub(crate) fn late(&self) -> Option<String> {
+        // Programs choose names: with a line break, one could say more than a name.
+        let names = (!self.late.is_empty()).then_some(&self.late)?;
+        Some(format!(
+            "Not ready in time to be shown: {names:?}. read_file shows them."
+        ))
+    }
+}
+
 /// The first pictures among files of a conversation, each in its share of the room. A file that is gone or no longer a
 /// picture is left out.
 pub(crate) async fn of_run(
@@ -284,6 +302,19 @@ mod tests {
         let shown = fit(&bytes, MAX_BYTES).unwrap();
         assert_eq!(shown.scaled, Some([(40_000_000, 1), (1568, 1)]));
         assert!(peak() - before < 300 << 10, "{} KiB", peak() - before);
+    }
+
+    #[test]
+    fn what_is_not_shown_is_named() {
+        let late = Pictures {
+            shown: Vec::new(),
+            late: vec!["a\nb.png".to_owned()],
+        };
+        assert_eq!(
+            late.late().unwrap(),
+            r#"Not ready in time to be shown: ["a\nb.png"]. read_file shows them."#
+        );
+        assert_eq!(Pictures::default().late(), None);
     }
 
     #[test]

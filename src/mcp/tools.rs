@@ -20,6 +20,7 @@ use serde::Serialize;
 
 use super::arguments::parse;
 use super::caller::Caller;
+use super::client::known::Answers;
 use super::error::{ToolError, unknown_tool};
 use super::{Client, schema, toolset};
 use crate::config::Toolset;
@@ -42,6 +43,8 @@ pub(super) struct Call<'a> {
     pub(super) ledger: &'a Ledger,
     pub(super) client: &'a Client,
     pub(super) caller: Caller,
+    /// What its answer may have.
+    pub(super) answers: Answers,
     pub(super) context: &'a RequestContext<RoleServer>,
 }
 

@@ -124,9 +124,20 @@ const isOfProxy = (status) => status >= 502 && status <= 504 || status >= 520 &&
 /** The result of a tool from the message that answers. */
 export function result(message) {
   if (message.error) throw new Refused("protocol", message.error.message);
-  const { structuredContent, isError } = message.result ?? {};
+  const { structuredContent, content, isError } = message.result ?? {};
+  // An operator can have the object left out; the first text is the same.
+  const answer = structuredContent ?? object(content?.[0]?.text);
   // Something between may have changed it.
-  if (!structuredContent) throw new Refused("protocol", "The server gave an answer that this page does not understand.");
-  if (isError) throw new Refused(structuredContent.code, structuredContent.message);
-  return structuredContent;
+  if (!answer) throw new Refused("protocol", "The server gave an answer that this page does not understand.");
+  if (isError) throw new Refused(answer.code, answer.message);
+  return answer;
+}
+
+/** The object that a text is the JSON of, if it is. */
+function object(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
 }

@@ -305,6 +305,8 @@ fn check_config_hides_secrets() {
     SHUTDOWN_GRACE=30s
     SESSION_IDLE_TTL=2h
     MCP_TOOLSET=default
+    RESOURCE_LINKS=auto
+    STRUCTURED_CONTENT=auto
     SANDBOX_ROOT=/srv/sandboxes
     SANDBOX_HOST_PATH=/srv/sandboxes
     FILE_SECRET=(hidden)

@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::http::Request;
-use mcp_code_sandbox::config::Toolset;
+use mcp_code_sandbox::config::{AnswerConfig, Toolset};
 use mcp_code_sandbox::mcp::McpHandler;
 use mcp_code_sandbox::mcp::transport::{McpTransport, TransportSettings};
 use mcp_code_sandbox::principal::Principal;
@@ -357,6 +357,7 @@ fn unguarded(app: &TestApp, tasks: &TaskTracker, stop: &CancellationToken) -> Mc
         Ledger::new(runs, tasks.clone()),
         tasks.clone(),
         Toolset::Default,
+        AnswerConfig::default(),
     );
     let settings = TransportSettings {
         body_patience: std::time::Duration::from_mins(1),

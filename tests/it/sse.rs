@@ -150,8 +150,18 @@ pub(crate) struct Session<'a> {
 
 impl<'a> Session<'a> {
     pub(crate) async fn open(app: &'a TestApp, revision: &str) -> Self {
+        Self::open_as(app, revision, "test", "1").await
+    }
+
+    /// The same for a client of this name and version.
+    pub(crate) async fn open_as(
+        app: &'a TestApp,
+        revision: &str,
+        name: &str,
+        version: &str,
+    ) -> Self {
         let initialize = serde_json::json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
-            "protocolVersion": revision, "capabilities": {}, "clientInfo": { "name": "test", "version": "1" } } });
+            "protocolVersion": revision, "capabilities": {}, "clientInfo": { "name": name, "version": version } } });
         let mut stream = EventStream::open(app, post_sse(&initialize)).await;
         assert_eq!(
             stream.message().await["result"]["protocolVersion"],

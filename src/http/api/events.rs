@@ -177,6 +177,7 @@ impl Feed {
         let new: Vec<_> = outcome.files.iter().filter(|file| file.new).collect();
         let (runs, id) = (&self.state.0.runs, &self.run.conversation);
         let pictures = pictures::of_run(runs, id, outcome.status, &new).await;
+        let notes = pictures.scaled();
         for (_, shown) in pictures.shown {
             self.ready.push_back(Event::Image {
                 image: shown.data,
@@ -191,7 +192,10 @@ impl Feed {
         self.ready.push_back(Event::Result {
             result: Box::new(SessionOutcome {
                 session_id: outcome.conversation_id.clone(),
-                outcome: outcome.clone(),
+                outcome: RunOutcome {
+                    notes,
+                    ..outcome.clone()
+                },
             }),
         });
     }

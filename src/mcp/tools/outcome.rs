@@ -1,4 +1,4 @@
-//! The answer about a run: its outcome, then its new pictures, which of them were not ready, and links to its new
+//! The answer about a run: its outcome, then its new pictures, what there is to know about them, and links to its new
 //! files.
 
 use rmcp::model::{CallToolResult, ContentBlock, ProtocolVersion, Resource};
@@ -12,50 +12,48 @@ const MAX_LINKS: usize = 20;
 
 /// The whole answer.
 pub(super) async fn answer(call: &Call<'_>, outcome: &RunOutcome) -> CallToolResult {
-    let mut result = structured(outcome);
     let new: Vec<_> = outcome.files.iter().filter(|file| file.new).collect();
-    let Pictures { shown, late } = match outcome.conversation_id.parse() {
+    let pictures = match outcome.conversation_id.parse() {
         Ok(id) => pictures::of_run(call.runs, &id, outcome.status, &new).await,
         Err(_) => Pictures::default(),
     };
-    let note = |file: &FileLink| {
-        let (_, shown) = shown.iter().find(|(name, _)| *name == file.name)?;
-        shown.note()
-    };
-    let links: Vec<_> = if understands_links(call) {
+    let (mut notes, late) = (pictures.scaled(), pictures.late());
+    let links: Vec<_> = if gets_links(call) {
         new.iter()
             .take(MAX_LINKS)
-            .map(|file| link(file, note(file)))
+            .map(|file| link(file, note(&pictures, file)))
             .collect()
     } else {
         // In words where there are no links.
-        let notes = new
-            .iter()
-            .filter_map(|file| Some(format!("{}: {}", file.name, note(file)?)));
-        notes.map(ContentBlock::text).collect()
+        notes.iter().map(ContentBlock::text).collect()
     };
-    result.content.extend(
-        shown
-            .into_iter()
-            .map(|(_, shown)| ContentBlock::image(shown.data, shown.mime_type)),
-    );
-    let late = (!late.is_empty()).then(|| {
-        // Programs choose names: with a line break, one could say more than a name.
-        ContentBlock::text(format!(
-            "Not ready in time to be shown: {late:?}. read_file shows them."
-        ))
+    notes.extend(late.clone());
+    // In the object too: some clients show their models nothing else.
+    let mut result = structured(&RunOutcome {
+        notes,
+        ..outcome.clone()
     });
-    result.content.extend(late);
+    let shown = pictures.shown.into_iter();
+    result
+        .content
+        .extend(shown.map(|(_, shown)| ContentBlock::image(shown.data, shown.mime_type)));
+    result.content.extend(late.map(ContentBlock::text));
     result.content.extend(links);
     result
 }
 
 /// Links came with revision 2025-06-18; clients of older ones refuse a result that has any. A request that names no
 /// revision does not come from such a client.
-fn understands_links(call: &Call<'_>) -> bool {
+fn gets_links(call: &Call<'_>) -> bool {
     let version = call.context.protocol_version();
-    !call.caller.names_revision
-        || version.is_none_or(|version| version.as_str() >= ProtocolVersion::V_2025_06_18.as_str())
+    let knows_links = !call.caller.names_revision
+        || version.is_none_or(|version| version.as_str() >= ProtocolVersion::V_2025_06_18.as_str());
+    knows_links && call.answers.resource_links
+}
+
+fn note(pictures: &Pictures, file: &FileLink) -> Option<String> {
+    let (_, shown) = pictures.shown.iter().find(|(name, _)| *name == file.name)?;
+    shown.note()
 }
 
 fn link(file: &FileLink, note: Option<String>) -> ContentBlock {

@@ -1,0 +1,167 @@
+//! What clients make of answers, by the name that they give themselves.
+//!
+//! A client that is not in the table gets all that its revision of the protocol has.
+
+use axum::http::header::USER_AGENT;
+use axum::http::request::Parts;
+use rmcp::model::{CallToolResult, Implementation};
+use rmcp::service::{RequestContext, RoleServer};
+
+use crate::config::AnswerConfig;
+
+/// What mcp-remote puts after the name of the client that it stands for.
+const VIA: &str = " (via ";
+
+/// A client that does badly with a part of our answers.
+struct Known {
+    /// As in `clientInfo.name`, or as the first product in `User-Agent`; in lower case.
+    name: &'static str,
+    /// The version that does no longer, if there is one.
+    until: Option<[u32; 3]>,
+    /// Whether it takes blocks of the type `resource_link`.
+    resource_links: bool,
+    /// Whether its model sees the other content of an answer that has `structuredContent`.
+    structured_content: bool,
+}
+
+const fn known(name: &'static str, resource_links: bool, structured_content: bool) -> Known {
+    Known {
+        name,
+        until: None,
+        resource_links,
+        structured_content,
+    }
+}
+
+/// The table; docs/clients.md has it in words.
+const KNOWN: &[Known] = &[
+    // Codex, on the command line, in editors and as an app. Its model sees nothing but structuredContent where there is
+    // any (openai/codex#10334, #38287), and the app refuses an answer with a link (openai/codex#33404).
+    known("codex-mcp-client", false, false),
+    known("codex", false, false),
+    // Before 2.1.128 pictures were dropped beside structuredContent (anthropics/claude-code#54737, and its changelog).
+    Known {
+        until: Some([2, 1, 128]),
+        ..known("claude-code", true, false)
+    },
+    // Replaces all content by structuredContent (anomalyco/opencode#32074, #32868).
+    known("opencode", true, false),
+    // The Python SDK's own name, and what it sends as User-Agent. langchain-mcp-adapters is among those that use it:
+    // it makes links files by address, which ends agents with OpenAI's and Bedrock's chat models
+    // (langchain-ai/langchain-mcp-adapters#591).
+    known("mcp", false, true),
+    known("python-httpx", false, true),
+    // The same in JavaScript; before langchain-ai/langchainjs#10005 any link was an error.
+    known("@langchain/mcp-adapters", false, true),
+    // Refuses the whole answer in versions that are still in use (cline/cline#5208, kirodotdev/Kiro#8960).
+    known("cline", false, true),
+    known("kiro", false, true),
+];
+
+/// What the answers to a client have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::mcp) struct Answers {
+    /// Links to new files as blocks of the type `resource_link`.
+    pub(in crate::mcp) resource_links: bool,
+    /// `structuredContent`, and `outputSchema` in the list of tools.
+    pub(in crate::mcp) structured_content: bool,
+}
+
+impl Answers {
+    /// Those to the client that sent a request.
+    pub(in crate::mcp) fn to(config: AnswerConfig, context: &RequestContext<RoleServer>) -> Self {
+        // rmcp names itself as the client of a request that names none.
+        let nobody = Implementation::from_build_env();
+        let given = context.client_info().filter(|client| *client != nobody);
+        let given = given.map(|client| (client.name, client.version));
+        let found = given.or_else(|| user_agent(context)).and_then(|given| {
+            let (name, version) = &given;
+            find(name, version)
+        });
+        let takes = |part: fn(&Known) -> bool| found.is_none_or(part);
+        Self {
+            resource_links: config
+                .resource_links
+                .applies(takes(|known| known.resource_links)),
+            structured_content: config
+                .structured_content
+                .applies(takes(|known| known.structured_content)),
+        }
+    }
+
+    /// Leaves out of an answer what the client is not to have. Its first text has the same object.
+    pub(in crate::mcp) fn trim(self, result: &mut CallToolResult) {
+        if !self.structured_content {
+            result.structured_content = None;
+        }
+    }
+}
+
+/// Name and version of the first product in `User-Agent`: all that a request without a session says about its sender.
+fn user_agent(context: &RequestContext<RoleServer>) -> Option<(String, String)> {
+    let parts = context.extensions.get::<Parts>()?;
+    let agent = parts.headers.get(USER_AGENT)?.to_str().ok()?;
+    let product = agent.split_whitespace().next()?;
+    let (name, version) = product.rsplit_once('/').unwrap_or((product, ""));
+    Some((name.to_owned(), version.to_owned()))
+}
+
+fn find(name: &str, version: &str) -> Option<&'static Known> {
+    let name = name.split(VIA).next().unwrap_or(name).trim();
+    let known = KNOWN
+        .iter()
+        .find(|known| known.name.eq_ignore_ascii_case(name))?;
+    let is_past = |until| numbers(version).is_some_and(|version| version >= until);
+    (!known.until.is_some_and(is_past)).then_some(known)
+}
+
+/// The first three numbers of a version.
+fn numbers(version: &str) -> Option<[u32; 3]> {
+    let mut numbers = version
+        .split(|character: char| !character.is_ascii_digit())
+        .map(str::parse);
+    let mut next = || numbers.next()?.ok();
+    Some([next()?, next()?, next()?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_known_by_name_and_version() {
+        let found = |name, version| find(name, version).map(|known| known.name);
+        assert_eq!(
+            found("codex-mcp-client", "0.154.0"),
+            Some("codex-mcp-client")
+        );
+        assert_eq!(found("Cline", ""), Some("cline"));
+        assert_eq!(
+            found("codex-mcp-client (via mcp-remote 0.1.37)", "1.0.0"),
+            Some("codex-mcp-client")
+        );
+        for old in ["2.1.127", "2.0.99", "1.0.128", "", "2.1", "dev"] {
+            assert_eq!(found("claude-code", old), Some("claude-code"), "{old}");
+        }
+        for new in ["2.1.128", "2.1.280 (cli)", "2.2.0-beta.1", "10.0.0"] {
+            assert_eq!(found("claude-code", new), None, "{new}");
+        }
+        for other in ["", "mcp-client", "my-mcp", "codexter"] {
+            assert_eq!(found(other, "1.0.0"), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn every_row_is_found_and_documented() {
+        let document = include_str!("../../../docs/clients.md");
+        for known in KNOWN {
+            let named = format!("`{}`", known.name);
+            assert!(document.contains(&named), "docs/clients.md lacks {named}");
+            assert_eq!(known.name, known.name.to_lowercase());
+            assert_eq!(
+                find(known.name, "").map(|found| found.name),
+                Some(known.name)
+            );
+        }
+    }
+}
