@@ -10,6 +10,7 @@ mod log_request;
 mod metrics;
 mod page;
 mod rate;
+mod refused_hosts;
 mod serve;
 
 use std::sync::Arc;
@@ -35,6 +36,7 @@ use self::addresses::{MCP, STREAMS};
 #[cfg(fuzzing)]
 pub use self::files::selected;
 use self::rate::Rate;
+use self::refused_hosts::RefusedHosts;
 pub use self::serve::serve;
 use crate::body::Room;
 use crate::config::HttpConfig;
@@ -50,6 +52,7 @@ pub struct HttpState(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     rate: Option<Rate>,
+    refused_hosts: RefusedHosts,
     /// Where large bodies are held.
     room: Room,
     config: HttpConfig,
@@ -75,6 +78,7 @@ impl HttpState {
     ) -> Self {
         Self(Arc::new(Shared {
             rate: config.rate_limit.map(Rate::new),
+            refused_hosts: RefusedHosts::default(),
             room: mcp.room(),
             config,
             mcp,

@@ -113,6 +113,7 @@ pub(super) async fn require_known_host_and_origin(
         Err(message) => return refuse("invalid_request", message),
     };
     if !allows_host(&config.allowed_hosts, host) {
+        state.0.refused_hosts.note(without_port(host));
         let message = "this server does not answer for that Host: its operator can add the name to ALLOWED_HOSTS";
         return refuse("host_not_allowed", message);
     }
@@ -164,12 +165,17 @@ fn is_own_page(allowed: &[String], host: &str, origin: &str) -> bool {
         && names_us(allowed, host)
 }
 
-/// Whether a Host header names us: a listed name with any port, or a listed `name:port`.
-fn names_us(allowed: &[String], host: &str) -> bool {
-    let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+/// The name in a Host header.
+fn without_port(host: &str) -> &str {
+    match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((address, _)) => address,
         None => host.rsplit_once(':').map_or(host, |(name, _)| name),
-    };
+    }
+}
+
+/// Whether a Host header names us: a listed name with any port, or a listed `name:port`.
+fn names_us(allowed: &[String], host: &str) -> bool {
+    let name = without_port(host);
     // A page of a rebound name carries that name, never one of these.
     if LOOPBACK.contains(&name) {
         return true;
