@@ -23,9 +23,9 @@ use tracing::{debug, info, warn};
 use self::instance::Instance;
 use crate::admission::Admission;
 use crate::config::{Config, StorageConfig, Toolset};
-use crate::executor::Executor;
 use crate::executor::docker::DockerExecutor;
 use crate::executor::spec::{ContainerLimits, DATA_ALIAS, User};
+use crate::executor::{Executor, UnfitError};
 use crate::expiry::{Expiry, ExpiryRules};
 use crate::files::ConversationFiles;
 use crate::http::{self, HttpState};
@@ -44,6 +44,8 @@ use crate::runner::catalog::{Catalog, EngineView};
 use crate::sandbox::Launcher;
 use crate::workspace::{Owner, WorkspaceLimits, Workspaces};
 
+/// How long the engine may take to answer before the server starts.
+const FIRST_ANSWER: Duration = Duration::from_secs(1);
 /// How long containers may take to go away at shutdown.
 const REMOVAL_WAIT: Duration = Duration::from_secs(10);
 /// How long downloads and deletions may go on at shutdown.
@@ -85,6 +87,19 @@ impl App {
     pub fn build(config: Config) -> anyhow::Result<Self> {
         let executor = Arc::new(DockerExecutor::new(config.engine.host.as_deref()));
         Self::with_executor(config, executor)
+    }
+
+    /// Refuses settings that the engine of this configuration cannot carry out, if it answers at once.
+    ///
+    /// # Errors
+    /// The setting, and what would work.
+    pub async fn check_engine(config: &Config) -> Result<(), UnfitError> {
+        let executor = DockerExecutor::new(config.engine.host.as_deref());
+        match tokio::time::timeout(FIRST_ANSWER, executor.engine()).await {
+            Ok(Ok(engine)) => engine.check_cpus(config.limits.nano_cpus),
+            // The server starts without an engine too, and checks the settings when there is one.
+            Ok(Err(_)) | Err(_) => Ok(()),
+        }
     }
 
     /// Composes the server on any executor.
@@ -210,8 +225,9 @@ impl App {
             Arc::clone(&self.executor),
             self.hard.clone(),
         );
+        let nano_cpus = self.config.limits.nano_cpus;
         self.tasks
-            .spawn(async move { catalog.follow(&*executor, &stop).await });
+            .spawn(async move { catalog.follow(&*executor, nano_cpus, &stop).await });
         let (runs, stop) = (self.runs.clone(), self.hard.clone());
         let has_runtime = self.config.engine.runtime.is_some();
         self.tasks.spawn(async move {
@@ -289,11 +305,14 @@ impl App {
         let _ = tokio::time::timeout(Duration::from_secs(2), first_look).await;
         let view = self.runs.catalog.view();
         match &view.engine {
-            EngineView::Down(reason) => warn!(
-                reason,
+            EngineView::Down(outage) => warn!(
+                reason = outage.reason,
                 "there can be no runs until the container engine answers"
             ),
             EngineView::Up(_) => {
+                if self.config.limits.nano_cpus.is_none() {
+                    warn!("RUN_CPUS=0: the processor time of runs has no limit");
+                }
                 let size = &self.config.pool.size;
                 let unknown = size.unknown(|language| view.find(language).is_some());
                 if !unknown.is_empty() {

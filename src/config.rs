@@ -6,6 +6,7 @@
 mod answers;
 mod dotenv;
 mod environment;
+pub mod foreign;
 mod http;
 mod kernel;
 mod log;
@@ -30,6 +31,7 @@ use secrecy::SecretString;
 pub use self::answers::{AnswerConfig, Inclusion};
 pub use self::dotenv::DotenvError;
 pub use self::environment::Environment;
+pub use self::foreign::foreign;
 pub use self::http::{HttpConfig, Patience, listen_address};
 pub use self::kernel::KernelConfig;
 pub use self::log::{LogConfig, LogFormat};
@@ -38,7 +40,7 @@ pub use self::packages::PackageConfig;
 pub use self::pool::{PoolConfig, PoolSize};
 pub use self::reader::ConfigErrors;
 use self::reader::Reader;
-pub(crate) use self::reader::parse_size;
+pub(crate) use self::reader::{cpus, parse_size};
 pub use self::toolset::Toolset;
 use crate::control::Control;
 
@@ -171,8 +173,8 @@ pub struct RunLimits {
     pub timeout: Duration,
     /// Longest time limit that a run may ask for (`RUN_TIMEOUT_MAX`).
     pub timeout_max: Duration,
-    /// Cores, in billionths (`RUN_CPUS`).
-    pub nano_cpus: i64,
+    /// Cores, in billionths; `None` means no limit (`RUN_CPUS`).
+    pub nano_cpus: Option<i64>,
     /// Memory in bytes, none of it swapped (`RUN_MEMORY`).
     pub memory: u64,
     /// Processes and threads (`RUN_PIDS`).

@@ -5,6 +5,7 @@
 
 pub mod docker;
 pub mod fake;
+pub mod outage;
 pub mod spec;
 
 use std::collections::HashMap;
@@ -16,7 +17,9 @@ use futures::stream::BoxStream;
 use thiserror::Error;
 use tokio::io::AsyncWrite;
 
+pub use self::outage::Outage;
 use self::spec::{ContainerLimits, ContainerSpec};
+use crate::config::cpus;
 
 /// Something that runs containers.
 #[async_trait]
@@ -90,6 +93,53 @@ pub struct Engine {
     pub rootless: bool,
     /// Which limits it reports that it sets: of `memory`, `swap`, `processes` and `processor`.
     pub limits: Vec<&'static str>,
+    /// Its processor cores, if it reports them.
+    pub cores: Option<u32>,
+    /// Whether it refuses containers with a limit on processor time, because its kernel has none.
+    pub refuses_cpu_limit: bool,
+}
+
+impl Engine {
+    /// Whether it can make containers with this limit on processor time (`RUN_CPUS`, in billionths of a core).
+    ///
+    /// # Errors
+    /// The setting that would work instead.
+    pub fn check_cpus(&self, nano_cpus: Option<i64>) -> Result<(), UnfitError> {
+        let Some(nano_cpus) = nano_cpus else {
+            return Ok(());
+        };
+        if self.refuses_cpu_limit {
+            return Err(UnfitError::NoCpuLimit);
+        }
+        match self.cores {
+            Some(cores) if nano_cpus > i64::from(cores) * 1_000_000_000 => {
+                Err(UnfitError::TooFewCores { nano_cpus, cores })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A setting that this engine cannot carry out.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum UnfitError {
+    /// It has fewer cores.
+    #[error(
+        "RUN_CPUS={} is not valid: the container engine has {cores} cores, so it must be at most {cores}",
+        cpus(*nano_cpus)
+    )]
+    TooFewCores {
+        /// What a run is to have, in billionths of a core.
+        nano_cpus: i64,
+        /// What there is.
+        cores: u32,
+    },
+    /// Its kernel has no CFS quotas.
+    #[error(
+        "RUN_CPUS is not valid: the kernel of the container engine cannot limit processor time (it has no CFS quotas), \
+         so it must be 0, which leaves the limit out"
+    )]
+    NoCpuLimit,
 }
 
 /// A local image that is labelled as a runner.
@@ -196,8 +246,12 @@ pub struct ExecutorError {
 /// The kinds of failure that callers distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The engine cannot be reached or did not answer in time.
+    /// The engine did not answer, or not in time.
     Unavailable,
+    /// Nothing listens at the engine's address.
+    Absent,
+    /// What is at the address is no engine, or it does not let us in, or it cannot do what we need of it.
+    Unusable,
     /// There is no such container, image or network.
     NotFound,
     /// It is in another state than the operation needs.

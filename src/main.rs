@@ -10,6 +10,7 @@ use mcp_code_sandbox::app::App;
 use mcp_code_sandbox::app::stdio::{self, StdioSetup};
 use mcp_code_sandbox::config::{self, Config, ConfigErrors, DotenvError, Environment};
 use mcp_code_sandbox::control::Control;
+use mcp_code_sandbox::executor::UnfitError;
 use mcp_code_sandbox::selftest::{self, Row};
 use mcp_code_sandbox::telemetry;
 use tokio::runtime::Runtime;
@@ -58,7 +59,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     run(cli.command.unwrap_or(Command::Serve)).unwrap_or_else(|error| {
         complain(&format!("{error:#}"));
-        if error.is::<ConfigErrors>() || error.is::<DotenvError>() {
+        if error.is::<ConfigErrors>() || error.is::<DotenvError>() || error.is::<UnfitError>() {
             ExitCode::from(BAD_CONFIGURATION)
         } else {
             ExitCode::FAILURE
@@ -76,11 +77,16 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         complain(&warning);
     }
     let lookup = |name: &str| environment.get(name);
+    for note in config::foreign(&lookup) {
+        complain(&note);
+    }
     match command {
         Command::Serve => serve(Config::from_lookup(&lookup)?),
         Command::Stdio => serve_stdio(stdio::set_up(&lookup)?),
         Command::CheckConfig => {
-            print(Config::from_lookup(&lookup)?.to_string().trim_end());
+            let config = Config::from_lookup(&lookup)?;
+            runtime()?.block_on(App::check_engine(&config))?;
+            print(config.to_string().trim_end());
             Ok(ExitCode::SUCCESS)
         }
         // Needs no secrets, since nobody connects.
@@ -95,14 +101,20 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
 
 fn serve(config: Config) -> anyhow::Result<ExitCode> {
     telemetry::init(&config.log);
-    runtime()?.block_on(async { App::build(config)?.serve().await })?;
+    runtime()?.block_on(async {
+        App::check_engine(&config).await?;
+        App::build(config)?.serve().await
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn serve_stdio(setup: StdioSetup) -> anyhow::Result<ExitCode> {
     telemetry::init(&setup.config.log);
     let runtime = runtime()?;
-    let result = runtime.block_on(App::serve_stdio(setup));
+    let result = runtime.block_on(async {
+        App::check_engine(&setup.config).await?;
+        App::serve_stdio(setup).await
+    });
     // A read of standard input that nobody waits for any more must not keep the process alive.
     runtime.shutdown_background();
     result.map(|()| ExitCode::SUCCESS)
@@ -126,10 +138,14 @@ fn selftest(config: Config, json: bool, only: &[Control]) -> anyhow::Result<Exit
             print(&row.to_string());
         }
     };
-    if !json {
-        print(&selftest::header());
-    }
-    match runtime()?.block_on(App::run_selftest(config, only, &tell))? {
+    let tested = runtime()?.block_on(async {
+        App::check_engine(&config).await?;
+        if !json {
+            print(&selftest::header());
+        }
+        App::run_selftest(config, only, &tell).await
+    });
+    match tested? {
         Ok(report) => {
             print(&if json {
                 report.to_json()

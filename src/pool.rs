@@ -42,6 +42,7 @@ pub use self::shelf::Depth;
 use self::shelf::{Claim, Shelf};
 use crate::config::PoolConfig;
 use crate::conversation::ConversationKey;
+use crate::executor::Outage;
 use crate::executor::spec::{ContainerLimits, ContainerSpec, NetworkAccess, Priority, Shown, User};
 use crate::runner::Runner;
 use crate::runner::catalog::{Catalog, EngineView};
@@ -377,10 +378,11 @@ impl Pool {
         tokio::select! {
             // First: an engine that is lost is not asked.
             biased;
-            reason = self.0.setup.catalog.lost() => Err(SandboxError::NotStarted(reason)),
+            outage = self.0.setup.catalog.lost() => Err(SandboxError::NotStarted(outage)),
             () = tokio::time::sleep(START_WAIT) => {
                 let seconds = START_WAIT.as_secs();
-                Err(SandboxError::NotStarted(format!("it took longer than {seconds} s")))
+                let outage = Outage::passing(format!("it took longer than {seconds} s"));
+                Err(SandboxError::NotStarted(outage))
             }
             sandbox = start => sandbox,
         }

@@ -43,6 +43,8 @@ pub struct Weakness {
     pub control: Control,
     /// What was found.
     pub found: String,
+    /// Whether it was tried: if not, nothing is known of it.
+    pub was_tried: bool,
 }
 
 /// Why a program may not run.
@@ -57,6 +59,12 @@ pub enum Unproven {
          with `mcp-code-sandbox selftest`"
     )]
     Broken(String),
+    /// Something kept the controls from being tried.
+    #[error(
+        "no code is run here, because the server's sandbox could not be checked: {0}. Its operator can see more with \
+         `mcp-code-sandbox selftest`"
+    )]
+    Unchecked(String),
 }
 
 impl Default for Proof {
@@ -83,7 +91,15 @@ impl Proof {
         match &*self.0.borrow() {
             State::Pending => Err(Unproven::Pending),
             State::Held => Ok(()),
-            State::Broken(weaknesses) => Err(Unproven::Broken(sentence(weaknesses))),
+            State::Broken(weaknesses) if weaknesses.iter().any(|one| one.was_tried) => {
+                Err(Unproven::Broken(sentence(weaknesses)))
+            }
+            State::Broken(weaknesses) => {
+                let found = findings(weaknesses)
+                    .into_iter()
+                    .map(|(_, found)| found.trim_end_matches('.'));
+                Err(Unproven::Unchecked(found.collect::<Vec<_>>().join("; ")))
+            }
         }
     }
 
@@ -118,7 +134,7 @@ impl Proof {
 /// What was found, each once with all the controls that it concerns: one cause can affect all of them.
 pub fn findings(weaknesses: &[Weakness]) -> Vec<(Vec<&'static str>, &str)> {
     let mut findings: Vec<(Vec<_>, &str)> = Vec::new();
-    for Weakness { control, found } in weaknesses {
+    for Weakness { control, found, .. } in weaknesses {
         match findings.iter_mut().find(|(_, known)| known == found) {
             Some((controls, _)) => controls.push(control.name()),
             None => findings.push((vec![control.name()], found)),
@@ -154,6 +170,7 @@ mod tests {
         let weakness = |control, found: &str| Weakness {
             control,
             found: found.to_owned(),
+            was_tried: true,
         };
         proof.set(State::Broken(vec![
             weakness(Control::Identity, "CapEff is ffff"),

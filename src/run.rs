@@ -198,7 +198,7 @@ impl Runs {
     pub fn problem(&self) -> Option<String> {
         let view = self.catalog.view();
         match &view.engine {
-            EngineView::Down(reason) => Some(reason.clone()),
+            EngineView::Down(outage) => Some(outage.reason.clone()),
             EngineView::Up(_) if view.runners.is_empty() => {
                 Some("there is no runner image: run ./build.sh".to_owned())
             }
@@ -218,8 +218,8 @@ impl Runs {
     /// checked.
     async fn proved_place(&self, request: &RunRequest) -> Result<Place, NotBegun> {
         // First: without an engine nothing counts as proved, but it is the engine that the caller should hear about.
-        if let EngineView::Down(reason) = self.engine() {
-            return Err(Ending::EngineLost(reason).into());
+        if let EngineView::Down(outage) = self.engine() {
+            return Err(Ending::EngineLost(outage).into());
         }
         self.proof.wait().await?;
         let network = if request.network {
@@ -259,9 +259,9 @@ impl Runs {
         let first = stops.unless(self.place(gate, request)).await?;
         let mut prepared = match self.prepare(first, key, request) {
             Err(RunError::UnknownLanguage { .. })
-                if let EngineView::Down(reason) = self.engine() =>
+                if let EngineView::Down(outage) = self.engine() =>
             {
-                return Err(Ending::EngineLost(reason).into());
+                return Err(Ending::EngineLost(outage).into());
             }
             prepared => prepared?,
         };

@@ -33,8 +33,9 @@ pub use self::capture::{Capture, Captured};
 use self::drain::{Expect, Report, Waiting};
 use self::launcher::Container;
 pub use self::launcher::{Identity, Launcher};
+use crate::executor::outage::chain;
 use crate::executor::spec::ContainerLimits;
-use crate::executor::{ContainerId, ContainerState, ExecutorError};
+use crate::executor::{ContainerId, ContainerState, ExecutorError, Outage};
 use crate::workspace::WorkspaceError;
 
 /// How long a cell may go on after an interrupt.
@@ -81,7 +82,7 @@ pub enum SandboxError {
     Start(#[source] ExecutorError),
     /// It was not ready in time, or the engine is lost.
     #[error("failed to start a sandbox: {0}")]
-    NotStarted(String),
+    NotStarted(Outage),
     /// The task that was starting it ended first: the server is shutting down.
     #[error("failed to start a sandbox before the server stopped")]
     Stopped,
@@ -100,6 +101,21 @@ pub enum SandboxError {
     /// The program does not fit into a frame.
     #[error("failed to hand over the program")]
     Frame(#[source] sandbox_init::FrameError),
+}
+
+impl SandboxError {
+    /// What it means for a run.
+    pub fn outage(&self) -> Outage {
+        let lasts = match self {
+            Self::Start(error) => Outage::of(error, true).lasts,
+            Self::NotStarted(outage) => outage.lasts,
+            _ => false,
+        };
+        Outage {
+            reason: chain(self),
+            lasts,
+        }
+    }
 }
 
 impl Sandbox {

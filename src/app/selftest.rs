@@ -103,15 +103,15 @@ impl App {
     ) -> Result<Report, String> {
         let view = self.runs.catalog.view();
         let engine = match &view.engine {
-            EngineView::Down(reason) => return Err(reason.clone()),
+            EngineView::Down(outage) => return Err(outage.reason.clone()),
             EngineView::Up(_) if view.runners.is_empty() => {
                 return Err("there is no runner image: run ./build.sh".to_owned());
             }
             EngineView::Up(engine) => engine.name.clone(),
         };
         let rows = Box::pin(selftest.all(ways, only, download, tell)).await;
-        if let EngineView::Down(reason) = self.runs.engine() {
-            return Err(reason);
+        if let EngineView::Down(outage) = self.runs.engine() {
+            return Err(outage.reason);
         }
         Ok(Report::new(
             engine,
@@ -206,6 +206,7 @@ fn judge(rows: &[Row], allowed: &[Control]) -> State {
         .map(|row| Weakness {
             control: row.control,
             found: row.found.clone(),
+            was_tried: row.was_tried,
         })
         .collect();
     if weaknesses.is_empty() {
@@ -224,12 +225,19 @@ fn tell(rows: &[Row], state: &State, took: Duration) {
                 .iter()
                 .filter(|row| controls.contains(&row.control.name()));
             let advice: BTreeSet<_> = concerned.filter_map(|row| row.advice).collect();
-            error!(
-                controls = controls.join(","),
-                found,
-                advice = advice.first().filter(|_| advice.len() == 1),
-                "the sandbox is weaker than it must be: no code is run"
-            );
+            let advice = advice.first().filter(|_| advice.len() == 1);
+            let controls = controls.join(",");
+            if weaknesses.iter().any(|weakness| weakness.was_tried) {
+                error!(
+                    controls,
+                    found, advice, "the sandbox is weaker than it must be: no code is run"
+                );
+            } else {
+                error!(
+                    controls,
+                    found, advice, "the sandbox could not be checked: no code is run"
+                );
+            }
         }
     }
     let mut skipped = Vec::new();

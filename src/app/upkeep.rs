@@ -67,9 +67,9 @@ pub(super) async fn watch_network(
         runs.catalog.first_look().await;
         let (mut views, mut probed) = (runs.catalog.watch(), None);
         loop {
-            if let EngineView::Down(reason) = runs.engine() {
+            if let EngineView::Down(outage) = runs.engine() {
                 // An engine that comes back may have lost its rules.
-                runs.network.forget(reason);
+                runs.network.forget(outage.reason);
                 // The sender lives in the catalogue.
                 let _ = views.changed().await;
                 continue;

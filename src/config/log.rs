@@ -1,17 +1,28 @@
 //! How the server logs.
 
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use super::reader::Reader;
 
 const FILTER: &str = "a level such as `info`, or a filter such as `info,mcp_code_sandbox=debug`";
+/// The server's own modules.
+const OWN: &str = "mcp_code_sandbox";
+/// Levels as other programs name them, and as we do.
+const OTHER_LEVELS: [(&str, &str); 4] = [
+    ("warning", "warn"),
+    ("critical", "error"),
+    ("fatal", "error"),
+    ("notice", "info"),
+];
 
 /// How the server logs.
 #[derive(Clone, Debug)]
 pub struct LogConfig {
     /// Lines for people or JSON for machines (`LOG_FORMAT`).
     pub format: LogFormat,
-    /// Filter in the syntax of `tracing` (`RUST_LOG`).
+    /// Filter in the syntax of `tracing` (`RUST_LOG`, or else `LOG_LEVEL`), in which libraries say more than `info`
+    /// only if they are named: their details include programs, outputs and secrets.
     pub filter: String,
 }
 
@@ -34,11 +45,78 @@ impl LogConfig {
                 LogFormat::Text
             }
         };
-        Self {
-            format,
-            filter: reader.parse("RUST_LOG", FILTER, String::new(), |value| {
-                EnvFilter::try_new(value).ok().map(|_| value.to_owned())
+        let by_level = reader.text("LOG_LEVEL").and_then(|level| level_of(&level));
+        let filter = match by_level {
+            Some(level) if !reader.is_set("RUST_LOG") => of_level(level),
+            _ => reader.parse("RUST_LOG", FILTER, String::new(), |value| {
+                EnvFilter::try_new(value).ok().map(|_| bounded(value))
             }),
+        };
+        Self { format, filter }
+    }
+}
+
+/// A level in the words of any logging library, such as `WARNING`; `None` if it is none.
+pub(super) fn level_of(word: &str) -> Option<LevelFilter> {
+    let word = word.trim().to_ascii_lowercase();
+    let other = OTHER_LEVELS.iter().find(|(name, _)| *name == word);
+    let name = other.map_or(word.as_str(), |(_, ours)| ours);
+    let is_word = name.bytes().all(|byte| byte.is_ascii_alphabetic());
+    name.parse().ok().filter(|_| is_word && !name.is_empty())
+}
+
+/// The filter of one level. The MCP library's messages about its own activity are left out, as they are by default.
+fn of_level(level: LevelFilter) -> String {
+    let libraries = level.min(LevelFilter::INFO);
+    let rmcp = level.min(LevelFilter::WARN);
+    format!("{libraries},rmcp={rmcp},{OWN}={level}")
+}
+
+/// A filter in which a level without a target, beyond `info`, counts for our own modules alone.
+fn bounded(filter: &str) -> String {
+    let bound = |directive: &str| match directive.parse::<LevelFilter>() {
+        Ok(level) if level > LevelFilter::INFO => format!("info,{OWN}={level}"),
+        _ => directive.to_owned(),
+    };
+    let directives = filter.split(',').map(str::trim);
+    directives.map(bound).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_say_more_than_info_only_if_they_are_named() {
+        for (given, bounds) in [
+            ("info,rmcp=warn", "info,rmcp=warn"),
+            ("error", "error"),
+            ("debug", "info,mcp_code_sandbox=debug"),
+            ("TRACE", "info,mcp_code_sandbox=trace"),
+            ("debug,rmcp=warn", "info,mcp_code_sandbox=debug,rmcp=warn"),
+            ("info, rmcp=debug", "info,rmcp=debug"),
+            (
+                "warn,mcp_code_sandbox::run=debug",
+                "warn,mcp_code_sandbox::run=debug",
+            ),
+        ] {
+            assert_eq!(bounded(given), bounds);
+            assert!(EnvFilter::try_new(bounded(given)).is_ok(), "{given}");
+        }
+    }
+
+    #[test]
+    fn levels_have_the_names_of_any_library() {
+        for (word, filter) in [
+            ("INFO", Some("info,rmcp=warn,mcp_code_sandbox=info")),
+            ("WARNING", Some("warn,rmcp=warn,mcp_code_sandbox=warn")),
+            ("critical", Some("error,rmcp=error,mcp_code_sandbox=error")),
+            ("Debug", Some("info,rmcp=warn,mcp_code_sandbox=debug")),
+            ("10", None),
+            ("verbose", None),
+            ("", None),
+        ] {
+            assert_eq!(level_of(word).map(of_level).as_deref(), filter, "{word}");
         }
     }
 }

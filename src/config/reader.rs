@@ -100,6 +100,11 @@ impl<'a> Reader<'a> {
             .or_else(|| default.filter(|value| !value.is_empty()).map(str::to_owned))
     }
 
+    /// Whether it has a value of its own.
+    pub(super) fn is_set(&self, name: &str) -> bool {
+        (self.lookup)(name).is_some_and(|value| !value.trim().is_empty())
+    }
+
     pub(super) fn reject(&mut self, name: &'static str, expected: &str) {
         let expected = expected.to_owned();
         let error = match self.text(name) {
@@ -180,20 +185,21 @@ impl<'a> Reader<'a> {
         self.text(name).is_some().then(|| self.count(name, least))
     }
 
-    pub(super) fn nano_cpus(&mut self, name: &'static str) -> i64 {
+    /// Billionths of a core; `None` for no limit.
+    pub(super) fn nano_cpus(&mut self, name: &'static str) -> Option<i64> {
         self.parse(
             name,
-            "a number of cores from 0.01 to 1024, such as `0.5`",
-            0,
+            "a number of cores from 0.01 to 1024, such as `0.5`, or 0 for no limit",
+            None,
             |value| {
                 let cpus: f64 = value.parse().ok()?;
                 #[expect(
                     clippy::cast_possible_truncation,
                     reason = "at most 1024e9, far below the limit of i64"
                 )]
-                (0.01..=1024.0)
-                    .contains(&cpus)
-                    .then(|| (cpus * 1e9).round() as i64)
+                let nano_cpus = (cpus * 1e9).round() as i64;
+                let is_limit = (0.01..=1024.0).contains(&cpus);
+                (is_limit || cpus == 0.0).then_some(is_limit.then_some(nano_cpus))
             },
         )
     }
@@ -388,12 +394,12 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A time such as `30s`, `1h 30m` or, without a unit, `0`.
+/// A time such as `30s`, `1h 30m` or, without a unit, a number of seconds.
 fn parse_duration(value: &str) -> Option<Duration> {
-    if value == "0" {
-        return Some(Duration::ZERO);
-    }
-    let duration = humantime::parse_duration(value).ok()?;
+    let duration = match value.parse() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => humantime::parse_duration(value).ok()?,
+    };
     (duration <= LONGEST).then_some(duration)
 }
 
@@ -424,10 +430,14 @@ pub(super) fn show_size(bytes: u64) -> String {
 }
 
 /// Cores from billionths.
-pub(super) fn show_cpus(nano_cpus: i64) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "a handful of cores")]
-    let cpus = nano_cpus as f64 / 1e9;
-    cpus.to_string()
+#[expect(clippy::cast_precision_loss, reason = "a handful of cores")]
+pub(crate) fn cpus(nano_cpus: i64) -> f64 {
+    nano_cpus as f64 / 1e9
+}
+
+/// Cores as they are set.
+pub(super) fn show_cpus(nano_cpus: Option<i64>) -> String {
+    nano_cpus.map_or_else(|| "0".to_owned(), |nano_cpus| cpus(nano_cpus).to_string())
 }
 
 #[cfg(test)]
@@ -437,6 +447,7 @@ mod tests {
     #[test]
     fn durations_are_such_that_clocks_can_tell() {
         assert_eq!(parse_duration("0"), Some(Duration::ZERO));
+        assert_eq!(parse_duration("300"), Some(Duration::from_mins(5)));
         assert_eq!(parse_duration("1h 30m"), Some(Duration::from_mins(90)));
         assert_eq!(parse_duration("30"), None);
         assert_eq!(parse_duration("300000000000y"), None);

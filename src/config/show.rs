@@ -99,6 +99,8 @@ impl fmt::Display for Config {
                 "LOG_FORMAT",
                 format!("{:?}", self.log.format).to_lowercase(),
             ),
+            // What it stands for is in the filter.
+            ("LOG_LEVEL", String::new()),
             ("RUST_LOG", self.log.filter.clone()),
         ];
         let lines = lines.chain(self.packages.lines()).chain(last);

@@ -167,7 +167,11 @@ pub const VARIABLES: &[Variable] = &[
         "300s",
         "longest time limit that a run may ask for",
     ),
-    variable("RUN_CPUS", "0.5", "processor cores of one run"),
+    variable(
+        "RUN_CPUS",
+        "0.5",
+        "processor cores of one run, at most those of the engine; 0: no limit",
+    ),
     variable(
         "RUN_MEMORY",
         "256m",
@@ -309,8 +313,13 @@ pub const VARIABLES: &[Variable] = &[
     ),
     variable("LOG_FORMAT", "text", "`text` or `json`"),
     variable(
+        "LOG_LEVEL",
+        "",
+        "level of the log, such as `debug` or `WARNING`, if RUST_LOG is not set",
+    ),
+    variable(
         "RUST_LOG",
         "info,rmcp=warn",
-        "log filter, such as `debug` or `mcp_code_sandbox=debug`",
+        "log filter, such as `debug` or `mcp_code_sandbox=debug`; libraries say more than `info` only if they are named",
     ),
 ];

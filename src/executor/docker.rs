@@ -3,6 +3,7 @@
 //! Every request has its own time limit, since an engine in trouble tends to keep requests open indefinitely.
 
 mod network;
+mod unreachable;
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;
@@ -19,6 +20,8 @@ use bollard::query_parameters::{
 use bollard::{API_DEFAULT_VERSION, Docker, container::LogOutput};
 use futures::stream::{BoxStream, StreamExt as _, TryStreamExt as _};
 
+use self::unreachable::Unreachable;
+use super::outage::chain;
 use super::spec::{ContainerLimits, ContainerSpec, Dialect, NETWORK_NAME, Priority};
 use super::{
     Attached, Chunk, ContainerId, ContainerInfo, ContainerState, Engine, ErrorKind, Executor,
@@ -49,6 +52,8 @@ pub struct DockerExecutor {
 struct Client {
     docker: Docker,
     is_podman: bool,
+    /// Whether users of containers are mapped to others of the host.
+    maps_users: bool,
 }
 
 impl DockerExecutor {
@@ -70,7 +75,7 @@ impl DockerExecutor {
         let operation = "read back a container's runtime";
         let client = self.client(operation).await?;
         let inspect = client.inspect_container(&container.0, None);
-        let details = within(QUICK, operation, inspect).await?;
+        let details = self.within(QUICK, operation, inspect).await?;
         let runtime = details.host_config.and_then(|config| config.runtime);
         if runtime.as_deref() == Some(wanted) {
             return Ok(());
@@ -107,7 +112,7 @@ impl DockerExecutor {
     async fn connect(
         &self,
         operation: &'static str,
-    ) -> Result<(Client, SystemVersion), ExecutorError> {
+    ) -> Result<(Client, SystemVersion, SystemInfo), ExecutorError> {
         let connect = async {
             let docker = match self.host.strip_prefix("unix://") {
                 Some(path) => Docker::connect_with_unix(path, SLOW.as_secs(), API_DEFAULT_VERSION),
@@ -115,34 +120,48 @@ impl DockerExecutor {
             }?;
             let docker = docker.negotiate_version().await?;
             let version = docker.version().await?;
-            Ok::<_, BollardError>((docker, version))
+            let info = docker.info().await?;
+            Ok::<_, BollardError>((docker, version, info))
         };
-        let (docker, version) = within(QUICK, operation, connect).await?;
+        let (docker, version, info) = match tokio::time::timeout(QUICK, connect).await {
+            Ok(Ok(connected)) => connected,
+            Ok(Err(source)) => {
+                let unreachable = Unreachable::of_the_first(&self.host, &source);
+                return Err(unreachable.into_error(operation));
+            }
+            Err(_) => return Err(Unreachable::slow(&self.host, QUICK).into_error(operation)),
+        };
         let mut components = version.components.iter().flatten();
         let is_podman = components.any(|component| component.name.contains("Podman"));
-        let client = Client { docker, is_podman };
+        let mut options = info.security_options.iter().flatten();
+        let client = Client {
+            docker,
+            is_podman,
+            maps_users: options.any(|option| option.split(',').any(|word| word == "name=userns")),
+        };
         *self.lock() = Some(client.clone());
-        Ok((client, version))
+        Ok((client, version, info))
+    }
+
+    /// Runs a request with a time limit.
+    async fn within<T>(
+        &self,
+        limit: Duration,
+        operation: &'static str,
+        request: impl Future<Output = Result<T, BollardError>>,
+    ) -> Result<T, ExecutorError> {
+        match tokio::time::timeout(limit, request).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(source)) => Err(match Unreachable::of(&self.host, &source) {
+                Some(unreachable) => unreachable.into_error(operation),
+                None => error(operation, source),
+            }),
+            Err(_) => Err(Unreachable::slow(&self.host, limit).into_error(operation)),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Client>> {
         self.client.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Runs a request with a time limit.
-async fn within<T>(
-    limit: Duration,
-    operation: &'static str,
-    request: impl Future<Output = Result<T, BollardError>>,
-) -> Result<T, ExecutorError> {
-    match tokio::time::timeout(limit, request).await {
-        Ok(answer) => answer.map_err(|source| error(operation, source)),
-        Err(elapsed) => Err(ExecutorError {
-            kind: ErrorKind::Unavailable,
-            operation,
-            source: elapsed.into(),
-        }),
     }
 }
 
@@ -169,8 +188,7 @@ fn error(operation: &'static str, source: BollardError) -> ExecutorError {
 impl Executor for DockerExecutor {
     async fn engine(&self) -> Result<Engine, ExecutorError> {
         // Asked again, since an engine that comes back may be another one.
-        let (client, version) = self.connect(REACH).await?;
-        let info = within(QUICK, REACH, client.docker.info()).await?;
+        let (client, version, info) = self.connect(REACH).await?;
         let limits = limits(&info);
         let components = version.components.unwrap_or_default();
         let runc = components.iter().find(|component| component.name == "runc");
@@ -185,12 +203,17 @@ impl Executor for DockerExecutor {
             rootless: (client.is_podman && self.has_users_socket())
                 || options.iter().any(|option| option.contains("rootless")),
             limits,
+            cores: info
+                .ncpu
+                .and_then(|cores| u32::try_from(cores).ok())
+                .filter(|cores| *cores > 0),
+            refuses_cpu_limit: !client.is_podman && info.cpu_cfs_quota == Some(false),
         })
     }
 
     async fn ping(&self) -> Result<(), ExecutorError> {
         let client = self.client(REACH).await?;
-        within(QUICK, REACH, client.ping()).await.map(drop)
+        self.within(QUICK, REACH, client.ping()).await.map(drop)
     }
 
     async fn runner_images(&self) -> Result<Vec<Image>, ExecutorError> {
@@ -202,10 +225,15 @@ impl Executor for DockerExecutor {
             ("dangling", vec!["false"]),
         ]);
         let options = ListImagesOptionsBuilder::new().filters(&filters).build();
-        let summaries = within(QUICK, operation, client.list_images(Some(options))).await?;
+        let summaries = self
+            .within(QUICK, operation, client.list_images(Some(options)))
+            .await?;
         let mut images = Vec::with_capacity(summaries.len());
         for summary in summaries {
-            match within(QUICK, operation, client.inspect_image(&summary.id)).await {
+            match self
+                .within(QUICK, operation, client.inspect_image(&summary.id))
+                .await
+            {
                 Ok(details) => images.push(image(summary, details)),
                 // Removed between the two requests.
                 Err(gone) if gone.kind == ErrorKind::NotFound => {}
@@ -244,9 +272,15 @@ impl Executor for DockerExecutor {
             };
             spec.to_create_body(Dialect::Podman)
         } else {
-            spec.to_create_body(Dialect::Docker)
+            spec.to_create_body(if client.maps_users {
+                Dialect::RemappingDocker
+            } else {
+                Dialect::Docker
+            })
         };
-        let created = within(SLOW, operation, client.docker.create_container(None, body)).await?;
+        let create = client.docker.create_container(None, body);
+        let created = self.within(SLOW, operation, create).await;
+        let created = created.map_err(|error| with_advice(error, spec.limits.nano_cpus))?;
         let container = ContainerId(created.id);
         if let Some(wanted) = &spec.runtime
             && let Err(error) = self.has_runtime(&container, wanted).await
@@ -267,12 +301,13 @@ impl Executor for DockerExecutor {
             .stderr(true)
             .stream(true)
             .build();
-        let attached = within(
-            QUICK,
-            operation,
-            client.attach_container(&container.0, Some(options)),
-        )
-        .await?;
+        let attached = self
+            .within(
+                QUICK,
+                operation,
+                client.attach_container(&container.0, Some(options)),
+            )
+            .await?;
         let output = attached
             .output
             .map_ok(chunk)
@@ -286,7 +321,8 @@ impl Executor for DockerExecutor {
     async fn start(&self, container: &ContainerId) -> Result<(), ExecutorError> {
         let operation = "start a container";
         let client = self.client(operation).await?;
-        within(SLOW, operation, client.start_container(&container.0, None)).await
+        self.within(SLOW, operation, client.start_container(&container.0, None))
+            .await
     }
 
     async fn end_warm_up(
@@ -300,7 +336,7 @@ impl Executor for DockerExecutor {
             return Ok(());
         }
         let body = limits.to_update_body();
-        within(
+        self.within(
             QUICK,
             operation,
             client.docker.update_container(&container.0, body),
@@ -311,12 +347,13 @@ impl Executor for DockerExecutor {
     async fn state(&self, container: &ContainerId) -> Result<ContainerState, ExecutorError> {
         let operation = "inspect a container";
         let client = self.client(operation).await?;
-        let details = within(
-            QUICK,
-            operation,
-            client.inspect_container(&container.0, None),
-        )
-        .await?;
+        let details = self
+            .within(
+                QUICK,
+                operation,
+                client.inspect_container(&container.0, None),
+            )
+            .await?;
         let state = details.state.unwrap_or_default();
         let running = state.running.unwrap_or(false);
         Ok(ContainerState {
@@ -334,12 +371,13 @@ impl Executor for DockerExecutor {
             .force(true)
             .v(true)
             .build();
-        match within(
-            SLOW,
-            operation,
-            client.remove_container(&container.0, Some(options)),
-        )
-        .await
+        match self
+            .within(
+                SLOW,
+                operation,
+                client.remove_container(&container.0, Some(options)),
+            )
+            .await
         {
             Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
             // Somebody else is removing it.
@@ -360,7 +398,9 @@ impl Executor for DockerExecutor {
             .all(true)
             .filters(&filters)
             .build();
-        let containers = within(SLOW, operation, client.list_containers(Some(options))).await?;
+        let containers = self
+            .within(SLOW, operation, client.list_containers(Some(options)))
+            .await?;
         let info = containers.into_iter().filter_map(|container| {
             Some(ContainerInfo {
                 id: ContainerId(container.id?),
@@ -375,9 +415,10 @@ impl Executor for DockerExecutor {
         let Client {
             docker: client,
             is_podman,
+            ..
         } = self.connected(operation).await?;
         let inspect = || {
-            within(
+            self.within(
                 QUICK,
                 operation,
                 client.inspect_network(NETWORK_NAME, None::<InspectNetworkOptions>),
@@ -385,7 +426,9 @@ impl Executor for DockerExecutor {
         };
         let network = match inspect().await {
             Err(error) if error.kind == ErrorKind::NotFound => {
-                let made = within(SLOW, operation, client.create_network(network::request())).await;
+                let made = self
+                    .within(SLOW, operation, client.create_network(network::request()))
+                    .await;
                 // Another server on this engine may have been faster.
                 made.map(|_| ()).or_else(|error| {
                     if error.kind == ErrorKind::Conflict {
@@ -428,6 +471,25 @@ fn limits(info: &SystemInfo) -> Vec<&'static str> {
     known.map(|(name, _)| name).collect()
 }
 
+/// Adds what to do if an engine, which reported otherwise, refuses a container for its limit on processor time.
+fn with_advice(error: ExecutorError, nano_cpus: Option<i64>) -> ExecutorError {
+    let said = error.source.to_string().to_ascii_lowercase();
+    let advice = if error.kind != ErrorKind::Refused || nano_cpus.is_none() {
+        return error;
+    } else if said.contains("range of cpus") {
+        "set RUN_CPUS to no more than the engine has"
+    } else if said.contains("nanocpu") || said.contains("cfs") || said.contains("cpu quota") {
+        "set RUN_CPUS=0, which leaves the limit on processor time out"
+    } else {
+        return error;
+    };
+    ExecutorError {
+        kind: ErrorKind::Unusable,
+        source: format!("{}: {advice}", error.source).into(),
+        ..error
+    }
+}
+
 fn chunk(output: LogOutput) -> Chunk {
     let stream = match output {
         LogOutput::StdErr { .. } => Stream::Stderr,
@@ -449,6 +511,12 @@ fn image(summary: ImageSummary, details: ImageInspect) -> Image {
         .flatten()
         .chain(config.cmd.into_iter().flatten())
         .collect();
+    // Early versions of the containerd image store list images without their labels.
+    let labels = if summary.labels.is_empty() {
+        config.labels.unwrap_or_default()
+    } else {
+        summary.labels
+    };
     Image {
         name: summary
             .repo_tags
@@ -457,7 +525,7 @@ fn image(summary: ImageSummary, details: ImageInspect) -> Image {
             .unwrap_or_else(|| summary.id.clone()),
         id: summary.id,
         created: summary.created,
-        labels: summary.labels,
+        labels,
         command,
         env: config.env.unwrap_or_default(),
     }

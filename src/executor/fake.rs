@@ -316,6 +316,8 @@ impl Executor for FakeExecutor {
             runc: None,
             rootless: false,
             limits: Vec::new(),
+            cores: None,
+            refuses_cpu_limit: false,
         })
     }
 

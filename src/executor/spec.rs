@@ -83,8 +83,8 @@ pub struct User {
 /// How much a container may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContainerLimits {
-    /// Cores, in billionths.
-    pub nano_cpus: i64,
+    /// Cores, in billionths; `None` means no limit.
+    pub nano_cpus: Option<i64>,
     /// Bytes of memory; nothing is swapped.
     pub memory: u64,
     /// Processes and threads.
@@ -101,7 +101,7 @@ impl ContainerLimits {
         ContainerUpdateBody {
             memory: Some(memory),
             memory_swap: Some(memory),
-            nano_cpus: Some(self.nano_cpus),
+            nano_cpus: self.nano_cpus,
             cpu_shares: Some(RUN_SHARES),
             ..Default::default()
         }
@@ -125,6 +125,8 @@ pub enum Priority {
 pub enum Dialect {
     /// Takes the system call filter with the request.
     Docker,
+    /// The same with `userns-remap`: asked not to map users, since a mapped one could not use files of the server's user.
+    RemappingDocker,
     /// Takes it as a file on the engine's host, and makes more of the root file system writable than was asked for.
     Podman,
 }
@@ -173,7 +175,7 @@ impl ContainerSpec {
 
     fn host_config(&self, dialect: Dialect) -> HostConfig {
         let filter = match dialect {
-            Dialect::Docker => SECCOMP_PROFILE.to_owned(),
+            Dialect::Docker | Dialect::RemappingDocker => SECCOMP_PROFILE.to_owned(),
             Dialect::Podman => self.seccomp.display().to_string(),
         };
         let (network_mode, dns) = match &self.network {
@@ -183,10 +185,12 @@ impl ContainerSpec {
                 (NETWORK_NAME, dns.iter().map(ToString::to_string).collect())
             }
         };
+        let limit = self.limits.nano_cpus;
+        let at_least_one = limit.map(|limit| limit.max(ONE_CPU));
         let (nano_cpus, shares) = match self.priority {
-            Priority::Run => (self.limits.nano_cpus, RUN_SHARES),
-            Priority::WarmUp => (self.limits.nano_cpus.max(ONE_CPU), WARM_UP_SHARES),
-            Priority::Load => (self.limits.nano_cpus.max(ONE_CPU), RUN_SHARES),
+            Priority::Run => (limit, RUN_SHARES),
+            Priority::WarmUp => (at_least_one, WARM_UP_SHARES),
+            Priority::Load => (at_least_one, RUN_SHARES),
         };
         let memory = i64::try_from(self.limits.memory).unwrap_or(i64::MAX);
         HostConfig {
@@ -204,11 +208,13 @@ impl ContainerSpec {
             shm_size: Some(16 << 20),
             memory: Some(memory),
             memory_swap: Some(memory),
-            nano_cpus: Some(nano_cpus),
+            nano_cpus,
             cpu_shares: Some(shares),
             pids_limit: Some(i64::from(self.limits.pids)),
             ulimits: Some(self.ulimits()),
             oom_score_adj: Some(500),
+            // What it gives up protects root in a container from being root outside. Programs are never root.
+            userns_mode: (dialect == Dialect::RemappingDocker).then(|| "host".to_owned()),
             ipc_mode: Some("private".to_owned()),
             cgroupns_mode: Some(HostConfigCgroupnsModeEnum::PRIVATE),
             log_config: Some(HostConfigLogConfig {
@@ -305,7 +311,7 @@ mod tests {
                 gid: 1000,
             },
             limits: ContainerLimits {
-                nano_cpus: 500_000_000,
+                nano_cpus: Some(500_000_000),
                 memory: 256 << 20,
                 pids: 128,
                 file_size: 256 << 20,
@@ -342,6 +348,32 @@ mod tests {
           "NanoCpus": 500000000
         }
         "#);
+    }
+
+    #[test]
+    fn an_engine_that_maps_users_is_asked_not_to_and_for_nothing_else() {
+        let spec = spec(NetworkAccess::None);
+        let plain = body(&spec, Dialect::Docker);
+        let mut remapping = body(&spec, Dialect::RemappingDocker);
+        let settings = remapping["HostConfig"].as_object_mut().unwrap();
+        assert_eq!(settings.remove("UsernsMode"), Some("host".into()));
+        assert_eq!(remapping, plain);
+    }
+
+    #[test]
+    fn without_a_limit_on_processor_time_nothing_else_changes() {
+        let mut spec = spec(NetworkAccess::None);
+        for priority in [Priority::Run, Priority::WarmUp, Priority::Load] {
+            spec.priority = priority;
+            spec.limits.nano_cpus = Some(500_000_000);
+            let mut with = body(&spec, Dialect::Docker);
+            spec.limits.nano_cpus = None;
+            let settings = with["HostConfig"].as_object_mut().unwrap();
+            assert!(settings.remove("NanoCpus").is_some());
+            assert_eq!(with, body(&spec, Dialect::Docker));
+        }
+        let update = serde_json::to_value(spec.limits.to_update_body()).unwrap();
+        assert_eq!(update.get("NanoCpus"), None);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use sandbox_init::{End, Status};
 use super::TimeArgument;
 use super::outcome::{RunStatus, Usage};
 use crate::config::RunLimits;
-use crate::executor::ContainerState;
+use crate::executor::{ContainerState, Outage};
 
 /// Points to what a program said about its end.
 const SEE_STDERR: &str = ": see stderr.";
@@ -31,8 +31,8 @@ pub(super) enum Ending {
     Cancelled,
     /// The container ended without a report.
     Died(ContainerState),
-    /// The engine failed, in its words.
-    EngineLost(String),
+    /// The engine failed.
+    EngineLost(Outage),
 }
 
 /// An ending, explained.
@@ -78,9 +78,9 @@ impl Ending {
             }
             Self::Died(_) => stopped(
                 RunStatus::EngineLost,
-                engine_hint("the sandbox ended before the program did"),
+                engine_hint(&Outage::passing("the sandbox ended before the program did")),
             ),
-            Self::EngineLost(reason) => stopped(RunStatus::EngineLost, engine_hint(reason)),
+            Self::EngineLost(outage) => stopped(RunStatus::EngineLost, engine_hint(outage)),
         }
     }
 }
@@ -207,10 +207,13 @@ fn flood_hint(limits: &RunLimits) -> String {
     )
 }
 
-fn engine_hint(reason: &str) -> String {
-    format!(
-        "The server could not run the program, through no fault of it: {reason}. Try again in a few seconds."
-    )
+fn engine_hint(outage: &Outage) -> String {
+    let next = if outage.lasts {
+        "Trying again does not help: the server's operator has to mend this"
+    } else {
+        "Try again in a few seconds"
+    };
+    format!("The server could not run the program, through no fault of it: {outage}. {next}.")
 }
 
 /// A size in the unit that people think in.

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::disk::Allowance;
 use super::ending::{self, Ending, TimeLimit, Verdict, with_kernel};
 use super::error::NotBegun;
-use super::silence::{chain, overdue, reported};
+use super::silence::{overdue, reported};
 use super::watch::{Watched, watch};
 use super::{DECISION, Job, Place, Prepared, REPORT_GRACE, Runs};
 use crate::config::RunLimits;
@@ -129,7 +129,7 @@ impl From<LeaseError> for NotBegun {
         match error {
             LeaseError::Workspace(error) => error.into(),
             LeaseError::Kernel(error) => error.into(),
-            LeaseError::Sandbox(error) => Ending::EngineLost(chain(&error)).into(),
+            LeaseError::Sandbox(error) => Ending::EngineLost(error.outage()).into(),
         }
     }
 }

@@ -7,7 +7,7 @@ use sandbox_init::End;
 use tokio::time::Instant;
 
 use super::ending::Ending;
-use crate::executor::{ContainerState, ErrorKind, ExecutorError};
+use crate::executor::{ContainerState, ErrorKind, ExecutorError, Outage};
 use crate::sandbox::SandboxError;
 
 /// How long the engine may take to report the state of a container: on a busy host, longer than a moment.
@@ -22,9 +22,9 @@ pub(super) async fn overdue(
 ) -> Ending {
     match answered(state, due).await {
         // First, since not every engine reports a paused container as running.
-        Ok(state) if state.paused => Ending::EngineLost(
-            "the sandbox was paused by somebody else while the program ran".to_owned(),
-        ),
+        Ok(state) if state.paused => Ending::EngineLost(Outage::passing(
+            "the sandbox was paused by somebody else while the program ran",
+        )),
         Ok(state) if state.running => Ending::Overdue,
         Ok(state) => Ending::Died(state),
         Err(lost) => lost,
@@ -45,11 +45,13 @@ pub(super) async fn reported(
         Err(error) => error,
     };
     if !matches!(error, SandboxError::Silent) {
-        return Err(Ending::EngineLost(chain(&error)));
+        return Err(Ending::EngineLost(error.outage()));
     }
     Err(match answered(state, Instant::now() + STATE_WAIT).await {
         Ok(state) if !state.running => Ending::Died(state),
-        Ok(_) => Ending::EngineLost("the container engine dropped the connection".to_owned()),
+        Ok(_) => Ending::EngineLost(Outage::passing(
+            "the container engine dropped the connection",
+        )),
         Err(lost) => lost,
     })
 }
@@ -66,16 +68,7 @@ async fn answered(
         }
         Ok(Err(_)) | Err(_) => "the container engine stopped answering",
     };
-    Err(Ending::EngineLost(reason.to_owned()))
-}
-
-/// An error with its causes, in one line.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join(": ")
+    Err(Ending::EngineLost(Outage::passing(reason)))
 }
 
 #[cfg(test)]
@@ -115,7 +108,7 @@ pub(super) mod tests {
         match overdue(answer, Instant::now() + DECISION - REPORT_GRACE).await {
             Ending::Overdue => "overdue".to_owned(),
             Ending::Died(state) => format!("died, {state:?}"),
-            Ending::EngineLost(reason) => reason,
+            Ending::EngineLost(outage) => outage.reason,
             other => format!("{other:?}"),
         }
     }

@@ -201,6 +201,7 @@ fn lost(end: &End) -> Lost {
 mod tests {
     use super::super::silence::tests::{ENDED, RUNNING};
     use super::*;
+    use crate::executor::Outage;
 
     #[test]
     fn a_kernel_is_lost_for_the_reason_that_its_cell_is_told() {
@@ -208,7 +209,7 @@ mod tests {
             Ending::Overdue,
             Ending::Died(ENDED),
             Ending::Died(RUNNING),
-            Ending::EngineLost(String::new()),
+            Ending::EngineLost(Outage::passing("")),
             Ending::Cancelled,
         ]
         .map(|ending| judge(Watched::Overdue(ending)).1.unwrap());

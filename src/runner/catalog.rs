@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::{Runner, language};
-use crate::executor::{Engine, Executor, ExecutorError, Image};
+use crate::executor::{Engine, ErrorKind, Executor, ExecutorError, Image, Outage};
 
 /// Pause before an engine that does not answer is asked again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -53,8 +53,8 @@ pub struct View {
 pub enum EngineView {
     /// It does.
     Up(Engine),
-    /// It does not, in words.
-    Down(String),
+    /// It does not, or it cannot be used.
+    Down(Outage),
 }
 
 impl EngineView {
@@ -66,7 +66,7 @@ impl EngineView {
 
 impl Default for EngineView {
     fn default() -> Self {
-        Self::Down("the container engine was not asked yet".to_owned())
+        Self::Down(Outage::passing("the container engine was not asked yet"))
     }
 }
 
@@ -123,11 +123,11 @@ impl Catalog {
     }
 
     /// Resolves when the engine does not answer, with the reason.
-    pub async fn lost(&self) -> String {
+    pub async fn lost(&self) -> Outage {
         let mut views = self.watch();
         loop {
-            if let EngineView::Down(reason) = &views.borrow_and_update().engine {
-                return reason.clone();
+            if let EngineView::Down(outage) = &views.borrow_and_update().engine {
+                return outage.clone();
             }
             // The sender lives in `self`, so waiting cannot fail.
             let _ = views.changed().await;
@@ -135,10 +135,18 @@ impl Catalog {
     }
 
     /// Keeps the catalogue up to date until `stop`.
-    pub async fn follow(&self, executor: &dyn Executor, stop: &CancellationToken) {
+    ///
+    /// An engine that cannot give runs their share of the processor, `nano_cpus`, counts as one that cannot be used.
+    pub async fn follow(
+        &self,
+        executor: &dyn Executor,
+        nano_cpus: Option<i64>,
+        stop: &CancellationToken,
+    ) {
         let follow = async {
             loop {
-                let Err(error) = try_join(self.follow_events(executor), look(executor)).await;
+                let Err(error) =
+                    try_join(self.follow_events(executor, nano_cpus), look(executor)).await;
                 self.set_lost(&error);
                 tokio::time::sleep(RETRY).await;
             }
@@ -147,11 +155,22 @@ impl Catalog {
     }
 
     /// Follows events as long as there is an engine.
-    async fn follow_events(&self, executor: &dyn Executor) -> Result<Infallible, ExecutorError> {
+    async fn follow_events(
+        &self,
+        executor: &dyn Executor,
+        nano_cpus: Option<i64>,
+    ) -> Result<Infallible, ExecutorError> {
         let mut early = 0;
         loop {
             let since = Instant::now();
             let engine = executor.engine().await?;
+            engine
+                .check_cpus(nano_cpus)
+                .map_err(|unfit| ExecutorError {
+                    kind: ErrorKind::Unusable,
+                    operation: "use the container engine",
+                    source: unfit.into(),
+                })?;
             // Events first, then the list: what happens in between is in one of the two.
             let mut events = executor.image_events().await?.fuse().boxed();
             let mut images = executor.runner_images().await?;
@@ -198,10 +217,13 @@ impl Catalog {
     }
 
     fn set_lost(&self, error: &ExecutorError) {
-        let reason = format!("{error}: {}", error.source);
         let view = self.view();
+        let restarting = match &view.engine {
+            EngineView::Up(_) => true,
+            EngineView::Down(outage) => !outage.lasts && *view != View::default(),
+        };
         self.set(View {
-            engine: EngineView::Down(reason),
+            engine: EngineView::Down(Outage::of(error, restarting)),
             ..View::clone(&view)
         });
     }
@@ -257,7 +279,10 @@ fn log_changes(before: &View, after: &View) {
             );
         }
         (EngineView::Down(before), EngineView::Down(after)) if before == after => {}
-        (_, EngineView::Down(reason)) => warn!(reason, "the container engine does not answer"),
+        (_, EngineView::Down(outage)) => {
+            let reason = &outage.reason;
+            warn!(reason, "the container engine does not answer");
+        }
         (EngineView::Up(_), EngineView::Up(_)) => {}
     }
     for (language, runner) in &after.runners {
@@ -324,7 +349,7 @@ mod tests {
     async fn doubts(fake: &FakeExecutor, meanwhile: impl Future<Output = ()>) -> u64 {
         let (catalog, stop) = (Catalog::default(), CancellationToken::new());
         tokio::select! {
-            () = catalog.follow(fake, &stop) => {}
+            () = catalog.follow(fake, None, &stop) => {}
             () = meanwhile => {}
         }
         assert!(catalog.view().find("shell").is_some());

@@ -12,6 +12,9 @@ const LATE_MS: u64 = 5_000;
 /// Factor over the processor limit that imprecise timing explains.
 const CPU_TOLERANCE: f64 = 1.3;
 
+/// What is said of a limit that is not set.
+pub(super) const NO_CPU_LIMIT: &str = "RUN_CPUS=0: the processor time of runs has no limit";
+
 /// A program, what it is given, and how its outcome is judged.
 struct Attack {
     control: Control,
@@ -41,7 +44,7 @@ const ATTACKS: &[Attack] = &[
         control: Control::Processor,
         program: include_str!("programs/processor.py"),
         seconds: 20,
-        limit: |stage| stage.limits().nano_cpus.unsigned_abs(),
+        limit: |stage| stage.limits().nano_cpus.unwrap_or_default().unsigned_abs(),
         judge: share,
     },
     Attack {
@@ -85,6 +88,9 @@ pub(super) async fn holds(stage: &Stage<'_>, control: Control) -> Verdict {
     let Some(attack) = ATTACKS.iter().find(|attack| attack.control == control) else {
         return Verdict::Skipped("there is no program for it".to_owned());
     };
+    if control == Control::Processor && stage.limits().nano_cpus.is_none() {
+        return Verdict::Skipped(NO_CPU_LIMIT.to_owned());
+    }
     let limit = (attack.limit)(stage);
     let act = Act {
         program: attack.program,

@@ -88,7 +88,10 @@ pub(super) async fn all(stage: &Stage<'_>) -> Vec<Row> {
         ("LIMITED", limited),
         ("MEMORY", stage.memory().to_string()),
         ("PIDS", limits.pids.to_string()),
-        ("NANO_CPUS", limits.nano_cpus.to_string()),
+        (
+            "NANO_CPUS",
+            limits.nano_cpus.unwrap_or_default().to_string(),
+        ),
         ("FILE_SIZE", limits.file_size.to_string()),
     ];
     let act = Act {

@@ -30,7 +30,7 @@ pub(super) async fn holds(stage: &Stage<'_>) -> Verdict {
         Err(error) => return Verdict::Fail(format!("it could not be tried: {error}")),
     };
     let (listens, dials) = (stage.conversation(), stage.conversation());
-    let found = dial(stage, rules, &listens, &dials).await;
+    let found = Box::pin(dial(stage, rules, &listens, &dials)).await;
     for conversation in [&listens, &dials] {
         stage.forget(conversation).await;
     }

@@ -2,6 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
+use super::attack::NO_CPU_LIMIT;
 use super::stage::Way;
 use crate::control::Control;
 
@@ -57,6 +58,9 @@ pub struct Row {
     pub verdict: Verdict,
     /// What was found.
     pub found: String,
+    /// Whether a failure is the sandbox's: otherwise, something kept the control from being tried.
+    #[serde(skip)]
+    pub was_tried: bool,
     /// What to do about it; nothing when it passed.
     pub advice: Option<&'static str>,
 }
@@ -67,6 +71,9 @@ impl Row {
         let advice = match &verdict {
             Verdict::Pass(_) => None,
             Verdict::Fail(_) => Some(about.advice),
+            Verdict::Skipped(why) if why == NO_CPU_LIMIT => {
+                Some("set RUN_CPUS, unless the kernel of the container engine has no CFS quotas")
+            }
             Verdict::Skipped(_) => Some("build the runner images with ./build.sh, then try again"),
         };
         Self {
@@ -74,6 +81,7 @@ impl Row {
             way,
             tried: about.tried,
             found: verdict.found().to_owned(),
+            was_tried: true,
             verdict,
             advice,
         }
@@ -83,6 +91,7 @@ impl Row {
     /// counts as failed. The reason is not the sandbox.
     pub(super) fn untried(control: Control, way: Way, why: &str) -> Self {
         Self {
+            was_tried: false,
             advice: Some("this says nothing of the sandbox: mend the cause, and it is tried again"),
             ..Self::new(
                 control,

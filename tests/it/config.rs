@@ -1,6 +1,7 @@
 //! The configuration as operators see it: `.env.example`, the tables of documents, and messages about mistakes.
 
 use mcp_code_sandbox::config::Config;
+use mcp_code_sandbox::config::foreign::FOREIGN;
 use mcp_code_sandbox::config::variables::{VARIABLES, Variable};
 
 use crate::support::{SECRET, TOKEN};
@@ -146,6 +147,48 @@ fn the_document_lists_every_variable_as_it_is() {
         expected,
         "docs/configuration.md and src/config/variables.rs differ"
     );
+}
+
+/// The cells of every row of every table in a document.
+fn table_rows(document: &str) -> impl Iterator<Item = Vec<&str>> {
+    let rows = document.lines().filter(|line| line.starts_with("| "));
+    rows.map(|row| row.split('|').collect())
+}
+
+#[test]
+fn what_settings_of_other_servers_are_here_is_told_as_the_document_says() {
+    let document = include_str!("../../docs/moving.md");
+    let quoted = |text: &str, name: &str| text.contains(&format!("`{name}`"));
+    for foreign in FOREIGN {
+        let mut rows = table_rows(document);
+        let is_told = rows.any(|cells| {
+            let theirs = cells.get(1).is_some_and(|cell| quoted(cell, foreign.name));
+            theirs
+                && foreign
+                    .ours
+                    .iter()
+                    .all(|ours| quoted(&cells[2..].join("|"), ours))
+        });
+        assert!(is_told, "docs/moving.md has no row with {foreign:?}");
+    }
+}
+
+#[test]
+fn the_document_names_no_setting_of_other_servers_that_is_not_told() {
+    let document = include_str!("../../docs/moving.md");
+    let is_setting = |word: &&str| {
+        let is_name = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+        word.len() > 3 && word.bytes().all(is_name)
+    };
+    let theirs = table_rows(document).flat_map(|cells| {
+        let words = cells[1].split('`').skip(1).step_by(2);
+        words.filter(is_setting).collect::<Vec<_>>()
+    });
+    for name in theirs {
+        let is_known = FOREIGN.iter().any(|foreign| foreign.name == name)
+            || VARIABLES.iter().any(|variable| variable.name == name);
+        assert!(is_known, "src/config/foreign.rs does not have {name}");
+    }
 }
 
 #[test]
@@ -358,6 +401,7 @@ fn check_config_hides_secrets() {
     PACKAGE_CACHE_SIZE=1g
     PACKAGE_RATE_LIMIT=30/h
     LOG_FORMAT=text
+    LOG_LEVEL=
     RUST_LOG=info,rmcp=warn
     ");
 }

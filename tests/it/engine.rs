@@ -53,7 +53,7 @@ async fn an_engine_in_the_place_of_another_is_recognised() {
         let app = TestApp::unproved(&[], executor).await;
         let name = || match app.app.runs.engine() {
             EngineView::Up(engine) => engine.name,
-            EngineView::Down(reason) => reason,
+            EngineView::Down(outage) => outage.reason,
         };
         assert_eq!(name(), "Podman 1");
         replace.send("Engine").unwrap();

@@ -369,6 +369,8 @@ fn first_engine() -> mcp_code_sandbox::runner::catalog::EngineView {
         runc: None,
         rootless: false,
         limits: Vec::new(),
+        cores: None,
+        refuses_cpu_limit: false,
     };
     mcp_code_sandbox::runner::catalog::EngineView::Up(engine)
 }

@@ -97,6 +97,7 @@ async fn a_run_whose_turn_comes_is_asked_anew() {
         let weakness = Weakness {
             control: Control::Syscalls,
             found: "bpf".to_owned(),
+            was_tried: true,
         };
         app.app.runs.proof.set(State::Broken(vec![weakness]));
     };

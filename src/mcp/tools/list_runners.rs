@@ -7,8 +7,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{define, structured};
+use crate::config;
 use crate::packages::Packages;
 use crate::run::Runs;
+use crate::runner::catalog::EngineView;
 
 pub(super) const NAME: &str = "list_runners";
 
@@ -80,8 +82,14 @@ pub(super) fn call(runs: &Runs) -> CallToolResult {
         packages: Packages::are_for(&runner.language),
     });
     let limits = &runs.limits;
-    #[expect(clippy::cast_precision_loss, reason = "a handful of cores")]
-    let cpus = limits.nano_cpus as f64 / 1e9;
+    // Without a limit, a run may have all that there are.
+    let cores = match &view.engine {
+        EngineView::Up(engine) => engine.cores,
+        EngineView::Down(_) => None,
+    };
+    let cpus = limits
+        .nano_cpus
+        .map_or(f64::from(cores.unwrap_or(1)), config::cpus);
     structured(&Runners {
         runners: runners.collect(),
         limits: Limits {

@@ -46,7 +46,8 @@ if quota is not None:
     period = number(f"{CGROUP}/cpu,cpuacct/cpu.cfs_period_us", f"{CGROUP}/cpu/cpu.cfs_period_us")
     period = period or float(open(f"{CGROUP}/cpu.max").read().split()[1])
     quota *= 1e9 / period
-at_most("processor", quota, expected("NANO_CPUS") + 1e7)
+if expected("NANO_CPUS"):
+    at_most("processor", quota, expected("NANO_CPUS") + 1e7)
 for name, limit, most in (
     ("open files", resource.RLIMIT_NOFILE, 1024),
     ("largest file", resource.RLIMIT_FSIZE, expected("FILE_SIZE")),

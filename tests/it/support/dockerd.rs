@@ -4,6 +4,7 @@
 //! and firewall rules affect nobody. Needs root and `dockerd` in the search path.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -33,6 +34,7 @@ tar -C "$dir" -c . | docker --host "$1" import --change 'ENTRYPOINT ["/bin/sh"]'
 pub(crate) struct Dockerd {
     dir: TempDir,
     options: Vec<String>,
+    maps_users: bool,
     process: Option<Child>,
 }
 
@@ -52,6 +54,7 @@ impl Dockerd {
         Self {
             dir,
             options: Vec::new(),
+            maps_users: false,
             process: None,
         }
     }
@@ -60,6 +63,17 @@ impl Dockerd {
     pub(crate) fn with_option(mut self, option: &str) -> Self {
         self.options.push(option.to_owned());
         self
+    }
+
+    /// The same, mapping the users of containers to others of the host.
+    pub(crate) fn mapping_users(mut self) -> Self {
+        // Which ones is in a file of the machine's own, in whose place this engine sees another.
+        let ids = "nobody:200000:65536\nnogroup:200000:65536\n";
+        fs::write(self.path("subids"), ids).unwrap();
+        // Containers look up what is mounted, in directories that belong to the engine's root user.
+        fs::set_permissions(self.dir.path(), fs::Permissions::from_mode(0o711)).unwrap();
+        self.maps_users = true;
+        self.with_option("--userns-remap=nobody:nogroup")
     }
 
     /// The value of `DOCKER_HOST` that leads to it.
@@ -79,9 +93,15 @@ impl Dockerd {
             .unwrap();
         let name = self.dir.path().file_name().unwrap().to_str().unwrap();
         let mut command = Command::new("unshare");
+        command.arg("--net");
+        if self.maps_users {
+            let mount =
+                r#"mount --bind "$0" /etc/subuid && mount --bind "$0" /etc/subgid && exec "$@""#;
+            command.args(["--mount", "bash", "-c", mount]);
+            command.arg(self.path("subids"));
+        }
         command
             .args([
-                "--net",
                 "dockerd",
                 "--bridge=none",
                 "--iptables=false",

@@ -69,6 +69,11 @@ impl Server {
         Self { process, addr, log }
     }
 
+    /// What it has logged so far.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap()
+    }
+
     pub(crate) fn addr(&self) -> SocketAddr {
         self.addr
     }

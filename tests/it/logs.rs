@@ -1,0 +1,91 @@
+//! What the server's log has, and what it never has.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use serde_json::json;
+
+use crate::support::server::Server;
+use crate::support::wait::within;
+
+/// Words that are in programs, files and variables, and nowhere else.
+const CODE: &str = "CODEWORD-IN-A-PROGRAM";
+const VALUE: &str = "CODEWORD-IN-A-VARIABLE";
+const CONTENT: &str = "CODEWORD-IN-A-FILE";
+const CONVERSATION: &str = "codeword-in-an-id";
+
+/// The log of a server with that filter, after calls with secrets, and the keys of the links that were answered.
+async fn log_of(filter: (&str, &str)) -> (String, String) {
+    let root = tempfile::tempdir().unwrap();
+    let nowhere = format!("unix://{}/nowhere", root.path().display());
+    let settings = [("DOCKER_HOST", &*nowhere), ("RUST_LOG", ""), filter];
+    let server = Server::start(root.path(), &settings).await;
+    let content = base64::engine::general_purpose::STANDARD.encode(CONTENT);
+    let upload = server
+        .call(
+            "upload_file",
+            json!({ "conversationId": CONVERSATION, "filename": "a.txt", "content": content }),
+        )
+        .await;
+    let url = upload["file"]["url"].as_str().unwrap().to_owned();
+    let key = url.split('/').rev().nth(1).unwrap().to_owned();
+    assert_eq!(key.len(), 64, "{url}");
+    let read = json!({ "conversationId": CONVERSATION, "filename": "a.txt" });
+    let content = server.call("read_file", read).await.to_string();
+    assert!(content.contains(CONTENT), "{content}");
+    let run = json!({
+        "conversationId": CONVERSATION,
+        "language": "python",
+        "code": format!("print('{CODE}')"),
+        "environment": { "SECRET": VALUE },
+    });
+    assert_eq!(server.call("run_code", run).await["status"], "engine_lost");
+    (server.log(), key)
+}
+
+#[tokio::test]
+async fn no_level_writes_programs_files_variables_or_keys() {
+    for filter in [
+        ("RUST_LOG", "debug"),
+        ("RUST_LOG", "trace"),
+        ("LOG_LEVEL", "DEBUG"),
+    ] {
+        let (log, key) = log_of(filter).await;
+        assert!(log.contains(" INFO "), "{log}");
+        for secret in [CODE, VALUE, CONTENT, CONVERSATION, &key] {
+            assert!(!log.contains(secret), "{filter:?}: {secret}: {log}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_library_that_is_named_says_everything() {
+    let (log, _) = log_of(("RUST_LOG", "info,rmcp=trace")).await;
+    assert!(log.contains(CODE), "{log}");
+}
+
+#[tokio::test]
+async fn a_refused_host_is_told_once_with_the_setting_that_allows_it() {
+    let root = tempfile::tempdir().unwrap();
+    let nowhere = format!("unix://{}/nowhere", root.path().display());
+    let settings = [("DOCKER_HOST", &*nowhere), ("RUST_LOG", "warn")];
+    let server = Server::start(root.path(), &settings).await;
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    for host in ["box.lan:8080", "BOX.lan", "box.lan", "other.lan"] {
+        let address = format!("http://{}/healthz", server.addr());
+        let answer = client.get(address).header("host", host).send().await;
+        assert_eq!(answer.unwrap().status(), 403, "{host}");
+    }
+    let told = || {
+        let log = server.log();
+        let lines = log.lines().filter(|line| line.contains("another host"));
+        let lines = lines.filter_map(|line| Some(line.split_once("WARN ")?.1.to_owned()));
+        lines.collect::<Vec<_>>()
+    };
+    let both = async || (told().len() == 2).then_some(());
+    within(Duration::from_secs(5), "both are told", both).await;
+    insta::assert_snapshot!(told().join("\n"), @r#"
+    mcp_code_sandbox::http::refused_hosts: refused a request for another host http.host="box.lan" advice="if this is a name of this server, add it to ALLOWED_HOSTS"
+    mcp_code_sandbox::http::refused_hosts: refused a request for another host http.host="other.lan" advice="if this is a name of this server, add it to ALLOWED_HOSTS"
+    "#);
+}
