@@ -449,7 +449,10 @@ mod tests {
         assert_eq!(parse_duration("0"), Some(Duration::ZERO));
         assert_eq!(parse_duration("300"), Some(Duration::from_mins(5)));
         assert_eq!(parse_duration("1h 30m"), Some(Duration::from_mins(90)));
-        assert_eq!(parse_duration("30"), None);
+        assert_eq!(parse_duration("18446744073709551615"), None);
+        assert_eq!(parse_duration("99999999999999999999"), None);
+        assert_eq!(parse_duration("-30"), None);
+        assert_eq!(parse_duration("1.5"), None);
         assert_eq!(parse_duration("300000000000y"), None);
     }
 
