@@ -95,6 +95,10 @@ impl App {
     /// The setting, and what would work.
     pub async fn check_engine(config: &Config) -> Result<(), UnfitError> {
         let executor = DockerExecutor::new(config.engine.host.as_deref());
+        Self::check_executor(&executor, config).await
+    }
+
+    async fn check_executor(executor: &dyn Executor, config: &Config) -> Result<(), UnfitError> {
         match tokio::time::timeout(FIRST_ANSWER, executor.engine()).await {
             Ok(Ok(engine)) => engine.check_cpus(config.limits.nano_cpus),
             // The server starts without an engine too, and checks the settings when there is one.
@@ -279,6 +283,7 @@ impl App {
             .await
             .with_context(|| format!("MCP_HTTP_ADDR={addr} is not usable"))?;
         let mut signals = Signals::heard()?;
+        Self::check_executor(&*self.executor, &self.config).await?;
         let router = self.start();
         self.prove();
         self.announce(&listener).await;

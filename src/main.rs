@@ -101,20 +101,14 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
 
 fn serve(config: Config) -> anyhow::Result<ExitCode> {
     telemetry::init(&config.log);
-    runtime()?.block_on(async {
-        App::check_engine(&config).await?;
-        App::build(config)?.serve().await
-    })?;
+    runtime()?.block_on(async { App::build(config)?.serve().await })?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn serve_stdio(setup: StdioSetup) -> anyhow::Result<ExitCode> {
     telemetry::init(&setup.config.log);
     let runtime = runtime()?;
-    let result = runtime.block_on(async {
-        App::check_engine(&setup.config).await?;
-        App::serve_stdio(setup).await
-    });
+    let result = runtime.block_on(App::serve_stdio(setup));
     // A read of standard input that nobody waits for any more must not keep the process alive.
     runtime.shutdown_background();
     result.map(|()| ExitCode::SUCCESS)

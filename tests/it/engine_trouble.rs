@@ -14,6 +14,7 @@ use axum::response::{IntoResponse as _, Json, Response};
 use mcp_code_sandbox::executor::docker::DockerExecutor;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, UnixListener};
+use tokio_util::task::TaskTracker;
 
 use crate::support::server::{Server, call, command, free_address};
 use crate::support::{TestApp, eventually};
@@ -83,13 +84,13 @@ async fn an_address_that_leads_to_no_engine_is_told_by_its_cause() {
     let strangers = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let stranger = strangers.local_addr().unwrap();
     let site = Router::new().fallback(|| async { "<html>Welcome</html>" });
-    let site = tokio::spawn(axum::serve(strangers, site).into_future());
+    let site = TaskTracker::new().spawn(axum::serve(strangers, site).into_future());
     let page = reason_for(&format!("tcp://{stranger}"), None).await;
     site.abort();
     let lost = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let missing = lost.local_addr().unwrap();
     let site = Router::new().fallback(|| async { (StatusCode::NOT_FOUND, "no such page\n") });
-    let site = tokio::spawn(axum::serve(lost, site).into_future());
+    let site = TaskTracker::new().spawn(axum::serve(lost, site).into_future());
     let not_found = reason_for(&format!("tcp://{missing}"), None).await;
     site.abort();
     let told = [refused, page, not_found].join("\n");
@@ -117,7 +118,8 @@ impl Imitation {
     /// Listens at a path until the returned task is aborted.
     fn listen(self, path: &Path) -> tokio::task::JoinHandle<std::io::Result<()>> {
         let routes = Router::new().fallback(imitate).with_state(self);
-        tokio::spawn(axum::serve(UnixListener::bind(path).unwrap(), routes).into_future())
+        TaskTracker::new()
+            .spawn(axum::serve(UnixListener::bind(path).unwrap(), routes).into_future())
     }
 }
 
