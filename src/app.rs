@@ -137,7 +137,7 @@ impl App {
             .storage
             .link_ttl
             .map(|ttl| (ttl, config.storage.file_secret.clone()));
-        let metrics = Metrics::new();
+        let metrics = Metrics::new(config.toolset);
         let runs = Runs {
             limits: config.limits.clone(),
             files: ConversationFiles {

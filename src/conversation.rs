@@ -8,6 +8,10 @@ use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
+/// Digits of a key.
+const KEY_DIGITS: usize = 64;
+/// Digits of a key of `mcp-code-runner`.
+const OLDER_DIGITS: usize = 16;
 /// Longest conversation id, in bytes.
 pub const MAX_ID_BYTES: usize = 256;
 
@@ -75,19 +79,25 @@ impl fmt::Debug for ConversationId {
     }
 }
 
-/// The name of a conversation's directory and of its place under `/files/`: 64 lower-case hexadecimal digits.
+/// The name of a conversation's directory and of its place under `/files/`: 64 lower-case hexadecimal digits, or the
+/// first 16 of them for a directory that came from `mcp-code-runner` and that no caller has named since.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConversationKey(String);
 
 /// The error for a string that is not a conversation key.
 #[derive(Debug, Error, PartialEq, Eq)]
-#[error("a conversation key is 64 lower-case hexadecimal digits")]
+#[error("a conversation key is 64 lower-case hexadecimal digits, or the first 16 of them")]
 pub struct ConversationKeyError;
 
 impl ConversationKey {
-    /// The 64 digits.
+    /// The digits.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The key that `mcp-code-runner` has for the conversation, unless this is one already.
+    pub(crate) fn older(&self) -> Option<Self> {
+        (self.0.len() == KEY_DIGITS).then(|| Self(self.0[..OLDER_DIGITS].to_owned()))
     }
 
     /// The first 12 digits: enough to distinguish conversations in logs and labels, too few to find the files.
@@ -101,7 +111,7 @@ impl FromStr for ConversationKey {
 
     fn from_str(key: &str) -> Result<Self, Self::Err> {
         let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-        if key.len() == 64 && key.bytes().all(is_digit) {
+        if matches!(key.len(), KEY_DIGITS | OLDER_DIGITS) && key.bytes().all(is_digit) {
             Ok(Self(key.to_owned()))
         } else {
             Err(ConversationKeyError)
@@ -149,5 +159,9 @@ mod tests {
         assert!("A".repeat(64).parse::<ConversationKey>().is_err());
         assert!("a".repeat(64).parse::<ConversationKey>().is_ok());
         assert!("a".repeat(63).parse::<ConversationKey>().is_err());
+        assert!("a".repeat(16).parse::<ConversationKey>().is_ok());
+        let key: ConversationKey = "0123456789abcdef".repeat(4).parse().unwrap();
+        let older = key.older().unwrap();
+        assert_eq!((older.as_str(), older.older()), ("0123456789abcdef", None));
     }
 }

@@ -1,6 +1,6 @@
 //! The command line. Everything worth testing is in the library.
 
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -81,7 +81,15 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         complain(&note);
     }
     match command {
-        Command::Serve => serve(Config::from_lookup(&lookup)?),
+        Command::Serve => {
+            let config = Config::from_lookup(&lookup).inspect_err(|_| {
+                let is_set = ["MCP_API_TOKEN", "FILE_SECRET"].map(|name| lookup(name).is_some());
+                if is_set == [false; 2] && !io::stdin().is_terminal() {
+                    complain("did you mean `mcp-code-sandbox stdio`? It needs no settings.");
+                }
+            });
+            serve(config?)
+        }
         Command::Stdio => serve_stdio(stdio::set_up(&lookup)?),
         Command::CheckConfig => {
             let config = Config::from_lookup(&lookup)?;

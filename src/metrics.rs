@@ -5,6 +5,7 @@
 //! anything else that a caller chooses is never one.
 
 mod process;
+mod service;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,6 +17,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
+
+use self::service::ServiceMetrics;
+use crate::config::Toolset;
 
 /// The media type of [`Metrics::render`].
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -157,13 +161,15 @@ pub struct Metrics {
     pub free_bytes: Gauge,
     /// Requests, including those whose client went away.
     pub http_requests: Family<HttpLabels, Counter>,
+    /// The same under the names of other servers, if clients see their tools.
+    service: Option<ServiceMetrics>,
     /// Held while gauges are set and written, so that two simultaneous requests do not get half of each.
     registry: Mutex<Registry>,
 }
 
 impl Metrics {
-    /// Everything at zero.
-    pub fn new() -> Arc<Self> {
+    /// Everything at zero, with the metrics of the servers whose tools clients see.
+    pub fn new(toolset: Toolset) -> Arc<Self> {
         let seconds: fn() -> Histogram = || Histogram::new(SECONDS);
         let mut metrics = Self {
             runs: Family::default(),
@@ -188,12 +194,14 @@ impl Metrics {
             storage_measured: Gauge::default(),
             free_bytes: Gauge::default(),
             http_requests: Family::default(),
+            service: None,
             registry: Mutex::default(),
         };
         let mut registry = Registry::default();
         let ours = registry.sub_registry_with_prefix("mcp_sandbox");
         metrics.register_runs(ours);
         metrics.register_stock(ours);
+        metrics.service = (toolset == Toolset::Python).then(|| ServiceMetrics::new(&mut registry));
         registry.register_collector(Box::new(process::Process));
         metrics.registry = Mutex::new(registry);
         Arc::new(metrics)
@@ -324,6 +332,18 @@ impl Metrics {
         );
     }
 
+    /// Adds a run, and how long its program took if there was one.
+    pub fn count_run(&self, language: &str, status: &'static str, took: Option<Duration>) {
+        let labels = RunLabels {
+            language: language.to_owned(),
+            status,
+        };
+        self.runs.get_or_create_owned(&labels).inc();
+        if let Some(service) = &self.service {
+            service.run(status, took);
+        }
+    }
+
     /// Adds to the time that runs of a language spent in a phase.
     pub fn observe(&self, language: &str, phase: &'static str, took: Duration) {
         let labels = PhaseLabels {
@@ -344,6 +364,9 @@ impl Metrics {
             };
             let times = self.install_times.get_or_create_owned(&labels);
             times.observe(took.as_secs_f64());
+        }
+        if let Some(service) = &self.service {
+            service.install(outcome);
         }
         let labels = InstallLabels { language, outcome };
         self.installs.get_or_create_owned(&labels).inc();

@@ -55,7 +55,7 @@ use crate::executor::Stream;
 use crate::executor::spec::NetworkAccess;
 use crate::files::{ConversationFiles, FilesError, fitting, link};
 use crate::kernels::{Kernels, Lost};
-use crate::metrics::{Metrics, RunLabels, UNKNOWN_LANGUAGE};
+use crate::metrics::{Metrics, UNKNOWN_LANGUAGE};
 use crate::network::NetworkPolicy;
 use crate::pool::{Pool, Way};
 use crate::proof::Proof;
@@ -186,11 +186,8 @@ impl Runs {
             Ok(finished) => finished.verdict.status.as_str(),
             Err(error) => error.as_str(),
         };
-        let labels = RunLabels {
-            language: language.to_owned(),
-            status,
-        };
-        self.metrics.runs.get_or_create_owned(&labels).inc();
+        let took = result.as_ref().ok().map(|finished| finished.wall);
+        self.metrics.count_run(language, status, took);
         timing.tell(&self.metrics, language);
     }
 

@@ -8,6 +8,7 @@
 //! ├── .packages/         0700: downloads of packages that are kept for other conversations
 //! ├── .used/             0700: a file for each conversation: its time is that of the last use, its content the packages
 //! │                            that were asked for
+//! ├── .older/            0700: for each conversation that came from `mcp-code-runner`, a link from its key there
 //! └── <key>/             0755: the workspace of a conversation, mounted at /data
 //! ```
 //!
@@ -24,6 +25,7 @@ mod entries;
 mod error;
 mod handle;
 mod listing;
+mod older;
 mod packages;
 pub mod path;
 mod places;
@@ -151,8 +153,12 @@ impl Workspaces {
     /// The operating system failed.
     pub async fn find(&self, key: &ConversationKey) -> Result<Option<Workspace>, WorkspaceError> {
         let owned = key.clone();
-        let dir = self.store.work(move |store| store.find(&owned)).await?;
-        Ok(dir.map(|dir| Workspace::new(Arc::clone(&self.store), key.clone(), dir)))
+        let find = move |store: &Store| {
+            let key = store.older.current(&owned);
+            Ok(store.find(&key)?.map(|dir| (key, dir)))
+        };
+        let found = self.store.work(find).await?;
+        Ok(found.map(|(key, dir)| Workspace::new(Arc::clone(&self.store), key, dir)))
     }
 
     /// Deletes the workspace of a conversation. False when it has none.

@@ -34,6 +34,8 @@ pub struct HttpConfig {
     pub api_token: SecretString,
     /// Bearer token that `/metrics` asks for; `None` means that only this machine may read them (`METRICS_TOKEN`).
     pub metrics_token: Option<SecretString>,
+    /// Whether `/api/v1/health` tells everybody how busy the server is (`HEALTH_COUNTS`).
+    pub health_counts: bool,
     /// Host names that requests may carry; `*` alone switches the check off (`ALLOWED_HOSTS`).
     pub allowed_hosts: Vec<String>,
     /// Origins whose pages may call the server; `*` alone switches the check off (`ALLOWED_ORIGINS`).
@@ -115,6 +117,7 @@ impl HttpConfig {
             api_token: reader.token("MCP_API_TOKEN", 16),
             allowed_hosts,
             allowed_origins,
+            health_counts: reader.flag("HEALTH_COUNTS"),
             metrics_token: reader.optional_token("METRICS_TOKEN", 16),
             rate_limit: reader.rate("RATE_LIMIT"),
             session_idle: reader.duration("SESSION_IDLE_TTL"),

@@ -24,6 +24,7 @@ impl fmt::Display for Config {
                     .map_or("", |_| "(hidden)")
                     .to_owned(),
             ),
+            ("HEALTH_COUNTS", http.health_counts.to_string()),
             (
                 "RATE_LIMIT",
                 http.rate_limit

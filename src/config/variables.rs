@@ -52,6 +52,11 @@ pub const VARIABLES: &[Variable] = &[
         "bearer token of /metrics, at least 16 ASCII characters; default: no token, and only this machine may read the metrics",
     ),
     variable(
+        "HEALTH_COUNTS",
+        "false",
+        "whether /api/v1/health shows the number of sessions and the uptime to requests without the token",
+    ),
+    variable(
         "RATE_LIMIT",
         "",
         "requests allowed per token, such as `10/s`, `300/m` or `5000/h`; more get 429; default: no limit",

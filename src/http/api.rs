@@ -5,6 +5,7 @@
 
 mod conversation_files;
 mod docs;
+mod envelope;
 mod error;
 mod events;
 mod execute;
@@ -12,6 +13,7 @@ mod extract;
 mod health;
 mod one_shot;
 mod sessions;
+mod variables;
 
 use axum::Router;
 use axum::body::Bytes;
@@ -66,8 +68,10 @@ impl Modify for Token {
 fn guarded() -> OpenApiRouter<HttpState> {
     OpenApiRouter::with_openapi(Api::openapi())
         .routes(routes!(execute::execute))
-        .routes(routes!(sessions::list))
-        .routes(routes!(sessions::end))
+        .routes(routes!(execute::execute_sync))
+        .routes(routes!(sessions::list, sessions::single::make))
+        .routes(routes!(sessions::single::show, sessions::end))
+        .routes(routes!(sessions::single::interrupt))
         .routes(routes!(
             conversation_files::list,
             conversation_files::upload_form

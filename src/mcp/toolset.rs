@@ -4,6 +4,7 @@
 //! result. Our own tools can still be called, but are not listed.
 
 mod artifacts;
+mod names;
 pub(crate) mod python;
 
 use futures::future::BoxFuture;

@@ -23,13 +23,35 @@ pub(crate) fn last_words<'a, 'b>(lines: &'a [&'b str]) -> (Option<&'b str>, &'a 
     )
 }
 
+/// Where a traceback may begin in a text that begins a line: at the line, or at the rule that is drawn above it.
+pub(crate) fn begin(text: &str) -> Option<usize> {
+    let mut offset = 0;
+    for line in text.split_inclusive('\n') {
+        let bare = line.trim_end_matches(['\n', '\r']);
+        if begins(bare) || begins_no_python(bare) || is_rule(bare) {
+            return Some(offset);
+        }
+        offset += line.len();
+    }
+    None
+}
+
+fn begins(line: &str) -> bool {
+    TRACEBACK.iter().any(|end| line.ends_with(end))
+}
+
+fn begins_no_python(line: &str) -> bool {
+    NO_PYTHON.iter().any(|begin| line.starts_with(begin))
+}
+
+/// A kernel's shell draws a line above.
+fn is_rule(line: &str) -> bool {
+    line.len() > 40 && line.bytes().all(|byte| byte == b'-')
+}
+
 fn python_traceback(lines: &[&str]) -> Option<usize> {
-    let begins = |line: &&str| TRACEBACK.iter().any(|end| line.ends_with(end));
-    let no_python = |line: &&str| NO_PYTHON.iter().any(|begin| line.starts_with(begin));
-    let begin = lines.iter().rposition(begins);
-    let begin = begin.or_else(|| lines.iter().rposition(no_python))?;
-    // A kernel's shell draws a line above.
-    let is_rule = |line: &str| line.len() > 40 && line.bytes().all(|byte| byte == b'-');
+    let begin = lines.iter().rposition(|line| begins(line));
+    let begin = begin.or_else(|| lines.iter().rposition(|line| begins_no_python(line)))?;
     let has_rule = begin > 0 && is_rule(lines[begin - 1]);
     Some(begin - usize::from(has_rule))
 }

@@ -73,6 +73,10 @@ impl Workspaces {
         let (name, key) = (slot.name.clone(), key.clone());
         let renamed = self.store.work(move |store| {
             let (from, to) = (&store.private, store.root());
+            store
+                .older
+                .adopt(to, &key)
+                .map_err(WorkspaceError::of("adopt the directory of another server"))?;
             // Under its old name: there may soon be another directory under the new one.
             let slot = statat(from, &name, AtFlags::SYMLINK_NOFOLLOW)
                 .map_err(WorkspaceError::of("examine a slot"))?;

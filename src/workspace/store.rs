@@ -19,6 +19,7 @@ use tokio_util::task::TaskTracker;
 
 use super::beneath::Opener;
 use super::error::WorkspaceError;
+use super::older::Older;
 use super::places::Places;
 use super::removal::{self, Progress, Staging};
 use super::uses::Uses;
@@ -64,6 +65,7 @@ pub(super) struct Store {
     pub(super) downloads: Arc<Places>,
     pub(super) receiving: Arc<Semaphore>,
     pub(super) uses: Uses,
+    pub(super) older: Older,
     pub(super) tasks: TaskTracker,
 }
 
@@ -94,6 +96,7 @@ impl Store {
         let opener = Opener::for_kernel(root.as_fd());
         let private = open_private(opener, root.as_fd(), most_deleted(&limits))?;
         let uses = Uses::open(opener, root.as_fd())?;
+        let older = Older::open(opener, root.as_fd())?;
         Ok(Self {
             root,
             private,
@@ -106,6 +109,7 @@ impl Store {
             downloads: Arc::default(),
             receiving: Arc::new(Semaphore::new(RECEIVING)),
             uses,
+            older,
             tasks: TaskTracker::new(),
         })
     }
@@ -191,8 +195,14 @@ impl Store {
     }
 
     fn open_workspace(&self, key: &ConversationKey) -> rustix::io::Result<OwnedFd> {
-        let name = key.as_str().as_bytes();
-        self.opener.folder(self.root.as_fd(), [name])
+        let open = || {
+            let name = key.as_str().as_bytes();
+            self.opener.folder(self.root.as_fd(), [name])
+        };
+        match open() {
+            Err(Errno::NOENT) if self.older.adopt(self.root.as_fd(), key)? => open(),
+            opened => opened,
+        }
     }
 
     /// Makes an empty directory, out of sight, that programs can write to.
@@ -267,6 +277,7 @@ impl Store {
             .take_away(self.root.as_fd(), key.as_str())
             .map_err(WorkspaceError::of("take away the conversation's directory"))?;
         self.uses.forget(key);
+        self.older.forget(key);
         Ok(staging)
     }
 

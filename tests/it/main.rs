@@ -39,6 +39,7 @@ mod mcp_transports;
 mod meanings;
 mod metrics;
 mod mistakes;
+mod moving;
 mod network;
 mod packages;
 mod page;

@@ -387,3 +387,33 @@ async fn installs_are_counted_by_what_came_of_them() {
     assert_eq!((found("shell"), found("unknown")), (Some(1.0), Some(2.0)));
     app.assert_nothing_is_left().await;
 }
+
+#[tokio::test]
+async fn a_server_with_the_tools_of_another_one_has_its_metrics_too() {
+    let python = [("MCP_TOOLSET", "python"), OPEN];
+    let app = TestApp::on_fake_speaking(&["python"], &python).await;
+    for code in ["echo", "exit 1"] {
+        app.rpc(
+            "tools/call",
+            json!({ "name": "execute_python", "arguments": { "code": code } }),
+        )
+        .await;
+    }
+    let text = scrape(&app).await;
+    let mut lines: Vec<_> = text
+        .lines()
+        .filter(|line| line.starts_with("sandbox_") && !line.contains("_bucket"))
+        .filter(|line| !line.starts_with("sandbox_execution_duration_seconds_sum"))
+        .collect();
+    lines.sort_unstable();
+    insta::assert_snapshot!(lines.join("\n"), @r#"
+    sandbox_errors_total{error_type="error"} 1
+    sandbox_execution_duration_seconds_count 2
+    sandbox_executions_total{status="error"} 1
+    sandbox_executions_total{status="success"} 1
+    sandbox_package_installs_total{status="error"} 0
+    sandbox_package_installs_total{status="success"} 0
+    "#);
+    let ours = TestApp::on_fake_with(&[OPEN]).await;
+    assert!(!scrape(&ours).await.contains("\nsandbox_"));
+}

@@ -37,6 +37,19 @@ async fn a_bad_configuration_stops_the_start() {
 }
 
 #[tokio::test]
+async fn who_starts_it_as_a_child_without_settings_is_told_of_stdio() {
+    let hint = "did you mean `mcp-code-sandbox stdio`? It needs no settings.";
+    let says = async |settings: &[(&str, &str)]| {
+        let output = call(&[], settings).await;
+        assert_eq!(output.status.code(), Some(64));
+        let complaint = String::from_utf8(output.stderr).unwrap();
+        complaint.lines().next().unwrap() == hint
+    };
+    assert!(says(&[("MCP_API_TOKEN", ""), ("FILE_SECRET", "")]).await);
+    assert!(!says(&[("FILE_SECRET", "")]).await);
+}
+
+#[tokio::test]
 async fn the_shown_configuration_has_no_secret() {
     let output = call(&["check-config"], &[("RUN_TIMEOUT", "7s")]).await;
     let shown = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();

@@ -281,7 +281,7 @@ async fn what_is_refused_has_a_status_a_code_and_a_sentence() {
     400 stateful_unavailable: stateful: true is not available for shell here: no language keeps variables, so leave stateful out
     400 invalid_arguments: the body does not fit: code: invalid type: integer `1`, expected a string at line 1 column 9
     400 invalid_arguments: the body does not fit: missing field `code` at line 1 column 20
-    400 invalid_arguments: the body does not fit: sesion_id: unknown field `sesion_id`, expected one of `code`, `language`, `session_id`, `timeout`, `stateful`, `wait`, `restart` at line 1 column 26
+    400 invalid_arguments: the body does not fit: sesion_id: unknown field `sesion_id`, expected one of `code`, `language`, `session_id`, `timeout`, `stateful`, `wait`, `restart`, `variables` at line 1 column 26
     400 invalid_arguments: the body does not fit: EOF while parsing an object at line 1 column 1
     400 invalid_arguments: the body does not fit: code: unexpected end of hex escape at line 1 column 17
     415 unsupported_media_type: the body must be JSON: send it with the header Content-Type: application/json
@@ -328,9 +328,7 @@ async fn a_run_for_which_there_is_no_place_is_told_when_to_come_back() {
     assert_eq!(refused.json()["error"]["code"], "busy");
     assert_eq!(refused.header("retry-after"), "2");
     let seen = |id: &str| {
-        let sessions = sessions["sessions"].as_array().unwrap();
-        let session = sessions.iter().find(|each| each["session_id"] == id);
-        let session = session.unwrap();
+        let session = &sessions["sessions"][id];
         json!([session["status"], session["execution_count"]])
     };
     assert_eq!(
@@ -355,24 +353,26 @@ async fn sessions_are_listed_and_end_with_their_files() {
         lines(&app.execute(body).await);
     }
     let list = app.ask(Method::GET, "/api/v1/sessions").await.json();
-    insta::assert_json_snapshot!(list, { ".sessions[].created_at" => "…", ".sessions[].last_activity" => "…" }, @r#"
+    insta::assert_json_snapshot!(list, { ".sessions.*.created_at" => "…", ".sessions.*.last_activity" => "…" }, @r#"
     {
-      "sessions": [
-        {
-          "session_id": "c",
-          "status": "idle",
-          "created_at": "…",
-          "last_activity": "…",
-          "execution_count": 1
-        },
-        {
+      "sessions": {
+        "a/b": {
           "session_id": "a/b",
+          "is_busy": false,
           "status": "idle",
           "created_at": "…",
           "last_activity": "…",
           "execution_count": 2
+        },
+        "c": {
+          "session_id": "c",
+          "is_busy": false,
+          "status": "idle",
+          "created_at": "…",
+          "last_activity": "…",
+          "execution_count": 1
         }
-      ],
+      },
       "total": 2
     }
     "#);
@@ -391,20 +391,33 @@ async fn sessions_are_listed_and_end_with_their_files() {
 }
 
 #[tokio::test]
+async fn health_says_more_to_everybody_if_the_operator_wants_it() {
+    let app = TestApp::on_fake_with(&[("HEALTH_COUNTS", "true")]).await;
+    let health = app.get("/api/v1/health").await.json();
+    assert_eq!(
+        (&health["status"], &health["active_sessions"]),
+        (&"healthy".into(), &0.into())
+    );
+    assert!(health["uptime"].as_f64().unwrap() >= 0.0);
+}
+
+#[tokio::test]
 async fn health_says_more_to_who_has_the_token() {
     let app = TestApp::on_fake().await;
     let health = app.get("/api/v1/health").await;
     assert_eq!(health.status, StatusCode::OK);
     insta::assert_json_snapshot!(health.json(), { ".version" => "…" }, @r#"
     {
-      "status": "ok",
-      "version": "…"
+      "status": "healthy",
+      "version": "…",
+      "active_sessions": null,
+      "uptime": null
     }
     "#);
     let health = app.ask(Method::GET, "/api/v1/health").await;
     insta::assert_json_snapshot!(health.json(), { ".version" => "…", ".uptime" => "…" }, @r#"
     {
-      "status": "ok",
+      "status": "healthy",
       "version": "…",
       "active_sessions": 0,
       "uptime": "…"

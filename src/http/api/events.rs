@@ -26,6 +26,8 @@ const MAX_BYTES: usize = 16 << 10;
 const MAX_PIECES: usize = 256;
 /// How often a silent program shows that it is alive: proxies cut silent connections.
 const HEARTBEAT: Duration = Duration::from_secs(15);
+/// How long what looks like the traceback of a program's end may wait for that end.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// One line.
 #[derive(Debug, Serialize, ToSchema)]
@@ -44,11 +46,11 @@ pub(super) enum Event {
         /// `png`, `jpeg`, `gif` or `webp`.
         format: &'static str,
     },
-    /// What went wrong in the program, which has been told as text too.
+    /// What went wrong in the program.
     Error {
         /// What was wrong.
         error: String,
-        /// The lines of the last traceback, if there is one.
+        /// The lines of its traceback, if there is one. They are not told as text too.
         traceback: Vec<String>,
         /// For a run that could not begin: why. Then no result follows.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,6 +78,8 @@ pub(super) struct Feed {
     offset: usize,
     /// The beginning of a character whose rest has not arrived yet, for each stream.
     begun: [Vec<u8>; 2],
+    /// The end of standard error from where a traceback may begin, and when it is told as text if the run goes on.
+    held: Option<(String, Instant)>,
     ready: VecDeque<Event>,
     /// When the last line was sent.
     last: Instant,
@@ -93,6 +97,7 @@ impl Feed {
             state,
             offset: 0,
             begun: Default::default(),
+            held: None,
             ready: VecDeque::new(),
             last: Instant::now(),
             done: false,
@@ -101,13 +106,18 @@ impl Feed {
 
     /// The next line, with its line break.
     pub(super) async fn next(&mut self) -> Option<Bytes> {
+        let event = self.event().await?;
+        // Strings and numbers always become JSON.
+        let mut line = serde_json::to_vec(&event).unwrap_or_default();
+        line.push(b'\n');
+        Some(line.into())
+    }
+
+    async fn event(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.ready.pop_front() {
-                // Strings and numbers always become JSON.
-                let mut line = serde_json::to_vec(&event).unwrap_or_default();
-                line.push(b'\n');
                 self.last = Instant::now();
-                return Some(line.into());
+                return Some(event);
             }
             if self.done {
                 return None;
@@ -131,9 +141,11 @@ impl Feed {
                 self.done = true;
                 continue;
             }
+            let patience = self.patience();
             tokio::select! {
                 _ = self.run.ended() => {}
                 _ = self.seen.changed() => {}
+                () = sleep_until(patience), if self.held.is_some() => self.let_go(),
                 () = sleep_until(self.last + HEARTBEAT) => self.push(Stream::Stdout, String::new()),
             }
         }
@@ -169,11 +181,57 @@ impl Feed {
     }
 
     fn push(&mut self, stream: Stream, text: String) {
+        if stream == Stream::Stderr {
+            self.push_errors(text);
+        } else {
+            self.tell(stream, text);
+        }
+    }
+
+    /// Holds back what may be the traceback of the program's end, which is told as its error.
+    fn push_errors(&mut self, mut text: String) {
+        if let Some((held, _)) = &mut self.held {
+            held.push_str(&text);
+            // No traceback is as long.
+            if held.len() > MAX_BYTES {
+                self.let_go();
+            }
+        } else if let Some(begin) = traceback::begin(&text) {
+            let rest = text.split_off(begin);
+            self.held = Some((rest, Instant::now() + PATIENCE));
+            if !text.is_empty() {
+                self.tell(Stream::Stderr, text);
+            }
+        } else {
+            self.tell(Stream::Stderr, text);
+        }
+    }
+
+    /// When what is held back is told after all.
+    fn patience(&self) -> Instant {
+        self.held.as_ref().map_or(self.last, |(_, until)| *until)
+    }
+
+    /// Tells what was held back: it was no end.
+    fn let_go(&mut self) {
+        if let Some((text, _)) = self.held.take() {
+            self.tell(Stream::Stderr, text);
+        }
+    }
+
+    fn tell(&mut self, stream: Stream, text: String) {
         let stream = stream.as_str();
         self.ready.push_back(Event::Text { text, stream });
     }
 
     async fn conclude(&mut self, outcome: &RunOutcome) {
+        let error = if outcome.success {
+            self.let_go();
+            None
+        } else {
+            // Next to long output, there would be no room for a traceback.
+            Some(self.error(&self.run.apart(outcome).await))
+        };
         let new: Vec<_> = outcome.files.iter().filter(|file| file.new).collect();
         let (runs, id) = (&self.state.0.runs, &self.run.conversation);
         let pictures = pictures::of_run(runs, id, outcome.status, &new).await;
@@ -184,11 +242,7 @@ impl Feed {
                 format: shown.mime_type.trim_start_matches("image/"),
             });
         }
-        if !outcome.success {
-            // Next to long output, there would be no room for a traceback.
-            self.ready
-                .push_back(failure(&self.run.apart(outcome).await));
-        }
+        self.ready.extend(error);
         self.ready.push_back(Event::Result {
             result: Box::new(SessionOutcome {
                 session_id: outcome.conversation_id.clone(),
@@ -199,6 +253,81 @@ impl Feed {
             }),
         });
     }
+}
+
+impl Feed {
+    /// What went wrong in a program: its last words if it ended by itself, or else why it was stopped. What is held
+    /// back becomes its traceback, or is told if it is none.
+    fn error(&mut self, outcome: &RunOutcome) -> Event {
+        let held = self.held.take().map(|(text, _)| text);
+        let own = outcome.exit_code.is_some();
+        let text = held.clone().filter(|_| own);
+        let text = text.unwrap_or_else(|| outcome.stderr.clone());
+        let lines: Vec<_> = text.trim_end().lines().collect();
+        let (last, mut traceback) = traceback::last_words(&lines);
+        if let Some(held) = held {
+            if own {
+                // With those that it was caused by.
+                traceback = &lines;
+            } else {
+                self.tell(Stream::Stderr, held);
+            }
+        }
+        let hint = outcome.hint.as_deref();
+        let error = last.filter(|_| own).or(hint);
+        Event::Error {
+            error: error.unwrap_or("the program did not end well").to_owned(),
+            traceback: traceback.iter().map(|line| (*line).to_owned()).collect(),
+            code: None,
+        }
+    }
+
+    /// Everything until the end of the run, by kind.
+    ///
+    /// # Errors
+    /// The run could not begin.
+    pub(super) async fn collect(mut self) -> Result<Collected, ApiError> {
+        let mut collected = Collected::default();
+        while let Some(event) = self.event().await {
+            match event {
+                Event::Text { text, .. } if text.is_empty() => {}
+                Event::Text { text, .. } => collected.texts.push(text),
+                Event::Image { image, .. } => collected.images.push(image),
+                Event::Error {
+                    error,
+                    traceback,
+                    code: None,
+                } => collected.errors.push(Failed { error, traceback }),
+                Event::Error { error, code, .. } => {
+                    return Err(ApiError::new(code.unwrap_or_default(), error));
+                }
+                Event::Result { result } => collected.result = Some(result),
+            }
+        }
+        Ok(collected)
+    }
+}
+
+/// All that came of a run.
+#[derive(Debug, Default, Serialize, ToSchema)]
+pub(super) struct Collected {
+    /// What it printed, in pieces.
+    texts: Vec<String>,
+    /// Pictures that it made, in base64.
+    images: Vec<String>,
+    /// What went wrong in it.
+    errors: Vec<Failed>,
+    /// How it ended, and in which session.
+    result: Option<Box<SessionOutcome>>,
+}
+
+/// What went wrong in a program.
+#[derive(Debug, Serialize, ToSchema)]
+struct Failed {
+    /// What was wrong.
+    error: String,
+    /// The lines of its traceback, if there is one.
+    traceback: Vec<String>,
 }
 
 fn index(stream: Stream) -> usize {
@@ -214,21 +343,5 @@ fn refused(ApiError(error): ApiError) -> Event {
         error: error.message,
         traceback: Vec::new(),
         code: Some(public(error.code)),
-    }
-}
-
-/// What went wrong in a program: its last words if it ended by itself, or else why it was stopped.
-fn failure(outcome: &RunOutcome) -> Event {
-    let lines: Vec<_> = outcome.stderr.trim_end().lines().collect();
-    let (last, traceback) = traceback::last_words(&lines);
-    let hint = outcome.hint.as_deref();
-    let last = last.filter(|_| outcome.exit_code.is_some());
-    Event::Error {
-        error: last
-            .or(hint)
-            .unwrap_or("the program did not end well")
-            .to_owned(),
-        traceback: traceback.iter().map(|line| (*line).to_owned()).collect(),
-        code: None,
     }
 }

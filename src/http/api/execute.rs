@@ -3,25 +3,29 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use axum::response::{IntoResponse as _, Response};
+use axum::{Extension, Json};
 use futures::stream::unfold;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 use tokio::time::sleep;
 use utoipa::ToSchema;
 
 use super::ApiError;
+use super::envelope::Envelope;
 use super::error::Failures;
-use super::events::{Event, Feed};
-use super::extract::JsonBody;
-use crate::conversation::{ConversationId, ConversationIdError};
+use super::events::{Collected, Event, Feed};
+use super::extract::{JsonBody, session_id};
+use super::variables;
+use crate::conversation::ConversationId;
 use crate::http::HttpState;
+use crate::kernels::KernelError;
 use crate::principal::Principal;
-use crate::run::ledger::LiveRun;
-use crate::run::{KernelWish, RunRequest, Runs, TimeArgument, time_limit};
+use crate::run::ledger::{LiveRun, RunResult};
+use crate::run::{KernelWish, RunError, RunRequest, Runs, TimeArgument, time_limit};
 
 /// The language of a program when none is named.
 const LANGUAGE: &str = "python";
@@ -44,8 +48,8 @@ pub(super) struct ExecuteRequest {
     /// Time limit in seconds; left out: the server's default.
     #[schema(exclusive_minimum = 0)]
     timeout: Option<f64>,
-    /// Whether variables, imports and functions live on for the session's next program. Left out: yes for a session
-    /// that is named, in a language that can do it.
+    /// Whether variables, imports and functions live on for the session's next program, and the value of a last
+    /// expression is shown. Left out: yes in a language that can do it.
     stateful: Option<bool>,
     /// Whether it waits in turn while another program has the session's variables, instead of being refused.
     #[serde(default)]
@@ -53,6 +57,8 @@ pub(super) struct ExecuteRequest {
     /// Whether it begins without the variables that there are.
     #[serde(default)]
     restart: bool,
+    /// Variables that it begins with, by name; for Python and TypeScript. They are set in a line before the first.
+    variables: Option<Map<String, Value>>,
 }
 
 /// Runs a program
@@ -74,16 +80,7 @@ pub(super) async fn execute(
     JsonBody(request): JsonBody<ExecuteRequest>,
 ) -> Result<Response, ApiError> {
     let unanswered = state.0.calls.token();
-    let request = request.into_run(&state.0.runs)?;
-    let session = request.conversation.clone();
-    state.0.sessions.note(&caller, &session);
-    let run = state.0.ledger.start(caller.clone(), request);
-    let feed = Feed::new(Arc::clone(&run), state.clone());
-    begun(&run).await;
-    if let Some(Err(error)) = run.result().as_deref() {
-        state.0.sessions.take_back(&caller, &session);
-        return Err(error.into());
-    }
+    let feed = start(&state, &caller, request).await?;
     let lines = unfold((feed, unanswered), async |(mut feed, unanswered)| {
         let line = feed.next().await?;
         Some((Ok::<_, std::convert::Infallible>(line), (feed, unanswered)))
@@ -95,6 +92,81 @@ pub(super) async fn execute(
         (HeaderName::from_static("x-accel-buffering"), "no"),
     ];
     Ok((headers, Body::from_stream(lines)).into_response())
+}
+
+/// Runs a program and waits for its end
+///
+/// The same in one answer. Going away ends the program.
+#[utoipa::path(
+    post, path = "/api/v1/execute_sync", tag = "runs", operation_id = "execute_sync",
+    request_body = ExecuteRequest,
+    responses(
+        (status = 200, description = "What it printed, and what went wrong", body = Envelope<Collected>),
+        (status = 409, description = "The session's variables are in use by another program", body = super::error::ErrorBody),
+        Failures
+    )
+)]
+pub(super) async fn execute_sync(
+    State(state): State<HttpState>,
+    Extension(caller): Extension<Principal>,
+    JsonBody(request): JsonBody<ExecuteRequest>,
+) -> Result<Json<Envelope<Collected>>, ApiError> {
+    let _unanswered = state.0.calls.token();
+    let feed = start(&state, &caller, request).await?;
+    Ok(Json(Envelope::of(feed.collect().await?)))
+}
+
+/// Starts a program and waits until it can no longer be refused.
+async fn start(
+    state: &HttpState,
+    caller: &Principal,
+    request: ExecuteRequest,
+) -> Result<Feed, ApiError> {
+    // Who asked for no variables gets the program without them, rather than none.
+    let implied = request.stateful.is_none() && request.session_id.is_none();
+    let request = request.into_run(&state.0.runs)?;
+    match begin(state, caller, request.clone()).await {
+        Ok(feed) => Ok(feed),
+        Err(refused) => match refused.as_ref() {
+            Err(RunError::Kernel(KernelError::Full(_))) if implied => {
+                let plain = RunRequest {
+                    stateful: false,
+                    ..request
+                };
+                let begun = begin(state, caller, plain).await;
+                begun.map_err(|refused| reason(&refused))
+            }
+            _ => Err(reason(&refused)),
+        },
+    }
+}
+
+/// Starts a run. Returns its result if it is refused.
+async fn begin(
+    state: &HttpState,
+    caller: &Principal,
+    request: RunRequest,
+) -> Result<Feed, RunResult> {
+    let session = request.conversation.clone();
+    state.0.sessions.note(caller, &session);
+    let run = state.0.ledger.start(caller.clone(), request);
+    let feed = Feed::new(Arc::clone(&run), state.clone());
+    begun(&run).await;
+    match run.result() {
+        Some(refused) if refused.is_err() => {
+            state.0.sessions.take_back(caller, &session);
+            Err(refused)
+        }
+        _ => Ok(feed),
+    }
+}
+
+/// Why a run was refused.
+fn reason(refused: &RunResult) -> ApiError {
+    match refused.as_ref() {
+        Err(error) => error.into(),
+        Ok(_) => (&RunError::Broken).into(),
+    }
 }
 
 /// Waits until a run can no longer be refused, so that a refusal has its own status: it has printed something, has
@@ -116,19 +188,21 @@ async fn begun(run: &LiveRun) {
 impl ExecuteRequest {
     fn into_run(self, runs: &Runs) -> Result<RunRequest, ApiError> {
         let language = self.language.unwrap_or_else(|| LANGUAGE.to_owned());
-        let keeps = runs
-            .catalog
-            .view()
-            .find(&language)
-            .is_some_and(|runner| runs.kernels.are_for(runner));
-        let named = self.session_id.is_some();
+        let view = runs.catalog.view();
+        let runner = view.find(&language);
+        let keeps = runner.is_some_and(|runner| runs.kernels.are_for(runner));
+        let spoken = runner.map_or(&*language, |runner| &runner.language);
+        let code = match &self.variables {
+            Some(variables) => variables::before(self.code, spoken, variables)?,
+            None => self.code,
+        };
         Ok(RunRequest {
             conversation: match self.session_id {
                 Some(id) => id.parse().map_err(|error| session_id(&error))?,
                 None => ConversationId::mint(),
             },
             language,
-            code: self.code,
+            code,
             network: false,
             environment: std::collections::BTreeMap::new(),
             timeout: self
@@ -139,22 +213,13 @@ impl ExecuteRequest {
                 name: "timeout",
                 most: runs.limits.timeout_max,
             }),
-            stateful: self.stateful.unwrap_or(named && keeps),
+            stateful: self.stateful.unwrap_or(keeps),
             kernel: KernelWish {
                 wait: self.wait,
                 restart: self.restart,
             },
         })
     }
-}
-
-/// An error about a conversation's id, under the name that the id has here.
-fn session_id(error: &ConversationIdError) -> ApiError {
-    ApiError::arguments(
-        error
-            .to_string()
-            .replacen("conversationId", "session_id", 1),
-    )
 }
 
 /// The time limit that a field named `timeout` asks for.

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::ApiError;
 use crate::body::{BodyError, LARGE_BODIES, ROOM_AGAIN};
-use crate::conversation::ConversationId;
+use crate::conversation::{ConversationId, ConversationIdError};
 use crate::http::HttpState;
 
 /// Room in a body for everything except the program.
@@ -73,6 +73,12 @@ fn is_json(headers: &HeaderMap) -> bool {
     let is_form = kind == "application/x-www-form-urlencoded";
     let is_other = kind.starts_with("application/") && kind.ends_with("+json");
     kind == "application/json" || is_form || is_other
+}
+
+/// An error about a conversation's id, under the name that the id has here.
+pub(super) fn session_id(error: &ConversationIdError) -> ApiError {
+    let message = error.to_string();
+    ApiError::arguments(message.replacen("conversationId", "session_id", 1))
 }
 
 /// The session of a path.

@@ -1,4 +1,4 @@
-//! `GET /api/v1/health`: whether there can be runs, and, for requests with the token, how busy the server is.
+//! `GET /api/v1/health`: whether there can be runs, and, for those who may know, how busy the server is.
 
 use axum::Json;
 use axum::extract::State;
@@ -11,19 +11,17 @@ use crate::http::{HttpState, access};
 /// How the server is.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Health {
-    /// `ok`, or `unavailable` when there can be no runs.
-    #[schema(example = "ok")]
+    /// `healthy`, or `unavailable` when there can be no runs.
+    #[schema(example = "healthy")]
     status: &'static str,
     /// Why there can be no runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     /// The server's version.
     version: &'static str,
-    /// Sessions that were used lately; only with the token.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Sessions that were used lately; null without the token, unless `HEALTH_COUNTS` is set.
     active_sessions: Option<usize>,
-    /// Seconds since the start; only with the token.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Seconds since the start; null without the token, unless `HEALTH_COUNTS` is set.
     uptime: Option<f64>,
 }
 
@@ -44,10 +42,10 @@ pub(super) async fn show(
 ) -> (StatusCode, Json<Health>) {
     let reason = state.0.runs.problem();
     let (code, status) = match reason {
-        None => (StatusCode::OK, "ok"),
+        None => (StatusCode::OK, "healthy"),
         Some(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
     };
-    let known = access::has_token(&state, &headers);
+    let known = state.0.config.health_counts || access::has_token(&state, &headers);
     let health = Health {
         status,
         reason,

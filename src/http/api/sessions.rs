@@ -1,9 +1,11 @@
 //! Sessions: which ones a caller has used lately over this interface, and ending them.
 //!
-//! A session is a conversation. Only those that ran a program here are listed, and only to the caller that ran it: the
+//! A session is a conversation. Only those that were made or ran a program here are listed, and only to the caller that ran it: the
 //! ids of MCP clients' conversations concern nobody else.
 
-use std::collections::HashMap;
+pub(super) mod single;
+
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -35,11 +37,18 @@ struct Use {
     last: SystemTime,
     seen: Instant,
     runs: u64,
+    /// Whether it was there before its first program.
+    made: bool,
 }
 
 impl Sessions {
     /// Notes that a caller starts a program in a session.
     pub(super) fn note(&self, caller: &Principal, id: &ConversationId) {
+        self.touch(caller, id, 1);
+    }
+
+    /// Notes that a caller uses a session, and starts so many programs in it.
+    fn touch(&self, caller: &Principal, id: &ConversationId, runs: u64) {
         let mut book = self.lock();
         let (now, seen) = (SystemTime::now(), Instant::now());
         book.retain(|_, each| seen.duration_since(each.seen) < LISTED);
@@ -55,8 +64,9 @@ impl Sessions {
             last: now,
             seen,
             runs: 0,
+            made: runs == 0,
         });
-        (entry.last, entry.seen, entry.runs) = (now, seen, entry.runs + 1);
+        (entry.last, entry.seen, entry.runs) = (now, seen, entry.runs + runs);
     }
 
     /// Takes a note back: the program was refused, so none was started.
@@ -67,7 +77,7 @@ impl Sessions {
             return;
         };
         entry.runs = entry.runs.saturating_sub(1);
-        if entry.runs == 0 {
+        if entry.runs == 0 && !entry.made {
             book.remove(&key);
         }
     }
@@ -92,9 +102,15 @@ impl Sessions {
         let theirs = book
             .iter()
             .filter(|((owner, _), each)| owner == caller && now.duration_since(each.seen) < LISTED);
-        let mut found: Vec<_> = theirs.map(|((_, id), each)| (id.clone(), *each)).collect();
-        found.sort_by_key(|(_, each)| std::cmp::Reverse(each.seen));
-        found
+        theirs.map(|((_, id), each)| (id.clone(), *each)).collect()
+    }
+
+    /// A session of a caller.
+    fn get(&self, caller: &Principal, id: &ConversationId) -> Result<Use, ApiError> {
+        let book = self.lock();
+        let found = book.get(&(caller.clone(), id.clone()));
+        let recent = |each: &&Use| each.seen.elapsed() < LISTED;
+        found.filter(recent).copied().ok_or_else(unknown)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<(Principal, ConversationId), Use>> {
@@ -102,10 +118,11 @@ impl Sessions {
     }
 }
 
-/// The sessions of a caller, the one used last first.
+/// The sessions of a caller.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct SessionList {
-    sessions: Vec<Session>,
+    /// Each session by its id.
+    sessions: BTreeMap<String, Session>,
     /// How many there are.
     total: usize,
 }
@@ -115,6 +132,8 @@ pub(super) struct SessionList {
 #[expect(clippy::struct_field_names, reason = "the name that clients see")]
 struct Session {
     session_id: String,
+    /// Whether a program runs in it.
+    is_busy: bool,
     /// `busy` while a program runs in it, else `idle`.
     #[schema(example = "idle")]
     status: &'static str,
@@ -128,15 +147,30 @@ struct Session {
 
 /// What became of a session.
 #[derive(Debug, Serialize, ToSchema)]
-pub(super) struct Ended {
+pub(super) struct Done {
     success: bool,
     /// What happened, in a sentence.
     message: String,
 }
 
+impl Session {
+    fn of(state: &HttpState, id: &ConversationId, each: Use) -> Self {
+        let runs = &state.0.runs;
+        let is_busy = runs.active.is_busy(&runs.files.key(id));
+        Self {
+            session_id: id.as_str().to_owned(),
+            is_busy,
+            status: if is_busy { "busy" } else { "idle" },
+            created_at: seconds(each.created),
+            last_activity: seconds(each.last),
+            execution_count: each.runs,
+        }
+    }
+}
+
 /// Lists your sessions
 ///
-/// Those that ran a program over this interface within the last hour.
+/// Those that were made or ran a program over this interface within the last hour.
 #[utoipa::path(
     get, path = "/api/v1/sessions", tag = "runs", operation_id = "list_sessions",
     responses((status = 200, description = "The sessions", body = SessionList), Failures)
@@ -145,22 +179,9 @@ pub(super) async fn list(
     State(state): State<HttpState>,
     Extension(caller): Extension<Principal>,
 ) -> Json<SessionList> {
-    let runs = &state.0.runs;
-    let sessions: Vec<_> = state
-        .0
-        .sessions
-        .of(&caller)
-        .into_iter()
-        .map(|(id, each)| {
-            let busy = runs.active.is_busy(&runs.files.key(&id));
-            Session {
-                session_id: id.as_str().to_owned(),
-                status: if busy { "busy" } else { "idle" },
-                created_at: seconds(each.created),
-                last_activity: seconds(each.last),
-                execution_count: each.runs,
-            }
-        })
+    let theirs = state.0.sessions.of(&caller).into_iter();
+    let sessions: BTreeMap<_, _> = theirs
+        .map(|(id, each)| (id.as_str().to_owned(), Session::of(&state, &id, each)))
         .collect();
     Json(SessionList {
         total: sessions.len(),
@@ -175,7 +196,7 @@ pub(super) async fn list(
     delete, path = "/api/v1/sessions/{session_id}", tag = "runs", operation_id = "end_session",
     params(("session_id" = String, Path, description = "The session, percent-encoded", min_length = 1, max_length = 256)),
     responses(
-        (status = 200, description = "It is gone", body = Ended),
+        (status = 200, description = "It is gone", body = Done),
         (status = 404, description = "There is no such session", body = super::error::ErrorBody),
         Failures
     )
@@ -184,19 +205,21 @@ pub(super) async fn end(
     State(state): State<HttpState>,
     Extension(caller): Extension<Principal>,
     SessionPath(id): SessionPath,
-) -> Result<Json<Ended>, ApiError> {
+) -> Result<Json<Done>, ApiError> {
     let existed = state.0.runs.delete_conversation(&id).await?;
     let known = state.0.sessions.forget(&caller, &id);
     if !existed && !known {
-        return Err(ApiError::new(
-            "session_not_found",
-            "there is no such session: it has ended already, or it never ran a program",
-        ));
+        return Err(unknown());
     }
-    Ok(Json(Ended {
+    Ok(Json(Done {
         success: true,
-        message: "The session has ended and its files were deleted".to_owned(),
+        message: format!("Session {} terminated", id.as_str()),
     }))
+}
+
+fn unknown() -> ApiError {
+    let message = "there is no such session: it has ended already, or it never ran a program";
+    ApiError::new("session_not_found", message)
 }
 
 fn seconds(time: SystemTime) -> f64 {

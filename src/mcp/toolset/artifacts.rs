@@ -2,7 +2,7 @@
 //!
 //! A session is a conversation. Only our own mistakes are errors of the protocol: clients of this set look for `error`.
 
-mod files;
+pub(super) mod files;
 
 use std::collections::BTreeMap;
 use std::ops::Not;
@@ -13,7 +13,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::names::translated;
 use super::{Adapter, python};
+use crate::config::Toolset;
 use crate::conversation::ConversationId;
 use crate::executor::spec::DATA_ALIAS;
 use crate::mcp::arguments::parse;
@@ -22,8 +24,8 @@ use crate::mcp::tools::{Call, define, structured};
 use crate::run::outcome::{FileLink, RunStatus};
 use crate::run::{KernelWish, RunRequest, Runs, size_as_set};
 
-const RUN: &str = "sandbox_run_python";
-const CLOSE: &str = "sandbox_close_session";
+pub(super) const RUN: &str = "sandbox_run_python";
+pub(super) const CLOSE: &str = "sandbox_close_session";
 /// Longest session id.
 const MAX_ID: usize = 64;
 /// The exit code of a program that was stopped.
@@ -89,7 +91,7 @@ impl From<ToolError> for Refusal {
             "file_not_found" => "not_found",
             code => code,
         };
-        Self::new(code, error.message)
+        Self::new(code, translated(Toolset::Artifacts, &error.message))
     }
 }
 
@@ -253,7 +255,7 @@ async fn run(call: &Call<'_>, arguments: JsonObject) -> Result<CallToolResult, R
         artifacts_truncated: outcome.files_truncated && artifacts.len() == outcome.files.len(),
         artifacts,
         exit_code: outcome.exit_code.unwrap_or(STOPPED),
-        stderr: python::with_reason(&outcome),
+        stderr: python::with_reason(Toolset::Artifacts, &outcome),
         stdout_truncated: outcome.truncated.stdout > 0,
         stderr_truncated: outcome.truncated.stderr > 0,
         stdout: outcome.stdout,

@@ -13,6 +13,8 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::Adapter;
+use super::names::translated;
+use crate::config::Toolset;
 use crate::conversation::ConversationId;
 use crate::mcp::arguments::parse;
 use crate::mcp::error::ToolError;
@@ -21,7 +23,7 @@ use crate::principal::Principal;
 use crate::run::outcome::{RunOutcome, RunStatus};
 use crate::run::{KernelWish, RunRequest, Runs, TimeArgument, size_as_set, time_limit};
 
-const EXECUTE: &str = "execute_python";
+pub(super) const EXECUTE: &str = "execute_python";
 
 /// What a client's model is told once.
 pub(super) const INSTRUCTIONS: &str = "Runs Python programs in isolated containers. All calls share the directory \
@@ -44,7 +46,10 @@ pub(super) const TOOLS: &[Adapter] = &[
 async fn answered(
     call: impl Future<Output = Result<CallToolResult, ToolError>>,
 ) -> Result<CallToolResult, ErrorData> {
-    call.await.or_else(ToolError::into_result)
+    call.await.or_else(|mut error| {
+        error.message = translated(Toolset::Python, &error.message);
+        error.into_result()
+    })
 }
 
 /// Longest time limit that this interface knows.
@@ -122,7 +127,7 @@ impl Executed {
     pub(crate) fn of(outcome: &RunOutcome) -> Self {
         Self {
             stdout: outcome.stdout.clone(),
-            stderr: with_reason(outcome),
+            stderr: with_reason(Toolset::Python, outcome),
             exit_code: outcome.exit_code.unwrap_or(STOPPED),
             execution_time: Duration::from_millis(outcome.duration_ms).as_secs_f64(),
             success: outcome.success,
@@ -131,7 +136,7 @@ impl Executed {
 }
 
 /// Standard error, and why the program was stopped if it did not end by itself.
-pub(super) fn with_reason(outcome: &RunOutcome) -> String {
+pub(super) fn with_reason(toolset: Toolset, outcome: &RunOutcome) -> String {
     let mut stderr = outcome.stderr.clone();
     // A program that the memory limit killed has an exit code, and nothing else says why it ended.
     let stopped = outcome.exit_code.is_none() || outcome.status == RunStatus::OutOfMemory;
@@ -139,7 +144,7 @@ pub(super) fn with_reason(outcome: &RunOutcome) -> String {
         if !stderr.is_empty() && !stderr.ends_with('\n') {
             stderr.push('\n');
         }
-        stderr.push_str(hint);
+        stderr.push_str(&translated(toolset, hint));
     }
     stderr
 }
@@ -187,26 +192,29 @@ mod tests {
     use crate::run::outcome::{Truncated, Usage};
 
     fn told(status: RunStatus, exit_code: Option<i32>, hint: &str) -> String {
-        with_reason(&RunOutcome {
-            success: false,
-            output: String::new(),
-            stdout: String::new(),
-            stderr: "said".to_owned(),
-            exit_code,
-            status,
-            hint: Some(hint.to_owned()),
-            duration_ms: 0,
-            usage: Usage::default(),
-            truncated: Truncated::default(),
-            files: Vec::new(),
-            files_truncated: false,
-            files_left_out: 0,
-            notes: Vec::new(),
-            conversation_id: String::new(),
-            run_id: String::new(),
-            kernel_restarted: false,
-            kernel_restart_reason: None,
-        })
+        with_reason(
+            Toolset::Python,
+            &RunOutcome {
+                success: false,
+                output: String::new(),
+                stdout: String::new(),
+                stderr: "said".to_owned(),
+                exit_code,
+                status,
+                hint: Some(hint.to_owned()),
+                duration_ms: 0,
+                usage: Usage::default(),
+                truncated: Truncated::default(),
+                files: Vec::new(),
+                files_truncated: false,
+                files_left_out: 0,
+                notes: Vec::new(),
+                conversation_id: String::new(),
+                run_id: String::new(),
+                kernel_restarted: false,
+                kernel_restart_reason: None,
+            },
+        )
     }
 
     #[test]

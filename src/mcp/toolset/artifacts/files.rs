@@ -19,9 +19,9 @@ use crate::run::{Runs, size_as_set};
 use crate::workspace::Existing;
 use crate::workspace::path::PathError;
 
-pub(super) const LIST: &str = "sandbox_list_artifacts";
-pub(super) const READ: &str = "sandbox_read_artifact";
-pub(super) const UPLOAD: &str = "sandbox_upload_file";
+pub(in crate::mcp::toolset) const LIST: &str = "sandbox_list_artifacts";
+pub(in crate::mcp::toolset) const READ: &str = "sandbox_read_artifact";
+pub(in crate::mcp::toolset) const UPLOAD: &str = "sandbox_upload_file";
 /// Largest file that is read in one answer.
 const MAX_READ: u64 = 10 << 20;
 

@@ -15,7 +15,7 @@ use crate::packages::{Asked, InstallRequest, Installed, Packages, PackagesError}
 use crate::principal::Principal;
 use crate::run::Runs;
 
-pub(super) const NAME: &str = "pip_install";
+pub(in crate::mcp::toolset) const NAME: &str = "pip_install";
 
 /// What came of it.
 #[derive(Debug, Serialize, JsonSchema, ToSchema)]

@@ -1,0 +1,57 @@
+//! What our tools are called in each set: the one place that translates sentences which name a tool.
+
+use crate::config::Toolset;
+
+/// Our tools that have a counterpart in the set with artifacts.
+const ARTIFACTS: &[(&str, &str)] = &[
+    ("delete_conversation", super::artifacts::CLOSE),
+    ("list_files", super::artifacts::files::LIST),
+    ("read_file", super::artifacts::files::READ),
+    ("run_code", super::artifacts::RUN),
+    ("upload_file", super::artifacts::files::UPLOAD),
+    ("conversationId", "session_id"),
+    ("conversation", "session"),
+];
+
+/// The same for the set with one Python.
+const PYTHON: &[(&str, &str)] = &[
+    ("install_packages", super::python::pip::NAME),
+    ("run_code", super::python::EXECUTE),
+];
+
+/// A sentence with the names that the clients of a set know.
+pub(super) fn translated(toolset: Toolset, sentence: &str) -> String {
+    let names = match toolset {
+        Toolset::Default => &[],
+        Toolset::Artifacts => ARTIFACTS,
+        Toolset::Python => PYTHON,
+    };
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let mut out = String::with_capacity(sentence.len());
+    let mut rest = sentence;
+    while !rest.is_empty() {
+        let length = rest.find(|letter| !is_part(letter)).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(length);
+        let other = names.iter().find(|(ours, _)| *ours == word);
+        out.push_str(other.map_or(word, |(_, theirs)| theirs));
+        let gap = after.find(is_part).unwrap_or(after.len());
+        out.push_str(&after[..gap]);
+        rest = &after[gap..];
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentences_name_the_tools_of_the_set() {
+        let sentence =
+            "\"a\" is not a file of this conversation: see list_files (not list_files_2)";
+        let told = |toolset| translated(toolset, sentence);
+        assert_eq!(told(Toolset::Default), sentence);
+        insta::assert_snapshot!(told(Toolset::Artifacts), @r#""a" is not a file of this session: see sandbox_list_artifacts (not list_files_2)"#);
+        insta::assert_snapshot!(translated(Toolset::Python, "Add six with install_packages."), @"Add six with pip_install.");
+    }
+}
