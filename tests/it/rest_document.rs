@@ -29,8 +29,12 @@ async fn the_document_is_valid_and_has_every_route() {
     GET /api/v1/conversations/{id}/files/{name} download_file
     GET /api/v1/health health
     GET /api/v1/sessions list_sessions
+    GET /api/v1/sessions/{session_id} show_session
     POST /api/v1/conversations/{id}/files upload_form
     POST /api/v1/execute execute
+    POST /api/v1/execute_sync execute_sync
+    POST /api/v1/sessions create_session
+    POST /api/v1/sessions/{session_id}/interrupt interrupt_session
     POST /execute execute_python
     POST /pip_install pip_install
     PUT /api/v1/conversations/{id}/files/{name} upload_file

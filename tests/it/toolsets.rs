@@ -263,7 +263,7 @@ async fn errors_of_this_set_are_answers_with_their_own_codes() {
     sandbox_run_python code_too_large: code has 1025 bytes, the limit is 1024: upload data as a file and read it from /data
     sandbox_run_python invalid_session_id: session_id must be 1 to 64 letters, digits, '_' and '-': leave it out to get a new one
     sandbox_run_python invalid_arguments: sandbox_run_python: missing field `code`
-    sandbox_read_artifact not_found: filename "/mnt/data/no" is not a file of this conversation: see list_files
+    sandbox_read_artifact not_found: filename "/mnt/data/no" is not a file of this session: see sandbox_list_artifacts
     sandbox_read_artifact invalid_path: path must begin with /mnt/data/: see sandbox_list_artifacts
     sandbox_read_artifact invalid_path: filename contains the part "..": name the folders on the way down instead
     sandbox_read_artifact artifact_too_large 11534336: huge has 11534336 bytes, the limit is 10485760: download it by its download_url

@@ -22,6 +22,9 @@ struct Arguments {}
 #[expect(clippy::struct_field_names, reason = "the names that clients see")]
 struct Runners {
     runners: Vec<RunnerInfo>,
+    /// The same in short, where clients of `mcp-code-runner` look for it.
+    #[schemars(skip)]
+    languages: Vec<Spoken>,
     limits: Limits,
     /// Why there can be no runs at the moment; null when there can.
     unavailable: Option<String>,
@@ -42,6 +45,12 @@ struct RunnerInfo {
     stateful: bool,
     /// Whether `install_packages` takes it.
     packages: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Spoken {
+    language: String,
+    image: String,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -81,6 +90,10 @@ pub(super) fn call(runs: &Runs) -> CallToolResult {
         stateful: runs.kernels.are_for(runner),
         packages: Packages::are_for(&runner.language),
     });
+    let languages = view.runners.values().map(|runner| Spoken {
+        language: runner.language.clone(),
+        image: runner.image.clone(),
+    });
     let limits = &runs.limits;
     // Without a limit, a run may have all that there are.
     let cores = match &view.engine {
@@ -92,6 +105,7 @@ pub(super) fn call(runs: &Runs) -> CallToolResult {
         .map_or(f64::from(cores.unwrap_or(1)), config::cpus);
     structured(&Runners {
         runners: runners.collect(),
+        languages: languages.collect(),
         limits: Limits {
             timeout_seconds: limits.timeout.as_secs_f64(),
             max_timeout_seconds: limits.timeout_max.as_secs_f64(),
