@@ -11,7 +11,7 @@
 # shell    shellcheck of all scripts, and start.sh with programs that stand for Docker
 # deny     licences, banned crates and sources
 # compile  all that the other steps run, so that nothing is compiled beside tests that watch the clock
-# clients  other people's MCP clients against the server
+# clients  other people's MCP clients and applications against the server
 # unit     the tests that need no container engine
 # compose  the server in a container, by the compose files
 # docker   the tests that need one; they need root, for engines and networks of their own

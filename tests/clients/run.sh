@@ -2,8 +2,9 @@
 # Real clients against the built server, over loopback and standard input. Needs Docker and the Python runner image.
 # Installs the pinned clients below tests/clients/ on the first run. One line per check, at the end a count.
 #
-#   run.sh        all clients, one after another
-#   run.sh long   the one that follows a run of 90 seconds, which costs time and nothing else
+#   run.sh               all clients, one after another, then the applications
+#   run.sh applications  only the applications, or those of them that are named after it
+#   run.sh long          the one that follows a run of 90 seconds, which costs time and nothing else
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -27,17 +28,33 @@ python_environment() {
   cp "$1/requirements.txt" "$1/.venv/installed"
 }
 
+# The packages of directory $1, as its lock file has them. Further arguments are for npm.
+node_packages() {
+  (cd "$1" && npm ci --silent --no-audit --no-fund "${@:2}")
+}
+
 install() {
   python_environment python
   python_environment agents
   python_environment mcpo
   python_environment rest
   if ! cmp -s node/package-lock.json node/node_modules/installed; then
-    (cd node && npm ci --silent --no-audit --no-fund)
+    node_packages node
     # The Node of the conformance suite, in case scripts of packages are not run.
     (cd node && if ! [ -x node_modules/.bin/node ]; then npm rebuild --silent node; fi)
     cp node/package-lock.json node/node_modules/installed
   fi
+}
+
+# More than a gigabyte, unpacked. None of it runs scripts when it is installed.
+install_applications() {
+  local lock=applications/package-lock.json
+  if ! cmp -s "$lock" applications/node_modules/installed; then
+    node_packages applications --ignore-scripts
+    cp "$lock" applications/node_modules/installed
+  fi
+  python_environment applications/langchain
+  python_environment applications/agents
 }
 
 # A port that was free a moment ago.
@@ -225,7 +242,8 @@ all_clients() {
   check 'docs/clients.md, curl' documented_curl
   check 'docs/clients.md, Open WebUI through mcpo' documented_mcpo
   check 'docs/clients.md, what applications are configured with' node/node_modules/.bin/node node/documented.mjs \
-    'Claude Desktop' 'VS Code' Cursor n8n 'Open WebUI' LibreChat TypeScript
+    'Gemini CLI' opencode 'Cline, Roo Code' 'Claude Desktop' 'VS Code' Cursor Windsurf Zed 'LM Studio, Kiro' \
+    n8n 'Open WebUI' LibreChat TypeScript
   check 'REST, the document' rest_document
   # Slow answers fail this, so it starts when most of the other checks are done, and runs beside those that are left.
   rest_properties >"$work/properties" 2>&1 &
@@ -238,6 +256,35 @@ all_clients() {
   check_beside 'REST, whatever the document allows' "$properties" properties
 }
 
+# In a network of their own, which has loopback and nothing else: none of them can ask a foreign host for anything.
+# Servers reach the container engine by its socket.
+applications() {
+  local count status=0 as_user=()
+  mkdir -p "$work/applications"
+  ((EUID == 0)) || as_user=(--map-current-user --keep-caps)
+  # shellcheck disable=SC2016 # for the other shell
+  unshare "${as_user[@]}" --net bash -euc 'ip link set lo up; exec "$@"' - \
+    "$PWD/node/node_modules/.bin/node" applications/drive.mjs "$work/applications" "$@" \
+    >"$work/applications.out" || status=$?
+  cat "$work/applications.out"
+  count=$(grep -c '^ok ' "$work/applications.out" || true)
+  passed=$((passed + count))
+  count=$(grep -c '^FAILED ' "$work/applications.out" || true)
+  failed=$((failed + count))
+  # It has ended before it came to a result.
+  ((status == 0 || count > 0)) || failed=$((failed + 1))
+}
+
+# Beside the other clients, the packages arrive on a new machine.
+clients_and_applications() {
+  install_applications >"$work/installed" 2>&1 &
+  pids+=($!)
+  local installing=$!
+  all_clients
+  check_beside 'applications, their packages' "$installing" installed
+  applications
+}
+
 long_run() {
   start_cold long
   export MCP_URL=$REPLY SANDBOX_ROOT=$work/long
@@ -247,9 +294,13 @@ long_run() {
 install
 secrets
 case ${1:-} in
-  '') all_clients ;;
+  '') clients_and_applications ;;
+  applications)
+    install_applications
+    applications "${@:2}"
+    ;;
   long) long_run ;;
-  *) echo "usage: run.sh [long]" >&2; exit 2 ;;
+  *) echo "usage: run.sh [applications [NAME...] | long]" >&2; exit 2 ;;
 esac
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

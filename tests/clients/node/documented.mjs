@@ -38,8 +38,9 @@ function filledIn(text) {
 }
 
 // An entry as the applications read it.
-function transport({ type, command, args, env, url, headers, ...rest }) {
+function transport({ type, command, args, env, url, httpUrl, serverUrl, headers, ...rest }) {
   delete rest.timeout;
+  delete rest.enabled;
   assert.deepEqual(rest, {}, "an entry has only what is known");
   if (command === "npx") {
     // As npx would start it, from what is installed here.
@@ -52,8 +53,8 @@ function transport({ type, command, args, env, url, headers, ...rest }) {
     assert.equal(command, "/usr/local/bin/mcp-code-sandbox");
     return new StdioClientTransport({ command: MCP_SERVER, args, env: { PATH, HOME, SANDBOX_ROOT, POOL_SIZE: "0" } });
   }
-  assert.ok([undefined, "http", "streamable-http"].includes(type), type);
-  return new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } });
+  assert.ok([undefined, "http", "remote", "streamable-http", "streamableHttp"].includes(type), type);
+  return new StreamableHTTPClientTransport(new URL(url ?? httpUrl ?? serverUrl), { requestInit: { headers } });
 }
 
 // A transport for an address in a form, with the token as bearer.
@@ -69,7 +70,7 @@ async function configuration({ language, content }) {
     await client.connect(transportOf(filledIn(content)));
   } else {
     const document = (language === "yaml" ? parse : JSON.parse)(filledIn(content));
-    await client.connect(transport((document.mcpServers ?? document.servers).sandbox));
+    await client.connect(transport((document.mcpServers ?? document.servers ?? document.context_servers ?? document.mcp).sandbox));
   }
   const result = await client.callTool({ name: "run_code", arguments: { language: "python", code: "print(6 * 7)" } });
   assert.equal(result.structuredContent.stdout, "42\n");
