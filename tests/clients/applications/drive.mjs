@@ -1,5 +1,5 @@
 // Applications against the built server, each with a scripted model, a server and a home of its own.
-// Usage: drive.mjs DIRECTORY [NAME...], with MCP_SERVER in the environment. It is run where there is nothing but loopback.
+// Usage: drive.mjs DIRECTORY [NAME...], with MCP_SERVER in the environment. It is run where there is only loopback.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";

@@ -1,9 +1,9 @@
-// The applications: how each is configured, as docs/clients.md says, and started without a terminal. Accounts, updates and
-// statistics are off, and the model's address is the scripted one.
+// The applications: how each is configured, as docs/clients.md says, and started without a terminal. Accounts, updates
+// and statistics are off, and the model's address is the scripted one.
 //
-// Each entry is a function of { url, token, model, home, directory } to a list of { command, args, env }, of which the
-// last one talks to the model. `sees` is what the model must see of the three calls; "+1" is a picture. One that talks to
-// no model `prints` something instead.
+// `steps` is a function of { url, token, model, home, directory } to a list of { command, args, env }, of which the
+// last one talks to the model. `sees` is what the model must see of the three calls; "+1" is a picture. One that talks
+// to no model `prints` something instead.
 
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
@@ -12,6 +12,7 @@ import { documented } from "./documented.mjs";
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 const module = (path) => here(`node_modules/${path}`);
+const CLAUDE_CODE_2 = module(`@anthropic-ai/claude-code-linux-${process.arch}/claude`);
 const PROMPT = "What is 6 * 7?";
 
 async function put(path, text) {
@@ -41,7 +42,8 @@ env_key = "MODEL_KEY"
 enabled = false
 `;
   await put(`${home}/.codex/config.toml`, provider + await documented("Codex CLI", "toml", server));
-  const args = [module("@openai/codex/bin/codex.js"), "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", PROMPT];
+  const options = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"];
+  const args = [module("@openai/codex/bin/codex.js"), "exec", ...options, PROMPT];
   return [{ command: process.execPath, args, env: { MODEL_KEY: "none", MCP_API_TOKEN: server.token } }];
 }
 
@@ -53,12 +55,15 @@ async function geminiCli({ model, home, ...server }) {
     general: { enableAutoUpdate: false },
   };
   await put(`${home}/.gemini/settings.json`, JSON.stringify(settings));
-  const args = [module("@google/gemini-cli/bundle/gemini.js"), "-m", "gemini-2.5-pro", "--approval-mode", "yolo", "--skip-trust", "-p", PROMPT];
+  const options = ["-m", "gemini-2.5-pro", "--approval-mode", "yolo", "--skip-trust"];
+  const args = [module("@google/gemini-cli/bundle/gemini.js"), ...options, "-p", PROMPT];
   return [{ command: process.execPath, args, env: { GEMINI_API_KEY: "none", GOOGLE_GEMINI_BASE_URL: model } }];
 }
 
 // Programs of a section, as they stand, with OpenAI's address in the environment.
-const openAi = (model) => ({ OPENAI_BASE_URL: `${model}/v1`, OPENAI_API_KEY: "none", OPENAI_AGENTS_DISABLE_TRACING: "1" });
+const openAi = (model) => ({
+  OPENAI_BASE_URL: `${model}/v1`, OPENAI_API_KEY: "none", OPENAI_AGENTS_DISABLE_TRACING: "1",
+});
 
 const python = (heading, environment) => async ({ model, directory, ...server }) => {
   const file = `${directory}/example.py`;
@@ -75,13 +80,14 @@ async function langChainJs({ model, ...server }) {
 
 // A client without a model.
 async function inspector(server) {
-  const lines = (await documented("MCP Inspector", "sh", server)).replace("npx @modelcontextprotocol/inspector", '"$@"');
+  const text = await documented("MCP Inspector", "sh", server);
+  const lines = text.replace("npx @modelcontextprotocol/inspector", '"$@"');
   const program = module("@modelcontextprotocol/inspector/clients/launcher/build/index.js");
   return [{ command: "bash", args: ["-c", lines, "inspector", process.execPath, program], env: {} }];
 }
 
 export const programs = {
-  "Claude Code 2": { sees: "seen seen+1 seen", steps: claudeCode(module(`@anthropic-ai/claude-code-linux-${process.arch}/claude`), []) },
+  "Claude Code 2": { sees: "seen seen+1 seen", steps: claudeCode(CLAUDE_CODE_2, []) },
   "Claude Code 1": { sees: "seen seen+1 seen", steps: claudeCode(process.execPath, [module("claude-code-1/cli.js")]) },
   "Codex CLI": { sees: "seen seen+1 seen", steps: codex },
   "Gemini CLI": { sees: "seen seen+1 seen", steps: geminiCli },

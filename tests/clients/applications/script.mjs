@@ -16,9 +16,12 @@ export const script = (conversationId) => [
   {
     expect: "hello world",
     arguments: {
-      language: "python", code: CHART, conversationId, environment: { NAME: "world" }, timeoutSeconds: 20, network: false,
-      stateful: true, wait: true, restart: true,
+      language: "python", code: CHART, conversationId, environment: { NAME: "world" }, timeoutSeconds: 20,
+      network: false, stateful: true, wait: true, restart: true,
     },
   },
-  { expect: "still kept", arguments: { language: "python", code: 'print("still", open("note.txt").read())', conversationId } },
+  {
+    expect: "still kept",
+    arguments: { language: "python", code: 'print("still", open("note.txt").read())', conversationId },
+  },
 ];

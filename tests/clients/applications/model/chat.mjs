@@ -32,13 +32,14 @@ export function write(response, { call, text }, { model, stream }) {
   const message = { role: "assistant", content: text ?? null, ...(call && { tool_calls }) };
   const common = { id: newId("chat"), created: 0, model };
   if (!stream) {
-    return json(response, { ...common, object: "chat.completion", choices: [{ index: 0, message, finish_reason }], usage });
+    const choices = [{ index: 0, message, finish_reason }];
+    return json(response, { ...common, object: "chat.completion", choices, usage });
   }
-  const chunk = (choices) => ["", { ...common, object: "chat.completion.chunk", choices, usage: choices.length ? null : usage }];
+  const chunk = (choices, usage = null) => ["", { ...common, object: "chat.completion.chunk", choices, usage }];
   events(response, [
     chunk([{ index: 0, delta: message, finish_reason: null }]),
     chunk([{ index: 0, delta: {}, finish_reason }]),
-    chunk([]),
+    chunk([], usage),
     ["", "[DONE]"],
   ]);
 }

@@ -9,7 +9,9 @@ const isPicture = ({ inlineData }) => inlineData?.mimeType.startsWith("image/");
 export function read({ tools = [], contents }) {
   const declarations = tools.flatMap(({ functionDeclarations = [] }) => functionDeclarations);
   return {
-    tools: declarations.map(({ name, parameters, parametersJsonSchema }) => ({ name, schema: parametersJsonSchema ?? parameters })),
+    tools: declarations.map(({ name, parameters, parametersJsonSchema }) => (
+      { name, schema: parametersJsonSchema ?? parameters }
+    )),
     // A picture is a part of the result, or follows it.
     results: contents.flatMap(({ parts = [] }) => parts).reduce((results, part) => {
       if (part.functionResponse) results.push(seen(part.functionResponse));

@@ -23,10 +23,14 @@ function flat({ type, name, parameters, tools }, namespace) {
 
 export function write(response, { call, text }, { model, stream }) {
   const item = call
-    ? { type: "function_call", id: `fc_${call.id}`, call_id: call.id, name: call.tool.name, namespace: call.tool.namespace,
-        arguments: JSON.stringify(call.arguments), status: "completed" }
-    : { type: "message", id: newId("msg"), role: "assistant", status: "completed",
-        content: [{ type: "output_text", text, annotations: [] }] };
+    ? {
+        type: "function_call", id: `fc_${call.id}`, call_id: call.id, name: call.tool.name,
+        namespace: call.tool.namespace, arguments: JSON.stringify(call.arguments), status: "completed",
+      }
+    : {
+        type: "message", id: newId("msg"), role: "assistant", status: "completed",
+        content: [{ type: "output_text", text, annotations: [] }],
+      };
   const usage = { input_tokens: 1, input_tokens_details: { cached_tokens: 0 }, output_tokens: 1,
     output_tokens_details: { reasoning_tokens: 0 }, total_tokens: 2 };
   const id = newId("resp");

@@ -1,11 +1,12 @@
-// A model that plays a script, in the wire forms that the applications speak: it calls `run_code` as the script says, notes
-// what comes back, and ends with a sentence about that. It needs nothing but loopback.
+// A model that plays a script, in the wire forms that the applications speak: it calls `run_code` as the script says,
+// notes what comes back, and ends with a sentence about that. It needs nothing but loopback.
 
 import { createServer } from "node:http";
 import * as chat from "./chat.mjs";
 import * as gemini from "./gemini.mjs";
 import * as messages from "./messages.mjs";
 import * as responses from "./responses.mjs";
+import { newId } from "./wire.mjs";
 
 const WIRES = [responses, chat, messages, gemini];
 const TOOL = "run_code";
@@ -19,7 +20,7 @@ export async function startModel({ script, before = async () => {}, noted = () =
     const tool = request.tools.find(({ name }) => name.endsWith(TOOL));
     if (!tool) return search(request) ?? { text: "A title" };
     const results = request.results.slice(0, script.length);
-    noted({ tool, tools: request.tools.map(({ name }) => name), results });
+    noted({ tool, results });
     const next = results.length;
     if (next >= script.length) return { text: summary(script, results) };
     if (next > asked) {
@@ -44,11 +45,12 @@ export async function startModel({ script, before = async () => {}, noted = () =
   return { url: `http://127.0.0.1:${server.address().port}`, stop: () => server.close() };
 }
 
-// Some show the names of tools only, until the model asks for what is behind one. Requests without either are for titles
-// and summaries, for which applications ask on the side.
+// Claude Code shows the names of tools only, until the model looks one up. Requests without either are for titles and
+// summaries, for which applications ask on the side.
 function search({ tools }) {
   const tool = tools.find(({ name }) => name === "ToolSearch");
-  return tool && { call: { id: `search_${Date.now()}`, tool, arguments: { query: "select:mcp__sandbox__run_code", max_results: 1 } } };
+  const query = { query: "select:mcp__sandbox__run_code", max_results: 1 };
+  return tool && { call: { id: newId("search"), tool, arguments: query } };
 }
 
 // What the model saw of each call, in words that a check can look for.
