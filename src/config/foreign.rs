@@ -32,6 +32,7 @@ pub const FOREIGN: &[Foreign] = &[
     foreign_setting("SESSION_POOL_MAX_IDLE_TIME", &["SANDBOX_IDLE_TTL"]),
     foreign_setting("SESSION_POOL_REFILL_INTERVAL", &[]),
     foreign_setting("ENABLE_NETWORK_ACCESS", &["ALLOW_NETWORK"]),
+    foreign_setting("SANDBOX_DATA_DIR", &["SANDBOX_ROOT"]),
     foreign_setting("SANDBOX_IMAGE", &[]),
     foreign_setting("SANDBOX_MEMORY_LIMIT", &["RUN_MEMORY"]),
     foreign_setting("SANDBOX_CPU_LIMIT", &["RUN_CPUS"]),

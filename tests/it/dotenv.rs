@@ -72,7 +72,7 @@ async fn a_token_that_follows_an_empty_one_is_the_token() {
         .await;
     assert_eq!(
         listed,
-        json!({ "files": [], "truncated": null, "skipped": 0 })
+        json!({ "files": [], "total": 0, "truncated": null, "skipped": 0 })
     );
     let (status, ready) = server.get("/readyz").await;
     assert_eq!(status, 503, "{ready}");
