@@ -9,6 +9,8 @@ pub struct AnswerConfig {
     pub resource_links: Inclusion,
     /// The answer as an object beside the text, and its schema (`STRUCTURED_CONTENT`).
     pub structured_content: Inclusion,
+    /// Pictures as content of their own (`PICTURES`).
+    pub pictures: Inclusion,
 }
 
 /// Who gets a part of an answer.
@@ -28,6 +30,7 @@ impl AnswerConfig {
         Self {
             resource_links: Inclusion::read(reader, "RESOURCE_LINKS"),
             structured_content: Inclusion::read(reader, "STRUCTURED_CONTENT"),
+            pictures: Inclusion::read(reader, "PICTURES"),
         }
     }
 }

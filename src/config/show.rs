@@ -41,6 +41,7 @@ impl fmt::Display for Config {
                 "STRUCTURED_CONTENT",
                 self.answers.structured_content.as_str().to_owned(),
             ),
+            ("PICTURES", self.answers.pictures.as_str().to_owned()),
             ("SANDBOX_ROOT", storage.root.display().to_string()),
             ("SANDBOX_HOST_PATH", storage.host_path.display().to_string()),
             ("FILE_SECRET", "(hidden)".to_owned()),

@@ -87,6 +87,11 @@ pub const VARIABLES: &[Variable] = &[
         "`auto`: answers have `structuredContent` for all clients but those known to hide the rest of the answer then; `always` or `never`: for all or none; see docs/clients.md",
     ),
     variable(
+        "PICTURES",
+        "auto",
+        "`auto`: answers show pictures to all clients but those known to hand them to their models as text; `always` or `never`: to all or none; see docs/clients.md",
+    ),
+    variable(
         "FILE_SECRET",
         "",
         "secret behind directory names and signed links, at least 32 characters; required",

@@ -337,3 +337,25 @@ async fn a_file_is_read_in_pieces_that_fit() {
         json!({ "anthropic/maxResultSizeChars": 500_000 })
     );
 }
+
+#[tokio::test]
+async fn clients_that_take_pictures_for_text_get_none() {
+    let mut picture = Vec::new();
+    image::RgbImage::new(8, 8)
+        .write_to(&mut Cursor::new(&mut picture), ImageFormat::Png)
+        .unwrap();
+    let mut seen = Vec::new();
+    for setting in ["auto", "always", "never"] {
+        let app = TestApp::on_fake_with(&[("PICTURES", setting)]).await;
+        std::fs::create_dir(app.workspace("demo")).unwrap();
+        std::fs::write(app.workspace("demo").join("new.png"), &picture).unwrap();
+        for name in ["test", "@cline/core", "continue-cli-client"] {
+            let session = Session::open_as(&app, "2025-06-18", name, "1").await;
+            let file = json!({ "conversationId": "demo", "filename": "new.png" });
+            let result = ask(&session, &call(1, "read_file", &file)).await;
+            let said = &result["content"][1]["text"];
+            seen.push(format!("{setting} {name}: {} {said}", parts(&result)));
+        }
+    }
+    insta::assert_snapshot!(seen.join("\n"));
+}

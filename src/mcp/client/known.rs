@@ -4,7 +4,7 @@
 
 use axum::http::header::USER_AGENT;
 use axum::http::request::Parts;
-use rmcp::model::{CallToolResult, Implementation};
+use rmcp::model::{CallToolResult, ContentBlock, Implementation};
 use rmcp::service::{RequestContext, RoleServer};
 
 use crate::config::AnswerConfig;
@@ -22,14 +22,39 @@ struct Known {
     resource_links: bool,
     /// Whether its model sees the other content of an answer that has `structuredContent`.
     structured_content: bool,
+    /// Whether it shows pictures to its model as pictures.
+    pictures: bool,
 }
 
-const fn known(name: &'static str, resource_links: bool, structured_content: bool) -> Known {
+/// A client that does well with everything.
+const fn known(name: &'static str) -> Known {
     Known {
         name,
         until: None,
-        resource_links,
-        structured_content,
+        resource_links: true,
+        structured_content: true,
+        pictures: true,
+    }
+}
+
+const fn without_links(name: &'static str) -> Known {
+    Known {
+        resource_links: false,
+        ..known(name)
+    }
+}
+
+const fn without_pictures(name: &'static str) -> Known {
+    Known {
+        pictures: false,
+        ..known(name)
+    }
+}
+
+const fn without_structured_content(known: Known) -> Known {
+    Known {
+        structured_content: false,
+        ..known
     }
 }
 
@@ -37,25 +62,29 @@ const fn known(name: &'static str, resource_links: bool, structured_content: boo
 const KNOWN: &[Known] = &[
     // Codex, on the command line, in editors and as an app. Its model sees nothing but structuredContent where there is
     // any (openai/codex#10334, #38287), and the app refuses an answer with a link (openai/codex#33404).
-    known("codex-mcp-client", false, false),
-    known("codex", false, false),
+    without_structured_content(without_links("codex-mcp-client")),
+    without_structured_content(without_links("codex")),
     // Before 2.1.128 pictures were dropped beside structuredContent (anthropics/claude-code#54737, and its changelog).
     Known {
         until: Some([2, 1, 128]),
-        ..known("claude-code", true, false)
+        ..without_structured_content(known("claude-code"))
     },
     // Replaces all content by structuredContent (anomalyco/opencode#32074, #32868).
-    known("opencode", true, false),
+    without_structured_content(known("opencode")),
     // The Python SDK's own name, and what it sends as User-Agent. langchain-mcp-adapters is among those that use it:
     // it makes links files by address, which ends agents with OpenAI's and Bedrock's chat models
     // (langchain-ai/langchain-mcp-adapters#591).
-    known("mcp", false, true),
-    known("python-httpx", false, true),
+    without_links("mcp"),
+    without_links("python-httpx"),
     // The same in JavaScript; before langchain-ai/langchainjs#10005 any link was an error.
-    known("@langchain/mcp-adapters", false, true),
-    // Refuses the whole answer in versions that are still in use (cline/cline#5208, kirodotdev/Kiro#8960).
-    known("cline", false, true),
-    known("kiro", false, true),
+    without_links("@langchain/mcp-adapters"),
+    // The extension refuses the whole answer in versions that are still in use (cline/cline#5208); so does Kiro
+    // (kirodotdev/Kiro#8960).
+    without_links("cline"),
+    without_links("kiro"),
+    // Cline's program (3.0.65) and Continue's (1.5.47) hand the base64 of a picture to the model as text.
+    without_pictures("@cline/core"),
+    without_pictures("continue-cli-client"),
 ];
 
 /// What the answers to a client have.
@@ -65,7 +94,13 @@ pub(in crate::mcp) struct Answers {
     pub(in crate::mcp) resource_links: bool,
     /// `structuredContent`, and `outputSchema` in the list of tools.
     pub(in crate::mcp) structured_content: bool,
+    /// Pictures as blocks of the type `image`.
+    pictures: bool,
 }
+
+/// What is said where pictures were left out.
+const WITHOUT_PICTURES: &str =
+    "Pictures are left out for this client: their links are in the answer.";
 
 impl Answers {
     /// Those to the client that sent a request.
@@ -86,13 +121,23 @@ impl Answers {
             structured_content: config
                 .structured_content
                 .applies(takes(|known| known.structured_content)),
+            pictures: config.pictures.applies(takes(|known| known.pictures)),
         }
     }
 
-    /// Leaves out of an answer what the client is not to have. Its first text has the same object.
+    /// Leaves out of an answer what the client is not to have. Its first text has the same object, with the links of
+    /// pictures.
     pub(in crate::mcp) fn trim(self, result: &mut CallToolResult) {
         if !self.structured_content {
             result.structured_content = None;
+        }
+        let all = result.content.len();
+        if !self.pictures {
+            let is_picture = |block: &ContentBlock| matches!(block, ContentBlock::Image(_));
+            result.content.retain(|block| !is_picture(block));
+        }
+        if result.content.len() < all {
+            result.content.push(ContentBlock::text(WITHOUT_PICTURES));
         }
     }
 }
