@@ -125,6 +125,24 @@ async fn a_traceback_that_is_not_the_end_is_told_as_text() {
     assert_eq!(told("stdout"), "on\n");
 }
 
+/// An interrupt, by a caller or at the time limit, makes the shell of a kernel print a traceback.
+#[tokio::test]
+async fn a_traceback_of_a_program_that_is_stopped_is_told_once() {
+    let app = TestApp::on_fake().await;
+    for (timeout, is_its_end) in [(0.3, true), (2.0, false)] {
+        let code =
+            "echo Traceback (most recent call last): >&2\necho KeyboardInterrupt >&2\nsleep 60";
+        let body = json!({ "code": code, "language": "shell", "timeout": timeout });
+        let lines = execute(&app, body).await;
+        let texts = lines.iter().filter_map(|line| line["text"].as_str());
+        let text: String = texts.collect();
+        let error = lines.iter().find(|line| line.get("error").is_some());
+        let traceback = error.unwrap()["traceback"].as_array().unwrap();
+        assert_eq!(text.is_empty(), is_its_end, "{lines:?}");
+        assert_eq!(traceback.len(), if is_its_end { 2 } else { 0 }, "{lines:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_session_is_made_shown_and_ended() {
     let app = TestApp::on_fake_speaking(&["python"], &[]).await;

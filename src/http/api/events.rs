@@ -261,12 +261,13 @@ impl Feed {
     fn error(&mut self, outcome: &RunOutcome) -> Event {
         let held = self.held.take().map(|(text, _)| text);
         let own = outcome.exit_code.is_some();
-        let text = held.clone().filter(|_| own);
-        let text = text.unwrap_or_else(|| outcome.stderr.clone());
+        // When a program is stopped, a traceback that was told before is not that of its end.
+        let told = if own { &*outcome.stderr } else { "" };
+        let text = held.clone().unwrap_or_else(|| told.to_owned());
         let lines: Vec<_> = text.trim_end().lines().collect();
         let (last, mut traceback) = traceback::last_words(&lines);
         if let Some(held) = held {
-            if own {
+            if own || !traceback.is_empty() {
                 // With those that it was caused by.
                 traceback = &lines;
             } else {
