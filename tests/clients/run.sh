@@ -244,6 +244,7 @@ all_clients() {
   check 'docs/clients.md, what applications are configured with' node/node_modules/.bin/node node/documented.mjs \
     'Gemini CLI' opencode 'Cline, Roo Code' 'Claude Desktop' 'VS Code' Cursor Windsurf Zed 'LM Studio, Kiro' \
     n8n 'Open WebUI' LibreChat TypeScript
+  check 'docs/moving.md, sandbox-mcp over HTTP' rest/.venv/bin/python rest/sessions.py
   check 'REST, the document' rest_document
   # Slow answers fail this, so it starts when most of the other checks are done, and runs beside those that are left.
   rest_properties >"$work/properties" 2>&1 &
