@@ -133,18 +133,27 @@ documented_python() {
 
 documented_curl() { documented docs/clients.md curl | bash -euo pipefail | grep '"stdout":"42\\n"'; }
 
+# Runs the script $1, which starts mcpo, until the check that does so ends: a check is a process of its own.
+start_mcpo() {
+  PATH=$PWD/mcpo/.venv/bin:$PATH bash -euo pipefail "$1" &
+  # shellcheck disable=SC2064 # now
+  trap "kill $!" EXIT
+}
+
+# The addresses of the tools that the document of mcpo at $1 has, once it is there.
+mcpo_paths() {
+  curl --silent --fail --retry 30 --retry-delay 1 --retry-connrefused "$1/openapi.json" |
+    grep --only-matching '"/[a-z_]*":' | sort | tr -d '\n'
+}
+
 # What Open WebUI sees: each tool at an address of its own, plain JSON in and out. Other sites' pages can neither call
 # it nor read it.
 documented_mcpo() {
   local port status
   port=$(free_port)
   documented docs/clients.md 'Open WebUI, through mcpo' | sed "s|--port 8000|--port $port|; s|^mcpo|exec mcpo|" >"$work/mcpo.sh"
-  PATH=$PWD/mcpo/.venv/bin:$PATH bash -euo pipefail "$work/mcpo.sh" &
-  # A check is a process of its own, and this ends with it.
-  # shellcheck disable=SC2064 # now
-  trap "kill $!" EXIT
-  curl --silent --fail --retry 30 --retry-delay 1 --retry-connrefused "http://127.0.0.1:$port/openapi.json" |
-    grep --only-matching '"/[a-z_]*":' | sort | tr -d '\n' | grep '"/list_runners":.*"/run_code":'
+  start_mcpo "$work/mcpo.sh"
+  mcpo_paths "http://127.0.0.1:$port" | grep '"/list_runners":.*"/run_code":'
   mcpo_runs_code() {
     curl --silent "http://127.0.0.1:$port/run_code" --header 'Content-Type: application/json' \
       --header 'Origin: https://elsewhere.example' --dump-header "$work/mcpo.head" \
@@ -154,6 +163,27 @@ documented_mcpo() {
   (! grep --ignore-case '^access-control-allow-origin' "$work/mcpo.head")
   status=$(mcpo_runs_code --output /dev/null --write-out '%{http_code}')
   [[ $status == 40[13] ]]
+}
+
+# mcpo with a file that has the token as a header, before the server at $1 with the tools that its users know.
+documented_mcpo_file() {
+  local port address MCP_URL=$1
+  port=$(free_port)
+  address=http://127.0.0.1:$port/sandbox
+  documented docs/moving.md 'One Python' >"$work/mcpo.json"
+  echo "exec mcpo --config '$work/mcpo.json' --api-key YOUR_MCPO_KEY --port $port" >"$work/mcpo_file.sh"
+  start_mcpo "$work/mcpo_file.sh"
+  mcpo_paths "$address" | grep '^"/execute_python":"/pip_install":$'
+  curl --silent --fail "$address/execute_python" --header 'Authorization: Bearer YOUR_MCPO_KEY' \
+    --header 'Content-Type: application/json' --data '{"code":"print(6 * 7)"}' | grep '"stdout":"42\\n"'
+}
+
+# The block for a client that starts the server itself, which finds it in its PATH.
+documented_artifacts() {
+  mkdir -p "$work/bin"
+  ln -sf "$server" "$work/bin/mcp-code-sandbox"
+  documented docs/moving.md Artifacts >"$work/artifacts.json"
+  PATH=$work/bin:$PATH python/.venv/bin/python python/artifacts.py "$work/artifacts.json"
 }
 
 rest_document() {
@@ -201,6 +231,7 @@ converters() {
     start_cold "$toolset" MCP_TOOLSET=$toolset
     urls+=" $toolset=$REPLY"
   done
+  python_url=$REPLY
   export MCP_URLS=$urls
   for name in n8n langchain_google ai_sdk ajv; do
     check "converters, $name" node/node_modules/.bin/node "node/$name.mjs"
@@ -244,6 +275,7 @@ all_clients() {
   check 'docs/clients.md, what applications are configured with' node/node_modules/.bin/node node/documented.mjs \
     'Gemini CLI' opencode 'Cline, Roo Code' 'Claude Desktop' 'VS Code' Cursor Windsurf Zed 'LM Studio, Kiro' \
     n8n 'Open WebUI' LibreChat TypeScript
+  check 'docs/moving.md, mcpo with a file' documented_mcpo_file "$python_url"
   check 'docs/moving.md, sandbox-mcp over HTTP' rest/.venv/bin/python rest/sessions.py
   check 'REST, the document' rest_document
   # Slow answers fail this, so it starts when most of the other checks are done, and runs beside those that are left.
@@ -254,6 +286,7 @@ all_clients() {
   SANDBOX_ROOT=$work/stdio
   python_client stdio stdio-legacy
   typescript_client sdk-stdio
+  check 'docs/moving.md, a client of artifacts that starts the server' documented_artifacts
   check_beside 'REST, whatever the document allows' "$properties" properties
 }
 
