@@ -414,6 +414,13 @@ async fn a_server_with_the_tools_of_another_one_has_its_metrics_too() {
     sandbox_package_installs_total{status="error"} 0
     sandbox_package_installs_total{status="success"} 0
     "#);
+    let is_name = |c: char| c.is_ascii_lowercase() || c == '_';
+    for line in lines {
+        let name = line.split(|c| !is_name(c)).next().unwrap_or_default();
+        let name = name.trim_end_matches("_count");
+        let document = include_str!("../../docs/operating.md");
+        assert!(document.contains(name), "docs/operating.md lacks {name}");
+    }
     let ours = TestApp::on_fake_with(&[OPEN]).await;
     assert!(!scrape(&ours).await.contains("\nsandbox_"));
 }
