@@ -151,7 +151,8 @@ impl Selftest {
                 if !wanted || !is_new {
                     continue;
                 }
-                for row in try_one(&stage, control, only, download).await {
+                // Boxed, since it is a large future.
+                for row in Box::pin(try_one(&stage, control, only, download)).await {
                     tell(&row);
                     rows.push(row);
                 }

@@ -3,67 +3,29 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{Config, EngineConfig, reader};
+use super::{AnswerConfig, Config, EngineConfig, HttpConfig, StorageConfig, reader};
+
+/// The name of a setting, and its value as it is written.
+type Line = (&'static str, String);
+
+fn time(duration: Duration) -> String {
+    humantime::format_duration(duration).to_string()
+}
+
+fn size(bytes: u64) -> String {
+    reader::show_size(bytes)
+}
 
 /// The effective configuration as `NAME=value` lines with secrets hidden, for `check-config`.
 impl fmt::Display for Config {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let size = |bytes: u64| reader::show_size(bytes);
-        let time = |duration: Duration| humantime::format_duration(duration).to_string();
-        let (http, storage, limits) = (&self.http, &self.storage, &self.limits);
-        let lines = [
-            ("MCP_HTTP_ADDR", http.addr.to_string()),
-            ("PUBLIC_BASE_URL", http.public_base_url.clone()),
-            ("MCP_API_TOKEN", "(hidden)".to_owned()),
-            ("ALLOWED_HOSTS", http.allowed_hosts.join(",")),
-            ("ALLOWED_ORIGINS", http.allowed_origins.join(",")),
-            (
-                "METRICS_TOKEN",
-                http.metrics_token
-                    .as_ref()
-                    .map_or("", |_| "(hidden)")
-                    .to_owned(),
-            ),
-            ("HEALTH_COUNTS", http.health_counts.to_string()),
-            (
-                "RATE_LIMIT",
-                http.rate_limit
-                    .map_or_else(String::new, |rate| rate.to_string()),
-            ),
-            ("SHUTDOWN_GRACE", time(http.shutdown_grace)),
-            ("SESSION_IDLE_TTL", time(http.session_idle)),
-            ("MCP_TOOLSET", self.toolset.as_str().to_owned()),
-            (
-                "RESOURCE_LINKS",
-                self.answers.resource_links.as_str().to_owned(),
-            ),
-            (
-                "STRUCTURED_CONTENT",
-                self.answers.structured_content.as_str().to_owned(),
-            ),
-            ("PICTURES", self.answers.pictures.as_str().to_owned()),
-            ("SANDBOX_ROOT", storage.root.display().to_string()),
-            ("SANDBOX_HOST_PATH", storage.host_path.display().to_string()),
-            ("FILE_SECRET", "(hidden)".to_owned()),
-            (
-                "FILE_URL_TTL",
-                storage.link_ttl.map_or_else(|| "0".to_owned(), time),
-            ),
-            (
-                "CONVERSATION_TTL",
-                storage
-                    .conversation_ttl
-                    .map_or_else(|| "0".to_owned(), time),
-            ),
-            (
-                "STORAGE_LIMIT",
-                storage.limit.map_or_else(String::new, size),
-            ),
-            ("WORKSPACE_QUOTA", size(storage.quota)),
-            ("DISK_FREE_FLOOR", size(storage.free_space_floor)),
-            ("MAX_UPLOAD_BYTES", size(storage.max_upload_bytes)),
-        ];
-        let lines = lines.into_iter().chain(self.engine.lines()).chain([
+        let limits = &self.limits;
+        let lines = self.http.lines().into_iter();
+        let lines = lines.chain([("MCP_TOOLSET", self.toolset.as_str().to_owned())]);
+        let lines = lines
+            .chain(self.answers.lines())
+            .chain(self.storage.lines());
+        let lines = lines.chain(self.engine.lines()).chain([
             ("RUN_TIMEOUT", time(limits.timeout)),
             ("RUN_TIMEOUT_MAX", time(limits.timeout_max)),
             ("RUN_CPUS", reader::show_cpus(limits.nano_cpus)),
@@ -113,8 +75,70 @@ impl fmt::Display for Config {
     }
 }
 
+impl HttpConfig {
+    fn lines(&self) -> [Line; 10] {
+        [
+            ("MCP_HTTP_ADDR", self.addr.to_string()),
+            ("PUBLIC_BASE_URL", self.public_base_url.clone()),
+            ("MCP_API_TOKEN", "(hidden)".to_owned()),
+            ("ALLOWED_HOSTS", self.allowed_hosts.join(",")),
+            ("ALLOWED_ORIGINS", self.allowed_origins.join(",")),
+            (
+                "METRICS_TOKEN",
+                self.metrics_token
+                    .as_ref()
+                    .map_or("", |_| "(hidden)")
+                    .to_owned(),
+            ),
+            ("HEALTH_COUNTS", self.health_counts.to_string()),
+            (
+                "RATE_LIMIT",
+                self.rate_limit
+                    .map_or_else(String::new, |rate| rate.to_string()),
+            ),
+            ("SHUTDOWN_GRACE", time(self.shutdown_grace)),
+            ("SESSION_IDLE_TTL", time(self.session_idle)),
+        ]
+    }
+}
+
+impl AnswerConfig {
+    fn lines(self) -> [Line; 3] {
+        [
+            ("RESOURCE_LINKS", self.resource_links.as_str().to_owned()),
+            (
+                "STRUCTURED_CONTENT",
+                self.structured_content.as_str().to_owned(),
+            ),
+            ("PICTURES", self.pictures.as_str().to_owned()),
+        ]
+    }
+}
+
+impl StorageConfig {
+    fn lines(&self) -> [Line; 9] {
+        [
+            ("SANDBOX_ROOT", self.root.display().to_string()),
+            ("SANDBOX_HOST_PATH", self.host_path.display().to_string()),
+            ("FILE_SECRET", "(hidden)".to_owned()),
+            (
+                "FILE_URL_TTL",
+                self.link_ttl.map_or_else(|| "0".to_owned(), time),
+            ),
+            (
+                "CONVERSATION_TTL",
+                self.conversation_ttl.map_or_else(|| "0".to_owned(), time),
+            ),
+            ("STORAGE_LIMIT", self.limit.map_or_else(String::new, size)),
+            ("WORKSPACE_QUOTA", size(self.quota)),
+            ("DISK_FREE_FLOOR", size(self.free_space_floor)),
+            ("MAX_UPLOAD_BYTES", size(self.max_upload_bytes)),
+        ]
+    }
+}
+
 impl EngineConfig {
-    fn lines(&self) -> [(&'static str, String); 7] {
+    fn lines(&self) -> [Line; 7] {
         let dns: Vec<_> = self.dns.iter().map(ToString::to_string).collect();
         let allowed = self.allow_weaker.iter().map(|control| control.name());
         let report = self.firewall_report.as_ref();

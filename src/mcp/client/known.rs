@@ -13,6 +13,7 @@ use crate::config::AnswerConfig;
 const VIA: &str = " (via ";
 
 /// A client that does badly with a part of our answers.
+#[derive(Clone, Copy)]
 struct Known {
     /// As in `clientInfo.name`, or as the first product in `User-Agent`; in lower case.
     name: &'static str,
