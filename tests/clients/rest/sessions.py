@@ -28,7 +28,7 @@ def stream(code: str, **request) -> Iterator[dict]:
     with requests.post(f"{API}/execute", json=body, headers=HEADERS, stream=True, timeout=60) as response:
         assert response.status_code == 200, response.text
         assert response.headers["content-type"].startswith("application/x-ndjson"), response.headers
-        for line in response.iter_lines(chunk_size=1):
+        for line in response.iter_lines(chunk_size=None):
             message = json.loads(line)
             if message.get("text") != "":
                 yield message
