@@ -354,7 +354,11 @@ async fn clients_that_take_pictures_for_text_get_none() {
             let file = json!({ "conversationId": "demo", "filename": "new.png" });
             let result = ask(&session, &call(1, "read_file", &file)).await;
             let said = &result["content"][1]["text"];
-            seen.push(format!("{setting} {name}: {} {said}", parts(&result)));
+            let notes = &result["structuredContent"]["notes"];
+            seen.push(format!(
+                "{setting} {name}: {} {said} {notes}",
+                parts(&result)
+            ));
         }
     }
     insta::assert_snapshot!(seen.join("\n"));

@@ -6,6 +6,7 @@ use axum::http::header::USER_AGENT;
 use axum::http::request::Parts;
 use rmcp::model::{CallToolResult, ContentBlock, Implementation};
 use rmcp::service::{RequestContext, RoleServer};
+use serde_json::{Value, json};
 
 use crate::config::AnswerConfig;
 
@@ -129,18 +130,27 @@ impl Answers {
     /// Leaves out of an answer what the client is not to have. Its first text has the same object, with the links of
     /// pictures.
     pub(in crate::mcp) fn trim(self, result: &mut CallToolResult) {
+        let is_picture = |block: &ContentBlock| matches!(block, ContentBlock::Image(_));
+        if !self.pictures && result.content.iter().any(is_picture) {
+            result.content.retain(|block| !is_picture(block));
+            note(result, WITHOUT_PICTURES);
+        }
         if !self.structured_content {
             result.structured_content = None;
         }
-        let all = result.content.len();
-        if !self.pictures {
-            let is_picture = |block: &ContentBlock| matches!(block, ContentBlock::Image(_));
-            result.content.retain(|block| !is_picture(block));
-        }
-        if result.content.len() < all {
-            result.content.push(ContentBlock::text(WITHOUT_PICTURES));
-        }
     }
+}
+
+/// Adds a note to an answer: to its object, which the first text repeats, and as a text of its own.
+fn note(result: &mut CallToolResult, text: &str) {
+    if let Some(Value::Object(object)) = &mut result.structured_content {
+        let notes = object.entry("notes").or_insert_with(|| json!([]));
+        if let Some(notes) = notes.as_array_mut() {
+            notes.push(text.into());
+        }
+        result.content[0] = ContentBlock::text(Value::Object(object.clone()).to_string());
+    }
+    result.content.push(ContentBlock::text(text));
 }
 
 /// Name and version of the first product in `User-Agent`: all that a request without a session says about its sender.
