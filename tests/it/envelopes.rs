@@ -407,6 +407,14 @@ async fn a_session_that_is_not_known_is_not_found() {
         answers.push_str(&shown(&format!("{method} {which} {body}"), &answer));
     }
     insta::assert_snapshot!(answers);
+    // A client that sends the lost id with everything begins a new session with it.
+    let greeting = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18"}}"#;
+    let request = to("POST", "/mcp")
+        .header("accept", BOTH)
+        .header("mcp-session-id", "unknown");
+    let answer = app.send(request.body(greeting.into()).unwrap()).await;
+    assert_eq!(answer.status, 200);
+    assert_ne!(answer.header("mcp-session-id"), "unknown");
 }
 
 #[tokio::test]

@@ -64,8 +64,7 @@ impl McpTransport {
         if let Some(session) = session_id(&parts.headers) {
             match self.sessions.standing(session, &caller.principal) {
                 Standing::Own => return self.post_in_session(parts, message, caller).await,
-                // A model's turn would be lost, and a call needs nothing that the session has.
-                Standing::Unknown if message.envelope.method == "tools/call" => {
+                Standing::Unknown if needs_no_session(&message.envelope.method) => {
                     parts.headers.remove(SESSION_ID);
                 }
                 Standing::Unknown | Standing::Gone => {
@@ -122,6 +121,12 @@ impl McpTransport {
             }))
         })
     }
+}
+
+/// Whether a message that names a lost session is served all the same: a model's turn would be lost with a call, which
+/// needs nothing that the session has, and a greeting begins a new one.
+fn needs_no_session(method: &str) -> bool {
+    ["tools/call", "initialize"].contains(&method)
 }
 
 /// The revision that a session would speak which this message opens. The stateful service refuses any other message
