@@ -171,9 +171,10 @@ impl From<&RunError> for ToolError {
     fn from(error: &RunError) -> Self {
         let code = match error {
             RunError::CodeTooLarge(..) => "code_too_large",
-            RunError::Timeout(..) | RunError::Environment(_) | RunError::Fence { .. } => {
-                "invalid_arguments"
-            }
+            RunError::Timeout(..)
+            | RunError::Environment(_)
+            | RunError::Fence { .. }
+            | RunError::StrayFence => "invalid_arguments",
             RunError::UnknownLanguage { .. } => "unknown_language",
             RunError::NoKernel { .. } => "stateful_unavailable",
             RunError::Kernel(error) => kernel_code(error),

@@ -40,6 +40,12 @@ pub enum RunError {
         /// The language that was asked for.
         language: String,
     },
+    /// There is a Markdown fence in the code, but it is not one fence with the program in it.
+    #[error(
+        "code has the fences of Markdown in it, but is not one block of its language: send the program alone, without \
+         fences and without the text around them"
+    )]
+    StrayFence,
     /// The language has no kernel, but others may.
     #[error(
         "stateful: true is not available for {language} here: {}",
@@ -110,6 +116,7 @@ impl RunError {
             | Self::Environment(_)
             | Self::UnknownLanguage { .. }
             | Self::Fence { .. }
+            | Self::StrayFence
             | Self::NoKernel { .. }
             | Self::Kernel(KernelError::Network(_) | KernelError::Environment(_))
             | Self::Network(_) => "refused",

@@ -15,6 +15,8 @@ const FENCE: usize = 3;
 const INDENTATION: usize = 3;
 /// Names of shells, in which a CR is part of the last word of its line. Other languages take it for a line break.
 const SHELLS: &[&str] = &["bash", "sh", "shell"];
+/// The runner that runs what is between backticks.
+const SHELL: &str = "shell";
 /// Languages in which a fence without a name is never meant as code. Python does not parse it. TypeScript parses it as a
 /// call of an empty string. A shell would run what the lines print, which nobody writes in three backticks.
 const NEVER_FENCED: &[&str] = &["python", "shell", "typescript"];
@@ -31,7 +33,7 @@ struct Fenced<'a> {
 /// The program that a caller means by the code that it sends.
 ///
 /// # Errors
-/// It is in a fence of another language.
+/// It is in a fence of another language, or in more or less than one fence.
 pub(super) fn program(code: &str, runner: &Runner, view: &View) -> Result<String, RunError> {
     let code = unmarked(code);
     let code = match fenced(code) {
@@ -48,6 +50,9 @@ pub(super) fn program(code: &str, runner: &Runner, view: &View) -> Result<String
         },
         None => code.into(),
     };
+    if is_never_fenced(&runner.language) && has_stray_fence(&code, &runner.language) {
+        return Err(RunError::StrayFence);
+    }
     let names = runner.aliases.iter().chain([&runner.language]);
     Ok(lines(code, names).into_owned())
 }
@@ -60,6 +65,16 @@ fn unmarked(text: &str) -> &str {
 /// Whether a fence that names no language can only be meant as one.
 fn is_never_fenced(language: &str) -> bool {
     NEVER_FENCED.contains(&language)
+}
+
+/// Whether a fence is left that cannot be code: at the beginning of a program, where none of these languages can have
+/// one, or anywhere in a shell without a here-document. A shell would run what is in it, to use what that prints.
+fn has_stray_fence(code: &str, language: &str) -> bool {
+    let mut lines = code.lines().map(str::trim_start);
+    let is_fence = |line: &str| line.starts_with("```") || line.starts_with("~~~");
+    let first = lines.clone().find(|line| !line.is_empty());
+    let in_shell = || language == SHELL && !code.contains("<<");
+    first.is_some_and(is_fence) || (in_shell() && lines.any(is_fence))
 }
 
 /// The lines of a program as its language reads them, which has these names. A text in which only some lines end in CR
@@ -171,6 +186,26 @@ mod tests {
             "'''\n```\n1\n```\n'''",
         ] {
             assert_eq!(inside(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_fence_that_is_left_is_no_code() {
+        for (language, code) in [
+            ("python", "```python\n1\n"),
+            ("typescript", "\n  ~~~\n1\n~~~\n2"),
+            ("shell", "Here it is:\n```bash\nls\n```"),
+            ("shell", "echo\n```\nls\n```"),
+        ] {
+            assert!(has_stray_fence(code, language), "{code:?}");
+        }
+        for (language, code) in [
+            ("shell", ""),
+            ("shell", "echo `ls`"),
+            ("shell", "cat > a.md <<'EOF'\n```sh\nls\n```\nEOF"),
+            ("python", "x = 1\n```\n"),
+        ] {
+            assert!(!has_stray_fence(code, language), "{code:?}");
         }
     }
 

@@ -203,16 +203,18 @@ async fn a_program_is_taken_out_of_its_fence() {
     // A shell would look for a file whose name ends in CR.
     let run = app.run("shell", "echo x > f\r\ncat f\r\n").await;
     assert_eq!(run["files"][0]["name"], "f");
-    // More than a fence is not taken apart, and neither is one in a language that may have it.
-    for (language, code) in [
-        ("shell", "```\necho on\n```\n```\necho on\n```"),
-        ("notebook", "```\necho on\n```"),
+    // One in a language that may have it is not taken apart.
+    let kept = app.run("notebook", "```\necho on\n```").await["stderr"].clone();
+    assert!(kept.as_str().unwrap().contains("```: not found"), "{kept}");
+    // A shell would run the rest of these in pieces.
+    for code in [
+        "```\necho on\n```\n```\necho on\n```",
+        "```console\n$ ls\n```",
+        "Here it is:\n```sh\nls\n```",
+        "```sh\nls",
     ] {
-        let stderr = app.run(language, code).await["stderr"].clone();
-        assert!(
-            stderr.as_str().unwrap().contains("```: not found"),
-            "{stderr}"
-        );
+        let refused = message(&app.run("shell", code).await);
+        assert!(refused.contains("send the program alone"), "{refused}");
     }
     let other = app.run("shell", "```python\nprint(1)\n```").await;
     insta::assert_snapshot!(message(&other), @"invalid_arguments: code is one Markdown block of python, and language is shell: send the program alone, with its own language");
@@ -448,4 +450,32 @@ async fn arguments_may_come_as_a_list_or_a_text() {
     let twice = r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"tools/list","params":[]}"#;
     let answer = app.send(post().body(Body::from(twice)).unwrap()).await;
     assert_eq!(answer.status.as_u16(), 400);
+}
+
+#[tokio::test]
+async fn what_is_no_id_makes_a_new_conversation() {
+    let app = TestApp::on_fake().await;
+    for id in ["null", " None", "undefined", " "] {
+        let run = json!({ "language": "shell", "code": "echo", "conversationId": id });
+        let answer = app.call("run_code", run).await;
+        let made = answer["conversationId"].as_str().unwrap();
+        assert!(made.starts_with("conv_"), "{id:?} {made}");
+    }
+}
+
+#[tokio::test]
+async fn names_that_are_not_ours_are_told() {
+    let app = TestApp::on_fake().await;
+    let mut told = Vec::new();
+    for name in ["vars", "persist", "reset", "net", "max_runtime", "conv_id"] {
+        let run = json!({ "language": "shell", "code": "echo", name: 1 });
+        let answer = message(&app.call("run_code", run).await);
+        told.push(answer.split("? It takes").next().unwrap().to_owned());
+    }
+    insta::assert_snapshot!(told.join("\n"));
+    for name in ["time_limit_seconds", "maxTimeSeconds", "timeout_in_s"] {
+        let run = json!({ "language": "shell", "code": "echo", name: 0 });
+        let answer = message(&app.call("run_code", run).await);
+        assert!(answer.contains("timeout"), "{name}: {answer}");
+    }
 }

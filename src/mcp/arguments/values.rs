@@ -11,6 +11,8 @@ use super::shape::{Property, Shape};
 const VERBATIM: &[&str] = &["code", "content", "content_base64"];
 /// Times, which some write with their unit.
 const SECONDS: &[&str] = &["timeout", "timeoutSeconds", "waitSeconds"];
+/// Ids of conversations. One that many chats write by mistake would be one conversation for all of them.
+const IDS: &[&str] = &["conversationId", "session_id"];
 /// What programs write for a value that is not there.
 const NOTHING: &[&str] = &["", "null", "none", "undefined"];
 const YES: &[&str] = &["true", "yes", "on", "1"];
@@ -41,14 +43,15 @@ pub(super) fn fitted(property: &Property, value: Value) -> Value {
     other.unwrap_or(value)
 }
 
-/// Whether a value says that its argument is left out. For a text only an empty one does: any other may be meant.
+/// Whether a value says that its argument is left out. For a text that is no id only an empty one does: any other may be
+/// meant.
 pub(super) fn is_left_out(property: &Property, value: &Value) -> bool {
     let Value::String(text) = value else {
         return false;
     };
     property.optional
         && match property.shape {
-            Shape::Text => text.is_empty(),
+            Shape::Text if !IDS.contains(&property.name.as_str()) => text.is_empty(),
             _ => NOTHING.contains(&text.trim().to_ascii_lowercase().as_str()),
         }
 }

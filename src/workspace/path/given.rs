@@ -5,14 +5,15 @@ use std::borrow::Cow;
 use crate::executor::spec::{DATA_ALIAS, DATA_PATH};
 
 /// How some models address files of a sandbox.
-const SCHEME: &str = "sandbox:";
+const SCHEMES: &[&str] = &["sandbox:", "file://", "file:"];
 
 /// The name below `/data` that a caller means. What leads elsewhere is returned as it is, and is refused as such.
 pub(super) fn below_data(name: &str) -> Cow<'_, str> {
-    let path = match name.strip_prefix(SCHEME) {
-        Some(path) if path.starts_with('/') => path,
-        _ => name,
-    };
+    let address = SCHEMES
+        .iter()
+        .filter_map(|scheme| name.strip_prefix(scheme))
+        .find(|path| path.starts_with('/') && !path.starts_with("//"));
+    let path = address.unwrap_or(name);
     let roots = [DATA_PATH, DATA_ALIAS];
     let below = |root| path.strip_prefix(root)?.strip_prefix('/');
     let below = roots.into_iter().find_map(below);
@@ -54,6 +55,8 @@ mod tests {
             "/data/./a/x.csv",
             "/mnt/data/a/x.csv",
             "sandbox:/mnt/data/a/x.csv",
+            "file:///data/a/x.csv",
+            "file:/mnt/data/a/x.csv",
         ] {
             assert_eq!(below_data(name), "a/x.csv", "{name}");
         }
