@@ -31,28 +31,10 @@ const SYNONYMS: &[(&str, &[&str])] = &[
             "cmd",
         ],
     ),
-    (
-        "content",
-        &[
-            "contentbase64",
-            "contents",
-            "base64",
-            "data",
-            "filecontent",
-            "filedata",
-        ],
-    ),
-    (
-        "content_base64",
-        &[
-            "content",
-            "contents",
-            "base64",
-            "data",
-            "filecontent",
-            "filedata",
-        ],
-    ),
+    ("content", &["contentbase64"]),
+    ("content", FILE_CONTENTS),
+    ("content_base64", &["content"]),
+    ("content_base64", FILE_CONTENTS),
     ("conversationId", &["conversation", "session", "session_id"]),
     (
         "environment",
@@ -105,41 +87,30 @@ const SYNONYMS: &[(&str, &[&str])] = &[
     ("restart", &["restartkernel"]),
     ("runId", &["run", "taskid"]),
     ("session_id", &["conversation", "conversationid", "session"]),
-    (
-        "timeout",
-        &[
-            "deadlineseconds",
-            "maxruntimeseconds",
-            "maxtimeseconds",
-            "timelimitseconds",
-            "timeoutins",
-            "timeoutinseconds",
-            "timeouts",
-            "timeoutsec",
-            "timeoutsecs",
-            "timeoutseconds",
-        ],
-    ),
-    (
-        "timeoutSeconds",
-        &[
-            "timeout",
-            "deadlineseconds",
-            "maxruntimeseconds",
-            "maxtimeseconds",
-            "timelimitseconds",
-            "timeoutins",
-            "timeoutinseconds",
-            "timeouts",
-            "timeoutsec",
-            "timeoutsecs",
-        ],
-    ),
+    ("timeout", &["timeoutseconds"]),
+    ("timeout", TIME_LIMITS),
+    ("timeoutSeconds", &["timeout"]),
+    ("timeoutSeconds", TIME_LIMITS),
     ("version", &["packageversion"]),
     (
         "waitSeconds",
         &["timeout", "timeoutseconds", "wait", "waitsec", "waitsecs"],
     ),
+];
+
+/// What both our tools that take a file and those of another server mean by its content.
+const FILE_CONTENTS: &[&str] = &["contents", "base64", "data", "filecontent", "filedata"];
+/// A time limit in seconds, whatever ours is called.
+const TIME_LIMITS: &[&str] = &[
+    "deadlineseconds",
+    "maxruntimeseconds",
+    "maxtimeseconds",
+    "timelimitseconds",
+    "timeoutins",
+    "timeoutinseconds",
+    "timeouts",
+    "timeoutsec",
+    "timeoutsecs",
 ];
 
 /// Those among them that are words for other things too. Some clients send everything they have, so next to ours they
