@@ -137,13 +137,20 @@ step_compile() {
     cargo test --workspace --locked --no-run
 }
 
+# A test that hangs fails, and the end of the output names it. Whoever sits at a terminal ends it there.
+within_20_minutes() {
+    if [[ -t 0 ]]; then "$@"; else timeout --kill-after=30 1200 "$@"; fi
+}
+
 # Tests on Docker have it in their path, as in docker_engine:: and on_docker::, and those in a browser begin with
 # browser::. What one step leaves out, another takes.
-step_unit() { cargo test --workspace --locked --lib --bins --tests -- --skip docker --skip browser:: --test-threads "$UNIT_THREADS"; }
+step_unit() {
+    within_20_minutes cargo test --workspace --locked --lib --bins --tests -- --skip docker --skip browser:: --test-threads "$UNIT_THREADS"
+}
 
 step_docker() {
     [[ $EUID -eq 0 ]] || die "the tests on Docker need root. Run: sudo ./test.sh docker"
-    cargo test --workspace --locked --lib --bins --tests -- docker --skip browser:: --test-threads "$DOCKER_THREADS"
+    within_20_minutes cargo test --workspace --locked --lib --bins --tests -- docker --skip browser:: --test-threads "$DOCKER_THREADS"
 }
 
 step_browser() {
@@ -153,7 +160,7 @@ step_browser() {
     if ! cmp -s tests/browser/package-lock.json tests/browser/node_modules/installed; then
         (cd tests/browser && npm ci --silent --no-audit --no-fund && cp package-lock.json node_modules/installed)
     fi
-    cargo test --workspace --locked --test it -- browser:: --test-threads "$DOCKER_THREADS"
+    within_20_minutes cargo test --workspace --locked --test it -- browser:: --test-threads "$DOCKER_THREADS"
     say "Pictures of the page are in ${CARGO_TARGET_DIR:-target}/tmp/page"
 }
 

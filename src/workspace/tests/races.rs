@@ -257,12 +257,13 @@ async fn nothing_stays_of_what_a_dying_program_writes() {
     let _workspace = fixture.workspace().await;
     let dir = fs::File::open(fixture.data()).unwrap();
     let mode = rustix::fs::Mode::RWXU;
-    let mut wiped = 0;
+    let (mut wiped, mut made) = (0, 0);
     let _dying = Meanwhile::repeat(move || {
-        // It goes on until it has seen its files go a few times.
-        if wiped < 4 {
+        // It goes on until it has seen its files go a few times. One that outruns the deletion never sees that.
+        if wiped < 4 && made < 50_000 {
             let _ = rustix::fs::mkdirat(&dir, format!("{}", rand::random::<u32>()), mode);
             wiped += u32::from(rustix::fs::mkdirat(&dir, "marker", mode).is_ok());
+            made += 1;
         }
     });
     assert!(fixture.workspaces.remove(&fixture.key).await.unwrap());
