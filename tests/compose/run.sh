@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # docker-compose.yml for real, with and without the filter in front of the engine's socket: builds the server's image,
 # starts it, uploads, runs and downloads through the published port with sandboxes beside it, and stops it.
-# docker-compose-cloudflare.yml is only read, since it leads to Cloudflare. Needs Docker with Compose, the runner
+# In docker-compose-cloudflare.yml a container that does nothing stands in for the tunnel's client. Needs Docker with Compose, the runner
 # images, curl and jq. One line per check, at the end a count.
 #
 # The program has to be built by cargo first, so that nothing is compiled in a container; COMPILE=1 compiles there
@@ -225,6 +225,48 @@ tunnel() {
     if grep 'ports:' "$work/tunnel"; then return 1; fi
 }
 
+# From where the tunnel's client is, which a container that does nothing stands in for.
+start_behind_tunnel() {
+    cat >"$work/stand-in.yml" <<'END'
+services:
+  cloudflared:
+    image: ${SERVER_IMAGE}
+    entrypoint: [sleep]
+    command: [infinity]
+    stop_signal: SIGKILL
+END
+    export TUNNEL_TOKEN=stand-in PUBLIC_BASE_URL=https://sandbox.example.org
+    FILES=(--file docker-compose-cloudflare.yml --file "$work/stand-in.yml")
+    compose up --detach --build >"$work/log" 2>&1 || {
+        cat "$work/log" >&2
+        exit 1
+    }
+    for _ in {1..60}; do
+        ! healthcheck >/dev/null 2>&1 || return 0
+        sleep 1
+    done
+    compose logs >&2
+    exit 1
+}
+
+# As the client sends on what came for the public name: to a name, with a method, a path and a body.
+through_tunnel() {
+    # shellcheck disable=SC2016 # expanded by the shell in the container
+    compose exec -T cloudflared bash -c '
+        exec 3<>"/dev/tcp/$1/8080"
+        printf "%s %s HTTP/1.1\r\nHost: sandbox.example.org\r\nAuthorization: Bearer %s\r\n" "$2" "$3" "$5" >&3
+        printf "Content-Length: %s\r\nConnection: close\r\n\r\n%s" "${#4}" "$4" >&3
+        cat <&3' -- "$1" "$2" "$3" "${4:-}" "$token" | tee /dev/stderr
+}
+
+routes_of_tunnels_lead_here() {
+    local name run='{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"run_code","arguments":{"language":"shell","code":"echo through"}}}'
+    for name in server mcp-sandbox-server; do
+        through_tunnel "$name" GET /healthz | head -n 1 | grep -q ' 200 '
+        through_tunnel "$name" POST /mcp "$run" | grep -qF '"stdout":"through\n"'
+    done
+}
+
 # It says which setting is missing, and how to find out what it is.
 missing_settings_are_named() {
     sed -i.bak '/^DOCKER_GID=/d' "$work/.env"
@@ -300,5 +342,10 @@ check "through the filter: run again, warm" run_warm
 check "through the filter: other calls are refused" other_calls_are_refused
 check "through the filter: down" down
 check "through the filter: down leaves nothing" nothing_is_left
+
+start_behind_tunnel
+check "behind a tunnel: the routes to it lead to the server" routes_of_tunnels_lead_here
+check "behind a tunnel: down" down
+check "behind a tunnel: down leaves nothing" nothing_is_left
 echo "$passed passed, $failed failed"
 ((failed == 0))
