@@ -17,6 +17,7 @@ mod batch;
 mod dispatch;
 mod envelope;
 mod events;
+mod greeting;
 mod legacy;
 mod lines;
 mod mend;

@@ -42,6 +42,14 @@ async fn old_client(app: &TestApp, path: &str) -> (EventStream, String) {
         (stream.status.as_u16(), first.name.as_str()),
         (200, "endpoint")
     );
+    // What comes too early is told what to send first.
+    assert_eq!(post_to(app, &first.data, &run(0, "echo early")).await, 202);
+    let refused = stream.message().await;
+    assert_eq!(
+        (&refused["id"], &refused["error"]["code"]),
+        (&json!(0), &json!(-32600)),
+        "{refused}"
+    );
     let initialize = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
         "protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": { "name": "old", "version": "1" } } });
     assert_eq!(post_to(app, &first.data, &initialize).await, 202);

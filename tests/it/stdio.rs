@@ -102,6 +102,41 @@ async fn a_line_means_what_a_body_means() {
 }
 
 #[tokio::test]
+async fn a_greeting_comes_first() {
+    let mut server = StdioServer::begin(&[NO_ENGINE]);
+    for early in [
+        r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+        r#"{"jsonrpc":"2.0","id":9,"result":{}}"#,
+        r#"{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"list_runners"}}"#,
+    ] {
+        server.send_line(early).await;
+    }
+    let refused = server.message().await;
+    insta::assert_json_snapshot!(refused, @r#"
+    {
+      "jsonrpc": "2.0",
+      "id": "a",
+      "error": {
+        "code": -32600,
+        "message": "nothing but ping may come before initialize: send an initialize request first, then this again"
+      }
+    }
+    "#);
+    for method in ["tools/list", "nothing/here", "notifications/initialized"] {
+        server
+            .send(&json!({ "jsonrpc": "2.0", "id": 1, "method": method }))
+            .await;
+        let again = server.message().await;
+        assert_eq!(again["error"], refused["error"], "{method}");
+    }
+    server.hello().await;
+    server
+        .send(&json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list" }))
+        .await;
+    assert!(server.message().await["result"]["tools"].is_array());
+}
+
+#[tokio::test]
 async fn files_where_the_client_works_are_not_its_settings() {
     let project = tempfile::tempdir().unwrap();
     let file = project.path().join(".env");

@@ -13,13 +13,15 @@ use rmcp::service::RoleServer;
 use rmcp::transport::Transport;
 use tokio_util::sync::CancellationToken;
 
+use super::greeting::Greeted;
+
 /// Cancelled requests whose ids are kept: an answer may be on its way.
 const MAX_CANCELLED: usize = 64;
 
 /// A transport whose requests never have the same id. When its client goes away, `gone` is cancelled: rmcp itself would
 /// wait for what still runs.
 pub(crate) struct UniqueIds<T> {
-    inner: T,
+    inner: Greeted<T>,
     gone: CancellationToken,
     ids: Arc<Mutex<Ids>>,
     pending: Arc<Pending>,
@@ -111,7 +113,7 @@ impl Ids {
 impl<T> UniqueIds<T> {
     pub(crate) fn new(inner: T, gone: CancellationToken) -> Self {
         Self {
-            inner,
+            inner: Greeted::new(inner),
             gone,
             ids: Arc::default(),
             pending: Arc::new(Pending),
