@@ -164,6 +164,7 @@ impl ServerHandler for McpHandler {
         let _unanswered = self.calls.token();
         let arguments = request.arguments.unwrap_or_default();
         let call = self.call(&context)?;
+        call.caller.begun.note();
         let name = &request.name;
         let answer = async {
             match toolset::find(self.toolset, name) {

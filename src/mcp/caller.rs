@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use axum::http::request::Parts;
 use rmcp::model::{CallToolResponse, ErrorData};
 use rmcp::service::{RequestContext, RoleServer};
+use tokio::sync::Notify;
 use tracing::error;
 
 use super::error::{RETRY_AFTER_SECONDS, broken};
@@ -24,6 +25,25 @@ pub(super) struct Caller {
     pub(super) delivery: Delivery,
     /// When it may come back, for the header of its answer.
     pub(super) pause: Pause,
+    /// When its tool is at work, for the transport.
+    pub(super) begun: Begun,
+}
+
+/// Whether a tool is at work on a request. From then on no answer changes the head of the response, so an event stream
+/// can begin. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Begun(Arc<Notify>);
+
+impl Begun {
+    /// Notes it.
+    pub(super) fn note(&self) {
+        self.0.notify_one();
+    }
+
+    /// Waits until it is noted.
+    pub(super) async fn noted(&self) {
+        self.0.notified().await;
+    }
 }
 
 /// How many seconds until a caller that was turned away may come back. The tool's answer contains this, and the
@@ -109,6 +129,7 @@ impl Caller {
                 names_revision: true,
                 delivery: Delivery::default(),
                 pause: Pause::default(),
+                begun: Begun::default(),
             });
         };
         parts.extensions.get().cloned().ok_or_else(|| {

@@ -283,7 +283,7 @@ impl<'a> Relay<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mcp::caller::{Delivery, Pause};
+    use crate::mcp::caller::{Begun, Delivery, Pause};
     use crate::principal::Principal;
 
     #[test]
@@ -294,6 +294,7 @@ mod tests {
             names_revision: true,
             delivery: Delivery::counted(),
             pause: Pause::default(),
+            begun: Begun::default(),
         };
         let (reading, mut unread) = (caller.delivery.reading(), Unread::default());
         for _ in 0..100 {

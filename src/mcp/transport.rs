@@ -59,7 +59,7 @@ use self::sessions::{Sessions, Standing};
 use self::shape::EVENT_STREAM;
 pub(crate) use self::unique::UniqueIds;
 use super::McpHandler;
-use super::caller::{Caller, Delivery, Pause};
+use super::caller::{Begun, Caller, Delivery, Pause};
 use crate::body::{BodyError, Room, Whole};
 use crate::principal::Principal;
 
@@ -203,6 +203,7 @@ impl McpTransport {
                 names_revision: true,
                 delivery: Delivery::default(),
                 pause: Pause::default(),
+                begun: Begun::default(),
             });
             self.legacy.post(&parts, &principal, incoming).await
         };
@@ -237,7 +238,7 @@ impl McpTransport {
                 frame
             }))
         });
-        Ok(shape::begun(speak_json(response).await))
+        Ok(shape::commented(speak_json(response).await))
     }
 
     async fn post(&self, request: Request<Body>) -> Result<Response, EnvelopeError> {
@@ -252,14 +253,15 @@ impl McpTransport {
                     message.id_as_json(),
                     message.envelope.method == "initialize",
                 );
-                let work = self.answer(parts, message, &principal, reads);
+                let begun = Begun::default();
+                let work = self.answer(parts, message, &principal, reads, begun.clone());
                 // The head of its answer may name a session, so it is waited for.
                 let work = if opens {
                     ready(work.await).boxed()
                 } else {
                     work
                 };
-                Ok(shape::shaped(work, reads, id).await)
+                Ok(shape::shaped(work, reads, &begun, id).await)
             }
             Incoming::Batch(messages) => {
                 revision::check(&parts.headers, None)?;

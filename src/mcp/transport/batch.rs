@@ -14,6 +14,7 @@ use super::accept::Reads;
 use super::envelope::EnvelopeError;
 use super::message::{Incoming, Message};
 use super::shape::{self, Work};
+use crate::mcp::caller::Begun;
 use crate::principal::Principal;
 
 /// Counts one more message of a caller whose requests are limited, and fails with the seconds to wait. The request that
@@ -54,7 +55,7 @@ impl McpTransport {
         };
         let nothing_to_answer = !messages.iter().any(to_answer);
         let answers = messages.into_iter().map(|message| match message {
-            Ok(message) => self.answer(parts.clone(), message, principal, reads),
+            Ok(message) => self.answer(parts.clone(), message, principal, reads, Begun::default()),
             Err(error) => async { error.into_response() }.boxed(),
         });
         if nothing_to_answer {

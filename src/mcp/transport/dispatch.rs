@@ -16,7 +16,7 @@ use super::revision::{self, REVISION};
 use super::sessions::Standing;
 use super::shape::Work;
 use super::{McpTransport, SESSION_ID, session_id};
-use crate::mcp::caller::{Caller, Delivery, Pause};
+use crate::mcp::caller::{Begun, Caller, Delivery, Pause};
 use crate::principal::Principal;
 
 /// The `Accept` header that rmcp asks for.
@@ -26,13 +26,14 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const ENDED: StatusCode = StatusCode::NOT_FOUND;
 
 impl McpTransport {
-    /// The answer to one message, in the form that it comes in.
+    /// The answer to one message, in the form that it comes in. When its tool is at work, that is noted in `begun`.
     pub(super) fn answer(
         &self,
         mut parts: Parts,
         message: Message,
         principal: &Principal,
         reads: Reads,
+        begun: Begun,
     ) -> Work {
         let caller = Caller {
             principal: principal.clone(),
@@ -41,6 +42,7 @@ impl McpTransport {
                 || parts.headers.contains_key(REVISION),
             delivery: Delivery::default(),
             pause: Pause::default(),
+            begun,
         };
         parts.headers.insert(ACCEPT, BOTH_TYPES);
         parts.headers.insert(CONTENT_TYPE, JSON);

@@ -4,6 +4,7 @@
 //! begins with a comment, and an answer that is not there at once becomes a stream where the client reads one.
 
 use std::convert::Infallible;
+use std::pin::pin;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -20,8 +21,9 @@ use tokio::time::{sleep, timeout};
 use super::KEEP_ALIVE;
 use super::accept::Reads;
 use super::envelope::EnvelopeError;
+use crate::mcp::caller::Begun;
 
-/// How long an answer may take until it becomes a stream. Runs in a warm sandbox are faster.
+/// How long an answer may take until it becomes a stream, where it may also be JSON. Runs in a warm sandbox are faster.
 const AT_ONCE: Duration = Duration::from_millis(250);
 /// What an event stream begins with, and what it sends while it is silent.
 const COMMENT: Bytes = Bytes::from_static(b":\n\n");
@@ -30,16 +32,30 @@ pub(super) const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/even
 /// An answer that is being made. Dropping it is what happens when the client goes away.
 pub(super) type Work = BoxFuture<'static, Response>;
 
-/// The answer to a request in a form that its client reads.
-pub(super) async fn shaped(mut work: Work, reads: Reads, id: Option<Value>) -> Response {
+/// The answer to a request in a form that its client reads. For a client that reads nothing but streams, one begins as
+/// soon as a tool is at work: what is refused before that has a status of its own.
+pub(super) async fn shaped(
+    mut work: Work,
+    reads: Reads,
+    begun: &Begun,
+    id: Option<Value>,
+) -> Response {
     if !reads.streams() {
         return message(work.await, id).await;
     }
-    let Ok(response) = timeout(AT_ONCE, &mut work).await else {
-        return streamed(events(work));
+    let patience = async {
+        if reads == Reads::Stream {
+            let _ = timeout(AT_ONCE, begun.noted()).await;
+        } else {
+            sleep(AT_ONCE).await;
+        }
+    };
+    let response = match select(&mut work, pin!(patience)).await {
+        Either::Left((response, _)) => response,
+        Either::Right(_) => return streamed(events(work)),
     };
     if is_stream(&response) {
-        return begun(response);
+        return commented(response);
     }
     if reads == Reads::Stream && response.status() == StatusCode::OK {
         return streamed(events(async { response }.boxed()));
@@ -48,7 +64,7 @@ pub(super) async fn shaped(mut work: Work, reads: Reads, id: Option<Value>) -> R
 }
 
 /// A stream whose first bytes come at once.
-pub(super) fn begun(response: Response) -> Response {
+pub(super) fn commented(response: Response) -> Response {
     if !is_stream(&response) {
         return response;
     }

@@ -46,6 +46,25 @@ async fn a_silent_answer_begins_at_once_and_shows_that_it_lives() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_client_that_reads_streams_alone_is_answered_when_its_program_begins() {
+    let app = TestApp::on_fake().await;
+    let id = session(&app, "2025-06-18").await;
+    for session in ["", &id] {
+        let request = to("POST", "/mcp")
+            .header("accept", "text/event-stream")
+            .header("mcp-session-id", session);
+        let began = tokio::time::Instant::now();
+        let request = request.body(Body::from(run(1, "sleep 20"))).unwrap();
+        let mut answer = app.router.clone().oneshot(request).await.unwrap();
+        let first = answer.body_mut().frame().await.unwrap().unwrap();
+        assert_eq!(first.into_data().unwrap(), ":\n\n");
+        // The clock stands still unless something waits for it.
+        assert_eq!(began.elapsed(), Duration::ZERO);
+    }
+    app.assert_nothing_is_left().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_session_lives_while_it_is_used() {
     let app = TestApp::on_fake_with(&[("SESSION_IDLE_TTL", "10m")]).await;
     let [silent, listening, running] = [
