@@ -27,7 +27,8 @@ use rmcp::model::{
     CompleteResult, CustomRequest, CustomResult, ErrorData, GetPromptRequestParams,
     GetPromptResponse, GetTaskParams, GetTaskResult, Implementation, ListPromptsResult,
     ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig, Tool,
+    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
+    SubscribeRequestParams, Tool, UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use tokio_util::task::TaskTracker;
@@ -47,6 +48,9 @@ const INSTRUCTIONS: &str = "Runs code in isolated containers. Give the same conv
     list_files so that they share the directory /data; leave it out of the first call and one is made for you. Files \
     that a program writes to /data come back as links, and install_packages adds libraries. Variables are kept between \
     runs with stateful: true only.";
+
+/// Why nobody can subscribe to a file.
+const NO_SUBSCRIPTIONS: &str = "changes of resources are not announced, so read the resource again";
 
 /// Answers the requests of one client.
 #[derive(Clone, Debug)]
@@ -279,6 +283,39 @@ impl ServerHandler for McpHandler {
         run.ok_or_else(|| tasks::unknown(&request.task_id))?
             .cancel();
         Ok(())
+    }
+
+    async fn update_task(
+        &self,
+        _request: UpdateTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        Err(unanswered::no_method(
+            "tasks/update",
+            "tasks ask for no input here",
+        ))
+    }
+
+    async fn subscribe(
+        &self,
+        _request: SubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        Err(unanswered::no_method(
+            "resources/subscribe",
+            NO_SUBSCRIPTIONS,
+        ))
+    }
+
+    async fn unsubscribe(
+        &self,
+        _request: UnsubscribeRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        Err(unanswered::no_method(
+            "resources/unsubscribe",
+            NO_SUBSCRIPTIONS,
+        ))
     }
 
     async fn on_custom_request(

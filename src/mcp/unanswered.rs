@@ -14,6 +14,9 @@ use serde_json::{Value, json};
 /// Methods that the stateless revision no longer has: there they do not exist, even with malformed parameters.
 const REMOVED: &[&str] = &["initialize", "ping", "logging/setLevel"];
 
+/// What the names of notifications begin with.
+const NOTIFICATIONS: &str = "notifications/";
+
 /// Why a request has no other answer.
 pub(super) fn why(request: &CustomRequest, stateless: bool) -> ErrorData {
     let method = request.method.as_str();
@@ -26,15 +29,26 @@ pub(super) fn why(request: &CustomRequest, stateless: bool) -> ErrorData {
             ErrorCode::INVALID_PARAMS,
             format!("the parameters of {method} are missing or malformed: {mistake}"),
         ),
+        None if method.starts_with(NOTIFICATIONS) => (
+            ErrorCode::METHOD_NOT_FOUND,
+            format!("{} is a notification: send it without id", short(method)),
+        ),
         None => (
             ErrorCode::METHOD_NOT_FOUND,
-            format!(
-                "there is no method {}",
-                method.chars().take(64).collect::<String>()
-            ),
+            format!("there is no method {}", short(method)),
         ),
     };
     ErrorData::new(code, message, None)
+}
+
+/// The answer to a request of a method that the protocol has and this server has not.
+pub(super) fn no_method(method: &str, reason: &str) -> ErrorData {
+    let message = format!("{} is not served here: {reason}", short(method));
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None)
+}
+
+fn short(method: &str) -> String {
+    method.chars().take(64).collect()
 }
 
 /// What is wrong with the parameters of a method; `None` if there is no such method.
