@@ -1,8 +1,6 @@
 //! Settings of other servers that do part of what this one does: who moves here is told ours, instead of having them
 //! silently ignored.
 
-use super::log::level_of;
-
 /// A setting of another server, and which of ours do its work.
 #[derive(Clone, Copy, Debug)]
 pub struct Foreign {
@@ -21,8 +19,7 @@ pub const FOREIGN: &[Foreign] = &[
     foreign_setting("HOST", &["MCP_HTTP_ADDR"]),
     foreign_setting("PORT", &["MCP_HTTP_ADDR"]),
     foreign_setting("API_KEY", &["MCP_API_TOKEN"]),
-    foreign_setting("DEBUG", &["RUST_LOG"]),
-    foreign_setting("LOG_LEVEL", &["RUST_LOG"]),
+    foreign_setting("DEBUG", &["LOG_LEVEL", "RUST_LOG"]),
     foreign_setting("LOG_DIR", &[]),
     foreign_setting("MAX_EXECUTION_TIME", &["RUN_TIMEOUT", "RUN_TIMEOUT_MAX"]),
     foreign_setting("MAX_MEMORY_MB", &["RUN_MEMORY"]),
@@ -58,6 +55,34 @@ pub const FOREIGN: &[Foreign] = &[
     foreign_setting("SANDBOX_LOG_LEVEL", &["LOG_LEVEL", "RUST_LOG"]),
     foreign_setting("SANDBOX_LOG_FORMAT", &["LOG_FORMAT"]),
     foreign_setting("SANDBOX_LOG_FILE", &[]),
+    foreign_setting("MCP_HOST", &["MCP_HTTP_ADDR"]),
+    foreign_setting("MCP_PORT", &["MCP_HTTP_ADDR"]),
+    foreign_setting("SANDBOX_HOST", &["MCP_HTTP_ADDR"]),
+    foreign_setting("SANDBOX_PORT", &["MCP_HTTP_ADDR"]),
+    foreign_setting("SERVER_HOST", &["MCP_HTTP_ADDR"]),
+    foreign_setting("SERVER_PORT", &["MCP_HTTP_ADDR"]),
+    foreign_setting("FASTMCP_HOST", &["MCP_HTTP_ADDR"]),
+    foreign_setting("FASTMCP_PORT", &["MCP_HTTP_ADDR"]),
+    foreign_setting("MCP_TRANSPORT", &[]),
+    foreign_setting("FASTMCP_TRANSPORT", &[]),
+    foreign_setting("API_TOKEN", &["MCP_API_TOKEN"]),
+    foreign_setting("AUTH_TOKEN", &["MCP_API_TOKEN"]),
+    foreign_setting("MCP_API_KEY", &["MCP_API_TOKEN"]),
+    foreign_setting("MCP_AUTH_TOKEN", &["MCP_API_TOKEN"]),
+    foreign_setting("SANDBOX_API_KEY", &["MCP_API_TOKEN"]),
+    foreign_setting("BASE_URL", &["PUBLIC_BASE_URL"]),
+    foreign_setting("PUBLIC_URL", &["PUBLIC_BASE_URL"]),
+    foreign_setting("CORS_ORIGINS", &["ALLOWED_ORIGINS"]),
+    foreign_setting("EXECUTION_TIMEOUT", &["RUN_TIMEOUT"]),
+    foreign_setting("SANDBOX_TIMEOUT", &["RUN_TIMEOUT"]),
+    foreign_setting("SANDBOX_EXEC_TIMEOUT", &["RUN_TIMEOUT"]),
+    foreign_setting("MAX_SESSIONS", &["MAX_CONCURRENT_RUNS", "STORAGE_LIMIT"]),
+    foreign_setting("MEMORY_LIMIT", &["RUN_MEMORY"]),
+    foreign_setting("SANDBOX_MEMORY", &["RUN_MEMORY"]),
+    foreign_setting("CPU_LIMIT", &["RUN_CPUS"]),
+    foreign_setting("SANDBOX_CPUS", &["RUN_CPUS"]),
+    foreign_setting("FASTMCP_LOG_LEVEL", &["LOG_LEVEL", "RUST_LOG"]),
+    foreign_setting("MCP_LOG_LEVEL", &["LOG_LEVEL", "RUST_LOG"]),
 ];
 
 /// A sentence for every setting of another server that is set while none of ours in its place is. Names such as `HOST`
@@ -71,11 +96,8 @@ pub fn foreign(lookup: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
 
 impl Foreign {
     fn note(&self, lookup: &dyn Fn(&str) -> Option<String>) -> Option<String> {
-        let value = lookup(self.name)?;
-        let is_ours = self.ours.iter().any(|ours| lookup(ours).is_some());
-        // A level is taken from there if it is one.
-        let is_taken = self.name == "LOG_LEVEL" && level_of(&value).is_some();
-        if is_ours || is_taken {
+        lookup(self.name)?;
+        if self.ours.iter().any(|ours| lookup(ours).is_some()) {
             return None;
         }
         let name = self.name;
@@ -109,15 +131,15 @@ mod tests {
             ("SANDBOX_MEMORY_LIMIT", "512m"),
             ("SANDBOX_SESSION_TTL_M", "30"),
             ("SANDBOX_LOG_FILE", "x"),
-            ("LOG_LEVEL", "very"),
+            ("MAX_SESSIONS", "5"),
         ];
         insta::assert_snapshot!(told(&settings), @"
         note: PORT has no effect here: set MCP_HTTP_ADDR instead, see docs/moving.md
         note: API_KEY has no effect here: set MCP_API_TOKEN instead, see docs/moving.md
-        note: LOG_LEVEL has no effect here: set RUST_LOG instead, see docs/moving.md
         note: SANDBOX_MEMORY_LIMIT has no effect here: set RUN_MEMORY instead, see docs/moving.md
         note: SANDBOX_SESSION_TTL_M has no effect here: set SANDBOX_IDLE_TTL and CONVERSATION_TTL instead, see docs/moving.md
         note: SANDBOX_LOG_FILE has no effect here: see docs/moving.md
+        note: MAX_SESSIONS has no effect here: set MAX_CONCURRENT_RUNS and STORAGE_LIMIT instead, see docs/moving.md
         ");
     }
 
@@ -130,6 +152,7 @@ mod tests {
             ("SANDBOX_CPU_LIMIT", "1"),
             ("RUN_CPUS", "1"),
             ("LOG_LEVEL", "INFO"),
+            ("DEBUG", "1"),
         ];
         assert_eq!(told(&settings), "");
     }
@@ -139,12 +162,7 @@ mod tests {
         let is_ours = |name: &str| VARIABLES.iter().any(|variable| variable.name == name);
         for foreign in FOREIGN {
             let known = foreign.ours.iter().all(|name| is_ours(name));
-            let is_taken = foreign.name == "LOG_LEVEL";
-            assert!(
-                known && is_ours(foreign.name) == is_taken,
-                "{}",
-                foreign.name
-            );
+            assert!(known && !is_ours(foreign.name), "{}", foreign.name);
         }
     }
 }

@@ -6,6 +6,7 @@ use tracing_subscriber::filter::LevelFilter;
 use super::reader::Reader;
 
 const FILTER: &str = "a level such as `info`, or a filter such as `info,mcp_code_sandbox=debug`";
+const LEVEL: &str = "`trace`, `debug`, `info` or `notice`, `warn` or `warning`, `error`, `critical` or `fatal`, or `off`";
 /// The server's own modules.
 const OWN: &str = "mcp_code_sandbox";
 /// Levels as other programs name them, and as we do.
@@ -45,19 +46,22 @@ impl LogConfig {
                 LogFormat::Text
             }
         };
-        let by_level = reader.text("LOG_LEVEL").and_then(|level| level_of(&level));
-        let filter = match by_level {
-            Some(level) if !reader.is_set("RUST_LOG") => of_level(level),
-            _ => reader.parse("RUST_LOG", FILTER, String::new(), |value| {
-                EnvFilter::try_new(value).ok().map(|_| bounded(value))
-            }),
+        let filter = if reader.is_set("LOG_LEVEL") && !reader.is_set("RUST_LOG") {
+            reader.parse("LOG_LEVEL", LEVEL, String::new(), |word| {
+                level_of(word).map(of_level)
+            })
+        } else {
+            reader.parse("RUST_LOG", FILTER, String::new(), |value| {
+                let filter = bounded(value);
+                EnvFilter::try_new(&filter).is_ok().then_some(filter)
+            })
         };
         Self { format, filter }
     }
 }
 
 /// A level in the words of any logging library, such as `WARNING`; `None` if it is none.
-pub(super) fn level_of(word: &str) -> Option<LevelFilter> {
+fn level_of(word: &str) -> Option<LevelFilter> {
     let word = word.trim().to_ascii_lowercase();
     let other = OTHER_LEVELS.iter().find(|(name, _)| *name == word);
     let name = other.map_or(word.as_str(), |(_, ours)| ours);
@@ -72,11 +76,14 @@ fn of_level(level: LevelFilter) -> String {
     format!("{libraries},rmcp={rmcp},{OWN}={level}")
 }
 
-/// A filter in which a level without a target, beyond `info`, counts for our own modules alone.
+/// A filter in which a level without a target, beyond `info`, counts for our own modules alone. `tracing` would take
+/// a level in the words of other programs for the name of a module, and log nothing.
 fn bounded(filter: &str) -> String {
-    let bound = |directive: &str| match directive.parse::<LevelFilter>() {
-        Ok(level) if level > LevelFilter::INFO => format!("info,{OWN}={level}"),
-        _ => directive.to_owned(),
+    let level = |directive: &str| directive.parse().ok().or_else(|| level_of(directive));
+    let bound = |directive: &str| match level(directive) {
+        Some(level) if level > LevelFilter::INFO => format!("info,{OWN}={level}"),
+        Some(level) => level.to_string(),
+        None => directive.to_owned(),
     };
     let directives = filter.split(',').map(str::trim);
     directives.map(bound).collect::<Vec<_>>().join(",")
@@ -91,8 +98,11 @@ mod tests {
         for (given, bounds) in [
             ("info,rmcp=warn", "info,rmcp=warn"),
             ("error", "error"),
+            ("WARNING", "warn"),
+            ("critical,rmcp=off", "error,rmcp=off"),
             ("debug", "info,mcp_code_sandbox=debug"),
             ("TRACE", "info,mcp_code_sandbox=trace"),
+            ("4", "info,mcp_code_sandbox=debug"),
             ("debug,rmcp=warn", "info,mcp_code_sandbox=debug,rmcp=warn"),
             ("info, rmcp=debug", "info,rmcp=debug"),
             (

@@ -1,5 +1,6 @@
 //! Finds settings whose names are misspelt and which would otherwise be silently ignored.
 
+use super::foreign::FOREIGN;
 use super::variables::VARIABLES;
 
 /// How many letters may be wrong, missing, extra or swapped.
@@ -16,6 +17,10 @@ pub fn misspelt(names: impl Iterator<Item = String>) -> Vec<String> {
 }
 
 fn sentence(name: &str) -> Option<String> {
+    // Those are told with what does their work here.
+    if FOREIGN.iter().any(|foreign| foreign.name == name) {
+        return None;
+    }
     let ours = VARIABLES.iter().map(|variable| variable.name);
     let (mistakes, nearest) = ours
         .map(|ours| (strsim::osa_distance(name, ours), ours))
@@ -47,6 +52,8 @@ mod tests {
     fn our_own_and_foreign_ones_are_not() {
         let ours: Vec<_> = VARIABLES.iter().map(|variable| variable.name).collect();
         assert_eq!(found(&ours), "");
+        let foreign: Vec<_> = FOREIGN.iter().map(|foreign| foreign.name).collect();
+        assert_eq!(found(&foreign), "");
         assert_eq!(
             found(&[
                 "PATH",

@@ -411,6 +411,37 @@ fn check_config_hides_secrets() {
 }
 
 #[test]
+fn a_log_that_cannot_be_kept_is_told() {
+    let told = |settings: &[(&str, &str)]| {
+        let lookup = |name: &str| {
+            let required = [("MCP_API_TOKEN", TOKEN), ("FILE_SECRET", SECRET)];
+            let mut all = settings.iter().chain(&required);
+            let found = all.find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        match Config::from_lookup(&lookup) {
+            Ok(config) => config.log.filter,
+            Err(errors) => errors.to_string(),
+        }
+    };
+    let all = [
+        told(&[("LOG_LEVEL", "blah")]),
+        told(&[("LOG_LEVEL", "20")]),
+        told(&[("RUST_LOG", "info,=")]),
+        told(&[("RUST_LOG", "mcp_code_sandbox=loud")]),
+        // It does not count.
+        told(&[("LOG_LEVEL", "blah"), ("RUST_LOG", "debug")]),
+    ];
+    insta::assert_snapshot!(all.join("\n"), @"
+    LOG_LEVEL=blah is not valid: it must be `trace`, `debug`, `info` or `notice`, `warn` or `warning`, `error`, `critical` or `fatal`, or `off`
+    LOG_LEVEL=20 is not valid: it must be `trace`, `debug`, `info` or `notice`, `warn` or `warning`, `error`, `critical` or `fatal`, or `off`
+    RUST_LOG=info,= is not valid: it must be a level such as `info`, or a filter such as `info,mcp_code_sandbox=debug`
+    RUST_LOG=mcp_code_sandbox=loud is not valid: it must be a level such as `info`, or a filter such as `info,mcp_code_sandbox=debug`
+    info,mcp_code_sandbox=debug
+    ");
+}
+
+#[test]
 fn conversations_are_spared_for_what_they_can_have() {
     let idle = |settings: &[(&str, &str)]| {
         let common: &[(&str, &str)] = &[
