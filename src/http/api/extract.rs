@@ -14,10 +14,12 @@ use crate::http::HttpState;
 
 /// Room in a body for everything except the program.
 const MARGIN: usize = 64 << 10;
+/// What a missing body means.
+const NO_FIELDS: &[u8] = b"{}";
 /// JSON may write any character of a program as `\uXXXX`.
 const ESCAPED: usize = 6;
 
-/// A JSON body of moderate size, without unknown fields.
+/// A JSON body of moderate size, without unknown fields. No body at all is an object without fields.
 pub(super) struct JsonBody<T>(pub(super) T);
 
 impl<T: DeserializeOwned> FromRequest<HttpState> for JsonBody<T> {
@@ -53,6 +55,11 @@ impl<T: DeserializeOwned> FromRequest<HttpState> for JsonBody<T> {
 }
 
 fn parse<T: DeserializeOwned>(body: &Bytes) -> Result<T, ApiError> {
+    let body = if body.trim_ascii().is_empty() {
+        NO_FIELDS
+    } else {
+        body
+    };
     let mut reader = serde_json::Deserializer::from_slice(body);
     let value = serde_path_to_error::deserialize(&mut reader)
         .map_err(|error| ApiError::arguments(format!("the body does not fit: {error}")))?;

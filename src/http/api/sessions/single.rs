@@ -61,7 +61,7 @@ pub(in crate::http::api) struct Made {
 /// Programs can also name one that was not made before.
 #[utoipa::path(
     post, path = "/api/v1/sessions", tag = "runs", operation_id = "create_session",
-    request_body = SessionRequest,
+    request_body = Option<SessionRequest>,
     responses((status = 200, description = "It is there", body = Envelope<Made>), Failures)
 )]
 pub(in crate::http::api) async fn make(
