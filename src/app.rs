@@ -10,10 +10,11 @@ mod selftest;
 pub mod stdio;
 mod upkeep;
 
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -77,6 +78,23 @@ pub struct App {
     calls: TaskTracker,
     soft: CancellationToken,
     hard: CancellationToken,
+}
+
+/// Why nothing can listen on an address, and what its operator can do.
+fn cannot_listen(addr: SocketAddr, error: io::Error) -> anyhow::Error {
+    let advice = match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            ". Another program listens there: stop it, or set another port, such as MCP_HTTP_ADDR=127.0.0.1:9300"
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            ". This machine does not have the address: `ip addr` shows those it has"
+        }
+        io::ErrorKind::PermissionDenied => {
+            ". Ports below 1024 are for root: set a higher one, such as MCP_HTTP_ADDR=127.0.0.1:8080"
+        }
+        _ => "",
+    };
+    anyhow::Error::new(error).context(format!("MCP_HTTP_ADDR={addr} is not usable{advice}"))
 }
 
 impl App {
@@ -281,7 +299,7 @@ impl App {
         let addr = self.config.http.addr;
         let listener = TcpListener::bind(addr)
             .await
-            .with_context(|| format!("MCP_HTTP_ADDR={addr} is not usable"))?;
+            .map_err(|error| cannot_listen(addr, error))?;
         let mut signals = Signals::heard()?;
         Self::check_executor(&*self.executor, &self.config).await?;
         let router = self.start();

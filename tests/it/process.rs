@@ -37,6 +37,30 @@ async fn a_bad_configuration_stops_the_start() {
 }
 
 #[tokio::test]
+async fn an_address_that_cannot_be_listened_on_is_told_with_what_to_do() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = taken.local_addr().unwrap().to_string();
+    for (addr, told) in [
+        (
+            addr.as_str(),
+            "is not usable. Another program listens there: stop it, or set another port, such as MCP_HTTP_ADDR=127.0.0.1:9300: Address already in use (os error 98)\n",
+        ),
+        (
+            "192.0.2.1:8080",
+            "is not usable. This machine does not have the address: `ip addr` shows those it has: Cannot assign requested address (os error 99)\n",
+        ),
+    ] {
+        let output = call(&[], &[("MCP_HTTP_ADDR", addr)]).await;
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(
+            said.ends_with(&format!("MCP_HTTP_ADDR={addr} {told}")),
+            "{said}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn who_starts_it_as_a_child_without_settings_is_told_of_stdio() {
     let hint = "did you mean `mcp-code-sandbox stdio`? It needs no settings.";
     let says = async |settings: &[(&str, &str)]| {
