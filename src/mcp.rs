@@ -2,10 +2,11 @@
 //!
 //! rmcp speaks the protocol. Our parts are the tools, the [`transport`] in front of rmcp, and the table of errors.
 
-mod arguments;
+pub(crate) mod arguments;
 mod caller;
 mod client;
 pub(crate) mod error;
+pub(crate) mod json;
 mod live;
 mod logs;
 pub(crate) mod pictures;

@@ -33,8 +33,25 @@ use serde_json::{Value, json};
 
 use super::error::Failure;
 
-/// What a tool takes.
+/// Marks an argument that is taken and not published, since clients that were made for other tools send it.
+const UNLISTED: &str = "x-unlisted";
+
+/// What a tool takes, as it is published.
 pub(super) fn input<T: JsonSchema>() -> JsonObject {
+    let mut schema = accepted::<T>();
+    if let Some(Value::Object(properties)) = schema.get_mut("properties") {
+        properties.retain(|_, property| is_listed(property));
+    }
+    schema
+}
+
+/// Whether an argument is published.
+pub(super) fn is_listed(property: &Value) -> bool {
+    property.get(UNLISTED).is_none()
+}
+
+/// All that a tool takes.
+pub(super) fn accepted<T: JsonSchema>() -> JsonObject {
     let settings = settings().with_transform(RecursiveTransform(|part: &mut Schema| {
         plain(part);
         leave_out(part, "title");
@@ -195,6 +212,21 @@ mod tests {
           ]
         }
         "#);
+    }
+
+    #[test]
+    fn some_arguments_are_taken_and_not_published() {
+        #[derive(JsonSchema)]
+        #[expect(dead_code, reason = "only its schema is of interest")]
+        struct Arguments {
+            #[schemars(extend("x-unlisted" = true))]
+            owner: Option<String>,
+        }
+        let names = |schema: JsonObject| schema["properties"].as_object().unwrap().len();
+        assert_eq!(
+            (names(input::<Arguments>()), names(accepted::<Arguments>())),
+            (0, 1)
+        );
     }
 
     #[test]

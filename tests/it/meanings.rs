@@ -334,7 +334,7 @@ async fn packages_are_asked_for_in_many_ways() {
     invalid_requirement: packages: "http://six" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be
     invalid_requirement: packages: "http://six" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be
     invalid_requirement: packages: "pip install six" is not a package requirement (names have letters, digits, -, _ and . only, and begin and end with one of the first two): give a name such as "six", or name and version such as "six==1.17.0"
-    invalid_arguments: install_packages: packages: invalid type: string "", expected an array
+    invalid_arguments: packages has 0 entries: give 1 to 50
     invalid_arguments: install_packages: packages: invalid type: integer `7`, expected an array
     invalid_requirement: packages: "http://six" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be
     "#);
@@ -351,7 +351,7 @@ async fn arguments_that_contradict_each_other_are_named() {
         json!({ "timout": 5 }),
         json!({ "languages": "python" }),
         json!({ "environment": [{ "name": "A", "value": "1" }, { "name": "A", "value": "2" }] }),
-        json!({ "environment": "A=1" }),
+        json!({ "environment": "A" }),
         json!({ "network": "maybe" }),
         json!({ "timeoutSeconds": "soon" }),
         json!({ "timeoutSeconds": "1,5" }),
@@ -365,8 +365,8 @@ async fn arguments_that_contradict_each_other_are_named() {
     invalid_arguments: run_code: there is no argument "timeout_ms": did you mean timeoutSeconds, in seconds? It takes conversationId, language, code, network, environment, timeoutSeconds, stateful, wait, restart
     invalid_arguments: run_code: there is no argument "timout": did you mean timeoutSeconds? It takes conversationId, language, code, network, environment, timeoutSeconds, stateful, wait, restart
     invalid_arguments: run_code: there is no argument "languages": did you mean language? It takes conversationId, language, code, network, environment, timeoutSeconds, stateful, wait, restart
-    invalid_arguments: run_code: environment: invalid type: sequence, expected an object
-    invalid_arguments: run_code: environment: invalid type: string "A=1", expected an object
+    invalid_arguments: run_code: environment: "A" is there more than once: give it once
+    invalid_arguments: run_code: environment: line 1 is not plainly NAME=value: give an object such as {"NAME": "value"}
     invalid_arguments: run_code: network: invalid type: string "maybe", expected a boolean
     invalid_arguments: run_code: timeoutSeconds: invalid type: string "soon", expected a number
     invalid_arguments: run_code: timeoutSeconds: invalid type: string "1,5", expected a number
@@ -408,7 +408,7 @@ async fn the_tools_of_other_servers_take_the_same() {
     let run = json!({ "source": "echo on", "timeoutSeconds": "5" });
     assert_eq!(python.call("execute_python", run).await["stdout"], "on\n");
     let pip = json!({ "packages": ["http://six"], "version": "" });
-    insta::assert_snapshot!(message(&python.call("pip_install", pip).await), @r#"invalid_requirement: packages: "http://six" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be"#);
+    insta::assert_snapshot!(message(&python.call("pip_install", pip).await), @r#"invalid_requirement: package: "http://six" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be"#);
 }
 
 #[tokio::test]
@@ -442,8 +442,8 @@ async fn arguments_may_come_as_a_list_or_a_text() {
         seen.push(app.rpc("tools/call", params).await["error"].to_string());
     }
     insta::assert_snapshot!(seen.join("\n"), @r#"
-    {"code":-32602,"message":"the parameters of tools/call are missing or malformed: params.arguments: invalid type: sequence, expected a map"}
-    {"code":-32602,"message":"the parameters of tools/call are missing or malformed: params.arguments: invalid type: string \"echo\", expected a map"}
+    {"code":-32602,"message":"tools/call: params.arguments must be one object with the arguments by name, such as {\"code\": \"print(6 * 7)\"}"}
+    {"code":-32602,"message":"tools/call: params.arguments must be one object with the arguments by name, such as {\"code\": \"print(6 * 7)\"}"}
     {"code":-32600,"message":"params must be an object"}
     "#);
     // A message with two ids is refused as before.

@@ -141,6 +141,15 @@ const VAGUE: &[&str] = &[
     "taskid",
 ];
 
+/// Arguments of a run that not every tool which runs programs has. Whoever gives one relies on it.
+const OF_RUNS: &[&str] = &[
+    "conversationId",
+    "environment",
+    "network",
+    "packages",
+    "stateful",
+];
+
 /// What looks like one of our arguments and may not be the same, and why.
 const OTHERS: &[(&str, &[&str], &str)] = &[
     (
@@ -208,7 +217,13 @@ pub(super) fn meant<'a>(given: &str, properties: &'a Properties) -> Option<&'a P
     }
     let written = plain(given);
     let is = |name: &&str| plain(name) == written;
-    let means = |name: &&str| synonyms(name).any(|synonym| plain(synonym) == written);
+    let means = |name: &&str| {
+        let is_unlisted = properties
+            .get(name)
+            .is_some_and(|property| !property.listed);
+        let is_likely = !(is_unlisted && VAGUE.contains(&written.as_str()));
+        is_likely && synonyms(name).any(|synonym| plain(synonym) == written)
+    };
     let found = properties.names().find(is);
     properties.get(found.or_else(|| properties.names().find(means))?)
 }
@@ -217,6 +232,18 @@ pub(super) fn meant<'a>(given: &str, properties: &'a Properties) -> Option<&'a P
 pub(super) fn is_vague(given: &str, properties: &Properties) -> bool {
     let written = plain(given);
     VAGUE.contains(&written.as_str()) && properties.names().all(|name| plain(name) != written)
+}
+
+/// Whether a tool ignores an argument of this name although other tools that run programs have it.
+pub(super) fn is_missed(given: &str, properties: &Properties) -> bool {
+    let written = plain(given);
+    let is = |name: &str| plain(name) == written;
+    OF_RUNS
+        .iter()
+        .any(|ours| is(ours) || synonyms(ours).any(is))
+        && !VAGUE.contains(&written.as_str())
+        && !ADDED_BY_CLIENTS.contains(&given)
+        && meant(given, properties).is_none()
 }
 
 /// The argument that an unknown name resembles, if it is none that clients add.

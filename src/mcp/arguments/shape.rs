@@ -1,7 +1,14 @@
 //! What a schema says about each argument, as far as it decides how a value is read. Pure.
 
+use std::any::TypeId;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
 use rmcp::model::JsonObject;
+use schemars::JsonSchema;
 use serde_json::Value;
+
+use crate::mcp::schema;
 
 /// How many references may lead to each other.
 const DEPTH: usize = 8;
@@ -15,6 +22,8 @@ pub(super) struct Property {
     pub(super) shape: Shape,
     /// Whether it may be left out.
     pub(super) optional: bool,
+    /// Whether clients are told of it.
+    pub(super) listed: bool,
 }
 
 /// The form that a value is to have.
@@ -33,6 +42,15 @@ pub(super) enum Shape {
 }
 
 impl Properties {
+    /// The arguments in a type. Each is read once: to make a schema takes longer than to read a call.
+    pub(super) fn of_type<T: JsonSchema + 'static>() -> Arc<Self> {
+        static KNOWN: LazyLock<Mutex<HashMap<TypeId, Arc<Properties>>>> =
+            LazyLock::new(Mutex::default);
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = || Arc::new(Self::of(&schema::accepted::<T>()));
+        Arc::clone(known.entry(TypeId::of::<T>()).or_insert_with(read))
+    }
+
     /// Reads a schema.
     pub(super) fn of(schema: &JsonObject) -> Self {
         let required = schema.get("required").and_then(Value::as_array);
@@ -46,6 +64,7 @@ impl Properties {
                     name: name.clone(),
                     shape: Shape::of(schema, property),
                     optional: !is_required(name),
+                    listed: schema::is_listed(property),
                 })
                 .collect(),
         )
@@ -53,6 +72,13 @@ impl Properties {
 
     pub(super) fn get(&self, name: &str) -> Option<&Property> {
         self.0.iter().find(|property| property.name == name)
+    }
+
+    /// What clients are told that the tool takes.
+    pub(super) fn listed(&self) -> String {
+        let listed = self.0.iter().filter(|property| property.listed);
+        let names: Vec<_> = listed.map(|property| property.name.as_str()).collect();
+        names.join(", ")
     }
 
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {

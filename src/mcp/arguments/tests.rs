@@ -53,7 +53,7 @@ fn read(arguments: Value) -> Result<Value, String> {
     let Value::Object(arguments) = arguments else {
         panic!("no object");
     };
-    normalized(&schema::input::<Arguments>(), arguments).map(Value::Object)
+    normalized(&Properties::of_type::<Arguments>(), arguments).map(Value::Object)
 }
 
 #[test]
@@ -149,6 +149,18 @@ fn what_has_one_meaning_is_taken() {
             json!({ "environment": "{'A': '1'}" }),
             json!({ "environment": { "A": "1" } }),
         ),
+        (
+            json!({ "environment": "A=1\nB=http://x/?y=1,2" }),
+            json!({ "environment": { "A": "1", "B": "http://x/?y=1,2" } }),
+        ),
+        (
+            json!({ "packages": ["six, numpy", " ", "a[x,y]"] }),
+            json!({ "packages": ["six", "numpy", "a[x,y]"] }),
+        ),
+        (
+            json!({ "packages": { "six": "1.17.0", "numpy": "*" } }),
+            json!({ "packages": [{ "name": "six", "version": "1.17.0" }, { "name": "numpy" }] }),
+        ),
         (json!({ "environment": "" }), json!({})),
         (json!({ "environment": [] }), json!({ "environment": {} })),
         (
@@ -177,10 +189,7 @@ fn what_has_two_meanings_stays_for_a_refusal() {
         json!({ "code": ["a"] }),
         json!({ "conversationId": 1.5 }),
         json!({ "filename": ["a", "b"] }),
-        json!({ "environment": "A=1" }),
-        json!({ "environment": ["A"] }),
-        json!({ "environment": [{ "name": "A", "value": "1" }, { "name": "A", "value": "2" }] }),
-        json!({ "environment": [{ "name": "A" }] }),
+        json!({ "packages": 7 }),
     ] {
         assert_eq!(
             read(arguments.clone()),
@@ -189,6 +198,18 @@ fn what_has_two_meanings_stays_for_a_refusal() {
         );
     }
     let refused = |arguments| read(arguments).unwrap_err();
+    for environment in [
+        json!("A"),
+        json!("A='1'"),
+        json!("A=1 B=2"),
+        json!(["A"]),
+        json!([{ "name": "A", "value": "1" }, { "name": "A", "value": "2" }]),
+        json!([{ "name": "A" }]),
+        json!(7),
+    ] {
+        let told = refused(json!({ "environment": environment }));
+        assert!(told.starts_with("environment: "), "{told}");
+    }
     insta::assert_snapshot!(refused(json!({ "timeout": 5, "timeoutSeconds": 6 })), @r#""timeout" and "timeoutSeconds" are the same argument and differ: give timeoutSeconds alone"#);
     insta::assert_snapshot!(refused(json!({ "file_name": "a", "fileName": "b" })), @r#""file_name" and "fileName" are the same argument and differ: give filename alone"#);
     insta::assert_snapshot!(refused(json!({ "timeoutMs": 5000 })), @r#"there is no argument "timeoutMs": did you mean timeoutSeconds, in seconds? It takes conversationId, code, filename, timeoutSeconds, offset, network, stream, packages, environment"#);
@@ -222,16 +243,16 @@ fn any_arguments() -> impl Strategy<Value = Map<String, Value>> {
 proptest! {
     #[test]
     fn arguments_are_the_same_the_second_time(arguments in any_arguments()) {
-        let schema = schema::input::<Arguments>();
-        if let Ok(once) = normalized(&schema, arguments) {
-            prop_assert_eq!(normalized(&schema, once.clone()), Ok(once));
+        let properties = Properties::of_type::<Arguments>();
+        if let Ok(once) = normalized(&properties, arguments) {
+            prop_assert_eq!(normalized(&properties, once.clone()), Ok(once));
         }
     }
 
     #[test]
     fn arguments_that_fit_stay_as_they_are(
-        code in "\\PC{0,20}", id in "\\PC{1,20}", timeout: f64, offset: u64, network: bool,
-        packages in prop::collection::vec("\\PC{0,12}", 0..4),
+        code in "\\PC{0,20}", id in "conv_\\PC{0,15}", timeout: f64, offset: u64, network: bool,
+        packages in prop::collection::vec("[a-z][a-z0-9.=-]{0,12}", 0..4),
         environment in prop::collection::btree_map("\\PC{0,8}", "\\PC{0,8}", 0..4),
     ) {
         let arguments = json!({

@@ -1,11 +1,15 @@
 //! Values in the form that a schema asks for, from other ways to write the same. Pure: a value without one meaning is
-//! returned as it is, and is then refused for its form.
+//! returned as it is, and is then refused for its form, or it is refused here if there is more to say.
+
+mod map;
+mod packages;
 
 use std::time::Duration;
 
-use serde_json::{Map, Number, Value};
+use serde_json::{Number, Value};
 
 use super::shape::{Property, Shape};
+use crate::mcp::json::{self, Repeated};
 
 /// Texts that are taken as they are, even if they are numbers: any change might be meant.
 const VERBATIM: &[&str] = &["code", "content", "content_base64"];
@@ -15,13 +19,18 @@ const SECONDS: &[&str] = &["timeout", "timeoutSeconds", "waitSeconds"];
 const IDS: &[&str] = &["conversationId", "session_id"];
 /// What programs write for a value that is not there.
 const NOTHING: &[&str] = &["", "null", "none", "undefined"];
-const YES: &[&str] = &["true", "yes", "on", "1"];
-const NO: &[&str] = &["false", "no", "off", "0"];
-/// What the two parts of a variable are called where variables are a list.
-const PAIRS: &[(&str, &str)] = &[("name", "value"), ("key", "value")];
+const YES: &[&str] = &["true", "yes", "y", "on", "1"];
+const NO: &[&str] = &["false", "no", "n", "off", "0"];
+/// A list whose entries are written in one text too.
+const PACKAGES: &str = "packages";
+/// Versions of packages that say that any will do.
+const ANY_VERSION: &[&str] = &["", "*", "latest"];
 
 /// The value in the form of its argument.
-pub(super) fn fitted(property: &Property, value: Value) -> Value {
+///
+/// # Errors
+/// What is wrong with it, beginning with the argument's name.
+pub(super) fn fitted(property: &Property, value: Value) -> Result<Value, String> {
     let text = match &value {
         Value::String(text) => Some(text.as_str()),
         _ => None,
@@ -35,12 +44,28 @@ pub(super) fn fitted(property: &Property, value: Value) -> Value {
         }
         (Shape::Number, Some(text)) => number(text),
         (Shape::Flag, _) => flag(&value),
-        (Shape::List, Some(text)) => Some(list(text)),
-        (Shape::List, None) => value.is_object().then(|| Value::Array(vec![value.clone()])),
-        (Shape::Map, _) => map(&value),
+        (Shape::List, _) if is_left_out(property, &value) => None,
+        (Shape::List, _) if property.name == PACKAGES => {
+            packages::fitted(&value).map_err(|error| told(property, &error))?
+        }
+        (Shape::List, Some(text)) => structure(text).map_err(|error| told(property, &error))?,
+        (Shape::Map, _) if is_left_out(property, &value) => None,
+        (Shape::Map, _) => Some(map::fitted(&value).map_err(|error| told(property, &error))?),
         _ => None,
     };
-    other.unwrap_or(value)
+    Ok(other.unwrap_or(value))
+}
+
+fn told(property: &Property, problem: &str) -> String {
+    format!("{}: {problem}", property.name)
+}
+
+/// The object or list in a text.
+fn structure(text: &str) -> Result<Option<Value>, String> {
+    json::structure(text).map_err(|Repeated(key)| {
+        let key = super::shown(&key);
+        format!("{key:?} is there more than once in one object: give it once")
+    })
 }
 
 /// Whether a value says that its argument is left out. For a text that is no id only an empty one does: any other may be
@@ -51,9 +76,21 @@ pub(super) fn is_left_out(property: &Property, value: &Value) -> bool {
     };
     property.optional
         && match property.shape {
+            Shape::Text if property.name == "version" => is_any_version(text),
             Shape::Text if !IDS.contains(&property.name.as_str()) => text.is_empty(),
             _ => NOTHING.contains(&text.trim().to_ascii_lowercase().as_str()),
         }
+}
+
+/// Whether a value is more than a way to write "not given".
+pub(super) fn says_something(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::String(text) => !NOTHING.contains(&text.trim().to_ascii_lowercase().as_str()),
+        Value::Array(list) => !list.is_empty(),
+        Value::Object(map) => !map.is_empty(),
+        _ => true,
+    }
 }
 
 /// Whether a value has the form of its argument.
@@ -93,6 +130,11 @@ fn text_of(property: &Property, value: &Value) -> Option<Value> {
     }
 }
 
+/// Whether a text says that any version of a package will do.
+fn is_any_version(text: &str) -> bool {
+    ANY_VERSION.contains(&text.trim().to_ascii_lowercase().as_str())
+}
+
 fn choice(choices: &[String], text: &str) -> Option<Value> {
     let found = choices
         .iter()
@@ -116,16 +158,19 @@ fn number(text: &str) -> Option<Value> {
     Number::from_f64(text.parse().ok()?).map(Value::Number)
 }
 
-/// The seconds of a time with its unit, such as `30s` or `2 min`.
+/// The seconds of a time with its unit, such as `30s`, `2 min` or `30 SEC`.
 fn seconds(text: &str) -> Option<Value> {
-    let time: Duration = humantime::parse_duration(text.trim()).ok()?;
+    let read = |text: &str| humantime::parse_duration(text).ok();
+    let text = text.trim();
+    let time: Duration = read(text).or_else(|| read(&text.to_ascii_lowercase()))?;
     Number::from_f64(time.as_secs_f64()).map(Value::Number)
 }
 
 fn flag(value: &Value) -> Option<Value> {
     let word = match value {
         Value::String(text) => text.trim().to_ascii_lowercase(),
-        Value::Number(number) => number.to_string(),
+        Value::Number(number) if number.as_f64() == Some(1.0) => "1".to_owned(),
+        Value::Number(number) if number.as_f64() == Some(0.0) => "0".to_owned(),
         _ => return None,
     };
     let is_in = |words: &[&str]| words.contains(&word.as_str());
@@ -134,110 +179,4 @@ fn flag(value: &Value) -> Option<Value> {
         (_, true) => Some(false.into()),
         _ => None,
     }
-}
-
-/// The entries in a text: JSON, or one entry, or several with commas or line breaks between them. Spaces separate
-/// nothing: in `pip install six` and `numpy and pandas` not every word is an entry.
-fn list(text: &str) -> Value {
-    match json(text) {
-        Some(list @ Value::Array(_)) => return list,
-        Some(object @ Value::Object(_)) => return Value::Array(vec![object]),
-        _ => {}
-    }
-    if NOTHING.contains(&text.trim().to_ascii_lowercase().as_str()) {
-        return text.into();
-    }
-    Value::Array(entries(text).into_iter().map(Value::from).collect())
-}
-
-/// A comma separates entries where a name follows it, but not the versions or the extras of one entry.
-fn entries(text: &str) -> Vec<&str> {
-    let mut entries = Vec::new();
-    let (mut start, mut depth) = (0, 0_usize);
-    for (at, character) in text.char_indices() {
-        let begins_name = |rest: &str| {
-            let next = rest.trim_start().chars().next();
-            next.is_none_or(|next| next.is_alphanumeric() || next == '@')
-        };
-        match character {
-            '[' => depth += 1,
-            ']' => depth = depth.saturating_sub(1),
-            '\n' if depth == 0 => {}
-            ',' if depth == 0 && begins_name(&text[at + 1..]) => {}
-            _ => continue,
-        }
-        if matches!(character, '\n' | ',') {
-            entries.push(&text[start..at]);
-            start = at + 1;
-        }
-    }
-    entries.push(&text[start..]);
-    let entries = entries.into_iter().map(str::trim);
-    entries.filter(|entry| !entry.is_empty()).collect()
-}
-
-/// The map in a text, or in a list of variables.
-fn map(value: &Value) -> Option<Value> {
-    match value {
-        Value::String(text) => match json(text)? {
-            map @ Value::Object(_) => Some(map),
-            list @ Value::Array(_) => map(&list),
-            _ => None,
-        },
-        Value::Array(variables) => {
-            let mut map = Map::new();
-            for variable in variables {
-                let (name, value) = pair(variable)?;
-                // Given twice, it may be the one or the other.
-                if map
-                    .insert(name, value.clone())
-                    .is_some_and(|earlier| earlier != value)
-                {
-                    return None;
-                }
-            }
-            Some(Value::Object(map))
-        }
-        _ => None,
-    }
-}
-
-/// A variable in a list: `{"name": …, "value": …}`, `{"NAME": …}` or `"NAME=value"`.
-fn pair(variable: &Value) -> Option<(String, Value)> {
-    if let Value::String(text) = variable {
-        let (name, value) = text.split_once('=')?;
-        return Some((name.to_owned(), value.into()));
-    }
-    let variable = variable.as_object()?;
-    for (name, value) in PAIRS {
-        if let (2, Some(Value::String(name)), Some(value)) =
-            (variable.len(), variable.get(*name), variable.get(*value))
-        {
-            return Some((name.clone(), value.clone()));
-        }
-    }
-    let is_part = |name: &str| {
-        PAIRS
-            .iter()
-            .any(|(first, second)| [*first, *second].contains(&name))
-    };
-    match (variable.len(), variable.iter().next()) {
-        (1, Some((name, value))) if !is_part(name) => Some((name.clone(), value.clone())),
-        _ => None,
-    }
-}
-
-/// The object or list in a text: JSON, or the same in the quotes of Python.
-fn json(text: &str) -> Option<Value> {
-    let text = text.trim();
-    if !text.starts_with(['[', '{']) {
-        return None;
-    }
-    if let Ok(value) = serde_json::from_str(text) {
-        return Some(value);
-    }
-    if text.contains(['"', '\\']) {
-        return None;
-    }
-    serde_json::from_str(&text.replace('\'', "\"")).ok()
 }

@@ -6,12 +6,17 @@ use rmcp::model::InitializeRequestParams;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
+use self::objects::arguments;
 pub(super) use self::objects::mended as with_objects;
 use super::envelope::{EnvelopeError, Fields};
 use super::message::names_revision;
+use crate::mcp::json;
 
 /// What a client is called that does not say its name or its version.
 const UNNAMED: &str = "unknown";
+
+/// Longest piece of a client's text in a message.
+const SHOWN: usize = 64;
 
 /// Parameters that nothing mends, and what is wrong with them.
 #[derive(Debug)]
@@ -45,7 +50,31 @@ pub(super) fn params(
         ("initialize", None) => Err(Unmended(
             "initialize: params is missing: it needs protocolVersion".into(),
         )),
+        ("tools/call", Some(params)) => match arguments(params).map(RawValue::get) {
+            Some(arguments) => call(arguments).map(|()| None),
+            None => Ok(None),
+        },
         _ => Ok(None),
+    }
+}
+
+/// Checks that the arguments of a tool are an object in which every key has one value.
+fn call(arguments: &str) -> Result<(), Unmended> {
+    if !arguments.starts_with('{') {
+        return Err(Unmended(
+            "tools/call: params.arguments must be one object with the arguments by name, such as \
+             {\"code\": \"print(6 * 7)\"}"
+                .into(),
+        ));
+    }
+    match json::repeated_key(arguments) {
+        Some(key) => {
+            let key: String = key.chars().take(SHOWN).collect();
+            Err(Unmended(format!(
+                "tools/call: params.arguments has {key:?} more than once in one object: give it once"
+            )))
+        }
+        None => Ok(()),
     }
 }
 

@@ -1,11 +1,12 @@
-//! Messages whose parameters or arguments are an empty list or JSON in a string, where rmcp takes objects only. Some
+//! Messages whose parameters, arguments or `_meta` are a list or JSON in a string, where rmcp takes objects only. Some
 //! clients write "no arguments" as `[]`, and some pass on the text that a model wrote. Pure.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
+
+use crate::mcp::json;
 
 /// The place of the parameters in a message.
 #[derive(Deserialize)]
@@ -14,11 +15,26 @@ struct Message<'a> {
     params: &'a RawValue,
 }
 
-/// The place of a tool's arguments in its parameters.
+/// The places in parameters that hold an object.
 #[derive(Deserialize)]
 struct Params<'a> {
-    #[serde(borrow)]
-    arguments: &'a RawValue,
+    #[serde(borrow, default)]
+    arguments: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "_meta")]
+    meta: Option<&'a RawValue>,
+}
+
+/// The arguments of a tool, as they are written.
+pub(in crate::mcp::transport) fn arguments(params: &RawValue) -> Option<&RawValue> {
+    Params::read(params.get())?.arguments
+}
+
+impl<'a> Params<'a> {
+    /// Reads the places in an object. A list of the fields' values would be taken for them.
+    fn read(params: &'a str) -> Option<Self> {
+        let is_object = params.starts_with('{');
+        is_object.then(|| serde_json::from_str(params).ok())?
+    }
 }
 
 /// The same message with objects in these places. One that has them already, or something else, is returned as it is.
@@ -31,19 +47,21 @@ fn mend(message: &[u8]) -> Option<Vec<u8>> {
     let Message { params } = serde_json::from_str(message).ok()?;
     let as_object = object(params.get());
     let written = as_object.as_deref().unwrap_or(params).get();
-    let mended = with_arguments(written).or_else(|| as_object.as_deref().map(text))?;
-    Some(replaced(message, params.get(), &mended)?.into_bytes())
+    let with_meta = with_object(written, |params| params.meta);
+    let written = with_meta.as_deref().unwrap_or(written);
+    let with_arguments = with_object(written, |params| params.arguments);
+    let mended = with_arguments.as_deref().unwrap_or(written);
+    if mended == params.get() {
+        return None;
+    }
+    Some(replaced(message, params.get(), mended)?.into_bytes())
 }
 
-/// The parameters with an object as their arguments, if these were not one.
-fn with_arguments(params: &str) -> Option<String> {
-    let Params { arguments } = serde_json::from_str(params).ok()?;
-    let object = object(arguments.get())?;
-    replaced(params, arguments.get(), object.get())
-}
-
-fn text(value: &RawValue) -> String {
-    value.get().to_owned()
+/// The parameters with an object in a place, if there was something else that means one.
+fn with_object(params: &str, place: fn(Params<'_>) -> Option<&RawValue>) -> Option<String> {
+    let written = place(Params::read(params)?)?;
+    let object = object(written.get())?;
+    replaced(params, written.get(), object.get())
 }
 
 /// A text with another part in the place of one of its own. All others stay as they were written, so that what is wrong
@@ -55,27 +73,36 @@ fn replaced(whole: &str, part: &str, other: &str) -> Option<String> {
     Some([before, other, after].concat())
 }
 
-/// The object that is meant where there is none: `[]`, `""` and `"null"` are empty ones.
+/// The object that is meant where there is none: `[]`, `""` and `"null"` are empty ones, and one in a list or in a text
+/// is the one.
 fn object(written: &str) -> Option<Box<RawValue>> {
-    if !written.starts_with(['[', '"']) {
+    let raw = |text: &str| RawValue::from_string(text.trim().to_owned()).ok();
+    if written.starts_with('[') {
+        let list: Vec<&RawValue> = serde_json::from_str(written).ok()?;
+        return match list.as_slice() {
+            [] => raw("{}"),
+            [one] if one.get().starts_with('{') => raw(one.get()),
+            _ => None,
+        };
+    }
+    if !written.starts_with('"') {
         return None;
     }
-    let nothing = || RawValue::from_string("{}".to_owned()).ok();
-    match serde_json::from_str(written).ok()? {
-        Value::Array(list) if list.is_empty() => nothing(),
-        Value::String(text) if matches!(text.trim(), "" | "null" | "[]") => nothing(),
-        // Only the outer form is read here: the text itself is the object.
-        Value::String(text) if text.trim_start().starts_with('{') => {
-            RawValue::from_string(text.trim().to_owned()).ok()
-        }
-        _ => None,
+    let text: String = serde_json::from_str(written).ok()?;
+    if matches!(text.trim(), "" | "null" | "None") {
+        return raw("{}");
+    }
+    let json = json::within(&text)?;
+    match json.trim() {
+        list if list.starts_with('[') => object(list),
+        object => raw(object),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -95,6 +122,26 @@ mod tests {
                 named(json!(" {\"code\": \"1\"}\n")),
                 named(json!({ "code": "1" })),
             ),
+            (
+                named(json!("{'code': 'a', 'stateful': True}")),
+                named(json!({ "code": "a", "stateful": true })),
+            ),
+            (
+                named(json!(json!({ "code": "1" }).to_string()).to_string().into()),
+                named(json!({ "code": "1" })),
+            ),
+            (
+                named(json!([{ "code": "1" }])),
+                named(json!({ "code": "1" })),
+            ),
+            (
+                named(json!("[{\"code\": \"1\"}]")),
+                named(json!({ "code": "1" })),
+            ),
+            (
+                call(json!({ "_meta": [], "arguments": [] })),
+                call(json!({ "_meta": {}, "arguments": {} })),
+            ),
             (call(json!([])), call(json!({}))),
             (
                 call(json!("{\"name\":\"run_code\",\"arguments\":\"{}\"}")),
@@ -113,7 +160,10 @@ mod tests {
             r#"{"params":{"arguments":["code"]}}"#,
             r#"{"params":{"arguments":"print(1)"}}"#,
             r#"{"params":{"arguments":"{"}}"#,
+            r#"{"params":{"arguments":[{},{}]}}"#,
+            r#"{"params":{"_meta":[1]}}"#,
             r#"{"params":[1]}"#,
+            r#"{"params":[[],[]]}"#,
             r#"{"params":[],"params":{}}"#,
             r#"{"params":{"arguments":"{}","arguments":{}}}"#,
             r#"[{"params":[]}]"#,
