@@ -8,6 +8,8 @@ use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
+use crate::argument::Argument;
+
 /// Digits of a key.
 const KEY_DIGITS: usize = 64;
 /// Digits of a key of `mcp-code-runner`.
@@ -26,15 +28,13 @@ pub struct ConversationId(String);
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum ConversationIdError {
     /// The id has no characters.
-    #[error(
-        "conversationId is empty: leave it out to get a new one, or give 1 to {MAX_ID_BYTES} bytes"
-    )]
+    #[error("{name} is empty: give the one that the conversation began with", name = Argument::ConversationId)]
     Empty,
     /// The id is longer than [`MAX_ID_BYTES`].
-    #[error("conversationId has {0} bytes, the limit is {MAX_ID_BYTES}: use a shorter one")]
+    #[error("{name} has {0} bytes, the limit is {MAX_ID_BYTES}: use a shorter one", name = Argument::ConversationId)]
     TooLong(usize),
     /// The id has a NUL character.
-    #[error("conversationId contains a NUL character: remove it")]
+    #[error("{name} contains a NUL character: remove it", name = Argument::ConversationId)]
     Nul,
 }
 

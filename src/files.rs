@@ -13,6 +13,7 @@ use utoipa::ToSchema;
 
 pub use self::page::FilePage;
 pub(crate) use self::page::fitting;
+use crate::argument::Argument::{self, Content, Cursor, Filename};
 use crate::conversation::{ConversationId, ConversationKey};
 use crate::links::FileLinks;
 use crate::run::outcome::FileLink;
@@ -52,16 +53,16 @@ pub enum FilesError {
     Path(#[from] PathError),
     /// The content is not base64.
     #[error(
-        "content is not valid base64 ({0}): send the file's bytes in base64, also if it is text"
+        "{Content} is not valid base64 ({0}): send the file's bytes in base64, also if it is text"
     )]
     Base64(base64::DecodeError),
     /// The content is a `data:` URI whose data are not base64.
     #[error(
-        "content is a data: URI without base64: begin it with data:;base64, or send base64 alone"
+        "{Content} is a data: URI without base64: begin it with data:;base64, or send base64 alone"
     )]
     DataUri,
     /// The content is too large.
-    #[error("content has {0} bytes, the limit is {1}: upload smaller pieces")]
+    #[error("{Content} has {0} bytes, the limit is {1}: upload smaller pieces")]
     TooLarge(u64, u64),
     /// A stream goes on past the limit.
     #[error("the file has more than {0} bytes, which is the limit: upload smaller pieces")]
@@ -76,20 +77,33 @@ pub enum FilesError {
     #[error("the file ended too early: send it again")]
     Interrupted,
     /// There is no such file.
-    #[error("filename {0:?} is not a file of this conversation: see list_files")]
+    #[error("{Filename} {0:?} is not a file of this conversation: see list_files")]
     NotFound(String),
     /// The storage refused or failed.
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
     /// A cursor is none of ours.
     #[error(
-        "cursor is not one that this server gave: take nextCursor of the page before, or leave it out to begin with the \
-         first page"
+        "{Cursor} is not one that this server gave: take the one that came with the page before, or leave it out to \
+         begin with the first page"
     )]
     Cursor,
     /// A read failed half-way.
     #[error("failed to read a file")]
     Read(#[source] std::io::Error),
+}
+
+impl FilesError {
+    /// The argument that it is about, if it is about one.
+    pub fn argument(&self) -> Option<Argument> {
+        match self {
+            Self::Path(_) | Self::NotFound(_) => Some(Filename),
+            Self::Base64(_) | Self::DataUri | Self::TooLarge(..) => Some(Content),
+            Self::Cursor => Some(Cursor),
+            Self::Workspace(error) => error.argument(),
+            _ => None,
+        }
+    }
 }
 
 /// The files of a conversation.
@@ -292,11 +306,18 @@ impl ConversationFiles {
         id: &ConversationId,
         name: &str,
     ) -> Result<(FileLink, OpenFile), FilesError> {
-        let path = RelativePath::given(name)?;
+        let mut path = RelativePath::given(name)?;
         let not_found = || FilesError::NotFound(name.chars().take(255).collect());
         let key = self.key(id);
         let workspace = self.workspaces.find(&key).await?.ok_or_else(not_found)?;
-        let open = workspace.open_file(&path).await?.ok_or_else(not_found)?;
+        let mut open = workspace.open_file(&path).await?;
+        if open.is_none()
+            && let Some(other) = RelativePath::without_quotes(name)
+        {
+            open = workspace.open_file(&other).await?;
+            path = other;
+        }
+        let open = open.ok_or_else(not_found)?;
         let entry = FileEntry {
             path,
             size: open.size,

@@ -5,6 +5,7 @@
 
 pub mod admission;
 pub mod app;
+pub mod argument;
 pub mod config;
 pub mod control;
 pub mod conversation;

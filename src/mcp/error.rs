@@ -8,6 +8,7 @@ use serde::Serialize;
 use tracing::error;
 
 use crate::admission::AdmissionError;
+use crate::argument::Argument;
 use crate::conversation::ConversationIdError;
 use crate::files::FilesError;
 use crate::kernels::KernelError;
@@ -22,6 +23,8 @@ pub(crate) struct ToolError {
     pub(crate) code: &'static str,
     /// A sentence that says what to do.
     pub(crate) message: String,
+    /// What it is about, and begins with under the name that our own tools have for it.
+    pub(crate) argument: Option<Argument>,
     /// When it is worth trying again.
     pub(crate) retry_after: Option<Duration>,
 }
@@ -59,6 +62,7 @@ impl ToolError {
         Self {
             code: "invalid_arguments",
             retry_after: None,
+            argument: None,
             message: format!("{tool}: {place}{}", in_json(error.inner().to_string())),
         }
     }
@@ -89,6 +93,7 @@ impl ToolError {
         Self {
             code: "run_not_found",
             retry_after: None,
+            argument: None,
             message: format!(
                 "there is no run {which} of yours: outcomes are kept for 10 minutes after the end, and only for the \
                  caller that started the run"
@@ -98,10 +103,16 @@ impl ToolError {
 
     /// The arguments fit the schema but still cannot be acted on, for this reason.
     pub(super) fn invalid(message: &str) -> Self {
+        Self::new("invalid_arguments", message)
+    }
+
+    /// An error that is about no argument in particular, and that time does not mend.
+    pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Self {
         Self {
-            code: "invalid_arguments",
+            code,
+            message: message.into(),
+            argument: None,
             retry_after: None,
-            message: message.to_owned(),
         }
     }
 
@@ -111,7 +122,18 @@ impl ToolError {
             code: "busy",
             message: format!("{what}: try again in {} s", again.as_secs()),
             retry_after: Some(again),
+            argument: None,
         }
+    }
+
+    /// The same with the name that an interface has for the argument which it is about.
+    pub(crate) fn naming(mut self, name: impl FnOnce(Argument) -> &'static str) -> Self {
+        if let Some(argument) = self.argument.take()
+            && let Some(rest) = self.message.strip_prefix(argument.name())
+        {
+            self.message = [name(argument), rest].concat();
+        }
+        self
     }
 
     /// As a result that the model reads, or as a failed request if the server itself is broken.
@@ -156,6 +178,7 @@ impl From<ConversationIdError> for ToolError {
         Self {
             code: "invalid_arguments",
             retry_after: None,
+            argument: Some(Argument::ConversationId),
             message: error.to_string(),
         }
     }
@@ -195,6 +218,7 @@ impl From<&RunError> for ToolError {
                 RunError::Kernel(error) => error.retry_after(),
                 _ => None,
             },
+            argument: None,
         }
     }
 }
@@ -208,6 +232,7 @@ impl From<PackagesError> for ToolError {
                 code: error.as_str(),
                 message: error.to_string(),
                 retry_after: error.retry_after(),
+                argument: error.argument(),
             },
         }
     }
@@ -240,6 +265,7 @@ impl From<FilesError> for ToolError {
         Self {
             code,
             retry_after: None,
+            argument: error.argument(),
             message: error.to_string(),
         }
     }
@@ -262,6 +288,7 @@ impl From<&WorkspaceError> for ToolError {
         Self {
             code,
             retry_after: error.retry_after(),
+            argument: error.argument(),
             message: error.to_string(),
         }
     }
@@ -273,6 +300,7 @@ fn internal(cause: &(dyn std::error::Error + 'static)) -> ToolError {
     ToolError {
         code: "internal",
         retry_after: None,
+        argument: None,
         message: format!("the server {cause}: try again, and tell its operator if it stays"),
     }
 }

@@ -7,6 +7,8 @@ mod artifacts;
 mod names;
 pub(crate) mod python;
 
+use std::time::Duration;
+
 use futures::future::BoxFuture;
 use rmcp::model::{CallToolResult, ErrorData, JsonObject, Tool};
 
@@ -16,10 +18,13 @@ use super::tools::{self, Call};
 use crate::config::Toolset;
 use crate::packages::Packages;
 use crate::run::outcome::RunOutcome;
-use crate::run::{RunRequest, Runs};
+use crate::run::{RunError, RunRequest, Runs, time_limit};
 
 /// What a call returns.
 type Answer<'a> = BoxFuture<'a, Result<CallToolResult, ErrorData>>;
+
+/// The language of these tools.
+const PYTHON: &str = "python";
 
 /// A tool of another server.
 pub(super) struct Adapter {
@@ -65,6 +70,49 @@ pub(super) fn find(toolset: Toolset, name: &str) -> Option<&'static Adapter> {
         .find(|adapter| adapter.name == name)
 }
 
+/// Checks the language that a client gives to a tool which runs nothing but Python.
+fn check_language(tool: &str, language: Option<&str>, runs: &Runs) -> Result<(), ToolError> {
+    let Some(language) = language else {
+        return Ok(());
+    };
+    let view = runs.catalog.view();
+    let found = view.find(language).map(|runner| runner.language.as_str());
+    if found.unwrap_or(language).eq_ignore_ascii_case(PYTHON) {
+        return Ok(());
+    }
+    let language: String = language.chars().take(64).collect();
+    Err(ToolError::invalid(&format!(
+        "{tool}: language is {language:?}, and this tool runs Python only: send a program in Python, without language"
+    )))
+}
+
+/// The time limit that an argument named `timeout` asks for.
+fn time_limited(seconds: f64, most: Duration) -> Result<Duration, ToolError> {
+    time_limit(seconds, most).ok_or_else(|| {
+        ToolError::invalid(&format!(
+            "timeout is {seconds:?}: it must be greater than 0 and at most {} seconds",
+            most.as_secs_f64()
+        ))
+    })
+}
+
+/// Why there was no run, for a caller that cannot choose the language.
+fn of_python(error: &RunError) -> ToolError {
+    let message = match error {
+        RunError::Fence { fence, .. } => format!(
+            "code is one Markdown block of {fence}, and this tool runs Python only: send a program in Python"
+        ),
+        RunError::UnknownLanguage { .. } => {
+            "there is no runner for Python here: ask the server's operator for one".to_owned()
+        }
+        _ => return error.into(),
+    };
+    ToolError {
+        message,
+        ..error.into()
+    }
+}
+
 /// Runs a program to its end while its client watches.
 async fn run(call: &Call<'_>, request: RunRequest) -> Result<RunOutcome, ToolError> {
     call.client.remember(&request.conversation);
@@ -73,7 +121,7 @@ async fn run(call: &Call<'_>, request: RunRequest) -> Result<RunOutcome, ToolErr
     match live::wait(&run, call.context, &call.caller, 0, None).await {
         Woken::Ended(result) => {
             guard.disarm();
-            let outcome = result.as_ref().as_ref().map_err(ToolError::from)?;
+            let outcome = result.as_ref().as_ref().map_err(of_python)?;
             Ok(run.apart(outcome).await)
         }
         // Nobody reads the answer.

@@ -6,6 +6,7 @@ use thiserror::Error;
 
 use super::requirement::RequirementError;
 use crate::admission::AdmissionError;
+use crate::argument::Argument::{self, Packages};
 use crate::proof::Unproven;
 use crate::workspace::WorkspaceError;
 
@@ -14,13 +15,13 @@ use crate::workspace::WorkspaceError;
 #[derive(Debug, Error)]
 pub enum PackagesError {
     /// Something that was asked for is not a requirement.
-    #[error("packages: {0}")]
+    #[error("{Packages}: {0}")]
     Requirement(#[from] RequirementError),
     /// Nothing was asked for, or too much.
-    #[error("packages has {0} entries: give 1 to {1}")]
+    #[error("{Packages} has {0} entries: give 1 to {1}")]
     Count(usize, usize),
     /// One package was asked for twice.
-    #[error("packages names {0} more than once: give it once")]
+    #[error("{Packages} names {0} more than once: give it once")]
     Twice(String),
     /// There is no runner of this language, or none that packages can be installed for.
     #[error("packages cannot be installed for the language {language:?}: give one of {known}")]
@@ -85,6 +86,15 @@ pub enum PackagesError {
 }
 
 impl PackagesError {
+    /// The argument that it is about, if it is about one.
+    pub fn argument(&self) -> Option<Argument> {
+        matches!(
+            self,
+            Self::Requirement(_) | Self::Count(..) | Self::Twice(_)
+        )
+        .then_some(Packages)
+    }
+
     /// One word, for machines and metrics.
     pub fn as_str(&self) -> &'static str {
         match self {

@@ -6,6 +6,8 @@ use std::time::Duration;
 use rustix::io::Errno;
 use thiserror::Error;
 
+use crate::argument::Argument::{self, Filename};
+
 /// Why an operation on a workspace failed. Messages never contain a path of the host.
 #[derive(Debug, Error)]
 pub enum WorkspaceError {
@@ -41,7 +43,7 @@ pub enum WorkspaceError {
     #[error("the server's disk is nearly full: write less, or ask the operator for room")]
     DiskFull,
     /// A file was to take the place of a folder.
-    #[error("filename is the name of a folder: choose another name")]
+    #[error("{Filename} is the name of a folder: choose another name")]
     IsDirectory,
     /// There is a file of that name, which was not to be replaced.
     #[error(
@@ -56,13 +58,13 @@ pub enum WorkspaceError {
     TooManyUploads,
     /// A program removes the folders for a file as fast as they are made.
     #[error(
-        "a program of the conversation removes the folders of filename as fast as they are made: try again in {} s, or \
+        "a program of the conversation removes the folders of the file as fast as they are made: try again in {} s, or \
          when the program has ended",
         Self::AGAIN.as_secs()
     )]
     FoldersVanish,
     /// A file was to be put below something that is not a folder; links do not count as folders.
-    #[error("filename has a folder part that is a file or a link: choose another folder")]
+    #[error("{Filename} has a folder part that is a file or a link: choose another folder")]
     NotADirectory,
     /// The operating system failed.
     #[error("failed to {operation}")]
@@ -76,6 +78,11 @@ pub enum WorkspaceError {
 }
 
 impl WorkspaceError {
+    /// The argument that it is about, if it is about one.
+    pub fn argument(&self) -> Option<Argument> {
+        matches!(self, Self::IsDirectory | Self::NotADirectory).then_some(Filename)
+    }
+
     const AGAIN: Duration = Duration::from_secs(5);
 
     /// After what time it is worth trying again, when nothing but time helps.

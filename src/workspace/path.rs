@@ -10,6 +10,7 @@ use std::fmt;
 use thiserror::Error;
 
 use super::packages::PACKAGES;
+use crate::argument::Argument::Filename;
 
 /// Most parts of a name: `a/b/c.txt` has three.
 pub const MAX_PARTS: usize = 8;
@@ -27,39 +28,49 @@ pub struct RelativePath(String);
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum PathError {
     /// The name has no characters.
-    #[error("filename is empty: give a name such as data.csv or folder/data.csv")]
+    #[error("{Filename} is empty: give a name such as data.csv or folder/data.csv")]
     Empty,
     /// The name starts with `/`.
     #[error(
-        "filename starts with '/': names are relative to /data, so leave out everything up to /data/"
+        "{Filename} starts with '/': names are relative to /data, so leave out everything up to /data/"
     )]
     Absolute,
+    /// The name begins with `~/`.
+    #[error(
+        "{Filename} begins with ~/, the home of programs, of which nothing is kept: save files in /data, and give \
+         their names there"
+    )]
+    Home,
     /// The name ends with `/` or has two in a row.
-    #[error("filename has an empty part: put exactly one '/' between folders, and none at the end")]
+    #[error(
+        "{Filename} has an empty part: put exactly one '/' between folders, and none at the end"
+    )]
     EmptyPart,
     /// A part is `.` or `..`.
-    #[error("filename contains the part {0:?}: name the folders on the way down instead")]
+    #[error("{Filename} contains the part {0:?}: name the folders on the way down instead")]
     Dots(&'static str),
     /// More than [`MAX_PARTS`] parts.
-    #[error("filename has {0} parts, the limit is {MAX_PARTS}: use fewer folders")]
+    #[error("{Filename} has {0} parts, the limit is {MAX_PARTS}: use fewer folders")]
     TooDeep(usize),
     /// A part is longer than [`MAX_PART_BYTES`].
-    #[error("filename has a part of {0} bytes, the limit is {MAX_PART_BYTES}: use a shorter name")]
+    #[error(
+        "{Filename} has a part of {0} bytes, the limit is {MAX_PART_BYTES}: use a shorter name"
+    )]
     PartTooLong(usize),
     /// The name contains NUL.
-    #[error("filename contains a NUL character: remove it")]
+    #[error("{Filename} contains a NUL character: remove it")]
     Nul,
     /// The name is below the folder of packages.
     #[error(
-        "filename is in .packages, where installed packages are, which are no files of the conversation: choose \
+        "{Filename} is in .packages, where installed packages are, which are no files of the conversation: choose \
          another folder"
     )]
     Packages,
     /// The name of an upload contains a control character.
-    #[error("filename contains the control character {0:?}: use printable characters only")]
+    #[error("{Filename} contains the control character {0:?}: use printable characters only")]
     Control(char),
     /// The name of an upload contains a backslash.
-    #[error("filename contains a backslash: separate folders with '/'")]
+    #[error("{Filename} contains a backslash: separate folders with '/'")]
     Backslash,
 }
 
@@ -94,15 +105,22 @@ impl RelativePath {
     /// # Errors
     /// The first rule that `name` breaks.
     pub fn given(name: &str) -> Result<Self, PathError> {
-        Self::parse(&given::below_data(name))
+        Self::parse(not_at_home(&given::below_data(name))?)
     }
 
-    /// The same for a new file.
+    /// The name in one that has quotes around it, if both can be names: programs make files with such names too, so what
+    /// there is goes first.
+    pub fn without_quotes(name: &str) -> Option<Self> {
+        Self::given(given::unquoted(name)?).ok()
+    }
+
+    /// The same as [`given`](Self::given) for a new file, in whose name quotes around it are never meant.
     ///
     /// # Errors
     /// The first rule that `name` breaks.
     pub fn given_for_upload(name: &str) -> Result<Self, PathError> {
-        Self::parse_for_upload(&given::below_data(name))
+        let name = given::unquoted(name).unwrap_or(name);
+        Self::parse_for_upload(not_at_home(&given::below_data(name))?)
     }
 
     /// Parses a name for a new file: like [`parse`](Self::parse), but refuses control characters and backslashes.
@@ -142,6 +160,15 @@ impl RelativePath {
     /// The parts from the outermost folder to the file.
     pub fn parts(&self) -> impl Iterator<Item = &str> {
         self.0.split('/')
+    }
+}
+
+/// Refuses what a shell would look for in the home of programs, where a caller does not mean a folder called `~`.
+fn not_at_home(name: &str) -> Result<&str, PathError> {
+    match name {
+        "~" => Err(PathError::Home),
+        _ if name.starts_with("~/") => Err(PathError::Home),
+        _ => Ok(name),
     }
 }
 

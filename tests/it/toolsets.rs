@@ -255,17 +255,17 @@ async fn errors_of_this_set_are_answers_with_their_own_codes() {
         ));
     }
     insta::assert_snapshot!(seen.join("\n"), @r#"
-    sandbox_upload_file file_exists: there is a file of that name already: choose another name, or say that it may be replaced
+    sandbox_upload_file file_exists: there is a file of that name already: choose another filename, or replace it with overwrite: true
     sandbox_upload_file invalid_path: filename contains the part "..": name the folders on the way down instead
     sandbox_upload_file invalid_filename: filename is empty: give a name such as data.csv or folder/data.csv
-    sandbox_upload_file invalid_content: content is not valid base64 (Invalid symbol 63, offset 0.): send the file's bytes in base64, also if it is text
-    sandbox_upload_file upload_too_large: content has 18 bytes, the limit is 16: upload smaller pieces
+    sandbox_upload_file invalid_content: content_base64 is not valid base64 (Invalid symbol 63, offset 0.): send the file's bytes in base64, also if it is text
+    sandbox_upload_file upload_too_large: content_base64 has 18 bytes, the limit is 16: upload smaller pieces
     sandbox_run_python code_too_large: code has 1025 bytes, the limit is 1024: upload data as a file and read it from /data
     sandbox_run_python invalid_session_id: session_id must be 1 to 64 letters, digits, '_' and '-': leave it out to get a new one
     sandbox_run_python invalid_arguments: sandbox_run_python: missing field `code`
-    sandbox_read_artifact not_found: filename "/mnt/data/no" is not a file of this session: see sandbox_list_artifacts
+    sandbox_read_artifact not_found: path "/mnt/data/no" is not a file of this session: see sandbox_list_artifacts
     sandbox_read_artifact invalid_path: path must begin with /mnt/data/: see sandbox_list_artifacts
-    sandbox_read_artifact invalid_path: filename contains the part "..": name the folders on the way down instead
+    sandbox_read_artifact invalid_path: path contains the part "..": name the folders on the way down instead
     sandbox_read_artifact artifact_too_large 11534336: huge has 11534336 bytes, the limit is 10485760: download it by its download_url
     sandbox_read_artifact session_not_found: there is no such session: leave session_id out of the next run or upload to get a new one
     sandbox_list_artifacts session_not_found: there is no such session: leave session_id out of the next run or upload to get a new one

@@ -44,11 +44,7 @@ struct Failure {
 
 impl ApiError {
     pub(in crate::http) fn new(code: &'static str, message: impl Into<String>) -> Self {
-        Self(ToolError {
-            code,
-            message: message.into(),
-            retry_after: None,
-        })
+        Self(ToolError::new(code, message))
     }
 
     pub(in crate::http) fn arguments(message: impl Into<String>) -> Self {

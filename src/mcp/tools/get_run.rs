@@ -159,7 +159,8 @@ fn find(call: &Call<'_>, arguments: &Arguments) -> Result<std::sync::Arc<LiveRun
                 .ok_or_else(ToolError::no_run_of_conversation)
         }
         (None, None) => Err(ToolError::invalid(
-            "get_run: give runId, as the answer of `run_code` names it",
+            "get_run: give runId, as the answer of `run_code` names it, or conversationId for the latest run of a \
+             conversation",
         )),
     }
 }

@@ -17,7 +17,7 @@ pub(super) async fn answer(call: &Call<'_>, outcome: &RunOutcome) -> CallToolRes
         Ok(id) => pictures::of_run(call.runs, &id, outcome.status, &new).await,
         Err(_) => Pictures::default(),
     };
-    let (mut notes, late) = (pictures.scaled(), pictures.late());
+    let (scaled, late) = (pictures.scaled(), pictures.late());
     let links: Vec<_> = if gets_links(call) {
         new.iter()
             .take(MAX_LINKS)
@@ -25,8 +25,10 @@ pub(super) async fn answer(call: &Call<'_>, outcome: &RunOutcome) -> CallToolRes
             .collect()
     } else {
         // In words where there are no links.
-        notes.iter().map(ContentBlock::text).collect()
+        scaled.iter().map(ContentBlock::text).collect()
     };
+    let mut notes = outcome.notes.clone();
+    notes.extend(scaled);
     notes.extend(late.clone());
     // In the object too: some clients show their models nothing else.
     let mut result = structured(&RunOutcome {
@@ -37,7 +39,8 @@ pub(super) async fn answer(call: &Call<'_>, outcome: &RunOutcome) -> CallToolRes
     result
         .content
         .extend(shown.map(|(_, shown)| ContentBlock::image(shown.data, shown.mime_type)));
-    result.content.extend(late.map(ContentBlock::text));
+    let told = outcome.notes.iter().cloned().chain(late);
+    result.content.extend(told.map(ContentBlock::text));
     result.content.extend(links);
     result
 }

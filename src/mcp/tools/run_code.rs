@@ -9,6 +9,7 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::{Call, conversation, define, outcome, parse, structured};
+use crate::mcp::arguments::ignored;
 use crate::mcp::error::ToolError;
 use crate::mcp::live::{self, Woken};
 use crate::mcp::{logs, tasks};
@@ -107,6 +108,7 @@ pub(super) async fn call(
     call: &Call<'_>,
     arguments: JsonObject,
 ) -> Result<CallToolResponse, ToolError> {
+    let note = ignored::<Arguments>(NAME, &arguments);
     let request = request(call.runs, arguments)?;
     call.client.remember(&request.conversation);
     let limits = &call.runs.limits;
@@ -126,7 +128,11 @@ pub(super) async fn call(
             guard.disarm();
             let outcome = result.as_ref().as_ref().map_err(ToolError::from)?;
             logs::ended(call.context, &call.caller, call.client, outcome).await;
-            Ok(outcome::answer(call, outcome).await.into())
+            let outcome = RunOutcome {
+                notes: note.into_iter().collect(),
+                ..outcome.clone()
+            };
+            Ok(outcome::answer(call, &outcome).await.into())
         }
         Woken::Cancelled => {
             drop(guard);

@@ -8,17 +8,17 @@ use std::collections::BTreeMap;
 use std::ops::Not;
 
 use futures::FutureExt as _;
-use rmcp::model::{CallToolResult, ErrorData, JsonObject, Tool, ToolAnnotations};
+use rmcp::model::{CallToolResult, ContentBlock, ErrorData, JsonObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::names::translated;
-use super::{Adapter, python};
+use super::names::{argument, translated};
+use super::{Adapter, PYTHON, python, time_limited};
 use crate::config::Toolset;
 use crate::conversation::ConversationId;
 use crate::executor::spec::DATA_ALIAS;
-use crate::mcp::arguments::parse;
+use crate::mcp::arguments::{ignored, parse};
 use crate::mcp::error::{BROKEN, ToolError, broken};
 use crate::mcp::tools::{Call, define, structured};
 use crate::run::outcome::{FileLink, RunStatus};
@@ -41,46 +41,41 @@ pub(super) const TOOLS: &[Adapter] = &[
     Adapter {
         name: CLOSE,
         tool: |_| close_tool(),
-        call: |call, arguments| answered(close(call, arguments)).boxed(),
+        call: |call, arguments| answered(CLOSE, close(call, arguments)).boxed(),
     },
     Adapter {
         name: files::LIST,
         tool: |_| files::list_tool(),
-        call: |call, arguments| answered(files::list(call, arguments)).boxed(),
+        call: |call, arguments| answered(files::LIST, files::list(call, arguments)).boxed(),
     },
     Adapter {
         name: files::READ,
         tool: |_| files::read_tool(),
-        call: |call, arguments| answered(files::read(call, arguments)).boxed(),
+        call: |call, arguments| answered(files::READ, files::read(call, arguments)).boxed(),
     },
     Adapter {
         name: RUN,
         tool: run_tool,
-        call: |call, arguments| answered(run(call, arguments)).boxed(),
+        call: |call, arguments| answered(RUN, run(call, arguments)).boxed(),
     },
     Adapter {
         name: files::UPLOAD,
         tool: files::upload_tool,
-        call: |call, arguments| answered(files::upload(call, arguments)).boxed(),
+        call: |call, arguments| answered(files::UPLOAD, files::upload(call, arguments)).boxed(),
     },
 ];
 
-/// An error in the words of this set.
+/// An error with a code of this set.
 #[derive(Debug)]
 struct Refusal {
-    code: &'static str,
-    message: String,
+    error: ToolError,
     /// Bytes of the file that the error is about.
     size: Option<u64>,
 }
 
 impl Refusal {
     fn new(code: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            message: message.into(),
-            size: None,
-        }
+        ToolError::new(code, message).into()
     }
 }
 
@@ -91,22 +86,23 @@ impl From<ToolError> for Refusal {
             "file_not_found" => "not_found",
             code => code,
         };
-        Self::new(code, translated(Toolset::Artifacts, &error.message))
+        Self {
+            error: ToolError { code, ..error },
+            size: None,
+        }
     }
 }
 
 async fn answered(
+    tool: &str,
     call: impl Future<Output = Result<CallToolResult, Refusal>>,
 ) -> Result<CallToolResult, ErrorData> {
-    call.await.or_else(|refusal| {
-        if refusal.code == BROKEN {
+    call.await.or_else(|Refusal { error, size }| {
+        if error.code == BROKEN {
             return Err(broken());
         }
-        let Refusal {
-            code,
-            message,
-            size,
-        } = refusal;
+        let error = error.naming(|about| argument(tool, about));
+        let (code, message) = (error.code, translated(Toolset::Artifacts, &error.message));
         let mut error = json!({ "error": code, "code": code, "message": message });
         if let Some(size) = size {
             error["size_bytes"] = size.into();
@@ -117,27 +113,37 @@ async fn answered(
 
 /// The given session, or a new one.
 fn session(id: Option<&str>) -> Result<ConversationId, Refusal> {
-    let minted;
-    let id = if let Some(id) = id {
-        id
-    } else {
-        minted = format!("sess_{}", hex::encode(rand::random::<[u8; 16]>()));
-        &minted
-    };
+    match id {
+        Some(id) => checked(id, "leave it out to get a new one"),
+        None => {
+            let minted = format!("sess_{}", hex::encode(rand::random::<[u8; 16]>()));
+            minted
+                .parse()
+                .map_err(|error| ToolError::from(error).into())
+        }
+    }
+}
+
+/// The id of a session, and what to do if it is none.
+fn checked(id: &str, instead: &str) -> Result<ConversationId, Refusal> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     if id.is_empty() || id.len() > MAX_ID || !id.bytes().all(fits) {
-        let message = format!(
-            "session_id must be 1 to {MAX_ID} letters, digits, '_' and '-': leave it out to get a new one"
-        );
+        let message =
+            format!("session_id must be 1 to {MAX_ID} letters, digits, '_' and '-': {instead}");
         return Err(Refusal::new("invalid_session_id", message));
     }
     id.parse()
         .map_err(|error| Refusal::new("invalid_session_id", format!("{error}")))
 }
 
+/// The given session, where it cannot be a new one.
+fn known(id: &str) -> Result<ConversationId, Refusal> {
+    checked(id, "give the one that the first run or upload returned")
+}
+
 /// The given session, which must exist.
 async fn existing(call: &Call<'_>, id: &str) -> Result<ConversationId, Refusal> {
-    let id = session(Some(id))?;
+    let id = known(id)?;
     if !call.runs.files.exists(&id).await.map_err(ToolError::from)? {
         let message = "there is no such session: leave session_id out of the next run or upload to get a new one";
         return Err(Refusal::new("session_not_found", message));
@@ -197,6 +203,14 @@ struct RunArguments {
     #[serde(default)]
     #[schemars(with = "String")]
     session_id: Option<String>,
+    /// Python, by any of its names.
+    #[serde(default)]
+    #[schemars(with = "String", extend("x-unlisted" = true))]
+    language: Option<String>,
+    /// Time limit in seconds.
+    #[serde(default)]
+    #[schemars(with = "f64", extend("x-unlisted" = true))]
+    timeout: Option<f64>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -229,16 +243,24 @@ fn run_tool(runs: &Runs) -> Tool {
 }
 
 async fn run(call: &Call<'_>, arguments: JsonObject) -> Result<CallToolResult, Refusal> {
-    let RunArguments { code, session_id } = parse(RUN, arguments)?;
+    let note = ignored::<RunArguments>(RUN, &arguments);
+    let RunArguments {
+        code,
+        session_id,
+        language,
+        timeout,
+    } = parse(RUN, arguments)?;
+    super::check_language(RUN, language.as_deref(), call.runs)?;
+    let timeout = timeout.map(|seconds| time_limited(seconds, call.runs.limits.timeout_max));
     let id = session(session_id.as_deref())?;
     idle(call, &id)?;
     let request = RunRequest {
         conversation: id,
-        language: "python".to_owned(),
+        language: PYTHON.to_owned(),
         code,
         network: false,
         environment: BTreeMap::new(),
-        timeout: None,
+        timeout: timeout.transpose()?,
         time_argument: None,
         stateful: false,
         kernel: KernelWish::default(),
@@ -250,7 +272,7 @@ async fn run(call: &Call<'_>, arguments: JsonObject) -> Result<CallToolResult, R
     }
     let new = outcome.files.iter().filter(|file| file.new);
     let artifacts: Vec<_> = new.map(Artifact::of).collect();
-    Ok(structured(&RunAnswer {
+    let mut answer = structured(&RunAnswer {
         // New files come first: if there are others too, no new one is left out.
         artifacts_truncated: outcome.files_truncated && artifacts.len() == outcome.files.len(),
         artifacts,
@@ -262,7 +284,9 @@ async fn run(call: &Call<'_>, arguments: JsonObject) -> Result<CallToolResult, R
         duration_ms: outcome.duration_ms,
         run_id: outcome.run_id,
         session_id: outcome.conversation_id,
-    }))
+    });
+    answer.content.extend(note.map(ContentBlock::text));
+    Ok(answer)
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -286,7 +310,7 @@ fn close_tool() -> Tool {
 async fn close(call: &Call<'_>, arguments: JsonObject) -> Result<CallToolResult, Refusal> {
     let SessionArguments { session_id } = parse(CLOSE, arguments)?;
     // Its first program may not have made its directory yet.
-    idle(call, &session(Some(&session_id))?)?;
+    idle(call, &known(&session_id)?)?;
     let id = existing(call, &session_id).await?;
     let deleted = call.runs.delete_conversation(&id).await;
     deleted.map_err(ToolError::from)?;

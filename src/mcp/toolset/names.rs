@@ -1,6 +1,20 @@
-//! What our tools are called in each set: the one place that translates sentences which name a tool.
+//! What our tools and their arguments are called in each set: the one place that translates what we say of them.
 
+use super::artifacts::files::{READ, UPLOAD};
+use super::python::pip;
+use crate::argument::Argument;
 use crate::config::Toolset;
+
+/// What a tool of another server calls an argument.
+pub(super) fn argument(tool: &str, argument: Argument) -> &'static str {
+    match (tool, argument) {
+        (READ, Argument::Filename) => "path",
+        (UPLOAD, Argument::Content) => "content_base64",
+        (pip::NAME, Argument::Packages) => "package",
+        (_, Argument::ConversationId) => "session_id",
+        (_, other) => other.name(),
+    }
+}
 
 /// Our tools that have a counterpart in the set with artifacts.
 const ARTIFACTS: &[(&str, &str)] = &[

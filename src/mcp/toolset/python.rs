@@ -6,22 +6,22 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use rmcp::model::{CallToolResult, ErrorData, JsonObject, Tool, ToolAnnotations};
+use rmcp::model::{CallToolResult, ContentBlock, ErrorData, JsonObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::Adapter;
 use super::names::translated;
+use super::{Adapter, PYTHON, time_limited};
 use crate::config::Toolset;
 use crate::conversation::ConversationId;
-use crate::mcp::arguments::parse;
+use crate::mcp::arguments::{ignored, parse};
 use crate::mcp::error::ToolError;
 use crate::mcp::tools::{Call, define, structured};
 use crate::principal::Principal;
 use crate::run::outcome::{RunOutcome, RunStatus};
-use crate::run::{KernelWish, RunRequest, Runs, TimeArgument, size_as_set, time_limit};
+use crate::run::{KernelWish, RunRequest, Runs, TimeArgument, size_as_set};
 
 pub(super) const EXECUTE: &str = "execute_python";
 
@@ -65,6 +65,10 @@ struct Arguments {
     #[serde(default)]
     #[schemars(with = "f64", range(min = 0))]
     timeout: Option<f64>,
+    /// Python, by any of its names.
+    #[serde(default)]
+    #[schemars(with = "String", extend("x-unlisted" = true))]
+    language: Option<String>,
 }
 
 fn execute_tool(runs: &Runs) -> Tool {
@@ -103,9 +107,17 @@ pub(crate) fn limit_timeout(schema: Option<&mut Value>, runs: &Runs) {
 }
 
 async fn execute(call: &Call<'_>, arguments: JsonObject) -> Result<CallToolResult, ToolError> {
-    let Arguments { code, timeout } = parse(EXECUTE, arguments)?;
+    let note = ignored::<Arguments>(EXECUTE, &arguments);
+    let Arguments {
+        code,
+        timeout,
+        language,
+    } = parse(EXECUTE, arguments)?;
+    super::check_language(EXECUTE, language.as_deref(), call.runs)?;
     let request = request(call.runs, &call.caller.principal, code, timeout)?;
-    Ok(structured(&Executed::of(&super::run(call, request).await?)))
+    let mut answer = structured(&Executed::of(&super::run(call, request).await?));
+    answer.content.extend(note.map(ContentBlock::text));
+    Ok(answer)
 }
 
 /// How a program ended.
@@ -162,21 +174,15 @@ pub(crate) fn request(
     timeout: Option<f64>,
 ) -> Result<RunRequest, ToolError> {
     let most = longest(runs);
-    let limit = |seconds: f64| {
-        time_limit(seconds, most).ok_or_else(|| {
-            ToolError::invalid(&format!(
-                "timeout is {seconds:?}: it must be greater than 0 and at most {} seconds",
-                most.as_secs_f64()
-            ))
-        })
-    };
     Ok(RunRequest {
         conversation: conversation(caller)?,
-        language: "python".to_owned(),
+        language: PYTHON.to_owned(),
         code,
         network: false,
         environment: BTreeMap::new(),
-        timeout: timeout.map(limit).transpose()?,
+        timeout: timeout
+            .map(|seconds| time_limited(seconds, most))
+            .transpose()?,
         time_argument: Some(TimeArgument {
             name: "timeout",
             most,

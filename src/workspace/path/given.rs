@@ -36,6 +36,15 @@ pub(super) fn below_data(name: &str) -> Cow<'_, str> {
     Cow::Owned(parts.join("/"))
 }
 
+/// What is between the quotes around a whole name.
+pub(super) fn unquoted(name: &str) -> Option<&str> {
+    let between = |quote: char| name.strip_prefix(quote)?.strip_suffix(quote);
+    let quotes = ['"', '\'', '`'].into_iter();
+    let mut found = quotes.filter_map(|quote| Some((quote, between(quote)?)));
+    let (quote, inner) = found.next()?;
+    (!inner.is_empty() && !inner.contains(quote)).then_some(inner)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -73,6 +82,16 @@ mod tests {
     }
 
     #[test]
+    fn quotes_around_a_name_can_be_taken_off() {
+        for name in ["\"a b.csv\"", "'a b.csv'", "`a b.csv`"] {
+            assert_eq!(unquoted(name), Some("a b.csv"), "{name}");
+        }
+        for name in ["a", "", "\"", "\"\"", "\"a", "\"a'", "\"a\"b\""] {
+            assert_eq!(unquoted(name), None, "{name}");
+        }
+    }
+
+    #[test]
     fn what_is_elsewhere_stays_refused() {
         for name in [
             "",
@@ -92,6 +111,9 @@ mod tests {
             "./.packages/x",
             "/data/.packages/x",
             "~/../x",
+            "~/x",
+            "./~/x",
+            "~",
         ] {
             assert!(RelativePath::given(name).is_err(), "{name}");
         }

@@ -16,8 +16,8 @@ use crate::mcp::arguments::parse;
 use crate::mcp::error::ToolError;
 use crate::mcp::tools::{Call, structured};
 use crate::run::{Runs, size_as_set};
-use crate::workspace::Existing;
 use crate::workspace::path::PathError;
+use crate::workspace::{Existing, WorkspaceError};
 
 pub(in crate::mcp::toolset) const LIST: &str = "sandbox_list_artifacts";
 pub(in crate::mcp::toolset) const READ: &str = "sandbox_read_artifact";
@@ -118,10 +118,9 @@ pub(super) async fn read(
             "{} has {} bytes, the limit is {MAX_READ}: download it by its download_url",
             file.name, file.size
         );
-        return Err(Refusal {
-            size: Some(file.size),
-            ..Refusal::new("artifact_too_large", message)
-        });
+        let size = Some(file.size);
+        let refusal = Refusal::new("artifact_too_large", message);
+        return Err(Refusal { size, ..refusal });
     };
     Ok(structured(&ReadAnswer {
         path: path(&file.name),
@@ -178,16 +177,22 @@ pub(super) async fn list(
 
 /// An error about a file; `name` is the code for a bad name, which depends on the argument.
 fn refusal(error: FilesError, name: &'static str) -> Refusal {
-    match error {
-        FilesError::Path(PathError::Absolute) => {
+    let code = match &error {
+        FilesError::Path(PathError::Absolute) if name == "invalid_path" => {
             let message = format!("path must begin with {DATA_ALIAS}/: see {LIST}");
-            Refusal::new("invalid_path", message)
+            return Refusal::new(name, message);
         }
-        FilesError::Path(PathError::Dots(_)) => Refusal::new("invalid_path", error.to_string()),
-        FilesError::Path(_) => Refusal::new(name, error.to_string()),
-        FilesError::Base64(_) | FilesError::DataUri => {
-            Refusal::new("invalid_content", error.to_string())
+        FilesError::Path(PathError::Absolute | PathError::Dots(_)) => Some("invalid_path"),
+        FilesError::Path(_) => Some(name),
+        FilesError::Base64(_) | FilesError::DataUri => Some("invalid_content"),
+        FilesError::Workspace(WorkspaceError::Exists) => {
+            let message = "there is a file of that name already: choose another filename, or replace it with \
+                overwrite: true";
+            return Refusal::new("file_exists", message);
         }
-        error => ToolError::from(error).into(),
-    }
+        _ => None,
+    };
+    let error = ToolError::from(error);
+    let code = code.unwrap_or(error.code);
+    ToolError { code, ..error }.into()
 }

@@ -11,6 +11,8 @@ use crate::mcp::arguments::parse;
 use crate::mcp::error::ToolError;
 use crate::mcp::live::with_signs_of_life;
 use crate::mcp::tools::{Call, define, structured};
+use crate::mcp::toolset::names::argument;
+use crate::mcp::toolset::{PYTHON, check_language};
 use crate::packages::{Asked, InstallRequest, Installed, Packages, PackagesError};
 use crate::principal::Principal;
 use crate::run::Runs;
@@ -41,6 +43,10 @@ struct Arguments {
     #[serde(default)]
     #[schemars(with = "String")]
     version: Option<String>,
+    /// Python, by any of its names.
+    #[serde(default)]
+    #[schemars(with = "String", extend("x-unlisted" = true))]
+    language: Option<String>,
 }
 
 pub(super) fn tool(_runs: &Runs) -> Tool {
@@ -63,7 +69,12 @@ pub(super) async fn call(
     call: &Call<'_>,
     arguments: JsonObject,
 ) -> Result<CallToolResult, ToolError> {
-    let Arguments { package, version } = parse(NAME, arguments)?;
+    let Arguments {
+        package,
+        version,
+        language,
+    } = parse(NAME, arguments)?;
+    check_language(NAME, language.as_deref(), call.runs)?;
     let (packages, caller) = (call.packages, &call.caller.principal);
     let install = install(packages, caller, package, version, &call.context.ct);
     let installed = with_signs_of_life(install, call.context, &call.caller).await?;
@@ -82,7 +93,7 @@ pub(crate) async fn install(
     let started = Instant::now();
     let request = InstallRequest {
         conversation: super::conversation(caller)?,
-        language: "python".to_owned(),
+        language: PYTHON.to_owned(),
         packages: vec![Asked {
             name: name.clone(),
             version,
@@ -97,7 +108,7 @@ pub(crate) async fn install(
             installation_time: started.elapsed().as_secs_f64(),
             code: Some(error.as_str()),
         }),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(ToolError::from(error).naming(|about| argument(NAME, about))),
     }
 }
 
