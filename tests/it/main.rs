@@ -45,6 +45,7 @@ mod packages;
 mod page;
 mod pool;
 mod process;
+mod readings;
 mod resources;
 mod rest;
 mod rest_document;

@@ -239,7 +239,7 @@ async fn what_is_refused_has_a_status_a_code_and_a_sentence() {
         json!({ "code": long, "language": "shell" }),
         json!({ "code": "echo", "language": "shell", "timeout": 0 }),
         json!({ "code": "echo", "language": "shell", "timeout": 1e300 }),
-        json!({ "code": "echo", "language": "shell", "session_id": "" }),
+        json!({ "code": "echo", "language": "shell", "session_id": "a\0" }),
         json!({ "code": "echo", "language": "shell", "stateful": true }),
         json!({ "code": 1 }),
         json!({ "language": "shell" }),
@@ -277,15 +277,15 @@ async fn what_is_refused_has_a_status_a_code_and_a_sentence() {
     413 code_too_large: code has 1025 bytes, the limit is 1024: upload data as a file and read it from /data
     400 invalid_arguments: timeout is 0.0: it must be greater than 0 and at most 300 seconds
     400 invalid_arguments: timeout is 1e300: it must be greater than 0 and at most 300 seconds
-    400 invalid_arguments: session_id is empty: leave it out to get a new one, or give 1 to 256 bytes
+    400 invalid_arguments: session_id contains a NUL character: remove it
     400 stateful_unavailable: stateful: true is not available for shell here: no language keeps variables, so leave stateful out
-    400 invalid_arguments: the body does not fit: code: invalid type: integer `1`, expected a string at line 1 column 9
-    400 invalid_arguments: the body does not fit: missing field `code` at line 1 column 20
-    400 invalid_arguments: the body does not fit: sesion_id: unknown field `sesion_id`, expected one of `code`, `language`, `session_id`, `timeout`, `stateful`, `wait`, `restart`, `variables` at line 1 column 26
+    400 invalid_arguments: the body does not fit: code: invalid type: integer `1`, expected a string
+    400 invalid_arguments: the body does not fit: missing field `code`
+    400 invalid_arguments: the body does not fit: there is no argument "sesion_id": did you mean session_id? It takes code, language, session_id, timeout, stateful, wait, restart, variables
     400 invalid_arguments: the body does not fit: EOF while parsing an object at line 1 column 1
-    400 invalid_arguments: the body does not fit: code: unexpected end of hex escape at line 1 column 17
+    400 invalid_arguments: the body does not fit: unexpected end of hex escape at line 1 column 17
     415 unsupported_media_type: the body must be JSON: send it with the header Content-Type: application/json
-    400 invalid_arguments: the body does not fit: missing field `code` at line 1 column 2
+    400 invalid_arguments: the body does not fit: missing field `code`
     413 body_too_large: the body has more than 71680 bytes, which is the limit
     413 body_too_large: the body has more than 71680 bytes, which is the limit
     401 unauthorized: the bearer token is missing or wrong: send the header `Authorization: Bearer <MCP_API_TOKEN>`

@@ -9,6 +9,7 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Json};
 use futures::stream::unfold;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::time::sleep;
@@ -33,7 +34,7 @@ const LANGUAGE: &str = "python";
 const BEGUN: Duration = Duration::from_secs(1);
 
 /// A program.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize, JsonSchema, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ExecuteRequest {
     /// The whole program.
@@ -198,7 +199,7 @@ impl ExecuteRequest {
         };
         Ok(RunRequest {
             conversation: match self.session_id {
-                Some(id) => id.parse().map_err(|error| session_id(&error))?,
+                Some(id) => id.parse().map_err(session_id)?,
                 None => ConversationId::mint(),
             },
             language,

@@ -1,16 +1,23 @@
 //! What handlers take from requests; what does not fit is refused in one form.
 
+use std::fmt;
+
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::ApiError;
 use crate::body::{BodyError, LARGE_BODIES, ROOM_AGAIN};
 use crate::conversation::{ConversationId, ConversationIdError};
 use crate::http::HttpState;
+use crate::mcp::arguments;
+use crate::mcp::error::ToolError;
+use crate::mcp::json::repeated_key;
 
 /// Room in a body for everything except the program.
 const MARGIN: usize = 64 << 10;
@@ -18,11 +25,13 @@ const MARGIN: usize = 64 << 10;
 const NO_FIELDS: &[u8] = b"{}";
 /// JSON may write any character of a program as `\uXXXX`.
 const ESCAPED: usize = 6;
+/// What is said of a body whose fields cannot be taken.
+const UNFIT: &str = "the body does not fit";
 
 /// A JSON body of moderate size, without unknown fields. No body at all is an object without fields.
 pub(super) struct JsonBody<T>(pub(super) T);
 
-impl<T: DeserializeOwned> FromRequest<HttpState> for JsonBody<T> {
+impl<T: DeserializeOwned + JsonSchema + 'static> FromRequest<HttpState> for JsonBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &HttpState) -> Result<Self, ApiError> {
@@ -54,19 +63,24 @@ impl<T: DeserializeOwned> FromRequest<HttpState> for JsonBody<T> {
     }
 }
 
-fn parse<T: DeserializeOwned>(body: &Bytes) -> Result<T, ApiError> {
+/// Reads the fields as the arguments of a tool are read.
+fn parse<T: DeserializeOwned + JsonSchema + 'static>(body: &Bytes) -> Result<T, ApiError> {
     let body = if body.trim_ascii().is_empty() {
         NO_FIELDS
     } else {
         body
     };
-    let mut reader = serde_json::Deserializer::from_slice(body);
-    let value = serde_path_to_error::deserialize(&mut reader)
-        .map_err(|error| ApiError::arguments(format!("the body does not fit: {error}")))?;
-    reader
-        .end()
-        .map_err(|error| ApiError::arguments(format!("the body does not fit: {error}")))?;
-    Ok(value)
+    let wrong = |why: &dyn fmt::Display| ApiError::arguments(format!("{UNFIT}: {why}"));
+    let fields = serde_json::from_slice(body).map_err(|error| wrong(&error))?;
+    let Value::Object(fields) = fields else {
+        return Err(wrong(&"it must be a JSON object"));
+    };
+    if let Some(key) = std::str::from_utf8(body).ok().and_then(repeated_key) {
+        return Err(wrong(&format!(
+            "{key:?} is there more than once in one object: give it once"
+        )));
+    }
+    arguments::parse(UNFIT, fields).map_err(ApiError)
 }
 
 /// Whether a body may be JSON: `curl -d` sends JSON as a form, and plain clients send no type at all.
@@ -83,9 +97,8 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 /// An error about a conversation's id, under the name that the id has here.
-pub(super) fn session_id(error: &ConversationIdError) -> ApiError {
-    let message = error.to_string();
-    ApiError::arguments(message.replacen("conversationId", "session_id", 1))
+pub(super) fn session_id(error: ConversationIdError) -> ApiError {
+    ApiError(ToolError::from(error).naming(|_| "session_id"))
 }
 
 /// The session of a path.

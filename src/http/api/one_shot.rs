@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use axum::{Extension, Json};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
@@ -15,7 +16,7 @@ use crate::mcp::toolset::python::{self, Executed};
 use crate::principal::Principal;
 
 /// A Python program.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize, JsonSchema, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PythonRequest {
     /// The whole program.
@@ -55,7 +56,7 @@ pub(super) async fn execute(
 }
 
 /// A Python package.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize, JsonSchema, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PackageRequest {
     /// Its name; extras such as `requests[socks]` are fine.

@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use axum::{Extension, Json};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -18,7 +19,7 @@ use crate::principal::Principal;
 const DIRECTORY: &str = "/data";
 
 /// A session to be made.
-#[derive(Debug, Default, Deserialize, ToSchema)]
+#[derive(Debug, Default, Deserialize, JsonSchema, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http::api) struct SessionRequest {
     /// Its id: 1 to 256 bytes. Left out: a new one is made. One that exists stays as it is.
@@ -34,7 +35,7 @@ pub(in crate::http::api) struct SessionRequest {
 }
 
 /// The address of a file and what a client calls it.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize, JsonSchema, ToSchema)]
 #[serde(deny_unknown_fields)]
 struct FileAddress {
     /// Where it is.
@@ -76,7 +77,7 @@ pub(in crate::http::api) async fn make(
         ..
     } = request;
     let id = match id {
-        Some(id) => id.parse().map_err(|error| session_id(&error))?,
+        Some(id) => id.parse().map_err(session_id)?,
         None => ConversationId::mint(),
     };
     state.0.sessions.touch(&caller, &id, 0);
