@@ -416,7 +416,7 @@ async fn mistakes_about_runs_are_told() {
     {
       "success": false,
       "code": "invalid_arguments",
-      "message": "get_run: give runId, as the answer of `run_code` names it"
+      "message": "get_run: give runId, as the answer of `run_code` names it, or conversationId for the latest run of a conversation"
     }
     "#);
     insta::assert_json_snapshot!(app.call("cancel_run", json!({ "runId": "run_x" })).await, @r#"

@@ -189,7 +189,16 @@ async fn messages_name_the_arguments_of_the_tool() {
         .await,
     ];
     let read = |path: &str| json!({ "session_id": "s", "path": path });
-    let paths = ["", "/mnt/data/no", "/mnt/data/../f", "~/f", "a//", "f/g"].map(read);
+    let paths = [
+        "",
+        "/mnt/data/no",
+        "conversation",
+        "/mnt/data/../f",
+        "~/f",
+        "a//",
+        "f/g",
+    ]
+    .map(read);
     seen.push(said(&artifacts, "sandbox_read_artifact", &paths).await);
     let lists = [
         json!({ "session_id": "s", "cursor": "x" }),
@@ -216,6 +225,7 @@ async fn messages_name_the_arguments_of_the_tool() {
     let installs = [
         json!({ "package": "http://six" }),
         json!({ "package": "" }),
+        json!({ "package": "http://six", "version": "latest" }),
         json!({ "package": "six", "lang": "ts" }),
     ];
     seen.push(said(&python, "pip_install", &installs).await);

@@ -33,7 +33,7 @@ const PYTHON: &[(&str, &str)] = &[
     ("run_code", super::python::EXECUTE),
 ];
 
-/// A sentence with the names that the clients of a set know.
+/// A sentence with the names that the clients of a set know. What is in quotes is the caller's, and stays.
 pub(super) fn translated(toolset: Toolset, sentence: &str) -> String {
     let names = match toolset {
         Toolset::Default => &[],
@@ -42,17 +42,34 @@ pub(super) fn translated(toolset: Toolset, sentence: &str) -> String {
     };
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
     let mut out = String::with_capacity(sentence.len());
-    let mut rest = sentence;
+    let (mut rest, mut quoted) = (sentence, false);
     while !rest.is_empty() {
         let length = rest.find(|letter| !is_part(letter)).unwrap_or(rest.len());
         let (word, after) = rest.split_at(length);
-        let other = names.iter().find(|(ours, _)| *ours == word);
+        let other = names.iter().find(|(ours, _)| !quoted && *ours == word);
         out.push_str(other.map_or(word, |(_, theirs)| theirs));
         let gap = after.find(is_part).unwrap_or(after.len());
         out.push_str(&after[..gap]);
+        quoted ^= quotes(&after[..gap]) % 2 == 1;
         rest = &after[gap..];
     }
     out
+}
+
+/// How many quotes begin or end something: not those that are part of it, behind a backslash.
+fn quotes(text: &str) -> usize {
+    let mut characters = text.chars();
+    let mut count = 0;
+    while let Some(character) = characters.next() {
+        match character {
+            '"' => count += 1,
+            '\\' => {
+                characters.next();
+            }
+            _ => {}
+        }
+    }
+    count
 }
 
 #[cfg(test)]
@@ -61,11 +78,10 @@ mod tests {
 
     #[test]
     fn sentences_name_the_tools_of_the_set() {
-        let sentence =
-            "\"a\" is not a file of this conversation: see list_files (not list_files_2)";
+        let sentence = "\"a \\\" conversation\" is not a file of this conversation: see list_files (not list_files_2)";
         let told = |toolset| translated(toolset, sentence);
         assert_eq!(told(Toolset::Default), sentence);
-        insta::assert_snapshot!(told(Toolset::Artifacts), @r#""a" is not a file of this session: see sandbox_list_artifacts (not list_files_2)"#);
+        insta::assert_snapshot!(told(Toolset::Artifacts), @r#""a \" conversation" is not a file of this session: see sandbox_list_artifacts (not list_files_2)"#);
         insta::assert_snapshot!(translated(Toolset::Python, "Add six with install_packages."), @"Add six with pip_install.");
     }
 }
