@@ -34,6 +34,7 @@ mod scratch;
 mod slot;
 mod spool;
 mod store;
+mod turns;
 mod upload;
 mod usage;
 mod uses;
@@ -54,7 +55,7 @@ pub use self::scratch::Scratch;
 pub use self::slot::Slot;
 pub use self::spool::Spool;
 use self::store::Store;
-pub use self::store::make_root;
+pub use self::store::{FreeSpace, make_root};
 pub use self::upload::{Existing, Placed};
 pub use self::usage::Usage;
 pub use self::uses::InUse;
@@ -198,7 +199,7 @@ impl Workspaces {
     ///
     /// # Errors
     /// [`DiskFull`](WorkspaceError::DiskFull) if there is too little, or the operating system failed.
-    pub fn check_space(&self) -> Result<u64, WorkspaceError> {
+    pub fn check_space(&self) -> Result<FreeSpace, WorkspaceError> {
         self.store.check_space(0)
     }
 

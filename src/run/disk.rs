@@ -1,7 +1,7 @@
 //! Watches what a running program writes: one conversation must neither exceed its quota nor fill the disk.
 //!
 //! The watch polls: every 25 ms while the tree is small, otherwise for a tenth of the time, and for up to half of it
-//! while free space drops or files grow quickly. A run can overshoot by what it writes between two checks, so the next
+//! while free space or free inodes drop, or files grow quickly. A run can overshoot by what it writes between two checks, so the next
 //! one may begin over quota but not grow; far over quota, none begins.
 
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::ending::{mebibytes, size_as_set};
-use crate::workspace::{Usage, Workspace, Workspaces};
+use crate::workspace::{FreeSpace, Usage, Workspace, Workspaces};
 
 /// Time between two checks of a small tree.
 const PAUSE: Duration = Duration::from_millis(25);
@@ -23,8 +23,11 @@ const ROOM_PART: u64 = 4;
 const PAUSE_FACTOR: u32 = 10;
 /// The same while something grows quickly.
 const HASTY_FACTOR: u32 = 2;
-/// Pauses are no longer than this, so that even slow checks let little through.
+/// Pauses are no longer than this where the file system does not count inodes: nothing else there shows that a program
+/// makes empty files.
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// A loss of inodes that is too small to matter.
+const FEW: u64 = 1_000;
 /// Bytes over the quota with which a run may still begin: more than a fast disk writes between two checks.
 const EXCESS_BYTES: u64 = 512 << 20;
 /// A run may still begin with this many times the limit on files.
@@ -35,8 +38,8 @@ const EXCESS_FACTOR: u64 = 4;
 pub(super) struct Allowance {
     bytes: u64,
     entries: u64,
-    /// Bytes that it may add to what it finds.
-    room: u64,
+    /// What it may add to what it finds.
+    room: Room,
     /// Entries that it finds.
     found_entries: u64,
 }
@@ -44,15 +47,22 @@ pub(super) struct Allowance {
 /// What the free space of the file system reveals between two checks. Others write too, so it only says when to check.
 struct Gauge {
     /// At the last check.
-    at_look: u64,
+    at_look: FreeSpace,
     /// A moment ago.
-    last: u64,
+    last: FreeSpace,
     /// What the conversation may add, as of the last check.
-    room: u64,
+    room: Room,
+}
+
+/// What a conversation may add.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    bytes: u64,
+    entries: u64,
 }
 
 impl Gauge {
-    fn new(free: u64, room: u64) -> Self {
+    fn new(free: FreeSpace, room: Room) -> Self {
         Self {
             at_look: free,
             last: free,
@@ -61,15 +71,26 @@ impl Gauge {
     }
 
     /// How soon to read it again, and whether so much is gone that the tree should be checked.
-    fn read(&mut self, free: u64) -> (Duration, bool) {
-        let shrinks = self.last.saturating_sub(free) > LITTLE;
+    fn read(&mut self, free: FreeSpace) -> (Duration, bool) {
+        let shrinks = lost(self.last, free).bytes > LITTLE;
         self.last = free;
-        let fills_up = self.at_look.saturating_sub(free) > LITTLE.max(self.room / ROOM_PART);
+        let lost = lost(self.at_look, free);
+        let fills_up = lost.bytes > LITTLE.max(self.room.bytes / ROOM_PART)
+            || lost.entries > FEW.max(self.room.entries / ROOM_PART);
         (if shrinks { SHORT_PAUSE } else { PAUSE }, fills_up)
     }
 
-    fn looked(&mut self, free: u64, room: u64) {
+    fn looked(&mut self, free: FreeSpace, room: Room) {
         (self.at_look, self.room) = (free, room);
+    }
+}
+
+/// What the file system has lost in between. Inodes that it does not count are never lost.
+fn lost(before: FreeSpace, after: FreeSpace) -> Room {
+    let inodes = before.inodes.zip(after.inodes);
+    Room {
+        bytes: before.bytes.saturating_sub(after.bytes),
+        entries: inodes.map_or(0, |(before, after)| before.saturating_sub(after)),
     }
 }
 
@@ -110,10 +131,15 @@ impl Looks {
         nanos.map_or(Duration::MAX, Duration::from_nanos)
     }
 
-    /// Plans the next check, after one that took `took`.
-    fn plan(&mut self, started: Instant, took: Duration, time_left: Duration) {
+    /// Plans the next check, after one that took `took`. The gauge shows growth in between if `gauged`.
+    fn plan(&mut self, started: Instant, took: Duration, time_left: Duration, gauged: bool) {
         let shortest = took * HASTY_FACTOR;
-        let longest = (took * PAUSE_FACTOR).min(LONGEST_PAUSE).max(shortest);
+        let fraction = took * PAUSE_FACTOR;
+        let longest = if gauged {
+            fraction
+        } else {
+            fraction.min(LONGEST_PAUSE).max(shortest)
+        };
         self.hasty = started + shortest;
         self.usual = started + took + (time_left / 2).clamp(shortest, longest);
     }
@@ -142,7 +168,10 @@ impl Allowance {
             );
         }
         Ok(Self {
-            room: limits.quota_bytes.saturating_sub(found.bytes),
+            room: Room {
+                bytes: limits.quota_bytes.saturating_sub(found.bytes),
+                entries: limits.max_entries.saturating_sub(found.entries),
+            },
             bytes: found.bytes.max(limits.quota_bytes),
             entries: found.entries.max(limits.max_entries),
             found_entries: found.entries,
@@ -151,7 +180,8 @@ impl Allowance {
 
     /// Resolves, with a sentence for the model, when the run must be stopped. Never resolves otherwise.
     pub(super) async fn exceeded(self, workspaces: &Workspaces, workspace: &Workspace) -> String {
-        let mut gauge = Gauge::new(workspaces.check_space().unwrap_or(0), self.room);
+        let free = workspaces.check_space().unwrap_or_default();
+        let mut gauge = Gauge::new(free, self.room);
         let mut looks = Looks::new(self.found_entries);
         let mut pause = PAUSE;
         loop {
@@ -173,11 +203,15 @@ impl Allowance {
                 if let Some(reason) = self.excess(&usage, workspaces) {
                     return reason;
                 }
-                gauge.looked(free, self.bytes.saturating_sub(usage.bytes));
-                let room = self.entries.saturating_sub(usage.entries);
-                time_left = looks.record(started, usage.entries, room);
+                let room = Room {
+                    bytes: self.bytes.saturating_sub(usage.bytes),
+                    entries: self.entries.saturating_sub(usage.entries),
+                };
+                gauge.looked(free, room);
+                time_left = looks.record(started, usage.entries, room.entries);
             }
-            looks.plan(started, started.elapsed(), time_left);
+            let gauged = free.inodes.is_some();
+            looks.plan(started, started.elapsed(), time_left, gauged);
         }
     }
 
@@ -205,17 +239,54 @@ impl Allowance {
 mod tests {
     use super::*;
 
+    fn free(mebibytes: u64, inodes: u64) -> FreeSpace {
+        FreeSpace {
+            bytes: mebibytes << 20,
+            inodes: Some(inodes),
+        }
+    }
+
+    fn room(bytes: u64, entries: u64) -> Room {
+        Room { bytes, entries }
+    }
+
     #[test]
     fn a_loss_of_a_part_of_the_room_calls_for_a_look() {
-        let mut gauge = Gauge::new(1000 << 20, 40 << 20);
-        assert_eq!(gauge.read(999 << 20), (PAUSE, false));
-        assert_eq!(gauge.read(995 << 20), (SHORT_PAUSE, false));
-        assert_eq!(gauge.read(989 << 20), (SHORT_PAUSE, true));
+        let mut gauge = Gauge::new(free(1000, 0), room(40 << 20, 0));
+        assert_eq!(gauge.read(free(999, 0)), (PAUSE, false));
+        assert_eq!(gauge.read(free(995, 0)), (SHORT_PAUSE, false));
+        assert_eq!(gauge.read(free(989, 0)), (SHORT_PAUSE, true));
         // Almost nothing is left, so every loss matters that is not tiny.
-        gauge.looked(989 << 20, 1);
-        assert_eq!(gauge.read(989 << 20), (PAUSE, false));
-        assert_eq!(gauge.read(987 << 20), (SHORT_PAUSE, true));
-        assert_eq!(gauge.read(2000 << 20), (PAUSE, false));
+        gauge.looked(free(989, 0), room(1, 0));
+        assert_eq!(gauge.read(free(989, 0)), (PAUSE, false));
+        assert_eq!(gauge.read(free(987, 0)), (SHORT_PAUSE, true));
+        assert_eq!(gauge.read(free(2000, 0)), (PAUSE, false));
+    }
+
+    #[test]
+    fn many_new_files_call_for_a_look() {
+        let mut gauge = Gauge::new(free(1, 90_000), room(1, 40_000));
+        assert_eq!(gauge.read(free(1, 80_000)), (PAUSE, false));
+        assert_eq!(gauge.read(free(1, 79_999)), (PAUSE, true));
+        gauge.looked(free(1, 80_000), room(1, 100));
+        assert_eq!(gauge.read(free(1, 79_000)), (PAUSE, false));
+        assert_eq!(gauge.read(free(1, 78_999)), (PAUSE, true));
+        let uncounted = FreeSpace {
+            bytes: 1 << 20,
+            inodes: None,
+        };
+        assert_eq!(gauge.read(uncounted), (PAUSE, false));
+    }
+
+    #[test]
+    fn slow_checks_take_a_tenth_of_the_time() {
+        let pause = |gauged| {
+            let mut looks = Looks::new(0);
+            let started = looks.last;
+            looks.plan(started, Duration::from_secs(1), Duration::MAX, gauged);
+            (looks.usual - started).as_secs()
+        };
+        assert_eq!((pause(true), pause(false)), (11, 3));
     }
 
     /// Milliseconds from the start of a check to the next one, when checks take 10 ms.
@@ -223,7 +294,7 @@ mod tests {
         let mut looks = Looks::new(before);
         let started = looks.last + Duration::from_millis(after_ms);
         let left = looks.record(started, entries, room);
-        looks.plan(started, Duration::from_millis(10), left);
+        looks.plan(started, Duration::from_millis(10), left, true);
         (looks.usual - started).as_millis()
     }
 

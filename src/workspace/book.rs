@@ -1,12 +1,26 @@
 //! Which conversations are in use in this process, and how much of the disk each takes. Pure except for the lock.
 
 use std::collections::{HashMap, HashSet};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
+use super::Usage;
 use crate::conversation::ConversationKey;
 
 /// A use is noted on the disk when the last note is older than this, so that a busy conversation costs nothing.
 pub(crate) const NOTE_EVERY: Duration = Duration::from_mins(1);
+
+/// A measurement is used again for this many times as long as it took, so that measuring takes a small part of the time.
+const REUSE_FACTOR: u32 = 10;
+/// A measurement that took no longer is not worth keeping.
+const QUICK: Duration = Duration::from_millis(5);
+
+/// What a conversation took, found by going through its whole tree.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Measurement {
+    pub(super) usage: Usage,
+    pub(super) ended: Instant,
+    pub(super) took: Duration,
+}
 
 /// The books on all conversations seen so far.
 #[derive(Debug, Default)]
@@ -20,6 +34,8 @@ pub(super) struct Book {
     /// Bytes of disk as last measured.
     sizes: HashMap<ConversationKey, u64>,
     total: u64,
+    /// What took long to measure.
+    measurements: HashMap<ConversationKey, Measurement>,
     /// Those that may have changed since.
     stale: HashSet<ConversationKey>,
     /// The limit on all of them is exceeded, and nothing more can go.
@@ -71,15 +87,35 @@ impl Book {
     }
 
     /// Records how much a conversation takes.
-    pub(super) fn measured(&mut self, key: &ConversationKey, bytes: u64) {
-        let before = self.sizes.insert(key.clone(), bytes).unwrap_or(0);
-        self.total = self.total - before + bytes;
+    pub(super) fn measured(&mut self, key: &ConversationKey, usage: Usage) {
+        let before = self.sizes.insert(key.clone(), usage.bytes).unwrap_or(0);
+        self.total = self.total - before + usage.bytes;
+        if let Some(kept) = self.measurements.get_mut(key) {
+            kept.usage = usage;
+        }
+    }
+
+    /// Keeps a measurement if it was slow.
+    pub(super) fn keep(&mut self, key: &ConversationKey, measurement: Measurement) {
+        if measurement.took > QUICK {
+            self.measurements.insert(key.clone(), measurement);
+        } else {
+            self.measurements.remove(key);
+        }
+    }
+
+    /// A kept measurement that is not too old.
+    pub(super) fn recent(&self, key: &ConversationKey, now: Instant) -> Option<Usage> {
+        let kept = self.measurements.get(key)?;
+        let is_recent = now.duration_since(kept.ended) < kept.took * REUSE_FACTOR;
+        is_recent.then_some(kept.usage)
     }
 
     /// The conversation is gone.
     pub(super) fn forget(&mut self, key: &ConversationKey) {
         self.total -= self.sizes.remove(key).unwrap_or(0);
         self.noted.remove(key);
+        self.measurements.remove(key);
         self.stale.remove(key);
     }
 
@@ -154,12 +190,37 @@ mod tests {
         assert_eq!(due, [true, false, true, false, true, true, false]);
     }
 
+    fn usage(bytes: u64) -> Usage {
+        Usage {
+            bytes,
+            ..Usage::default()
+        }
+    }
+
+    #[test]
+    fn a_slow_measurement_is_used_again_for_a_while_and_a_quick_one_is_not() {
+        let (mut book, key, ended) = (Book::default(), key('a'), Instant::now());
+        let took = |millis| Measurement {
+            usage: usage(10),
+            ended,
+            took: Duration::from_millis(millis),
+        };
+        let after = |millis| ended + Duration::from_millis(millis);
+        book.keep(&key, took(100));
+        assert_eq!(book.recent(&key, after(999)), Some(usage(10)));
+        book.measured(&key, usage(12));
+        assert_eq!(book.recent(&key, after(999)), Some(usage(12)));
+        assert_eq!(book.recent(&key, after(1_000)), None);
+        book.keep(&key, took(5));
+        assert_eq!(book.recent(&key, after(0)), None);
+    }
+
     #[test]
     fn the_total_is_the_sum_of_what_is_there() {
         let mut book = Book::default();
-        book.measured(&key('a'), 10);
-        book.measured(&key('b'), 5);
-        book.measured(&key('a'), 7);
+        for (digit, bytes) in [('a', 10), ('b', 5), ('a', 7)] {
+            book.measured(&key(digit), usage(bytes));
+        }
         assert_eq!(book.total(), 12);
         book.retain(&HashSet::from([key('b')]), SystemTime::now());
         assert_eq!((book.total(), book.size(&key('a'))), (5, None));

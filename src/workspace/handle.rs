@@ -137,7 +137,7 @@ impl Workspace {
         let key = self.key.clone();
         self.within("measure the conversation's files", move |store, dir| {
             let usage = usage::measure(store.opener, dir, max_entries)?;
-            store.measured(&key, usage.bytes);
+            store.measured(&key, usage);
             Ok(usage)
         })
         .await
@@ -168,7 +168,7 @@ impl Workspace {
     ) -> Result<FileEntry, WorkspaceError> {
         let (this, path) = (self.clone(), path.clone());
         self.store
-            .upload(move |store| {
+            .upload(&self.key, move |store| {
                 this.put(store, |dir| {
                     upload::write(store, &this.key, dir, &path, &content, existing)
                 })
@@ -189,7 +189,7 @@ impl Workspace {
         let (this, path) = (self.clone(), path.clone());
         let mut received = spool.finish().await?;
         self.store
-            .upload(move |store| {
+            .upload(&self.key, move |store| {
                 this.put(store, |dir| {
                     upload::place(store, &this.key, dir, &path, received.temp(), existing)
                 })

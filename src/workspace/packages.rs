@@ -73,10 +73,10 @@ impl Workspace {
     ) -> Result<bool, WorkspaceError> {
         let (this, from, language) = (self.clone(), scratch.handle()?, language.to_owned());
         self.store()
-            .upload(move |store| {
+            .upload(self.key(), move |store| {
                 let dir = this.dir();
                 store.make_accessible(dir)?;
-                let bytes = check_room(store, dir, from.as_fd(), tree, &language)?;
+                let usage = check_room(store, dir, from.as_fd(), tree, &language)?;
                 let mut noted = written(store, &note)?;
                 if !is_wanted() {
                     return Ok(false);
@@ -88,21 +88,21 @@ impl Workspace {
                     let _ = renameat_with(&folder, &language, from, tree, how);
                     return Err(error);
                 }
-                store.measured(this.key(), bytes);
+                store.measured(this.key(), usage);
                 Ok(true)
             })
             .await
     }
 }
 
-/// Refuses what does not fit, else returns the bytes that all files will take. What is replaced counts as free.
+/// Refuses what does not fit, else returns what all files will take. What is replaced counts as free.
 fn check_room(
     store: &Store,
     dir: BorrowedFd<'_>,
     from: BorrowedFd<'_>,
     tree: &str,
     language: &str,
-) -> Result<u64, WorkspaceError> {
+) -> Result<usage::Usage, WorkspaceError> {
     let limits = &store.limits;
     store.check_space(0)?;
     let measure = |dir: BorrowedFd<'_>| {
@@ -132,7 +132,11 @@ fn check_room(
             limit: limits.quota_bytes,
         });
     }
-    Ok(used)
+    Ok(usage::Usage {
+        bytes: used,
+        entries,
+        complete: true,
+    })
 }
 
 /// Opens the folder of all packages. A file or a link in its place is removed.

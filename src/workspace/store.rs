@@ -5,8 +5,8 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{
     CWD, FlockOperation, Gid, Mode, OFlags, Uid, fchmod, fchown, flock, fstat, fstatvfs, mkdirat,
@@ -18,12 +18,14 @@ use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
 use super::beneath::Opener;
+use super::book::Measurement;
 use super::error::WorkspaceError;
 use super::older::Older;
 use super::places::Places;
 use super::removal::{self, Progress, Staging};
+use super::turns::Turns;
 use super::uses::Uses;
-use super::{Owner, WorkspaceLimits};
+use super::{Owner, Usage, WorkspaceLimits, usage};
 use crate::conversation::ConversationKey;
 
 /// Name of the private directory, which no conversation key equals.
@@ -32,6 +34,8 @@ pub(super) const PRIVATE: &str = ".tmp";
 pub(super) const WORKSPACE_MODE: u32 = 0o755;
 /// Short operations at a time. More would only queue for the disk, and each takes a thread.
 const OPERATIONS: usize = 16;
+/// Changes to files at a time, each of another conversation. They measure its tree, which can take seconds.
+const UPLOADS: usize = 16;
 /// Files that are being received at a time, each with an open file of up to `MAX_UPLOAD_BYTES`.
 const RECEIVING: usize = 16;
 /// A conversation may be deleted over and over while it is being opened.
@@ -58,8 +62,10 @@ pub(super) struct Store {
     pub(super) owner: Owner,
     pub(super) limits: WorkspaceLimits,
     operations: Arc<Semaphore>,
-    /// One at a time, so that two uploads cannot both claim the same room.
     uploads: Arc<Semaphore>,
+    turns: Turns,
+    /// Bytes of free space that uploads are about to take.
+    claimed: Mutex<u64>,
     /// One at a time, since nobody waits for them.
     deletions: Arc<Semaphore>,
     pub(super) downloads: Arc<Places>,
@@ -75,6 +81,28 @@ pub(super) struct Store {
 /// The operating system failed.
 pub fn make_root(root: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o711).create(root)
+}
+
+/// What is left of the file system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FreeSpace {
+    /// Bytes.
+    pub bytes: u64,
+    /// How many files and folders can still be made, where the file system counts them.
+    pub inodes: Option<u64>,
+}
+
+/// Free space that is set aside for an upload until it is written. Dropping it gives it back.
+#[derive(Debug)]
+pub(super) struct Claim<'a> {
+    store: &'a Store,
+    bytes: u64,
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        *self.store.claimed() -= self.bytes;
+    }
 }
 
 impl Owner {
@@ -104,7 +132,9 @@ impl Store {
             owner,
             limits,
             operations: Arc::new(Semaphore::new(OPERATIONS)),
-            uploads: Arc::new(Semaphore::new(1)),
+            uploads: Arc::new(Semaphore::new(UPLOADS)),
+            turns: Turns::default(),
+            claimed: Mutex::default(),
             deletions: Arc::new(Semaphore::new(1)),
             downloads: Arc::default(),
             receiving: Arc::new(Semaphore::new(RECEIVING)),
@@ -131,11 +161,18 @@ impl Store {
         self.work_in_turn(&self.operations, work).await
     }
 
-    /// Runs `work` like [`work`](Self::work), but one at a time.
+    /// Runs `work` like [`work`](Self::work), but one at a time for each conversation.
     pub(super) async fn upload<T: Send + 'static>(
         self: &Arc<Self>,
+        key: &ConversationKey,
         work: impl FnOnce(&Self) -> Result<T, WorkspaceError> + Send + 'static,
     ) -> Result<T, WorkspaceError> {
+        let turn = self.turns.take(key).await;
+        let work = move |store: &Self| {
+            // Held to the end of the work, even when nobody waits for it any more.
+            let _turn = turn;
+            work(store)
+        };
         self.work_in_turn(&self.uploads, work).await
     }
 
@@ -244,24 +281,60 @@ impl Store {
     }
 
     /// Refuses if `bytes` more would leave too little free space, else returns how much is free now.
-    pub(super) fn check_space(&self, bytes: u64) -> Result<u64, WorkspaceError> {
+    pub(super) fn check_space(&self, bytes: u64) -> Result<FreeSpace, WorkspaceError> {
         let system = fstatvfs(&self.root).map_err(WorkspaceError::of("ask for free space"))?;
         let free = system.f_bavail.saturating_mul(system.f_frsize);
         // File systems that do not count blocks or inodes say that they have none at all.
         let is_short =
             system.f_blocks > 0 && free < self.limits.free_space_floor.saturating_add(bytes);
-        let lacks_inodes = system.f_files > 0 && system.f_favail < FREE_INODES;
-        if is_short || lacks_inodes {
+        let inodes = (system.f_files > 0).then_some(system.f_favail);
+        if is_short || inodes.is_some_and(|inodes| inodes < FREE_INODES) {
             Err(WorkspaceError::DiskFull)
         } else {
-            Ok(free)
+            Ok(FreeSpace {
+                bytes: free,
+                inodes,
+            })
         }
     }
 
+    /// Sets `bytes` of free space aside for an upload. Refuses if that would leave too little.
+    pub(super) fn claim_space(&self, bytes: u64) -> Result<Claim<'_>, WorkspaceError> {
+        let mut claimed = self.claimed();
+        let all = claimed.saturating_add(bytes);
+        self.check_space(all)?;
+        *claimed = all;
+        Ok(Claim { store: self, bytes })
+    }
+
+    fn claimed(&self) -> MutexGuard<'_, u64> {
+        self.claimed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How much a conversation takes: as of a moment ago, if finding out takes long and `fresh` is false.
+    pub(super) fn usage(
+        &self,
+        key: &ConversationKey,
+        dir: BorrowedFd<'_>,
+        fresh: bool,
+    ) -> Result<Usage, WorkspaceError> {
+        let started = Instant::now();
+        let known = self.uses.book().recent(key, started).filter(|_| !fresh);
+        if let Some(usage) = known {
+            return Ok(usage);
+        }
+        let usage = usage::measure(self.opener, dir, self.limits.max_entries)
+            .map_err(WorkspaceError::of("measure the conversation's files"))?;
+        let ended = Instant::now();
+        let took = ended - started;
+        self.uses.book().keep(key, Measurement { usage, ended, took });
+        Ok(usage)
+    }
+
     /// Records how much a conversation takes.
-    pub(super) fn measured(&self, key: &ConversationKey, bytes: u64) {
+    pub(super) fn measured(&self, key: &ConversationKey, usage: Usage) {
         let mut book = self.uses.book();
-        book.measured(key, bytes);
+        book.measured(key, usage);
         if self
             .limits
             .storage_bytes

@@ -18,7 +18,7 @@ use super::beneath::is_miss;
 use super::error::WorkspaceError;
 use super::listing::{self, FileEntry};
 use super::path::RelativePath;
-use super::{Demand, OpenFile, Store, handle, random_name, usage};
+use super::{Demand, OpenFile, Store, Usage, handle, random_name, usage};
 use crate::conversation::ConversationKey;
 
 /// Unit in which file systems hand out space.
@@ -78,8 +78,8 @@ pub(super) fn write(
     existing: Existing,
 ) -> Result<FileEntry, WorkspaceError> {
     let size = content.len() as u64;
-    store.check_space(size)?;
-    store.measured(key, check_room(store, dir, path, size)?);
+    let _claim = store.claim_space(size)?;
+    store.measured(key, check_room(store, key, dir, path, size)?);
     let mut temp = TempFile::create(store.private.as_fd())?;
     temp.file
         .write_all(content)
@@ -98,7 +98,8 @@ pub(super) fn place(
 ) -> Result<Placed, WorkspaceError> {
     let stat = fstat(&temp.file).map_err(WorkspaceError::of("examine a file"))?;
     store.check_space(0)?;
-    store.measured(key, check_room(store, dir, path, listing::size(&stat))?);
+    let usage = check_room(store, key, dir, path, listing::size(&stat))?;
+    store.measured(key, usage);
     let there = store.opener.stat(dir, path.parts().map(str::as_bytes));
     Ok(Placed {
         entry: put(store, key, dir, path, temp, existing)?,
@@ -174,17 +175,30 @@ fn check(
     }
 }
 
-/// Refuses what does not fit, else returns the bytes that all files will take. What it replaces counts as free already.
+/// Refuses what does not fit, else returns what all files will take. What it replaces counts as free already. A program
+/// may have made room since an earlier measurement, so only a fresh one refuses.
 fn check_room(
     store: &Store,
+    key: &ConversationKey,
     dir: BorrowedFd<'_>,
     path: &RelativePath,
     bytes: u64,
-) -> Result<u64, WorkspaceError> {
+) -> Result<Usage, WorkspaceError> {
+    let with_it = |usage| with_upload(store, usage, dir, path, bytes);
+    with_it(store.usage(key, dir, false)?).or_else(|_| with_it(store.usage(key, dir, true)?))
+}
+
+/// What all files will take.
+fn with_upload(
+    store: &Store,
+    usage: Usage,
+    dir: BorrowedFd<'_>,
+    path: &RelativePath,
+    bytes: u64,
+) -> Result<Usage, WorkspaceError> {
     let limits = &store.limits;
-    let usage = usage::measure(store.opener, dir, limits.max_entries)
-        .map_err(WorkspaceError::of("measure the conversation's files"))?;
-    if !usage.complete || usage.entries + added(store, dir, path) > limits.max_entries {
+    let entries = usage.entries + added(store, dir, path);
+    if !usage.complete || entries > limits.max_entries {
         return Err(WorkspaceError::TooManyEntries {
             limit: limits.max_entries,
         });
@@ -197,7 +211,11 @@ fn check_room(
             limit: limits.quota_bytes,
         });
     }
-    Ok(used)
+    Ok(Usage {
+        bytes: used,
+        entries,
+        complete: true,
+    })
 }
 
 /// How many entries a file adds: the folders made for it, and itself unless it replaces another.

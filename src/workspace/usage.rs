@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::os::fd::BorrowedFd;
 
-use rustix::fs::{FileType, Stat};
+use rustix::fs::{FileType, Stat, fstat};
 use rustix::io::Result;
 
 use super::beneath::Opener;
@@ -15,6 +15,8 @@ const MAX_DEPTH: usize = 512;
 /// Most that the depths of all directories looked into may add up to: many deep ones cost as much as a very deep one.
 /// 100,000 at a depth of 20 are fine.
 const MAX_DEPTHS: usize = 2_000_000;
+/// What an empty directory takes on most file systems. Only what the top has grown by is counted.
+const EMPTY_DIRECTORY: u64 = 4_096;
 /// Unit of block counts, whatever the file system's own is.
 const BLOCK_BYTES: u64 = 512;
 
@@ -33,7 +35,7 @@ pub struct Usage {
 
 pub(super) fn measure(opener: Opener, dir: BorrowedFd<'_>, max_entries: u64) -> Result<Usage> {
     let mut usage = Usage {
-        bytes: 0,
+        bytes: disk_bytes(&fstat(dir)?).saturating_sub(EMPTY_DIRECTORY),
         entries: 0,
         complete: true,
     };

@@ -171,3 +171,42 @@ async fn files_are_removed_by_name() {
     let error = workspace.remove_file(&path("sub"), None).await.unwrap_err();
     assert!(matches!(error, WorkspaceError::IsDirectory));
 }
+
+#[tokio::test]
+async fn a_slow_upload_holds_up_its_own_conversation_only() {
+    let fixture = Fixture::new();
+    let (slow, other) = (fixture.workspace().await, "b".repeat(64).parse().unwrap());
+    let (go_on, wait) = std::sync::mpsc::channel::<()>();
+    let under_way = slow.store().upload(slow.key(), move |_| {
+        // Ends when the sender goes.
+        let _ = wait.recv();
+        Ok(())
+    });
+    let others = async {
+        let mut behind = Box::pin(upload(&slow, "a", "1"));
+        let other = fixture.workspaces.create(&other).await.unwrap();
+        let beside = tokio::select! {
+            _ = &mut behind => panic!("two at a time in one conversation"),
+            beside = upload(&other, "b", "2") => beside,
+        };
+        drop(go_on);
+        (behind.await, beside)
+    };
+    // The slow one first, so that it has the turn.
+    let (_, (behind, beside)) = tokio::join!(under_way, others);
+    assert_eq!((behind.unwrap().size, beside.unwrap().size), (1, 1));
+}
+
+#[tokio::test]
+async fn two_uploads_do_not_claim_the_same_free_space() {
+    let fixture = Fixture::new();
+    let store = fixture.workspace().await.store().clone();
+    let free = store.check_space(0).unwrap().bytes;
+    let first = store.claim_space(free / 3 * 2).unwrap();
+    assert!(matches!(
+        store.claim_space(free / 3 * 2),
+        Err(WorkspaceError::DiskFull)
+    ));
+    drop(first);
+    assert!(store.claim_space(free / 3 * 2).is_ok());
+}
