@@ -326,6 +326,12 @@ impl App {
     async fn announce(&self, listener: &TcpListener) {
         let first_look = self.runs.catalog.first_look();
         let _ = tokio::time::timeout(Duration::from_secs(2), first_look).await;
+        if self.runs.files.workspaces.honours_set_ids() {
+            warn!(
+                "SANDBOX_ROOT is not mounted nosuid: only the system call filter keeps programs from leaving set-user-ID \
+                 files to other users of this host"
+            );
+        }
         let view = self.runs.catalog.view();
         match &view.engine {
             EngineView::Down(outage) => warn!(

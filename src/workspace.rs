@@ -43,6 +43,8 @@ mod walk;
 use std::path::Path;
 use std::sync::Arc;
 
+use rustix::fs::{StatVfsMountFlags, fstatvfs};
+
 pub use self::census::Census;
 pub use self::demand::Demand;
 pub use self::downloads::Kept;
@@ -201,6 +203,13 @@ impl Workspaces {
     /// [`DiskFull`](WorkspaceError::DiskFull) if there is too little, or the operating system failed.
     pub fn check_space(&self) -> Result<FreeSpace, WorkspaceError> {
         self.store.check_space(0)
+    }
+
+    /// Whether the file system lets files run as their owners: nothing but the system call filter then keeps programs
+    /// from leaving such files to other users of the host.
+    pub fn honours_set_ids(&self) -> bool {
+        let system = fstatvfs(self.store.root());
+        system.is_ok_and(|system| !system.f_flag.contains(StatVfsMountFlags::NOSUID))
     }
 
     /// Reserves one of the places for downloads. `None` when all are taken, or all that one conversation may have.

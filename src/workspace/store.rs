@@ -31,7 +31,7 @@ use crate::conversation::ConversationKey;
 /// Name of the private directory, which no conversation key equals.
 pub(super) const PRIVATE: &str = ".tmp";
 /// Mode of a workspace.
-pub(super) const WORKSPACE_MODE: u32 = 0o755;
+pub(super) const WORKSPACE_MODE: u32 = 0o700;
 /// Short operations at a time. More would only queue for the disk, and each takes a thread.
 const OPERATIONS: usize = 16;
 /// Changes to files at a time, each of another conversation. They measure its tree, which can take seconds.
@@ -327,7 +327,9 @@ impl Store {
             .map_err(WorkspaceError::of("measure the conversation's files"))?;
         let ended = Instant::now();
         let took = ended - started;
-        self.uses.book().keep(key, Measurement { usage, ended, took });
+        self.uses
+            .book()
+            .keep(key, Measurement { usage, ended, took });
         Ok(usage)
     }
 

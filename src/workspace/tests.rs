@@ -140,7 +140,7 @@ async fn directories_have_their_owners_and_modes() {
     let data = root.join(key.as_str());
     assert_eq!(
         (mode(&root), mode(&root.join(".tmp")), mode(&data)),
-        (0o711, 0o700, 0o755)
+        (0o711, 0o700, 0o700)
     );
     let made = fs::metadata(&data).unwrap();
     assert_eq!((made.uid(), made.gid()), (owner.uid, owner.gid));

@@ -18,6 +18,7 @@ use super::beneath::is_miss;
 use super::error::WorkspaceError;
 use super::listing::{self, FileEntry};
 use super::path::RelativePath;
+use super::store::WORKSPACE_MODE;
 use super::{Demand, OpenFile, Store, Usage, handle, random_name, usage};
 use crate::conversation::ConversationKey;
 
@@ -247,7 +248,7 @@ fn make_folders(
     let mut reached: Option<OwnedFd> = None;
     for part in path.folders() {
         let at = reached.as_ref().map_or(dir, AsFd::as_fd);
-        let made = match mkdirat(at, part, Mode::from_raw_mode(0o755)) {
+        let made = match mkdirat(at, part, Mode::from_raw_mode(WORKSPACE_MODE)) {
             Ok(()) => true,
             Err(Errno::EXIST) => false,
             Err(error) => return Err(WorkspaceError::of("make a folder")(error)),

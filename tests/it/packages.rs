@@ -72,7 +72,7 @@ async fn an_install_that_is_ended_while_it_is_put_in_place_changes_nothing() {
         fs::set_permissions(&data, fs::Permissions::from_mode(0o775)).unwrap();
         let mode = || fs::metadata(&data).unwrap().permissions().mode() & 0o777;
         let ending = async {
-            eventually("packages are about to be put in place", || mode() == 0o755).await;
+            eventually("packages are about to be put in place", || mode() == 0o700).await;
             if deleted {
                 let arguments = json!({ "conversationId": "demo" });
                 app.call("delete_conversation", arguments).await;

@@ -61,6 +61,15 @@ CALLS = [
     ("setxattrat", 463, 463, -1, 0, 0, 0, 0, 0),
     ("open_tree_attr", 467, 467, -1, 0, 0, 0, 0),
     ("file_setattr", 469, 469, -1, 0, 0, 0, 0),
+    ("fchmod to set-user-ID", 91, 52, -1, 0o4755),
+    ("fchmod to set-group-ID", 91, 52, -1, 0o2755),
+    ("fchmodat to set-user-ID", 268, 53, -1, 0, 0o4755),
+    ("fchmodat2 to set-group-ID", 452, 452, -1, 0, 0o2755, 0),
+    ("mkdirat with set-group-ID", 258, 34, -1, 0, 0o2755),
+    ("openat to make a set-user-ID file", 257, 56, -1, 0, 0o101, 0o4755),
+    ("openat to make a nameless set-group-ID file", 257, 56, -1, 0, 0o20200001, 0o2755),
+    ("openat2", 437, 437, -1, 0, 0, 0),
+    ("io_setup", 206, 0, 0, 0),
     ("ioctl to make a btrfs subvolume", 16, 29, -1, 0x5000940E, 0),
 ]
 X86_ONLY = [
@@ -68,6 +77,10 @@ X86_ONLY = [
     ("ioperm", 173, 0, 1, 1),
     ("modify_ldt", 154, 0, 0, 0),
     ("mknod", 133, 0, 0o20600, 0),
+    ("chmod to set-user-ID", 90, 0, 0o4755),
+    ("creat of a set-user-ID file", 85, 0, 0o4755),
+    ("mkdir with set-group-ID", 83, 0, 0o2755),
+    ("open to make a set-user-ID file", 2, 0, 0o101, 0o4755),
 ]
 REFUSED = (errno.EPERM, errno.ENOSYS)
 libc = ctypes.CDLL(None, use_errno=True)

@@ -240,7 +240,7 @@ async fn a_shut_workspace_is_opened_again() {
     );
     set_mode(&fixture.data(), 0o1777);
     fixture.workspace().await;
-    assert_eq!(mode(&fixture.data()), 0o755);
+    assert_eq!(mode(&fixture.data()), 0o700);
     set_mode(&fixture.data(), 0);
     assert!(fixture.workspaces.remove(&fixture.key).await.unwrap());
     fixture.workspaces.settle().await;

@@ -29,7 +29,7 @@ async fn an_upload_is_the_programs_own_file() {
     );
     let file = fixture.data().join("in/put/data.csv");
     let owner = fixture.workspaces.owner();
-    for (path, expected) in [("in", 0o755), ("in/put", 0o755), ("in/put/data.csv", 0o644)] {
+    for (path, expected) in [("in", 0o700), ("in/put", 0o700), ("in/put/data.csv", 0o644)] {
         let path = fixture.data().join(path);
         let made = fs::metadata(&path).unwrap();
         assert_eq!(
