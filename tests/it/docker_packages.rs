@@ -312,6 +312,8 @@ async fn what_cannot_be_installed_is_explained_and_changes_nothing() {
         json!(["tinynumpy"]),
         json!(["numpy==1.0"]),
         json!(["tinyescape"]),
+        json!(["tinyreference"]),
+        json!(["tinyindirect"]),
         json!(["tinylarge"]),
         json!(["six @ https://example.org/six.whl"]),
         json!(["six", "SIX==1"]),
@@ -360,6 +362,12 @@ async fn what_has_no_wheel_is_built_only_where_the_operator_allows_it() {
     assert_eq!(answer["success"], true, "{answer}");
     let code = "import tinysource, tinyone; print(tinysource.VALUE, tinyone.VALUE)";
     assert_eq!(host.run("python", code).await, "built one 2.0\n");
+    // Not what a package points at.
+    let answer = host.install("python", json!(["tinyindirect"])).await;
+    assert_eq!(
+        answer["message"],
+        "incompatible: tinyreference needs tinysource from an address of its own, and packages come from the index only"
+    );
     host.ends().await;
 }
 

@@ -117,6 +117,16 @@ fn registry(files: &Path, name: &str, server: &str) -> Option<String> {
         let version = file[prefix.len()..].trim_end_matches(".tgz").to_owned();
         let (dependencies, peers) = match (name, version.as_str()) {
             ("tinya", _) => (json!({ "tinyb": "^1" }), json!({})),
+            ("tinyfile", _) => (json!({ "tinyb": "file:/packages/cache" }), json!({})),
+            ("tinylink", _) => (json!({ "tinyb": "link:/packages/cache" }), json!({})),
+            ("tinygit", _) => (
+                json!({ "tinyb": format!("git+{server}/tinyb.git") }),
+                json!({}),
+            ),
+            ("tinytarball", _) => (
+                json!({ "tinyb": format!("{server}/files/tinyb-1.2.0.tgz") }),
+                json!({}),
+            ),
             ("tinypeer", "1.0.0") => (json!({}), json!({ "tinyb": "^1", "nosuch": "*" })),
             ("tinypeer", _) => (json!({}), json!({ "@tiny/evil": "*" })),
             _ => (json!({}), json!({})),
@@ -274,6 +284,10 @@ async fn use_index(app: &TestApp, index: &Index) {
         ("python", "unwell"),
         ("typescript", "nosuch"),
         ("typescript", "tinyb@7"),
+        ("typescript", "tinyfile"),
+        ("typescript", "tinylink"),
+        ("typescript", "tinygit"),
+        ("typescript", "tinytarball"),
         ("typescript", "unwell"),
     ] {
         let answer = install_for(app, "third", language, json!([package])).await;

@@ -34,11 +34,27 @@ UNFIT = (
     "require a different python version",
 )
 
-# pip, which in a dry run downloads even what it has read the metadata of: everything would be downloaded twice, and
+# pip, which follows a dependency that is an address or a path wherever it leads, and builds what it finds there, wheels
+# only or not. Here these are refused before anything is fetched. In a pip that is built differently this fails, and so
+# does the install.
+#
+# And pip, which in a dry run downloads even what it has read the metadata of: everything would be downloaded twice, and
 # what is in the cache once. This prevents that, and changes nothing in a pip that is built differently.
-THRIFTY_PIP = """
+CAREFUL_PIP = """
 import sys
 from pip._internal.cli.main import main
+from pip._internal.exceptions import InstallationError
+from pip._internal.resolution.resolvelib.factory import Factory
+
+follow = Factory._make_requirements_from_install_req
+
+def refuse_addresses(self, requirement, extras):
+    if requirement.link and requirement.match_markers(extras):
+        by = getattr(requirement.comes_from, "name", None) or "what was asked for"
+        raise InstallationError(f"{by} needs {requirement.name} from an address of its own, and packages come from the index only")
+    return follow(self, requirement, extras)
+
+Factory._make_requirements_from_install_req = refuse_addresses
 try:
     from pip._internal.operations.prepare import RequirementPreparer
     from pip._internal.utils.direct_url_helpers import direct_url_from_link
@@ -142,7 +158,7 @@ def resolve(request, there):
         file.writelines(f"{name}=={version}\n" for name, version in there.items())
     arguments = ["install", "--dry-run", "--report", REPORT, "--constraint", "/data/constraints.txt"]
     arguments += sources(request) + ["--"] + [wanted["text"] for wanted in request["requirements"]]
-    pip(arguments, ["-c", THRIFTY_PIP])
+    pip(arguments, ["-c", CAREFUL_PIP])
     with open(REPORT) as file:
         items = json.load(file)["install"]
     found, files = [], []
@@ -203,6 +219,8 @@ def pip(arguments, program=("-m", "pip")):
     command = [sys.executable, "-I", *program, "--log", LOG, *arguments]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     if done.returncode:
+        if not os.path.exists(LOG):
+            raise Failed("broken", "this pip is built differently: the image needs another version of it")
         with open(LOG, errors="replace") as file:
             lines = [re.sub(r"^\d{4}-\S+ ", "", line.rstrip("\n")) for line in file]
         raise Failed(*diagnose(lines))

@@ -67,6 +67,9 @@ interface Locked extends Found {
   sha512?: string;
 }
 
+// The same, of a package that comes from an address, a path or a repository, which its `version` then is.
+const ADDRESSED = /^ +"[^"]+": \["(@?[^"@]+)@(?!\d+\.\d+\.\d+)[^"]*"/gm;
+
 /** Ends the program with a reason that the server knows, and a sentence. */
 class Failed extends Error {
   constructor(
@@ -201,6 +204,7 @@ async function install(dependencies: Record<string, string>, overrides: Record<s
     const unresolved = await bun(["--lockfile-only"]);
     // The registry would say the same again.
     if (unresolved && ["not_found", "offline"].includes(unresolved.reason)) throw unresolved;
+    if (!unresolved) refuseAddresses();
     const kept = unresolved ? undefined : await byWayOfTheCache(await stock).catch(() => undefined);
     if (kept) return kept;
     // Without the cache it may work, and if not, Bun says why.
@@ -208,7 +212,16 @@ async function install(dependencies: Record<string, string>, overrides: Record<s
   }
   const failed = await bun(offline ? ["--offline"] : []);
   if (failed) throw failed;
+  // What comes from the operator's directory does so by its path.
+  if (!offline) refuseAddresses();
   return [];
+}
+
+/** Refuses what a dependency takes from somewhere else than the registry. */
+function refuseAddresses() {
+  const names = [...readFileSync(LOCK, "utf8").matchAll(ADDRESSED)].map((found) => found[1]);
+  if (names.length === 0) return;
+  throw new Failed("incompatible", `${names.join(", ")}: needed from an address of its own, and packages come from the registry only`);
 }
 
 /** Runs `bun install`, and says why it failed. This process does not block: Bun may be asking it for tarballs. */
