@@ -20,6 +20,7 @@ mod events;
 mod greeting;
 mod legacy;
 mod lines;
+mod manager;
 mod mend;
 mod message;
 mod revision;
@@ -38,7 +39,6 @@ use axum::response::{IntoResponse as _, Response};
 use futures::FutureExt as _;
 use futures::future::ready;
 use http_body_util::BodyExt as _;
-use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
@@ -53,6 +53,7 @@ use self::events::Events;
 use self::legacy::LegacyStreams;
 pub(crate) use self::legacy::MESSAGES;
 pub(crate) use self::lines::Lines;
+use self::manager::Manager;
 use self::message::Incoming;
 use self::revision::{REVISION, has_batches, named};
 use self::sessions::{Sessions, Standing};
@@ -95,7 +96,7 @@ pub struct TransportSettings {
 #[derive(Clone)]
 pub struct McpTransport {
     handler: McpHandler,
-    stateful: StreamableHttpService<McpHandler, LocalSessionManager>,
+    stateful: StreamableHttpService<McpHandler, Manager>,
     stateless: StreamableHttpService<McpHandler, NeverSessionManager>,
     sessions: Sessions,
     legacy: LegacyStreams,
@@ -127,12 +128,7 @@ impl McpTransport {
             .with_max_request_body_bytes(settings.max_body)
             .with_cancellation_token(stop.child_token());
         let events = Events::default();
-        let mut sessions =
-            LocalSessionManager::default().with_event_store(Arc::new(events.clone()));
-        sessions.session_config.sse_retry = None;
-        // Ours knows what it does not.
-        sessions.session_config.keep_alive = None;
-        let manager = Arc::new(sessions);
+        let manager = Arc::new(Manager::new(events.clone()));
         let sessions = Sessions::new(Arc::clone(&manager), events, settings.idle);
         let (keep, ended) = (sessions.clone().keep(), stop.clone());
         tasks.spawn(async move { ended.run_until_cancelled(keep).await });

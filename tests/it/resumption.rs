@@ -44,6 +44,21 @@ async fn events_after_a_long_silence_are_new() {
 }
 
 #[tokio::test]
+async fn a_session_resumes_its_own_streams_only() {
+    let app = TestApp::on_fake().await;
+    let ((other, of_its_own), own) = (logged(&app).await, Session::open(&app, "2025-06-18").await);
+    let of_a_run = other.send(&run(3, "exit 3")).await.next().await.unwrap();
+    for event in [of_its_own, of_a_run] {
+        let (stream, _) = event.id.rsplit_once('_').unwrap();
+        let before_the_first = format!("{stream}_0");
+        let mut foreign = own.listen(Some(&before_the_first)).await;
+        assert!(foreign.next().await.is_none());
+        let mut resumed = other.listen(Some(&before_the_first)).await;
+        assert_eq!(resumed.next().await.unwrap().id, event.id);
+    }
+}
+
+#[tokio::test]
 async fn what_is_taken_up_ends_with_its_session() {
     let app = TestApp::on_fake().await;
     let (session, seen) = logged(&app).await;

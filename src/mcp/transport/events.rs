@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use futures::stream;
 use rmcp::model::JsonRpcMessage;
 use rmcp::transport::streamable_http_server::session::{
-    EventId, EventStore, EventStoreError, EventStream, ServerSseMessage,
+    EventId, EventStore, EventStoreError, EventStream, ServerSseMessage, SessionId,
 };
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
@@ -49,6 +49,8 @@ struct Log {
     events: VecDeque<Event>,
     /// Number of the next event.
     next: u64,
+    /// The session that it is of, once an event was handed to its client.
+    session: Option<SessionId>,
     /// Whether the answer was sent, after which nothing comes.
     complete: bool,
     /// When its last event came, and which of all events that was.
@@ -70,6 +72,7 @@ impl Inner {
         let log = self.logs.entry(stream.to_owned()).or_insert_with(|| Log {
             events: VecDeque::new(),
             next,
+            session: None,
             complete: false,
             touched: Instant::now(),
             latest: 0,
@@ -168,6 +171,28 @@ impl Reader {
 }
 
 impl Events {
+    /// Notes whose stream an event is on.
+    pub(super) fn give(&self, event: &str, session: &SessionId) {
+        if let Some((stream, _)) = event.rsplit_once('_')
+            && let Some(log) = self.lock().logs.get_mut(stream)
+        {
+            log.session.get_or_insert_with(|| Arc::clone(session));
+        }
+    }
+
+    /// Whether an event is on a stream of this session.
+    pub(super) fn belongs(&self, event: &str, session: &SessionId) -> bool {
+        let Some((stream, _)) = event.rsplit_once('_') else {
+            return false;
+        };
+        if let Some(owner) = stream.strip_suffix(OF_A_SESSION) {
+            return owner == &**session;
+        }
+        let inner = self.lock();
+        let owner = inner.logs.get(stream).and_then(|log| log.session.as_ref());
+        owner == Some(session)
+    }
+
     /// Ends a session's own stream for its readers: the session is closed.
     pub(super) fn end(&self, session: &str) {
         self.lock().remove(&format!("{session}{OF_A_SESSION}"));

@@ -11,11 +11,11 @@ use std::time::Duration;
 use rmcp::model::RequestId;
 use rmcp::transport::streamable_http_server::session::SessionId;
 use rmcp::transport::streamable_http_server::session::SessionManager as _;
-use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
 use tokio::time::{Instant, sleep};
 use tracing::debug;
 
 use super::events::Events;
+use super::manager::Manager;
 use crate::principal::Principal;
 
 /// Sessions at the same time. Further clients are served without one.
@@ -28,7 +28,7 @@ const LOOKS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins
 /// What is known about all sessions.
 #[derive(Clone)]
 pub(super) struct Sessions {
-    manager: Arc<LocalSessionManager>,
+    manager: Arc<Manager>,
     events: Events,
     known: Arc<Mutex<Known>>,
     /// How long a session may be silent.
@@ -83,7 +83,7 @@ pub(super) struct Answering {
 }
 
 impl Sessions {
-    pub(super) fn new(manager: Arc<LocalSessionManager>, events: Events, idle: Duration) -> Self {
+    pub(super) fn new(manager: Arc<Manager>, events: Events, idle: Duration) -> Self {
         Self {
             manager,
             events,
