@@ -13,8 +13,12 @@ use bytes::BytesMut;
 use futures::{Stream, StreamExt as _};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
+/// How long a client may take to send or to take anything, however little it is.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// The slowest pace of a client, in bytes a second.
+const SLOWEST: u64 = 16 << 10;
 /// How long the rest of a refused body is read.
 pub(crate) const PATIENCE_REFUSED: Duration = Duration::from_secs(5);
 
@@ -37,6 +41,7 @@ pub(crate) const ROOM_AGAIN: Duration = Duration::from_secs(5);
 /// Why there is no whole body.
 pub(crate) enum BodyError {
     TooLarge,
+    /// It was behind the slowest pace, or not whole in time.
     TooSlow,
     /// A large one sent nothing for this long.
     Silent(Duration),
@@ -103,9 +108,14 @@ impl Room {
 
     /// Reads a body of at most `most` bytes.
     async fn collect(&self, body: Limited<Body>, most: usize) -> Result<Whole, BodyError> {
-        let mut body = body.into_data_stream();
+        let (mut body, begun) = (body.into_data_stream(), Instant::now());
         let (mut bytes, mut place) = (BytesMut::new(), None);
-        while let Some(piece) = next(&mut body, place.is_some()).await? {
+        loop {
+            let due = begun + time_for(bytes.len() as u64);
+            let piece = timeout_at(due, next(&mut body, place.is_some())).await;
+            let Some(piece) = piece.map_err(|_| BodyError::TooSlow)?? else {
+                break;
+            };
             if place.is_none() && bytes.len() + piece.len() > SMALL {
                 place = Some(self.enter(most).await?);
                 bytes.reserve(most.saturating_sub(bytes.len()));
@@ -115,6 +125,11 @@ impl Room {
         let bytes = bytes.freeze();
         Ok(Whole { bytes, place })
     }
+}
+
+/// How long a client may take to send or to take this many bytes.
+pub(crate) fn time_for(bytes: u64) -> Duration {
+    PATIENCE + Duration::from_secs(bytes / SLOWEST)
 }
 
 /// The next piece of a body, waited for as long as it takes if nobody else waits for room meanwhile.

@@ -199,7 +199,11 @@ impl Runs {
             EngineView::Up(_) if view.runners.is_empty() => {
                 Some("there is no runner image: run ./build.sh".to_owned())
             }
-            EngineView::Up(_) => self.proof.now().err().map(|error| error.to_string()),
+            EngineView::Up(_) => {
+                let proved = self.proof.now().err().map(|error| error.to_string());
+                let room = || self.files.workspaces.check_space().err();
+                proved.or_else(|| room().map(|error| error.to_string()))
+            }
         }
     }
 

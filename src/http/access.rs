@@ -3,7 +3,7 @@
 //! Host and Origin are checked on every route, so that no web page can reach a server on the visitor's own machine by
 //! rebinding a name (`DNS rebinding`, required by the MCP specification for HTTP transports).
 
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN, WWW_AUTHENTICATE};
@@ -113,7 +113,7 @@ pub(super) async fn require_known_host_and_origin(
         Err(message) => return refuse("invalid_request", message),
     };
     if !allows_host(&config.allowed_hosts, host) {
-        state.0.refused_hosts.note(without_port(host));
+        state.0.refused_hosts.note(name_of(host).unwrap_or(host));
         let message = "this server does not answer for that Host: its operator can add the name to ALLOWED_HOSTS";
         return refuse("host_not_allowed", message);
     }
@@ -139,14 +139,35 @@ fn host(request: &Request) -> Result<&str, &'static str> {
     let (host, None) = (hosts.next(), hosts.next()) else {
         return Err("the request has more than one Host header: send one");
     };
-    if let Some(authority) = request.uri().authority() {
-        return Ok(authority.as_str());
+    let host = match (request.uri().authority(), host) {
+        (Some(authority), _) => authority.as_str(),
+        (None, Some(host)) => host.to_str().map_err(|_| "the Host header is not text")?,
+        (None, None) if request.version() < Version::HTTP_11 => return Ok(""),
+        (None, None) => return Err("the request has no Host header: send one"),
+    };
+    if host.is_empty() || name_of(host).is_some() {
+        Ok(host)
+    } else {
+        Err("the Host header is not a name or an address with or without a port")
     }
-    match host {
-        Some(host) => host.to_str().map_err(|_| "the Host header is not text"),
-        None if request.version() < Version::HTTP_11 => Ok(""),
-        None => Err("the request has no Host header: send one"),
-    }
+}
+
+/// The name or address in a Host header of the right form (RFC 9110, section 7.2): what only looks like one of ours, as
+/// `[::1].example.org` and `localhost:80@example.org` do, has none.
+fn name_of(host: &str) -> Option<&str> {
+    let (name, port) = match host.strip_prefix('[') {
+        Some(rest) => {
+            let (address, port) = rest.split_once(']')?;
+            address.parse::<Ipv6Addr>().ok()?;
+            (address, port)
+        }
+        None => host.split_at(host.find(':').unwrap_or(host.len())),
+    };
+    let digits = port.strip_prefix(':').unwrap_or(port);
+    let has_port = port.starts_with(':') || port.is_empty();
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"@/?#\\[]".contains(&byte);
+    (has_port && digits.bytes().all(|byte| byte.is_ascii_digit()) && name.bytes().all(is_plain))
+        .then_some(name)
 }
 
 fn text(headers: &HeaderMap, name: axum::http::HeaderName) -> Option<&str> {
@@ -165,17 +186,11 @@ fn is_own_page(allowed: &[String], host: &str, origin: &str) -> bool {
         && names_us(allowed, host)
 }
 
-/// The name in a Host header.
-fn without_port(host: &str) -> &str {
-    match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((address, _)) => address,
-        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
-    }
-}
-
 /// Whether a Host header names us: a listed name with any port, or a listed `name:port`.
 fn names_us(allowed: &[String], host: &str) -> bool {
-    let name = without_port(host);
+    let Some(name) = name_of(host) else {
+        return false;
+    };
     // A page of a rebound name carries that name, never one of these.
     if LOOPBACK.contains(&name) {
         return true;
@@ -221,7 +236,20 @@ mod tests {
         ] {
             assert!(allows_host(&allowed, host), "{host}");
         }
-        for host in ["", "evil", "localhost.evil", "box", "box:9001"] {
+        for host in [
+            "",
+            "evil",
+            "localhost.evil",
+            "box",
+            "box:9001",
+            "[::1].evil",
+            "[::1]evil:80",
+            "[localhost]",
+            "localhost:80@evil",
+            "localhost@evil",
+            "localhost:80:90",
+            "localhost/evil",
+        ] {
             assert!(!allows_host(&allowed, host), "{host}");
         }
     }

@@ -16,7 +16,8 @@ pub(super) async fn alive() -> Response {
     Json(json!({ "status": "ok" })).into_response()
 }
 
-/// Answers 200 if the engine is up, there is a runner, and the sandbox was proved to hold; otherwise 503 and why.
+/// Answers 200 if the engine is up, there is a runner, the sandbox was proved to hold, and the disk has room; otherwise
+/// 503 and why.
 pub(super) async fn ready(State(state): State<HttpState>) -> Response {
     let view = state.0.runs.catalog.view();
     let runners: Vec<_> = view.runners.keys().collect();

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use super::Runs;
+use crate::body::time_for;
 use crate::conversation::ConversationId;
 use crate::files::{FilesError, StoredFile};
 use crate::run::outcome::FileLink;
@@ -81,8 +82,10 @@ impl Runs {
         body: impl Stream<Item = Result<Bytes, FilesError>>,
     ) -> Result<(), FilesError> {
         tokio::pin!(body);
+        let begun = Instant::now();
         loop {
-            let piece = timeout(SILENCE, body.next()).await;
+            let due = (begun + time_for(spool.size())).min(Instant::now() + SILENCE);
+            let piece = timeout_at(due, body.next()).await;
             let Some(piece) = piece.map_err(|_| FilesError::TooSlow)? else {
                 return Ok(());
             };

@@ -67,3 +67,12 @@ async fn an_engine_in_the_place_of_another_is_recognised() {
         () = server => {}
     }
 }
+
+#[tokio::test]
+async fn a_server_without_room_on_its_disk_is_not_ready() {
+    let app = TestApp::on_fake_with(&[("DISK_FREE_FLOOR", "1000000g")]).await;
+    let ready = app.get("/readyz").await;
+    assert_eq!(ready.status, 503);
+    let reason = "the server's disk is nearly full: write less, or ask the operator for room";
+    assert_eq!(ready.json()["reason"], reason);
+}

@@ -16,14 +16,13 @@ use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::task::TaskTracker;
 
+use crate::body::time_for;
 use crate::workspace::Place;
 
 /// Bytes that are read at a time.
 const PIECE_BYTES: usize = 64 << 10;
-/// How long a client may take to ask for the next piece, and how much longer in all than at the slowest pace.
+/// How long a client may take to ask for the next piece.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// The slowest pace of a client, in bytes a second.
-const SLOWEST: u64 = 16 << 10;
 
 /// The body with `length` bytes from `first` on.
 ///
@@ -34,9 +33,8 @@ pub(super) fn body(tasks: &TaskTracker, file: File, first: u64, length: u64, pla
     tasks.spawn(async move {
         // Held until the last byte is on its way.
         let _place = place;
-        let in_all = PATIENCE + Duration::from_secs(length / SLOWEST);
         // A client that is too slow gets a short body.
-        let sent = timeout(in_all, send(file, first, length, &pieces)).await;
+        let sent = timeout(time_for(length), send(file, first, length, &pieces)).await;
         if let Ok(Err(error)) = sent {
             let _ = timeout(PATIENCE, pieces.send(Err(error))).await;
         }

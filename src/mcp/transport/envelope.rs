@@ -71,7 +71,10 @@ pub(super) enum EnvelopeError {
     TooLarge(usize),
     #[error("the body is compressed: send it without Content-Encoding")]
     Compressed,
-    #[error("the body took longer than {} s: send smaller files", .0.as_secs())]
+    #[error(
+        "the body came too slowly: send at least 16 KiB a second, and all of it within {} s",
+        .0.as_secs()
+    )]
     TooSlow(Duration),
     #[error("no more of the body came for {} s: send it again", .0.as_secs())]
     Silent(Duration),
