@@ -23,6 +23,9 @@ RESERVED=(
     192.88.99.0/24 192.168.0.0/16 198.18.0.0/15 203.0.113.0/24 224.0.0.0/4 240.0.0.0/4
     168.63.129.16/32 # looks public, but is the inside of Azure
 )
+# New connections of one program, of any protocol, in a second and at once: each takes of a table that the host shares.
+NEW_PER_SECOND=50
+NEW_AT_ONCE=200
 # `-nft` or `-legacy` if Docker does not use the usual kind.
 KIND=""
 PATH=$PATH:/usr/sbin:/sbin
@@ -139,6 +142,8 @@ chain_rules() {
     fi
     # Programs are neighbours on the bridge, and must not reach each other.
     echo "-A $FORWARDED -o $INTERFACE -j DROP"
+    echo "-A $FORWARDED -m conntrack --ctstate NEW -m hashlimit --hashlimit-above $NEW_PER_SECOND/sec --hashlimit-burst" \
+        "$NEW_AT_ONCE --hashlimit-mode srcip --hashlimit-name $INTERFACE -j DROP"
     for resolver in $(resolvers "${@:2}"); do
         for protocol in udp tcp; do
             echo "-A $FORWARDED -d $resolver/32 -p $protocol -m $protocol --dport 53 -j RETURN"

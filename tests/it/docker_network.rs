@@ -100,7 +100,35 @@ async fn with_the_rules_programs_reach_the_internet_only() {
     ];
     assert_eq!(found.reached, BTreeSet::from(open));
     assert_eq!(found.datagrams, [false; 3]);
+    few_of_many_connections_at_once_get_through(&app).await;
     app.assert_nothing_is_left().await;
+}
+
+/// Sends a datagram from each of a thousand sockets, which are as many connections to the host.
+const FLOOD: &str = r#"
+import socket, time
+begun = time.monotonic()
+for _ in range(1000):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+        one.sendto(b"hello", ("198.51.100.2", 8000))
+print(time.monotonic() - begun)
+"#;
+
+async fn few_of_many_connections_at_once_get_through(app: &TestApp) {
+    let listener = in_the_world(|| udp(&PUBLIC.to_string(), NEIGHBOUR));
+    let flood = call(app, "flood", "python", FLOOD, "").await;
+    assert_eq!(flood["status"], "ok", "{flood}");
+    let took: f64 = flood["stdout"].as_str().unwrap().trim().parse().unwrap();
+    let mut arrived = 0;
+    while listener.recv(&mut [0; 16]).is_ok() {
+        arrived += 1;
+    }
+    // 200 at once, and 50 more in each second.
+    let most = 201.0 + 50.0 * took;
+    assert!(
+        arrived >= 100 && f64::from(arrived) <= most,
+        "{arrived} in {took} s"
+    );
 }
 
 async fn the_selftest_finds_the_rules_in_place() {
