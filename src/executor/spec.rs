@@ -26,6 +26,9 @@ pub const SECCOMP_PROFILE: &str = include_str!("seccomp.json");
 pub const RUN_SHARES: i64 = 1024;
 const WARM_UP_SHARES: i64 = 128;
 const ONE_CPU: i64 = 1_000_000_000;
+/// Buffers of a TCP connection without a network: least, usual and most bytes. The older kind of control groups does not
+/// count them as memory, and left alone the kernel lets them grow to ten megabytes a connection.
+const LOOPBACK_BUFFERS: &str = "4096 65536 131072";
 
 /// A container, described.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,7 +170,6 @@ impl ContainerSpec {
                 test: Some(vec!["NONE".to_owned()]),
                 ..Default::default()
             }),
-            network_disabled: Some(self.network == NetworkAccess::None),
             host_config: Some(self.host_config(dialect)),
             ..Default::default()
         }
@@ -205,6 +207,7 @@ impl ContainerSpec {
             ]),
             readonly_rootfs: Some(true),
             tmpfs: Some(scratch(dialect)),
+            sysctls: (self.network == NetworkAccess::None).then(loopback_buffers),
             shm_size: Some(16 << 20),
             memory: Some(memory),
             memory_swap: Some(memory),
@@ -255,9 +258,16 @@ impl ContainerSpec {
         vec![
             limit("nofile", 1024),
             limit("fsize", file_size),
-            limit("core", 0),
+            // Of one byte nothing is written, and none is handed to a program of the host's either, as none would be.
+            limit("core", 1),
         ]
     }
+}
+
+fn loopback_buffers() -> HashMap<String, String> {
+    ["net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"]
+        .map(|name| (name.to_owned(), LOOPBACK_BUFFERS.to_owned()))
+        .into()
 }
 
 /// What is in memory, and can be written to besides `/data`: `/tmp`.
@@ -383,10 +393,10 @@ mod tests {
         let mut with = body(&spec(NetworkAccess::Bridge { dns }), Dialect::Docker);
         assert_eq!(with["HostConfig"]["NetworkMode"], "mcpsbx0");
         assert_eq!(with["HostConfig"]["Dns"][0], "192.0.2.1");
-        assert_eq!(with["NetworkDisabled"], false);
-        with["NetworkDisabled"] = true.into();
         with["HostConfig"]["NetworkMode"] = "none".into();
         with["HostConfig"]["Dns"][0] = "127.0.0.1".into();
+        assert!(with["HostConfig"].get("Sysctls").is_none());
+        with["HostConfig"]["Sysctls"] = without["HostConfig"]["Sysctls"].clone();
         assert_eq!(with, without);
     }
 

@@ -40,6 +40,12 @@ if swap is None:
     swap = both if both is None else both - expected("MEMORY")
 if swap is not None or swap_total():
     at_most("swap", swap, 0)
+# The older kind of control groups does not count as memory what connections hold.
+for name in ("tcp_rmem", "tcp_wmem"):
+    path = f"/proc/sys/net/ipv4/{name}"
+    if os.path.exists(path):
+        tried.append(name)
+        at_most("a connection's buffer", float(open(path).read().split()[2]), 128 << 10)
 at_most("processes", number(f"{CGROUP}/pids.max", f"{CGROUP}/pids/pids.max"), expected("PIDS"))
 quota = number(f"{CGROUP}/cpu.max", f"{CGROUP}/cpu,cpuacct/cpu.cfs_quota_us", f"{CGROUP}/cpu/cpu.cfs_quota_us")
 if quota is not None:
@@ -51,7 +57,7 @@ if expected("NANO_CPUS"):
 for name, limit, most in (
     ("open files", resource.RLIMIT_NOFILE, 1024),
     ("largest file", resource.RLIMIT_FSIZE, expected("FILE_SIZE")),
-    ("core files", resource.RLIMIT_CORE, 0),
+    ("core files", resource.RLIMIT_CORE, 1),
 ):
     tried.append(name)
     hard = resource.getrlimit(limit)[1]

@@ -81,7 +81,6 @@ pub(super) const WEAKER: &[Weaker] = &[
     Weaker {
         what: "a network",
         weaken: |body| {
-            body.network_disabled = Some(false);
             host(body).network_mode = Some("bridge".into());
         },
         noticed: &[(Control::NetworkOff, "interface eth0 is up, a route")],
@@ -93,6 +92,11 @@ pub(super) const WEAKER: &[Weaker] = &[
             Control::Limits,
             "no limit on memory is to be seen, no limit on processes is to be seen",
         )],
+    },
+    Weaker {
+        what: "connections that may hold as much as the kernel lets them",
+        weaken: |body| host(body).sysctls = None,
+        noticed: &[(Control::Limits, "a connection's buffer is")],
     },
     Weaker {
         what: "no limits",
