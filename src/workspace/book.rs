@@ -1,7 +1,9 @@
 //! Which conversations are in use in this process, and how much of the disk each takes. Pure except for the lock.
 
 use std::collections::{HashMap, HashSet};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
+
+use tokio::time::Instant;
 
 use super::Usage;
 use crate::conversation::ConversationKey;

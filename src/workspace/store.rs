@@ -6,7 +6,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::fs::{
     CWD, FlockOperation, Gid, Mode, OFlags, Uid, fchmod, fchown, flock, fstat, fstatvfs, mkdirat,
@@ -15,6 +15,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use super::beneath::Opener;

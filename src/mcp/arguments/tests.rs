@@ -141,6 +141,14 @@ fn what_has_one_meaning_is_taken() {
             json!({ "packages": "pip install six" }),
             json!({ "packages": ["pip install six"] }),
         ),
+    ] {
+        assert_eq!(read(written.clone()), Ok(meant), "{written}");
+    }
+}
+
+#[test]
+fn objects_and_lists_of_one_meaning_are_taken() {
+    for (written, meant) in [
         (
             json!({ "environment": "{\"A\":\"1\"}" }),
             json!({ "environment": { "A": "1" } }),

@@ -113,15 +113,13 @@ async fn answered(
 
 /// The given session, or a new one.
 fn session(id: Option<&str>) -> Result<ConversationId, Refusal> {
-    match id {
-        Some(id) => checked(id, "leave it out to get a new one"),
-        None => {
-            let minted = format!("sess_{}", hex::encode(rand::random::<[u8; 16]>()));
-            minted
-                .parse()
-                .map_err(|error| ToolError::from(error).into())
-        }
+    if let Some(id) = id {
+        return checked(id, "leave it out to get a new one");
     }
+    let minted = format!("sess_{}", hex::encode(rand::random::<[u8; 16]>()));
+    minted
+        .parse()
+        .map_err(|error| ToolError::from(error).into())
 }
 
 /// The id of a session, and what to do if it is none.

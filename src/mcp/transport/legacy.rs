@@ -104,9 +104,9 @@ impl LegacyStreams {
         }
         let served = stop.clone();
         self.tasks.spawn(async move {
-            let service = serve_server_with_ct::<_, _, _, TransportAdapterIdentity>(
+            let service = Box::pin(serve_server_with_ct::<_, _, _, TransportAdapterIdentity>(
                 handler, transport, served,
-            );
+            ));
             // A client that goes away before it has initialized is not a failure of ours.
             if let Ok(service) = service.await {
                 let _ = service.waiting().await;
