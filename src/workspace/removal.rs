@@ -124,7 +124,7 @@ impl Staging {
     /// Also `NOTEMPTY`, if so much was deleted that a program must be refilling it just as fast.
     pub(super) fn delete_part(&mut self) -> Result<Progress> {
         make_writable(self.dir.as_fd());
-        self.until = self.done + PART;
+        self.until = self.done + PART.min(self.most);
         loop {
             let before = self.done;
             // Within a pass, reading goes on after each deletion: starting over would go through all the places that

@@ -177,7 +177,7 @@ async fn walks_never_lead_outside_and_never_fail() {
 const FEW_ENTRIES: WorkspaceLimits = WorkspaceLimits {
     quota_bytes: 64 * MIB,
     free_space_floor: 0,
-    max_entries: 100,
+    max_entries: 10,
     storage_bytes: None,
 };
 
