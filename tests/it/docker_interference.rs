@@ -205,8 +205,10 @@ async fn a_full_disk_is_named_and_the_server_goes_on() {
         assert!(is_named || floor == "0", "{run}");
         let upload = server.upload("more", &vec![b'x'; 4096]).await;
         assert_eq!(upload["code"], "disk_full", "{upload}");
-        assert_eq!(server.get("/readyz").await.0, 200);
+        let ready = if floor == "0" { 200 } else { 503 };
+        assert_eq!(server.get("/readyz").await.0, ready);
         fs::remove_file(data.join(".filler")).unwrap();
+        assert_eq!(server.get("/readyz").await.0, 200);
         let again = server.run("rm -f big; echo again").await.unwrap();
         assert_eq!(again["stdout"], "again\n", "{again}");
         let upload = server.upload("more", &vec![b'x'; 4096]).await;

@@ -336,6 +336,8 @@ async fn what_cannot_be_installed_is_explained_and_changes_nothing() {
         ["tinynumpy"] "package_incompatible": "incompatible: Cannot install tinynumpy==1.0 because these package versions have conflicting dependencies. tinynumpy 1.0 depends on numpy<1 asked for: (part of the runner) numpy==X.Y.Z"
         ["numpy==1.0"] "package_incompatible": "incompatible: numpy X.Y.Z is part of the runner and loaded before a program starts, so it has this version only"
         ["tinyescape"] "package_incompatible": "incompatible: what was downloaded cannot be unpacked: For req: tinyescape==1.0. The wheel 'tinyescape-1.0-py3-none-any.whl' has a file '../../../../escaped.py' trying to install outside the target directory ''. Ask for another version"
+        ["tinyreference"] "package_incompatible": "incompatible: tinyreference needs tinysource from an address of its own, and packages come from the index only"
+        ["tinyindirect"] "package_incompatible": "incompatible: tinyreference needs tinysource from an address of its own, and packages come from the index only"
         ["tinylarge"] "package_too_large": "too large: the packages take 3171517 bytes, the limit is 2097152 (PACKAGE_SIZE_LIMIT). Ask for less, or for smaller packages"
         ["six @ https://example.org/six.whl"] "invalid_requirement": "packages: \"six @ https://example.org/six.whl\" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be"
         ["six","SIX==1"] "invalid_arguments": "packages names six more than once: give it once"

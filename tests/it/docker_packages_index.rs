@@ -305,6 +305,10 @@ async fn use_index(app: &TestApp, index: &Index) {
     python unwell "package_offline": "off-line: the package index cannot be reached"
     typescript nosuch "package_not_found": "not found: GET (address) - 404 nosuch@* failed to resolve. Check the spelling of the name, and ask for a version that there is, or for any"
     typescript tinyb@7 "package_not_found": "not found: No version matching \"7\" found for specifier \"tinyb\" (but package exists) tinyb@7 failed to resolve. Check the spelling of the name, and ask for a version that there is, or for any"
+    typescript tinyfile "package_incompatible": "incompatible: tinyb: needed from an address of its own, and packages come from the registry only"
+    typescript tinylink "package_incompatible": "incompatible: tinyb: needed from an address of its own, and packages come from the registry only"
+    typescript tinygit "package_incompatible": "incompatible: tinyb: needed from an address of its own, and packages come from the registry only"
+    typescript tinytarball "package_incompatible": "incompatible: tinyb: needed from an address of its own, and packages come from the registry only"
     typescript unwell "package_offline": "off-line: the package registry answers with status 503"
     "#);
     assert!(!app.workspace("third").exists());

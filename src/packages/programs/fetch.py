@@ -48,11 +48,11 @@ from pip._internal.resolution.resolvelib.factory import Factory
 
 follow = Factory._make_requirements_from_install_req
 
-def refuse_addresses(self, requirement, extras):
-    if requirement.link and requirement.match_markers(extras):
+def refuse_addresses(self, requirement, requested_extras):
+    if requirement.link and requirement.match_markers(requested_extras):
         by = getattr(requirement.comes_from, "name", None) or "what was asked for"
         raise InstallationError(f"{by} needs {requirement.name} from an address of its own, and packages come from the index only")
-    return follow(self, requirement, extras)
+    return follow(self, requirement, requested_extras)
 
 Factory._make_requirements_from_install_req = refuse_addresses
 try:

@@ -70,6 +70,9 @@ interface Locked extends Found {
 // The same, of a package that comes from an address, a path or a repository, which its `version` then is.
 const ADDRESSED = /^ +"[^"]+": \["(@?[^"@]+)@(?!\d+\.\d+\.\d+)[^"]*"/gm;
 
+// The same in the words of Bun, when it cannot get there.
+const NOT_REACHED = /(@?[^\s"@]+)@(?:file|link|git|github|https?)[+:]\S* failed to resolve/g;
+
 /** Ends the program with a reason that the server knows, and a sentence. */
 class Failed extends Error {
   constructor(
@@ -219,9 +222,15 @@ async function install(dependencies: Record<string, string>, overrides: Record<s
 
 /** Refuses what a dependency takes from somewhere else than the registry. */
 function refuseAddresses() {
-  const names = [...readFileSync(LOCK, "utf8").matchAll(ADDRESSED)].map((found) => found[1]);
-  if (names.length === 0) return;
-  throw new Failed("incompatible", `${names.join(", ")}: needed from an address of its own, and packages come from the registry only`);
+  const failed = addressed(readFileSync(LOCK, "utf8"), ADDRESSED);
+  if (failed) throw failed;
+}
+
+/** Why packages that come from an address of their own are not installed, if there are any. */
+function addressed(text: string, form: RegExp): Failed | undefined {
+  const names = [...text.matchAll(form)].map((found) => found[1]).join(", ");
+  const why = "needed from an address of its own, and packages come from the registry only";
+  return names ? new Failed("incompatible", `${names}: ${why}`) : undefined;
 }
 
 /** Runs `bun install`, and says why it failed. This process does not block: Bun may be asking it for tarballs. */
@@ -236,7 +245,9 @@ async function bun(more: string[], environment: Record<string, string> = {}): Pr
     env: { ...process.env, TMPDIR: "/data/tmp", BUN_TMPDIR: "/data/tmp", ...environment },
   });
   const said = await new Response(done.stderr).text();
-  return (await done.exited) === 0 ? undefined : diagnose(said);
+  if ((await done.exited) === 0) return undefined;
+  const from = more.includes("--offline") ? undefined : addressed(said, NOT_REACHED);
+  return from ?? diagnose(said);
 }
 
 /** The tarballs that the server keeps, by the sha512 in their names; their contents are not verified yet. */

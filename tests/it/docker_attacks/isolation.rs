@@ -18,6 +18,7 @@ in_cold_and_warm_sandboxes! {
 async fn everything_is_closed(target: &Target) {
     let attacks = [
         ("identity.py", 10),
+        ("set_ids.py", 10),
         ("system_calls.py", 10),
         ("socket_families.py", 20),
         ("foreign_calls.py", 10),
