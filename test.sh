@@ -32,7 +32,7 @@ BROWSER_PACKAGES=(chromium chromium-driver fonts-inter fonts-jetbrains-mono)
 TOOLS=$PWD/.build/tools
 CARGO_DENY=0.20.2
 CARGO_FUZZ=0.13.1
-FUZZ_TARGETS=(frames records names envelope range)
+FUZZ_TARGETS=(frames messages names envelope range)
 # The steps that go on beside another one, which comes before them.
 declare -A BESIDE=([setup]=tools [clients]="unit compose" [docker]=long [browser]=fuzz)
 # Tests on Docker watch the clock, and have both cores busy with three. Those without it wait more than they compute.

@@ -14,6 +14,7 @@ use std::fmt;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::BoxStream;
+pub use sandbox_init::Stream;
 use thiserror::Error;
 use tokio::io::AsyncWrite;
 
@@ -173,26 +174,7 @@ impl fmt::Debug for Attached {
     }
 }
 
-/// Which of a program's two output streams.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Stream {
-    /// Standard output.
-    Stdout,
-    /// Standard error.
-    Stderr,
-}
-
-impl Stream {
-    /// The word that clients see.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Stdout => "stdout",
-            Self::Stderr => "stderr",
-        }
-    }
-}
-
-/// Some bytes of output. Not a line: it may be split anywhere.
+/// Some bytes of a container's output. Not a line: it may be split anywhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
     /// Where they were written.

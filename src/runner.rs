@@ -15,7 +15,7 @@ const MAX_LANGUAGE_BYTES: usize = 32;
 /// The form of a language name, in words.
 const LANGUAGE_FORM: &str = "1 to 32 of a-z, 0-9, +, - and #";
 /// The version of the warm contract that we speak.
-const PROTOCOL: &str = "2";
+const PROTOCOL: &str = "3";
 /// Most that a driver may ask for on top of the programs' own memory.
 const MAX_DRIVER_MEMORY: u64 = 1 << 30;
 /// The labels that an image may have.

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sandbox_init::{Cell, End, Frame, Interrupt, Nonce, Park, Run, encode_frame};
+use sandbox_init::{Cell, End, Frame, Interrupt, Park, Run, encode_frame};
 use thiserror::Error;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{mpsc, oneshot};
@@ -30,7 +30,7 @@ use tokio::time::Instant;
 
 pub(crate) use self::capture::whole_characters;
 pub use self::capture::{Capture, Captured};
-use self::drain::{Expect, Report, Waiting};
+use self::drain::{Expect, Report};
 use self::launcher::Container;
 pub use self::launcher::{Identity, Launcher};
 use crate::executor::outage::chain;
@@ -62,6 +62,8 @@ pub struct Sandbox {
     cleaning: Option<oneshot::Receiver<Report>>,
     /// Whether a driver was started in it.
     parked: bool,
+    /// Of the last run or cell.
+    number: u64,
     /// Until when libraries are presumably still being loaded alongside its programs.
     loads_until: Option<Instant>,
 }
@@ -161,22 +163,21 @@ impl Sandbox {
         env: &BTreeMap<String, String>,
         idle: Duration,
     ) -> Result<(), SandboxError> {
-        let nonce = Nonce::from_random(rand::random());
         let (answer, ready) = oneshot::channel();
         let frame = Frame::Park(Park {
-            nonce: nonce.clone(),
             driver: driver.to_vec(),
             env: env.clone(),
             idle_ms: milliseconds(idle),
         });
         self.parked = true;
-        let expect = Expect {
-            nonce,
-            waiting: Waiting::Ready(answer),
-        };
-        self.send(expect, &frame, ready, std::future::pending())
-            .await?
-            .map_err(SandboxError::NotReady)
+        self.send(
+            Expect::Ready(answer),
+            &frame,
+            ready,
+            std::future::pending(),
+        )
+        .await?
+        .map_err(SandboxError::NotReady)
     }
 
     /// Gives a sandbox that was started with [`Priority::WarmUp`](crate::executor::spec::Priority) a run's share of
@@ -205,9 +206,10 @@ impl Sandbox {
         reuse: bool,
         interrupt: impl Future<Output = ()>,
     ) -> Result<End, SandboxError> {
-        let nonce = Nonce::from_random(rand::random());
+        self.number += 1;
+        let number = self.number;
         let frame = Frame::Run(Run {
-            nonce: nonce.clone(),
+            number,
             code: program.code.clone(),
             env: program.env.clone(),
             deadline_ms: milliseconds(program.deadline),
@@ -215,15 +217,12 @@ impl Sandbox {
         });
         let ((end, answer), (clean, cleaned)) = (oneshot::channel(), oneshot::channel());
         self.cleaning = reuse.then_some(cleaned);
-        let expect = Expect {
-            nonce: nonce.clone(),
-            waiting: Waiting::Run {
-                capture,
-                end,
-                clean: Some(clean),
-            },
+        let expect = Expect::Run {
+            capture,
+            end,
+            clean: Some(clean),
         };
-        self.send(expect, &frame, answer, interrupted(interrupt, nonce))
+        self.send(expect, &frame, answer, interrupted(interrupt, number))
             .await
     }
 
@@ -238,25 +237,22 @@ impl Sandbox {
         capture: Arc<Capture>,
         interrupt: impl Future<Output = ()>,
     ) -> Result<End, SandboxError> {
-        let nonce = Nonce::from_random(rand::random());
+        self.number += 1;
+        let number = self.number;
         let frame = Frame::Cell(Cell {
-            nonce: nonce.clone(),
+            number,
             code: program.code.clone(),
             env: program.env.clone(),
             deadline_ms: milliseconds(program.deadline),
             interrupt_ms: milliseconds(INTERRUPT_GRACE),
         });
         let (end, answer) = oneshot::channel();
-        let waiting = Waiting::Run {
+        let expect = Expect::Run {
             capture,
             end,
             clean: None,
         };
-        let expect = Expect {
-            nonce: nonce.clone(),
-            waiting,
-        };
-        self.send(expect, &frame, answer, interrupted(interrupt, nonce))
+        self.send(expect, &frame, answer, interrupted(interrupt, number))
             .await
     }
 
@@ -312,10 +308,10 @@ impl Sandbox {
     }
 }
 
-/// The frame that interrupts the program with this nonce, when it is time.
-async fn interrupted(interrupt: impl Future<Output = ()>, nonce: Nonce) -> Frame {
+/// The frame that interrupts the program with this number, when it is time.
+async fn interrupted(interrupt: impl Future<Output = ()>, number: u64) -> Frame {
     interrupt.await;
-    Frame::Interrupt(Interrupt { nonce })
+    Frame::Interrupt(Interrupt { number })
 }
 
 fn milliseconds(duration: Duration) -> u64 {

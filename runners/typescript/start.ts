@@ -23,6 +23,7 @@ import {
   writeFileSync,
   writeSync,
 } from "node:fs";
+import { dlopen } from "bun:ffi";
 
 export const FILES = "/data";
 const DIRECTORY = "/tmp/app";
@@ -132,8 +133,47 @@ export function linkInstalled(): string[] {
   return linkModules(INSTALLED);
 }
 
+/** What of the console goes to which stream. `trace` is left alone: it shows who called it. */
+const WRITERS = { 1: ["log", "info", "debug", "dir", "table"], 2: ["error", "warn", "assert"] } as const;
+const FIONREAD = 0x541b;
+const TRIES = 200;
+const PATIENCE = 5;
+
+/** Lets what the console wrote to one stream be read before it writes to the other: whoever reads two pipes cannot see
+ * which of two lines came first when both are there. Whoever reads neither is not waited for again. */
+function keepOutputInOrder(): void {
+  if (![1, 2].every((stream) => fstatSync(stream).isFIFO())) return;
+  const { symbols } = dlopen("libc.so.6", {
+    ioctl: { args: ["int", "u64", "ptr"], returns: "int" },
+    usleep: { args: ["u32"], returns: "int" },
+  });
+  const count = new Int32Array(1);
+  const isUnread = (stream: number) => symbols.ioctl(stream, FIONREAD, count) === 0 && count[0] !== 0;
+  let patience = PATIENCE;
+  const catchUp = (stream: number, other: number) => {
+    if (patience === 0 || !isUnread(other)) return;
+    const [own, there] = [stream, other].map((number) => fstatSync(number));
+    if (!there!.isFIFO() || own!.ino === there!.ino) return;
+    let left = TRIES;
+    for (; left > 0 && isUnread(other); left--) symbols.usleep(20);
+    patience = left > 0 ? PATIENCE : patience - 1;
+  };
+  for (const stream of [1, 2] as const) {
+    for (const name of WRITERS[stream]) {
+      const native: Function = console[name];
+      const ordered = (...values: unknown[]) => {
+        catchUp(stream, 3 - stream);
+        return native.apply(console, values);
+      };
+      Object.defineProperty(ordered, "name", { value: name });
+      console[name] = ordered;
+    }
+  }
+}
+
 // Not `isMainThread` of node:worker_threads: that module takes 3 ms to load.
 if (Bun.isMainThread) {
+  keepOutputInOrder();
   if (isDriver()) takeRequest();
   linkFiles();
   linkInstalled();

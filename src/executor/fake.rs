@@ -120,7 +120,7 @@ impl FakeExecutor {
     pub fn add_notebook(&self, created: i64) {
         self.add_image("notebook", "", created);
         let more = [
-            ("sandbox.protocol", "2"),
+            ("sandbox.protocol", "3"),
             ("sandbox.driver", r#"["fake"]"#),
             ("sandbox.kernel", "true"),
             ("sandbox.cold-env", "EARLY_*"),

@@ -428,17 +428,17 @@ mod tests {
         let right = [
             driver,
             ("driver-soon", r#"["perl", "soon"]"#),
-            ("protocol", "2"),
+            ("protocol", "3"),
             ("kernel", "true"),
             ("aliases", "pl"),
         ];
         assert_eq!(ignored(&right), "");
-        insta::assert_snapshot!(ignored(&[driver, ("protocol", "3"), ("kernel", "yes")]), @r#"
+        insta::assert_snapshot!(ignored(&[driver, ("protocol", "4"), ("kernel", "yes")]), @r#"
         alias "no good" is left out: it must be 1 to 32 of a-z, 0-9, +, - and #
         label sandbox.kernel is "yes": it must be true
-        label sandbox.driver: sandbox.protocol is "3", and must be 2
+        label sandbox.driver: sandbox.protocol is "4", and must be 3
         "#);
-        insta::assert_snapshot!(ignored(&[("drivr", "x"), ("protocol", "2"), ("cold-env", "TZ"), ("aliases", "")]), @r"
+        insta::assert_snapshot!(ignored(&[("drivr", "x"), ("protocol", "3"), ("cold-env", "TZ"), ("aliases", "")]), @r"
         there is no label sandbox.drivr
         label sandbox.protocol without sandbox.driver
         label sandbox.cold-env without sandbox.driver
@@ -449,7 +449,7 @@ mod tests {
     fn drivers_are_commands() {
         let drivers = |driver: &str, soon: &str| {
             let mut image = image("a", "perl", "", 1);
-            let labels = [("protocol", "2"), ("driver", driver), ("driver-soon", soon)];
+            let labels = [("protocol", "3"), ("driver", driver), ("driver-soon", soon)];
             let labels = labels.map(|(name, value)| (format!("sandbox.{name}"), value.to_owned()));
             image.labels.extend(labels);
             Runner::from_image(&image)

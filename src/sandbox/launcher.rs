@@ -171,6 +171,7 @@ impl Launcher {
             expectations,
             cleaning: None,
             parked: false,
+            number: 0,
             loads_until: None,
         }))
     }

@@ -16,6 +16,7 @@ use sandbox_init::Park;
 use crate::confine::Confinement;
 use crate::feed::Feed;
 use crate::processes::{self, Stat};
+use crate::streams::Streams;
 use crate::sys;
 
 /// How long a run process may take to become a child of PID 1 after it was announced.
@@ -23,6 +24,9 @@ const ADOPTION: Duration = Duration::from_secs(1);
 
 /// `ready <pid>\n` and `instead <pid>\n` are shorter, even with a few helpers.
 const LINE_MAX: usize = 64;
+
+/// How much is kept of what a driver says on its standard output and error.
+const WORDS_MAX: usize = 512;
 
 /// Comes before the process to which a parked one has passed its request.
 pub(crate) const INSTEAD: &str = "instead ";
@@ -34,6 +38,10 @@ pub(crate) struct Driver {
     pub(crate) socket: OwnedFd,
     line: Vec<u8>,
     announced: Option<(Pid, Instant)>,
+    /// Its standard output and error, until it becomes the run process and they become those of the run.
+    pub(crate) streams: Option<Streams>,
+    /// The last of what it said on them.
+    words: Vec<u8>,
     /// The processes that stay, once they are known: the driver and its helpers.
     staying: Vec<Staying>,
 }
@@ -63,15 +71,36 @@ impl Driver {
             .split_first()
             .ok_or(io::ErrorKind::InvalidInput)?;
         let mut command = Command::new(program);
+        let (streams, ends) = Streams::open()?;
         command.args(arguments).envs(&park.env).stdin(Stdio::null());
+        command.stdout(ends.stdout).stderr(ends.stderr);
         let pid = sys::spawn(&mut command, Some(theirs.as_fd()), confinement)?;
         Ok(Self {
             pid,
             socket,
             line: Vec::new(),
             announced: None,
+            streams: Some(streams),
+            words: Vec::new(),
             staying: Vec::new(),
         })
+    }
+
+    /// Reads what it has said, which belongs to no run, and returns how much there was.
+    pub(crate) fn listen(&mut self) -> usize {
+        let Self { streams, words, .. } = self;
+        let keep = |_, bytes: &[u8]| keep_last(words, bytes);
+        streams.as_mut().map_or(0, |streams| streams.read(keep))
+    }
+
+    /// Why it failed, with what it said last.
+    pub(crate) fn failed(&mut self, reason: &str) -> String {
+        // It may still be writing; then this is enough.
+        let _ = (0..64).take_while(|_| self.listen() > 0).count();
+        match String::from_utf8_lossy(&self.words).trim() {
+            "" => reason.to_owned(),
+            words => format!("{reason}, and wrote {words:?}"),
+        }
     }
 
     /// The processes that are spared when cleaning up after a run. There is none if the driver is the run process
@@ -173,15 +202,26 @@ impl Driver {
         Ok(Some(mem::take(&mut self.line)))
     }
 
-    /// Hands a run to the parked process.
-    pub(crate) fn request(&self, request: Vec<u8>) -> io::Result<Feed> {
-        Ok(Feed::new(self.socket.try_clone()?, request))
+    /// Hands a request to the parked process, with streams of its own: those of the driver, if it is the driver, and
+    /// otherwise new ones.
+    pub(crate) fn request(&mut self, parked: Pid, request: Vec<u8>) -> io::Result<(Feed, Streams)> {
+        let own = self.streams.take_if(|_| parked == self.pid);
+        let (streams, ends) = match own {
+            Some(mut own) => {
+                // It said that before it knew its program.
+                own.discard();
+                (own, None)
+            }
+            None => Streams::open().map(|(streams, ends)| (streams, Some(ends)))?,
+        };
+        let feed = Feed::new(self.socket.try_clone()?, request, ends);
+        Ok((feed, streams))
     }
 
-    /// Returns our end of the parked process's socket, and the processes that stay, for the caller to kill.
-    pub(crate) fn leave(self, parked: Pid) -> (OwnedFd, Vec<Pid>) {
-        let staying = self.spared(Some(parked));
-        (self.socket, staying)
+    /// Whether the parked process has yet to take something of its request. A driver of the `fork` kind shares the other
+    /// end of the socket, so that what nobody has taken is still there when the process has ended.
+    pub(crate) fn is_untaken(&self) -> bool {
+        sys::unread(&self.socket) > 0
     }
 
     /// Whether the driver and its helpers are running. A program may have ended or stopped them.
@@ -205,6 +245,13 @@ impl Driver {
         }
         self.is_running()
     }
+}
+
+/// Adds to what was said, and keeps the last part of it.
+fn keep_last(said: &mut Vec<u8>, bytes: &[u8]) {
+    said.extend_from_slice(bytes);
+    let excess = said.len().saturating_sub(WORDS_MAX);
+    said.drain(..excess);
 }
 
 /// The process in the line with which a parked one says that it has passed its request on; from then on the run process.

@@ -17,73 +17,7 @@ const HEADER: usize = 4;
 /// How much memory a reader keeps between frames.
 const KEPT: usize = 64 << 10;
 
-/// The secret that marks the records which answer one frame: 32 lower-case hexadecimal digits.
-///
-/// Anybody who knows it can forge records, so it is never printed.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Nonce([u8; Self::LEN]);
-
-impl Nonce {
-    /// How many digits a nonce has.
-    pub const LEN: usize = 32;
-
-    /// The nonce made of 16 bytes from a cryptographic random source.
-    pub fn from_random(bytes: [u8; 16]) -> Self {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let mut digits = [0; Self::LEN];
-        for (pair, byte) in digits.chunks_exact_mut(2).zip(bytes) {
-            pair[0] = DIGITS[usize::from(byte >> 4)];
-            pair[1] = DIGITS[usize::from(byte & 15)];
-        }
-        Self(digits)
-    }
-
-    /// Reads a nonce from its digits.
-    pub fn parse(digits: &str) -> Result<Self, InvalidNonce> {
-        let digits: [u8; Self::LEN] = digits.as_bytes().try_into().map_err(|_| InvalidNonce)?;
-        let valid = digits
-            .iter()
-            .all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
-        if valid {
-            Ok(Self(digits))
-        } else {
-            Err(InvalidNonce)
-        }
-    }
-
-    /// The digits.
-    pub fn as_bytes(&self) -> &[u8; Self::LEN] {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Nonce {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Nonce(secret)")
-    }
-}
-
-impl TryFrom<String> for Nonce {
-    type Error = InvalidNonce;
-
-    fn try_from(digits: String) -> Result<Self, InvalidNonce> {
-        Self::parse(&digits)
-    }
-}
-
-impl From<Nonce> for String {
-    fn from(nonce: Nonce) -> Self {
-        nonce.0.iter().map(|&digit| char::from(digit)).collect()
-    }
-}
-
-/// The error for text that is not 32 lower-case hexadecimal digits. Does not quote it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a nonce is 32 lower-case hexadecimal digits")]
-pub struct InvalidNonce;
-
-/// One message from the server.
+/// What the server asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "lowercase")]
 pub enum Frame {
@@ -101,8 +35,6 @@ pub enum Frame {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Park {
-    /// Marks the `ready` record.
-    pub nonce: Nonce,
     /// The driver's command; empty when the image has none.
     pub driver: Vec<String>,
     /// Added to the image's environment for the driver.
@@ -115,8 +47,8 @@ pub struct Park {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Run {
-    /// Marks the `end` and `clean` records.
-    pub nonce: Nonce,
+    /// By which an interrupt names it.
+    pub number: u64,
     /// The source code.
     pub code: String,
     /// Added to the image's environment for the program.
@@ -131,8 +63,8 @@ pub struct Run {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Cell {
-    /// Marks the `end` record.
-    pub nonce: Nonce,
+    /// By which an interrupt names it.
+    pub number: u64,
     /// The source code.
     pub code: String,
     /// Added to the kernel's environment, where it stays.
@@ -147,7 +79,7 @@ pub struct Cell {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interrupt {
     /// That of the cell or run. Any other is ignored: what it was for has already ended.
-    pub nonce: Nonce,
+    pub number: u64,
 }
 
 /// Why bytes are not a frame. Quotes none of them.
@@ -259,11 +191,9 @@ mod tests {
 
     use super::*;
 
-    const DIGITS: &str = "00112233445566778899aabbccddeeff";
-
     fn run(code: &str) -> Frame {
         Frame::Run(Run {
-            nonce: Nonce::parse(DIGITS).unwrap(),
+            number: 7,
             code: code.to_owned(),
             env: BTreeMap::from([("A".to_owned(), "1".to_owned())]),
             deadline_ms: 1000,
@@ -273,7 +203,7 @@ mod tests {
 
     fn cell(code: &str) -> Frame {
         Frame::Cell(Cell {
-            nonce: Nonce::parse(DIGITS).unwrap(),
+            number: 7,
             code: code.to_owned(),
             env: BTreeMap::new(),
             deadline_ms: 1000,
@@ -282,8 +212,7 @@ mod tests {
     }
 
     fn interrupt() -> Frame {
-        let nonce = Nonce::parse(DIGITS).unwrap();
-        Frame::Interrupt(Interrupt { nonce })
+        Frame::Interrupt(Interrupt { number: 7 })
     }
 
     fn framed(body: &[u8]) -> Vec<u8> {
@@ -293,42 +222,15 @@ mod tests {
     }
 
     #[test]
-    fn a_nonce_is_strict_and_secret() {
-        let nonce = Nonce::parse(DIGITS).unwrap();
-        assert_eq!(nonce.as_bytes(), DIGITS.as_bytes());
-        assert_eq!(
-            Nonce::from_random([0xab; 16]).as_bytes(),
-            "ab".repeat(16).as_bytes()
-        );
-        assert!(!format!("{nonce:?} {:?}", run("")).contains("0011"));
-        for bad in [
-            "",
-            "00",
-            &DIGITS.to_uppercase(),
-            &DIGITS[1..],
-            &format!("{DIGITS}0"),
-            &"é".repeat(16),
-        ] {
-            assert_eq!(Nonce::parse(bad), Err(InvalidNonce), "{bad}");
-        }
-    }
-
-    #[test]
     fn the_wire_form_is_the_one_of_the_protocol() {
         let bytes = encode_frame(&run("x")).unwrap();
-        let body = format!(
-            r#"{{"op":"run","nonce":"{DIGITS}","code":"x","env":{{"A":"1"}},"deadlineMs":1000,"reuse":true}}"#
-        );
+        let body = r#"{"op":"run","number":7,"code":"x","env":{"A":"1"},"deadlineMs":1000,"reuse":true}"#;
         assert_eq!(bytes, framed(body.as_bytes()));
-        let body = format!(
-            r#"{{"op":"cell","nonce":"{DIGITS}","code":"x","env":{{}},"deadlineMs":1000,"interruptMs":2000}}"#
-        );
+        let body = r#"{"op":"cell","number":7,"code":"x","env":{},"deadlineMs":1000,"interruptMs":2000}"#;
         assert_eq!(encode_frame(&cell("x")).unwrap(), framed(body.as_bytes()));
-        let body = format!(r#"{{"op":"interrupt","nonce":"{DIGITS}"}}"#);
+        let body = r#"{"op":"interrupt","number":7}"#;
         assert_eq!(encode_frame(&interrupt()).unwrap(), framed(body.as_bytes()));
-        let park = format!(
-            r#"{{"op":"park","extra":[1],"idleMs":5,"nonce":"{DIGITS}","driver":["a","b"],"env":{{}}}}"#
-        );
+        let park = r#"{"op":"park","extra":[1],"idleMs":5,"driver":["a","b"],"env":{}}"#;
         let mut reader = FrameReader::new();
         reader.feed(&framed(park.as_bytes()));
         let Some(Frame::Park(park)) = reader.next_frame().unwrap() else {
@@ -339,8 +241,7 @@ mod tests {
 
     #[test]
     fn what_is_no_interrupt_waits() {
-        let nonce = Nonce::parse(DIGITS).unwrap();
-        let interrupt = Interrupt { nonce };
+        let interrupt = Interrupt { number: 7 };
         let mut reader = FrameReader::new();
         for frame in [Frame::Interrupt(interrupt.clone()), run("1"), run("2")] {
             reader.feed(&encode_frame(&frame).unwrap());
@@ -362,19 +263,16 @@ mod tests {
             "",
             "[]",
             r#"{"op":"fly"}"#,
-            r#"{"op":"run","nonce":"secret"}"#,
-            r#"{"op":"interrupt","nonce":"secret"}"#,
-            r#"{"op":"cell","nonce":"00112233445566778899aabbccddeeff","code":"","env":{},"deadlineMs":1}"#,
-            r#"{"op":"park","nonce":"00112233445566778899aabbccddeeff","driver":"x","env":{},"idleMs":-1}"#,
+            r#"{"op":"run","number":"secret"}"#,
+            r#"{"op":"interrupt","number":"secret"}"#,
+            r#"{"op":"cell","number":7,"code":"secret","env":{},"deadlineMs":1}"#,
+            r#"{"op":"park","driver":"secret","env":{},"idleMs":-1}"#,
         ] {
             let mut reader = FrameReader::new();
             reader.feed(&framed(body.as_bytes()));
             assert!(reader.is_ready());
             let error = reader.next_frame().unwrap_err().to_string();
-            assert!(
-                !error.contains("secret") && !error.contains("0011"),
-                "{error}"
-            );
+            assert!(!error.contains("secret"), "{error}");
         }
     }
 

@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::stdio;
-use sandbox_init::{Frame, FrameReader, Nonce, Park, Record};
+use sandbox_init::{Frame, FrameReader, Park, Record};
 
 use crate::Stop;
 use crate::cgroup::Cgroup;
@@ -23,6 +23,7 @@ use crate::kernel::{Cell, Kernel};
 use crate::output::Output;
 use crate::run::Run;
 use crate::scrub::Scrubber;
+use crate::streams::Streams;
 use crate::sys::{self, Ended};
 
 /// How long a sandbox waits for a frame unless it was told otherwise.
@@ -42,6 +43,9 @@ const LEFTOVERS: Duration = Duration::from_millis(500);
 
 /// How often to kill again what did not die at the deadline.
 const KILL_AGAIN: Duration = Duration::from_millis(100);
+
+/// Why a run has no end: its process was given the program, and left without it.
+const UNTAKEN: &str = "the parked process ended without its program";
 
 /// PID 1.
 #[derive(Debug)]
@@ -74,7 +78,7 @@ enum State {
     /// Waits for the run process to end.
     Running(Run),
     /// The run is over, and there may be another one after the scrub.
-    Dirty(Nonce),
+    Dirty,
     /// Waits for the kernel to end a cell.
     Working(Cell),
     /// Waits for the next cell. Everything else in the sandbox stands still, which is checked now and then.
@@ -85,10 +89,10 @@ enum State {
 }
 
 /// What a parked run process is the answer to.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 enum Answer {
-    Ready(Nonce),
-    Clean(Nonce),
+    Ready,
+    Clean,
 }
 
 impl Init {
@@ -121,8 +125,10 @@ impl Init {
         }
     }
 
-    pub(crate) fn complain(&self, stop: &Stop) {
+    /// Tells the server, if it listens, why the sandbox ends.
+    pub(crate) fn complain(&mut self, stop: &Stop) {
         self.output.complain(&stop.to_string());
+        let _ = self.output.push();
     }
 
     /// Waits for something to happen and does everything that follows from it.
@@ -139,10 +145,37 @@ impl Init {
         if happened.input {
             self.read()?;
         }
+        self.listen();
         self.pump();
         self.check_time()?;
         while self.advance()? {}
-        Ok(())
+        self.output.push()
+    }
+
+    /// Passes on what was written, and keeps the last of what a driver says. Nothing is read while the server is behind:
+    /// then the pipes fill up, and whoever writes to them waits.
+    fn listen(&mut self) {
+        if let Some(driver) = &mut self.driver {
+            driver.listen();
+        }
+        if self.output.is_behind() {
+            return;
+        }
+        let streams = match (&mut self.state, &mut self.kernel) {
+            (State::Running(run), _) => &mut run.streams,
+            (State::Working(_), Some(kernel)) => &mut kernel.streams,
+            _ => return,
+        };
+        streams.read(|stream, bytes| self.output.add(stream, bytes));
+    }
+
+    /// The streams of what runs.
+    fn streams(&self) -> Option<&Streams> {
+        match &self.state {
+            State::Running(run) => Some(&run.streams),
+            State::Working(_) => self.kernel.as_ref().map(|kernel| &kernel.streams),
+            _ => None,
+        }
     }
 
     fn wait(&self) -> Result<Happened, Stop> {
@@ -180,6 +213,14 @@ impl Init {
             }
             _ => {}
         }
+        if self.output.is_behind() {
+            sources.push(PollFd::new(&self.output.stream, PollFlags::OUT));
+        } else {
+            let streams = self.streams().into_iter();
+            sources.extend(streams.map(|streams| PollFd::new(&streams.readiness, PollFlags::IN)));
+        }
+        let words = self.driver.iter().filter_map(|driver| driver.streams.as_ref());
+        sources.extend(words.map(|streams| PollFd::new(&streams.readiness, PollFlags::IN)));
         let left = self
             .timer()
             .map(|at| at.saturating_duration_since(Instant::now()));
@@ -209,7 +250,7 @@ impl Init {
             State::Running(Run { clock, .. }) | State::Working(Cell { clock, .. }) => {
                 clock.deadline
             }
-            State::Dirty(_) => None,
+            State::Dirty => None,
         }
     }
 
@@ -285,14 +326,15 @@ impl Init {
                     Some(other) => other,
                     None => Err("the driver ended".to_owned()),
                 };
-                let answer = answer.clone();
+                let verdict = verdict.map_err(|reason| match &mut self.driver {
+                    Some(driver) => driver.failed(&reason),
+                    None => reason,
+                });
+                let answer = *answer;
                 self.parked(answer, verdict)
             }
             State::Running(_) => self.heed(),
-            State::Dirty(nonce) => {
-                let nonce = nonce.clone();
-                self.scrub(nonce)
-            }
+            State::Dirty => self.scrub(),
             State::Working(_) => self.work(),
             State::Resting { .. } => self.rest(),
         }
@@ -308,9 +350,8 @@ impl Init {
             None => Ok(false),
             Some(Frame::Park(_)) if self.park.is_some() => Err(Stop::SecondPark),
             Some(Frame::Park(park)) => {
-                let nonce = park.nonce.clone();
                 self.park = Some(park);
-                self.park(Answer::Ready(nonce))
+                self.park(Answer::Ready)
             }
             Some(Frame::Run(run)) => self.start(run).map(|()| true),
             Some(Frame::Cell(cell)) => self.start_kernel(&cell).map(|()| true),
@@ -356,11 +397,11 @@ impl Init {
             until: self.idle_until(),
         };
         let verdict = verdict.map(drop);
-        let (nonce, record, stop): (_, _, fn(String) -> Stop) = match answer {
-            Answer::Ready(nonce) => (nonce, Record::Ready(verdict.clone()), Stop::NotReady),
-            Answer::Clean(nonce) => (nonce, Record::Clean(verdict.clone()), Stop::NotClean),
+        let (record, stop): (_, fn(String) -> Stop) = match answer {
+            Answer::Ready => (Record::Ready(verdict.clone()), Stop::NotReady),
+            Answer::Clean => (Record::Clean(verdict.clone()), Stop::NotClean),
         };
-        self.output.answer(&nonce, &record)?;
+        self.output.answer(&record)?;
         verdict.map(|()| true).map_err(stop)
     }
 
@@ -373,26 +414,26 @@ impl Init {
 
     /// Handles the end of a child.
     fn reaped(&mut self, ended: &Ended) -> Result<(), Stop> {
-        let driver = self
-            .driver
-            .take_if(|driver| driver.pid == ended.pid)
-            .is_some();
+        let mut driver = self.driver.take_if(|driver| driver.pid == ended.pid);
         self.follow(ended);
         match &self.state {
-            State::Running(run) if run.pid == ended.pid => {
-                let (nonce, reuse, clock) = (run.nonce.clone(), run.reuse, run.clock);
-                if run.feed.is_some() && self.driver.is_some() {
-                    self.fault = Some("the request was not taken".to_owned());
-                }
-                self.end(nonce, reuse, Some(ended), &clock, ended.status)
-            }
+            State::Running(run) if run.pid == ended.pid => self.end(ended),
             State::Working(_) | State::Resting { .. } => self.reaped_beside_kernel(ended),
             State::Waiting {
                 parked: Some(pid), ..
-            } if driver || *pid == ended.pid => {
-                Err(Stop::NotReady("the parked process ended".to_owned()))
+            } if driver.is_some() || *pid == ended.pid => {
+                let reason = "the parked process ended";
+                let reason = driver.as_mut().or(self.driver.as_mut()).map_or_else(
+                    || reason.to_owned(),
+                    |driver| driver.failed(reason),
+                );
+                Err(Stop::NotReady(reason))
             }
-            State::Running(_) | State::Dirty(_) if driver => {
+            State::Parking { answer, .. } if let Some(driver) = &mut driver => {
+                let reason = driver.failed("the driver ended");
+                self.parked(*answer, Err(reason)).map(drop)
+            }
+            State::Running(_) | State::Dirty if driver.is_some() => {
                 self.fault = Some("the driver ended".to_owned());
                 Ok(())
             }

@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
-use sandbox_init::{Nonce, Status};
+use sandbox_init::Status;
 
-use crate::driver::{INSTEAD, successor};
+use crate::driver::{Driver, INSTEAD, successor};
 use crate::feed::Feed;
 use crate::processes;
 use crate::run::{self, Clock};
+use crate::streams::Streams;
 
 /// An answer is shorter.
 const LINE_MAX: usize = 64;
@@ -27,8 +28,10 @@ pub(crate) const CLOSED: &str = "the kernel closed its socket";
 pub(crate) struct Kernel {
     pub(crate) pid: Pid,
     pub(crate) socket: OwnedFd,
-    /// Processes to kill once it is known that they are not needed.
-    staying: Vec<Pid>,
+    /// They stay as long as it does: what it started in an earlier cell may still write to them.
+    pub(crate) streams: Streams,
+    /// A driver, to be killed with its helpers once it is known that it is not needed.
+    driver: Option<Driver>,
     /// Cells so far. An answer names the cell that it is for, so that a late one is not taken for the next.
     cells: u64,
     /// What has come of an answer so far.
@@ -38,7 +41,8 @@ pub(crate) struct Kernel {
 /// A cell that is under way.
 #[derive(Debug)]
 pub(crate) struct Cell {
-    pub(crate) nonce: Nonce,
+    /// By which an interrupt names it.
+    pub(crate) number: u64,
     /// The code, on its way to the kernel.
     pub(crate) feed: Option<Feed>,
     pub(crate) clock: Clock,
@@ -71,15 +75,23 @@ impl Cell {
 }
 
 impl Kernel {
-    /// The parked process, with the socket to it, and with the driver and helpers in `staying`.
-    pub(crate) fn new(pid: Pid, socket: OwnedFd, staying: Vec<Pid>) -> Self {
-        Self {
+    /// Turns the parked process into a kernel, and hands it the first cell.
+    pub(crate) fn start(
+        pid: Pid,
+        mut driver: Driver,
+        code: &str,
+        env: &BTreeMap<String, String>,
+    ) -> io::Result<(Self, Feed)> {
+        let (feed, streams) = driver.request(pid, run::request(code, env, Some(1)))?;
+        let kernel = Self {
             pid,
-            socket,
-            staying,
-            cells: 0,
+            socket: driver.socket.try_clone()?,
+            streams,
+            driver: Some(driver).filter(|driver| driver.pid != pid),
+            cells: 1,
             line: Vec::new(),
-        }
+        };
+        Ok((kernel, feed))
     }
 
     /// Hands it the next cell.
@@ -90,7 +102,12 @@ impl Kernel {
     ) -> io::Result<Feed> {
         self.cells += 1;
         let request = run::request(code, env, Some(self.cells));
-        Ok(Feed::new(self.socket.try_clone()?, request))
+        Ok(Feed::new(self.socket.try_clone()?, request, None))
+    }
+
+    /// Whether it has ended without ever taking its first cell.
+    pub(crate) fn is_untaken(&self) -> bool {
+        self.driver.as_ref().is_some_and(Driver::is_untaken)
     }
 
     /// How the cell ended, if the kernel says that it has.
@@ -116,7 +133,7 @@ impl Kernel {
     /// Follows a parked process that has passed its request on, which is announced before either of the two ends.
     /// `ended` was just reaped.
     pub(crate) fn follow(&mut self, ended: Pid) {
-        if !self.staying.is_empty() {
+        if self.driver.is_some() {
             // What is wrong with a line is still wrong when the line is asked for next.
             let _ = self.hear(Some(ended));
         }
@@ -132,7 +149,7 @@ impl Kernel {
             Err(error) => return Err(format!("the kernel's socket: {error}")),
         }
         // Only until then: afterwards it would be the program that says so.
-        if !self.staying.is_empty()
+        if self.driver.is_some()
             && self.line.starts_with(INSTEAD.as_bytes())
             && let Some(end) = self.end_of_line()
         {
@@ -158,8 +175,10 @@ impl Kernel {
     /// Kills a driver that stays. It is no longer needed once it is known which process is the kernel, and would
     /// compete for what comes to its own end of the socket.
     fn release(&mut self) {
-        for pid in self.staying.drain(..) {
-            let _ = kill_process(pid, Signal::KILL);
+        if let Some(driver) = self.driver.take() {
+            for pid in driver.spared(None) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
         }
     }
 

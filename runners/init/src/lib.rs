@@ -1,13 +1,16 @@
-//! What the server and `sandbox-init` exchange: frames one way, records the other.
+//! What the server and `sandbox-init` exchange: frames one way, messages the other.
 //!
 //! The contract is `runners/PROTOCOL.md`. This library has its sections 3 and 4 and nothing that needs an operating
 //! system, so that the server and PID 1 are built from the same source. The program itself is the binary of this crate.
 
 mod frames;
+mod messages;
 mod records;
 
 pub use frames::{
-    Cell, FRAME_MAX, Frame, FrameError, FrameReader, Interrupt, InvalidNonce, Nonce, Park, Run,
-    encode_frame,
+    Cell, FRAME_MAX, Frame, FrameError, FrameReader, Interrupt, Park, Run, encode_frame,
 };
-pub use records::{End, RECORD_MAX, Record, RecordScanner, Scanned, Status, encode_record};
+pub use messages::{
+    Message, MessageError, MessageReader, PAYLOAD_MAX, Stream, encode_output, encode_record,
+};
+pub use records::{End, Record, Status};

@@ -20,8 +20,9 @@
 //!                                  └── its process ended: exit
 //! ```
 //!
-//! The nonces are in the memory of this process and nowhere else: it is not dumpable, and every child is replaced by an
-//! exec before it runs anything.
+//! Programs write to pipes of their own. What they wrote, and what became of them, goes to the server as messages, on a
+//! stream that is in this process and nowhere else: it is not dumpable, and every child is replaced by an exec, which
+//! closes the stream, before it runs anything.
 
 #![expect(
     clippy::disallowed_types,
@@ -39,6 +40,7 @@ mod output;
 mod processes;
 mod run;
 mod scrub;
+mod streams;
 mod sys;
 
 use std::io;

@@ -1,23 +1,9 @@
-//! Records: what PID 1 writes between the output of the programs it runs.
-//!
-//! ```text
-//! 0x17  nonce (32 bytes)  one JSON object  0x0A
-//! ```
-//!
-//! A record is written at once and shorter than what a pipe takes in one piece, so nothing comes between its bytes.
+//! Records: what PID 1 itself reports, between the output of the programs it runs.
 
 use serde::{Deserialize, Serialize};
 
-use crate::Nonce;
-
-/// A record with its marker and line end is shorter than this, the size a pipe keeps in one piece (`PIPE_BUF`).
-pub const RECORD_MAX: usize = 4096;
-
-/// The longest reason in a record. Escaped it is at most six times as long.
-const REASON_MAX: usize = 512;
-
-const MARK: u8 = 0x17;
-const MARKER: usize = 1 + Nonce::LEN;
+/// The longest reason in a record.
+const REASON_MAX: usize = 1024;
 
 /// What PID 1 tells the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,7 +11,7 @@ const MARKER: usize = 1 + Nonce::LEN;
 pub enum Record {
     /// A run process is parked, or why there is none. Answers a `park` frame.
     Ready(Result<(), String>),
-    /// The run process or the cell has ended. Answers a `run` or `cell` frame, on both streams.
+    /// The run process or the cell has ended. Answers a `run` or `cell` frame, after the last byte of its output.
     End(End),
     /// The sandbox is as good as new, or why it is not. Follows `end` when the run asked for reuse.
     Clean(Result<(), String>),
@@ -125,132 +111,23 @@ impl TryFrom<Wire> for Record {
     }
 }
 
-/// The record as bytes to write, always shorter than [`RECORD_MAX`]: a long reason is cut.
-pub fn encode_record(nonce: &Nonce, record: &Record) -> Vec<u8> {
-    let mut record = record.clone();
-    if let Record::Ready(Err(reason)) | Record::Clean(Err(reason)) = &mut record {
-        let cut = (0..=REASON_MAX)
-            .rev()
-            .find(|&at| reason.is_char_boundary(at));
-        reason.truncate(cut.unwrap_or(0));
-    }
-    let mut bytes = vec![MARK];
-    bytes.extend_from_slice(nonce.as_bytes());
-    // Numbers, booleans and text always have a JSON form.
-    let _ = serde_json::to_writer(&mut bytes, &record);
-    bytes.push(b'\n');
-    bytes
-}
-
-/// What one chunk of a stream contained.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Scanned {
-    /// Bytes of the program, to be passed on.
-    pub output: Vec<u8>,
-    /// The record that followed them, if one did.
-    pub record: Option<Record>,
-    /// What came after the record, not scanned yet: push it again to find the next one.
-    pub rest: Vec<u8>,
-}
-
-/// Finds the records of one nonce in a stream of output.
-///
-/// Everything else passes unchanged and at once: only what may be the beginning of a record is held back.
-pub struct RecordScanner {
-    marker: [u8; MARKER],
-    /// Nothing, the beginning of a marker, or a marker and the beginning of its record.
-    held: Vec<u8>,
-}
-
-impl RecordScanner {
-    /// A scanner for the records that answer the frame with this nonce.
-    pub fn new(nonce: &Nonce) -> Self {
-        let mut marker = [MARK; MARKER];
-        marker[1..].copy_from_slice(nonce.as_bytes());
-        Self {
-            marker,
-            held: Vec::new(),
+impl Record {
+    /// As a JSON object of a few kilobytes: a long reason is cut.
+    pub(crate) fn to_json(&self) -> Vec<u8> {
+        let mut record = self.clone();
+        if let Self::Ready(Err(reason)) | Self::Clean(Err(reason)) = &mut record {
+            reason.truncate(reason.floor_char_boundary(REASON_MAX));
         }
+        // Numbers, booleans and text always have a JSON form.
+        serde_json::to_vec(&record).unwrap_or_default()
     }
-
-    /// Takes the next chunk of the stream, up to and including the first record in it.
-    pub fn push(&mut self, chunk: &[u8]) -> Scanned {
-        let mut bytes = std::mem::take(&mut self.held);
-        bytes.extend_from_slice(chunk);
-        let mut from = 0;
-        while let Some(offset) = memchr::memchr(MARK, &bytes[from..]) {
-            let start = from + offset;
-            match self.look(&bytes[start..]) {
-                Found::Nothing => from = start + 1,
-                Found::Beginning => {
-                    self.held = bytes.split_off(start);
-                    break;
-                }
-                Found::Record(record, length) => {
-                    let rest = bytes.split_off(start + length);
-                    bytes.truncate(start);
-                    return Scanned {
-                        output: bytes,
-                        record: Some(record),
-                        rest,
-                    };
-                }
-            }
-        }
-        Scanned {
-            output: bytes,
-            ..Scanned::default()
-        }
-    }
-
-    /// Ends the stream: what was held back was not a record.
-    pub fn finish(self) -> Vec<u8> {
-        self.held
-    }
-
-    /// What the bytes from a mark on are.
-    fn look(&self, bytes: &[u8]) -> Found {
-        let known = bytes.len().min(MARKER);
-        if bytes[..known] != self.marker[..known] {
-            return Found::Nothing;
-        }
-        let line = &bytes[known..bytes.len().min(RECORD_MAX)];
-        match memchr::memchr(b'\n', line) {
-            Some(end) => match serde_json::from_slice(&line[..end]) {
-                Ok(record) => Found::Record(record, known + end + 1),
-                Err(_) => Found::Nothing,
-            },
-            None if bytes.len() < RECORD_MAX => Found::Beginning,
-            None => Found::Nothing,
-        }
-    }
-}
-
-impl std::fmt::Debug for RecordScanner {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RecordScanner")
-            .field("held", &self.held.len())
-            .finish_non_exhaustive()
-    }
-}
-
-enum Found {
-    Nothing,
-    /// The beginning of a record, as far as it goes.
-    Beginning,
-    /// A whole record and its length.
-    Record(Record, usize),
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    fn nonce() -> Nonce {
-        Nonce::parse("00112233445566778899aabbccddeeff").unwrap()
-    }
 
     fn end(status: Status) -> Record {
         Record::End(End {
@@ -265,27 +142,35 @@ mod tests {
         })
     }
 
-    /// Pushes all chunks and everything that is left after each record.
-    fn scan<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> (Vec<u8>, Vec<Record>) {
-        let mut scanner = RecordScanner::new(&nonce());
-        let (mut output, mut records) = (Vec::new(), Vec::new());
-        for chunk in chunks {
-            let mut chunk = chunk.to_vec();
-            loop {
-                let scanned = scanner.push(&chunk);
-                output.extend(scanned.output);
-                let Some(record) = scanned.record else { break };
-                records.push(record);
-                chunk = scanned.rest;
-            }
-        }
-        output.extend(scanner.finish());
-        (output, records)
+    pub(crate) fn any_record() -> impl Strategy<Value = Record> {
+        let verdict = prop::option::of("(?s).{0,100}").prop_map(|reason| reason.map_or(Ok(()), Err));
+        let numbers = (any::<[u64; 4]>(), any::<i32>(), any::<[bool; 3]>());
+        let end = numbers.prop_map(|(numbers, code, [signal, timed_out, lives])| {
+            Record::End(End {
+                status: if signal {
+                    Status::Signal(code)
+                } else {
+                    Status::Exit(code)
+                },
+                timed_out,
+                wall_ms: numbers[0],
+                cpu_ms: numbers[1],
+                peak_bytes: Some(numbers[2]),
+                oom_kills: numbers[3],
+                pids_denied: Some(numbers[3]),
+                lives,
+            })
+        });
+        prop_oneof![
+            verdict.clone().prop_map(Record::Ready),
+            verdict.prop_map(Record::Clean),
+            end,
+        ]
     }
 
     #[test]
     fn the_wire_form_is_the_one_of_the_protocol() {
-        let text = |record: &Record| serde_json::to_string(record).unwrap();
+        let text = |record: &Record| String::from_utf8(record.to_json()).unwrap();
         assert_eq!(text(&Record::Ready(Ok(()))), r#"{"ready":true}"#);
         assert_eq!(
             text(&Record::Clean(Err("why".to_owned()))),
@@ -303,115 +188,16 @@ mod tests {
         assert_eq!(Status::Signal(9).code(), 137);
     }
 
-    #[test]
-    fn records_are_found_between_output() {
-        let mut bytes = b"a\x17b".to_vec();
-        bytes.extend(encode_record(&nonce(), &end(Status::Exit(0))));
-        bytes.extend_from_slice(b"left over");
-        bytes.extend(encode_record(&nonce(), &Record::Clean(Ok(()))));
-        let (output, records) = scan([&bytes[..]]);
-        assert_eq!(output, b"a\x17bleft over");
-        assert_eq!(records, [end(Status::Exit(0)), Record::Clean(Ok(()))]);
-    }
-
-    #[test]
-    fn only_what_may_be_a_record_is_held_back() {
-        let record = encode_record(&nonce(), &end(Status::Exit(0)));
-        let mut scanner = RecordScanner::new(&nonce());
-        assert_eq!(scanner.push(b"text\n").output, b"text\n");
-        assert_eq!(scanner.push(b"\x17\x17001").output, b"\x17");
-        assert_eq!(scanner.push(b"x").output, b"\x17001x");
-        assert_eq!(scanner.push(&record[..50]), Scanned::default());
-        let scanned = scanner.push(&record[50..]);
-        assert_eq!(scanned.record, Some(end(Status::Exit(0))));
-        assert!(scanner.finish().is_empty());
-    }
-
-    #[test]
-    fn a_marker_without_a_record_is_output() {
-        let mut marker = vec![MARK];
-        marker.extend_from_slice(nonce().as_bytes());
-        let endless = [&marker[..], &[b'x'; 2 * RECORD_MAX]].concat();
-        let malformed = [&marker[..], b"{\"end\":{}}\n"].concat();
-        let twice = [
-            &marker[..],
-            &encode_record(&nonce(), &Record::Ready(Ok(())))[..],
-        ]
-        .concat();
-        assert_eq!(scan([&endless[..]]), (endless.clone(), vec![]));
-        assert_eq!(scan([&malformed[..]]), (malformed.clone(), vec![]));
-        assert_eq!(scan([&twice[..]]), (marker, vec![Record::Ready(Ok(()))]));
-    }
-
-    #[test]
-    fn other_nonces_are_output() {
-        let other = encode_record(&Nonce::from_random([7; 16]), &end(Status::Exit(0)));
-        assert_eq!(scan([&other[..]]), (other.clone(), vec![]));
-    }
-
-    /// Output in which marks, markers and records, whole and cut, are likely.
-    fn output() -> impl Strategy<Value = Vec<u8>> {
-        let marker = [&[MARK], &nonce().as_bytes()[..]].concat();
-        let record = encode_record(&nonce(), &end(Status::Signal(9)));
-        let piece = prop_oneof![
-            prop::collection::vec(any::<u8>(), 0..20),
-            Just(marker),
-            Just(record.clone()),
-            Just(b"\n".to_vec()),
-            (0..record.len()).prop_map(move |length| record[..length].to_vec()),
-        ];
-        prop::collection::vec(piece, 0..8).prop_map(|pieces| pieces.concat())
-    }
-
     proptest! {
         #[test]
-        fn any_split_gives_the_same(bytes in output(), sizes in prop::collection::vec(1_usize..50, 1..60)) {
-            let whole = scan([&bytes[..]]);
-            let mut rest = &bytes[..];
-            let mut chunks = Vec::new();
-            for size in sizes {
-                let (chunk, after) = rest.split_at(size.min(rest.len()));
-                chunks.push(chunk);
-                rest = after;
-            }
-            chunks.push(rest);
-            prop_assert_eq!(scan(chunks), whole);
-        }
-
-        #[test]
-        fn random_bytes_pass_unharmed(bytes in prop::collection::vec(any::<u8>(), 0..2000), size in 1_usize..100) {
-            prop_assert_eq!(scan(bytes.chunks(size)), (bytes, vec![]));
-        }
-
-        #[test]
-        fn every_record_is_short_and_comes_back(
-            reason in prop::option::of("(?s).{0,3000}"), clean: bool, code: i32, numbers: [u64; 4], oom: u64, signal: bool,
-        ) {
-            let verdict = reason.map_or(Ok(()), Err);
-            let end = Record::End(End {
-                status: if signal { Status::Signal(code) } else { Status::Exit(code) },
-                timed_out: clean,
-                wall_ms: numbers[0],
-                cpu_ms: numbers[1],
-                peak_bytes: Some(numbers[2]),
-                oom_kills: oom,
-                pids_denied: Some(numbers[3]),
-                lives: clean,
-            });
-            let verdict = if clean { Record::Clean(verdict) } else { Record::Ready(verdict) };
-            for record in [verdict, end] {
-                let bytes = encode_record(&nonce(), &record);
-                prop_assert!(bytes.len() < RECORD_MAX);
-                let (output, records) = scan([&bytes[..]]);
-                prop_assert!(output.is_empty());
-                match (&records[0], &record) {
-                    (Record::Ready(Err(cut)), Record::Ready(Err(reason)))
-                    | (Record::Clean(Err(cut)), Record::Clean(Err(reason))) => {
-                        prop_assert!(reason.starts_with(cut.as_str()));
-                    }
-                    (seen, record) => prop_assert_eq!(seen, record),
-                }
-            }
+        fn a_long_reason_is_cut(reason in "(?s).{0,3000}") {
+            let json = Record::Clean(Err(reason.clone())).to_json();
+            prop_assert!(json.len() < 8 * REASON_MAX);
+            let Record::Clean(Err(cut)) = serde_json::from_slice(&json).unwrap() else {
+                panic!("another record")
+            };
+            prop_assert!(reason.starts_with(&cut));
+            prop_assert!(cut.len() > REASON_MAX - 4 || cut == reason);
         }
     }
 }

@@ -8,21 +8,24 @@ use std::time::{Duration, Instant};
 
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Pid;
-use sandbox_init::{End, Nonce, Status};
+use sandbox_init::{End, Status};
 use serde::Serialize;
 
 use crate::cgroup::Usage;
 use crate::confine::Confinement;
 use crate::feed::Feed;
 use crate::processes;
+use crate::streams::Streams;
 use crate::sys::{self, Ended};
 
 /// A run that is under way.
 #[derive(Debug)]
 pub(crate) struct Run {
-    pub(crate) nonce: Nonce,
+    /// By which an interrupt names it.
+    pub(crate) number: u64,
     pub(crate) reuse: bool,
     pub(crate) pid: Pid,
+    pub(crate) streams: Streams,
     /// The code, on its way to the run process.
     pub(crate) feed: Option<Feed>,
     pub(crate) clock: Clock,
@@ -91,16 +94,19 @@ pub(crate) fn start_plain(
     code: String,
     env: &BTreeMap<String, String>,
     confinement: &Confinement,
-) -> io::Result<(Pid, Feed)> {
+) -> io::Result<(Pid, Feed, Streams)> {
     let (program, arguments) = command.split_first().ok_or(io::ErrorKind::NotFound)?;
     let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(&ours, true)?;
     let mut command = Command::new(program);
+    let (streams, ends) = Streams::open()?;
     command.args(arguments).envs(env).stdin(Stdio::from(theirs));
+    command.stdout(ends.stdout).stderr(ends.stderr);
     let pid = sys::spawn(&mut command, None, confinement)?;
     // Fails if it has already ended, or made itself not dumpable, which is its own affair.
     let _ = processes::kill_first(pid);
-    Ok((pid, Feed::new(ours, code.into_bytes())))
+    let feed = Feed::new(ours, code.into_bytes(), None);
+    Ok((pid, feed, streams))
 }
 
 /// What a driver's run process reads from its socket. With the number of a `cell`, the process stays for more.

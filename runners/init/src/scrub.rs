@@ -1,8 +1,8 @@
 //! Makes the sandbox as good as new between two runs of the same conversation.
 //!
-//! A program can leave behind processes, files on the writable mounts, System V objects, streams that do not block any
-//! more, connections that linger on the loopback, and changed limits or priorities of the processes that stay. The
-//! first three are removed and the streams restored; the last two cannot be undone, and are reported.
+//! A program can leave behind processes, files on the writable mounts, System V objects, connections that linger on the
+//! loopback, and changed limits or priorities of the processes that stay. The first three are removed; the others cannot
+//! be undone, and are reported. Its streams were its own and ended with it.
 
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -15,7 +15,6 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::{Pid, getpid};
 
-use crate::output::Manners;
 use crate::processes;
 use crate::sys::{self, Ipc};
 
@@ -35,7 +34,6 @@ const SYSTEM_V: [(&str, Ipc); 3] = [
 #[derive(Debug)]
 pub(crate) struct Scrubber {
     scratch: Vec<(OwnedFd, Mode)>,
-    streams: Manners,
     bearing: String,
 }
 
@@ -43,7 +41,6 @@ impl Scrubber {
     pub(crate) fn new() -> Self {
         Self {
             scratch: SCRATCH.iter().filter_map(|path| writable(path)).collect(),
-            streams: Manners::now(),
             bearing: processes::bearing(getpid()),
         }
     }
@@ -52,7 +49,6 @@ impl Scrubber {
     pub(crate) fn scrub(&self, spared: &[Pid]) -> Result<(), String> {
         let until = Instant::now() + LIMIT;
         processes::kill_until_alone(spared, until)?;
-        self.streams.restore();
         for (directory, mode) in &self.scratch {
             // Only the owner is allowed to, and nobody else can have changed it.
             let _ = fchmod(directory, *mode);

@@ -39,13 +39,14 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     }
 }
 
-/// Makes every open descriptor above 2 close on exec. The engine leaves none open; this is a second safeguard.
+/// Makes every open descriptor close on exec: children get streams of their own, and never those to the server. The
+/// engine leaves no others open; for them this is a second safeguard.
 pub(crate) fn close_on_exec() {
     // SAFETY: takes no pointers; changes flags of descriptors only.
     unsafe {
         libc::syscall(
             libc::SYS_close_range,
-            3,
+            0,
             libc::c_uint::MAX,
             libc::CLOSE_RANGE_CLOEXEC,
         )
@@ -226,6 +227,14 @@ pub(crate) fn spawn(
         });
     }
     Ok(Pid::from_child(&command.spawn()?))
+}
+
+/// How much of what was written to a socket nobody has read yet.
+pub(crate) fn unread(socket: &OwnedFd) -> libc::c_int {
+    let mut length = 0;
+    // SAFETY: the kernel writes one number to a valid place.
+    let told = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut length) };
+    if told == 0 { length } else { 0 }
 }
 
 /// A kind of System V object.

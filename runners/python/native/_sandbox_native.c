@@ -6,9 +6,13 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #if PY_MAJOR_VERSION != 3 || PY_MINOR_VERSION != 13
@@ -52,10 +56,36 @@ static PyObject *native_fork_away(PyObject *module, PyObject *unused)
     return PyBool_FromLong(side);
 }
 
+/* Takes the streams of the run, which PID 1 sends with one byte, in place of those of the driver. */
+static PyObject *native_take_streams(PyObject *module, PyObject *channel)
+{
+    union {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(2 * sizeof(int))];
+    } control = {0};
+    char byte;
+    struct iovec one = {&byte, 1};
+    struct msghdr message = {.msg_iov = &one, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+    struct cmsghdr *header;
+    int streams[2];
+    if (recvmsg((int)PyLong_AsLong(channel), &message, MSG_CMSG_CLOEXEC) != 1)
+        return PyErr_SetFromErrno(PyExc_OSError);
+    header = CMSG_FIRSTHDR(&message);
+    if (header == NULL || header->cmsg_type != SCM_RIGHTS || header->cmsg_len != CMSG_LEN(sizeof(streams)))
+        return PyErr_Format(PyExc_OSError, "there are no streams");
+    memcpy(streams, CMSG_DATA(header), sizeof(streams));
+    for (int at = 0; at < 2; at++) {
+        if (dup2(streams[at], at + 1) < 0)
+            return PyErr_SetFromErrno(PyExc_OSError);
+        close(streams[at]);
+    }
+    NOTHING;
+}
+
 /* The other half of share_memory. Thread-local storage is the program's: nothing here may touch it. */
 static int hold(void *unused)
 {
-    syscall(SYS_close_range, 3, ~0U, 0);
+    syscall(SYS_close_range, 0, ~0U, 0);
     for (;;)
         syscall(SYS_ppoll, NULL, 0, NULL, NULL, 0);
     return 0;
@@ -63,7 +93,10 @@ static int hold(void *unused)
 
 /* The kernel takes memory apart before it tells anybody that a process has ended, unless another process has it too.
  * With one that holds it and does nothing, our end is told at once, and the milliseconds for the memory are taken
- * behind it, when the other one is killed. Only SIGKILL and SIGSTOP get to it. */
+ * behind it, when the other one is killed. Only SIGKILL and SIGSTOP get to it.
+ *
+ * It has copies of our descriptors for a moment, which the program can find: call this when only the program's own are
+ * left. */
 static PyObject *native_share_memory(PyObject *module, PyObject *unused)
 {
     static char stack[4096] __attribute__((aligned(16)));
@@ -74,6 +107,74 @@ static PyObject *native_share_memory(PyObject *module, PyObject *unused)
     (void)clone(hold, stack + sizeof(stack), CLONE_VM | CLONE_PARENT | SIGCHLD, NULL);
     sigprocmask(SIG_SETMASK, &before, NULL);
     NOTHING;
+}
+
+#define CATCH_UP_TRIES 200
+#define CATCH_UP_PATIENCE 5
+
+/* Waits, for a while, until what was written to one stream has been read: only then is it certain that what is written
+ * to the other one comes after it. Whoever reads neither is not waited for again. */
+static void catch_up(int number, int other)
+{
+    static int patience = CATCH_UP_PATIENCE;
+    static const struct timespec moment = {0, 20000};
+    struct stat own, there;
+    int unread = 0;
+    if (patience == 0 || ioctl(other, FIONREAD, &unread) != 0 || unread == 0)
+        return;
+    if (fstat(other, &there) != 0 || !S_ISFIFO(there.st_mode))
+        return;
+    if (fstat(number, &own) != 0 || own.st_ino == there.st_ino)
+        return;
+    Py_BEGIN_ALLOW_THREADS
+    for (int try = 0; try < CATCH_UP_TRIES && unread != 0; try++) {
+        nanosleep(&moment, NULL);
+        if (ioctl(other, FIONREAD, &unread) != 0)
+            break;
+    }
+    Py_END_ALLOW_THREADS
+    patience = unread == 0 ? CATCH_UP_PATIENCE : patience - 1;
+}
+
+static PyObject *file_write; /* that of FileIO */
+
+static PyObject *write_output(PyObject *self, PyObject *data)
+{
+    catch_up(1, 2);
+    return PyObject_CallFunctionObjArgs(file_write, self, data, NULL);
+}
+
+static PyObject *write_error(PyObject *self, PyObject *data)
+{
+    catch_up(2, 1);
+    return PyObject_CallFunctionObjArgs(file_write, self, data, NULL);
+}
+
+/* A kind of FileIO that writes like this, and otherwise is one in every respect. */
+static PyObject *ordered_file(PyObject *file, PyCFunction write)
+{
+    PyMethodDef *methods = PyMem_Calloc(2, sizeof(PyMethodDef)); /* as long as the type, and so for ever */
+    PyType_Slot slots[] = {{Py_tp_methods, methods}, {0, NULL}};
+    PyType_Spec spec = {"_io.FileIO", 0, 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
+    PyMethodDef method = {"write", write, METH_O, NULL};
+    if (methods == NULL)
+        return PyErr_NoMemory();
+    methods[0] = method;
+    return PyType_FromSpecWithBases(&spec, file);
+}
+
+/* Returns the kinds of FileIO for standard output and error. */
+static PyObject *native_ordered_files(PyObject *module, PyObject *file)
+{
+    PyObject *output, *error;
+    file_write = PyObject_GetAttrString(file, "write");
+    if (file_write == NULL)
+        return NULL;
+    output = ordered_file(file, write_output);
+    error = output == NULL ? NULL : ordered_file(file, write_error);
+    if (error == NULL)
+        return NULL;
+    return Py_BuildValue("NN", output, error);
 }
 
 static char *arenas, *arenas_end;
@@ -176,6 +277,8 @@ static PyObject *native_call_unseen(PyObject *module, PyObject *function)
 static PyMethodDef methods[] = {
     {"fork_away", native_fork_away, METH_NOARGS, "Fork a process whose parent is ours; true in this one."},
     {"share_memory", native_share_memory, METH_NOARGS, "Have the end of this process told before its memory is gone."},
+    {"take_streams", native_take_streams, METH_O, "Take the streams of the run from a socket."},
+    {"ordered_files", native_ordered_files, METH_O, "Files that let the other stream be read before they write."},
     {"join_arenas", native_join_arenas, METH_O, "Whether memory for objects is taken from one place."},
     {"immortalize", native_immortalize, METH_O, "Let a list of objects live for ever, and what they hold."},
     {"call_unseen", native_call_unseen, METH_O, "Call a function that nothing which traces the program sees."},

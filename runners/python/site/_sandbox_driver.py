@@ -14,6 +14,7 @@ loaded, such as PANDAS_FUTURE_INFER_STRING, stays with the light one and loads t
 All runs of a driver share one thing that a program can see: the hash seed of strings.
 """
 
+import _signal
 import atexit
 import gc
 import os
@@ -32,6 +33,7 @@ CONVERSATION = ("/data", PACKAGES, REPLACED)
 # pandas looks for these when it is loaded, which is done before they are installed.
 SOUGHT_BY_PANDAS = ("numexpr", "bottleneck")
 PR_SET_DUMPABLE = 4
+TOKEN = 16  # how long a word is by which an answer is known to be meant
 
 first_cell = None  # for the kernel, if the program is one
 
@@ -39,6 +41,7 @@ first_cell = None  # for the kernel, if the program is one
 def serve(shown):
     """Return in each run process, once it has its program. `shown` is what a plain run has loaded."""
     soon = _closed(SOON)
+    _signal.signal(_signal.SIGINT, _signal.SIG_IGN)  # a program may send it, and it is no program's but its own
     environment, path = dict(os.environ), list(sys.path)
     sys.path[:] = [directory for directory in path if directory not in CONVERSATION]
     gc.disable()
@@ -61,11 +64,14 @@ def serve(shown):
 
     driver.fork_run_processes()
     tools.set_dumpable(True)
-    driver.settle_in()
+    _signal.signal(_signal.SIGINT, _signal.default_int_handler)
     _renew_main()
     ending.watch()
     _rehearse(tools.parse)
-    _become_program(driver.take_request())
+    program = driver.take_request()
+    _close_all_but(program)
+    driver.settle_in()
+    _become_program(program)
 
 
 class LightDriver:
@@ -80,7 +86,9 @@ class LightDriver:
         self._full_driver_is_ready()  # waits, unless a conversation does
         os.set_blocking(self._loading, False)
         while self._forked():
-            if _read(CHANNEL, 5) != b"park\n":
+            while (first := _read(CHANNEL, 1)) == b"\0":
+                pass  # the streams of a run that ended before it took them, which are closed by this
+            if first + _read(CHANNEL, 4) != b"park\n":
                 os._exit(1)
 
     def _forked(self):
@@ -105,11 +113,11 @@ class LightDriver:
         os.write(self._parked, b"%d" % os.getpid())
         length = _read(CHANNEL, 4)
         request = _read(CHANNEL, int.from_bytes(length, "big"))
-        os.close(self._parked)
         program = self._tools.parse(request)
         if self._wants_full_driver(program):
-            self._pass_on(request)
-        _close_all_but(program)
+            self._pass_on(request)  # the streams wait in the channel for whoever runs the program
+        self._tools.take_streams(CHANNEL)
+        os.close(self._parked)
         return program
 
     def _wants_full_driver(self, program):
@@ -136,12 +144,12 @@ class LightDriver:
         # What is half in a pipe when the run is over would stay there, whereas a scrub removes files.
         with open(PASSED_ON % os.getpid(), "wb") as file:
             file.write(request)
-        number = os.getpid().to_bytes(4)
+        token = os.urandom(TOKEN)
         try:
-            os.write(self._requests, number)
+            os.write(self._requests, os.getpid().to_bytes(4) + token)
             # An earlier process may have been killed before it read its own answer.
-            while answer := os.read(self._answers, 4):
-                if answer == number:
+            while answer := os.read(self._answers, TOKEN):
+                if answer == token:
                     os._exit(0)
         except BrokenPipeError:
             pass
@@ -158,11 +166,10 @@ class FullDriver:
     def fork_run_processes(self):
         """Return in each run process."""
         os.close(self._loaded)
-        while self._forked(_read(self._requests, 4)):
+        while self._forked(int.from_bytes(_read(self._requests, 4)), _read(self._requests, TOKEN)):
             pass
 
-    def _forked(self, number):
-        asking = int.from_bytes(number)
+    def _forked(self, asking, token):
         (waiting, telling), (starting, letting) = os.pipe(), os.pipe()
         if not self._tools.fork():
             os.close(waiting)
@@ -173,12 +180,12 @@ class FullDriver:
         os.close(telling)
         os.close(starting)
         pid = os.read(waiting, 16)
-        if not pid:
-            os._exit(1)
         if _is_there(asking):
+            if not pid:
+                os._exit(1)
             # PID 1 has to know before one of the two can end.
             os.write(CHANNEL, b"instead %s\n" % pid)
-            os.write(self._answers, number)
+            os.write(self._answers, token)
         else:
             os.write(letting, b"!")  # the run has ended by now
         os.close(waiting)
@@ -190,12 +197,13 @@ class FullDriver:
 
     def take_request(self):
         request = _taken(PASSED_ON % self._asking)
+        if not request or not _is_there(self._asking):
+            os._exit(1)  # what comes by the channel now is not for this run
+        self._tools.take_streams(CHANNEL)
         os.write(self._telling, b"%d" % os.getpid())
-        if os.read(self._starting, 1) or not request:  # nothing, when it is time to start
+        if os.read(self._starting, 1):  # nothing, when it is time to start
             os._exit(1)
-        program = self._tools.parse(request)
-        _close_all_but(program)
-        return program
+        return self._tools.parse(request)
 
 
 def _preload(shelf):
@@ -210,7 +218,7 @@ def _preload(shelf):
     from json import loads
 
     from _sandbox_ending import LIBC, Ending
-    from _sandbox_native import call_unseen, fork_away, share_memory
+    from _sandbox_native import call_unseen, fork_away, share_memory, take_streams
 
     return SimpleNamespace(
         call_unseen=call_unseen,
@@ -220,6 +228,7 @@ def _preload(shelf):
         set_dumpable=lambda yes: LIBC.prctl(PR_SET_DUMPABLE, int(yes)),
         settle=settle,
         share_memory=share_memory,
+        take_streams=take_streams,
         side_by_side=side_by_side,
         names_early_settings=names_early_settings,
         names_libraries=names_libraries,
@@ -239,19 +248,14 @@ def _fork_full_driver(shelf, tools, soon):
         return LightDriver(tools, helper, passing, hearing, loading)
     for descriptor in (passing, hearing, loading):
         os.close(descriptor)
-    from signal import SIG_BLOCK, SIG_UNBLOCK, SIGINT, pthread_sigmask
-
     from _sandbox_libraries import load
 
     if soon:
         from _sandbox_pace import Pace
 
         shelf.before_each = Pace(taking).breathe
-    # A program may send it, and a library might take it for a failure of its own. So it takes effect afterwards.
-    pthread_sigmask(SIG_BLOCK, [SIGINT])
     with tools.side_by_side():
         load(shelf)
-    pthread_sigmask(SIG_UNBLOCK, [SIGINT])
     return FullDriver(tools, taking, answering, loaded)
 
 

@@ -33,6 +33,36 @@ def follow_output_by_line():
             stream.reconfigure(line_buffering=True)
 
 
+def keep_output_in_order():
+    """Let what was written to one stream be read before something is written to the other: whoever reads two pipes
+    cannot see which of two lines came first when both are there."""
+    if not all(map(_is_pipe, (1, 2))):
+        return
+    from _io import BufferedWriter, FileIO, TextIOWrapper
+
+    from _sandbox_native import ordered_files
+
+    for name, number, kind in zip(("stdout", "stderr"), (1, 2), ordered_files(FileIO)):
+        old = getattr(sys, name)
+        if old is None or type(old.buffer) is not BufferedWriter:  # there is no buffer with -u
+            continue
+        raw = kind(number, "wb", closefd=False)
+        raw.name = f"<{name}>"
+        new = TextIOWrapper(
+            BufferedWriter(raw, raw._blksize), old.encoding, old.errors, "\n", line_buffering=True
+        )
+        new.mode = "w"
+        setattr(sys, name, new)
+        setattr(sys, f"__{name}__", new)
+
+
+def _is_pipe(number):
+    try:
+        return stat.S_ISFIFO(os.fstat(number).st_mode)
+    except OSError:
+        return False
+
+
 def lend_font_cache():
     """Give matplotlib the writable cache directory that it insists on, and would otherwise spend seconds filling."""
     try:
@@ -71,6 +101,7 @@ def park_when_started():
 
 find_packages()
 follow_output_by_line()
+keep_output_in_order()
 lend_font_cache()
 if is_driver():
     park_when_started()

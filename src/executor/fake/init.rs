@@ -1,4 +1,4 @@
-//! The imitation of sandbox-init in a container of the fake engine: the same frames and records, without processes.
+//! The imitation of sandbox-init in a container of the fake engine: the same frames and messages, without processes.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use sandbox_init::{Cell, Frame, FrameReader, Nonce, Record, Run, Status, encode_record};
+use sandbox_init::{
+    Cell, Frame, FrameReader, Record, Run, Status, encode_output, encode_record,
+};
 use tokio::io::{AsyncReadExt as _, DuplexStream};
 use tokio::sync::mpsc;
 
@@ -97,12 +99,12 @@ impl Init {
                 if !run.reuse {
                     return Err(0);
                 }
-                self.record(Stream::Stdout, &run.nonce, &Record::Clean(Ok(())));
+                self.record(&Record::Clean(Ok(())));
                 Ok(())
             }
             Frame::Park(park) => {
                 self.idle = Some(Duration::from_millis(park.idle_ms));
-                self.record(Stream::Stdout, &park.nonce, &Record::Ready(Ok(())));
+                self.record(&Record::Ready(Ok(())));
                 Ok(())
             }
             Frame::Cell(cell) => self.cell(&cell).await,
@@ -113,16 +115,16 @@ impl Init {
     async fn run(&mut self, run: &Run) -> Result<(), i64> {
         let (data, mut env) = (self.data(), run.env.clone());
         let output = self.output.clone();
-        let print = move |stream, text: String| send(&output, stream, text.into_bytes());
+        let print = move |stream, text: String| print(&output, stream, &text);
         let code = self.executor.shell(&run.code);
         let program = program::run(&code, &mut env, &data, &print);
         let deadline = Duration::from_millis(run.deadline_ms);
         let (status, timed_out) = tokio::select! {
             end = program => (end.status(), false),
             () = tokio::time::sleep(deadline) => (Status::Signal(9), true),
-            asked = interrupt(&mut self.input, &run.nonce) => { asked?; (Status::Signal(9), false) }
+            asked = interrupt(&mut self.input, run.number) => { asked?; (Status::Signal(9), false) }
         };
-        self.end(&run.nonce, status, timed_out, false);
+        self.end(status, timed_out, false);
         Ok(())
     }
 
@@ -132,7 +134,7 @@ impl Init {
         let mut env = self.kernel.take().unwrap_or_default();
         env.extend(cell.env.clone());
         let output = self.output.clone();
-        let print = move |stream, text: String| send(&output, stream, text.into_bytes());
+        let print = move |stream, text: String| print(&output, stream, &text);
         let (mut timed_out, mut interrupted) = (false, false);
         let end = {
             let program = program::run(&cell.code, &mut env, &data, &print);
@@ -140,7 +142,7 @@ impl Init {
             tokio::select! {
                 end = &mut program => Some(end),
                 () = tokio::time::sleep(Duration::from_millis(cell.deadline_ms)) => { timed_out = true; None }
-                asked = interrupt(&mut self.input, &cell.nonce) => { asked?; interrupted = true; None }
+                asked = interrupt(&mut self.input, cell.number) => { asked?; interrupted = true; None }
             }
         };
         let end = match end {
@@ -156,12 +158,12 @@ impl Init {
             End::Failed(_) if !timed_out && !interrupted => Status::Exit(1),
             end => end.status(),
         };
-        self.end(&cell.nonce, status, timed_out, lives);
+        self.end(status, timed_out, lives);
         self.kernel = Some(env);
         if lives { Ok(()) } else { Err(0) }
     }
 
-    fn end(&self, nonce: &Nonce, status: Status, timed_out: bool, lives: bool) {
+    fn end(&self, status: Status, timed_out: bool, lives: bool) {
         let end = sandbox_init::End {
             status,
             timed_out,
@@ -172,9 +174,7 @@ impl Init {
             pids_denied: None,
             lives,
         };
-        for stream in [Stream::Stderr, Stream::Stdout] {
-            self.record(stream, nonce, &Record::End(end.clone()));
-        }
+        self.record(&Record::End(end));
     }
 
     /// The directory, wherever it was renamed to.
@@ -183,30 +183,34 @@ impl Init {
         PathBuf::from(format!("/proc/self/fd/{descriptor}"))
     }
 
-    fn record(&self, stream: Stream, nonce: &Nonce, record: &Record) {
-        self.send(stream, encode_record(nonce, record));
-    }
-
-    fn send(&self, stream: Stream, bytes: Vec<u8>) {
-        send(&self.output, stream, bytes);
+    fn record(&self, record: &Record) {
+        let mut bytes = Vec::new();
+        encode_record(record, &mut bytes);
+        send(&self.output, bytes);
     }
 }
 
 /// Resolves when this cell or run has to be interrupted.
-async fn interrupt(frames: &mut Frames, nonce: &Nonce) -> Result<(), i64> {
+async fn interrupt(frames: &mut Frames, number: u64) -> Result<(), i64> {
     loop {
         match frames.next().await? {
-            Frame::Interrupt(frame) if frame.nonce == *nonce => return Ok(()),
+            Frame::Interrupt(frame) if frame.number == number => return Ok(()),
             Frame::Interrupt(_) => {}
             _ => return Err(70),
         }
     }
 }
 
-fn send(output: &mpsc::UnboundedSender<Chunk>, stream: Stream, bytes: Vec<u8>) {
+fn print(output: &mpsc::UnboundedSender<Chunk>, stream: Stream, text: &str) {
+    let mut bytes = Vec::new();
+    encode_output(stream, text.as_bytes(), &mut bytes);
+    send(output, bytes);
+}
+
+fn send(output: &mpsc::UnboundedSender<Chunk>, bytes: Vec<u8>) {
     // A server that went away does not read.
     let _ = output.send(Chunk {
-        stream,
+        stream: Stream::Stdout,
         bytes: Bytes::from(bytes),
     });
 }

@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use sandbox_init::{Frame, Nonce, Record, Status};
+use sandbox_init::{Frame, Record, Status};
 
-use super::{Init, KILL_AGAIN, LEFTOVERS, State};
+use super::{Init, KILL_AGAIN, LEFTOVERS, State, UNTAKEN};
 use crate::Stop;
+use crate::feed::Feed;
 use crate::freeze::{freeze, is_undone, thaw};
 use crate::kernel::{CLOSED, Cell, Kernel, after};
 use crate::processes;
@@ -27,19 +28,16 @@ impl Init {
         let Some(driver) = self.driver.take() else {
             return Err(Stop::NotReady("the driver ended".to_owned()));
         };
-        let (socket, staying) = driver.leave(pid);
-        self.kernel = Some(Kernel::new(pid, socket, staying));
-        self.begin(frame)
+        let clock = Clock::start(frame.deadline_ms, self.cgroup.usage());
+        let (kernel, feed) = Kernel::start(pid, driver, &frame.code, &frame.env)?;
+        self.kernel = Some(kernel);
+        self.begin(frame, clock, feed);
+        Ok(())
     }
 
-    fn begin(&mut self, frame: &sandbox_init::Cell) -> Result<(), Stop> {
-        let clock = Clock::start(frame.deadline_ms, self.cgroup.usage());
-        let Some(kernel) = &mut self.kernel else {
-            return Err(Stop::NotForKernel);
-        };
-        let feed = kernel.request(&frame.code, &frame.env)?;
+    fn begin(&mut self, frame: &sandbox_init::Cell, clock: Clock, feed: Feed) {
         self.state = State::Working(Cell {
-            nonce: frame.nonce.clone(),
+            number: frame.number,
             feed: Some(feed),
             clock,
             grace: Duration::from_millis(frame.interrupt_ms),
@@ -47,7 +45,6 @@ impl Init {
             doomed: false,
         });
         self.pump();
-        Ok(())
     }
 
     /// Goes on between two cells.
@@ -56,7 +53,10 @@ impl Init {
             None => Ok(false),
             Some(Frame::Cell(frame)) => {
                 must_stand()?;
-                self.begin(&frame)?;
+                let clock = Clock::start(frame.deadline_ms, self.cgroup.usage());
+                let kernel = self.kernel.as_mut().ok_or(Stop::NotForKernel)?;
+                let feed = kernel.request(&frame.code, &frame.env)?;
+                self.begin(&frame, clock, feed);
                 thaw();
                 Ok(true)
             }
@@ -70,7 +70,7 @@ impl Init {
         match self.frames.next_frame()? {
             None => {}
             Some(Frame::Interrupt(frame)) => {
-                self.interrupt(&frame.nonce);
+                self.interrupt(frame.number);
                 return Ok(true);
             }
             Some(_) => return Err(Stop::NotForKernel),
@@ -95,9 +95,9 @@ impl Init {
     }
 
     /// Interrupts the cell because the server wants it to end.
-    fn interrupt(&mut self, nonce: &Nonce) {
+    fn interrupt(&mut self, number: u64) {
         if let (State::Working(cell), Some(kernel)) = (&mut self.state, &self.kernel)
-            && cell.nonce == *nonce
+            && cell.number == number
             && cell.may_be_interrupted()
         {
             cell.interrupted = true;
@@ -132,7 +132,7 @@ impl Init {
 
     /// Ends the cell that is over according to the kernel. What lives on stands still before anybody is told.
     fn done(&mut self, status: Status) -> Result<(), Stop> {
-        let (State::Working(cell), Some(kernel)) = (&self.state, &self.kernel) else {
+        let (State::Working(cell), Some(kernel)) = (&self.state, &mut self.kernel) else {
             return Ok(());
         };
         if let Err(reason) = freeze(cell.stands_until(Instant::now() + STANDING)) {
@@ -143,11 +143,11 @@ impl Init {
         let mut end = cell.clock.end(status, None, self.cgroup.usage());
         end.peak_bytes = end.peak_bytes.or_else(|| kernel.peak());
         end.lives = true;
-        let record = Record::End(end);
-        self.output.answer_on_both(&cell.nonce, &record)?;
+        self.output.add_rest(&mut kernel.streams)?;
+        self.output.answer(&Record::End(end))?;
         self.state = State::Resting {
             until: self.idle_until(),
-            // At once: the record itself may have woken a process.
+            // At once: reading its output may have woken a process.
             look: Instant::now(),
         };
         Ok(())
@@ -165,12 +165,16 @@ impl Init {
         let State::Working(cell) = &self.state else {
             return Err(Stop::NotReady("the kernel ended".to_owned()));
         };
+        if matches!(ended.status, Status::Exit(_)) && kernel.is_untaken() {
+            return Err(Stop::NotReady(UNTAKEN.to_owned()));
+        }
         let end = cell
             .clock
             .end(ended.status, Some(ended), self.cgroup.usage());
-        // A process that is left could read the record, and the nonce in it, out of the pipe.
+        // What is left could write more.
         let _ = processes::kill_until_harmless(&[], Instant::now() + LEFTOVERS);
-        self.output.answer_on_both(&cell.nonce, &Record::End(end))?;
+        self.output.add_rest(&mut kernel.streams)?;
+        self.output.answer(&Record::End(end))?;
         Err(Stop::Done)
     }
 }

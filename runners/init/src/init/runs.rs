@@ -1,13 +1,12 @@
 //! What PID 1 does with runs: programs that come and go.
 
+use std::io;
 use std::time::Instant;
 
-use rustix::process::Pid;
-use sandbox_init::{Nonce, Record, Status};
+use sandbox_init::{End, Record, Status};
 
-use super::{Answer, Init, KILL_AGAIN, LEFTOVERS, State};
+use super::{Answer, Init, KILL_AGAIN, LEFTOVERS, State, UNTAKEN};
 use crate::Stop;
-use crate::driver::Driver;
 use crate::processes;
 use crate::run::{self, Clock, Run};
 use crate::sys::Ended;
@@ -18,38 +17,41 @@ impl Init {
             return Ok(());
         };
         let clock = Clock::start(frame.deadline_ms, self.cgroup.usage());
-        let started = match (parked, &self.driver) {
+        let (pid, feed, streams) = match (parked, &mut self.driver) {
             (Some(pid), Some(driver)) => {
                 let request = run::request(&frame.code, &frame.env, None);
-                driver.request(request).map(|feed| (pid, feed))
+                let (feed, streams) = driver.request(pid, request)?;
+                (pid, feed, streams)
             }
-            _ => run::start_plain(&self.command, frame.code, &frame.env, &self.confinement),
+            _ => match run::start_plain(
+                &self.command,
+                frame.code,
+                &frame.env,
+                &self.confinement,
+            ) {
+                Ok(started) => started,
+                Err(error) => return self.not_started(frame.reuse, &clock, &error),
+            },
         };
-        match started {
-            Ok((pid, feed)) => {
-                self.state = State::Running(Run {
-                    nonce: frame.nonce,
-                    reuse: frame.reuse,
-                    pid,
-                    feed: Some(feed),
-                    clock,
-                    stopped: false,
-                });
-                self.pump();
-                Ok(())
-            }
-            Err(error) => {
-                self.output
-                    .complain(&format!("the image's command cannot be started: {error}"));
-                self.end(
-                    frame.nonce,
-                    frame.reuse,
-                    None,
-                    &clock,
-                    run::not_started(&error),
-                )
-            }
-        }
+        self.state = State::Running(Run {
+            number: frame.number,
+            reuse: frame.reuse,
+            pid,
+            streams,
+            feed: Some(feed),
+            clock,
+            stopped: false,
+        });
+        self.pump();
+        Ok(())
+    }
+
+    /// A command that cannot be started is a run that ends with an exit code, as in a shell.
+    fn not_started(&mut self, reuse: bool, clock: &Clock, error: &io::Error) -> Result<(), Stop> {
+        let text = format!("the image's command cannot be started: {error}");
+        self.output.complain(&text);
+        let end = clock.end(run::not_started(error), None, self.cgroup.usage());
+        self.ended(reuse, end)
     }
 
     /// Ends the run if the server wants that.
@@ -58,7 +60,7 @@ impl Init {
             return Ok(false);
         };
         if let State::Running(run) = &mut self.state
-            && run.nonce == interrupt.nonce
+            && run.number == interrupt.number
         {
             run.stopped = true;
             self.kill_run();
@@ -93,37 +95,46 @@ impl Init {
         }
     }
 
-    /// Ends the run.
-    pub(super) fn end(
-        &mut self,
-        nonce: Nonce,
-        reuse: bool,
-        ended: Option<&Ended>,
-        clock: &Clock,
-        status: Status,
-    ) -> Result<(), Stop> {
-        let end = clock.end(status, ended, self.cgroup.usage());
-        if let Some(Err(fault)) = self.driver.as_ref().map(Driver::is_running) {
-            self.fault = Some(fault);
+    /// Handles the end of the run process.
+    pub(super) fn end(&mut self, process: &Ended) -> Result<(), Stop> {
+        let State::Running(run) = &mut self.state else {
+            return Ok(());
+        };
+        if let Some(driver) = &self.driver {
+            let is_fed = run.feed.is_none();
+            // It ended before it was the program: what it returned is not the program's doing.
+            if matches!(process.status, Status::Exit(_)) && (!is_fed || driver.is_untaken()) {
+                return Err(Stop::NotReady(UNTAKEN.to_owned()));
+            }
+            if !is_fed {
+                self.fault = Some("the request was not taken".to_owned());
+            }
+            if let Err(fault) = driver.is_running() {
+                self.fault = Some(fault);
+            }
         }
-        // A process that is left could read the record, and the nonce in it, out of the pipe.
-        let _ = processes::kill_until_harmless(&self.spared(), Instant::now() + LEFTOVERS);
-        self.output.answer_on_both(&nonce, &Record::End(end))?;
+        let usage = self.cgroup.usage();
+        let end = run.clock.end(process.status, Some(process), usage);
+        // What is left could write more.
+        let spared = self.driver.as_ref().map(|driver| driver.spared(None));
+        let until = Instant::now() + LEFTOVERS;
+        let _ = processes::kill_until_harmless(&spared.unwrap_or_default(), until);
+        self.output.add_rest(&mut run.streams)?;
+        let reuse = run.reuse;
+        self.ended(reuse, end)
+    }
+
+    fn ended(&mut self, reuse: bool, end: End) -> Result<(), Stop> {
+        self.output.answer(&Record::End(end))?;
         if !reuse {
             return Err(Stop::Done);
         }
-        self.state = State::Dirty(nonce);
+        self.state = State::Dirty;
         Ok(())
     }
 
-    /// The processes that outlive a run.
-    pub(super) fn spared(&self) -> Vec<Pid> {
-        let driver = self.driver.as_ref();
-        driver.map_or_else(Vec::new, |driver| driver.spared(None))
-    }
-
     /// Cleans up after a run and has the next run process parked.
-    pub(super) fn scrub(&mut self, nonce: Nonce) -> Result<bool, Stop> {
+    pub(super) fn scrub(&mut self) -> Result<bool, Stop> {
         let verdict = match (self.fault.take(), &self.driver) {
             (Some(fault), _) => Err(fault),
             (None, None) => self.scrubber.scrub(&[]),
@@ -133,8 +144,8 @@ impl Init {
             }
         };
         match verdict {
-            Ok(()) => self.park(Answer::Clean(nonce)),
-            Err(reason) => self.parked(Answer::Clean(nonce), Err(reason)),
+            Ok(()) => self.park(Answer::Clean),
+            Err(reason) => self.parked(Answer::Clean, Err(reason)),
         }
     }
 }

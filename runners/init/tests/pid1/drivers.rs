@@ -145,20 +145,18 @@ else: print('begun', flush=True)
 time.sleep(100)
 ";
         let run = again(code);
-        let nonce = run.nonce.clone();
-        let interrupt = Frame::Interrupt(Interrupt {
-            nonce: nonce.clone(),
-        });
+        let number = run.number;
+        let interrupt = Frame::Interrupt(Interrupt { number });
         sandbox.send(&Frame::Run(run));
-        sandbox.stdout.until("begun\n");
+        sandbox.until("begun\n");
         // One of another run is ignored, and so is one that comes too late.
-        let other = crate::support::nonce();
-        sandbox.send(&Frame::Interrupt(Interrupt { nonce: other }));
+        let other = number + 1000;
+        sandbox.send(&Frame::Interrupt(Interrupt { number: other }));
         sandbox.send(&interrupt);
-        let outcome = sandbox.outcome(&nonce);
+        let outcome = sandbox.outcome();
         assert_eq!(outcome.end.status, Status::Signal(9));
         assert!(!outcome.end.timed_out, "{outcome:?}");
-        assert_eq!(sandbox.clean(&nonce), Ok(()));
+        assert_eq!(sandbox.clean(), Ok(()));
         sandbox.send(&interrupt);
         sandbox
             .run_and_clean(again("print(1)"))
@@ -189,9 +187,8 @@ driver = next(int(pid) for pid in sorted(os.listdir('/proc')) if pid.isdigit() a
 time.sleep(0.1)"
         );
         let run = again(&code);
-        let nonce = run.nonce.clone();
         sandbox.run(run).exits(0);
-        let verdict = sandbox.clean(&nonce).unwrap_err();
+        let verdict = sandbox.clean().unwrap_err();
         assert!(verdict.contains(reason), "{reason}: {verdict}");
         assert_eq!(sandbox.exit_code(), 72);
     }
@@ -275,15 +272,14 @@ fn a_parked_process_that_ends_ends_the_sandbox() {
 
 #[test]
 fn a_driver_that_does_not_park_again_is_not_clean() {
-    let driver = include_str!("drivers/fork.py").replace(
-        "if exact(5)",
-        "time.sleep(0.1); sys.exit(0)\n    if exact(5)",
+    let driver = FORK.replace(
+        "while (first",
+        "time.sleep(0.1); sys.exit(0)\n    while (first",
     );
     let mut sandbox = parked(&driver);
     let run = again("print(1)");
-    let nonce = run.nonce.clone();
     sandbox.run(run).prints("1\n");
-    assert!(sandbox.clean(&nonce).is_err());
+    assert!(sandbox.clean().is_err());
     assert_eq!(sandbox.exit_code(), 72);
 }
 
@@ -291,10 +287,10 @@ fn a_driver_that_does_not_park_again_is_not_clean() {
 fn a_run_that_comes_before_ready_waits() {
     let mut sandbox = Sandbox::start(&["false"]);
     let (park, run) = (park(&["python3", "-c", FORK], &[]), once("print(1)"));
-    let nonce = run.nonce.clone();
     sandbox.send(&Frame::Park(park));
     sandbox.send(&Frame::Run(run));
-    sandbox.outcome(&nonce).exits(0);
+    assert_eq!(sandbox.ready(), Ok(()));
+    sandbox.outcome().exits(0);
 }
 
 #[test]

@@ -128,9 +128,8 @@ helper = sorted(int(pid) for pid in os.listdir('/proc') if pid.isdigit() and int
 time.sleep(0.1)"
             );
             let run = again(&code);
-            let nonce = run.nonce.clone();
             sandbox.run(run).exits(0);
-            let verdict = sandbox.clean(&nonce).unwrap_err();
+            let verdict = sandbox.clean().unwrap_err();
             assert!(verdict.contains(reason), "{reason}: {verdict}");
             assert_eq!(sandbox.exit_code(), 72);
         }
@@ -152,9 +151,8 @@ fn a_run_is_passed_to_a_child_of_pid_1_or_not_at_all() {
         assert_ne!(driver, HELPED);
         let mut sandbox = parked(&driver);
         let run = again("print(1) # PASS");
-        let nonce = run.nonce.clone();
         sandbox.run(run);
-        let verdict = sandbox.clean(&nonce).unwrap_err();
+        let verdict = sandbox.clean().unwrap_err();
         assert!(verdict.contains("instead <pid>"), "{line}: {verdict}");
         assert_eq!(sandbox.exit_code(), 72);
     }

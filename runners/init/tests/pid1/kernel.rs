@@ -81,19 +81,20 @@ fn a_helper_that_became_the_kernel_may_end_before_it_is_heard_of() {
     let waits = "time.sleep(float(os.environ.get(\"LATE\", \"0\")))";
     let driver = HELPED.replace(
         waits,
-        "os.write(1, b'taken\\n')
+        "open('/tmp/taken', 'w')
         while not os.path.exists('/tmp/go'): time.sleep(0.001)",
     );
     assert_ne!(driver, HELPED);
     let mut sandbox = parked(&driver);
     let ends = cell("import os; os._exit(5) # PASS SLOWLY");
-    let nonce = ends.nonce.clone();
     sandbox.send(&Frame::Cell(ends));
-    sandbox.stdout.until("taken\n");
-    // PID 1 gets no turn until both have happened.
     let pid = sandbox.pid();
-    kill_process(pid, Signal::STOP).unwrap();
     let pid_1 = format!("/proc/{}", pid.as_raw_nonzero());
+    while !std::fs::exists(format!("{pid_1}/root/tmp/taken")).unwrap() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // PID 1 gets no turn until both have happened.
+    kill_process(pid, Signal::STOP).unwrap();
     std::fs::write(format!("{pid_1}/root/tmp/go"), "").unwrap();
     let ended = || {
         let path = format!("{pid_1}/task/{}/children", pid.as_raw_nonzero());
@@ -107,7 +108,7 @@ fn a_helper_that_became_the_kernel_may_end_before_it_is_heard_of() {
         std::thread::sleep(Duration::from_millis(1));
     }
     kill_process(pid, Signal::CONT).unwrap();
-    assert!(!sandbox.outcome(&nonce).exits(5).end.lives);
+    assert!(!sandbox.outcome().exits(5).end.lives);
     assert_eq!(sandbox.exit_code(), 0);
 }
 
@@ -248,18 +249,16 @@ fn what_does_not_heed_an_interrupt_is_killed() {
 fn the_server_can_interrupt_too() {
     let mut sandbox = kernel();
     let long = cell("print('begun', flush=True); time.sleep(60)");
-    let nonce = long.nonce.clone();
+    let number = long.number;
     sandbox.send(&Frame::Cell(long));
-    sandbox.stdout.until("begun\n");
+    sandbox.until("begun\n");
     let started = Instant::now();
     // One of another cell is ignored, and so is one that comes too late.
-    let other = crate::support::nonce();
-    sandbox.send(&Frame::Interrupt(Interrupt { nonce: other }));
-    let interrupt = Frame::Interrupt(Interrupt {
-        nonce: nonce.clone(),
-    });
+    let other = number + 1000;
+    sandbox.send(&Frame::Interrupt(Interrupt { number: other }));
+    let interrupt = Frame::Interrupt(Interrupt { number });
     sandbox.send(&interrupt);
-    let outcome = sandbox.outcome(&nonce);
+    let outcome = sandbox.outcome();
     outcome.exits(130);
     assert!(outcome.end.lives && !outcome.end.timed_out, "{outcome:?}");
     assert!(started.elapsed() < Duration::from_secs(20));

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use sandbox_init::{Frame, Run, Status};
+use sandbox_init::{Frame, Run, Status, Stream};
 
 use crate::support::{Sandbox, again, map, once, park};
 
@@ -116,10 +116,10 @@ fn the_end_of_standard_input_ends_everything() {
     sandbox.send(&Frame::Run(once(
         "echo started; setsid sleep 100 & sleep 100",
     )));
-    sandbox.stdout.until("started\n");
+    sandbox.until("started\n");
     sandbox.close_stdin();
     assert_eq!(sandbox.exit_code(), 0);
-    assert_eq!(sandbox.stdout.remaining(), "");
+    assert_eq!(sandbox.last_words(Stream::Stdout), "started\n");
 }
 
 #[test]
@@ -227,7 +227,11 @@ fn malformed_frames_end_the_sandbox() {
         let mut sandbox = Sandbox::start(SH);
         sandbox.send_bytes(bytes);
         assert_eq!(sandbox.exit_code(), 70, "{bytes:?}");
-        assert!(sandbox.stderr.remaining().starts_with("sandbox-init: "));
+        assert!(
+            sandbox
+                .last_words(Stream::Stderr)
+                .starts_with("sandbox-init: ")
+        );
     }
 }
 
@@ -247,6 +251,7 @@ fn an_idle_sandbox_ends() {
         idle_ms: 300,
         ..park(&[], &[])
     }));
+    assert_eq!(sandbox.ready(), Ok(()));
     let run = again("sleep 0.5");
     sandbox.run_and_clean(run).exits(0);
     assert_eq!(sandbox.exit_code(), 0);
@@ -257,12 +262,11 @@ fn an_idle_sandbox_ends() {
 fn a_frame_that_comes_early_waits() {
     let mut sandbox = Sandbox::start(SH);
     let (first, second) = (again("sleep 0.2; echo 1"), again("echo 2"));
-    let nonces = [first.nonce.clone(), second.nonce.clone()];
     sandbox.send(&Frame::Run(first));
     sandbox.send(&Frame::Run(second));
-    for (nonce, text) in nonces.iter().zip(["1\n", "2\n"]) {
-        sandbox.outcome(nonce).exits(0).prints(text);
-        sandbox.clean(nonce).unwrap();
+    for text in ["1\n", "2\n"] {
+        sandbox.outcome().exits(0).prints(text);
+        sandbox.clean().unwrap();
     }
 }
 

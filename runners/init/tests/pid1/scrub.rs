@@ -155,9 +155,8 @@ accepted.close()
 client.close()
 ";
     let run = again(code);
-    let nonce = run.nonce.clone();
     sandbox.run(run).exits(0);
-    assert_eq!(sandbox.clean(&nonce), Err("connections linger".to_owned()));
+    assert_eq!(sandbox.clean(), Err("connections linger".to_owned()));
     assert_eq!(sandbox.exit_code(), 72);
 }
 
@@ -170,10 +169,9 @@ fn changed_limits_of_pid_1_are_told() {
     ] {
         let mut sandbox = Sandbox::start(PYTHON);
         let run = again(code);
-        let nonce = run.nonce.clone();
         sandbox.run(run).exits(0);
         assert_eq!(
-            sandbox.clean(&nonce),
+            sandbox.clean(),
             Err("PID 1 was tampered with".to_owned()),
             "{code}"
         );

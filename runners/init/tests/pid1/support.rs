@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
 use rustix::process::Pid;
 use sandbox_init::{
-    Cell, End, Frame, Nonce, Park, Record, RecordScanner, Run, Status, encode_frame,
+    Cell, End, Frame, Message, MessageReader, Park, Record, Run, Status, Stream, encode_frame,
 };
 
 /// Longer than anything here takes, on a busy machine too.
@@ -39,8 +39,9 @@ static NEXT_USER: AtomicU32 = AtomicU32::new(0);
 pub(crate) struct Sandbox {
     child: Child,
     stdin: Option<ChildStdin>,
-    pub(crate) stdout: Stream,
-    pub(crate) stderr: Stream,
+    messages: Receiver<Message>,
+    /// Both streams since the last record.
+    said: [Vec<u8>; 2],
 }
 
 /// The result of a run.
@@ -109,23 +110,16 @@ impl Sandbox {
             .env("HOME", "/tmp")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
             .spawn()
             .expect("unshare");
-        // The pipes belong to the sandbox's user, as an engine makes them.
+        // The pipe belongs to the sandbox's user, as an engine makes it.
         let stdout = child.stdout.take().unwrap();
-        let stderr = child.stderr.take().unwrap();
-        for pipe in [
-            rustix::fd::AsFd::as_fd(&stdout),
-            rustix::fd::AsFd::as_fd(&stderr),
-        ] {
-            let user = rustix::process::Uid::from_raw(user);
-            rustix::fs::fchown(pipe, Some(user), None).unwrap();
-        }
+        let owner = rustix::process::Uid::from_raw(user);
+        rustix::fs::fchown(&stdout, Some(owner), None).unwrap();
         Self {
             stdin: child.stdin.take(),
-            stdout: Stream::of(stdout),
-            stderr: Stream::of(stderr),
+            messages: messages(stdout),
+            said: Default::default(),
             child,
         }
     }
@@ -152,36 +146,38 @@ impl Sandbox {
 
     /// Parks with a driver and returns the verdict.
     pub(crate) fn park(&mut self, driver: &[&str], env: &[(&str, &str)]) -> Result<(), String> {
-        let park = park(driver, env);
-        let nonce = park.nonce.clone();
-        self.send(&Frame::Park(park));
-        match self.stdout.record(&nonce) {
-            (_, Record::Ready(verdict)) => verdict,
+        self.send(&Frame::Park(park(driver, env)));
+        self.ready()
+    }
+
+    /// The verdict after a `park` frame.
+    #[track_caller]
+    pub(crate) fn ready(&mut self) -> Result<(), String> {
+        match self.record() {
+            Record::Ready(verdict) => verdict,
             other => panic!("not ready: {other:?}"),
         }
     }
 
     /// Sends a run and waits for its end.
     pub(crate) fn run(&mut self, run: Run) -> Outcome {
-        let nonce = run.nonce.clone();
         self.send(&Frame::Run(run));
-        self.outcome(&nonce)
+        self.outcome()
     }
 
     /// Sends a cell and waits for its end.
     pub(crate) fn cell(&mut self, cell: Cell) -> Outcome {
-        let nonce = cell.nonce.clone();
         self.send(&Frame::Cell(cell));
-        self.outcome(&nonce)
+        self.outcome()
     }
 
     /// Waits for the end of a run.
-    pub(crate) fn outcome(&mut self, nonce: &Nonce) -> Outcome {
-        let (stdout, on_stdout) = self.stdout.record(nonce);
-        let (stderr, on_stderr) = self.stderr.record(nonce);
-        assert_eq!(on_stdout, on_stderr);
-        let Record::End(end) = on_stdout else {
-            panic!("not an end: {on_stdout:?}")
+    #[track_caller]
+    pub(crate) fn outcome(&mut self) -> Outcome {
+        let record = self.record();
+        let [stdout, stderr] = std::mem::take(&mut self.said).map(text);
+        let Record::End(end) = record else {
+            panic!("not an end: {record:?}")
         };
         Outcome {
             stdout,
@@ -193,17 +189,64 @@ impl Sandbox {
     /// Runs, expects the sandbox to be clean afterwards, and returns the outcome.
     #[track_caller]
     pub(crate) fn run_and_clean(&mut self, run: Run) -> Outcome {
-        let nonce = run.nonce.clone();
         let outcome = self.run(run);
-        assert_eq!(self.clean(&nonce), Ok(()), "{outcome:?}");
+        assert_eq!(self.clean(), Ok(()), "{outcome:?}");
         outcome
     }
 
-    /// The verdict after a run with reuse.
-    pub(crate) fn clean(&mut self, nonce: &Nonce) -> Result<(), String> {
-        match self.stdout.record(nonce) {
-            (_, Record::Clean(verdict)) => verdict,
+    /// The verdict after a run with reuse, between which nothing is said.
+    #[track_caller]
+    pub(crate) fn clean(&mut self) -> Result<(), String> {
+        let record = self.record();
+        assert_eq!(self.said, [b"", b""], "{record:?}");
+        match record {
+            Record::Clean(verdict) => verdict,
             other => panic!("not clean: {other:?}"),
+        }
+    }
+
+    /// The next record. What is said before it is kept.
+    #[track_caller]
+    fn record(&mut self) -> Record {
+        loop {
+            if let Some(record) = self.next() {
+                return record;
+            }
+        }
+    }
+
+    /// Waits until a run has said something on its standard output.
+    #[track_caller]
+    pub(crate) fn until(&mut self, words: &str) {
+        while !String::from_utf8_lossy(&self.said[0]).contains(words) {
+            let record = self.next();
+            assert!(record.is_none(), "{record:?}");
+        }
+    }
+
+    #[track_caller]
+    fn next(&mut self) -> Option<Record> {
+        let message = self.messages.recv_timeout(PATIENCE);
+        match message.unwrap_or_else(|error| panic!("{error}; it said {:?}", self.said)) {
+            Message::Output(stream, bytes) => {
+                self.said[stream as usize].extend(bytes);
+                None
+            }
+            Message::Record(record) => Some(record),
+        }
+    }
+
+    /// What is said until the end, on one stream, without another record.
+    pub(crate) fn last_words(&mut self, stream: Stream) -> String {
+        loop {
+            match self.messages.recv_timeout(PATIENCE) {
+                Ok(Message::Output(stream, bytes)) => self.said[stream as usize].extend(bytes),
+                Ok(Message::Record(record)) => panic!("another record: {record:?}"),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return text(std::mem::take(&mut self.said[stream as usize]));
+                }
+                Err(RecvTimeoutError::Timeout) => panic!("the stream does not end"),
+            }
         }
     }
 
@@ -235,86 +278,34 @@ pub(crate) fn parked(driver: &str) -> Sandbox {
     sandbox
 }
 
-/// One output stream of the sandbox.
-pub(crate) struct Stream {
-    chunks: Receiver<Vec<u8>>,
-    /// What came after the last record.
-    rest: Vec<u8>,
-}
-
-impl Stream {
-    fn of(mut pipe: impl Read + Send + 'static) -> Self {
-        let (sender, chunks) = channel();
-        thread::spawn(move || {
-            let mut buffer = [0; 8192];
-            while let Ok(length @ 1..) = pipe.read(&mut buffer) {
-                if sender.send(buffer[..length].to_vec()).is_err() {
-                    break;
+/// What PID 1 writes. Nothing else may be among it.
+fn messages(mut pipe: impl Read + Send + 'static) -> Receiver<Message> {
+    let (sender, messages) = channel();
+    thread::spawn(move || {
+        let (mut buffer, mut reader) = ([0; 8192], MessageReader::new());
+        while let Ok(length @ 1..) = pipe.read(&mut buffer) {
+            reader.feed(&buffer[..length]);
+            while let Some(message) = reader.next_message().expect("a message") {
+                if sender.send(message).is_err() {
+                    return;
                 }
             }
-        });
-        Self {
-            chunks,
-            rest: Vec::new(),
         }
-    }
-
-    /// Everything up to the next record of this nonce, and the record.
-    #[track_caller]
-    pub(crate) fn record(&mut self, nonce: &Nonce) -> (String, Record) {
-        let mut scanner = RecordScanner::new(nonce);
-        let mut output = Vec::new();
-        let mut chunk = std::mem::take(&mut self.rest);
-        loop {
-            let scanned = scanner.push(&chunk);
-            output.extend(scanned.output);
-            if let Some(record) = scanned.record {
-                self.rest = scanned.rest;
-                return (String::from_utf8_lossy(&output).into_owned(), record);
-            }
-            chunk = self.chunks.recv_timeout(PATIENCE).unwrap_or_else(|error| {
-                panic!("{error}; output: {}", String::from_utf8_lossy(&output))
-            });
-        }
-    }
-
-    /// Everything up to where `text` ends.
-    pub(crate) fn until(&mut self, text: &str) -> String {
-        let mut output = std::mem::take(&mut self.rest);
-        loop {
-            let seen = String::from_utf8_lossy(&output).into_owned();
-            if let Some(at) = seen.find(text) {
-                self.rest = seen.as_bytes()[at + text.len()..].to_vec();
-                return seen[..at + text.len()].to_owned();
-            }
-            let chunk = self.chunks.recv_timeout(PATIENCE);
-            output.extend(chunk.unwrap_or_else(|error| panic!("{error}; output: {seen}")));
-        }
-    }
-
-    /// Everything up to the end of the stream.
-    pub(crate) fn remaining(&mut self) -> String {
-        let mut output = std::mem::take(&mut self.rest);
-        loop {
-            match self.chunks.recv_timeout(PATIENCE) {
-                Ok(chunk) => output.extend(chunk),
-                Err(RecvTimeoutError::Disconnected) => {
-                    return String::from_utf8_lossy(&output).into_owned();
-                }
-                Err(RecvTimeoutError::Timeout) => panic!("the stream does not end"),
-            }
-        }
-    }
+    });
+    messages
 }
 
-pub(crate) fn nonce() -> Nonce {
-    static NEXT: AtomicU8 = AtomicU8::new(0);
-    Nonce::from_random([NEXT.fetch_add(1, Ordering::Relaxed); 16])
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 pub(crate) fn park(driver: &[&str], env: &[(&str, &str)]) -> Park {
     Park {
-        nonce: nonce(),
         driver: driver.iter().map(|&word| word.to_owned()).collect(),
         env: map(env),
         idle_ms: 60_000,
@@ -324,7 +315,7 @@ pub(crate) fn park(driver: &[&str], env: &[(&str, &str)]) -> Park {
 /// One run with a deadline that is not meant to be reached.
 pub(crate) fn once(code: &str) -> Run {
     Run {
-        nonce: nonce(),
+        number: number(),
         code: code.to_owned(),
         env: BTreeMap::new(),
         deadline_ms: 30_000,
@@ -343,7 +334,7 @@ pub(crate) fn again(code: &str) -> Run {
 /// One cell, which may take a moment to end after an interrupt.
 pub(crate) fn cell(code: &str) -> Cell {
     Cell {
-        nonce: nonce(),
+        number: number(),
         code: code.to_owned(),
         env: BTreeMap::new(),
         deadline_ms: 30_000,

@@ -1,0 +1,164 @@
+//! Standard output and error of a run: two pipes of its own, which end with it.
+//!
+//! A program may do what it likes to its ends: PID 1 reads at others, without blocking, and gives the next run new ones.
+//! It copies instead of splicing: a program can read from its own pipe, and take back what was announced.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::Timespec;
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, fcntl_getpipe_size, pipe_with};
+use sandbox_init::{PAYLOAD_MAX, Stream};
+
+const BOTH: [Stream; 2] = [Stream::Stdout, Stream::Stderr];
+
+/// The ends of both pipes from which PID 1 reads.
+#[derive(Debug)]
+pub(crate) struct Streams {
+    /// Readable when one of them is. It keeps the order in which they become so, which `poll` does not.
+    pub(crate) readiness: OwnedFd,
+    /// `None` once nobody can write to it any more.
+    pipes: [Option<OwnedFd>; 2],
+    buffer: Vec<u8>,
+}
+
+/// The ends to which the run's processes write.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    pub(crate) stdout: OwnedFd,
+    pub(crate) stderr: OwnedFd,
+}
+
+impl Streams {
+    pub(crate) fn open() -> io::Result<(Self, Ends)> {
+        let readiness = epoll::create(CreateFlags::CLOEXEC)?;
+        let pipe = |stream: Stream| {
+            let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
+            rustix::io::ioctl_fionbio(&ours, true)?;
+            let which = EventData::new_u64(stream as u64);
+            epoll::add(&readiness, &ours, which, EventFlags::IN)?;
+            Ok::<_, io::Error>((ours, theirs))
+        };
+        let ((out, stdout), (err, stderr)) = (pipe(Stream::Stdout)?, pipe(Stream::Stderr)?);
+        let streams = Self {
+            readiness,
+            pipes: [Some(out), Some(err)],
+            buffer: Vec::with_capacity(PAYLOAD_MAX),
+        };
+        Ok((streams, Ends { stdout, stderr }))
+    }
+
+    /// Reads once from each stream that has something, in the order in which they became ready, and returns how many
+    /// bytes there were.
+    pub(crate) fn read(&mut self, mut to: impl FnMut(Stream, &[u8])) -> usize {
+        let mut events: Vec<Event> = Vec::with_capacity(BOTH.len());
+        let at_once = Timespec::default();
+        let waited = epoll::wait(&self.readiness, spare_capacity(&mut events), Some(&at_once));
+        let mut length = 0;
+        for event in events.iter().filter(|_| waited.is_ok()) {
+            let (data, mut closed) = (event.data, false);
+            let index = usize::from(data.u64() == Stream::Stderr as u64);
+            let Some(pipe) = &self.pipes[index] else {
+                continue;
+            };
+            self.buffer.clear();
+            match rustix::io::read(pipe, spare_capacity(&mut self.buffer)) {
+                Ok(0) => closed = true,
+                Ok(count) => {
+                    length += count;
+                    to(BOTH[index], &self.buffer);
+                }
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(_) => closed = true,
+            }
+            if closed {
+                self.pipes[index] = None;
+            }
+        }
+        length
+    }
+
+    /// Reads what is left when nobody writes any more. Should somebody do so all the same, this ends when as much was
+    /// read as the pipes can hold.
+    pub(crate) fn drain<E>(
+        &mut self,
+        mut to: impl FnMut(Stream, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let sizes = self.pipes.iter().flatten();
+        let mut most: usize = sizes.map(|pipe| fcntl_getpipe_size(pipe).unwrap_or(0)).sum();
+        loop {
+            let mut passed = Ok(());
+            let length = self.read(|stream, bytes| {
+                if passed.is_ok() {
+                    passed = to(stream, bytes);
+                }
+            });
+            passed?;
+            most = most.saturating_sub(length);
+            if length == 0 || most == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Drops what is left.
+    pub(crate) fn discard(&mut self) {
+        let dropped: Result<(), ()> = self.drain(|_, _| Ok(()));
+        // Dropping cannot fail.
+        let _ = dropped;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_are_read_in_the_order_in_which_they_were_written() {
+        let (mut streams, ends) = Streams::open().unwrap();
+        for turn in 0..100 {
+            let mut order = vec![(&ends.stdout, "out"), (&ends.stderr, "err")];
+            if turn % 3 == 0 {
+                order.reverse();
+            }
+            for (end, text) in &order {
+                rustix::io::write(end, text.as_bytes()).unwrap();
+            }
+            let mut seen = Vec::new();
+            streams.read(|stream, bytes| {
+                assert_eq!(&stream.as_str()[3..], String::from_utf8_lossy(bytes));
+                seen.push(String::from_utf8_lossy(bytes).into_owned());
+            });
+            assert_eq!(seen, order.map_texts(), "turn {turn}");
+            // As poll does before it sleeps.
+            assert_eq!(streams.read(|_, _| {}), 0);
+        }
+    }
+
+    trait Texts {
+        fn map_texts(&self) -> Vec<String>;
+    }
+
+    impl Texts for Vec<(&OwnedFd, &str)> {
+        fn map_texts(&self) -> Vec<String> {
+            self.iter().map(|(_, text)| (*text).to_owned()).collect()
+        }
+    }
+
+    #[test]
+    fn a_drain_ends_although_somebody_writes() {
+        let (mut streams, ends) = Streams::open().unwrap();
+        let mut total = 0;
+        let _ = rustix::io::write(&ends.stdout, b"x");
+        let drained: Result<(), ()> = streams.drain(|_, bytes| {
+            total += bytes.len();
+            let _ = rustix::io::write(&ends.stdout, &[b'x'; 4096]);
+            Ok(())
+        });
+        drained.unwrap();
+        assert!((100_000..300_000).contains(&total), "{total}");
+    }
+}
