@@ -170,14 +170,9 @@ impl Sandbox {
             idle_ms: milliseconds(idle),
         });
         self.parked = true;
-        self.send(
-            Expect::Ready(answer),
-            &frame,
-            ready,
-            std::future::pending(),
-        )
-        .await?
-        .map_err(SandboxError::NotReady)
+        self.send(Expect::Ready(answer), &frame, ready, std::future::pending())
+            .await?
+            .map_err(SandboxError::NotReady)
     }
 
     /// Gives a sandbox that was started with [`Priority::WarmUp`](crate::executor::spec::Priority) a run's share of

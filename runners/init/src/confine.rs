@@ -11,9 +11,12 @@ use landlock::{
     make_bitflags, path_beneath_rules,
 };
 
-/// The conversation's files under both their names, scratch files, and devices, with shared memory among them. Message
-/// queues are opened by name without the path that leads to them, so that `/dev` alone would not do.
-const WRITABLE: [&str; 5] = ["/data", "/mnt/data", "/tmp", "/dev", "/dev/mqueue"];
+/// The conversation's files under both their names. Other sandboxes of the conversation have them too.
+const SHARED: [&str; 2] = ["/data", "/mnt/data"];
+
+/// Scratch files, and devices, with shared memory among them. Message queues are opened by name without the path that
+/// leads to them, so that `/dev` alone would not do.
+const OWN: [&str; 3] = ["/tmp", "/dev", "/dev/mqueue"];
 
 /// The restriction, ready to be put on a process. Empty where the kernel has no Landlock, or only its first version,
 /// which would forbid moving files between directories.
@@ -21,18 +24,21 @@ const WRITABLE: [&str; 5] = ["/data", "/mnt/data", "/tmp", "/dev", "/dev/mqueue"
 pub(crate) struct Confinement(Option<OwnedFd>);
 
 impl Confinement {
-    /// Making, opening for writing, truncating, moving and removing, below [`WRITABLE`] only. Device nodes cannot be
-    /// made at all. The second version of Landlock lacks truncating, and none has modes, times and attributes.
+    /// Making, opening for writing, truncating, moving and removing, below [`SHARED`] and [`OWN`] only. Device nodes
+    /// cannot be made at all, and sockets not where others could connect to them: open files travel through sockets, and
+    /// a later run of this sandbox could be changed through them from another one. The second version of Landlock lacks truncating, and none has modes, times and attributes.
     pub(crate) fn new() -> Result<Self, RulesetError> {
         let (needed, changes) = (AccessFs::from_write(ABI::V2), AccessFs::from_write(ABI::V3));
         let devices = make_bitflags!(AccessFs::{MakeChar | MakeBlock});
+        let sockets = AccessFs::MakeSock;
         let ruleset = Ruleset::default()
             .set_compatibility(CompatLevel::SoftRequirement)
             .handle_access(needed)?
             .set_compatibility(CompatLevel::BestEffort)
             .handle_access(changes)?
             .create()?
-            .add_rules(path_beneath_rules(WRITABLE, changes & !devices))?;
+            .add_rules(path_beneath_rules(SHARED, changes & !devices & !sockets))?
+            .add_rules(path_beneath_rules(OWN, changes & !devices))?;
         Ok(Self(ruleset.into()))
     }
 

@@ -17,19 +17,19 @@ use crate::confine::Confinement;
 use crate::feed::Feed;
 use crate::processes::{self, Stat};
 use crate::streams::Streams;
-use crate::sys;
+use crate::sys::{self, HELPERS};
 
 /// How long a run process may take to become a child of PID 1 after it was announced.
 const ADOPTION: Duration = Duration::from_secs(1);
 
-/// `ready <pid>\n` and `instead <pid>\n` are shorter, even with a few helpers.
+/// `ready <pid>\n` and `taken <pid>\n` are shorter, even with a few helpers.
 const LINE_MAX: usize = 64;
 
 /// How much is kept of what a driver says on its standard output and error.
 const WORDS_MAX: usize = 512;
 
-/// Comes before the process to which a parked one has passed its request.
-pub(crate) const INSTEAD: &str = "instead ";
+/// Comes before the process that has taken the streams of its run, and so is the program.
+pub(crate) const TAKEN: &str = "taken ";
 
 /// A running driver.
 #[derive(Debug)]
@@ -42,16 +42,8 @@ pub(crate) struct Driver {
     pub(crate) streams: Option<Streams>,
     /// The last of what it said on them.
     words: Vec<u8>,
-    /// The processes that stay, once they are known: the driver and its helpers.
-    staying: Vec<Staying>,
-}
-
-/// A process that outlives runs.
-#[derive(Debug)]
-struct Staying {
-    pid: Pid,
-    /// What others could have changed about it since the driver was first ready.
-    bearing: String,
+    /// Once it has announced itself, with its helpers.
+    helpers: Option<Vec<Pid>>,
 }
 
 /// What a driver says when a run process is parked.
@@ -82,7 +74,7 @@ impl Driver {
             announced: None,
             streams: Some(streams),
             words: Vec::new(),
-            staying: Vec::new(),
+            helpers: None,
         })
     }
 
@@ -109,8 +101,7 @@ impl Driver {
         if run == Some(self.pid) {
             return Vec::new();
         }
-        let helpers = self.staying.iter().map(|staying| staying.pid);
-        let mut pids: Vec<_> = helpers.filter(|&pid| pid != self.pid).collect();
+        let mut pids = self.helpers.clone().unwrap_or_default();
         pids.push(self.pid);
         pids
     }
@@ -137,8 +128,9 @@ impl Driver {
             let announcement = announced(&line)
                 .ok_or("the driver said something else than ready <pid>".to_owned())?;
             self.announced = Some((announcement.parked, Instant::now()));
-            if self.staying.is_empty() {
-                self.remember(&announcement.helpers);
+            // Only in the first one: afterwards, a program could add others.
+            if self.helpers.is_none() {
+                self.remember(announcement.helpers)?;
             }
         }
         let Some((pid, since)) = self.announced else {
@@ -159,15 +151,21 @@ impl Driver {
         Ok(None)
     }
 
-    /// Helpers are named in the first announcement, before any program could add others.
-    fn remember(&mut self, helpers: &[Pid]) {
-        let pids = [self.pid].into_iter().chain(helpers.iter().copied());
-        self.staying = pids
-            .map(|pid| Staying {
-                pid,
-                bearing: processes::bearing(pid),
-            })
-            .collect();
+    /// The system call filter, which was put on the driver when it started, has to spare its helpers too.
+    fn remember(&mut self, helpers: Vec<Pid>) -> Result<(), String> {
+        let own = processes::raw(self.pid);
+        for &helper in &helpers {
+            let distance = processes::raw(helper).checked_sub(own);
+            let distance = distance.and_then(|distance| u32::try_from(distance).ok());
+            if distance.is_none_or(|distance| distance > HELPERS) {
+                return Err(format!(
+                    "helper {} is none of the first {HELPERS} processes that the driver started",
+                    processes::raw(helper)
+                ));
+            }
+        }
+        self.helpers = Some(helpers);
+        Ok(())
     }
 
     /// What is wrong with a driver that should be silent, because it has announced its run process.
@@ -179,12 +177,12 @@ impl Driver {
         }
     }
 
-    /// The process to which the parked one has passed its request, if it has. `ended` was just reaped.
-    pub(crate) fn successor(&mut self, ended: Pid) -> Result<Option<Pid>, String> {
+    /// The process that has taken the streams of the run, if one has. `ended` was just reaped.
+    pub(crate) fn taken(&mut self, ended: Pid) -> Result<Option<Pid>, String> {
         let Some(line) = self.line()? else {
             return Ok(None);
         };
-        successor(&line, Some(ended)).map(Some)
+        taken(&line, Some(ended)).map(Some)
     }
 
     /// Reads a line, once all of it has come.
@@ -218,12 +216,6 @@ impl Driver {
         Ok((feed, streams))
     }
 
-    /// Whether the parked process has yet to take something of its request. A driver of the `fork` kind shares the other
-    /// end of the socket, so that what nobody has taken is still there when the process has ended.
-    pub(crate) fn is_untaken(&self) -> bool {
-        sys::unread(&self.socket) > 0
-    }
-
     /// Whether the driver and its helpers are running. A program may have ended or stopped them.
     pub(crate) fn is_running(&self) -> Result<(), String> {
         for pid in self.spared(None) {
@@ -236,12 +228,10 @@ impl Driver {
         Ok(())
     }
 
-    /// Whether they are as they were before the first program.
+    /// Whether they go on as they were before the run: what waits for them now would be the next run's.
     pub(crate) fn is_unchanged(&self) -> Result<(), String> {
-        for staying in &self.staying {
-            if staying.bearing != processes::bearing(staying.pid) {
-                return Err("the driver was tampered with".to_owned());
-            }
+        if self.spared(None).into_iter().any(processes::has_pending) {
+            return Err("a signal waits for the driver".to_owned());
         }
         self.is_running()
     }
@@ -254,12 +244,12 @@ fn keep_last(said: &mut Vec<u8>, bytes: &[u8]) {
     said.drain(..excess);
 }
 
-/// The process in the line with which a parked one says that it has passed its request on; from then on the run process.
+/// The process in the line with which one says that it has taken the streams of the run: from then on the run process.
 /// It may be the one that was just reaped, `ended`.
-pub(crate) fn successor(line: &[u8], ended: Option<Pid>) -> Result<Pid, String> {
-    let pid = pid_after(INSTEAD, line)
+pub(crate) fn taken(line: &[u8], ended: Option<Pid>) -> Result<Pid, String> {
+    let pid = pid_after(TAKEN, line)
         .filter(|&pid| ended == Some(pid) || child(pid).is_some())
-        .ok_or("the parked process said something else than instead <pid>")?;
+        .ok_or("the parked process said something else than taken <pid>")?;
     // Fails if it has ended, or is not dumpable.
     let _ = processes::kill_first(pid);
     Ok(pid)
@@ -312,7 +302,7 @@ mod tests {
         let pids = |numbers: &[i32]| numbers.iter().map(|&n| Pid::from_raw(n)).collect();
         assert_eq!(said(b"ready 42\n"), pids(&[42]));
         assert_eq!(said(b"ready 42 7 8\n"), pids(&[42, 7, 8]));
-        assert_eq!(pid_after(INSTEAD, b"instead 42\n"), Pid::from_raw(42));
+        assert_eq!(pid_after(TAKEN, b"taken 42\n"), Pid::from_raw(42));
         for bad in [
             "ready 42",
             "ready 1\n",
@@ -324,11 +314,11 @@ mod tests {
             "ready 2 \n",
             "ready 2 1\n",
             "ready  2\n",
-            "instead 2\n",
+            "taken 2\n",
             "",
         ] {
             assert_eq!(announced(bad.as_bytes()), None, "{bad}");
-            let other = bad.replace("ready", "instead");
+            let other = bad.replace("ready", "taken");
             assert_eq!(pid_after("ready ", other.as_bytes()), None, "{bad}");
         }
     }

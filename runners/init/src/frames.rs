@@ -224,9 +224,11 @@ mod tests {
     #[test]
     fn the_wire_form_is_the_one_of_the_protocol() {
         let bytes = encode_frame(&run("x")).unwrap();
-        let body = r#"{"op":"run","number":7,"code":"x","env":{"A":"1"},"deadlineMs":1000,"reuse":true}"#;
+        let body =
+            r#"{"op":"run","number":7,"code":"x","env":{"A":"1"},"deadlineMs":1000,"reuse":true}"#;
         assert_eq!(bytes, framed(body.as_bytes()));
-        let body = r#"{"op":"cell","number":7,"code":"x","env":{},"deadlineMs":1000,"interruptMs":2000}"#;
+        let body =
+            r#"{"op":"cell","number":7,"code":"x","env":{},"deadlineMs":1000,"interruptMs":2000}"#;
         assert_eq!(encode_frame(&cell("x")).unwrap(), framed(body.as_bytes()));
         let body = r#"{"op":"interrupt","number":7}"#;
         assert_eq!(encode_frame(&interrupt()).unwrap(), framed(body.as_bytes()));

@@ -219,7 +219,10 @@ impl Init {
             let streams = self.streams().into_iter();
             sources.extend(streams.map(|streams| PollFd::new(&streams.readiness, PollFlags::IN)));
         }
-        let words = self.driver.iter().filter_map(|driver| driver.streams.as_ref());
+        let words = self
+            .driver
+            .iter()
+            .filter_map(|driver| driver.streams.as_ref());
         sources.extend(words.map(|streams| PollFd::new(&streams.readiness, PollFlags::IN)));
         let left = self
             .timer()
@@ -423,10 +426,10 @@ impl Init {
                 parked: Some(pid), ..
             } if driver.is_some() || *pid == ended.pid => {
                 let reason = "the parked process ended";
-                let reason = driver.as_mut().or(self.driver.as_mut()).map_or_else(
-                    || reason.to_owned(),
-                    |driver| driver.failed(reason),
-                );
+                let reason = driver
+                    .as_mut()
+                    .or(self.driver.as_mut())
+                    .map_or_else(|| reason.to_owned(), |driver| driver.failed(reason));
                 Err(Stop::NotReady(reason))
             }
             State::Parking { answer, .. } if let Some(driver) = &mut driver => {

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use sandbox_init::Status;
 
-use crate::driver::{Driver, INSTEAD, successor};
+use crate::driver::{Driver, TAKEN, taken};
 use crate::feed::Feed;
 use crate::processes;
 use crate::run::{self, Clock};
@@ -30,7 +30,7 @@ pub(crate) struct Kernel {
     pub(crate) socket: OwnedFd,
     /// They stay as long as it does: what it started in an earlier cell may still write to them.
     pub(crate) streams: Streams,
-    /// A driver, to be killed with its helpers once it is known that it is not needed.
+    /// A driver that stays, until it is known which process is the kernel.
     driver: Option<Driver>,
     /// Cells so far. An answer names the cell that it is for, so that a late one is not taken for the next.
     cells: u64,
@@ -105,9 +105,9 @@ impl Kernel {
         Ok(Feed::new(self.socket.try_clone()?, request, None))
     }
 
-    /// Whether it has ended without ever taking its first cell.
+    /// Whether nobody has taken the first cell.
     pub(crate) fn is_untaken(&self) -> bool {
-        self.driver.as_ref().is_some_and(Driver::is_untaken)
+        self.driver.is_some()
     }
 
     /// How the cell ended, if the kernel says that it has.
@@ -115,8 +115,7 @@ impl Kernel {
         self.hear(None)?;
         while let Some(line) = self.take_line() {
             match done(&line) {
-                Some((cell, status)) if cell == self.cells => {
-                    self.release();
+                Some((cell, status)) if cell == self.cells && !self.is_untaken() => {
                     return Ok(Some(status));
                 }
                 // From a cell that has already ended.
@@ -130,8 +129,7 @@ impl Kernel {
         Ok(None)
     }
 
-    /// Follows a parked process that has passed its request on, which is announced before either of the two ends.
-    /// `ended` was just reaped.
+    /// Learns which process is the kernel, which it says before it can end. `ended` was just reaped.
     pub(crate) fn follow(&mut self, ended: Pid) {
         if self.driver.is_some() {
             // What is wrong with a line is still wrong when the line is asked for next.
@@ -139,7 +137,7 @@ impl Kernel {
         }
     }
 
-    /// Reads what has come, and follows a parked process that has passed its request on.
+    /// Reads what has come, and learns which process is the kernel.
     fn hear(&mut self, ended: Option<Pid>) -> Result<(), String> {
         let mut buffer = [0; LINE_MAX];
         match rustix::io::read(&self.socket, &mut buffer) {
@@ -150,14 +148,16 @@ impl Kernel {
         }
         // Only until then: afterwards it would be the program that says so.
         if self.driver.is_some()
-            && self.line.starts_with(INSTEAD.as_bytes())
+            && self.line.starts_with(TAKEN.as_bytes())
             && let Some(end) = self.end_of_line()
         {
-            let successor = successor(&self.line[..end], ended)?;
+            let taken = taken(&self.line[..end], ended)?;
             self.line.drain(..end);
             // Before its helper: without one, the parked process would run the cell itself, and so it would run twice.
-            let _ = kill_process(self.pid, Signal::KILL);
-            self.pid = successor;
+            if taken != self.pid {
+                let _ = kill_process(self.pid, Signal::KILL);
+            }
+            self.pid = taken;
             self.release();
         }
         Ok(())

@@ -33,6 +33,7 @@ mod cgroup;
 mod confine;
 mod driver;
 mod feed;
+mod filter;
 mod freeze;
 mod init;
 mod kernel;
@@ -51,6 +52,7 @@ use rustix::process::{DumpableBehavior, getpid, set_dumpable_behavior};
 use rustix::thread::set_no_new_privs;
 use sandbox_init::FrameError;
 
+use crate::filter::Filter;
 use crate::init::Init;
 
 /// Why the sandbox ends.
@@ -120,6 +122,7 @@ fn prepare() -> Result<Init, Stop> {
     let signals = sys::signals()?;
     // The engine has set it; neither Landlock nor another filter can be used without.
     set_no_new_privs(true).map_err(io::Error::from)?;
-    sys::refuse_newer_calls()?;
+    sys::take_short_turns();
+    sys::restrict(&mut Filter::for_all())?;
     Init::new(signals, std::env::args_os().skip(1).collect())
 }

@@ -27,8 +27,6 @@ pub(crate) struct Stat {
     pub(crate) parent: i32,
     /// Whether it is past the last instruction of its program: only the kernel still works on its end.
     pub(crate) is_exiting: bool,
-    /// Priority and nice value, real-time priority, policy.
-    pub(crate) schedule: String,
 }
 
 impl Stat {
@@ -53,25 +51,20 @@ impl Stat {
             parent: field(4)?.parse().ok()?,
             // The flag is that of the main thread, which others may outlive.
             is_exiting: flags & PF_EXITING != 0 && field(20)? == "1",
-            schedule: [18, 19, 40, 41]
-                .map(|number| field(number).unwrap_or(""))
-                .join(" "),
         })
     }
 }
 
-/// What any process of the same user can change about another one and its later children, as text to compare.
-pub(crate) fn bearing(pid: Pid) -> String {
-    let limits = read(&path(pid, "limits")).unwrap_or_default();
+/// Whether signals wait for a process that is about to go on. One that is ignored does not wait.
+pub(crate) fn has_pending(pid: Pid) -> bool {
     let status = read(&path(pid, "status")).unwrap_or_default();
-    let processors = status
-        .lines()
-        .find(|line| line.starts_with("Cpus_allowed:"));
-    format!(
-        "{limits}{processors:?} {:?} {}",
-        Stat::of(pid).map(|stat| stat.schedule),
-        sys::io_priority(pid)
-    )
+    let pending = |line: &str| {
+        let mask = line
+            .strip_prefix("SigPnd:")
+            .or(line.strip_prefix("ShdPnd:"))?;
+        Some(mask.trim().bytes().any(|digit| digit != b'0'))
+    };
+    status.lines().filter_map(pending).any(|waits| waits)
 }
 
 /// Makes the memory limit kill this process before any other. Not allowed on a process that is not dumpable.
@@ -219,7 +212,6 @@ mod tests {
         };
         let stat = parse(&fields);
         assert_eq!((stat.state, stat.parent), ('S', 42));
-        assert_eq!(stat.schedule, "18 19 40 41");
         // Flags are field 9, threads field 20.
         fields[9 - 5] = "4194308".to_owned();
         assert!(!parse(&fields).is_exiting, "other threads live");
@@ -239,9 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_has_a_bearing() {
-        let own = rustix::process::getpid();
-        assert!(bearing(own).contains("Max open files"), "{}", bearing(own));
-        assert!(bearing(own).contains("Cpus_allowed"));
+    fn nothing_waits_for_this_process() {
+        assert!(!has_pending(rustix::process::getpid()));
     }
 }

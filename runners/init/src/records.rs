@@ -143,7 +143,8 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn any_record() -> impl Strategy<Value = Record> {
-        let verdict = prop::option::of("(?s).{0,100}").prop_map(|reason| reason.map_or(Ok(()), Err));
+        let verdict =
+            prop::option::of("(?s).{0,100}").prop_map(|reason| reason.map_or(Ok(()), Err));
         let numbers = (any::<[u64; 4]>(), any::<i32>(), any::<[bool; 3]>());
         let end = numbers.prop_map(|(numbers, code, [signal, timed_out, lives])| {
             Record::End(End {

@@ -26,6 +26,8 @@ pub(crate) struct Run {
     pub(crate) reuse: bool,
     pub(crate) pid: Pid,
     pub(crate) streams: Streams,
+    /// Whether `pid` has said that it is the program. One that a driver has not forked need not.
+    pub(crate) taken: bool,
     /// The code, on its way to the run process.
     pub(crate) feed: Option<Feed>,
     pub(crate) clock: Clock,

@@ -7,8 +7,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use rustix::buffer::spare_capacity;
-use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, fcntl_getpipe_size, pipe_with};
 use sandbox_init::{PAYLOAD_MAX, Stream};
@@ -88,7 +88,9 @@ impl Streams {
         mut to: impl FnMut(Stream, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let sizes = self.pipes.iter().flatten();
-        let mut most: usize = sizes.map(|pipe| fcntl_getpipe_size(pipe).unwrap_or(0)).sum();
+        let mut most: usize = sizes
+            .map(|pipe| fcntl_getpipe_size(pipe).unwrap_or(0))
+            .sum();
         loop {
             let mut passed = Ok(());
             let length = self.read(|stream, bytes| {

@@ -56,7 +56,8 @@ static PyObject *native_fork_away(PyObject *module, PyObject *unused)
     return PyBool_FromLong(side);
 }
 
-/* Takes the streams of the run, which PID 1 sends with one byte, in place of those of the driver. */
+/* Takes the streams of the run, which PID 1 sends with one byte, in place of those of the driver, and tells it who has
+ * them. */
 static PyObject *native_take_streams(PyObject *module, PyObject *channel)
 {
     union {
@@ -67,7 +68,8 @@ static PyObject *native_take_streams(PyObject *module, PyObject *channel)
     struct iovec one = {&byte, 1};
     struct msghdr message = {.msg_iov = &one, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
     struct cmsghdr *header;
-    int streams[2];
+    int streams[2], length;
+    char line[32];
     if (recvmsg((int)PyLong_AsLong(channel), &message, MSG_CMSG_CLOEXEC) != 1)
         return PyErr_SetFromErrno(PyExc_OSError);
     header = CMSG_FIRSTHDR(&message);
@@ -79,6 +81,9 @@ static PyObject *native_take_streams(PyObject *module, PyObject *channel)
             return PyErr_SetFromErrno(PyExc_OSError);
         close(streams[at]);
     }
+    length = snprintf(line, sizeof(line), "taken %d\n", (int)getpid());
+    if (write((int)PyLong_AsLong(channel), line, (size_t)length) != length)
+        return PyErr_SetFromErrno(PyExc_OSError);
     NOTHING;
 }
 

@@ -9,9 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use sandbox_init::{
-    Cell, Frame, FrameReader, Record, Run, Status, encode_output, encode_record,
-};
+use sandbox_init::{Cell, Frame, FrameReader, Record, Run, Status, encode_output, encode_record};
 use tokio::io::{AsyncReadExt as _, DuplexStream};
 use tokio::sync::mpsc;
 

@@ -11,6 +11,9 @@ use crate::processes;
 use crate::run::{self, Clock, Run};
 use crate::sys::Ended;
 
+/// Why a sandbox is not used again where nothing keeps its programs apart from those of another one.
+const UNCONFINED: &str = "without Landlock, another sandbox could hold open files of this one";
+
 impl Init {
     pub(super) fn start(&mut self, frame: sandbox_init::Run) -> Result<(), Stop> {
         let State::Waiting { parked, .. } = self.state else {
@@ -23,12 +26,7 @@ impl Init {
                 let (feed, streams) = driver.request(pid, request)?;
                 (pid, feed, streams)
             }
-            _ => match run::start_plain(
-                &self.command,
-                frame.code,
-                &frame.env,
-                &self.confinement,
-            ) {
+            _ => match run::start_plain(&self.command, frame.code, &frame.env, &self.confinement) {
                 Ok(started) => started,
                 Err(error) => return self.not_started(frame.reuse, &clock, &error),
             },
@@ -38,6 +36,7 @@ impl Init {
             reuse: frame.reuse,
             pid,
             streams,
+            taken: false,
             feed: Some(feed),
             clock,
             stopped: false,
@@ -79,17 +78,18 @@ impl Init {
         }
     }
 
-    /// Follows a parked process that has passed the run on to another one, which it says before it ends.
+    /// Learns which process is the program, which it says before it can end: the parked one, or one to which that has
+    /// passed the request.
     pub(super) fn follow(&mut self, ended: &Ended) {
         let (State::Running(run), Some(driver)) = (&mut self.state, &mut self.driver) else {
             return;
         };
         // A driver of the exec kind has closed its socket.
-        if driver.pid == run.pid {
+        if driver.pid == run.pid || run.taken {
             return;
         }
-        match driver.successor(ended.pid) {
-            Ok(Some(pid)) => run.pid = pid,
+        match driver.taken(ended.pid) {
+            Ok(Some(pid)) => (run.pid, run.taken) = (pid, true),
             Ok(None) => {}
             Err(fault) => self.fault = Some(fault),
         }
@@ -101,12 +101,12 @@ impl Init {
             return Ok(());
         };
         if let Some(driver) = &self.driver {
-            let is_fed = run.feed.is_none();
-            // It ended before it was the program: what it returned is not the program's doing.
-            if matches!(process.status, Status::Exit(_)) && (!is_fed || driver.is_untaken()) {
-                return Err(Stop::NotReady(UNTAKEN.to_owned()));
+            // What it returned is not the program's doing.
+            if matches!(process.status, Status::Exit(_)) && !run.taken {
+                let reason = self.fault.take();
+                return Err(Stop::NotReady(reason.unwrap_or(UNTAKEN.to_owned())));
             }
-            if !is_fed {
+            if run.feed.is_some() {
                 self.fault = Some("the request was not taken".to_owned());
             }
             if let Err(fault) = driver.is_running() {
@@ -137,6 +137,7 @@ impl Init {
     pub(super) fn scrub(&mut self) -> Result<bool, Stop> {
         let verdict = match (self.fault.take(), &self.driver) {
             (Some(fault), _) => Err(fault),
+            _ if self.confinement.ruleset().is_none() => Err(UNCONFINED.to_owned()),
             (None, None) => self.scrubber.scrub(&[]),
             (None, Some(driver)) => {
                 let scrubbed = self.scrubber.scrub(&driver.spared(None));

@@ -11,7 +11,7 @@ const KERNEL: &str = concat!(
 
 /// Prints what should have been the other way round.
 const TRY: &str = r"
-import ctypes, mmap, os, pathlib, tempfile
+import ctypes, mmap, os, pathlib, socket, tempfile
 libc = ctypes.CDLL(None, use_errno=True)
 LANDLOCK_CREATE_RULESET, VERSION = 444, 1
 confined = libc.syscall(LANDLOCK_CREATE_RULESET, None, 0, VERSION) >= 2
@@ -54,6 +54,17 @@ for place in '.', '/tmp', '/dev/shm':
         deleted = open(other / 'file', 'r+')
         os.unlink(other / 'file')
         write(f'/proc/self/fd/{deleted.fileno()}')
+def listen(place):
+    with tempfile.TemporaryDirectory(dir=place) as top, socket.socket(socket.AF_UNIX) as server:
+        server.bind(top + '/socket')
+        os.rename(top + '/socket', top + '/moved')
+        os.link(top + '/moved', top + '/socket')
+
+for place in '/tmp', '/dev/shm':
+    listen(place)
+if works(listen, '.') == confined:
+    print('a socket', 'can' if confined else 'cannot', 'be made among the files of the conversation')
+socket.socket(socket.AF_UNIX).bind('\0abstract')
 memory = os.memfd_create('memory')
 write(f'/proc/self/fd/{memory}')
 reading, writing = os.pipe()
@@ -90,6 +101,73 @@ fn so_does_a_kernel() {
     let mut sandbox = parked(KERNEL);
     sandbox.cell(cell(TRY)).exits(0).prints("");
     sandbox.cell(cell(TRY)).exits(0).prints("");
+}
+
+/// Tries to change other processes in every way there is, and prints what it could change, and what it could not of its
+/// own.
+const CHANGE: &str = r"
+import ctypes, os, resource, signal, struct
+libc = ctypes.CDLL(None, use_errno=True)
+SCHED_SETATTR, IOPRIO_SET, KCMP = {'x86_64': (314, 251, 312), 'aarch64': (274, 30, 272)}[os.uname().machine]
+
+def call(number, *arguments):
+    if libc.syscall(number, *arguments) < 0:
+        raise OSError(ctypes.get_errno(), 'refused')
+
+def attributes():
+    return struct.pack('IIQiIQQQ', 48, 0, 0, os.nice(0), 0, 10**8, 0, 0)
+
+ACTS = {
+    'sched_setattr': lambda pid: call(SCHED_SETATTR, pid, attributes(), 0),
+    'sched_setscheduler': lambda pid: os.sched_setscheduler(pid, os.SCHED_OTHER, os.sched_param(0)),
+    'sched_setparam': lambda pid: os.sched_setparam(pid, os.sched_param(0)),
+    'sched_setaffinity': lambda pid: os.sched_setaffinity(pid, os.sched_getaffinity(0)),
+    'setpriority': lambda pid: os.setpriority(os.PRIO_PROCESS, pid, os.nice(0)),
+    'ioprio_set': lambda pid: call(IOPRIO_SET, 1, pid, 3 << 13),
+    'prlimit': lambda pid: resource.prlimit(pid, resource.RLIMIT_NOFILE, (256, 256)),
+    'pidfd_open': lambda pid: os.close(os.pidfd_open(pid or os.getpid())),
+}
+WIDE = {
+    'all of a user': lambda: os.setpriority(os.PRIO_USER, 0, os.nice(0)),
+    'input and output of a user': lambda: call(IOPRIO_SET, 3, os.getuid(), 3 << 13),
+    'group of PID 1': lambda: os.setpriority(os.PRIO_PGRP, 1, os.nice(0)),
+    'kcmp': lambda: call(KCMP, os.getpid(), os.getpid(), 0, 1, 1),
+}
+
+def works(act, *arguments):
+    try: act(*arguments)
+    except PermissionError: return False
+    return True
+
+for pid in (int(pid) for pid in os.listdir('/proc') if pid.isdigit() and int(pid) != os.getpid()):
+    if changed := [name for name, act in ACTS.items() if works(act, pid)]:
+        print('changed', pid, changed)
+if changed := [name for name, act in WIDE.items() if works(act)]:
+    print('changed', changed)
+child = os.fork()
+if child == 0:
+    signal.pause()
+for own in 0, os.getpid(), child:
+    if refused := [name for name, act in ACTS.items() if not works(act, own)]:
+        print('refused', own, refused)
+os.setpriority(os.PRIO_PGRP, 0, os.nice(0))
+os.kill(child, 9)
+os.waitpid(child, 0)
+";
+
+#[test]
+fn nobody_changes_what_stays() {
+    for mut sandbox in [Sandbox::start(&["python3", "-"]), parked(FORK)] {
+        // The first process that the driver forks has a number that is refused.
+        sandbox.run_and_clean(again("")).exits(0);
+        sandbox.run_and_clean(again(CHANGE)).exits(0).prints("");
+        sandbox.run(once(CHANGE)).exits(0).prints("");
+    }
+    // The process that has passed it on must be gone.
+    let alone =
+        "while len([p for p in __import__('os').listdir('/proc') if p.isdigit()]) != 4: pass";
+    let passed = format!("# PASS\n{alone}\n{CHANGE}");
+    parked(HELPED).run(once(&passed)).exits(0).prints("");
 }
 
 #[test]

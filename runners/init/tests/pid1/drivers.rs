@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use sandbox_init::{Frame, Interrupt, Run, Status};
+use sandbox_init::{Frame, Interrupt, Run, Status, Stream};
 
 use crate::support::{Sandbox, again, map, once, park, parked};
 
@@ -47,7 +47,7 @@ print(open('/proc/self/oom_score_adj').read().strip(), sorted(os.listdir('/proc/
 #[test]
 fn a_driver_that_speaks_while_its_process_waits_ends_the_sandbox() {
     let driver = "import os, time; os.write(3, b'ready %d\\n' % os.getpid()); time.sleep(0.2)
-os.write(3, b'instead %d\\n' % os.getpid()); time.sleep(60)";
+os.write(3, b'taken %d\\n' % os.getpid()); time.sleep(60)";
     let mut sandbox = parked(driver);
     assert_eq!(sandbox.exit_code(), 71);
 }
@@ -170,18 +170,12 @@ fn a_driver_that_programs_meddled_with_is_not_clean() {
     for (code, reason) in [
         ("os.kill(driver, signal.SIGKILL)", "ended"),
         ("os.kill(driver, signal.SIGSTOP)", "stopped"),
-        (
-            "resource.prlimit(driver, resource.RLIMIT_NOFILE, (50, 50))",
-            "tampered",
-        ),
-        (
-            "os.setpriority(os.PRIO_PROCESS, driver, os.nice(0) + 1)",
-            "tampered",
-        ),
+        ("os.kill(driver, signal.SIGINT)", "a signal waits"),
     ] {
-        let mut sandbox = parked(FORK);
+        let blocks = "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])";
+        let mut sandbox = parked(&format!("{blocks}\n{FORK}"));
         let code = format!(
-            "import os, signal, resource, time
+            "import os, signal, time
 driver = next(int(pid) for pid in sorted(os.listdir('/proc')) if pid.isdigit() and int(pid) not in (1, os.getpid()))
 {code}
 time.sleep(0.1)"
@@ -192,6 +186,56 @@ time.sleep(0.1)"
         assert!(verdict.contains(reason), "{reason}: {verdict}");
         assert_eq!(sandbox.exit_code(), 72);
     }
+}
+
+#[test]
+fn a_process_that_leaves_without_its_program_has_not_run_it() {
+    // As one that was told by another program that somebody else runs it.
+    let takes = "    take_streams()\n";
+    for ends in [
+        "    os._exit(0)\n",
+        "    os._exit(3)\n",
+        "    raise ValueError\n",
+    ] {
+        let driver = FORK.replace(takes, ends);
+        assert_ne!(driver, FORK);
+        let mut sandbox = parked(&driver);
+        sandbox.send(&Frame::Run(again("print(1)")));
+        assert_eq!(
+            sandbox.last_words(Stream::Stderr),
+            "sandbox-init: not ready: the parked process ended without its program\n"
+        );
+        assert_eq!(sandbox.exit_code(), 71);
+    }
+}
+
+#[test]
+fn what_a_driver_says_is_no_programs_output() {
+    let driver = FORK.replace(
+        "while True:\n    park()",
+        "while True:\n    print('x' * 99_999, flush=True)\n    park()",
+    );
+    assert_ne!(driver, FORK);
+    let mut sandbox = parked(&driver);
+    for _ in 0..3 {
+        sandbox
+            .run_and_clean(again("print(1)"))
+            .exits(0)
+            .prints("1\n");
+    }
+}
+
+#[test]
+fn a_driver_that_fails_has_the_last_word() {
+    let refuse = |words: &str| {
+        let driver = format!("import sys; sys.stderr.write({words}); sys.exit(1)");
+        let mut sandbox = Sandbox::start(&["false"]);
+        sandbox.park(&["python3", "-c", &driver], &[]).unwrap_err()
+    };
+    let said = refuse(r"'no module\x1b\n'");
+    assert!(said.ends_with(r#", and wrote "no module\u{1b}""#), "{said}");
+    let long = refuse("'x' * 99_999");
+    assert!((512..700).contains(&long.len()), "{long}");
 }
 
 #[test]

@@ -161,15 +161,51 @@ fn the_deadline_ends_a_program_that_stops_its_output() {
 }
 
 #[test]
-fn forged_records_are_output() {
+fn forged_messages_are_output() {
     let mut sandbox = Sandbox::start(SH);
-    let forged = "printf '\\02700000000000000000000000000000000{\"end\":{\"exit\":0}}\\n'; printf '\\027'; exit 9";
+    let forged = r#"printf '\003\000\000\000\016{"clean":true}'; printf '\003\000'; exit 9"#;
     let outcome = sandbox.run(once(forged));
-    outcome.exits(9);
-    assert!(
-        outcome.stdout.ends_with("{\"end\":{\"exit\":0}}\n\u{17}"),
-        "{outcome:?}"
-    );
+    outcome
+        .exits(9)
+        .prints("\u{3}\0\0\0\u{e}{\"clean\":true}\u{3}\0");
+}
+
+#[test]
+fn what_was_written_last_is_there() {
+    let mut sandbox = Sandbox::start(PYTHON);
+    let code = "
+import os
+for number in range(200): os.write(1, b'x' * 300)
+os.write(2, b'last')
+os._exit(1)
+";
+    for _ in 0..50 {
+        let outcome = sandbox.run_and_clean(again(code));
+        assert_eq!(outcome.exits(1).stdout.len(), 60_000);
+        assert_eq!(outcome.stderr, "last");
+    }
+}
+
+#[test]
+fn a_slow_server_holds_up_no_deadline() {
+    let mut sandbox = Sandbox::start(SH);
+    let reading = std::sync::Arc::clone(&sandbox.reading);
+    let pause = reading.lock();
+    sandbox.send(&Frame::Run(Run {
+        deadline_ms: 500,
+        ..once("yes & yes >&2 & yes")
+    }));
+    std::thread::sleep(Duration::from_millis(1500));
+    // PID 1 has killed them, and only now waits for the server.
+    let pid = sandbox.pid().as_raw_nonzero();
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    for child in children.split_whitespace() {
+        let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap();
+        assert!(stat.contains(") Z "), "{stat}");
+    }
+    drop(pause);
+    let end = sandbox.outcome().end;
+    assert!(end.timed_out && end.wall_ms < 1500, "{end:?}");
 }
 
 #[test]
@@ -190,12 +226,12 @@ os._exit(7)
     sandbox.run(once("print('fine')")).exits(0).prints("fine\n");
 }
 
-/// Their flags belong to the file description, which all programs share.
 #[test]
 fn what_a_program_makes_of_its_streams_ends_with_it() {
     let look = "
 import fcntl
 for fd in (1, 2):
+    open(f'/dev/fd/{fd}', 'w').close()
     print(*(fcntl.fcntl(fd, what) for what in (fcntl.F_GETFL, fcntl.F_GETPIPE_SZ)))
 ";
     let code = "
@@ -204,6 +240,8 @@ for fd, size in ((1, 4096), (2, 1 << 20)):
     flags = os.O_NONBLOCK | os.O_ASYNC | os.O_DIRECT | os.O_APPEND
     fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | flags)
     fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, size)
+    os.fchmod(fd, 0)
+os.close(1)
 ";
     let mut sandbox = Sandbox::start(PYTHON);
     let before = sandbox.run_and_clean(again(look));

@@ -6,6 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -40,6 +41,10 @@ pub(crate) struct Sandbox {
     child: Child,
     stdin: Option<ChildStdin>,
     messages: Receiver<Message>,
+    /// Held while the server does not read.
+    pub(crate) reading: Arc<Mutex<()>>,
+    /// The name of the pipe to the server.
+    pub(crate) pipe: String,
     /// Both streams since the last record.
     said: [Vec<u8>; 2],
 }
@@ -116,9 +121,13 @@ impl Sandbox {
         let stdout = child.stdout.take().unwrap();
         let owner = rustix::process::Uid::from_raw(user);
         rustix::fs::fchown(&stdout, Some(owner), None).unwrap();
+        let inode = rustix::fs::fstat(&stdout).unwrap().st_ino;
+        let reading = Arc::default();
         Self {
             stdin: child.stdin.take(),
-            messages: messages(stdout),
+            messages: messages(stdout, Arc::clone(&reading)),
+            reading,
+            pipe: format!("pipe:[{inode}]"),
             said: Default::default(),
             child,
         }
@@ -279,11 +288,12 @@ pub(crate) fn parked(driver: &str) -> Sandbox {
 }
 
 /// What PID 1 writes. Nothing else may be among it.
-fn messages(mut pipe: impl Read + Send + 'static) -> Receiver<Message> {
+fn messages(mut pipe: impl Read + Send + 'static, reading: Arc<Mutex<()>>) -> Receiver<Message> {
     let (sender, messages) = channel();
     thread::spawn(move || {
         let (mut buffer, mut reader) = ([0; 8192], MessageReader::new());
         while let Ok(length @ 1..) = pipe.read(&mut buffer) {
+            drop(reading.lock());
             reader.feed(&buffer[..length]);
             while let Some(message) = reader.next_message().expect("a message") {
                 if sender.send(message).is_err() {

@@ -39,6 +39,7 @@ def take_streams():
     for number, stream in enumerate(streams, 1):
         os.dup2(stream, number)
         os.close(stream)
+    os.write(3, LINE % os.getpid())
 
 
 def become(request):
@@ -83,7 +84,6 @@ def help(requests, answers):
                 os._exit(1)
             become(request)
         if forked[1] and is_there(int.from_bytes(number, "big")):
-            os.write(3, LINE % forked[1])
             os.write(answers, number)
         else:
             os.write(letting, b"!")
@@ -120,7 +120,7 @@ def drive(requests, answers, helper):
             os._exit(1)
 
 
-LINE = b"instead %s\n"
+LINE = b"taken %d\n"
 prctl(PR_SET_DUMPABLE, 0)
 taking, passing = os.pipe()
 hearing, answering = os.pipe()
