@@ -8,6 +8,9 @@ use crate::support::{TestApp, eventually};
 in_cold_and_warm_sandboxes! {
     traces_are_gone,
     other_processes_can_be_meddled_with_in_vain,
+    other_processes_can_be_interrupted_in_vain,
+    descriptors_of_others_are_nowhere,
+    sockets_cannot_be_made_in_data,
     other_processes_can_be_killed_in_vain,
     other_processes_can_be_stopped_in_vain,
     traces_of_typescript_are_gone_too,
@@ -27,6 +30,22 @@ async fn traces_are_gone(target: &Target) {
 
 async fn other_processes_can_be_meddled_with_in_vain(target: &Target) {
     leaves_nothing(target, "meddle_with_others.py").await;
+}
+
+async fn other_processes_can_be_interrupted_in_vain(target: &Target) {
+    for _ in 0..target.rounds(3) {
+        leaves_nothing(target, "interrupt_others.py").await;
+    }
+}
+
+async fn descriptors_of_others_are_nowhere(target: &Target) {
+    for _ in 0..target.rounds(20) {
+        assert_safe(&target.attack("foreign_descriptors.py", 20).await);
+    }
+}
+
+async fn sockets_cannot_be_made_in_data(target: &Target) {
+    assert_safe(&target.attack("sockets_in_data.py", 10).await);
 }
 
 async fn other_processes_can_be_killed_in_vain(target: &Target) {
