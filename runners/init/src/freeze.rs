@@ -1,7 +1,7 @@
 //! Stops every other process of the sandbox, so that for a while nothing in it can do anything.
 //!
-//! A program can open the pipe that it shares with PID 1 for reading. So what is left alive, as a kernel is between its
-//! cells, must stand still from before an end record is written until the server has read it.
+//! What is left alive between two cells of a kernel takes no processor time and writes nothing that would belong to no
+//! cell.
 
 use std::fs::{self, DirEntry};
 use std::io;
