@@ -6,6 +6,7 @@ mod runs;
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -34,6 +35,9 @@ const PARKING: Duration = Duration::from_mins(1);
 
 /// How often to check again for what no descriptor tells.
 const TICK: Duration = Duration::from_millis(1);
+
+/// How long to let output gather that comes steadily.
+const GATHER: Duration = Duration::from_micros(200);
 
 /// How often to check that everything stands still between two cells.
 const LOOK: Duration = Duration::from_secs(1);
@@ -166,6 +170,9 @@ impl Init {
             (State::Working(_), Some(kernel)) => &mut kernel.streams,
             _ => return,
         };
+        if streams.is_steady() {
+            thread::sleep(GATHER);
+        }
         streams.read(|stream, bytes| self.output.add(stream, bytes));
     }
 

@@ -13,6 +13,9 @@ use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, fcntl_getpipe_size, pipe_with};
 use sandbox_init::{PAYLOAD_MAX, Stream};
 
+/// After so many pieces from one stream alone, more of it is likely.
+const STEADY: u32 = 32;
+
 const BOTH: [Stream; 2] = [Stream::Stdout, Stream::Stderr];
 
 /// The ends of both pipes from which PID 1 reads.
@@ -23,6 +26,8 @@ pub(crate) struct Streams {
     /// `None` once nobody can write to it any more.
     pipes: [Option<OwnedFd>; 2],
     buffer: Vec<u8>,
+    /// How often in succession there was something from one stream and nothing from the other.
+    alone: u32,
 }
 
 /// The ends to which the run's processes write.
@@ -47,8 +52,15 @@ impl Streams {
             readiness,
             pipes: [Some(out), Some(err)],
             buffer: Vec::with_capacity(PAYLOAD_MAX),
+            alone: 0,
         };
         Ok((streams, Ends { stdout, stderr }))
+    }
+
+    /// Whether to let more come before the next read: a program that prints line after line to one stream would
+    /// otherwise wake PID 1 for each of them, at its own cost.
+    pub(crate) fn is_steady(&self) -> bool {
+        self.alone >= STEADY
     }
 
     /// Reads once from each stream that has something, in the order in which they became ready, and returns how many
@@ -58,6 +70,7 @@ impl Streams {
         let at_once = Timespec::default();
         let waited = epoll::wait(&self.readiness, spare_capacity(&mut events), Some(&at_once));
         let mut length = 0;
+        self.alone = if events.len() == 1 { self.alone + 1 } else { 0 };
         for event in events.iter().filter(|_| waited.is_ok()) {
             let (data, mut closed) = (event.data, false);
             let index = usize::from(data.u64() == Stream::Stderr as u64);

@@ -1,4 +1,4 @@
-# Reads and steers PID 1, which knows what separates a program's output from the server's reports.
+# Reads and steers PID 1, which has the only stream to the server.
 import os
 import resource
 

@@ -28,10 +28,7 @@ pub(super) const WEAKER: &[Weaker] = &[
     Weaker {
         what: "the filter of old engines",
         weaken: |body| host(body).security_opt = Some(vec!["no-new-privileges:true".into()]),
-        noticed: &[
-            (Control::Syscalls, "io_uring_setup"),
-            (Control::PidOne, "limits of PID 1 can be set"),
-        ],
+        noticed: &[(Control::Syscalls, "io_uring_setup")],
     },
     Weaker {
         what: "root with the capabilities that engines give by default",

@@ -78,7 +78,10 @@ def help(requests, answers):
             if not is_there(int.from_bytes(number, "big")):
                 os._exit(1)
             take_streams()
-            os.write(told[1], b"%d" % os.getpid())
+            try:
+                os.write(told[1], b"%d" % os.getpid())
+            except BrokenPipeError:
+                pass  # a kernel needs no driver, which PID 1 has ended by now
             os.close(letting)
             if os.read(starting, 1):
                 os._exit(1)
