@@ -210,12 +210,13 @@ mod tests {
             };
             assert!(expect.send(expected).is_ok());
             let chunks = tokio_stream::wrappers::UnboundedReceiverStream::new(chunks);
+            let tasks = tokio_util::task::TaskTracker::new();
             Self {
                 capture,
                 ended,
                 cleaned,
                 output,
-                drained: tokio::spawn(drain(chunks.boxed(), expectations)),
+                drained: tasks.spawn(drain(chunks.boxed(), expectations)),
             }
         }
 

@@ -231,9 +231,13 @@ impl Init {
             .iter()
             .filter_map(|driver| driver.streams.as_ref());
         sources.extend(words.map(|streams| PollFd::new(&streams.readiness, PollFlags::IN)));
-        let left = self
-            .timer()
-            .map(|at| at.saturating_duration_since(Instant::now()));
+        let now = Instant::now();
+        let has_more = self.streams().is_some_and(Streams::has_more) && !self.output.is_behind();
+        let left = if has_more {
+            Some(Duration::ZERO)
+        } else {
+            self.timer().map(|at| at.saturating_duration_since(now))
+        };
         let timeout = left.and_then(|left| Timespec::try_from(left).ok());
         match poll(&mut sources, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}

@@ -122,7 +122,6 @@ fn prepare() -> Result<Init, Stop> {
     let signals = sys::signals()?;
     // The engine has set it; neither Landlock nor another filter can be used without.
     set_no_new_privs(true).map_err(io::Error::from)?;
-    sys::take_short_turns();
     sys::restrict(&mut Filter::for_all())?;
     Init::new(signals, std::env::args_os().skip(1).collect())
 }

@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use rustix::buffer::spare_capacity;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
-use rustix::io::Errno;
+use rustix::io::{Errno, ioctl_fionread};
 use rustix::pipe::{PipeFlags, fcntl_getpipe_size, pipe_with};
 use sandbox_init::{PAYLOAD_MAX, Stream};
 
@@ -26,6 +26,8 @@ pub(crate) struct Streams {
     /// `None` once nobody can write to it any more.
     pipes: [Option<OwnedFd>; 2],
     buffer: Vec<u8>,
+    /// Whether there was more than one read takes.
+    more: [bool; 2],
     /// How often in succession there was something from one stream and nothing from the other.
     alone: u32,
 }
@@ -44,7 +46,9 @@ impl Streams {
             let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
             rustix::io::ioctl_fionbio(&ours, true)?;
             let which = EventData::new_u64(stream as u64);
-            epoll::add(&readiness, &ours, which, EventFlags::IN)?;
+            // Once for each write: what stays in the list would lose its place in the order.
+            let once = EventFlags::IN | EventFlags::ET;
+            epoll::add(&readiness, &ours, which, once)?;
             Ok::<_, io::Error>((ours, theirs))
         };
         let ((out, stdout), (err, stderr)) = (pipe(Stream::Stdout)?, pipe(Stream::Stderr)?);
@@ -52,6 +56,7 @@ impl Streams {
             readiness,
             pipes: [Some(out), Some(err)],
             buffer: Vec::with_capacity(PAYLOAD_MAX),
+            more: [false; 2],
             alone: 0,
         };
         Ok((streams, Ends { stdout, stderr }))
@@ -63,35 +68,62 @@ impl Streams {
         self.alone >= STEADY
     }
 
+    /// Whether there is something to read that `readiness` does not tell again.
+    pub(crate) fn has_more(&self) -> bool {
+        self.more.contains(&true)
+    }
+
     /// Reads once from each stream that has something, in the order in which they became ready, and returns how many
     /// bytes there were.
     pub(crate) fn read(&mut self, mut to: impl FnMut(Stream, &[u8])) -> usize {
         let mut events: Vec<Event> = Vec::with_capacity(BOTH.len());
         let at_once = Timespec::default();
-        let waited = epoll::wait(&self.readiness, spare_capacity(&mut events), Some(&at_once));
-        let mut length = 0;
-        self.alone = if events.len() == 1 { self.alone + 1 } else { 0 };
-        for event in events.iter().filter(|_| waited.is_ok()) {
-            let (data, mut closed) = (event.data, false);
-            let index = usize::from(data.u64() == Stream::Stderr as u64);
-            let Some(pipe) = &self.pipes[index] else {
-                continue;
-            };
-            self.buffer.clear();
-            match rustix::io::read(pipe, spare_capacity(&mut self.buffer)) {
-                Ok(0) => closed = true,
-                Ok(count) => {
-                    length += count;
-                    to(BOTH[index], &self.buffer);
-                }
-                Err(Errno::AGAIN | Errno::INTR) => {}
-                Err(_) => closed = true,
-            }
-            if closed {
-                self.pipes[index] = None;
+        // Without events when it was interrupted, and then they come next time.
+        let _ = epoll::wait(&self.readiness, spare_capacity(&mut events), Some(&at_once));
+        let mut order: Vec<usize> = events
+            .iter()
+            .map(|event| {
+                let data = event.data;
+                usize::from(data.u64() == Stream::Stderr as u64)
+            })
+            .collect();
+        for index in 0..BOTH.len() {
+            if self.more[index] && !order.contains(&index) {
+                order.push(index);
             }
         }
-        length
+        self.alone = if order.len() == 1 { self.alone + 1 } else { 0 };
+        order
+            .into_iter()
+            .map(|index| self.read_one(index, &mut to))
+            .sum()
+    }
+
+    fn read_one(&mut self, index: usize, to: &mut impl FnMut(Stream, &[u8])) -> usize {
+        self.more[index] = false;
+        let Some(pipe) = &self.pipes[index] else {
+            return 0;
+        };
+        self.buffer.clear();
+        match rustix::io::read(pipe, spare_capacity(&mut self.buffer)) {
+            Ok(count @ 1..) => {
+                self.more[index] = ioctl_fionread(pipe).is_ok_and(|left| left > 0);
+                if count == self.buffer.capacity() {
+                    self.more[index] = true;
+                }
+                to(BOTH[index], &self.buffer);
+                count
+            }
+            Err(Errno::AGAIN) => 0,
+            Err(Errno::INTR) => {
+                self.more[index] = true;
+                0
+            }
+            Ok(_) | Err(_) => {
+                self.pipes[index] = None;
+                0
+            }
+        }
     }
 
     /// Reads what is left when nobody writes any more. Should somebody do so all the same, this ends when as much was

@@ -70,24 +70,6 @@ pub(crate) fn restrict(filter: &mut Filter) -> io::Result<()> {
     }
 }
 
-/// Has this process get its turn sooner when something wakes it, for which its turns are shorter: it reads two streams,
-/// and only what it reads in time stays in order. Children are as usual. Kernels before Linux 6.12 take no notice.
-pub(crate) fn take_short_turns() {
-    const TURN_NANOS: u64 = 100_000;
-    let attributes = libc::sched_attr {
-        size: 48,
-        sched_policy: 0,
-        sched_flags: 0x01 | 0x10, // reset on fork, keep the nice value
-        sched_nice: 0,
-        sched_priority: 0,
-        sched_runtime: TURN_NANOS,
-        sched_deadline: 0,
-        sched_period: 0,
-    };
-    // SAFETY: the kernel reads a structure of the size that is in it. Nothing depends on the result.
-    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
-}
-
 fn signal_set(signals: &[libc::c_int]) -> libc::sigset_t {
     let mut set = MaybeUninit::uninit();
     // SAFETY: `sigemptyset` initialises the set.

@@ -88,9 +88,8 @@ async fn a_program_that_reads_its_own_output_only_deceives_itself(target: &Targe
 #[tokio::test]
 async fn output_is_in_order() {
     let target = Target::warm().await;
-    let alternating = (1..9)
-        .map(|turn| format!("out{turn}\nerr{turn}\n"))
-        .collect::<String>();
+    let turns = (1..9).map(|turn| format!("out{turn}\nerr{turn}\n"));
+    let alternating = turns.collect::<Vec<_>>().concat();
     let python =
         "import sys\nfor i in range(1, 9):\n print(f'out{i}')\n print(f'err{i}', file=sys.stderr)";
     let typescript =

@@ -184,7 +184,7 @@ impl Sandbox {
     #[track_caller]
     pub(crate) fn outcome(&mut self) -> Outcome {
         let record = self.record();
-        let [stdout, stderr] = std::mem::take(&mut self.said).map(text);
+        let [stdout, stderr] = std::mem::take(&mut self.said).map(|said| text(&said));
         let Record::End(end) = record else {
             panic!("not an end: {record:?}")
         };
@@ -252,7 +252,7 @@ impl Sandbox {
                 Ok(Message::Output(stream, bytes)) => self.said[stream as usize].extend(bytes),
                 Ok(Message::Record(record)) => panic!("another record: {record:?}"),
                 Err(RecvTimeoutError::Disconnected) => {
-                    return text(std::mem::take(&mut self.said[stream as usize]));
+                    return text(&self.said[stream as usize]);
                 }
                 Err(RecvTimeoutError::Timeout) => panic!("the stream does not end"),
             }
@@ -305,8 +305,8 @@ fn messages(mut pipe: impl Read + Send + 'static, reading: Arc<Mutex<()>>) -> Re
     messages
 }
 
-fn text(bytes: Vec<u8>) -> String {
-    String::from_utf8_lossy(&bytes).into_owned()
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn number() -> u64 {
