@@ -32,9 +32,13 @@ static int fork_away(void)
     int status;
     pid_t between = vfork();
     if (between == 0) {
-        pid_t child = fork();
-        if (child == 0)
+        pid_t own = getpid(), child = fork();
+        if (child == 0) {
+            /* It has its parent before it says that it is there: PID 1 takes its word for no other process. */
+            while (getppid() == own)
+                sched_yield();
             return 0;
+        }
         _exit(child < 0);
     }
     if (between < 0 || waitpid(between, &status, 0) != between || status != 0)
