@@ -50,9 +50,9 @@ impl Finished {
 pub struct RunOutcome {
     /// Whether the program ended by itself with exit code 0.
     pub success: bool,
-    /// Standard output and error in the order in which they came: Python and TypeScript keep it exactly, and what other
-    /// programs write to both within microseconds may be grouped. Colours are removed and progress bars are in their
-    /// last state; of long output head and tail, with a line between them that says how to read the rest.
+    /// Standard output and error in the order in which they came; what programs other than Python, TypeScript and Bash
+    /// write to both within microseconds may be grouped. Colours are removed and progress bars are in their last state;
+    /// of long output head and tail, with a line between them that says how to read the rest.
     pub output: String,
     /// Standard output alone, as far as there is room for it beside `output`.
     pub stdout: String,

@@ -84,7 +84,7 @@ async fn a_program_that_reads_its_own_output_only_deceives_itself(target: &Targe
 }
 
 /// A traceback comes after what was printed before it, and lines alternate as they were written, where an interpreter of
-/// ours writes them. Shells and other programs are not waited for: most of theirs are in order.
+/// ours writes them, and where Bash redirects them. What keeps Bash in order is nothing that its programs see.
 #[tokio::test]
 async fn output_is_in_order() {
     let target = Target::warm().await;
@@ -94,9 +94,15 @@ async fn output_is_in_order() {
         "import sys\nfor i in range(1, 9):\n print(f'out{i}')\n print(f'err{i}', file=sys.stderr)";
     let typescript =
         "for (let i = 1; i < 9; i++) { console.log(`out${i}`); console.error(`err${i}`); }";
+    let shell = "for i in {1..8}; do echo out$i; echo err$i >&2; done; env | grep LD_PRELOAD";
     let failing = "for i in range(20): print('line', i)\n1 / 0";
     for _ in 0..20 {
-        for (language, code) in [("python", python), ("typescript", typescript)] {
+        let programs = [
+            ("python", python),
+            ("typescript", typescript),
+            ("shell", shell),
+        ];
+        for (language, code) in programs {
             let arguments =
                 json!({ "language": language, "code": code, "conversationId": "order" });
             let result = target.app.call("run_code", arguments).await;
