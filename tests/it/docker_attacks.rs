@@ -40,6 +40,7 @@ mod exhaustion;
 mod files;
 mod isolation;
 mod leftovers;
+mod neighbours;
 mod streams;
 
 const ATTACKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/attacks");
