@@ -13,6 +13,9 @@ pub(super) struct Weaker {
     pub(super) noticed: &'static [(Control, &'static str)],
 }
 
+/// A filter that takes the kernel for one without Landlock, which keeps programs from other processes by itself.
+const NO_LANDLOCK: &str = r#"{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{"names":["landlock_create_ruleset"],"action":"SCMP_ACT_ERRNO"}]}"#;
+
 /// Within one sandbox.
 pub(super) const WEAKER: &[Weaker] = &[
     Weaker {
@@ -40,6 +43,15 @@ pub(super) const WEAKER: &[Weaker] = &[
             (Control::Identity, "is root"),
             (Control::NetworkOff, "a raw socket"),
         ],
+    },
+    Weaker {
+        what: "root that may look into other processes, without Landlock",
+        weaken: |body| {
+            default_root(body);
+            host(body).cap_add = Some(vec!["SYS_PTRACE".into()]);
+            host(body).security_opt = Some(vec![format!("seccomp={NO_LANDLOCK}")]);
+        },
+        noticed: &[(Control::PidOne, "/proc/1/environ can be read")],
     },
     Weaker {
         what: "a group of the system besides its own",
