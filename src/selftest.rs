@@ -199,7 +199,7 @@ async fn try_one(
         Control::Links => links::holds(stage, download).await,
         Control::Residue => residue::between_runs(stage).await,
         Control::Conversations => residue::between_conversations(stage).await,
-        Control::Neighbour => neighbour::holds(stage).await,
+        Control::Neighbour => Box::pin(neighbour::holds(stage)).await,
         _ => attack::holds(stage, control).await,
     };
     vec![Row::new(control, stage.way, verdict)]

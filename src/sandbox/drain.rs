@@ -65,7 +65,7 @@ struct Messages {
 }
 
 impl Messages {
-    fn feed(&mut self, chunk: &Chunk, mut hear: impl FnMut(Message)) {
+    fn feed(&mut self, chunk: &Chunk, mut hear: impl FnMut(Message<'_>)) {
         // No program has it. It is where sandbox-init says why it does not even begin.
         if chunk.stream == Stream::Stderr {
             let said = String::from_utf8_lossy(&chunk.bytes);
@@ -128,12 +128,12 @@ impl Listening {
         }
     }
 
-    fn hear(&mut self, message: Message) {
+    fn hear(&mut self, message: Message<'_>) {
         // Nobody waits any more if the run was cancelled.
         match message {
             Message::Output(stream, bytes) => {
                 if let Some(audience) = &self.audience {
-                    audience.capture.push(stream, &bytes);
+                    audience.capture.push(stream, bytes);
                 }
             }
             Message::Record(Record::End(end)) => {

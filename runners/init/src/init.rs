@@ -6,7 +6,6 @@ mod runs;
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -37,7 +36,10 @@ const PARKING: Duration = Duration::from_mins(1);
 const TICK: Duration = Duration::from_millis(1);
 
 /// How long to let output gather that comes steadily.
-const GATHER: Duration = Duration::from_micros(200);
+const GATHER: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 200_000,
+};
 
 /// How often to check that everything stands still between two cells.
 const LOOK: Duration = Duration::from_secs(1);
@@ -149,17 +151,17 @@ impl Init {
         if happened.input {
             self.read()?;
         }
-        self.listen();
+        self.listen(happened.words);
         self.pump();
         self.check_time()?;
         while self.advance()? {}
-        self.output.push()
+        self.output.push_due()
     }
 
     /// Passes on what was written, and keeps the last of what a driver says. Nothing is read while the server is behind:
     /// then the pipes fill up, and whoever writes to them waits.
-    fn listen(&mut self) {
-        if let Some(driver) = &mut self.driver {
+    fn listen(&mut self, words: bool) {
+        if let Some(driver) = self.driver.as_mut().filter(|_| words) {
             driver.listen();
         }
         if self.output.is_behind() {
@@ -171,9 +173,11 @@ impl Init {
             _ => return,
         };
         if streams.is_steady() {
-            thread::sleep(GATHER);
+            // What ends the run is not kept waiting.
+            let mut ends = [PollFd::new(&self.signals, PollFlags::IN)];
+            let _ = poll(&mut ends, Some(&GATHER));
         }
-        streams.read(|stream, bytes| self.output.add(stream, bytes));
+        streams.read(|stream, bytes| self.output.pass(stream, bytes));
     }
 
     /// The streams of what runs.
@@ -226,17 +230,20 @@ impl Init {
             let streams = self.streams().into_iter();
             sources.extend(streams.map(|streams| PollFd::new(&streams.readiness, PollFlags::IN)));
         }
-        let words = self
-            .driver
-            .iter()
-            .filter_map(|driver| driver.streams.as_ref());
-        sources.extend(words.map(|streams| PollFd::new(&streams.readiness, PollFlags::IN)));
+        let driver = self.driver.as_ref();
+        let words = driver.and_then(|driver| driver.streams.as_ref());
+        sources.extend(
+            words
+                .iter()
+                .map(|streams| PollFd::new(&streams.readiness, PollFlags::IN)),
+        );
         let now = Instant::now();
         let has_more = self.streams().is_some_and(Streams::has_more) && !self.output.is_behind();
         let left = if has_more {
             Some(Duration::ZERO)
         } else {
-            self.timer().map(|at| at.saturating_duration_since(now))
+            let due = self.timer().into_iter().chain(self.output.due()).min();
+            due.map(|at| at.saturating_duration_since(now))
         };
         let timeout = left.and_then(|left| Timespec::try_from(left).ok());
         match poll(&mut sources, timeout.as_ref()) {
@@ -250,6 +257,10 @@ impl Init {
         Ok(Happened {
             signal: !sources[0].revents().is_empty(),
             input: input.contains(PollFlags::IN),
+            words: words.is_some()
+                && sources
+                    .last()
+                    .is_some_and(|last| !last.revents().is_empty()),
         })
     }
 
@@ -460,4 +471,6 @@ impl Init {
 struct Happened {
     signal: bool,
     input: bool,
+    /// The driver said something that belongs to no run.
+    words: bool,
 }

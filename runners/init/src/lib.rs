@@ -12,5 +12,6 @@ pub use frames::{
 };
 pub use messages::{
     Message, MessageError, MessageReader, PAYLOAD_MAX, Stream, encode_output, encode_record,
+    output_header,
 };
 pub use records::{End, Record, Status};

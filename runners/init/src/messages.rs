@@ -37,9 +37,9 @@ impl Stream {
 
 /// One message from PID 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Message {
+pub enum Message<'a> {
     /// Bytes that the run's processes have written. Not a line: they may be split anywhere.
-    Output(Stream, Vec<u8>),
+    Output(Stream, &'a [u8]),
     /// What PID 1 itself reports.
     Record(Record),
 }
@@ -60,26 +60,33 @@ pub enum MessageError {
 
 /// Appends output to `bytes`, in as many messages as it needs.
 pub fn encode_output(stream: Stream, output: &[u8], bytes: &mut Vec<u8>) {
+    for payload in output.chunks(PAYLOAD_MAX) {
+        bytes.extend_from_slice(&output_header(stream, payload.len()));
+        bytes.extend_from_slice(payload);
+    }
+}
+
+/// What comes before one message of output of this length, which is at most [`PAYLOAD_MAX`].
+pub fn output_header(stream: Stream, length: usize) -> [u8; HEADER] {
     let kind = match stream {
         Stream::Stdout => STDOUT,
         Stream::Stderr => STDERR,
     };
-    for payload in output.chunks(PAYLOAD_MAX) {
-        encode(kind, payload, bytes);
-    }
+    header(kind, length)
 }
 
 /// Appends a record to `bytes`. A long reason in it is cut.
 pub fn encode_record(record: &Record, bytes: &mut Vec<u8>) {
-    encode(RECORD, &record.to_json(), bytes);
+    let payload = record.to_json();
+    bytes.extend_from_slice(&header(RECORD, payload.len()));
+    bytes.extend_from_slice(&payload);
 }
 
-fn encode(kind: u8, payload: &[u8], bytes: &mut Vec<u8>) {
-    bytes.push(kind);
+fn header(kind: u8, length: usize) -> [u8; HEADER] {
     // Callers stay far below what four bytes can count.
-    let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
-    bytes.extend_from_slice(&length.to_be_bytes());
-    bytes.extend_from_slice(payload);
+    let length = u32::try_from(length).unwrap_or(u32::MAX);
+    let [a, b, c, d] = length.to_be_bytes();
+    [kind, a, b, c, d]
 }
 
 /// Takes bytes as they arrive and returns messages.
@@ -107,7 +114,7 @@ impl MessageReader {
     ///
     /// # Errors
     /// What has come is no message.
-    pub fn next_message(&mut self) -> Result<Option<Message>, MessageError> {
+    pub fn next_message(&mut self) -> Result<Option<Message<'_>>, MessageError> {
         let rest = &self.buffer[self.taken..];
         let Some((header, rest)) = rest.split_first_chunk::<HEADER>() else {
             return Ok(None);
@@ -124,8 +131,8 @@ impl MessageReader {
             return Ok(None);
         };
         let message = match kind {
-            STDOUT => Message::Output(Stream::Stdout, payload.to_vec()),
-            STDERR => Message::Output(Stream::Stderr, payload.to_vec()),
+            STDOUT => Message::Output(Stream::Stdout, payload),
+            STDERR => Message::Output(Stream::Stderr, payload),
             _ => Message::Record(serde_json::from_slice(payload).map_err(MessageError::Malformed)?),
         };
         self.taken += HEADER + length;
@@ -140,7 +147,7 @@ mod tests {
     use super::*;
     use crate::records::tests::any_record;
 
-    fn encoded(message: &Message) -> Vec<u8> {
+    fn encoded(message: &Message<'_>) -> Vec<u8> {
         let mut bytes = Vec::new();
         match message {
             Message::Output(stream, output) => encode_output(*stream, output, &mut bytes),
@@ -149,18 +156,19 @@ mod tests {
         bytes
     }
 
-    fn any_message() -> impl Strategy<Value = Message> {
+    fn any_encoded() -> impl Strategy<Value = Vec<u8>> {
         let stream = prop_oneof![Just(Stream::Stdout), Just(Stream::Stderr)];
         let output = prop::collection::vec(any::<u8>(), 1..200);
         prop_oneof![
-            (stream, output).prop_map(|(stream, output)| Message::Output(stream, output)),
-            any_record().prop_map(Message::Record),
+            (stream, output)
+                .prop_map(|(stream, output)| encoded(&Message::Output(stream, &output))),
+            any_record().prop_map(|record| encoded(&Message::Record(record))),
         ]
     }
 
     #[test]
     fn the_wire_form_is_the_one_of_the_protocol() {
-        let output = Message::Output(Stream::Stderr, b"err".to_vec());
+        let output = Message::Output(Stream::Stderr, b"err");
         assert_eq!(encoded(&output), b"\x02\0\0\0\x03err");
         let record = Message::Record(Record::Clean(Ok(())));
         assert_eq!(encoded(&record), b"\x03\0\0\0\x0e{\"clean\":true}");
@@ -168,7 +176,8 @@ mod tests {
 
     #[test]
     fn long_output_is_several_messages() {
-        let output = Message::Output(Stream::Stdout, vec![b'x'; 2 * PAYLOAD_MAX + 1]);
+        let long = vec![b'x'; 2 * PAYLOAD_MAX + 1];
+        let output = Message::Output(Stream::Stdout, &long);
         let mut reader = MessageReader::new();
         reader.feed(&encoded(&output));
         let mut lengths = Vec::new();
@@ -195,14 +204,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_split_gives_the_same_messages(messages in prop::collection::vec(any_message(), 1..6), size in 1_usize..300) {
-            let bytes: Vec<_> = messages.iter().flat_map(encoded).collect();
+        fn any_split_gives_the_same_messages(messages in prop::collection::vec(any_encoded(), 1..6), size in 1_usize..300) {
             let mut reader = MessageReader::new();
             let mut seen = Vec::new();
-            for chunk in bytes.chunks(size) {
+            for chunk in messages.concat().chunks(size) {
                 reader.feed(chunk);
                 while let Some(message) = reader.next_message().unwrap() {
-                    seen.push(message);
+                    seen.push(encoded(&message));
                 }
             }
             prop_assert_eq!(seen, messages);

@@ -1,19 +1,23 @@
 //! The stream to the server, which nobody else in the sandbox has.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::stdio;
-use sandbox_init::{PAYLOAD_MAX, Record, Stream, encode_output, encode_record};
+use sandbox_init::{PAYLOAD_MAX, Record, Stream, encode_output, encode_record, output_header};
 
 use crate::Stop;
 use crate::streams::Streams;
 
-/// Above this, what waits is written before more is added.
-const MOST: usize = PAYLOAD_MAX;
+/// Above this, what waits is written before more is added, and as much at once is written as it is.
+const MOST: usize = PAYLOAD_MAX / 2;
+
+/// How long output may wait for more of it, or for the end: whoever passes it on wakes once for all of it.
+const SOON: Duration = Duration::from_millis(2);
 
 /// The container's standard output, for messages.
 ///
@@ -21,9 +25,13 @@ const MOST: usize = PAYLOAD_MAX;
 #[derive(Debug)]
 pub(crate) struct Output {
     pub(crate) stream: OwnedFd,
-    /// What the server has yet to read. Nothing is added to it while it is behind, but for the end of a run.
+    /// What was not written yet.
     pending: Vec<u8>,
     written: usize,
+    /// When to write output that waits.
+    due: Option<Instant>,
+    /// The server has yet to read something. Nothing is added meanwhile, but for the end of a run.
+    behind: bool,
 }
 
 impl Output {
@@ -32,23 +40,48 @@ impl Output {
             stream: own()?,
             pending: Vec::new(),
             written: 0,
+            due: None,
+            behind: false,
         })
     }
 
     /// Whether the server has yet to read something.
     pub(crate) fn is_behind(&self) -> bool {
-        self.written < self.pending.len()
+        self.behind
     }
 
-    /// Adds output of a run, for the next [`push`](Self::push).
+    /// When to call [`push_due`](Self::push_due) again.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.due.filter(|_| !self.behind)
+    }
+
+    /// Takes output of a run, and writes much of it at once.
+    pub(crate) fn pass(&mut self, stream: Stream, bytes: &[u8]) {
+        if !self.pending.is_empty() || bytes.len() < MOST {
+            return self.add(stream, bytes);
+        }
+        let header = output_header(stream, bytes.len());
+        let message = [IoSlice::new(&header), IoSlice::new(bytes)];
+        // An error comes again when the rest is written.
+        let written = rustix::io::writev(&self.stream, &message).unwrap_or(0);
+        if written < header.len() + bytes.len() {
+            self.add(stream, bytes);
+            self.written = written;
+        }
+    }
+
+    /// Adds output of a run, to be written soon.
     pub(crate) fn add(&mut self, stream: Stream, bytes: &[u8]) {
         encode_output(stream, bytes, &mut self.pending);
+        self.due = self.due.or_else(|| Instant::now().checked_add(SOON));
     }
 
     /// Adds what is left of a run's output, when nobody writes to it any more.
     pub(crate) fn add_rest(&mut self, streams: &mut Streams) -> Result<(), Stop> {
         streams.drain(|stream, bytes| {
-            self.flush_above(MOST)?;
+            if self.pending.len() > MOST {
+                self.flush()?;
+            }
             self.add(stream, bytes);
             Ok(())
         })
@@ -59,33 +92,37 @@ impl Output {
         self.add(Stream::Stderr, format!("sandbox-init: {text}\n").as_bytes());
     }
 
+    /// Writes what has waited long enough, or is enough, as far as the server takes it now.
+    pub(crate) fn push_due(&mut self) -> Result<(), Stop> {
+        let is_due = self.due.is_some_and(|due| Instant::now() >= due);
+        if is_due || self.behind || self.pending.len() >= MOST {
+            self.push()?;
+        }
+        Ok(())
+    }
+
     /// Writes as much as the server takes now.
     pub(crate) fn push(&mut self) -> Result<(), Stop> {
-        while self.is_behind() {
+        while self.written < self.pending.len() {
             match rustix::io::write(&self.stream, &self.pending[self.written..]) {
                 Ok(length) => self.written += length,
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::AGAIN) => {
+                    self.behind = true;
+                    return Ok(());
+                }
                 Err(_) => return Err(Stop::Gone),
             }
         }
         self.pending.clear();
-        self.written = 0;
-        Ok(())
-    }
-
-    /// Keeps what waits from growing.
-    fn flush_above(&mut self, most: usize) -> Result<(), Stop> {
-        if self.pending.len() > most {
-            self.flush()?;
-        }
+        (self.written, self.due, self.behind) = (0, None, false);
         Ok(())
     }
 
     /// Writes everything. Waits for a slow reader as long as the server is there.
-    pub(crate) fn flush(&mut self) -> Result<(), Stop> {
+    fn flush(&mut self) -> Result<(), Stop> {
         self.push()?;
-        while self.is_behind() {
+        while self.behind {
             let mut waiting = [
                 PollFd::new(&self.stream, PollFlags::OUT),
                 PollFd::from_borrowed_fd(stdio::stdin(), PollFlags::empty()),

@@ -14,7 +14,10 @@ use rustix::pipe::{PipeFlags, fcntl_getpipe_size, pipe_with};
 use sandbox_init::{PAYLOAD_MAX, Stream};
 
 /// After so many pieces from one stream alone, more of it is likely.
-const STEADY: u32 = 32;
+const STEADY: u32 = 8;
+
+/// So many bytes are worth a read.
+const ENOUGH: u64 = 8 << 10;
 
 const BOTH: [Stream; 2] = [Stream::Stdout, Stream::Stderr];
 
@@ -63,9 +66,10 @@ impl Streams {
     }
 
     /// Whether to let more come before the next read: a program that prints line after line to one stream would
-    /// otherwise wake PID 1 for each of them, at its own cost.
+    /// otherwise wake PID 1 for each of them, at its own cost. One that fills the pipe is not kept waiting.
     pub(crate) fn is_steady(&self) -> bool {
-        self.alone >= STEADY
+        let unread = |pipe| ioctl_fionread(pipe).unwrap_or(0);
+        self.alone >= STEADY && self.pipes.iter().flatten().map(unread).sum::<u64>() < ENOUGH
     }
 
     /// Whether there is something to read that `readiness` does not tell again.

@@ -40,7 +40,7 @@ static NEXT_USER: AtomicU32 = AtomicU32::new(0);
 pub(crate) struct Sandbox {
     child: Child,
     stdin: Option<ChildStdin>,
-    messages: Receiver<Message>,
+    messages: Receiver<Heard>,
     /// Held while the server does not read.
     pub(crate) reading: Arc<Mutex<()>>,
     /// The name of the pipe to the server.
@@ -237,11 +237,11 @@ impl Sandbox {
     fn next(&mut self) -> Option<Record> {
         let message = self.messages.recv_timeout(PATIENCE);
         match message.unwrap_or_else(|error| panic!("{error}; it said {:?}", self.said)) {
-            Message::Output(stream, bytes) => {
+            Heard::Output(stream, bytes) => {
                 self.said[stream as usize].extend(bytes);
                 None
             }
-            Message::Record(record) => Some(record),
+            Heard::Record(record) => Some(record),
         }
     }
 
@@ -249,8 +249,8 @@ impl Sandbox {
     pub(crate) fn last_words(&mut self, stream: Stream) -> String {
         loop {
             match self.messages.recv_timeout(PATIENCE) {
-                Ok(Message::Output(stream, bytes)) => self.said[stream as usize].extend(bytes),
-                Ok(Message::Record(record)) => panic!("another record: {record:?}"),
+                Ok(Heard::Output(stream, bytes)) => self.said[stream as usize].extend(bytes),
+                Ok(Heard::Record(record)) => panic!("another record: {record:?}"),
                 Err(RecvTimeoutError::Disconnected) => {
                     return text(&self.said[stream as usize]);
                 }
@@ -287,8 +287,14 @@ pub(crate) fn parked(driver: &str) -> Sandbox {
     sandbox
 }
 
+/// A message, to be kept.
+enum Heard {
+    Output(Stream, Vec<u8>),
+    Record(Record),
+}
+
 /// What PID 1 writes. Nothing else may be among it.
-fn messages(mut pipe: impl Read + Send + 'static, reading: Arc<Mutex<()>>) -> Receiver<Message> {
+fn messages(mut pipe: impl Read + Send + 'static, reading: Arc<Mutex<()>>) -> Receiver<Heard> {
     let (sender, messages) = channel();
     thread::spawn(move || {
         let (mut buffer, mut reader) = ([0; 8192], MessageReader::new());
@@ -296,7 +302,11 @@ fn messages(mut pipe: impl Read + Send + 'static, reading: Arc<Mutex<()>>) -> Re
             drop(reading.lock());
             reader.feed(&buffer[..length]);
             while let Some(message) = reader.next_message().expect("a message") {
-                if sender.send(message).is_err() {
+                let heard = match message {
+                    Message::Output(stream, bytes) => Heard::Output(stream, bytes.to_vec()),
+                    Message::Record(record) => Heard::Record(record),
+                };
+                if sender.send(heard).is_err() {
                     return;
                 }
             }
