@@ -26,6 +26,9 @@ pub const SECCOMP_PROFILE: &str = include_str!("seccomp.json");
 pub const RUN_SHARES: i64 = 1024;
 const WARM_UP_SHARES: i64 = 128;
 const ONE_CPU: i64 = 1_000_000_000;
+/// The least there is: what else is on the host reads and writes its disk first. Engines leave it out where the kernel
+/// has no weights; Podman fails there.
+const DISK_WEIGHT: u16 = 10;
 /// Buffers of a TCP connection without a network: least, usual and most bytes. The older kind of control groups does not
 /// count them as memory, and left alone the kernel lets them grow to ten megabytes a connection.
 const LOOPBACK_BUFFERS: &str = "4096 65536 131072";
@@ -215,6 +218,7 @@ impl ContainerSpec {
             cpu_shares: Some(shares),
             pids_limit: Some(i64::from(self.limits.pids)),
             ulimits: Some(self.ulimits()),
+            blkio_weight: (dialect != Dialect::Podman).then_some(DISK_WEIGHT),
             oom_score_adj: Some(500),
             // What it gives up protects root in a container from being root outside. Programs are never root.
             userns_mode: (dialect == Dialect::RemappingDocker).then(|| "host".to_owned()),
@@ -461,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn podman_is_told_two_things_in_another_way() {
+    fn podman_is_told_two_things_in_another_way_and_one_not_at_all() {
         let docker = body(&spec(NetworkAccess::None), Dialect::Docker);
         let mut podman = body(&spec(NetworkAccess::None), Dialect::Podman);
         let filter = &mut podman["HostConfig"]["SecurityOpt"][1];
@@ -470,6 +474,8 @@ mod tests {
         let scratch = podman["HostConfig"]["Tmpfs"].as_object_mut().unwrap();
         let options = scratch.remove("/var/tmp").unwrap();
         assert!(options.as_str().unwrap().starts_with("ro,"));
+        assert!(podman["HostConfig"].get("BlkioWeight").is_none());
+        podman["HostConfig"]["BlkioWeight"] = docker["HostConfig"]["BlkioWeight"].clone();
         assert_eq!(podman, docker);
     }
 

@@ -19,6 +19,7 @@ async fn everything_is_closed(target: &Target) {
     let attacks = [
         ("identity.py", 10),
         ("set_ids.py", 10),
+        ("watch_init.py", 10),
         ("system_calls.py", 10),
         ("socket_families.py", 20),
         ("foreign_calls.py", 10),
