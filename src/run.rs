@@ -3,9 +3,9 @@
 //! Admit, open the workspace, lease a sandbox, execute, look at the files, explain. Every step hands out a guard, so
 //! that a caller that goes away at any point leaves nothing behind.
 //!
-//! What is known about the end grows along the way: sandbox-init reports `End`, `Watched` says whether that came in
-//! time, `Ending` what caused it, `Ran` how long the run took and what became of a kernel, `Verdict` explains it,
-//! `Finished` adds output and files, and `RunOutcome` is what clients see.
+//! What is known about the end grows along the way: sandbox-init reports `End`, `Watched` whether that came in time,
+//! `Ending` what caused it, `Ran` how long it took and what became of a kernel, `Verdict` explains it, `Finished` adds
+//! output and files, `RunOutcome` is what clients see.
 
 mod active;
 mod disk;
@@ -199,11 +199,10 @@ impl Runs {
             EngineView::Up(_) if view.runners.is_empty() => {
                 Some("there is no runner image: run ./build.sh".to_owned())
             }
-            EngineView::Up(_) => {
-                let proved = self.proof.now().err().map(|error| error.to_string());
-                let room = || self.files.workspaces.check_space().err();
-                proved.or_else(|| room().map(|error| error.to_string()))
-            }
+            EngineView::Up(_) => match self.proof.now() {
+                Err(unproved) => Some(unproved.to_string()),
+                Ok(()) => (self.files.workspaces.check_space().err()).map(|full| full.to_string()),
+            },
         }
     }
 
