@@ -6,6 +6,7 @@ import mmap
 import os
 import platform
 import signal
+import socket
 import struct
 
 ME, NOBODY, BAD = os.getpid(), 0x7FFFFFFF, 1
@@ -148,3 +149,13 @@ for name, code in FOREIGN if X86 else []:
     result = run(code)
     if result not in ("SIGSYS", "SIGSEGV", -errno.EPERM, -errno.ENOSYS):
         found.append(f"calls of {name}")
+
+# Sizes that programs set for the kernel's buffers, which are then as they were.
+for name, option in (("SO_SNDBUF", socket.SO_SNDBUF), ("SO_RCVBUF", socket.SO_RCVBUF)):
+    tried.append(name)
+    with socket.socket() as one:
+        before = one.getsockopt(socket.SOL_SOCKET, option)
+        one.setsockopt(socket.SOL_SOCKET, option, 1 << 16)
+        one.setsockopt(socket.SOL_SOCKET, option, 1 << 14)
+        if one.getsockopt(socket.SOL_SOCKET, option) != before:
+            found.append(name)
