@@ -260,7 +260,8 @@ impl ContainerSpec {
         };
         let file_size = i64::try_from(self.limits.file_size).unwrap_or(i64::MAX);
         vec![
-            limit("nofile", 1024),
+            // PID 1 gives programs a quarter of it.
+            limit("nofile", 4096),
             limit("fsize", file_size),
             // Of one byte nothing is written, and none is handed to a program of the host's either, as none would be.
             limit("core", 1),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sandbox_init::{End, Status};
+use sandbox_init::{End, Excess, Status};
 
 use super::TimeArgument;
 use super::outcome::{RunStatus, Usage};
@@ -90,6 +90,9 @@ fn explain_end(end: &End, limits: &RunLimits, time: &TimeLimit) -> Verdict {
     let of_memory = end.oom_kills > 0;
     let (status, exit_code, hint) = match end.status {
         _ if end.timed_out => (RunStatus::Timeout, None, Some(timeout_hint(time))),
+        _ if let Some(excess) = end.excess => {
+            (RunStatus::OutOfMemory, exit_code, Some(excess_hint(excess)))
+        }
         Status::Exit(0) if of_memory => (RunStatus::Ok, exit_code, Some(child_hint(limits))),
         Status::Exit(0) if refused(end) => (RunStatus::Ok, exit_code, Some(refused_hint(limits))),
         Status::Exit(0) => (RunStatus::Ok, exit_code, None),
@@ -183,6 +186,17 @@ fn memory_hint(limits: &RunLimits, peak: Option<u64>) -> String {
          chunks. Files in /tmp count as memory.",
         size_as_set(limits.memory)
     )
+}
+
+fn excess_hint(excess: Excess) -> String {
+    let what = match excess {
+        Excess::Sockets => {
+            "it had more than 8192 sockets, or their buffers held more than 128 MiB: read what was sent before sending \
+             more, and close sockets that are no longer needed"
+        }
+        Excess::Terminals => "it had more than 64 terminals: close those that are no longer needed",
+    };
+    format!("The program was stopped because {what}.")
 }
 
 fn child_hint(limits: &RunLimits) -> String {
@@ -296,6 +310,7 @@ mod tests {
             peak_bytes: Some(5 << 20),
             oom_kills: 0,
             pids_denied: Some(0),
+            excess: None,
             lives: false,
         };
         change(&mut end);
@@ -313,6 +328,13 @@ mod tests {
     fn a_limit_is_told_as_it_was_set() {
         let told = [0, 1_000, 1_536, 512 << 10, 1_536 << 10, 1 << 20, 3 << 30].map(size_as_set);
         insta::assert_snapshot!(told.join(", "), @"0 bytes, 1000 bytes, 1536 bytes, 512 KiB, 1536 KiB, 1 MiB, 3072 MiB");
+    }
+
+    #[test]
+    fn what_no_limit_on_memory_counts_is_a_limit_on_memory() {
+        let killed = |excess| explain(Status::Signal(9), |end| end.excess = Some(excess));
+        insta::assert_snapshot!(killed(Excess::Sockets), @"out_of_memory Some(137) The program was stopped because it had more than 8192 sockets, or their buffers held more than 128 MiB: read what was sent before sending more, and close sockets that are no longer needed.");
+        insta::assert_snapshot!(killed(Excess::Terminals), @"out_of_memory Some(137) The program was stopped because it had more than 64 terminals: close those that are no longer needed.");
     }
 
     #[test]

@@ -173,6 +173,7 @@ mod tests {
         peak_bytes: None,
         oom_kills: 0,
         pids_denied: None,
+        excess: None,
         lives: false,
     };
 

@@ -273,7 +273,7 @@ impl Init {
                 _ => Some(*until),
             },
             State::Running(Run { clock, .. }) | State::Working(Cell { clock, .. }) => {
-                clock.deadline
+                Some(clock.timer())
             }
             State::Dirty => None,
         }
@@ -313,6 +313,13 @@ impl Init {
 
     fn check_time(&mut self) -> Result<(), Stop> {
         let now = Instant::now();
+        if let State::Running(Run { clock, .. }) | State::Working(Cell { clock, .. }) =
+            &mut self.state
+            && clock.finds_excess(now)
+        {
+            self.kill_run();
+            self.doom();
+        }
         match &mut self.state {
             State::Waiting {
                 until: Some(until), ..

@@ -43,6 +43,7 @@ mod run;
 mod scrub;
 mod streams;
 mod sys;
+mod uncounted;
 
 use std::io;
 use std::process::ExitCode;

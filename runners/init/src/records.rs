@@ -36,9 +36,22 @@ pub struct End {
     pub oom_kills: u64,
     /// Forks that the process limit refused during the run, when known.
     pub pids_denied: Option<u64>,
+    /// What there was too much of, so that everything was killed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub excess: Option<Excess>,
     /// Whether there is a kernel that waits for the next cell.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lives: bool,
+}
+
+/// What no control group counts, and PID 1 watches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Excess {
+    /// Sockets, or what their buffers hold.
+    Sockets,
+    /// Pseudo-terminals.
+    Terminals,
 }
 
 /// How a process ended.
@@ -138,6 +151,7 @@ pub(crate) mod tests {
             peak_bytes: Some(1 << 20),
             oom_kills: 0,
             pids_denied: None,
+            excess: None,
             lives: false,
         })
     }
@@ -145,8 +159,8 @@ pub(crate) mod tests {
     pub(crate) fn any_record() -> impl Strategy<Value = Record> {
         let verdict =
             prop::option::of("(?s).{0,100}").prop_map(|reason| reason.map_or(Ok(()), Err));
-        let numbers = (any::<[u64; 4]>(), any::<i32>(), any::<[bool; 3]>());
-        let end = numbers.prop_map(|(numbers, code, [signal, timed_out, lives])| {
+        let numbers = (any::<[u64; 4]>(), any::<i32>(), any::<[bool; 4]>());
+        let end = numbers.prop_map(|(numbers, code, [signal, timed_out, lives, excess])| {
             Record::End(End {
                 status: if signal {
                     Status::Signal(code)
@@ -159,6 +173,7 @@ pub(crate) mod tests {
                 peak_bytes: Some(numbers[2]),
                 oom_kills: numbers[3],
                 pids_denied: Some(numbers[3]),
+                excess: excess.then_some(Excess::Terminals),
                 lives,
             })
         });

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Pid;
-use sandbox_init::{End, Status};
+use sandbox_init::{End, Excess, Status};
 use serde::Serialize;
 
 use crate::cgroup::Usage;
@@ -17,6 +17,7 @@ use crate::feed::Feed;
 use crate::processes;
 use crate::streams::Streams;
 use crate::sys::{self, Ended};
+use crate::uncounted;
 
 /// A run that is under way.
 #[derive(Debug)]
@@ -43,6 +44,10 @@ pub(crate) struct Clock {
     /// When to kill next. `None` means never.
     pub(crate) deadline: Option<Instant>,
     pub(crate) timed_out: bool,
+    /// When to look next at what no control group counts.
+    pub(crate) look: Instant,
+    /// Why everything was killed, if not for the time.
+    pub(crate) excess: Option<Excess>,
 }
 
 impl Clock {
@@ -53,7 +58,26 @@ impl Clock {
             before,
             deadline: started.checked_add(Duration::from_millis(deadline_ms)),
             timed_out: false,
+            look: started + uncounted::LOOK,
+            excess: None,
         }
+    }
+
+    /// When there is something to do.
+    pub(crate) fn timer(&self) -> Instant {
+        self.deadline
+            .map_or(self.look, |deadline| deadline.min(self.look))
+    }
+
+    /// Whether there is too much of what no control group counts, if it is time to look.
+    pub(crate) fn finds_excess(&mut self, now: Instant) -> bool {
+        if now < self.look {
+            return false;
+        }
+        let found = uncounted::excess();
+        self.look = now + uncounted::LOOK;
+        self.excess = self.excess.or(found);
+        found.is_some()
     }
 
     /// The content of the end record. `ended` is `None` when the run process could not be started, or lives on.
@@ -81,6 +105,7 @@ impl Clock {
             peak_bytes: moved.or(ended.map(|ended| ended.max_rss)),
             oom_kills: delta(oom_kills, after.oom_kills).unwrap_or(0),
             pids_denied: delta(pids_denied, after.pids_denied),
+            excess: self.excess,
             lives: false,
         }
     }

@@ -31,6 +31,12 @@ pub(crate) const HELPERS: u32 = 2;
 /// come near PID 1's limit cannot make it mistake their signals for the engine's, which come without a sender.
 const SIGNALS_SHARE: u64 = 8;
 
+/// Programs get PID 1's limit on descriptors divided by this.
+///
+/// The kernel counts descriptors that are under way through sockets for the whole user, and compares with the limit of
+/// the sender. PID 1 hands programs their streams in this way, whatever others of the same user have under way.
+const FILES_SHARE: u64 = 4;
+
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 {
         Err(io::Error::last_os_error())
@@ -181,13 +187,8 @@ pub(crate) fn spawn(
     let channel = channel.map(|fd| fd.as_raw_fd());
     let ruleset = confinement.ruleset().map(|fd| fd.as_raw_fd());
     let no_signals = signal_set(&[]);
-    let room = getrlimit(Resource::Sigpending)
-        .current
-        .map(|room| room / SIGNALS_SHARE);
-    let room = Rlimit {
-        current: room,
-        maximum: room,
-    };
+    let signals = share(Resource::Sigpending, SIGNALS_SHARE);
+    let files = share(Resource::Nofile, FILES_SHARE);
     // SAFETY: between fork and exec only async-signal-safe calls are made, on descriptors that are open there;
     // `DRIVER_FD` holds the signal descriptor of the parent, which the child has no use for.
     unsafe {
@@ -198,7 +199,8 @@ pub(crate) fn spawn(
                 ptr::null_mut(),
             ))?;
             check(libc::setsid())?;
-            setrlimit(Resource::Sigpending, room)?;
+            setrlimit(Resource::Sigpending, signals.clone())?;
+            setrlimit(Resource::Nofile, files.clone())?;
             if let Some(ruleset) = ruleset
                 && libc::syscall(libc::SYS_landlock_restrict_self, ruleset, 0) != 0
             {
@@ -215,6 +217,15 @@ pub(crate) fn spawn(
         });
     }
     Ok(Pid::from_child(&command.spawn()?))
+}
+
+/// A limit of this process, divided.
+fn share(resource: Resource, by: u64) -> Rlimit {
+    let share = getrlimit(resource).current.map(|limit| limit / by);
+    Rlimit {
+        current: share,
+        maximum: share,
+    }
 }
 
 /// A kind of System V object.

@@ -170,6 +170,7 @@ impl Init {
             peak_bytes: None,
             oom_kills: 0,
             pids_denied: None,
+            excess: None,
             lives,
         };
         self.record(&Record::End(end));

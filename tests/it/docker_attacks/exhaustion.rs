@@ -14,6 +14,7 @@ use crate::support::{TestApp, eventually};
 
 in_cold_and_warm_sandboxes! {
     everything_has_a_limit,
+    what_no_limit_on_memory_counts_has_a_limit,
     forking_has_a_limit,
     every_end_is_told,
     the_memory_limit_holds_for_all_processes_together,
@@ -29,6 +30,27 @@ async fn everything_has_a_limit(target: &Target) {
         ("processes_and_descriptors.py", 30),
     ];
     target.assert_harmless(&attacks).await;
+}
+
+/// Each socket is small and each program has few descriptors, but there can be many processes.
+async fn what_no_limit_on_memory_counts_has_a_limit(target: &Target) {
+    for kind in ["tcp", "udp", "netlink"] {
+        let result = target
+            .run("socket_buffers.py", 60, json!({ "KIND": kind }))
+            .await;
+        assert_eq!(result["status"], "out_of_memory", "{kind}: {result}");
+    }
+    let result = target.attack("terminals.py", 20).await;
+    assert_eq!(
+        (end(&result), result["hint"].as_str()),
+        (
+            ("out_of_memory", Some(137)),
+            Some(
+                "The program was stopped because it had more than 64 terminals: close those that are no longer needed."
+            )
+        ),
+    );
+    target.assert_nobody_is_harmed("python").await;
 }
 
 async fn forking_has_a_limit(target: &Target) {

@@ -121,7 +121,7 @@ impl Init {
     }
 
     /// Kills everything. The end of the kernel's process is then the end of the cell.
-    fn doom(&mut self) {
+    pub(super) fn doom(&mut self) {
         if let State::Working(cell) = &mut self.state {
             cell.doomed = true;
             cell.feed = None;

@@ -15,3 +15,4 @@ mod scrub;
 mod secrecy;
 mod standing;
 mod support;
+mod uncounted;

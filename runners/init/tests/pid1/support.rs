@@ -27,12 +27,14 @@ cp "$init" /mnt/init
 mount -t tmpfs -o mode=1777,size=64m tmpfs /tmp
 mount -t tmpfs -o mode=755 tmpfs /dev
 mknod -m 666 /dev/null c 1 3; mknod -m 666 /dev/urandom c 1 9; ln -s /proc/self/fd /dev/fd
-mkdir /dev/shm /dev/mqueue
+mkdir /dev/shm /dev/mqueue /dev/pts
+mount -t devpts -o newinstance,ptmxmode=666 devpts /dev/pts; ln -s pts/ptmx /dev/ptmx
+ip link set lo up
 mount -t tmpfs -o mode=1777,size=16m tmpfs /dev/shm
 mount -t mqueue mqueue /dev/mqueue; chmod 1777 /dev/mqueue
 mkdir /mnt/data; chown "$user:$user" /mnt/data; cd /mnt/data; unset OLDPWD
 exec setpriv --reuid "$user" --regid "$user" --clear-groups --no-new-privs --bounding-set=-all --inh-caps=-all \
-    prlimit --nproc=100 --nofile=256 --core=0 /mnt/init "$@"
+    prlimit --nproc=100 --nofile=1024 --core=0 /mnt/init "$@"
 "#;
 
 static NEXT_USER: AtomicU32 = AtomicU32::new(0);

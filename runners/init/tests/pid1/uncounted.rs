@@ -1,0 +1,151 @@
+//! What no control group counts: PID 1 ends a program that has too much of it.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use sandbox_init::{Excess, Run, Status};
+
+use crate::support::{Sandbox, again, once, parked};
+
+const PYTHON: &[&str] = &["python3", "-"];
+
+/// Fills sockets in as many processes as it takes, and then does nothing for a while.
+const FILL: &str = r"
+import os, socket, struct, sys, time
+
+def datagrams():
+    one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    one.bind(('127.0.0.1', 0))
+    for _ in range(5):
+        one.sendto(bytes(60_000), one.getsockname())
+    return one
+
+listener = socket.create_server(('127.0.0.1', 0))
+
+def connection():
+    here = socket.create_connection(listener.getsockname())
+    there = listener.accept()[0]
+    for end in (here, there):
+        end.setblocking(False)
+        try:
+            while True:
+                end.send(b'x' * 1000)
+        except BlockingIOError:
+            pass
+    return here, there
+
+def questions():
+    one = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
+    question = struct.pack('=IHHIIBBHiII', 32, 18, 1, 0, 0, 0, 0, 0, 1, 0, 0)
+    for _ in range(100):
+        one.send(question)
+    return one
+
+make = {'udp': datagrams, 'tcp': connection, 'netlink': questions}[os.environ['KIND']]
+held = []
+for _ in range(int(os.environ['COUNT'])):
+    try:
+        held.append(make())
+    except OSError as error:
+        held.clear() if os.fork() else sys.exit(time.sleep(20))
+print(len(held), 'held', flush=True)
+time.sleep(float(os.environ['PAUSE']))
+print('lives')
+";
+
+fn fill(kind: &str, count: u32, pause: f32) -> Run {
+    let env = [
+        ("KIND", kind.to_owned()),
+        ("COUNT", count.to_string()),
+        ("PAUSE", pause.to_string()),
+    ];
+    Run {
+        env: env.map(|(name, value)| (name.to_owned(), value)).into(),
+        ..once(FILL)
+    }
+}
+
+#[test]
+fn the_buffers_of_all_sockets_together_have_a_limit() {
+    for kind in ["udp", "tcp", "netlink"] {
+        let mut sandbox = Sandbox::start(PYTHON);
+        let outcome = sandbox.run(fill(kind, 3_000, 20.0));
+        assert_eq!(outcome.end.status, Status::Signal(9), "{kind}: {outcome:?}");
+        assert_eq!(outcome.end.excess, Some(Excess::Sockets), "{kind}");
+    }
+}
+
+#[test]
+fn full_sockets_that_are_few_are_left_alone() {
+    for kind in ["udp", "tcp", "netlink"] {
+        let mut sandbox = Sandbox::start(PYTHON);
+        let outcome = sandbox.run(fill(kind, 100, 0.5));
+        outcome.exits(0).prints("100 held\nlives\n");
+        assert_eq!(outcome.end.excess, None, "{kind}");
+    }
+}
+
+#[test]
+fn terminals_have_a_limit() {
+    let open = |count: u32| {
+        let code = format!(
+            "import os, time\nheld = [os.openpty() for _ in range({count})]\ntime.sleep(0.5)\nprint('lives')"
+        );
+        Sandbox::start(PYTHON).run(once(&code))
+    };
+    open(64).exits(0).prints("lives\n");
+    let outcome = open(65);
+    assert_eq!(outcome.end.status, Status::Signal(9), "{outcome:?}");
+    assert_eq!(outcome.end.excess, Some(Excess::Terminals));
+}
+
+/// Puts as many descriptors under way as `argv[1]` lets its user have, and keeps them there.
+const UNDER_WAY: &str = r"
+import resource, socket, sys, time
+own = int(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_NOFILE, (own, own))
+pairs = []
+try:
+    while True:
+        pairs.append(socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM))
+        socket.send_fds(pairs[-1][0], [b'.'], [1] * 250)
+except OSError as error:
+    print(error.strerror, flush=True)
+time.sleep(60)
+";
+
+#[test]
+fn others_of_the_user_cannot_keep_a_program_from_its_streams() {
+    let mut sandbox = parked(include_str!("drivers/fork.py"));
+    let code = "import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE)[1])";
+    let limit = sandbox.run_and_clean(again(code)).stdout;
+    assert_eq!(limit, "256\n", "a quarter of what PID 1 has");
+    let status = std::fs::read_to_string(format!("/proc/{}/status", sandbox.pid())).unwrap();
+    let user = status.lines().find_map(|line| line.strip_prefix("Uid:\t"));
+    let user = user.unwrap().split('\t').next().unwrap();
+    let mut other = Command::new("setpriv")
+        .args([
+            "--reuid",
+            user,
+            "--regid",
+            user,
+            "--clear-groups",
+            "python3",
+        ])
+        .args(["-c", UNDER_WAY, limit.trim()])
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    let said = BufReader::new(other.stdout.take().unwrap()).read_line(&mut line);
+    assert!(
+        said.is_ok() && line.starts_with("Too many references"),
+        "{line}"
+    );
+    sandbox
+        .run_and_clean(again("print('well')"))
+        .prints("well\n");
+    other.kill().unwrap();
+    other.wait().unwrap();
+}
