@@ -30,6 +30,8 @@ pub enum Control {
     ForkBomb,
     /// Memory has a limit.
     Memory,
+    /// What the kernel holds for sockets has a limit.
+    SocketMemory,
     /// Processor time has a limit.
     Processor,
     /// One file has a limit.
@@ -52,6 +54,8 @@ pub enum Control {
     Conversations,
     /// Others are served while a program misbehaves.
     Neighbour,
+    /// Others get what the kernel counts for a user or for the host.
+    SharedTables,
 }
 
 /// How a control is described to people.
@@ -80,6 +84,7 @@ impl Control {
         Self::NetworkOn,
         Self::ForkBomb,
         Self::Memory,
+        Self::SocketMemory,
         Self::Processor,
         Self::FileSize,
         Self::Disk,
@@ -91,6 +96,7 @@ impl Control {
         Self::Residue,
         Self::Conversations,
         Self::Neighbour,
+        Self::SharedTables,
     ];
 
     /// The control of that name.
@@ -207,6 +213,12 @@ impl Control {
         match self {
             Self::ForkBomb => ("fork-bomb", "start more processes than RUN_PIDS", ENFORCE),
             Self::Memory => ("memory", "take more memory than RUN_MEMORY", ENFORCE),
+            Self::SocketMemory => (
+                "socket-memory",
+                "fill the buffers of thousands of sockets",
+                "PID 1 must be able to read /proc/net: look for a policy that masks it; with version 2 of control groups \
+                 the memory limit counts most of these buffers too",
+            ),
             Self::Processor => (
                 "processor",
                 "compute on all cores at the same time",
@@ -244,6 +256,11 @@ impl Control {
                 "conversations",
                 "find another conversation's files, key, processes and memory",
                 SCRUB,
+            ),
+            Self::SharedTables => (
+                "shared-tables",
+                "take terminals, descriptors under way and the like while another conversation needs them",
+                "the engine must apply seccomp profiles; give conversations users of their own with SANDBOX_UIDS",
             ),
             _ => (
                 "neighbour",

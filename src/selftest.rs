@@ -14,6 +14,7 @@ mod report;
 mod residue;
 mod runtime;
 mod stage;
+mod tables;
 mod verdict;
 
 use std::fmt;
@@ -200,6 +201,7 @@ async fn try_one(
         Control::Residue => residue::between_runs(stage).await,
         Control::Conversations => residue::between_conversations(stage).await,
         Control::Neighbour => Box::pin(neighbour::holds(stage)).await,
+        Control::SharedTables => Box::pin(tables::holds(stage)).await,
         _ => attack::holds(stage, control).await,
     };
     vec![Row::new(control, stage.way, verdict)]

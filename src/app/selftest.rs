@@ -243,6 +243,12 @@ fn tell(rows: &[Row], state: &State, took: Duration) {
     let mut skipped = Vec::new();
     for row in rows {
         let (control, found, advice) = (row.control.name(), &row.found, row.advice);
+        for note in &row.notes {
+            warn!(
+                control,
+                note, "this host lacks something that the sandbox uses"
+            );
+        }
         let refuses =
             matches!(state, State::Broken(all) if all.iter().any(|one| one.control == row.control));
         match &row.verdict {

@@ -41,6 +41,13 @@ const ATTACKS: &[Attack] = &[
         judge: |ended, _| ended_by(ended, RunStatus::OutOfMemory, ""),
     },
     Attack {
+        control: Control::SocketMemory,
+        program: include_str!("programs/socket_memory.py"),
+        seconds: 30,
+        limit: |stage| stage.memory(),
+        judge: |ended, _| ended_by(ended, RunStatus::OutOfMemory, ""),
+    },
+    Attack {
         control: Control::Processor,
         program: include_str!("programs/processor.py"),
         seconds: 20,
@@ -219,15 +226,17 @@ mod tests {
         assert_eq!(verdict(Control::Inodes, &full, 5_000), "FAIL");
         full.outcome.hint = Some("/data holds more than 5000 files".to_owned());
         assert_eq!(verdict(Control::Inodes, &full, 5_000), "pass");
-        let memory = |status| verdict(Control::Memory, &ended(status, "past 1"), 0);
-        assert_eq!(memory(RunStatus::OutOfMemory), "pass");
-        for status in [
-            RunStatus::Ok,
-            RunStatus::Error,
-            RunStatus::EngineLost,
-            RunStatus::Timeout,
-        ] {
-            assert_eq!(memory(status), "FAIL");
+        for control in [Control::Memory, Control::SocketMemory] {
+            let memory = |status| verdict(control, &ended(status, "past 1"), 0);
+            assert_eq!(memory(RunStatus::OutOfMemory), "pass");
+            for status in [
+                RunStatus::Ok,
+                RunStatus::Error,
+                RunStatus::EngineLost,
+                RunStatus::Timeout,
+            ] {
+                assert_eq!(memory(status), "FAIL");
+            }
         }
     }
 

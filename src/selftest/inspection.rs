@@ -67,6 +67,9 @@ struct Findings {
     control: String,
     tried: u64,
     found: Vec<String>,
+    /// What this host lacks without being unsafe.
+    #[serde(default)]
+    notes: Vec<String>,
     /// Why it did not finish.
     broke: Option<String>,
 }
@@ -117,7 +120,10 @@ pub(super) async fn all(stage: &Stage<'_>) -> Vec<Row> {
 fn row(control: Control, way: Way, ended: &Result<Ended, Verdict>) -> Row {
     match ended {
         Ok(ended) if !ended.was_let_run() => Row::untried(control, way, &ended.ending()),
-        Ok(ended) => Row::new(control, way, judge(control, ended)),
+        Ok(ended) => Row {
+            notes: report(control, ended).map_or_else(Vec::new, |report| report.notes),
+            ..Row::new(control, way, judge(control, ended))
+        },
         Err(verdict) => Row::new(control, way, verdict.clone()),
     }
 }
@@ -132,11 +138,15 @@ fn call(control: Control, program: &str) -> String {
     format!("inspect({}, {})\n", json!(control.name()), json!(program))
 }
 
-/// Judges one inspection by what the run printed. One that did not report did not hold.
-pub(super) fn judge(control: Control, ended: &Ended) -> Verdict {
+fn report(control: Control, ended: &Ended) -> Option<Findings> {
     let lines = ended.outcome.stdout.lines();
     let mut reports = lines.filter_map(|line| serde_json::from_str::<Findings>(line).ok());
-    let Some(report) = reports.find(|report| report.control == control.name()) else {
+    reports.find(|report| report.control == control.name())
+}
+
+/// Judges one inspection by what the run printed. One that did not report did not hold.
+pub(super) fn judge(control: Control, ended: &Ended) -> Verdict {
+    let Some(report) = report(control, ended) else {
         return Verdict::Fail(format!(
             "the inspection did not report (is the python runner Python 3?): {}",
             ended.ending()

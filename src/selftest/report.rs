@@ -86,6 +86,9 @@ impl fmt::Display for Row {
             "",
             shortened(&self.found)
         )?;
+        for note in &self.notes {
+            write!(formatter, "\n{:30} note: {note}", "")?;
+        }
         match self.advice {
             Some(advice) => write!(formatter, "\n{:30} → {advice}", ""),
             None => Ok(()),

@@ -58,6 +58,9 @@ pub struct Row {
     pub verdict: Verdict,
     /// What was found.
     pub found: String,
+    /// What this host lacks, where the control held all the same.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Whether a failure is the sandbox's: otherwise, something kept the control from being tried.
     #[serde(skip)]
     pub was_tried: bool,
@@ -81,6 +84,7 @@ impl Row {
             way,
             tried: about.tried,
             found: verdict.found().to_owned(),
+            notes: Vec::new(),
             was_tried: true,
             verdict,
             advice,

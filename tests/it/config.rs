@@ -249,7 +249,7 @@ fn all_mistakes_are_told_at_once_and_no_secret_is_shown() {
     STORAGE_LIMIT=much is not valid: it must be a size of at least 1m, such as `512k`, `256m` or `1g`
     SANDBOX_RUNTIME=runsc; rm is not valid: it must be a name of letters, digits, `.`, `_`, `-` and `/`, such as `runsc`
     SANDBOX_CGROUP_PARENT=all sandboxes is not valid: it must be a name of letters, digits, `.`, `_`, `-` and `/`, such as `sandboxes.slice`
-    ALLOW_WEAKER_SANDBOX=syscalls,everything is not valid: it must be names of controls separated by commas, out of runtime, identity, syscalls, writable-paths, kernel-levers, secrets, pid-1, limits, network-off, network-on, fork-bomb, memory, processor, file-size, disk, inodes, output-flood, timeout, background, links, residue, conversations, neighbour
+    ALLOW_WEAKER_SANDBOX=syscalls,everything is not valid: it must be names of controls separated by commas, out of runtime, identity, syscalls, writable-paths, kernel-levers, secrets, pid-1, limits, network-off, network-on, fork-bomb, memory, socket-memory, processor, file-size, disk, inodes, output-flood, timeout, background, links, residue, conversations, neighbour, shared-tables
     ALLOW_NETWORK=perhaps is not valid: it must be 1 or 0
     RUN_TIMEOUT=soon is not valid: it must be a duration greater than zero, such as `30s` or `5m`, at most 100 years
     RUN_MEMORY=1k is not valid: it must be a size of at least 16m, such as `512k`, `256m` or `1g`

@@ -15,7 +15,7 @@ use mcp_code_sandbox::executor::docker::DockerExecutor;
 use mcp_code_sandbox::selftest::{Report, Row, Verdict, Way};
 use serde_json::Value;
 
-use self::weaker::{KEPT_UP, SHARED, WEAKER, Weaker, host};
+use self::weaker::{KEPT_UP, NO_LANDLOCK, SHARED, WEAKER, Weaker, host};
 use crate::support::dockerd::Dockerd;
 use crate::support::server::{Server, call};
 use crate::support::wait::within;
@@ -109,6 +109,25 @@ async fn what_an_engine_leaves_open_is_closed_by_the_kernel() {
         };
         assert!(matches!(&row.verdict, Verdict::Pass(_)), "{what}: {row}");
     }
+}
+
+#[tokio::test]
+async fn what_the_host_lacks_is_noted() {
+    let weaken: Weaken = |body| {
+        host(body).security_opt = Some(vec![format!("seccomp={NO_LANDLOCK}")]);
+    };
+    let executor = Arc::new(WeakExecutor::new(weaken).await);
+    let only = [Control::WritablePaths, Control::Limits];
+    let report = selftest(executor, SMALL, &only).await;
+    let [paths, limits] = &report.controls[..] else {
+        panic!("{}", table(&report.controls));
+    };
+    assert!(
+        matches!(&paths.verdict, Verdict::Pass(_)) && paths.notes[0].contains("no Landlock"),
+        "{paths}"
+    );
+    let is_newer = Path::new("/sys/fs/cgroup/cgroup.controllers").exists();
+    assert_eq!(limits.notes.is_empty(), is_newer, "{limits}");
 }
 
 /// A service is a user of the system, and so are its programs; engines list their own group among the others too.

@@ -32,6 +32,11 @@ def swap_total():
     return next(int(line.split()[1]) for line in open("/proc/meminfo") if line.startswith("SwapTotal:"))
 
 
+if not os.path.exists(f"{CGROUP}/cgroup.controllers") and os.path.exists(f"{CGROUP}/memory"):
+    notes.append(
+        "control groups of version 1 do not count what sockets hold, which is therefore up to 128 MiB more for each "
+        "sandbox: version 2 counts most of it"
+    )
 at_most("memory", number(f"{CGROUP}/memory.max", f"{CGROUP}/memory/memory.limit_in_bytes"), expected("MEMORY"))
 swap = number(f"{CGROUP}/memory.swap.max")
 if swap is None:

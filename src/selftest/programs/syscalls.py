@@ -116,6 +116,12 @@ for family in sorted(set(range(3, 50)) - {10, 16}):
             for call in (SOCKET, SOCKETPAIR):
                 if fails_with(call, family | high, kind, 0, ctypes.addressof(pair)) not in REFUSED:
                     families.add("vsock" if family == 40 else str(family))
+for family in (2, 10):
+    for protocol in (33, 115, 132, 136, 262):
+        tried.append(f"protocol {protocol} of family {family}")
+        for kind in (1, 2, 5, 6):
+            if fails_with(SOCKET, family, kind, protocol) not in (*REFUSED, errno.EPROTONOSUPPORT, errno.ESOCKTNOSUPPORT):
+                families.add(f"{family} with protocol {protocol}")
 if families:
     found.append("sockets of the families " + ", ".join(sorted(families, reverse=True)))
 

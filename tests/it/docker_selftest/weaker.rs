@@ -14,7 +14,7 @@ pub(super) struct Weaker {
 }
 
 /// A filter that takes the kernel for one without Landlock, which keeps programs from other processes by itself.
-const NO_LANDLOCK: &str = r#"{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{"names":["landlock_create_ruleset"],"action":"SCMP_ACT_ERRNO"}]}"#;
+pub(super) const NO_LANDLOCK: &str = r#"{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{"names":["landlock_create_ruleset"],"action":"SCMP_ACT_ERRNO"}]}"#;
 
 /// Within one sandbox.
 pub(super) const WEAKER: &[Weaker] = &[
@@ -26,7 +26,10 @@ pub(super) const WEAKER: &[Weaker] = &[
                 "seccomp=unconfined".into(),
             ]);
         },
-        noticed: &[(Control::Syscalls, "unshare a user namespace")],
+        noticed: &[
+            (Control::Syscalls, "unshare a user namespace"),
+            (Control::SharedTables, "took requests of io_setup"),
+        ],
     },
     Weaker {
         what: "the filter of old engines",
