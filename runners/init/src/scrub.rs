@@ -218,9 +218,21 @@ mod tests {
         symlink(&kept, scratch.join("link")).unwrap();
         symlink(&kept, scratch.join("a/b/link")).unwrap();
         fs::set_permissions(scratch.join("a/b"), fs::Permissions::from_mode(0o0)).unwrap();
+        let (top, _) = writable(scratch.to_str().unwrap()).unwrap();
+        open_for_removal(&top, c"link").unwrap_err();
         emptied(&scratch).unwrap();
         assert_eq!(fs::read_dir(&scratch).unwrap().count(), 0);
         assert!(kept.join("file").exists());
+    }
+
+    #[test]
+    fn what_takes_too_long_is_left() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("file"), "x").unwrap();
+        let (directory, _) = writable(root.path().to_str().unwrap()).unwrap();
+        let late = Instant::now() - Duration::from_millis(1);
+        assert_eq!(empty(&directory, late), Err(Errno::TIMEDOUT));
+        assert!(root.path().join("file").exists());
     }
 
     #[test]

@@ -60,6 +60,41 @@ fn processes_are_gone() {
 }
 
 #[test]
+fn what_takes_long_to_end_is_gone_too() {
+    let mut sandbox = Sandbox::start(PYTHON);
+    let code = "
+import os, time
+waiting, telling = os.pipe()
+if os.fork() == 0:
+    much = b'x' * (1 << 30)
+    os.write(telling, b'x')
+    time.sleep(100)
+os.read(waiting, 1)
+";
+    sandbox.run_and_clean(again(code)).exits(0);
+    let pid = sandbox.pid().as_raw_nonzero();
+    let left = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    assert_eq!(left.unwrap(), "");
+}
+
+/// Where programs run as the user that owns everything, as with an engine without root.
+#[test]
+fn places_that_a_program_owns_are_as_before() {
+    let setup = r#"late() { chown "$user:$user" /tmp /dev/shm /dev/mqueue; }"#;
+    let mut sandbox = Sandbox::with_setup(setup, SH);
+    let look = "stat -c '%a %n' /tmp /dev/shm /dev/mqueue";
+    let as_before = "1777 /tmp\n1777 /dev/shm\n1777 /dev/mqueue\n";
+    for mode in ["0700", "0000", "7777"] {
+        let code = format!("{look}; touch /tmp/left; chmod {mode} /tmp /dev/shm /dev/mqueue");
+        sandbox
+            .run_and_clean(again(&code))
+            .exits(0)
+            .prints(as_before);
+    }
+    sandbox.run(once(look)).prints(as_before);
+}
+
+#[test]
 fn a_fork_bomb_is_beaten() {
     let mut sandbox = Sandbox::start(SH);
     let bomb = "bomb() { bomb | bomb & }; bomb 2>/dev/null; sleep 0.3; exit 0";

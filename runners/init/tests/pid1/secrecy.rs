@@ -51,8 +51,10 @@ print(libc.process_vm_readv(1, ctypes.byref(one), 1, ctypes.byref(one), 1, 0), o
 fn pid_1_is_not_ended_by_a_signal_that_lost_its_sender() {
     // If the user has no room for one more pending signal, the kernel sends it without its sender.
     let code = "
-import ctypes, os, signal
+import ctypes, os, resource, signal
 libc = ctypes.CDLL(None)
+hard = resource.getrlimit(resource.RLIMIT_SIGPENDING)[1]
+resource.setrlimit(resource.RLIMIT_SIGPENDING, (hard, hard))
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGRTMIN])
 while libc.sigqueue(os.getpid(), signal.SIGRTMIN, None) == 0: pass
 SYS_tgkill = {'x86_64': 234, 'aarch64': 131}[os.uname().machine]
@@ -95,5 +97,42 @@ for pid in os.listdir('/proc'):
             assert!(!outcome.stdout.contains(&secret), "{outcome:?}");
         }
         assert_ne!(first.stdout, second.stdout, "streams of their own");
+    }
+}
+
+#[test]
+fn pid_1_is_not_ended_by_a_signal_with_a_forged_sender() {
+    let code = "
+import ctypes, os, signal, struct
+SYS_rt_sigqueueinfo = {'x86_64': 129, 'aarch64': 138}[os.uname().machine]
+SI_QUEUE, NOBODY = -1, 0
+forged = struct.pack('6i', signal.SIGTERM, 0, SI_QUEUE, 0, NOBODY, 0).ljust(128, b'\\0')
+print(ctypes.CDLL(None).syscall(SYS_rt_sigqueueinfo, 1, signal.SIGTERM, forged))
+";
+    let mut sandbox = Sandbox::start(&["python3", "-"]);
+    sandbox.run_and_clean(again(code)).exits(0).prints("0\n");
+    sandbox.run(once("print(1)")).exits(0);
+}
+
+#[test]
+fn what_the_engine_left_open_is_nobody_elses() {
+    let code = "import os; print(sorted(int(fd) for fd in os.listdir('/proc/self/fd'))[3:-1])";
+    // Descriptor 3 is where a driver has its socket.
+    for left in [
+        "exec 7>&1",
+        "exec 3>&1",
+        "exec 3>&1 4</dev/null 9</dev/null",
+    ] {
+        let mut sandbox = Sandbox::with_setup(left, &["python3", "-"]);
+        sandbox.run_and_clean(again(code)).exits(0).prints("[]\n");
+        sandbox.run(once(code)).exits(0).prints("[]\n");
+        for driver in [
+            include_str!("drivers/fork.py"),
+            include_str!("drivers/exec.py"),
+        ] {
+            let mut sandbox = Sandbox::with_setup(left, &["false"]);
+            sandbox.park(&["python3", "-c", driver], &[]).unwrap();
+            sandbox.run(once(code)).exits(0).prints("[]\n");
+        }
     }
 }

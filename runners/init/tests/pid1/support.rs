@@ -18,6 +18,12 @@ use sandbox_init::{
 /// Longer than anything here takes, on a busy machine too.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// What the shell commands of a test may redefine.
+const DEFAULTS: &str = r#"
+privileges="--no-new-privs --bounding-set=-all --inh-caps=-all"
+late() { :; }
+"#;
+
 /// Stands in for a container engine. `$1` is the program, `$2` the user; the rest is the image's command.
 const SETUP: &str = r#"
 set -e
@@ -33,7 +39,8 @@ ip link set lo up
 mount -t tmpfs -o mode=1777,size=16m tmpfs /dev/shm
 mount -t mqueue mqueue /dev/mqueue; chmod 1777 /dev/mqueue
 mkdir /mnt/data; chown "$user:$user" /mnt/data; cd /mnt/data; unset OLDPWD
-exec setpriv --reuid "$user" --regid "$user" --clear-groups --no-new-privs --bounding-set=-all --inh-caps=-all \
+late
+exec setpriv --reuid "$user" --regid "$user" --clear-groups $privileges \
     prlimit --nproc=100 --nofile=1024 --core=0 /mnt/init "$@"
 "#;
 
@@ -106,7 +113,7 @@ impl Sandbox {
             .args([
                 "sh",
                 "-c",
-                &format!("{more}\n{SETUP}"),
+                &format!("{DEFAULTS}{more}\n{SETUP}"),
                 "sh",
                 env!("CARGO_BIN_EXE_sandbox-init"),
                 &user.to_string(),
