@@ -296,6 +296,28 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_a_driver_said_is_dropped_when_it_becomes_the_program() {
+        let kind = SocketType::STREAM;
+        let (socket, _theirs) =
+            socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
+        let (streams, ends) = Streams::open().unwrap();
+        let mut driver = Driver {
+            pid: getpid(),
+            socket,
+            line: Vec::new(),
+            announced: None,
+            streams: Some(streams),
+            words: Vec::new(),
+            helpers: None,
+        };
+        rustix::io::write(&ends.stdout, b"said").unwrap();
+        rustix::io::write(&ends.stderr, b"said").unwrap();
+        let (_feed, mut streams) = driver.request(getpid(), Vec::new()).unwrap();
+        assert_eq!(streams.read(|_, _| {}), 0);
+        assert!(driver.streams.is_none());
+    }
+
+    #[test]
     fn an_announcement_is_strict() {
         let said =
             |line: &[u8]| announced(line).map(|said| [vec![said.parked], said.helpers].concat());

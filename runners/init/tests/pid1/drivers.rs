@@ -46,10 +46,12 @@ print(open('/proc/self/oom_score_adj').read().strip(), sorted(os.listdir('/proc/
 
 #[test]
 fn a_driver_that_speaks_while_its_process_waits_ends_the_sandbox() {
-    let driver = "import os, time; os.write(3, b'ready %d\\n' % os.getpid()); time.sleep(0.2)
-os.write(3, b'taken %d\\n' % os.getpid()); time.sleep(60)";
-    let mut sandbox = parked(driver);
-    assert_eq!(sandbox.exit_code(), 71);
+    for speaks in ["os.write(3, b'taken %d\\n' % os.getpid())", "os.close(3)"] {
+        let driver = format!(
+            "import os, time; os.write(3, b'ready %d\\n' % os.getpid()); time.sleep(0.2); {speaks}; time.sleep(60)"
+        );
+        assert_eq!(parked(&driver).exit_code(), 71, "{speaks}");
+    }
 }
 
 #[test]
@@ -171,11 +173,14 @@ fn a_driver_that_programs_meddled_with_is_not_clean() {
         ("os.kill(driver, signal.SIGKILL)", "ended"),
         ("os.kill(driver, signal.SIGSTOP)", "stopped"),
         ("os.kill(driver, signal.SIGINT)", "a signal waits"),
+        ("tgkill(driver, driver, signal.SIGINT)", "a signal waits"),
     ] {
         let blocks = "import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])";
         let mut sandbox = parked(&format!("{blocks}\n{FORK}"));
         let code = format!(
-            "import os, signal, time
+            "import ctypes, os, signal, time
+SYS_tgkill = {{'x86_64': 234, 'aarch64': 131}}[os.uname().machine]
+def tgkill(*arguments): assert ctypes.CDLL(None).syscall(SYS_tgkill, *arguments) == 0
 driver = next(int(pid) for pid in sorted(os.listdir('/proc')) if pid.isdigit() and int(pid) not in (1, os.getpid()))
 {code}
 time.sleep(0.1)"

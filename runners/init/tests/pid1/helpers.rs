@@ -130,12 +130,38 @@ time.sleep(0.1)"
 
 #[test]
 fn a_helper_that_the_filter_does_not_spare_is_refused() {
-    let late = "[os.wait() for _ in range(3) if os.fork() or os._exit(0)]\nhelper = os.fork()";
-    let driver = HELPED.replace("helper = os.fork()", late);
+    let after = |others: usize| {
+        format!(
+            "[os.wait() for _ in range({others}) if os.fork() or os._exit(0)]\nhelper = os.fork()"
+        )
+    };
+    let park = |place: &str, other: &str| {
+        let driver = HELPED.replace(place, other);
+        assert_ne!(driver, HELPED);
+        let mut sandbox = Sandbox::start(&["false"]);
+        sandbox.park(&["python3", "-c", &driver], &[])
+    };
+    park("helper = os.fork()", &after(1)).unwrap();
+    for refused in [
+        park("helper = os.fork()", &after(2)),
+        park("(forked[1], helper)", "(forked[1], os.getpid() - 1)"),
+    ] {
+        let refused = refused.unwrap_err();
+        assert!(refused.contains("none of the first 2"), "{refused}");
+    }
+}
+
+#[test]
+fn helpers_are_those_of_the_first_announcement() {
+    let next = "        if first + exact(3, 4)";
+    let driver = HELPED.replace(next, &format!("        helper = 1 << 20\n{next}"));
     assert_ne!(driver, HELPED);
-    let mut sandbox = Sandbox::start(&["false"]);
-    let refused = sandbox.park(&["python3", "-c", &driver], &[]).unwrap_err();
-    assert!(refused.contains("none of the first 2"), "{refused}");
+    let mut sandbox = parked(&driver);
+    for _ in 0..3 {
+        sandbox
+            .run_and_clean(again("print(1) # PASS"))
+            .prints("1\n");
+    }
 }
 
 #[test]

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use sandbox_init::{Frame, Run, Status, Stream};
+use sandbox_init::{Frame, Interrupt, Run, Status, Stream};
 
-use crate::support::{Sandbox, again, map, once, park};
+use crate::support::{Sandbox, again, map, memory_of, once, park};
 
 const SH: &[&str] = &["sh"];
 const PYTHON: &[&str] = &["python3", "-"];
@@ -206,6 +206,73 @@ fn a_slow_server_holds_up_no_deadline() {
     drop(pause);
     let end = sandbox.outcome().end;
     assert!(end.timed_out && end.wall_ms < 1500, "{end:?}");
+}
+
+#[test]
+fn a_slow_server_costs_pid_1_no_memory() {
+    let mut sandbox = Sandbox::start(SH);
+    let reading = std::sync::Arc::clone(&sandbox.reading);
+    let pause = reading.lock();
+    let run = once("yes & yes >&2 & sleep 100");
+    let number = run.number;
+    sandbox.send(&Frame::Run(run));
+    std::thread::sleep(Duration::from_millis(500));
+    // Each is read in its turn, and changes nothing.
+    for _ in 0..1000 {
+        sandbox.send(&Frame::Interrupt(Interrupt {
+            number: number + 1000,
+        }));
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    let memory = memory_of(sandbox.pid());
+    assert!(memory < 2048, "{memory} KiB");
+    drop(pause);
+    sandbox.send(&Frame::Interrupt(Interrupt { number }));
+    assert_eq!(sandbox.outcome().end.status, Status::Signal(9));
+}
+
+#[test]
+fn a_server_that_has_gone_is_not_waited_for() {
+    let mut sandbox = Sandbox::start(SH);
+    let reading = std::sync::Arc::clone(&sandbox.reading);
+    let pause = reading.lock();
+    sandbox.send(&Frame::Run(Run {
+        deadline_ms: 200,
+        ..once("yes & yes >&2 & yes")
+    }));
+    // By then it has killed them, and waits for somebody to read what they wrote.
+    std::thread::sleep(Duration::from_secs(1));
+    sandbox.close_stdin();
+    assert_eq!(sandbox.exit_code(), 0);
+    drop(pause);
+}
+
+#[test]
+fn a_server_that_was_never_there_is_not_waited_for() {
+    for nobody in ["</dev/null", "<&-"] {
+        let setup = format!("late() {{ exec {nobody}; }}");
+        assert_eq!(Sandbox::with_setup(&setup, SH).exit_code(), 0, "{nobody}");
+    }
+}
+
+#[test]
+fn a_stream_to_the_server_that_is_no_pipe_is_nobody_elses_either() {
+    let setup = "late() { exec >/mnt/out; }";
+    let mut sandbox = Sandbox::with_setup(setup, PYTHON);
+    let code = "
+import os
+with open('seen', 'w') as file: file.write(str([os.readlink(f'/proc/self/fd/{fd}') for fd in os.listdir('/proc/self/fd')[:-1]]))
+print('said')
+os.rename('seen', 'done')
+";
+    sandbox.send(&Frame::Run(again(code)));
+    sandbox.send(&Frame::Run(again("import time; time.sleep(100)")));
+    let seen = sandbox.file("mnt/data/done");
+    assert!(
+        !seen.contains("/mnt/out") && seen.contains("pipe:["),
+        "{seen}"
+    );
+    assert!(sandbox.file("mnt/out").contains("said"));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use sandbox_init::Run;
 
-use crate::support::{Sandbox, again, once};
+use crate::support::{Sandbox, again, memory_of, once};
 
 const SH: &[&str] = &["sh"];
 const PYTHON: &[&str] = &["python3", "-"];
@@ -241,18 +241,11 @@ fn a_hundred_runs_leave_nothing_in_pid_1() {
     assert_as_new(&mut sandbox);
 }
 
-/// Open descriptors of PID 1 and KiB of its own memory. The parts of its program that it has touched are not counted:
-/// they grow with what it does for the first time, and differ between machines.
+/// Open descriptors of PID 1 and KiB of its own memory.
 fn pid_1(sandbox: &Sandbox) -> (usize, usize) {
-    let pid = sandbox.pid().as_raw_nonzero();
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let own = status
-        .lines()
-        .find(|line| line.starts_with("RssAnon"))
-        .unwrap();
-    let own = own.split_whitespace().nth(1).unwrap().parse().unwrap();
+    let pid = sandbox.pid();
     let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd"))
         .unwrap()
         .count();
-    (descriptors, own)
+    (descriptors, memory_of(pid))
 }

@@ -162,6 +162,24 @@ impl Sandbox {
         Pid::from_raw(children.trim().parse().unwrap()).unwrap()
     }
 
+    /// What is in a file of the sandbox, once there is something.
+    #[track_caller]
+    pub(crate) fn file(&self, path: &str) -> String {
+        for _ in 0..PATIENCE.as_millis() {
+            let id = self.child.id();
+            let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
+            let pid = children.unwrap_or_default();
+            let bytes = std::fs::read(format!("/proc/{}/root/{path}", pid.trim()));
+            if let Ok(bytes) = bytes
+                && !bytes.is_empty()
+            {
+                return text(&bytes);
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        panic!("there is no {path}")
+    }
+
     /// Parks with a driver and returns the verdict.
     pub(crate) fn park(&mut self, driver: &[&str], env: &[(&str, &str)]) -> Result<(), String> {
         self.send(&Frame::Park(park(driver, env)));
@@ -294,6 +312,17 @@ pub(crate) fn parked(driver: &str) -> Sandbox {
     let mut sandbox = Sandbox::start(&["false"]);
     sandbox.park(&["python3", "-c", driver], &[]).unwrap();
     sandbox
+}
+
+/// KiB of a process's own memory. The parts of its program that it has touched are not counted: they grow with what it
+/// does for the first time, and differ between machines.
+pub(crate) fn memory_of(pid: Pid) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let own = status
+        .lines()
+        .find(|line| line.starts_with("RssAnon"))
+        .unwrap();
+    own.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
 /// A message, to be kept.
