@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use sandbox_init::{Frame, Interrupt, Run, Status, Stream};
 
-use crate::support::{Sandbox, again, map, once, park, parked};
+use crate::support::{Sandbox, again, cell, map, once, park, parked};
 
 const FORK: &str = include_str!("drivers/fork.py");
 const EXEC: &str = include_str!("drivers/exec.py");
@@ -143,7 +143,7 @@ fn the_server_can_end_a_run() {
 import os, signal, time
 signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
 if os.fork() == 0: os.setsid()
-else: print('begun', flush=True)
+else: print('begun', flush=True); time.sleep(0.3); print('on', flush=True)
 time.sleep(100)
 ";
         let run = again(code);
@@ -154,6 +154,7 @@ time.sleep(100)
         // One of another run is ignored, and so is one that comes too late.
         let other = number + 1000;
         sandbox.send(&Frame::Interrupt(Interrupt { number: other }));
+        sandbox.until("on\n");
         sandbox.send(&interrupt);
         let outcome = sandbox.outcome();
         assert_eq!(outcome.end.status, Status::Signal(9));
@@ -204,14 +205,34 @@ fn a_process_that_leaves_without_its_program_has_not_run_it() {
     ] {
         let driver = FORK.replace(takes, ends);
         assert_ne!(driver, FORK);
-        let mut sandbox = parked(&driver);
-        sandbox.send(&Frame::Run(again("print(1)")));
-        assert_eq!(
-            sandbox.last_words(Stream::Stderr),
-            "sandbox-init: not ready: the parked process ended without its program\n"
-        );
-        assert_eq!(sandbox.exit_code(), 71);
+        for frame in [Frame::Run(again("print(1)")), Frame::Cell(cell("print(1)"))] {
+            let mut sandbox = parked(&driver);
+            sandbox.send(&frame);
+            assert_eq!(
+                sandbox.last_words(Stream::Stderr),
+                "sandbox-init: not ready: the parked process ended without its program\n"
+            );
+            assert_eq!(sandbox.exit_code(), 71);
+        }
     }
+}
+
+#[test]
+fn half_a_request_is_not_left_for_the_next_run() {
+    let reads = "    (length,) = struct.unpack(\">I\", exact(4))\n    request";
+    let next = "    while (first";
+    let driver = FORK
+        .replace(reads, &format!("    time.sleep(60)\n{reads}"))
+        .replace(next, &format!("    time.sleep(60)\n{next}"));
+    assert_eq!(driver.matches("time.sleep(60)").count(), 2);
+    let mut sandbox = parked(&driver);
+    let long = format!("print(len('{}'))", "x".repeat(4_000_000));
+    let outcome = sandbox.run(Run {
+        deadline_ms: 200,
+        ..again(&long)
+    });
+    assert!(outcome.end.timed_out);
+    assert_eq!(sandbox.clean().unwrap_err(), "the request was not taken");
 }
 
 #[test]
@@ -313,7 +334,7 @@ fn drivers_that_do_not_park_are_not_ready() {
 fn a_parked_process_that_ends_ends_the_sandbox() {
     for driver in [
         "import os, time; os.write(3, b'ready %d\\n' % os.getpid()); time.sleep(0.2)",
-        "import os, time\nif os.fork() == 0:\n  if os.fork() == 0: time.sleep(0.3)\n  else: os._exit(0)\nelse:\n  os.wait(); child = [int(p) for p in os.listdir('/proc') if p.isdigit()][-1]; os.write(3, b'ready %d\\n' % child); time.sleep(9)",
+        "import os, time\nif os.fork() == 0:\n  if os.fork() == 0: time.sleep(0.3)\n  else: os._exit(0)\nelse:\n  os.wait(); child = [int(p) for p in os.listdir('/proc') if p.isdigit()][-1]; os.write(3, b'ready %d\\n' % child); time.sleep(90)",
     ] {
         assert_eq!(parked(driver).exit_code(), 71);
     }

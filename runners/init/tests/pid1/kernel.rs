@@ -197,17 +197,41 @@ fn a_forged_answer_ends_its_own_cell_and_no_other() {
     // The kernel goes on with that cell, and what it says in the end does not count for this one.
     let whole = "os.write(channel, b'done 1 ok\\n' * 99); time.sleep(0.2); print('whole')";
     sandbox.cell(cell(whole)).exits(0).prints("whole\n");
-    // What is not an answer ends the kernel.
-    let noise = sandbox.cell(cell("os.write(channel, b'ready 1\\n'); time.sleep(60)"));
-    assert_eq!(
-        (noise.end.status, noise.end.lives, noise.end.timed_out),
-        (Status::Signal(9), false, false)
+}
+
+#[test]
+fn what_is_not_an_answer_ends_the_kernel() {
+    let other = "said something else than done";
+    for (noise, reason) in [
+        ("b'ready 1\\n'", other),
+        // It could name a process that outlives the kernel.
+        ("b'taken %d\\n' % os.getpid()", other),
+        ("b'noise\\ndone 2 ok\\n'", other),
+        ("b'x' * 1000", "says too much"),
+    ] {
+        let mut sandbox = kernel();
+        let code = format!("os.write(channel, {noise}); time.sleep(60)");
+        let noise = sandbox.cell(cell(&code));
+        assert_eq!(
+            (noise.end.status, noise.end.lives, noise.end.timed_out),
+            (Status::Signal(9), false, false),
+            "{code}"
+        );
+        assert_eq!(noise.stderr, format!("sandbox-init: the kernel {reason}\n"));
+        assert_eq!(sandbox.exit_code(), 0);
+    }
+}
+
+#[test]
+fn an_answer_before_the_cell_was_taken_is_none() {
+    let takes = "    os.write(3, b\"taken";
+    let driver = FORK.replace(
+        takes,
+        &format!("    os.write(3, b\"done 1 error\\n\")\n    time.sleep(0.1)\n{takes}"),
     );
-    assert_eq!(
-        noise.stderr,
-        "sandbox-init: the kernel said something else than done\n"
-    );
-    assert_eq!(sandbox.exit_code(), 0);
+    assert_ne!(driver, FORK);
+    let whole = "import time; time.sleep(0.2); print('whole')";
+    parked(&driver).cell(cell(whole)).exits(0).prints("whole\n");
 }
 
 #[test]
@@ -223,6 +247,13 @@ fn a_deadline_interrupts_first() {
         assert!(outcome.end.timed_out && outcome.end.lives, "{outcome:?}");
         let child = "import subprocess; subprocess.run(['sleep', '60'])";
         assert!(sandbox.cell(limited(child)).end.lives);
+        let deaf = "
+import signal
+waited_for = subprocess.Popen(['sleep', '60'])
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+print(waited_for.wait())";
+        let outcome = sandbox.cell(limited(deaf));
+        assert!(outcome.prints("-2\n").end.lives, "{outcome:?}");
         sandbox.cell(cell("print(x)")).exits(0).prints("5\n");
     }
 }
@@ -248,7 +279,9 @@ fn what_does_not_heed_an_interrupt_is_killed() {
 #[test]
 fn the_server_can_interrupt_too() {
     let mut sandbox = kernel();
-    let long = cell("print('begun', flush=True); time.sleep(60)");
+    let long = cell(
+        "print('begun', flush=True); time.sleep(0.3); print('on', flush=True); time.sleep(60)",
+    );
     let number = long.number;
     sandbox.send(&Frame::Cell(long));
     sandbox.until("begun\n");
@@ -256,6 +289,7 @@ fn the_server_can_interrupt_too() {
     // One of another cell is ignored, and so is one that comes too late.
     let other = number + 1000;
     sandbox.send(&Frame::Interrupt(Interrupt { number: other }));
+    sandbox.until("on\n");
     let interrupt = Frame::Interrupt(Interrupt { number });
     sandbox.send(&interrupt);
     let outcome = sandbox.outcome();
@@ -292,6 +326,15 @@ fn a_kernel_takes_nothing_but_cells() {
     let mut sandbox = kernel();
     sandbox.send(&Frame::Run(once("")));
     assert_eq!(sandbox.exit_code(), 70);
+    for frame in [Frame::Run(once("")), Frame::Cell(cell(""))] {
+        let mut sandbox = kernel();
+        sandbox.send(&Frame::Cell(cell(
+            "print('begun', flush=True); time.sleep(60)",
+        )));
+        sandbox.until("begun\n");
+        sandbox.send(&frame);
+        assert_eq!(sandbox.exit_code(), 70);
+    }
     // Without a parked process there is no kernel.
     let mut sandbox = Sandbox::start(&["false"]);
     sandbox.park(&[], &[]).unwrap();

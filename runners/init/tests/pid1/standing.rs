@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::process::{Command, Stdio};
 
-use sandbox_init::{Cell, Status, Stream};
+use sandbox_init::{Cell, Frame, Status, Stream};
 
 use crate::support::{Sandbox, cell, parked};
 
@@ -113,31 +113,64 @@ fn what_the_engine_puts_in_may_run_between_cells() {
     entered.wait().unwrap();
 }
 
+/// Code that has a process continued when there is something in the pipe `wake`, as it can ask for.
+const WOKEN: &str = "
+def wake(pid):
+    F_SETSIG = 10
+    os.mkfifo('wake')
+    pipe = os.open('wake', os.O_RDWR | os.O_NONBLOCK)
+    fcntl.fcntl(pipe, F_SETSIG, signal.SIGCONT)
+    fcntl.fcntl(pipe, fcntl.F_SETOWN, pid)
+    fcntl.fcntl(pipe, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
+    return pipe
+";
+
+/// A kernel in which this code has run, continued between its cells.
+fn woken(code: &str) -> Sandbox {
+    let mut sandbox = kernel();
+    let outcome = sandbox.cell(cell(&format!("{WOKEN}{code}")));
+    assert!(outcome.exits(0).end.lives);
+    let pipe = format!("/proc/{}/root/mnt/data/wake", sandbox.pid());
+    std::fs::write(pipe, "x").unwrap();
+    sandbox
+}
+
+#[track_caller]
+fn ends_as_undone(mut sandbox: Sandbox) {
+    assert_eq!(sandbox.exit_code(), 71);
+    assert_eq!(
+        sandbox.last_words(Stream::Stderr),
+        "sandbox-init: not ready: the kernel went on between its cells\n"
+    );
+}
+
 #[test]
 fn what_was_continued_between_cells_ends_the_sandbox() {
-    // A process can ask for a signal when there is something to read. No name hides it.
+    // No name hides it.
     for name in [r"busy", r"\xff"] {
-        let mut sandbox = kernel();
-        let wake = format!(
-            "
-F_SETSIG, PR_SET_NAME = 10, 15
-libc.prctl(PR_SET_NAME, b'{name}')
-busy()
-os.mkfifo('wake')
-pipe = os.open('wake', os.O_RDWR | os.O_NONBLOCK)
-fcntl.fcntl(pipe, F_SETSIG, signal.SIGCONT)
-fcntl.fcntl(pipe, fcntl.F_SETOWN, os.getpid())
-fcntl.fcntl(pipe, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
-"
-        );
-        assert!(sandbox.cell(cell(&wake)).exits(0).end.lives);
-        let pipe = format!("/proc/{}/root/mnt/data/wake", sandbox.pid());
-        std::fs::write(pipe, "x").unwrap();
-        assert_eq!(sandbox.exit_code(), 71);
-        let said = sandbox.last_words(Stream::Stderr);
-        assert_eq!(
-            said,
-            "sandbox-init: not ready: the kernel went on between its cells\n"
-        );
+        ends_as_undone(woken(&format!(
+            "PR_SET_NAME = 15\nlibc.prctl(PR_SET_NAME, b'{name}')\nbusy()\npipe = wake(os.getpid())"
+        )));
     }
+}
+
+#[test]
+fn a_thread_that_outlives_the_main_one_is_seen() {
+    let lone = "
+SYS_exit = {'x86_64': 60, 'aarch64': 93}[os.uname().machine]
+child = os.fork()
+if child == 0:
+    busy()
+    libc.syscall(SYS_exit, 0)
+while ') Z ' not in open(f'/proc/{child}/stat').read(): pass
+pipe = wake(child)
+";
+    ends_as_undone(woken(lone));
+}
+
+#[test]
+fn what_was_continued_just_before_a_cell_is_seen() {
+    let mut sandbox = woken("busy()\npipe = wake(os.getpid())");
+    sandbox.send(&Frame::Cell(cell("print('ran')")));
+    ends_as_undone(sandbox);
 }
