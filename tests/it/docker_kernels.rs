@@ -304,6 +304,29 @@ async fn package_clients_tell_what_is_there_and_do_not_install() {
     app.assert_nothing_is_left().await;
 }
 
+#[tokio::test]
+async fn what_a_cell_starts_does_not_answer_for_it() {
+    let app = TestApp::on_docker().await;
+    let notebook = Notebook::new(&app, "python");
+    let own = "own = os.getpid() == kernel";
+    let cells = [
+        // The last one is that of `ls` itself.
+        (
+            "import os\nkernel = os.getpid()\ncode = os.system('ls /proc/self/fd')",
+            "0\n1\n2\n3\n",
+        ),
+        // It comes back from the cell as if it were the kernel.
+        ("child = os.fork()", ""),
+        (own, ""),
+        (own, ""),
+        ("print(own, os.waitpid(child, 0)[1])", "True 0\n"),
+    ];
+    for (code, said) in cells {
+        let cell = notebook.answer(code, 30.0).await;
+        assert_eq!(cell["structuredContent"]["output"], said, "{code}: {cell}");
+    }
+}
+
 /// A kernel can forge its own answers, and must get no further than that.
 #[tokio::test]
 async fn a_hostile_kernel_forges_nothing_that_counts() {

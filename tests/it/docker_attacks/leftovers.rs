@@ -127,15 +127,35 @@ def open_to_all(pid):
     except OSError:
         return False
 
+def used(pid):
+    """Processor time in hundredths of a second."""
+    try:
+        return sum(map(int, open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[11:13]))
+    except OSError:
+        return 0
+
 others = [pid for pid in os.listdir("/proc") if pid.isdigit() and pid != str(os.getpid())]
 print(len(others), [pid for pid in others if open_to_all(pid)])
-end = time.monotonic() + 4
-while time.monotonic() < end:
-    for directory in (os.environ["MPLCONFIGDIR"], "/data"):
-        with open(directory + "/matplotlibrc", "w") as file:
+SETTINGS = [directory + "/matplotlibrc" for directory in (os.environ["MPLCONFIGDIR"], "/data")]
+MODULES = ["/data/numexpr.py", "/data/bottleneck.py"]
+begin = last = time.monotonic()
+busy = 0
+# Until nothing is loaded any more, which takes as long as others leave it the processor.
+while (now := time.monotonic()) < begin + 4 or (now < last + 2 and now < begin + 25):
+    for path in SETTINGS:
+        with open(path, "w") as file:
             file.write("lines.linewidth: 77\n")
+    for path in MODULES:
+        with open(path, "w") as file:
+            file.write("__version__ = '99'\nopen('/tmp/planted', 'w')\n")
+    if os.path.exists("/tmp/planted"):
+        print("PLANTED")
+        break
+    if busy != (busy := sum(map(used, others))):
+        last = now
     time.sleep(0.01)
-os.remove("/data/matplotlibrc")
+for path in ["/data/matplotlibrc", *MODULES]:
+    os.remove(path)
 "#;
     let poisoned = app.run("python", poison).await;
     // PID 1, the driver and its helper.
