@@ -230,8 +230,9 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         fs::write(root.path().join("file"), "x").unwrap();
         let (directory, _) = writable(root.path().to_str().unwrap()).unwrap();
-        let late = Instant::now() - Duration::from_millis(1);
-        assert_eq!(empty(&directory, late), Err(Errno::TIMEDOUT));
+        let until = Instant::now();
+        std::thread::sleep(Duration::from_millis(1));
+        assert_eq!(empty(&directory, until), Err(Errno::TIMEDOUT));
         assert!(root.path().join("file").exists());
     }
 
