@@ -69,15 +69,19 @@ fn level_of(word: &str) -> Option<LevelFilter> {
     name.parse().ok().filter(|_| is_word && !name.is_empty())
 }
 
+/// Reports as an error that nobody is there for an answer: a client that has hung up.
+const HUNG_UP: &str = "rmcp::service=off";
+
 /// The filter of one level. The MCP library's messages about its own activity are left out, as they are by default.
 fn of_level(level: LevelFilter) -> String {
     let libraries = level.min(LevelFilter::INFO);
     let rmcp = level.min(LevelFilter::WARN);
-    format!("{libraries},rmcp={rmcp},{OWN}={level}")
+    format!("{libraries},rmcp={rmcp},{HUNG_UP},{OWN}={level}")
 }
 
 /// A filter in which a level without a target, beyond `info`, counts for our own modules alone. `tracing` would take
-/// a level in the words of other programs for the name of a module, and log nothing.
+/// a level in the words of other programs for the name of a module, and log nothing. Clients that hang up are left out
+/// unless their library is named.
 fn bounded(filter: &str) -> String {
     let level = |directive: &str| directive.parse().ok().or_else(|| level_of(directive));
     let bound = |directive: &str| match level(directive) {
@@ -86,7 +90,9 @@ fn bounded(filter: &str) -> String {
         None => directive.to_owned(),
     };
     let directives = filter.split(',').map(str::trim);
-    directives.map(bound).collect::<Vec<_>>().join(",")
+    let silent = (!filter.contains("rmcp")).then(|| HUNG_UP.to_owned());
+    let directives = directives.map(bound).chain(silent);
+    directives.collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
@@ -97,17 +103,17 @@ mod tests {
     fn libraries_say_more_than_info_only_if_they_are_named() {
         for (given, bounds) in [
             ("info,rmcp=warn", "info,rmcp=warn"),
-            ("error", "error"),
-            ("WARNING", "warn"),
+            ("error", "error,rmcp::service=off"),
+            ("WARNING", "warn,rmcp::service=off"),
             ("critical,rmcp=off", "error,rmcp=off"),
-            ("debug", "info,mcp_code_sandbox=debug"),
-            ("TRACE", "info,mcp_code_sandbox=trace"),
-            ("4", "info,mcp_code_sandbox=debug"),
+            ("debug", "info,mcp_code_sandbox=debug,rmcp::service=off"),
+            ("TRACE", "info,mcp_code_sandbox=trace,rmcp::service=off"),
+            ("4", "info,mcp_code_sandbox=debug,rmcp::service=off"),
             ("debug,rmcp=warn", "info,mcp_code_sandbox=debug,rmcp=warn"),
             ("info, rmcp=debug", "info,rmcp=debug"),
             (
                 "warn,mcp_code_sandbox::run=debug",
-                "warn,mcp_code_sandbox::run=debug",
+                "warn,mcp_code_sandbox::run=debug,rmcp::service=off",
             ),
         ] {
             assert_eq!(bounded(given), bounds);
@@ -118,10 +124,22 @@ mod tests {
     #[test]
     fn levels_have_the_names_of_any_library() {
         for (word, filter) in [
-            ("INFO", Some("info,rmcp=warn,mcp_code_sandbox=info")),
-            ("WARNING", Some("warn,rmcp=warn,mcp_code_sandbox=warn")),
-            ("critical", Some("error,rmcp=error,mcp_code_sandbox=error")),
-            ("Debug", Some("info,rmcp=warn,mcp_code_sandbox=debug")),
+            (
+                "INFO",
+                Some("info,rmcp=warn,rmcp::service=off,mcp_code_sandbox=info"),
+            ),
+            (
+                "WARNING",
+                Some("warn,rmcp=warn,rmcp::service=off,mcp_code_sandbox=warn"),
+            ),
+            (
+                "critical",
+                Some("error,rmcp=error,rmcp::service=off,mcp_code_sandbox=error"),
+            ),
+            (
+                "Debug",
+                Some("info,rmcp=warn,rmcp::service=off,mcp_code_sandbox=debug"),
+            ),
             ("10", None),
             ("verbose", None),
             ("", None),

@@ -329,7 +329,7 @@ pub const VARIABLES: &[Variable] = &[
     ),
     variable(
         "RUST_LOG",
-        "info,rmcp=warn",
+        "info,rmcp=warn,rmcp::service=off",
         "log filter, such as `debug` or `mcp_code_sandbox=debug`; libraries say more than `info` only if they are named",
     ),
 ];

@@ -406,7 +406,7 @@ fn check_config_hides_secrets() {
     PACKAGE_RATE_LIMIT=30/h
     LOG_FORMAT=text
     LOG_LEVEL=
-    RUST_LOG=info,rmcp=warn
+    RUST_LOG=info,rmcp=warn,rmcp::service=off
     ");
 }
 
@@ -437,7 +437,7 @@ fn a_log_that_cannot_be_kept_is_told() {
     LOG_LEVEL=20 is not valid: it must be `trace`, `debug`, `info` or `notice`, `warn` or `warning`, `error`, `critical` or `fatal`, or `off`
     RUST_LOG=info,= is not valid: it must be a level such as `info`, or a filter such as `info,mcp_code_sandbox=debug`
     RUST_LOG=mcp_code_sandbox=loud is not valid: it must be a level such as `info`, or a filter such as `info,mcp_code_sandbox=debug`
-    info,mcp_code_sandbox=debug
+    info,mcp_code_sandbox=debug,rmcp::service=off
     ");
 }
 

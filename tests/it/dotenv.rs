@@ -56,7 +56,7 @@ async fn the_last_of_repeated_settings_counts() {
     RUN_CPUS=1
     RUN_PIDS=128
     LOG_FORMAT=json
-    RUST_LOG=info,rmcp=warn
+    RUST_LOG=info,rmcp=warn,rmcp::service=off
     ");
 }
 

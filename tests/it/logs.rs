@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use serde_json::json;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
 
+use crate::support::TOKEN;
 use crate::support::server::Server;
 use crate::support::wait::within;
 
@@ -88,4 +91,37 @@ async fn a_refused_host_is_told_once_with_the_setting_that_allows_it() {
     mcp_code_sandbox::http::refused_hosts: refused a request for another host http.host="box.lan" advice="if this is a name of this server, add it to ALLOWED_HOSTS"
     mcp_code_sandbox::http::refused_hosts: refused a request for another host http.host="other.lan" advice="if this is a name of this server, add it to ALLOWED_HOSTS"
     "#);
+}
+
+/// A client that hangs up is no error of the server's, and not worth a line.
+#[tokio::test]
+async fn a_client_that_hangs_up_makes_no_error() {
+    let root = tempfile::tempdir().unwrap();
+    let nowhere = format!("unix://{}/nowhere", root.path().display());
+    let settings = [("DOCKER_HOST", &*nowhere), ("RUST_LOG", "")];
+    let server = Server::start(root.path(), &settings).await;
+    let hang_up = async |number: u32| {
+        let body = json!({
+            "jsonrpc": "2.0", "id": number, "method": "tools/call",
+            "params": { "name": "list_files", "arguments": { "conversationId": "away" } },
+        })
+        .to_string();
+        let length = body.len();
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n\
+             Accept: application/json, text/event-stream\r\nContent-Length: {length}\r\n\r\n"
+        );
+        let mut stream = TcpStream::connect(server.addr()).await.unwrap();
+        let request = [head.as_bytes(), body.as_bytes()].concat();
+        stream.write_all(&request).await.unwrap();
+        // Gone before, while or after there is an answer.
+        tokio::time::sleep(Duration::from_millis(u64::from(number) / 4)).await;
+    };
+    for number in 0..40 {
+        hang_up(number).await;
+    }
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let log = server.log();
+    let errors: Vec<_> = log.lines().filter(|line| line.contains("ERROR")).collect();
+    assert!(log.contains(" INFO ") && errors.is_empty(), "{errors:#?}");
 }
