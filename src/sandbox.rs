@@ -17,11 +17,14 @@
 mod capture;
 mod drain;
 mod launcher;
+mod scale;
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use sandbox_init::{Cell, End, Frame, Interrupt, Park, Run, encode_frame};
 use thiserror::Error;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
@@ -33,6 +36,7 @@ pub use self::capture::{Capture, Captured};
 use self::drain::{Expect, Report};
 use self::launcher::Container;
 pub use self::launcher::{Identity, Launcher};
+pub use self::scale::Scale;
 use crate::executor::outage::chain;
 use crate::executor::spec::ContainerLimits;
 use crate::executor::{ContainerId, ContainerState, ExecutorError, Outage};
@@ -58,6 +62,7 @@ pub struct Sandbox {
     container: Container,
     input: Input,
     expectations: mpsc::UnboundedSender<Expect>,
+    scale: Scale,
     /// Resolves when the sandbox is clean after a run.
     cleaning: Option<oneshot::Receiver<Report>>,
     /// Whether a driver was started in it.
@@ -69,6 +74,14 @@ pub struct Sandbox {
 }
 
 struct Input(Box<dyn AsyncWrite + Send + Unpin>);
+
+impl Input {
+    /// Writes a frame. A sandbox that has ended does not read: then its output has ended too, and that is the answer.
+    async fn put(&mut self, frame: &[u8]) {
+        let _ = self.0.write_all(frame).await;
+        let _ = self.0.flush().await;
+    }
+}
 
 impl std::fmt::Debug for Input {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -124,6 +137,11 @@ impl Sandbox {
     /// The container's id.
     pub fn id(&self) -> &ContainerId {
         self.container.id()
+    }
+
+    /// What it holds of the disk that no name shows.
+    pub fn scale(&self) -> &Scale {
+        &self.scale
     }
 
     /// Whether a driver was started in it.
@@ -263,7 +281,8 @@ impl Sandbox {
             .map_err(SandboxError::NotClean)
     }
 
-    /// Sends a frame, and the one that `then` resolves to, and waits for the answer to the first.
+    /// Sends a frame, and the one that `then` resolves to, and waits for the answer to the first. Meanwhile the sandbox
+    /// can be asked what it holds.
     async fn send<T>(
         &mut self,
         expect: Expect,
@@ -277,18 +296,21 @@ impl Sandbox {
             .send(expect)
             .map_err(|_| SandboxError::Silent)?;
         let send = async {
-            // A sandbox that has ended does not read: then its output has ended too, and that is the answer.
-            let _ = self.input.0.write_all(&frame).await;
-            let _ = self.input.0.flush().await;
-            if let Ok(then) = encode_frame(&then.await) {
-                let _ = self.input.0.write_all(&then).await;
-                let _ = self.input.0.flush().await;
+            self.input.put(&frame).await;
+            let mut then = pin!(then.fuse());
+            loop {
+                let next = tokio::select! {
+                    then = &mut then => then,
+                    () = self.scale.asked() => Frame::Weigh,
+                };
+                if let Ok(next) = encode_frame(&next) {
+                    self.input.put(&next).await;
+                }
             }
-            std::future::pending::<()>().await;
         };
         tokio::select! {
             answer = answer => answer.map_err(|_| SandboxError::Silent),
-            () = send => Err(SandboxError::Silent),
+            never = send => never,
         }
     }
 

@@ -14,7 +14,7 @@ use super::{Kind, Pool, Warm};
 use crate::conversation::ConversationKey;
 use crate::executor::{ContainerId, ContainerState, ExecutorError};
 use crate::runner::Runner;
-use crate::sandbox::{Capture, Program, Sandbox, SandboxError};
+use crate::sandbox::{Capture, Program, Sandbox, SandboxError, Scale};
 use crate::workspace::{DirectoryId, Workspace};
 
 /// Longest time a sandbox may take to clean itself and park the next interpreter.
@@ -170,6 +170,11 @@ impl Lease {
     /// The container that is leased.
     pub fn container(&self) -> &ContainerId {
         self.sandbox.id()
+    }
+
+    /// What the sandbox holds of the disk that no name shows; see [`Scale`].
+    pub fn scale(&self) -> &Scale {
+        self.sandbox.scale()
     }
 
     /// Whether the sandbox lives, judging by its output.

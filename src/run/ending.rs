@@ -288,6 +288,8 @@ pub(super) fn with_kernel(mut verdict: Verdict, lives: bool, time: &TimeLimit) -
 
 #[cfg(test)]
 mod tests {
+    use sandbox_init::Held;
+
     use super::*;
     use crate::config::Config;
 
@@ -312,6 +314,7 @@ mod tests {
             pids_denied: Some(0),
             excess: None,
             lives: false,
+            held: Held::default(),
         };
         change(&mut end);
         let secrets = |name: &str| {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
-use sandbox_init::{End, Message, MessageReader, Record, Stream};
-use tokio::sync::{mpsc, oneshot};
+use sandbox_init::{End, Held, Message, MessageReader, Record, Stream};
+use tokio::sync::{mpsc, oneshot, watch};
 use tracing::debug;
 
 use super::capture::Capture;
@@ -34,6 +34,7 @@ pub(super) enum Expect {
 pub(super) async fn drain(
     mut output: BoxStream<'static, Result<Chunk, ExecutorError>>,
     mut expectations: mpsc::UnboundedReceiver<Expect>,
+    held: watch::Sender<Held>,
 ) {
     let mut messages = Messages::default();
     let mut listening = Listening::default();
@@ -48,7 +49,7 @@ pub(super) async fn drain(
                 None => may_expect = false,
             },
             chunk = output.next() => match chunk {
-                Some(Ok(chunk)) => messages.feed(&chunk, |message| listening.hear(message)),
+                Some(Ok(chunk)) => messages.feed(&chunk, |message| listening.hear(message, &held)),
                 Some(Err(_)) | None => break,
             },
         }
@@ -128,7 +129,7 @@ impl Listening {
         }
     }
 
-    fn hear(&mut self, message: Message<'_>) {
+    fn hear(&mut self, message: Message<'_>, held: &watch::Sender<Held>) {
         // Nobody waits any more if the run was cancelled.
         match message {
             Message::Output(stream, bytes) => {
@@ -137,6 +138,7 @@ impl Listening {
                 }
             }
             Message::Record(Record::End(end)) => {
+                held.send_replace(end.held);
                 if let Some(audience) = self.audience.take() {
                     audience.capture.finish();
                     let _ = audience.end.send(end);
@@ -148,6 +150,7 @@ impl Listening {
             Message::Record(Record::Clean(report)) => {
                 let _ = self.clean.take().map(|clean| clean.send(report));
             }
+            Message::Record(Record::Held(now)) => drop(held.send_replace(now)),
         }
     }
 
@@ -175,6 +178,11 @@ mod tests {
         pids_denied: None,
         excess: None,
         lives: false,
+        held: Held {
+            bytes: 7,
+            mapped_bytes: 0,
+            unseen: false,
+        },
     };
 
     fn record(record: &Record) -> Vec<u8> {
@@ -195,6 +203,7 @@ mod tests {
         ended: oneshot::Receiver<End>,
         cleaned: oneshot::Receiver<Report>,
         output: mpsc::UnboundedSender<Result<Chunk, ExecutorError>>,
+        held: watch::Receiver<Held>,
         drained: tokio::task::JoinHandle<()>,
     }
 
@@ -212,12 +221,14 @@ mod tests {
             assert!(expect.send(expected).is_ok());
             let chunks = tokio_stream::wrappers::UnboundedReceiverStream::new(chunks);
             let tasks = tokio_util::task::TaskTracker::new();
+            let (tell, held) = watch::channel(Held::default());
             Self {
                 capture,
                 ended,
                 cleaned,
                 output,
-                drained: tasks.spawn(drain(chunks.boxed(), expectations)),
+                held,
+                drained: tasks.spawn(drain(chunks.boxed(), expectations, tell)),
             }
         }
 
@@ -239,6 +250,22 @@ mod tests {
         run.say(Stream::Stdout, record(&Record::Clean(Ok(()))));
         (&mut run.cleaned).await.unwrap().unwrap();
         assert_eq!(run.capture.kept(), 4);
+    }
+
+    #[tokio::test]
+    async fn what_is_held_is_known_from_every_record_about_it() {
+        let mut run = Expected::new();
+        run.say(Stream::Stdout, record(&Record::End(END)));
+        (&mut run.ended).await.unwrap();
+        assert_eq!(*run.held.borrow_and_update(), END.held);
+        let more = Held {
+            bytes: 8,
+            mapped_bytes: 1,
+            unseen: true,
+        };
+        run.say(Stream::Stdout, record(&Record::Held(more)));
+        run.held.changed().await.unwrap();
+        assert_eq!(*run.held.borrow_and_update(), more);
     }
 
     #[tokio::test]

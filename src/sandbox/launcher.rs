@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use sandbox_init::Held;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tracing::{info, warn};
 
+use super::scale::Scale;
 use super::{Input, Sandbox, SandboxError, drain};
 use crate::executor::spec::{ContainerLimits, ContainerSpec, NetworkAccess};
 use crate::executor::{
@@ -163,12 +165,15 @@ impl Launcher {
         }
         let attached = executor.attach(container.id()).await?;
         let (expectations, expected) = mpsc::unbounded_channel();
-        self.0.tasks.spawn(drain::drain(attached.output, expected));
+        let (tell, held) = watch::channel(Held::default());
+        let drained = drain::drain(attached.output, expected, tell);
+        self.0.tasks.spawn(drained);
         executor.start(container.id()).await?;
         Ok(Some(Sandbox {
             container,
             input: Input(attached.input),
             expectations,
+            scale: Scale::new(held),
             cleaning: None,
             parked: false,
             number: 0,

@@ -27,8 +27,10 @@ const BY_PROCESS: [libc::c_long; 6] = [
 /// Calls that first say what the number after that is of, and the word for all processes of a user.
 const BY_KIND: [(libc::c_long, u32); 2] = [(libc::SYS_setpriority, 2), (libc::SYS_ioprio_set, 3)];
 
-/// Calls about other processes that no program needs.
-const NEVER: [libc::c_long; 3] = [
+/// Calls about other processes that no program needs; and the one with which a set of Landlock's rules keeps files,
+/// deleted ones too, where nobody sees them. PID 1 has made its own set by then.
+const NEVER: [libc::c_long; 4] = [
+    libc::SYS_landlock_add_rule,
     libc::SYS_kcmp,
     libc::SYS_process_madvise,
     libc::SYS_pidfd_getfd,

@@ -29,6 +29,15 @@ pub enum Frame {
     Cell(Cell),
     /// Interrupt a cell, or end a run. The only answer is the end of it.
     Interrupt(Interrupt),
+    /// Answer `held`, whatever is going on.
+    Weigh,
+}
+
+impl Frame {
+    /// Whether it is about what is going on, so that it does not wait for the end of that.
+    fn is_urgent(&self) -> bool {
+        matches!(self, Self::Interrupt(_) | Self::Weigh)
+    }
 }
 
 /// Asks for a parked run process.
@@ -142,10 +151,11 @@ impl FrameReader {
         }
     }
 
-    /// Takes the next whole frame if it is an interrupt. Any other one waits for [`next_frame`](Self::next_frame).
-    pub fn next_interrupt(&mut self) -> Result<Option<Interrupt>, FrameError> {
+    /// Takes the next whole frame if it is about the run in progress. Any other one waits for
+    /// [`next_frame`](Self::next_frame).
+    pub fn next_urgent(&mut self) -> Result<Option<Frame>, FrameError> {
         match self.next_frame()? {
-            Some(Frame::Interrupt(interrupt)) => Ok(Some(interrupt)),
+            Some(urgent) if urgent.is_urgent() => Ok(Some(urgent)),
             other => {
                 self.held = other;
                 Ok(None)
@@ -232,6 +242,11 @@ mod tests {
         assert_eq!(encode_frame(&cell("x")).unwrap(), framed(body.as_bytes()));
         let body = r#"{"op":"interrupt","number":7}"#;
         assert_eq!(encode_frame(&interrupt()).unwrap(), framed(body.as_bytes()));
+        let body = r#"{"op":"weigh"}"#;
+        assert_eq!(
+            encode_frame(&Frame::Weigh).unwrap(),
+            framed(body.as_bytes())
+        );
         let park = r#"{"op":"park","extra":[1],"idleMs":5,"driver":["a","b"],"env":{}}"#;
         let mut reader = FrameReader::new();
         reader.feed(&framed(park.as_bytes()));
@@ -242,20 +257,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_interrupt_waits() {
-        let interrupt = Interrupt { number: 7 };
+    fn what_is_not_about_the_run_waits() {
         let mut reader = FrameReader::new();
-        for frame in [Frame::Interrupt(interrupt.clone()), run("1"), run("2")] {
+        for frame in [interrupt(), Frame::Weigh, run("1"), run("2")] {
             reader.feed(&encode_frame(&frame).unwrap());
         }
-        assert_eq!(reader.next_interrupt().unwrap(), Some(interrupt));
+        assert_eq!(reader.next_urgent().unwrap(), Some(interrupt()));
+        assert_eq!(reader.next_urgent().unwrap(), Some(Frame::Weigh));
         for _ in 0..2 {
-            assert_eq!(reader.next_interrupt().unwrap(), None);
+            assert_eq!(reader.next_urgent().unwrap(), None);
             assert!(reader.is_ready());
         }
         assert_eq!(reader.next_frame().unwrap(), Some(run("1")));
         assert_eq!(reader.next_frame().unwrap(), Some(run("2")));
-        assert_eq!(reader.next_interrupt().unwrap(), None);
+        assert_eq!(reader.next_urgent().unwrap(), None);
         assert!(!reader.is_ready());
     }
 

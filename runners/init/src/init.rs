@@ -2,6 +2,7 @@
 
 mod cells;
 mod runs;
+mod weigh;
 
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
@@ -12,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::stdio;
-use sandbox_init::{Frame, FrameReader, Park, Record};
+use sandbox_init::{Frame, FrameReader, Held, Park, Record};
 
 use crate::Stop;
 use crate::cgroup::Cgroup;
@@ -91,6 +92,8 @@ enum State {
     Resting {
         until: Option<Instant>,
         look: Instant,
+        /// When to look more closely at what is held, and what the end record says of it.
+        weigh: Option<(Instant, Held)>,
     },
 }
 
@@ -267,7 +270,9 @@ impl Init {
     fn timer(&self) -> Option<Instant> {
         match &self.state {
             State::Waiting { until, .. } => *until,
-            State::Resting { until, look } => Some(until.map_or(*look, |until| until.min(*look))),
+            State::Resting { until, look, .. } => {
+                Some(until.map_or(*look, |until| until.min(*look)))
+            }
             State::Parking { until, .. } => match &self.driver {
                 Some(driver) if driver.is_adopting() => Some(Instant::now() + TICK),
                 _ => Some(*until),
@@ -329,7 +334,7 @@ impl Init {
             } if now >= *until => Err(Stop::Gone),
             State::Resting { look, .. } if now >= *look => {
                 *look = now + LOOK;
-                cells::must_stand()
+                self.look_at_rest()
             }
             State::Working(cell) if cell.clock.deadline.is_some_and(|deadline| now >= deadline) => {
                 self.overdue();
@@ -389,6 +394,7 @@ impl Init {
             Some(Frame::Cell(cell)) => self.start_kernel(&cell).map(|()| true),
             // Its cell has already ended.
             Some(Frame::Interrupt(_)) => Ok(true),
+            Some(Frame::Weigh) => self.weigh().map(|()| true),
         }
     }
 

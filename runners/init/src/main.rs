@@ -35,6 +35,7 @@ mod driver;
 mod feed;
 mod filter;
 mod freeze;
+mod held;
 mod init;
 mod kernel;
 mod output;
@@ -123,6 +124,8 @@ fn prepare() -> Result<Init, Stop> {
     let signals = sys::signals()?;
     // The engine has set it; neither Landlock nor another filter can be used without.
     set_no_new_privs(true).map_err(io::Error::from)?;
+    let init = Init::new(signals, std::env::args_os().skip(1).collect())?;
+    // Last: it refuses what PID 1 has done by now.
     sys::restrict(&mut Filter::for_all())?;
-    Init::new(signals, std::env::args_os().skip(1).collect())
+    Ok(init)
 }

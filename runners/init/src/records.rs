@@ -15,6 +15,33 @@ pub enum Record {
     End(End),
     /// The sandbox is as good as new, or why it is not. Follows `end` when the run asked for reuse.
     Clean(Result<(), String>),
+    /// What is held without a name. Answers a `weigh` frame; also comes once from a kernel that waits for a cell, if a
+    /// closer look found something else than the end record says.
+    Held(Held),
+}
+
+/// Space on the file system of `/data` that is taken and that no name shows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Held {
+    /// Bytes of disk of what was deleted while a process has it open.
+    pub bytes: u64,
+    /// How much is mapped into memory of deleted files that no process has open. They may be larger.
+    pub mapped_bytes: u64,
+    /// Whether there may be more than these: something could not be looked at.
+    pub unseen: bool,
+}
+
+impl Held {
+    /// Whether there is nothing.
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// As many bytes as can be seen.
+    pub fn seen(&self) -> u64 {
+        self.bytes.saturating_add(self.mapped_bytes)
+    }
 }
 
 /// How a run ended and what it took.
@@ -42,6 +69,9 @@ pub struct End {
     /// Whether there is a kernel that waits for the next cell.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lives: bool,
+    /// What the kernel has open that has no name any more.
+    #[serde(default, skip_serializing_if = "Held::is_nothing")]
+    pub held: Held,
 }
 
 /// What no control group counts, and PID 1 watches.
@@ -85,6 +115,8 @@ struct Wire {
     #[serde(skip_serializing_if = "Option::is_none")]
     clean: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    held: Option<Held>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
 }
 
@@ -105,6 +137,10 @@ impl From<Record> for Wire {
                 reason: verdict.err(),
                 ..Self::default()
             },
+            Record::Held(held) => Self {
+                held: Some(held),
+                ..Self::default()
+            },
         }
     }
 }
@@ -115,11 +151,12 @@ impl TryFrom<Wire> for Record {
     fn try_from(wire: Wire) -> Result<Self, Self::Error> {
         let reason = wire.reason.unwrap_or_default();
         let verdict = |yes| if yes { Ok(()) } else { Err(reason) };
-        match (wire.ready, wire.end, wire.clean) {
-            (Some(yes), None, None) => Ok(Self::Ready(verdict(yes))),
-            (None, Some(end), None) => Ok(Self::End(end)),
-            (None, None, Some(yes)) => Ok(Self::Clean(verdict(yes))),
-            _ => Err("a record is one of ready, end and clean"),
+        match (wire.ready, wire.end, wire.clean, wire.held) {
+            (Some(yes), None, None, None) => Ok(Self::Ready(verdict(yes))),
+            (None, Some(end), None, None) => Ok(Self::End(end)),
+            (None, None, Some(yes), None) => Ok(Self::Clean(verdict(yes))),
+            (None, None, None, Some(held)) => Ok(Self::Held(held)),
+            _ => Err("a record is one of ready, end, clean and held"),
         }
     }
 }
@@ -153,6 +190,15 @@ pub(crate) mod tests {
             pids_denied: None,
             excess: None,
             lives: false,
+            held: Held::default(),
+        })
+    }
+
+    fn any_held() -> impl Strategy<Value = Held> {
+        (any::<[u32; 2]>(), any::<bool>()).prop_map(|([bytes, mapped], unseen)| Held {
+            bytes: bytes.into(),
+            mapped_bytes: mapped.into(),
+            unseen,
         })
     }
 
@@ -160,26 +206,30 @@ pub(crate) mod tests {
         let verdict =
             prop::option::of("(?s).{0,100}").prop_map(|reason| reason.map_or(Ok(()), Err));
         let numbers = (any::<[u64; 4]>(), any::<i32>(), any::<[bool; 4]>());
-        let end = numbers.prop_map(|(numbers, code, [signal, timed_out, lives, excess])| {
-            Record::End(End {
-                status: if signal {
-                    Status::Signal(code)
-                } else {
-                    Status::Exit(code)
-                },
-                timed_out,
-                wall_ms: numbers[0],
-                cpu_ms: numbers[1],
-                peak_bytes: Some(numbers[2]),
-                oom_kills: numbers[3],
-                pids_denied: Some(numbers[3]),
-                excess: excess.then_some(Excess::Terminals),
-                lives,
-            })
-        });
+        let end = (numbers, any_held()).prop_map(
+            |((numbers, code, [signal, timed_out, lives, excess]), held)| {
+                Record::End(End {
+                    status: if signal {
+                        Status::Signal(code)
+                    } else {
+                        Status::Exit(code)
+                    },
+                    timed_out,
+                    wall_ms: numbers[0],
+                    cpu_ms: numbers[1],
+                    peak_bytes: Some(numbers[2]),
+                    oom_kills: numbers[3],
+                    pids_denied: Some(numbers[3]),
+                    excess: excess.then_some(Excess::Terminals),
+                    lives,
+                    held,
+                })
+            },
+        );
         prop_oneof![
             verdict.clone().prop_map(Record::Ready),
             verdict.prop_map(Record::Clean),
+            any_held().prop_map(Record::Held),
             end,
         ]
     }
@@ -202,6 +252,24 @@ pub(crate) mod tests {
             format!(r#"{{"end":{{"signal":9,{rest}"#)
         );
         assert_eq!(Status::Signal(9).code(), 137);
+        let held = Held {
+            bytes: 4096,
+            ..Held::default()
+        };
+        let written = r#"{"bytes":4096,"mappedBytes":0,"unseen":false}"#;
+        assert_eq!(
+            text(&Record::Held(held)),
+            format!(r#"{{"held":{written}}}"#)
+        );
+        let Record::End(mut lives) = end(Status::Exit(0)) else {
+            panic!("another record")
+        };
+        (lives.lives, lives.held) = (true, held);
+        let rest = rest.replace("}}", &format!(r#","lives":true,"held":{written}}}}}"#));
+        assert_eq!(
+            text(&Record::End(lives)),
+            format!(r#"{{"end":{{"exit":0,{rest}"#)
+        );
     }
 
     proptest! {

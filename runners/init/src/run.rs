@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Pid;
-use sandbox_init::{End, Excess, Status};
+use sandbox_init::{End, Excess, Held, Status};
 use serde::Serialize;
 
 use crate::cgroup::Usage;
@@ -107,6 +107,7 @@ impl Clock {
             pids_denied: delta(pids_denied, after.pids_denied),
             excess: self.excess,
             lives: false,
+            held: Held::default(),
         }
     }
 }

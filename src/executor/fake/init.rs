@@ -9,12 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use sandbox_init::{Cell, Frame, FrameReader, Record, Run, Status, encode_output, encode_record};
+use sandbox_init::{
+    Cell, Frame, FrameReader, Held, Record, Run, Status, encode_output, encode_record,
+};
 use tokio::io::{AsyncReadExt as _, DuplexStream};
 use tokio::sync::mpsc;
 
 use super::FakeExecutor;
-use super::program::{self, DEAF, End};
+use super::program::{self, DEAF, End, HELD};
 use crate::executor::{Chunk, Stream};
 
 /// PID 1 of one container.
@@ -107,6 +109,12 @@ impl Init {
             }
             Frame::Cell(cell) => self.cell(&cell).await,
             Frame::Interrupt(_) => Ok(()),
+            Frame::Weigh => {
+                let bytes = self.kernel.as_ref().and_then(|env| env.get(HELD));
+                let bytes = bytes.and_then(|bytes| bytes.parse().ok());
+                self.record(&Record::Held(held(bytes.unwrap_or(0))));
+                Ok(())
+            }
         }
     }
 
@@ -120,9 +128,9 @@ impl Init {
         let (status, timed_out) = tokio::select! {
             end = program => (end.status(), false),
             () = tokio::time::sleep(deadline) => (Status::Signal(9), true),
-            asked = interrupt(&mut self.input, run.number) => { asked?; (Status::Signal(9), false) }
+            asked = interrupt(&mut self.input, &self.output, run.number) => { asked?; (Status::Signal(9), false) }
         };
-        self.end(status, timed_out, false);
+        self.end(status, timed_out, None);
         Ok(())
     }
 
@@ -140,7 +148,7 @@ impl Init {
             tokio::select! {
                 end = &mut program => Some(end),
                 () = tokio::time::sleep(Duration::from_millis(cell.deadline_ms)) => { timed_out = true; None }
-                asked = interrupt(&mut self.input, cell.number) => { asked?; interrupted = true; None }
+                asked = interrupt(&mut self.input, &self.output, cell.number) => { asked?; interrupted = true; None }
             }
         };
         let end = match end {
@@ -156,12 +164,14 @@ impl Init {
             End::Failed(_) if !timed_out && !interrupted => Status::Exit(1),
             end => end.status(),
         };
-        self.end(status, timed_out, lives);
+        let held = env.get(HELD).and_then(|held| held.parse().ok());
+        self.end(status, timed_out, lives.then_some(held.unwrap_or(0)));
         self.kernel = Some(env);
         if lives { Ok(()) } else { Err(0) }
     }
 
-    fn end(&self, status: Status, timed_out: bool, lives: bool) {
+    /// Reports an end; of a cell whose kernel lives on, with the bytes that it holds.
+    fn end(&self, status: Status, timed_out: bool, lives: Option<u64>) {
         let end = sandbox_init::End {
             status,
             timed_out,
@@ -171,7 +181,8 @@ impl Init {
             oom_kills: 0,
             pids_denied: None,
             excess: None,
-            lives,
+            lives: lives.is_some(),
+            held: held(lives.unwrap_or(0)),
         };
         self.record(&Record::End(end));
     }
@@ -183,18 +194,34 @@ impl Init {
     }
 
     fn record(&self, record: &Record) {
-        let mut bytes = Vec::new();
-        encode_record(record, &mut bytes);
-        send(&self.output, bytes);
+        say(&self.output, record);
+    }
+}
+
+fn say(output: &mpsc::UnboundedSender<Chunk>, record: &Record) {
+    let mut bytes = Vec::new();
+    encode_record(record, &mut bytes);
+    send(output, bytes);
+}
+
+fn held(bytes: u64) -> Held {
+    Held {
+        bytes,
+        ..Held::default()
     }
 }
 
 /// Resolves when this cell or run has to be interrupted.
-async fn interrupt(frames: &mut Frames, number: u64) -> Result<(), i64> {
+async fn interrupt(
+    frames: &mut Frames,
+    output: &mpsc::UnboundedSender<Chunk>,
+    number: u64,
+) -> Result<(), i64> {
     loop {
         match frames.next().await? {
             Frame::Interrupt(frame) if frame.number == number => return Ok(()),
             Frame::Interrupt(_) => {}
+            Frame::Weigh => say(output, &Record::Held(Held::default())),
             _ => return Err(70),
         }
     }

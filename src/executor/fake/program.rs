@@ -1,7 +1,8 @@
 //! The few lines of shell that the fake engine can run: enough to see output, files, exit codes and time pass.
 //!
 //! `echo`, with `>&2` or `> file`; `$NAME` in its words; `NAME=value`; `cat file`; `mkdir folder`; `sleep seconds`;
-//! `exit code`; `kill -signal $$`; `yes`, which prints without end; and `trap`, which makes a kernel ignore interrupts.
+//! `exit code`; `kill -signal $$`; `yes`, which prints without end; `trap`, which makes a kernel ignore interrupts;
+//! and `hold bytes`, after which it is as if it had so many of deleted files open.
 //! In place of loops there is a command that no shell has: `each NAME words` prints a line for each word of a variable.
 
 use std::collections::BTreeMap;
@@ -14,6 +15,9 @@ use crate::executor::Stream;
 
 /// Set by `trap`.
 pub(super) const DEAF: &str = "?deaf";
+
+/// Set by `hold`.
+pub(super) const HELD: &str = "?held";
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +78,7 @@ pub(super) async fn run(
             "exit" => return End::Left(Status::Exit(rest.parse().unwrap_or(2))),
             "kill" => return End::Left(Status::Signal(signal(rest))),
             "trap" => drop(env.insert(DEAF.to_owned(), String::new())),
+            "hold" => drop(env.insert(HELD.to_owned(), rest.to_owned())),
             other => {
                 let Some((name, value)) = other.split_once('=') else {
                     print(Stream::Stderr, format!("sh: {other}: not found\n"));

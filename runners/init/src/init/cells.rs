@@ -4,10 +4,11 @@ use std::time::{Duration, Instant};
 
 use sandbox_init::{Frame, Record, Status};
 
-use super::{Init, KILL_AGAIN, LEFTOVERS, State, UNTAKEN};
+use super::{Init, KILL_AGAIN, LEFTOVERS, LOOK, State, UNTAKEN};
 use crate::Stop;
 use crate::feed::Feed;
 use crate::freeze::{freeze, is_undone, thaw};
+use crate::held::{Look, held};
 use crate::kernel::{CLOSED, Cell, Kernel, after};
 use crate::processes;
 use crate::run::Clock;
@@ -61,6 +62,7 @@ impl Init {
                 Ok(true)
             }
             Some(Frame::Interrupt(_)) => Ok(true),
+            Some(Frame::Weigh) => self.weigh().map(|()| true),
             Some(Frame::Park(_) | Frame::Run(_)) => Err(Stop::NotForKernel),
         }
     }
@@ -73,6 +75,7 @@ impl Init {
                 self.interrupt(frame.number);
                 return Ok(true);
             }
+            Some(Frame::Weigh) => return self.weigh().map(|()| true),
             Some(_) => return Err(Stop::NotForKernel),
         }
         let (State::Working(cell), Some(kernel)) = (&mut self.state, &mut self.kernel) else {
@@ -143,12 +146,15 @@ impl Init {
         let mut end = cell.clock.end(status, None, self.cgroup.usage());
         end.peak_bytes = end.peak_bytes.or_else(|| kernel.peak());
         end.lives = true;
+        end.held = held(&[], Look::Open);
+        let held = end.held;
         self.output.add_rest(&mut kernel.streams)?;
         self.output.answer(&Record::End(end))?;
         self.state = State::Resting {
             until: self.idle_until(),
             // At once: reading its output may have woken a process.
             look: Instant::now(),
+            weigh: Some((Instant::now() + LOOK, held)),
         };
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Instant;
 
-use sandbox_init::{End, Record, Status};
+use sandbox_init::{End, Frame, Record, Status};
 
 use super::{Answer, Init, KILL_AGAIN, LEFTOVERS, State, UNTAKEN};
 use crate::Stop;
@@ -53,18 +53,23 @@ impl Init {
         self.ended(reuse, end)
     }
 
-    /// Ends the run if the server wants that.
+    /// Does what the server wants of the run in progress.
     pub(super) fn heed(&mut self) -> Result<bool, Stop> {
-        let Some(interrupt) = self.frames.next_interrupt()? else {
-            return Ok(false);
-        };
+        match self.frames.next_urgent()? {
+            None => return Ok(false),
+            Some(Frame::Interrupt(interrupt)) => self.stop_run(interrupt.number),
+            Some(_) => self.weigh()?,
+        }
+        Ok(true)
+    }
+
+    fn stop_run(&mut self, number: u64) {
         if let State::Running(run) = &mut self.state
-            && run.number == interrupt.number
+            && run.number == number
         {
             run.stopped = true;
             self.kill_run();
         }
-        Ok(true)
     }
 
     /// Kills everything of the run, and after a while again what did not die.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rustix::process::Pid;
 use sandbox_init::{
-    Cell, End, Frame, Message, MessageReader, Park, Record, Run, Status, Stream, encode_frame,
+    Cell, End, Frame, Held, Message, MessageReader, Park, Record, Run, Status, Stream, encode_frame,
 };
 
 /// Longer than anything here takes, on a busy machine too.
@@ -238,6 +238,15 @@ impl Sandbox {
         match record {
             Record::Clean(verdict) => verdict,
             other => panic!("not clean: {other:?}"),
+        }
+    }
+
+    /// What is said to be held.
+    #[track_caller]
+    pub(crate) fn held(&mut self) -> Held {
+        match self.record() {
+            Record::Held(held) => held,
+            other => panic!("not held: {other:?}"),
         }
     }
 
