@@ -28,8 +28,8 @@ const GENERATIONS: usize = 16;
 
 /// What a check of all of them found.
 enum Look {
-    /// No thread runs, or will run unless told to.
-    Stand,
+    /// No thread of these processes runs, or will run unless told to.
+    Stand(Vec<Pid>),
     /// Those that do not stand still sleep where no signal reaches them, as a process does until the child that it made
     /// by vfork has a program of its own. Here are the children: if stopped, they would keep their parents from
     /// stopping.
@@ -62,15 +62,17 @@ fn is_from_outside(mut pid: Pid) -> bool {
     false
 }
 
-/// Stops all other processes and waits until every thread of theirs stands still, or fails if that is not so by
-/// `until`.
-pub(crate) fn freeze(until: Instant) -> Result<(), String> {
+/// Stops all other processes, waits until every thread of theirs stands still, and returns them; or fails if that is
+/// not so by `until`.
+pub(crate) fn freeze(until: Instant) -> Result<Vec<Pid>, String> {
     let mut patience = STUCK;
     loop {
         // Twice, since what was ending at the first check may have continued another one by its end.
         let looks_until = until.min(Instant::now() + patience);
-        if stopped(looks_until) && stopped(looks_until) {
-            return Ok(());
+        if stopped(looks_until).is_some()
+            && let Some(others) = stopped(looks_until)
+        {
+            return Ok(others);
         }
         if Instant::now() >= until {
             return Err("processes cannot be stopped".to_owned());
@@ -86,13 +88,13 @@ pub(crate) fn thaw() {
     sys::kill_all(Signal::CONT);
 }
 
-fn stopped(until: Instant) -> bool {
+fn stopped(until: Instant) -> Option<Vec<Pid>> {
     let mut moment = MOMENT;
     sys::kill_all(Signal::STOP);
     loop {
         match look().unwrap_or(Look::Run) {
-            Look::Stand => return true,
-            _ if Instant::now() >= until => return false,
+            Look::Stand(others) => return Some(others),
+            _ if Instant::now() >= until => return None,
             // Their parents have already been told to stop, and make no more of them.
             Look::Wait(children) if !children.is_empty() => {
                 for child in children {
@@ -126,7 +128,7 @@ fn look_at(others: Vec<Pid>) -> Look {
         }
     }
     if waiting.is_empty() {
-        return Look::Stand;
+        return Look::Stand(others);
     }
     let waits = |stat: Stat| waiting.contains(&stat.parent);
     let is_awaited = |pid: &Pid| Stat::of(*pid).is_some_and(waits);

@@ -25,6 +25,13 @@ const LINKS: [&str; 3] = ["cwd", "root", "exe"];
 /// Where files are that were deleted under one of the names of `/data`, as mappings show them.
 const SHARED: [&str; 2] = ["/data/", "/mnt/data/"];
 
+/// Nothing could be looked at.
+const UNSEEN: Held = Held {
+    bytes: 0,
+    mapped_bytes: 0,
+    unseen: true,
+};
+
 /// What marks a deleted file in a list of mappings.
 const DELETED: &str = " (deleted)";
 
@@ -37,21 +44,23 @@ pub(crate) enum Look {
     Mapped,
 }
 
-/// What is held by all processes but this one and `spared`, on the file system of `/data`.
-pub(crate) fn held(spared: &[Pid], look: Look) -> Held {
+/// What is held by all processes but this one and `spared`, as far as can be seen.
+pub(crate) fn held_by_others(spared: &[Pid]) -> Held {
+    processes::others(spared).map_or(UNSEEN, |pids| held(&pids, Look::Mapped))
+}
+
+/// What these processes hold on the file system of `/data`.
+pub(crate) fn held(pids: &[Pid], look: Look) -> Held {
     // PID 1 is started there, and nothing moves it.
-    let (Ok(data), Ok(pids)) = (stat("."), processes::others(spared)) else {
-        return Held {
-            unseen: true,
-            ..Held::default()
-        };
+    let Ok(data) = stat(".") else {
+        return UNSEEN;
     };
     let mut weighing = Weighing::new(data.st_dev);
-    for &pid in &pids {
+    for &pid in pids {
         weighing.process(pid);
     }
     if look == Look::Mapped {
-        for &pid in &pids {
+        for &pid in pids {
             weighing.mappings(pid);
         }
     }
@@ -104,15 +113,15 @@ impl Weighing {
 
     fn descriptors(&mut self, thread: &str) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = open(format!("{thread}/fd"), flags, Mode::empty())?;
-        for entry in Dir::read_from(&directory)? {
+        let mut directory = Dir::new(open(format!("{thread}/fd"), flags, Mode::empty())?)?;
+        while let Some(entry) = directory.read() {
             let entry = entry?;
             let name = entry.file_name();
             if name.to_bytes().starts_with(b".") {
                 continue;
             }
             // What the link stands for, not what has its name.
-            let there = statat(&directory, name, AtFlags::empty());
+            let there = statat(directory.fd()?, name, AtFlags::empty());
             let Some(stat) = self.seen(there.map_err(io::Error::from)) else {
                 continue;
             };

@@ -138,15 +138,18 @@ impl Init {
         let (State::Working(cell), Some(kernel)) = (&self.state, &mut self.kernel) else {
             return Ok(());
         };
-        if let Err(reason) = freeze(cell.stands_until(Instant::now() + STANDING)) {
-            self.output.complain(&reason);
-            self.doom();
-            return Ok(());
-        }
+        let others = match freeze(cell.stands_until(Instant::now() + STANDING)) {
+            Ok(others) => others,
+            Err(reason) => {
+                self.output.complain(&reason);
+                self.doom();
+                return Ok(());
+            }
+        };
         let mut end = cell.clock.end(status, None, self.cgroup.usage());
         end.peak_bytes = end.peak_bytes.or_else(|| kernel.peak());
         end.lives = true;
-        end.held = held(&[], Look::Open);
+        end.held = held(&others, Look::Open);
         let held = end.held;
         self.output.add_rest(&mut kernel.streams)?;
         self.output.answer(&Record::End(end))?;

@@ -8,7 +8,7 @@ use sandbox_init::Record;
 use super::{Init, State, cells};
 use crate::Stop;
 use crate::driver::Driver;
-use crate::held::{Look, held};
+use crate::held::held_by_others;
 
 impl Init {
     /// Answers the server, which wants to know now. While a program runs, the answer is a guess.
@@ -20,7 +20,7 @@ impl Init {
         // They are closed to others, and have nothing of the conversation.
         let spared = |driver: &Driver| driver.spared(run);
         let spared: Vec<Pid> = self.driver.as_ref().map_or_else(Vec::new, spared);
-        let held = held(&spared, Look::Mapped);
+        let held = held_by_others(&spared);
         self.output.answer(&Record::Held(held))
     }
 
@@ -34,7 +34,7 @@ impl Init {
         let Some((_, told)) = weigh.take_if(|(due, _)| Instant::now() >= *due) else {
             return Ok(());
         };
-        let now = held(&[], Look::Mapped);
+        let now = held_by_others(&[]);
         if now == told {
             return Ok(());
         }
