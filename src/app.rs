@@ -40,7 +40,7 @@ use crate::packages::Packages;
 use crate::pool::{Pool, Setup};
 use crate::proof::Proof;
 use crate::run::ledger::Ledger;
-use crate::run::{ActiveRuns, Runs};
+use crate::run::{ActiveRuns, Floor, Runs};
 use crate::runner::catalog::{Catalog, EngineView};
 use crate::sandbox::Launcher;
 use crate::workspace::{Owner, WorkspaceLimits, Workspaces};
@@ -156,10 +156,11 @@ impl App {
             .link_ttl
             .map(|ttl| (ttl, config.storage.file_secret.clone()));
         let metrics = Metrics::new(config.toolset);
+        let kernels = Kernels::new(config.kernels, Arc::clone(&metrics));
         let runs = Runs {
             limits: config.limits.clone(),
             files: ConversationFiles {
-                workspaces,
+                workspaces: workspaces.clone(),
                 links: FileLinks::new(config.http.public_base_url.clone(), signing),
                 file_secret: config.storage.file_secret.clone(),
                 max_upload_bytes: config.storage.max_upload_bytes,
@@ -167,7 +168,8 @@ impl App {
             catalog,
             admission: Admission::new(config.admission),
             pool,
-            kernels: Kernels::new(config.kernels, Arc::clone(&metrics)),
+            floor: Floor::new(workspaces.clone(), kernels.clone()),
+            kernels,
             launcher,
             network: NetworkPolicy::default(),
             proof: Proof::default(),
@@ -260,8 +262,12 @@ impl App {
             runs.pool.keep(&runs.catalog, &runs.admission, &stop).await;
         });
         let (runs, stop) = (self.runs.clone(), self.hard.clone());
+        let quota = self.config.storage.quota;
         self.tasks
-            .spawn(async move { runs.kernels.keep(&runs.catalog, &stop).await });
+            .spawn(async move { runs.kernels.keep(&runs.catalog, quota, &stop).await });
+        let (floor, stop) = (self.runs.floor.clone(), self.hard.clone());
+        self.tasks
+            .spawn(async move { stop.run_until_cancelled(floor.keep()).await });
         let (expiry, stop) = (self.expiry(), self.hard.clone());
         self.tasks
             .spawn(async move { stop.run_until_cancelled(expiry.keep()).await });

@@ -41,6 +41,8 @@ use crate::runner::catalog::Catalog;
 
 /// Longest pause between two checks for kernels whose time has come.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// So little that nobody is ended for it.
+const LITTLE: u64 = 1 << 20;
 /// When a caller that finds all kernels busy may come back.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
@@ -186,8 +188,22 @@ impl Kernels {
         self.let_go(retired);
     }
 
-    /// Ends kernels whose time has come, until `stop`.
-    pub async fn keep(&self, catalog: &Catalog, stop: &CancellationToken) {
+    /// Ends the idle kernel that holds most of the disk without a name. False if there is none that holds anything.
+    pub fn end_largest_holder(&self) -> bool {
+        // What cannot be seen comes after what can.
+        let weight = |kernel: &Kernel| {
+            let held = kernel.held();
+            let is_much = held.seen() >= LITTLE;
+            (is_much || held.unseen).then_some((is_much, held.seen()))
+        };
+        let ended = self.books().take_heaviest(weight, Lost::Floor);
+        let is_there = ended.is_some();
+        self.let_go(ended.into_iter().collect());
+        is_there
+    }
+
+    /// Ends kernels whose time has come, and those found to hold more than `most_held`, until `stop`.
+    pub async fn keep(&self, catalog: &Catalog, most_held: u64, stop: &CancellationToken) {
         let keep = async {
             let mut views = catalog.watch();
             loop {
@@ -197,10 +213,14 @@ impl Kernels {
                     .values()
                     .map(|runner| runner.image_id.as_str())
                     .collect();
+                self.books().visit_idle(Kernel::count_held);
                 let retired = self.books().expire(Instant::now(), |kernel| {
                     let is_there = images.contains(kernel.image_id());
                     let replaced = (!is_there && view.engine.is_up()).then_some(Lost::Replaced);
-                    replaced.or_else(|| (!kernel.is_alive()).then_some(Lost::Gone))
+                    let holds_much = || kernel.held().seen() > most_held;
+                    replaced
+                        .or_else(|| (!kernel.is_alive()).then_some(Lost::Gone))
+                        .or_else(|| holds_much().then_some(Lost::Held))
                 });
                 self.let_go(retired);
                 tokio::select! {

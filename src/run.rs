@@ -12,6 +12,8 @@ mod disk;
 mod ending;
 mod environment;
 mod error;
+mod floor;
+mod gate;
 pub mod ledger;
 mod live;
 mod missing;
@@ -40,6 +42,9 @@ use self::ending::{Ending, TimeLimit, Verdict};
 pub use self::environment::EnvironmentError;
 use self::error::NotBegun;
 pub use self::error::RunError;
+pub use self::floor::Floor;
+pub(crate) use self::floor::Taker;
+use self::gate::Gate;
 pub use self::live::Live;
 pub(crate) use self::outcome::Finished;
 use self::outcome::RunStatus;
@@ -48,7 +53,7 @@ use self::seat::{Seat, Stops};
 use self::texts::{ENDS, gone_through};
 pub use self::timing::Phase;
 use self::timing::Timing;
-use crate::admission::{Admission, Permit};
+use crate::admission::Admission;
 use crate::config::RunLimits;
 use crate::conversation::{ConversationId, ConversationKey};
 use crate::executor::Stream;
@@ -103,6 +108,8 @@ pub struct Runs {
     pub proof: Proof,
     /// The runs in progress.
     pub active: ActiveRuns,
+    /// Keeps the space that must stay free.
+    pub floor: Floor,
     /// Where runs are counted.
     pub metrics: Arc<Metrics>,
 }
@@ -114,15 +121,6 @@ pub(crate) struct Place {
     pub(crate) network: NetworkAccess,
     /// Whether it may use a sandbox that already exists, and leave it for the next run.
     pub(crate) warm: bool,
-}
-
-/// What is checked each time that a run could begin.
-#[derive(Clone, Copy)]
-enum Gate<'a> {
-    /// Whether the sandbox was proved to hold, and what the run may reach.
-    Proved,
-    /// Nothing: the run itself finds this out, in the place that it was given.
-    Unproved(&'a Place),
 }
 
 /// A request that passed every check, with what it needs.
@@ -191,54 +189,6 @@ impl Runs {
         timing.tell(&self.metrics, language);
     }
 
-    /// Why there can be no runs at the moment.
-    pub fn problem(&self) -> Option<String> {
-        let view = self.catalog.view();
-        match &view.engine {
-            EngineView::Down(outage) => Some(outage.reason.clone()),
-            EngineView::Up(_) if view.runners.is_empty() => {
-                Some("there is no runner image: run ./build.sh".to_owned())
-            }
-            EngineView::Up(_) => match self.proof.now() {
-                Err(unproved) => Some(unproved.to_string()),
-                Ok(()) => (self.files.workspaces.check_space().err()).map(|full| full.to_string()),
-            },
-        }
-    }
-
-    /// Where a run may take place as things are now.
-    async fn place(&self, gate: Gate<'_>, request: &RunRequest) -> Result<Place, NotBegun> {
-        match gate {
-            Gate::Proved => self.proved_place(request).await,
-            Gate::Unproved(place) => Ok(place.clone()),
-        }
-    }
-
-    /// Where a run may take place if the sandbox has to be proved. Waits while the sandbox or its network is being
-    /// checked.
-    async fn proved_place(&self, request: &RunRequest) -> Result<Place, NotBegun> {
-        // First: without an engine nothing counts as proved, but it is the engine that the caller should hear about.
-        if let EngineView::Down(outage) = self.engine() {
-            return Err(Ending::EngineLost(outage).into());
-        }
-        self.proof.wait().await?;
-        let network = if request.network {
-            self.network.wait().await.map_err(RunError::Network)?
-        } else {
-            NetworkAccess::None
-        };
-        self.files.workspaces.check_storage()?;
-        Ok(Place {
-            network,
-            warm: true,
-        })
-    }
-
-    /// Whether something is being checked that a run has to wait for.
-    fn is_being_checked(&self, request: &RunRequest) -> bool {
-        self.proof.is_pending() || (request.network && self.network.is_unknown())
-    }
-
     /// Waits for everything that a run needs, and runs it.
     async fn carry_out(
         &self,
@@ -292,28 +242,6 @@ impl Runs {
             argument: request.time_argument,
         };
         Ok(self.run_seated(seat, job, &time, timing).await?)
-    }
-
-    /// Waits until it is the run's turn among all. What held before may no longer hold by then, so it is checked again.
-    async fn admitted(
-        &self,
-        gate: Gate<'_>,
-        request: &RunRequest,
-        key: &ConversationKey,
-        live: &Live,
-        stops: Stops<'_>,
-    ) -> Result<(Permit, Place), NotBegun> {
-        let tell = |position| live.set_position(position);
-        loop {
-            let permit = stops.unless(self.admission.enter(key, tell)).await?;
-            let waits = matches!(gate, Gate::Proved) && self.is_being_checked(request);
-            // The check is a run too, and needs a place.
-            let permit = (!waits).then_some(permit);
-            let place = stops.unless(self.place(gate, request)).await?;
-            if let Some(permit) = permit {
-                return Ok((permit, place));
-            }
-        }
     }
 
     /// The answer for the caller.

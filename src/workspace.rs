@@ -60,8 +60,8 @@ use self::store::Store;
 pub use self::store::{FreeSpace, make_root};
 pub use self::upload::{Existing, Placed};
 pub use self::usage::Usage;
-pub use self::uses::InUse;
 pub(crate) use self::uses::NOTE_EVERY;
+pub use self::uses::{Deleted, InUse};
 use crate::conversation::ConversationKey;
 
 /// The owner of files: the user that programs run as.

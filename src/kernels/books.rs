@@ -241,6 +241,34 @@ impl<K> Books<K> {
         })
     }
 
+    /// Does something with every kernel that is idle.
+    pub(super) fn visit_idle(&mut self, mut visit: impl FnMut(&mut K)) {
+        for seat in self.places.values_mut() {
+            if let State::Idle { kernel, .. } = &mut seat.state {
+                visit(kernel);
+            }
+        }
+    }
+
+    /// Takes the idle kernel that weighs most, of those that weigh anything.
+    #[must_use]
+    pub(super) fn take_heaviest<W: Ord>(
+        &mut self,
+        weight: impl Fn(&K) -> Option<W>,
+        why: Lost,
+    ) -> Option<(K, Lost)> {
+        let idle = self
+            .places
+            .iter()
+            .filter_map(|(place, seat)| match &seat.state {
+                State::Idle { kernel, .. } => Some((weight(kernel)?, place)),
+                State::Nobodys | State::Taken { .. } => None,
+            });
+        let heaviest = idle.max_by(|a, b| a.0.cmp(&b.0))?.1.clone();
+        let taken = self.take_idle(|place, _, _| (*place == heaviest).then_some(why));
+        taken.into_iter().next()
+    }
+
     /// Takes every kernel, for good.
     #[must_use]
     pub(super) fn close(&mut self) -> Vec<(K, Lost)> {

@@ -22,6 +22,10 @@ pub enum Lost {
     Deaf,
     /// Its files took too much.
     Disk,
+    /// What it had open of deleted files took too much.
+    Held,
+    /// The disk was nearly full, and it had deleted files open.
+    Floor,
     /// It ended by itself, with this exit code as a shell would give it.
     Ended(i32),
     /// Its container, or the engine, is gone.
@@ -36,13 +40,15 @@ pub enum Lost {
 
 impl Lost {
     /// Every word of [`Lost::as_str`].
-    pub const WORDS: [&str; 11] = [
+    pub const WORDS: [&str; 13] = [
         "unused",
         "evicted",
         "memory",
         "timeout",
         "deaf",
         "disk",
+        "held",
+        "floor",
         "ended",
         "gone",
         "replaced",
@@ -59,6 +65,8 @@ impl Lost {
             Self::Timeout => "timeout",
             Self::Deaf => "deaf",
             Self::Disk => "disk",
+            Self::Held => "held",
+            Self::Floor => "floor",
             Self::Ended(_) => "ended",
             Self::Gone => "gone",
             Self::Replaced => "replaced",
@@ -78,6 +86,12 @@ impl Lost {
             }
             Self::Deaf => "the run before did not stop in time when it was interrupted",
             Self::Disk => "the run before was stopped because its files took too much",
+            Self::Held => {
+                "files that were deleted but still open in the kernel took more than the conversation may have"
+            }
+            Self::Floor => {
+                "the server's disk was nearly full, and the kernel had files open that were deleted"
+            }
             Self::Ended(code) => {
                 return format!(
                     "The kernel ended in the run before, with exit code {code}: variables, functions and imports are \
@@ -153,6 +167,8 @@ mod tests {
             Lost::Timeout,
             Lost::Deaf,
             Lost::Disk,
+            Lost::Held,
+            Lost::Floor,
             Lost::Ended(0),
             Lost::Gone,
             Lost::Replaced,
@@ -165,6 +181,8 @@ mod tests {
     #[test]
     fn sentences_are_for_a_model() {
         insta::assert_snapshot!(Lost::Unused.sentence(), @"The kernel was not used for too long: variables, functions and imports are lost, files in /data are not.");
+        insta::assert_snapshot!(Lost::Held.sentence(), @"Files that were deleted but still open in the kernel took more than the conversation may have: variables, functions and imports are lost, files in /data are not.");
+        insta::assert_snapshot!(Lost::Floor.sentence(), @"The server's disk was nearly full, and the kernel had files open that were deleted: variables, functions and imports are lost, files in /data are not.");
         insta::assert_snapshot!(Lost::Ended(3).sentence(), @"The kernel ended in the run before, with exit code 3: variables, functions and imports are lost, files in /data are not.");
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::mem;
 
+use sandbox_init::Held;
 use tokio::time::Instant;
 
 use super::books::Place;
@@ -10,7 +11,7 @@ use super::{KernelError, Kernels, Lost};
 use crate::executor::ContainerId;
 use crate::pool::Lease;
 use crate::runner::Runner;
-use crate::workspace::Workspace;
+use crate::workspace::{Deleted, Workspace};
 
 /// A sandbox whose interpreter stays. Dropping it removes the container.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub struct Kernel {
     network: bool,
     /// What the interpreter read from its environment when it started.
     env: BTreeMap<String, String>,
+    /// Counts what it holds, while it is idle.
+    deleted: Option<Deleted>,
 }
 
 /// What a run requires of its kernel.
@@ -51,6 +54,7 @@ impl Kernel {
             image_id: needs.runner.image_id.clone(),
             network: needs.network,
             env: needs.early_env(),
+            deleted: None,
         }
     }
 
@@ -64,6 +68,19 @@ impl Kernel {
 
     pub(super) fn is_alive(&self) -> bool {
         self.lease.is_alive()
+    }
+
+    /// What it holds of the disk that no name shows.
+    pub(super) fn held(&self) -> Held {
+        self.lease.scale().held()
+    }
+
+    /// Counts what it was found to hold after it had been idle for a while.
+    pub(super) fn count_held(&mut self) {
+        let bytes = self.held().seen();
+        if let Some(deleted) = &mut self.deleted {
+            deleted.set(bytes);
+        }
     }
 
     /// Why it cannot go on, if it cannot.
@@ -183,6 +200,10 @@ impl Turn {
         if let Hold::Ready(kernel) = mem::replace(&mut self.hold, Hold::Nothing) {
             self.hold = Hold::Working(kernel);
         }
+        if let Hold::Working(kernel) = &mut self.hold {
+            // It may close files now, and write others.
+            kernel.deleted = None;
+        }
         match &mut self.hold {
             Hold::Working(kernel) => Some(&mut kernel.lease),
             Hold::Nothing | Hold::Ready(_) => None,
@@ -193,6 +214,7 @@ impl Turn {
     pub fn keep(&mut self, workspace: &Workspace) {
         if let Hold::Working(mut kernel) = mem::replace(&mut self.hold, Hold::Nothing) {
             kernel.lease.bind_to(workspace);
+            kernel.deleted = Some(workspace.count_deleted(kernel.held().seen()));
             self.hold = Hold::Ready(kernel);
         }
     }

@@ -11,10 +11,10 @@ use super::error::PackagesError;
 use crate::executor::Stream;
 use crate::executor::spec::{NetworkAccess, Shown};
 use crate::pool::Apart;
-use crate::run::{Runs, size_as_set};
+use crate::run::{Runs, Taker, size_as_set};
 use crate::runner::Runner;
 use crate::sandbox::{Capture, Program, Sandbox};
-use crate::workspace::{Scratch, Workspaces};
+use crate::workspace::{Scratch, Usage, WorkspaceError, Workspaces};
 
 /// Bytes of output that are kept: the names of a few thousand packages.
 const OUTPUT: usize = 1 << 20;
@@ -73,6 +73,7 @@ pub(super) async fn perform(
     runner: &Runner,
     step: Step,
 ) -> Result<Vec<u8>, PackagesError> {
+    runs.floor.make_room().await?;
     let program = Program {
         code: step.script.program.to_owned(),
         env: step.environment,
@@ -97,9 +98,11 @@ pub(super) async fn perform(
     working.directories.push(Arc::clone(&step.scratch));
     let sandbox = working.sandbox.as_mut().expect("it was just put there");
     let capture = Arc::new(Capture::new(OUTPUT));
+    let taker = runs.floor.enter(Usage::default(), sandbox.scale().clone());
     let end = tokio::select! {
         end = sandbox.run(&program, Arc::clone(&capture), false, std::future::pending()) => end,
-        error = exceeded(&runs.files.workspaces, &step.scratch, step.most_bytes) => return Err(error),
+        error = exceeded(&taker, &runs.files.workspaces, &step.scratch, step.most_bytes) => return Err(error),
+        () = taker.blamed() => return Err(WorkspaceError::DiskFull.into()),
         () = capture.flooded() => {
             return Err(PackagesError::TooLarge("the package client says too much".to_owned()));
         }
@@ -145,23 +148,29 @@ fn failed(status: Status, said: &str) -> PackagesError {
 }
 
 /// Resolves when the step has written more than it may.
-async fn exceeded(workspaces: &Workspaces, scratch: &Scratch, most: u64) -> PackagesError {
+async fn exceeded(
+    taker: &Taker,
+    workspaces: &Workspaces,
+    scratch: &Scratch,
+    most: u64,
+) -> PackagesError {
     let entries = workspaces.limits().max_entries;
     let mut pause = PAUSE;
     loop {
         tokio::time::sleep(pause).await;
-        if let Err(error) = workspaces.check_space() {
-            return error.into();
-        }
         let started = tokio::time::Instant::now();
         // A tree that cannot be read right now is checked again.
-        if let Ok(usage) = scratch.usage(entries).await
-            && (usage.bytes > most || !usage.complete)
-        {
-            return PackagesError::TooLarge(format!(
-                "what is downloaded and unpacked takes more than {} or {entries} files",
-                size_as_set(most)
-            ));
+        if let Ok(usage) = scratch.usage(entries).await {
+            if usage.bytes > most || !usage.complete {
+                return PackagesError::TooLarge(format!(
+                    "what is downloaded and unpacked takes more than {} or {entries} files",
+                    size_as_set(most)
+                ));
+            }
+            taker.measured(&usage);
+        }
+        if workspaces.check_space().is_err() {
+            taker.is_short();
         }
         pause = PAUSE.max(started.elapsed() * PAUSE_FACTOR);
     }

@@ -2,13 +2,18 @@
 //!
 //! The watch polls: every 25 ms while the tree is small, otherwise for a tenth of the time, and for up to half of it
 //! while free space or free inodes drop, or files grow quickly. A run can overshoot by what it writes between two checks, so the next
-//! one may begin over quota but not grow; far over quota, none begins.
+//! one may begin over quota but not grow; far over quota, none begins. What a kernel has open of deleted files counts from
+//! the end of its cell, when it can be seen.
 
 use std::time::Duration;
 
+use sandbox_init::Held;
 use tokio::time::Instant;
 
+use super::Runs;
 use super::ending::{mebibytes, size_as_set};
+use super::floor::Taker;
+use crate::sandbox::Scale;
 use crate::workspace::{FreeSpace, Usage, Workspace, Workspaces};
 
 /// Time between two checks of a small tree.
@@ -40,8 +45,7 @@ pub(super) struct Allowance {
     entries: u64,
     /// What it may add to what it finds.
     room: Room,
-    /// Entries that it finds.
-    found_entries: u64,
+    found: Usage,
 }
 
 /// What the free space of the file system reveals between two checks. Others write too, so it only says when to check.
@@ -174,32 +178,46 @@ impl Allowance {
             },
             bytes: found.bytes.max(limits.quota_bytes),
             entries: found.entries.max(limits.max_entries),
-            found_entries: found.entries,
+            found,
         })
     }
 
     /// Resolves, with a sentence for the model, when the run must be stopped. Never resolves otherwise.
-    pub(super) async fn exceeded(self, workspaces: &Workspaces, workspace: &Workspace) -> String {
+    pub(super) async fn exceeded(self, runs: &Runs, workspace: &Workspace, scale: Scale) -> String {
+        let taker = runs.floor.enter(self.found, scale);
+        tokio::select! {
+            () = taker.blamed() => "The program was stopped because the server's disk is nearly full, and it had \
+                                    taken most since its start: write less, or ask the operator for room."
+                .to_owned(),
+            reason = self.watch(&runs.files.workspaces, workspace, &taker) => reason,
+        }
+    }
+
+    /// Resolves when its own limits are exceeded.
+    async fn watch(self, workspaces: &Workspaces, workspace: &Workspace, taker: &Taker) -> String {
         let free = workspaces.check_space().unwrap_or_default();
         let mut gauge = Gauge::new(free, self.room);
-        let mut looks = Looks::new(self.found_entries);
+        let mut looks = Looks::new(self.found.entries);
         let mut pause = PAUSE;
         loop {
             tokio::time::sleep(pause).await;
-            let Ok(free) = workspaces.check_space() else {
-                return "The program was stopped because the server's disk is nearly full: write less, or ask the \
-                        operator for room."
-                    .to_owned();
-            };
+            let space = workspaces.check_space();
+            let is_short = space.is_err();
+            // Where too little is free, it matters only who takes more of it.
+            let free = space.unwrap_or_default();
             let fills_up;
             (pause, fills_up) = gauge.read(free);
             let started = Instant::now();
-            if !looks.due(started, fills_up) {
+            if !looks.due(started, fills_up || is_short) {
+                if is_short {
+                    taker.is_short();
+                }
                 continue;
             }
             let mut time_left = Duration::MAX;
             // A tree that cannot be read right now is checked again.
             if let Ok(usage) = workspace.usage_up_to(self.entries).await {
+                taker.measured(&usage);
                 if let Some(reason) = self.excess(&usage, workspaces) {
                     return reason;
                 }
@@ -209,6 +227,9 @@ impl Allowance {
                 };
                 gauge.looked(free, room);
                 time_left = looks.record(started, usage.entries, room.entries);
+            }
+            if is_short {
+                taker.is_short();
             }
             let gauged = free.inodes.is_some();
             looks.plan(started, started.elapsed(), time_left, gauged);
@@ -225,14 +246,47 @@ impl Allowance {
             ));
         }
         (usage.bytes > self.bytes).then(|| {
+            let deleted = if usage.deleted > 0 {
+                format!(
+                    " ({} of it in files that were deleted while a stateful kernel has them open: close them there, or \
+                     run once with restart: true)",
+                    mebibytes(usage.deleted)
+                )
+            } else {
+                String::new()
+            };
             format!(
-                "The program was stopped because its files take {}, the limit for a conversation is {}: delete files \
-                 in /data, or start a new conversation.",
+                "The program was stopped because its files take {}{deleted}, the limit for a conversation is {}: \
+                 delete files in /data, or start a new conversation.",
                 mebibytes(usage.bytes),
                 size_as_set(limits.quota_bytes)
             )
         })
     }
+}
+
+/// Why a kernel cannot stay after its cell: what it has open of deleted files takes more than is left of the quota.
+/// `None` if it can.
+pub(super) async fn held_too_much(
+    workspaces: &Workspaces,
+    workspace: &Workspace,
+    held: Held,
+) -> Option<String> {
+    if held.seen() < LITTLE {
+        return None;
+    }
+    let quota = workspaces.limits().quota_bytes;
+    // A tree that cannot be read right now is measured with the next run.
+    let named = workspace.usage().await.map_or(0, |usage| usage.bytes);
+    (held.seen() > quota.saturating_sub(named)).then(|| {
+        format!(
+            "Files that were deleted but are still open in the kernel take {}, which with the {} of files in /data is \
+             more than the limit for a conversation of {}: close files that you delete.",
+            mebibytes(held.seen()),
+            mebibytes(named),
+            size_as_set(quota)
+        )
+    })
 }
 
 #[cfg(test)]

@@ -209,6 +209,7 @@ impl Runs {
         let started = Instant::now();
         let limit = started + prepared.program.deadline;
         let (state, late_state) = (lease.state(), lease.state());
+        let scale = lease.scale().clone();
         let interrupt = CancellationToken::new();
         let run = lease.run(
             &prepared.program,
@@ -217,7 +218,7 @@ impl Runs {
         );
         let ended = OnceLock::new();
         let run = reported(run, state, &ended);
-        let full = allowance.exceeded(&self.files.workspaces, workspace);
+        let full = allowance.exceeded(self, workspace, scale);
         let early = async {
             tokio::select! {
                 () = capture.flooded() => Ending::Flooded,

@@ -20,7 +20,7 @@ use sandbox_init::End;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::disk::Allowance;
+use super::disk::{Allowance, held_too_much};
 use super::ending::Ending;
 use super::seat::{LeaseError, Ran, Seat, Stops};
 use super::silence::{overdue, reported};
@@ -107,6 +107,7 @@ impl Runs {
             return Ran::not(Ending::Cancelled);
         };
         let (state, late_state) = (lease.state(), lease.state());
+        let scale = lease.scale().clone();
         let interrupt = CancellationToken::new();
         let cell = lease.cell(
             &prepared.program,
@@ -115,7 +116,7 @@ impl Runs {
         );
         let ended = OnceLock::new();
         let cell = reported(cell, state, &ended);
-        let full = allowance.exceeded(&self.files.workspaces, workspace);
+        let full = allowance.exceeded(self, workspace, scale);
         let early = async {
             tokio::select! {
                 () = capture.flooded() => Ending::Flooded,
@@ -134,7 +135,13 @@ impl Runs {
         let watched = watch.await;
         let wall = *ended.get_or_init(Instant::now) - started;
         let report = watched.report();
-        let (ending, lost) = judge(watched);
+        let (mut ending, mut lost) = judge(watched);
+        if let (None, Some(end)) = (lost, &report) {
+            let held = held_too_much(&self.files.workspaces, workspace, end.held);
+            if let Some(reason) = held.await {
+                (ending, lost) = (Ending::DiskFull(reason), Some(Lost::Held));
+            }
+        }
         match lost {
             Some(why) => turn.lose(why),
             None => turn.keep(workspace),

@@ -40,6 +40,8 @@ pub(super) struct Book {
     measurements: HashMap<ConversationKey, Measurement>,
     /// Those that may have changed since.
     stale: HashSet<ConversationKey>,
+    /// Bytes of what was deleted while kernels have it open.
+    deleted: HashMap<ConversationKey, u64>,
     /// The limit on all of them is exceeded, and nothing more can go.
     pub(super) full: bool,
 }
@@ -95,6 +97,28 @@ impl Book {
         if let Some(kept) = self.measurements.get_mut(key) {
             kept.usage = usage;
         }
+    }
+
+    /// Counts bytes that have no name any more, as long as a kernel has them open.
+    pub(super) fn add_deleted(&mut self, key: &ConversationKey, bytes: u64) {
+        *self.deleted.entry(key.clone()).or_default() += bytes;
+        self.changed(key);
+    }
+
+    /// The end of [`Self::add_deleted`].
+    pub(super) fn free_deleted(&mut self, key: &ConversationKey, bytes: u64) {
+        self.changed(key);
+        if let Some(all) = self.deleted.get_mut(key) {
+            *all -= bytes;
+            if *all == 0 {
+                self.deleted.remove(key);
+            }
+        }
+    }
+
+    /// How many bytes of a conversation have no name.
+    pub(super) fn deleted(&self, key: &ConversationKey) -> u64 {
+        self.deleted.get(key).copied().unwrap_or(0)
     }
 
     /// Keeps a measurement if it was slow.
@@ -215,6 +239,25 @@ mod tests {
         assert_eq!(book.recent(&key, after(1_000)), None);
         book.keep(&key, took(5));
         assert_eq!(book.recent(&key, after(0)), None);
+    }
+
+    #[test]
+    fn what_has_no_name_counts_as_long_as_it_is_open() {
+        let (mut book, key) = (Book::default(), key('a'));
+        book.add_deleted(&key, 5);
+        book.add_deleted(&key, 7);
+        let with = |book: &Book, before: Usage| before.with_deleted(book.deleted(&key));
+        let used = with(&book, usage(10));
+        assert_eq!((used.bytes, used.deleted), (22, 12));
+        book.free_deleted(&key, 5);
+        assert_eq!(
+            with(&book, used).bytes,
+            17,
+            "what is counted is not added again"
+        );
+        book.free_deleted(&key, 7);
+        assert_eq!(with(&book, used), usage(10));
+        assert!(book.deleted.is_empty());
     }
 
     #[test]

@@ -68,6 +68,7 @@ impl Store {
         self.make_accessible(dir.as_fd())?;
         let usage = usage::measure(self.opener, dir.as_fd(), self.limits.max_entries)
             .map_err(WorkspaceError::of("measure the conversation's files"))?;
+        let usage = self.with_deleted(key, usage);
         self.measured(key, usage);
         Ok(Some(usage.bytes))
     }

@@ -13,11 +13,14 @@ use crate::argument::Argument::{self, Filename};
 pub enum WorkspaceError {
     /// The conversation would have more bytes than it may keep.
     #[error(
-        "the conversation's files would take {used} bytes and the limit is {limit}: delete some, or start a new conversation"
+        "the conversation's files would take {used} bytes{} and the limit is {limit}: delete some, or start a new conversation",
+        told_deleted(*deleted)
     )]
     QuotaExceeded {
         /// Bytes that its files would take.
         used: u64,
+        /// How many of these are in files that were deleted.
+        deleted: u64,
         /// Bytes that they may take.
         limit: u64,
     },
@@ -75,6 +78,17 @@ pub enum WorkspaceError {
         #[source]
         source: io::Error,
     },
+}
+
+/// What to know about files that were deleted, if they count.
+fn told_deleted(bytes: u64) -> String {
+    if bytes == 0 {
+        return String::new();
+    }
+    format!(
+        " ({bytes} of them in files that were deleted while a stateful kernel has them open: close them there, or run \
+         once with restart: true)"
+    )
 }
 
 impl WorkspaceError {

@@ -16,6 +16,7 @@ use super::path::RelativePath;
 use super::spool::Spool;
 use super::upload::{Existing, Placed};
 use super::usage::{self, Usage};
+use super::uses::Deleted;
 use super::{Demand, Store, upload};
 use crate::conversation::ConversationKey;
 
@@ -137,10 +138,16 @@ impl Workspace {
         let key = self.key.clone();
         self.within("measure the conversation's files", move |store, dir| {
             let usage = usage::measure(store.opener, dir, max_entries)?;
+            let usage = store.with_deleted(&key, usage);
             store.measured(&key, usage);
             Ok(usage)
         })
         .await
+    }
+
+    /// Counts bytes of what was deleted and is still open in a kernel, as long as the guard lives.
+    pub fn count_deleted(&self, bytes: u64) -> Deleted {
+        Deleted::new(Arc::clone(&self.store), self.key.clone(), bytes)
     }
 
     /// Opens a regular file for reading. `None` if there is no readable one of this name.

@@ -19,6 +19,7 @@ use super::store::{Store, WORKSPACE_MODE};
 use super::upload::TempFile;
 use super::walk::gone_is_none;
 use super::{Workspace, WorkspaceError, usage};
+use crate::conversation::ConversationKey;
 
 /// Folder of all packages in a workspace. It is in no listing, and its files are neither uploaded nor downloaded.
 pub const PACKAGES: &str = ".packages";
@@ -76,7 +77,7 @@ impl Workspace {
             .upload(self.key(), move |store| {
                 let dir = this.dir();
                 store.make_accessible(dir)?;
-                let usage = check_room(store, dir, from.as_fd(), tree, &language)?;
+                let usage = check_room(store, this.key(), [dir, from.as_fd()], tree, &language)?;
                 let mut noted = written(store, &note)?;
                 if !is_wanted() {
                     return Ok(false);
@@ -98,8 +99,8 @@ impl Workspace {
 /// Refuses what does not fit, else returns what all files will take. What is replaced counts as free.
 fn check_room(
     store: &Store,
-    dir: BorrowedFd<'_>,
-    from: BorrowedFd<'_>,
+    key: &ConversationKey,
+    [dir, from]: [BorrowedFd<'_>; 2],
     tree: &str,
     language: &str,
 ) -> Result<usage::Usage, WorkspaceError> {
@@ -114,7 +115,8 @@ fn check_room(
         store.opener.folder(dir, parts)
     };
     let new = folder(from, &[tree]).map_err(WorkspaceError::of("open what was installed"))?;
-    let (all, new) = (measure(dir)?, measure(new.as_fd())?);
+    let all = store.with_deleted(key, measure(dir)?);
+    let new = measure(new.as_fd())?;
     let old = match folder(dir, &[PACKAGES, language]) {
         Err(error) if is_miss(error) => usage::Usage::default(),
         folder => measure(folder.map_err(WorkspaceError::of("open a folder"))?.as_fd())?,
@@ -129,6 +131,7 @@ fn check_room(
     if used > limits.quota_bytes {
         return Err(WorkspaceError::QuotaExceeded {
             used,
+            deleted: all.deleted,
             limit: limits.quota_bytes,
         });
     }
@@ -136,6 +139,7 @@ fn check_room(
         bytes: used,
         entries,
         complete: true,
+        deleted: all.deleted,
     })
 }
 

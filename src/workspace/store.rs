@@ -322,7 +322,7 @@ impl Store {
         let started = Instant::now();
         let known = self.uses.book().recent(key, started).filter(|_| !fresh);
         if let Some(usage) = known {
-            return Ok(usage);
+            return Ok(self.with_deleted(key, usage));
         }
         let usage = usage::measure(self.opener, dir, self.limits.max_entries)
             .map_err(WorkspaceError::of("measure the conversation's files"))?;
@@ -331,7 +331,12 @@ impl Store {
         self.uses
             .book()
             .keep(key, Measurement { usage, ended, took });
-        Ok(usage)
+        Ok(self.with_deleted(key, usage))
+    }
+
+    /// Adds what has no name.
+    pub(super) fn with_deleted(&self, key: &ConversationKey, usage: Usage) -> Usage {
+        usage.with_deleted(self.uses.book().deleted(key))
     }
 
     /// Records how much a conversation takes.

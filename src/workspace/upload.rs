@@ -209,6 +209,7 @@ fn with_upload(
     if used > limits.quota_bytes {
         return Err(WorkspaceError::QuotaExceeded {
             used,
+            deleted: usage.deleted,
             limit: limits.quota_bytes,
         });
     }
@@ -216,6 +217,7 @@ fn with_upload(
         bytes: used,
         entries,
         complete: true,
+        deleted: usage.deleted,
     })
 }
 

@@ -31,6 +31,19 @@ pub struct Usage {
     /// Whether everything was counted: false with more entries than allowed, with folders nested more than 512 deep, or
     /// with too many deep ones.
     pub complete: bool,
+    /// How much of the bytes has no name: what was deleted while a kernel has it open.
+    pub deleted: u64,
+}
+
+impl Usage {
+    /// The same, with so many bytes that have no name.
+    pub(super) fn with_deleted(self, deleted: u64) -> Self {
+        Self {
+            bytes: (self.bytes - self.deleted).saturating_add(deleted),
+            deleted,
+            ..self
+        }
+    }
 }
 
 pub(super) fn measure(opener: Opener, dir: BorrowedFd<'_>, max_entries: u64) -> Result<Usage> {
@@ -38,6 +51,7 @@ pub(super) fn measure(opener: Opener, dir: BorrowedFd<'_>, max_entries: u64) -> 
         bytes: disk_bytes(&fstat(dir)?).saturating_sub(EMPTY_DIRECTORY),
         entries: 0,
         complete: true,
+        deleted: 0,
     };
     let (mut counted, mut depths) = (HashSet::new(), 0);
     walk(opener, dir, |found| {

@@ -132,6 +132,38 @@ impl Drop for InUse {
     }
 }
 
+/// Space of a conversation that no name shows, counted as long as this lives.
+#[derive(Debug)]
+pub struct Deleted {
+    store: Arc<Store>,
+    key: ConversationKey,
+    bytes: u64,
+}
+
+impl Deleted {
+    pub(super) fn new(store: Arc<Store>, key: ConversationKey, bytes: u64) -> Self {
+        store.uses.book().add_deleted(&key, bytes);
+        Self { store, key, bytes }
+    }
+
+    /// Counts another number from now on.
+    pub fn set(&mut self, bytes: u64) {
+        if bytes == self.bytes {
+            return;
+        }
+        let mut book = self.store.uses.book();
+        book.free_deleted(&self.key, self.bytes);
+        book.add_deleted(&self.key, bytes);
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for Deleted {
+    fn drop(&mut self) {
+        self.store.uses.book().free_deleted(&self.key, self.bytes);
+    }
+}
+
 /// Ends the taking away of a conversation, successful or not.
 struct Leaving<'a>(&'a Uses, &'a ConversationKey);
 

@@ -36,6 +36,7 @@ macro_rules! in_cold_and_warm_sandboxes {
     };
 }
 
+mod deleted;
 mod exhaustion;
 mod files;
 mod isolation;

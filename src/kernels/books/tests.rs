@@ -170,3 +170,22 @@ fn nothing_is_kept_after_the_end() {
     assert_eq!(books.give_back(&place(2), 2, now), Some((2, Lost::Gone)));
     assert_eq!(books.claim(&place(3), None), Claim::Closed);
 }
+
+#[test]
+fn the_heaviest_idle_kernel_goes_and_its_next_run_is_told() {
+    let (mut books, now) = (books(4), Instant::now());
+    for number in 1..=3 {
+        leave_idle(&mut books, number, now);
+    }
+    // The last one is at work.
+    assert_eq!(granted(books.claim(&place(3), None)).0, Some(3));
+    let weight = |kernel: &u32| (*kernel > 1).then_some(*kernel);
+    let taken = books.take_heaviest(weight, Lost::Floor);
+    assert_eq!(taken, Some((2, Lost::Floor)));
+    assert_eq!(books.take_heaviest(weight, Lost::Floor), None);
+    assert_eq!(
+        granted(books.claim(&place(2), None)),
+        (None, Some(Lost::Floor))
+    );
+    assert_eq!(granted(books.claim(&place(1), None)), (Some(1), None));
+}

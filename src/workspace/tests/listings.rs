@@ -119,7 +119,8 @@ async fn usage_counts_blocks_once() {
         Usage {
             bytes: 0,
             entries: 0,
-            complete: true
+            complete: true,
+            deleted: 0
         }
     );
     fs::write(fixture.data().join("a"), vec![1; 100_000]).unwrap();

@@ -224,3 +224,21 @@ async fn a_kernel_keeps_the_network_that_it_began_with() {
     assert_eq!(status(&refused), "kernel_differs");
     app.assert_nothing_is_left().await;
 }
+
+#[tokio::test]
+async fn a_kernel_that_holds_too_much_is_ended_and_told() {
+    let app = TestApp::on_fake_with_notebook(&[("WORKSPACE_QUOTA", "10m")]).await;
+    let holds = |mebibytes: u64| format!("X=41\nhold {}", mebibytes << 20);
+    assert_eq!(status(&FAKE.cell(&app, &holds(9)).await), "ok");
+    let upload = async || app.upload("file", &vec![b'x'; 2 << 20]).await;
+    insta::assert_snapshot!(upload().await["message"].as_str().unwrap(), @"the conversation's files would take 11534336 bytes (9437184 of them in files that were deleted while a stateful kernel has them open: close them there, or run once with restart: true) and the limit is 10485760: delete some, or start a new conversation");
+    assert_eq!(status(&FAKE.cell(&app, &holds(7)).await), "ok");
+    assert_eq!(upload().await["success"], true);
+    // Less than the quota, but there are other files.
+    let ended = FAKE.cell(&app, &holds(9)).await;
+    assert_eq!(status(&ended), "disk_limit");
+    insta::assert_snapshot!(ended["hint"].as_str().unwrap(), @"Files that were deleted but are still open in the kernel take 9 MiB, which with the 2 MiB of files in /data is more than the limit for a conversation of 10 MiB: close files that you delete. The kernel has ended: its variables are lost, and the next stateful run begins with a new one.");
+    let next = FAKE.cell(&app, FAKE.show).await;
+    insta::assert_snapshot!(restarted(&next).unwrap(), @"Files that were deleted but still open in the kernel took more than the conversation may have: variables, functions and imports are lost, files in /data are not.");
+    assert_eq!(status(&FAKE.cell(&app, &holds(1)).await), "ok");
+}
