@@ -170,7 +170,8 @@ impl Runs {
     ) -> Result<Finished, RunError> {
         let mut timing = Timing::new();
         let gate = Gate::Unproved(place);
-        let done = self.carry_out(gate, request, live, cancel, &mut timing);
+        // Boxed, because it is large and such runs are few.
+        let done = Box::pin(self.carry_out(gate, request, live, cancel, &mut timing));
         self.answered(done.await, live)
     }
 

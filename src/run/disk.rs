@@ -189,7 +189,8 @@ impl Allowance {
             () = taker.blamed() => "The program was stopped because the server's disk is nearly full, and it had \
                                     taken most since its start: write less, or ask the operator for room."
                 .to_owned(),
-            reason = self.watch(&runs.files.workspaces, workspace, &taker) => reason,
+            // Boxed, because it is large and would be part of every caller's future.
+            reason = Box::pin(self.watch(&runs.files.workspaces, workspace, &taker)) => reason,
         }
     }
 

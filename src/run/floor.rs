@@ -105,10 +105,15 @@ impl Floor {
     /// # Errors
     /// [`WorkspaceError::DiskFull`]: there is still too little, and nobody else to blame.
     pub async fn make_room(&self) -> Result<(), WorkspaceError> {
-        let workspaces = &self.0.workspaces;
-        if workspaces.check_space().is_ok() {
+        if self.0.workspaces.check_space().is_ok() {
             return Ok(());
         }
+        // Boxed, because it is large and few runs need it.
+        Box::pin(self.decide()).await
+    }
+
+    async fn decide(&self) -> Result<(), WorkspaceError> {
+        let workspaces = &self.0.workspaces;
         let mut blameless = self.0.deciding.lock().await;
         while workspaces.check_space().is_err() {
             let free = workspaces.free_bytes().unwrap_or(0);

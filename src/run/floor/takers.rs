@@ -165,12 +165,12 @@ mod tests {
         (book, numbers)
     }
 
-    fn held(mebibytes: u64, unseen: bool) -> Option<Held> {
-        Some(Held {
+    fn held(mebibytes: u64, unseen: bool) -> Held {
+        Held {
             bytes: mebibytes << 20,
             mapped_bytes: 0,
             unseen,
-        })
+        }
     }
 
     #[test]
@@ -192,11 +192,11 @@ mod tests {
     #[test]
     fn what_has_no_name_counts_and_who_hides_it_goes_first() {
         let (mut book, numbers) = book(&[8 << 10, 0, 0]);
-        book.hold(numbers[1], held(9, false));
+        book.hold(numbers[1], Some(held(9, false)));
         assert_eq!(book.culprit(), Some(numbers[1]));
         book.hold(numbers[1], None);
         assert_eq!(book.culprit(), Some(numbers[1]));
-        book.hold(numbers[2], held(0, true));
+        book.hold(numbers[2], Some(held(0, true)));
         assert_eq!(book.culprit(), Some(numbers[2]));
     }
 

@@ -32,7 +32,7 @@ impl SmallDisk {
 
     fn free(&self) -> u64 {
         let system = rustix::fs::statvfs(self.0.path().join("data")).unwrap();
-        system.f_bavail * system.f_frsize >> 20
+        (system.f_bavail * system.f_frsize) >> 20
     }
 
     async fn server(&self) -> Server {
@@ -57,7 +57,7 @@ impl Drop for SmallDisk {
 }
 
 /// The attack, as the arguments of a call.
-fn attack(conversation: &str, stateful: bool, environment: Value) -> Value {
+fn attack(conversation: &str, stateful: bool, environment: &Value) -> Value {
     let code = fs::read_to_string(Path::new(ATTACKS).join("deleted_files.py")).unwrap();
     json!({ "conversationId": conversation, "language": "python", "code": code, "stateful": stateful,
         "timeoutSeconds": 30, "environment": environment })
@@ -77,7 +77,7 @@ fn innocent(conversation: &str, mebibytes: u32, seconds: f64) -> Value {
 async fn what_a_kernel_holds_counts_for_its_conversation() {
     let target = Target::cold(&[("WORKSPACE_QUOTA", "50m")]).await;
     let call = async |arguments| target.app.call("run_code", arguments).await;
-    let kept = call(attack("demo", true, json!({ "MIB": "40" }))).await;
+    let kept = call(attack("demo", true, &json!({ "MIB": "40" }))).await;
     assert_eq!(kept["status"], "ok", "{kept}");
     let full = target.app.upload("more", &vec![b'x'; 11 << 20]).await;
     assert_eq!(full["code"], "quota_exceeded", "{full}");
@@ -110,7 +110,7 @@ async fn a_kernel_that_holds_more_than_its_conversation_may_have_is_ended() {
             .app
             .call(
                 "run_code",
-                attack("demo", true, json!({ "MIB": "60", "HOW": how })),
+                attack("demo", true, &json!({ "MIB": "60", "HOW": how })),
             )
             .await;
         assert_eq!(result["status"], "disk_limit", "{how}: {result}");
@@ -138,7 +138,7 @@ async fn idle_kernels_that_hold_deleted_files_go_first_when_the_disk_is_nearly_f
         let kept = server
             .call(
                 "run_code",
-                attack(conversation, true, json!({ "MIB": mebibytes })),
+                attack(conversation, true, &json!({ "MIB": mebibytes })),
             )
             .await;
         assert_eq!(kept["status"], "ok", "{kept}");
@@ -189,7 +189,7 @@ async fn who_takes_most_while_it_runs_goes_and_nobody_else_does() {
             async {
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 server
-                    .call("run_code", attack("demo", stateful, environment))
+                    .call("run_code", attack("demo", stateful, &environment))
                     .await
             },
         );

@@ -403,6 +403,7 @@ fn size_of(directory: &Path) -> u64 {
 #[test]
 fn every_attack_is_carried_out() {
     let tests = concat!(
+        include_str!("deleted.rs"),
         include_str!("exhaustion.rs"),
         include_str!("isolation.rs"),
         include_str!("streams.rs"),
