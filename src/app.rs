@@ -25,8 +25,8 @@ use self::instance::Instance;
 use crate::admission::Admission;
 use crate::config::{Config, StorageConfig, Toolset};
 use crate::executor::docker::DockerExecutor;
-use crate::executor::spec::{ContainerLimits, DATA_ALIAS, User};
-use crate::executor::{Executor, UnfitError};
+use crate::executor::spec::{ContainerLimits, DATA_ALIAS};
+use crate::executor::{EngineNeeds, Executor, UnfitError};
 use crate::expiry::{Expiry, ExpiryRules};
 use crate::files::ConversationFiles;
 use crate::http::{self, HttpState};
@@ -43,7 +43,7 @@ use crate::run::ledger::Ledger;
 use crate::run::{ActiveRuns, Floor, Runs};
 use crate::runner::catalog::{Catalog, EngineView};
 use crate::sandbox::Launcher;
-use crate::workspace::{Owner, WorkspaceLimits, Workspaces};
+use crate::workspace::{Owners, WorkspaceLimits, Workspaces};
 
 /// How long the engine may take to answer before the server starts.
 const FIRST_ANSWER: Duration = Duration::from_secs(1);
@@ -107,18 +107,19 @@ impl App {
         Self::with_executor(config, executor)
     }
 
-    /// Refuses settings that the engine of this configuration cannot carry out, if it answers at once.
+    /// Refuses settings that this process or the engine cannot carry out, as far as the engine answers at once.
     ///
     /// # Errors
     /// The setting, and what would work.
-    pub async fn check_engine(config: &Config) -> Result<(), UnfitError> {
+    pub async fn check_engine(config: &Config) -> anyhow::Result<()> {
+        Owners::for_this_process(config.engine.uids)?;
         let executor = DockerExecutor::new(config.engine.host.as_deref());
-        Self::check_executor(&executor, config).await
+        Ok(Self::check_executor(&executor, config).await?)
     }
 
     async fn check_executor(executor: &dyn Executor, config: &Config) -> Result<(), UnfitError> {
         match tokio::time::timeout(FIRST_ANSWER, executor.engine()).await {
-            Ok(Ok(engine)) => engine.check_cpus(config.limits.nano_cpus),
+            Ok(Ok(engine)) => engine.check(config.into()),
             // The server starts without an engine too, and checks the settings when there is one.
             Ok(Err(_)) | Err(_) => Ok(()),
         }
@@ -130,10 +131,11 @@ impl App {
     /// The storage is not usable.
     pub fn with_executor(config: Config, executor: Arc<dyn Executor>) -> anyhow::Result<Self> {
         let tasks = TaskTracker::new();
-        let owner = Owner::for_this_process();
+        let owners = Owners::for_this_process(config.engine.uids)?;
         let root = &config.storage.root;
-        let workspaces = Workspaces::open(root, owner, (&config.storage).into())
+        let workspaces = Workspaces::open(root, owners, (&config.storage).into())
             .map_err(|error| instance::unusable(root, error.into()))?;
+        workspaces.prove_owners()?;
         let instance =
             Instance::register(root).map_err(|error| instance::unusable(root, error.into()))?;
         let init = config.storage.host_path.join(&instance.init_name);
@@ -146,7 +148,7 @@ impl App {
         let catalog = Catalog::default();
         let pool = Pool::new(
             config.pool.clone(),
-            setup(&config, &instance, owner, catalog.clone()),
+            setup(&config, &instance, catalog.clone()),
             launcher.clone(),
             workspaces.clone(),
             tasks.clone(),
@@ -249,9 +251,9 @@ impl App {
             Arc::clone(&self.executor),
             self.hard.clone(),
         );
-        let nano_cpus = self.config.limits.nano_cpus;
+        let needs = EngineNeeds::from(&self.config);
         self.tasks
-            .spawn(async move { catalog.follow(&*executor, nano_cpus, &stop).await });
+            .spawn(async move { catalog.follow(&*executor, needs, &stop).await });
         let (runs, stop) = (self.runs.clone(), self.hard.clone());
         let has_runtime = self.config.engine.runtime.is_some();
         self.tasks.spawn(async move {
@@ -428,18 +430,23 @@ impl From<&StorageConfig> for WorkspaceLimits {
     }
 }
 
+impl From<&Config> for EngineNeeds {
+    fn from(config: &Config) -> Self {
+        Self {
+            nano_cpus: config.limits.nano_cpus,
+            uids: config.engine.uids,
+        }
+    }
+}
+
 /// What all containers have in common.
-fn setup(config: &Config, instance: &Instance, owner: Owner, catalog: Catalog) -> Setup {
+fn setup(config: &Config, instance: &Instance, catalog: Catalog) -> Setup {
     let host_path = config.storage.host_path.clone();
     Setup {
         catalog,
         seccomp: host_path.join(&instance.seccomp_name),
         host_path,
         data_alias: (config.toolset == Toolset::Artifacts).then_some(DATA_ALIAS),
-        user: User {
-            uid: owner.uid,
-            gid: owner.gid,
-        },
         idle: config.longest_idle(),
         limits: ContainerLimits {
             nano_cpus: config.limits.nano_cpus,

@@ -17,6 +17,7 @@ mod pool;
 mod reader;
 mod show;
 mod toolset;
+mod uids;
 pub mod variables;
 
 use std::fmt;
@@ -42,6 +43,7 @@ pub use self::reader::ConfigErrors;
 use self::reader::Reader;
 pub(crate) use self::reader::{cpus, parse_size};
 pub use self::toolset::Toolset;
+pub use self::uids::UidRange;
 use crate::control::Control;
 
 /// Files, directories and other entries that one conversation may have.
@@ -156,6 +158,8 @@ pub struct EngineConfig {
     pub runtime: Option<String>,
     /// The control group above all sandboxes; `None` means the engine's own (`SANDBOX_CGROUP_PARENT`).
     pub cgroup_parent: Option<String>,
+    /// The users that conversations have one each of; `None` means one user for all (`SANDBOX_UIDS`).
+    pub uids: Option<UidRange>,
     /// Controls whose failure at the start does not refuse runs (`ALLOW_WEAKER_SANDBOX`).
     pub allow_weaker: Vec<Control>,
     /// Allows `network: true` without proof that the host is out of reach (`ALLOW_NETWORK`).
@@ -307,6 +311,7 @@ impl EngineConfig {
             }),
             runtime: reader.word("SANDBOX_RUNTIME", "runsc"),
             cgroup_parent: reader.word("SANDBOX_CGROUP_PARENT", "sandboxes.slice"),
+            uids: UidRange::read(reader),
             allow_weaker: reader.controls("ALLOW_WEAKER_SANDBOX"),
             allow_network: reader.flag("ALLOW_NETWORK"),
             firewall_report: reader.path("FIREWALL_REPORT"),

@@ -20,7 +20,7 @@ use tokio::io::AsyncWrite;
 
 pub use self::outage::Outage;
 use self::spec::{ContainerLimits, ContainerSpec};
-use crate::config::cpus;
+use crate::config::{UidRange, cpus};
 
 /// Something that runs containers.
 #[async_trait]
@@ -100,12 +100,33 @@ pub struct Engine {
     pub refuses_cpu_limit: bool,
 }
 
+/// What settings need of an engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EngineNeeds {
+    /// A limit on processor time, in billionths of a core (`RUN_CPUS`).
+    pub nano_cpus: Option<i64>,
+    /// Users for containers to run as (`SANDBOX_UIDS`).
+    pub uids: Option<UidRange>,
+}
+
 impl Engine {
+    /// Whether it can do what settings need of it.
+    ///
+    /// # Errors
+    /// The setting that would work instead.
+    pub fn check(&self, needs: EngineNeeds) -> Result<(), UnfitError> {
+        match needs.uids {
+            Some(uids) if self.rootless => return Err(UnfitError::NoUsers { uids }),
+            _ => {}
+        }
+        self.check_cpus(needs.nano_cpus)
+    }
+
     /// Whether it can make containers with this limit on processor time (`RUN_CPUS`, in billionths of a core).
     ///
     /// # Errors
     /// The setting that would work instead.
-    pub fn check_cpus(&self, nano_cpus: Option<i64>) -> Result<(), UnfitError> {
+    fn check_cpus(&self, nano_cpus: Option<i64>) -> Result<(), UnfitError> {
         let Some(nano_cpus) = nano_cpus else {
             return Ok(());
         };
@@ -141,6 +162,16 @@ pub enum UnfitError {
          so it must be 0, which leaves the limit out"
     )]
     NoCpuLimit,
+    /// It has no users but its own.
+    #[error(
+        "SANDBOX_UIDS={uids} is not valid: the container engine is rootless, so the users in its containers are others \
+         on the host, and share no files with the server. Leave SANDBOX_UIDS out, or let DOCKER_HOST be an engine that \
+         runs as root"
+    )]
+    NoUsers {
+        /// The setting.
+        uids: UidRange,
+    },
 }
 
 /// A local image that is labelled as a runner.

@@ -13,6 +13,7 @@ use mcp_code_sandbox::control::Control;
 use mcp_code_sandbox::executor::UnfitError;
 use mcp_code_sandbox::selftest::{self, Row};
 use mcp_code_sandbox::telemetry;
+use mcp_code_sandbox::workspace::UidsError;
 use tokio::runtime::Runtime;
 
 /// `EX_USAGE` of sysexits: the configuration is wrong, and starting again will not help.
@@ -59,7 +60,11 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     run(cli.command.unwrap_or(Command::Serve)).unwrap_or_else(|error| {
         complain(&format!("{error:#}"));
-        if error.is::<ConfigErrors>() || error.is::<DotenvError>() || error.is::<UnfitError>() {
+        let is_bad_configuration = error.is::<ConfigErrors>()
+            || error.is::<DotenvError>()
+            || error.is::<UnfitError>()
+            || error.is::<UidsError>();
+        if is_bad_configuration {
             ExitCode::from(BAD_CONFIGURATION)
         } else {
             ExitCode::FAILURE

@@ -47,7 +47,7 @@ use crate::executor::spec::{NetworkAccess, Shown};
 use crate::metrics::UNKNOWN_LANGUAGE;
 use crate::run::Runs;
 use crate::runner::Runner;
-use crate::workspace::{Kept, Scratch, Workspace};
+use crate::workspace::{Kept, Owner, Scratch, Workspace};
 
 /// Most packages that one call may ask for.
 pub const MAX_ASKED: usize = 50;
@@ -81,6 +81,13 @@ struct Prepared {
     asked: Vec<Requirement>,
     key: ConversationKey,
     ends: Instant,
+}
+
+/// For whom an install works.
+struct Home {
+    owner: Owner,
+    /// The directory to install to, if it is there already.
+    workspace: Option<Workspace>,
 }
 
 /// An install that only has to be put in place.
@@ -243,7 +250,8 @@ impl Packages {
         let (wanted, refused): (Vec<_>, Vec<_>) = wanted
             .into_iter()
             .partition(|one| self.policy.check_asked(one).is_ok());
-        let (fetched, from) = self.fetch(prepared, &wanted).await?;
+        let home = self.home(prepared).await?;
+        let (fetched, from) = self.fetch(prepared, home.owner, &wanted).await?;
         let all = fetched.packages.iter().chain(&fetched.others);
         self.policy
             .check_found(ecosystem, all.map(|found| found.name.as_str()))?;
@@ -255,27 +263,53 @@ impl Packages {
         }
         let tree = self.unpack(prepared, from).await?;
         note.set(language, &wanted, &fetched.packages);
-        // A new conversation gets a warm sandbox, so that its first run is warm too.
-        self.runs.pool.settle(&prepared.key).await?;
+        let workspace = match home.workspace {
+            Some(workspace) => workspace,
+            None => self.settled(prepared).await?,
+        };
         let ready = Ready {
-            workspace: workspaces.create(&prepared.key).await?,
+            workspace,
             tree,
             note: note.render(),
         };
         Ok((installed, Some(ready)))
     }
 
+    /// The user that package clients run as, who has to own what is installed.
+    ///
+    /// Where each conversation has a user of its own, a new one gets its directory for this, even if the install fails.
+    async fn home(&self, prepared: &Prepared) -> Result<Home, PackagesError> {
+        if let Some(owner) = self.runs.files.workspaces.common_owner() {
+            let workspace = None;
+            return Ok(Home { owner, workspace });
+        }
+        let workspace = self.settled(prepared).await?;
+        Ok(Home {
+            owner: workspace.owner()?,
+            workspace: Some(workspace),
+        })
+    }
+
+    /// The conversation's directory. A new one gets a warm sandbox, so that its first run is warm too.
+    async fn settled(&self, prepared: &Prepared) -> Result<Workspace, PackagesError> {
+        self.runs.pool.settle(&prepared.key).await?;
+        Ok(self.runs.files.workspaces.create(&prepared.key).await?)
+    }
+
     /// Downloads what is wanted: from the operator's directory if it has all of it, else from the index.
     async fn fetch(
         &self,
         prepared: &Prepared,
+        owner: Owner,
         wanted: &[Requirement],
     ) -> Result<(Fetched, Arc<Scratch>), PackagesError> {
         let network = self.runs.network.access();
         let mut unfit = None;
         if self.config.wheelhouse.is_some() || network.is_err() {
             // Also without such a directory: what is asked for may be part of the runner.
-            let offline = self.fetch_by(prepared, wanted, NetworkAccess::None).await;
+            let offline = self
+                .fetch_by(prepared, owner, wanted, NetworkAccess::None)
+                .await;
             match (offline, &network) {
                 // The index may have it.
                 (Err(PackagesError::NotFound(_)), Ok(_)) => {}
@@ -287,7 +321,7 @@ impl Packages {
             }
         }
         let network = network.map_err(PackagesError::Offline)?;
-        match (self.fetch_by(prepared, wanted, network).await, unfit) {
+        match (self.fetch_by(prepared, owner, wanted, network).await, unfit) {
             (Err(PackagesError::Offline(_)), Some(unfit)) => Err(unfit),
             (done, _) => done,
         }
@@ -306,11 +340,12 @@ impl Packages {
     async fn fetch_by(
         &self,
         prepared: &Prepared,
+        owner: Owner,
         wanted: &[Requirement],
         network: NetworkAccess,
     ) -> Result<(Fetched, Arc<Scratch>), PackagesError> {
         let workspaces = &self.runs.files.workspaces;
-        let scratch = Arc::new(workspaces.new_scratch().await?);
+        let scratch = Arc::new(workspaces.new_scratch(owner).await?);
         let (now, earlier) = wanted.split_at(prepared.asked.len());
         let now = now.iter().map(|one| Wanted::new(one, false));
         let earlier = earlier.iter().map(|one| Wanted::new(one, true));
@@ -348,7 +383,7 @@ impl Packages {
         from: Arc<Scratch>,
     ) -> Result<Arc<Scratch>, PackagesError> {
         let workspaces = &self.runs.files.workspaces;
-        let scratch = Arc::new(workspaces.new_scratch().await?);
+        let scratch = Arc::new(workspaces.new_scratch(from.owner()).await?);
         let step = Step {
             script: prepared.client.unpack(),
             environment: BTreeMap::new(),

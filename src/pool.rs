@@ -47,7 +47,7 @@ use crate::executor::spec::{ContainerLimits, ContainerSpec, NetworkAccess, Prior
 use crate::runner::Runner;
 use crate::runner::catalog::{Catalog, EngineView};
 use crate::sandbox::{Launcher, Sandbox, SandboxError};
-use crate::workspace::{DirectoryId, Scratch, Slot, WorkspaceError, Workspaces};
+use crate::workspace::{DirectoryId, Owner, Scratch, Slot, Workspace, WorkspaceError, Workspaces};
 
 /// How long a run waits while its conversation's sandbox is being cleaned, before it starts another. Cleaning takes
 /// milliseconds; if it takes longer, every core is busy, and a start would make everybody wait longer still.
@@ -82,8 +82,6 @@ pub struct Setup {
     pub seccomp: PathBuf,
     /// Another path for `/data`.
     pub data_alias: Option<&'static str>,
-    /// The user that programs run as.
-    pub user: User,
     /// How much they may use.
     pub limits: ContainerLimits,
     /// How long they may be idle, at most.
@@ -97,15 +95,16 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The user that programs run as at this engine, so that they share files with the server.
+    /// The user that programs run as at this engine, so that they share their owner's files with the server.
     ///
     /// A rootless engine maps root in a container to its own user, which is ours, and every other user to one that
     /// nobody else on the host has. There, only root can share files; it has no capabilities at all.
-    fn user(&self) -> User {
-        match &self.catalog.view().engine {
-            EngineView::Up(engine) if engine.rootless => User { uid: 0, gid: 0 },
-            _ => self.user,
-        }
+    fn user(&self, owner: Owner) -> User {
+        let (uid, gid) = match &self.catalog.view().engine {
+            EngineView::Up(engine) if engine.rootless => (0, 0),
+            _ => (owner.uid, owner.gid),
+        };
+        User { uid, gid }
     }
 }
 
@@ -116,6 +115,16 @@ struct Warm {
     slot: Option<Slot>,
     /// The directory that it has as `/data`, once it belongs to a conversation.
     data: Option<DirectoryId>,
+}
+
+/// The directory that becomes `/data`.
+#[derive(Debug)]
+struct Data<'a> {
+    /// As the engine's host sees it.
+    path: PathBuf,
+    owner: Owner,
+    /// The container's label that tells what directory it has.
+    label: (&'static str, &'a str),
 }
 
 /// What is special about a container that serves no conversation.
@@ -281,23 +290,23 @@ impl Pool {
         }
     }
 
-    /// Starts a container for one run of a conversation, which keeps it afterwards if `may_stay` and the settings allow
+    /// Starts a container for one run in a conversation's workspace, which keeps it afterwards if `may_stay` and the settings allow
     /// it.
     ///
     /// # Errors
     /// The engine failed.
     pub async fn start_cold(
         &self,
-        key: &ConversationKey,
+        workspace: &Workspace,
         runner: &Runner,
         network: NetworkAccess,
         may_stay: bool,
     ) -> Result<Lease, SandboxError> {
-        let data = self.0.setup.host_path.join(key.as_str());
-        let label = ("sandbox.conversation", key.short());
-        let spec = self.spec(runner, data, network, Priority::Run, label);
+        let data = self.data_of(workspace)?;
+        let spec = self.spec(runner, data, network, Priority::Run);
         let sandbox = self.start(spec).await?;
-        let mut lease = Lease::new(self.clone(), sandbox, key.clone(), runner, Way::Cold, None);
+        let key = workspace.key().clone();
+        let mut lease = Lease::new(self.clone(), sandbox, key, runner, Way::Cold, None);
         lease.reuse &= may_stay;
         Ok(lease)
     }
@@ -313,9 +322,12 @@ impl Pool {
         scratch: &Scratch,
         apart: Apart,
     ) -> Result<Sandbox, SandboxError> {
-        let data = self.0.setup.host_path.join(scratch.path());
-        let label = ("sandbox.scratch", scratch.name());
-        let mut spec = self.spec(runner, data, apart.network, Priority::Run, label);
+        let data = Data {
+            path: self.on_host(scratch.path()),
+            owner: scratch.owner(),
+            label: ("sandbox.scratch", scratch.name()),
+        };
+        let mut spec = self.spec(runner, data, apart.network, Priority::Run);
         spec.command = apart.command;
         spec.shown = apart.shown;
         self.start(spec).await
@@ -332,23 +344,31 @@ impl Pool {
     /// The engine failed, or the interpreter was not parked.
     pub async fn start_parked(
         &self,
-        key: &ConversationKey,
+        workspace: &Workspace,
         runner: &Runner,
         network: NetworkAccess,
         env: &BTreeMap<String, String>,
     ) -> Result<Lease, SandboxError> {
-        let data = self.0.setup.host_path.join(key.as_str());
-        let label = ("sandbox.conversation", key.short());
-        let spec = self.spec(runner, data, network, Priority::Load, label);
+        let data = self.data_of(workspace)?;
+        let spec = self.spec(runner, data, network, Priority::Load);
         let sandbox = self.start_and_park(spec, runner, env).await?;
+        let key = workspace.key().clone();
         Ok(Lease::new(
             self.clone(),
             sandbox,
-            key.clone(),
+            key,
             runner,
             Way::Cold,
             None,
         ))
+    }
+
+    fn data_of<'a>(&self, workspace: &'a Workspace) -> Result<Data<'a>, SandboxError> {
+        Ok(Data {
+            path: self.on_host(workspace.key().as_str()),
+            owner: workspace.owner().map_err(SandboxError::Data)?,
+            label: ("sandbox.conversation", workspace.key().short()),
+        })
     }
 
     /// Starts a container.
@@ -391,14 +411,13 @@ impl Pool {
     fn spec(
         &self,
         runner: &Runner,
-        data: PathBuf,
+        data: Data<'_>,
         network: NetworkAccess,
         priority: Priority,
-        label: (&'static str, &str),
     ) -> ContainerSpec {
         let setup = &self.0.setup;
         let labels = [
-            (label.0, label.1.to_owned()),
+            (data.label.0, data.label.1.to_owned()),
             ("sandbox.run-language", runner.language.clone()),
         ];
         ContainerSpec {
@@ -407,10 +426,10 @@ impl Pool {
             env: runner.env.clone(),
             init: self.0.launcher.init(),
             seccomp: setup.seccomp.clone(),
-            data,
+            data: data.path,
             shown: Vec::new(),
             data_alias: setup.data_alias,
-            user: setup.user(),
+            user: setup.user(data.owner),
             limits: self.limits(runner),
             network,
             priority,

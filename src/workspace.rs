@@ -9,7 +9,8 @@
 //! ├── .used/             0700: a file for each conversation: its time is that of the last use, its content the packages
 //! │                            that were asked for
 //! ├── .older/            0700: for each conversation that came from `mcp-code-runner`, a link from its key there
-//! └── <key>/             0755: the workspace of a conversation, mounted at /data
+//! ├── .uids/             0700: locks on the users that servers give to conversations, with `SANDBOX_UIDS`
+//! └── <key>/             0700: the workspace of a conversation, mounted at /data
 //! ```
 //!
 //! Programs own their workspaces and can put anything there, even while we look. Hence the rules for all modules below:
@@ -24,13 +25,16 @@ mod downloads;
 mod entries;
 mod error;
 mod handle;
+mod handover;
 mod listing;
 mod older;
+mod owners;
 mod packages;
 pub mod path;
 mod places;
 mod removal;
 mod scratch;
+mod settle;
 mod slot;
 mod spool;
 mod store;
@@ -51,6 +55,8 @@ pub use self::downloads::Kept;
 pub use self::error::WorkspaceError;
 pub use self::handle::{DirectoryId, OpenFile, Workspace};
 pub use self::listing::{FileEntry, Listing, MAX_FILES, Snapshot};
+use self::owners::Users;
+pub use self::owners::{Owner, Owners, UidsError};
 pub use self::packages::PACKAGES;
 pub(crate) use self::places::Place;
 pub use self::scratch::Scratch;
@@ -63,33 +69,6 @@ pub use self::usage::Usage;
 pub(crate) use self::uses::NOTE_EVERY;
 pub use self::uses::{Deleted, InUse};
 use crate::conversation::ConversationKey;
-
-/// The owner of files: the user that programs run as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Owner {
-    /// User id.
-    pub uid: u32,
-    /// Group id.
-    pub gid: u32,
-}
-
-impl Owner {
-    /// 1000:1000 if the server is root and so can give files away, else the server's own user and group.
-    pub fn for_this_process() -> Self {
-        let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
-        if uid.is_root() {
-            Self {
-                uid: 1000,
-                gid: 1000,
-            }
-        } else {
-            Self {
-                uid: uid.as_raw(),
-                gid: gid.as_raw(),
-            }
-        }
-    }
-}
 
 /// How much may be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,12 +99,20 @@ impl Workspaces {
     /// The root cannot be made, opened or written to.
     pub fn open(
         root: &Path,
-        owner: Owner,
+        owners: impl Into<Owners>,
         limits: WorkspaceLimits,
     ) -> Result<Self, WorkspaceError> {
         Ok(Self {
-            store: Arc::new(Store::open(root, owner, limits)?),
+            store: Arc::new(Store::open(root, owners.into(), limits)?),
         })
+    }
+
+    /// Tries whether conversations can have users of their own, if they are to have them.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn prove_owners(&self) -> Result<(), UidsError> {
+        owners::prove(&self.store)
     }
 
     /// How much may be kept.
@@ -133,14 +120,19 @@ impl Workspaces {
         &self.store.limits
     }
 
-    /// The owner of files.
-    pub fn owner(&self) -> Owner {
-        self.store.owner
+    /// The owner of all files, unless each conversation has a user of its own.
+    pub fn common_owner(&self) -> Option<Owner> {
+        match self.store.users {
+            Users::One(owner) => Some(owner),
+            Users::Own(_) => None,
+        }
     }
 
     /// Opens the workspace of a conversation, and creates it if it is new.
     ///
-    /// Owner and mode are repaired, since a program may have changed the mode.
+    /// The mode is repaired, since a program may have changed it. What belongs to somebody else, as from before a change
+    /// of `SANDBOX_UIDS`, is given to the conversation's user with everything in it. Containers are started only after
+    /// this.
     ///
     /// # Errors
     /// The operating system failed.

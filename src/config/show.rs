@@ -138,7 +138,7 @@ impl StorageConfig {
 }
 
 impl EngineConfig {
-    fn lines(&self) -> [Line; 7] {
+    fn lines(&self) -> [Line; 8] {
         let dns: Vec<_> = self.dns.iter().map(ToString::to_string).collect();
         let allowed = self.allow_weaker.iter().map(|control| control.name());
         let report = self.firewall_report.as_ref();
@@ -147,6 +147,10 @@ impl EngineConfig {
             ("DOCKER_HOST", self.host.clone().unwrap_or_default()),
             ("SANDBOX_RUNTIME", self.runtime.clone().unwrap_or_default()),
             ("SANDBOX_CGROUP_PARENT", parent.unwrap_or_default()),
+            (
+                "SANDBOX_UIDS",
+                self.uids.map_or_else(String::new, |uids| uids.to_string()),
+            ),
             (
                 "ALLOW_WEAKER_SANDBOX",
                 allowed.collect::<Vec<_>>().join(","),

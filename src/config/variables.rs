@@ -148,6 +148,11 @@ pub const VARIABLES: &[Variable] = &[
         "control group above all sandboxes, such as `/` or `sandboxes.slice`; default: the engine's own",
     ),
     variable(
+        "SANDBOX_UIDS",
+        "",
+        "user ids of which each conversation has one for itself, such as `70000-99999`, recommended where people share the server; needs a server that is root; default: one for all, 1000 where the server is root",
+    ),
+    variable(
         "ALLOW_WEAKER_SANDBOX",
         "",
         "controls that may fail the check at the start without runs being refused, such as `syscalls,limits`",

@@ -275,7 +275,9 @@ impl From<&WorkspaceError> for ToolError {
     fn from(error: &WorkspaceError) -> Self {
         let code = match error {
             WorkspaceError::QuotaExceeded { .. } => "quota_exceeded",
-            WorkspaceError::StorageFull { .. } => "storage_full",
+            WorkspaceError::StorageFull { .. } | WorkspaceError::NoUserLeft { .. } => {
+                "storage_full"
+            }
             WorkspaceError::DiskFull => "disk_full",
             WorkspaceError::IsDirectory => "is_directory",
             WorkspaceError::NotADirectory => "not_a_directory",

@@ -115,7 +115,9 @@ impl PackagesError {
             Self::Unproven(_) => "sandbox_not_proven",
             Self::Workspace(error) => match error {
                 WorkspaceError::QuotaExceeded { .. } => "quota_exceeded",
-                WorkspaceError::StorageFull { .. } => "storage_full",
+                WorkspaceError::StorageFull { .. } | WorkspaceError::NoUserLeft { .. } => {
+                    "storage_full"
+                }
                 WorkspaceError::DiskFull => "disk_full",
                 WorkspaceError::TooManyEntries { .. } => "too_many_files",
                 _ => "internal",

@@ -166,7 +166,7 @@ impl Runs {
         let workspace = self.files.workspaces.create(key).await?;
         let lease = self
             .pool
-            .start_cold(key, runner, network.clone(), may_be_warm)
+            .start_cold(&workspace, runner, network.clone(), may_be_warm)
             .await?;
         Ok((lease, workspace))
     }

@@ -86,7 +86,7 @@ impl Runs {
         } else {
             let workspace = self.files.workspaces.create(key).await?;
             let network = place.network.clone();
-            let parked = self.pool.start_parked(key, runner, network, &early);
+            let parked = self.pool.start_parked(&workspace, runner, network, &early);
             (parked.await?, workspace)
         };
         let way = lease.way();

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::{Runner, language};
-use crate::executor::{Engine, ErrorKind, Executor, ExecutorError, Image, Outage};
+use crate::executor::{Engine, EngineNeeds, ErrorKind, Executor, ExecutorError, Image, Outage};
 
 /// Pause before an engine that does not answer is asked again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -136,17 +136,17 @@ impl Catalog {
 
     /// Keeps the catalogue up to date until `stop`.
     ///
-    /// An engine that cannot give runs their share of the processor, `nano_cpus`, counts as one that cannot be used.
+    /// An engine that cannot do what settings need of it counts as one that cannot be used.
     pub async fn follow(
         &self,
         executor: &dyn Executor,
-        nano_cpus: Option<i64>,
+        needs: EngineNeeds,
         stop: &CancellationToken,
     ) {
         let follow = async {
             loop {
                 let Err(error) =
-                    try_join(self.follow_events(executor, nano_cpus), look(executor)).await;
+                    try_join(self.follow_events(executor, needs), look(executor)).await;
                 self.set_lost(&error);
                 tokio::time::sleep(RETRY).await;
             }
@@ -158,19 +158,17 @@ impl Catalog {
     async fn follow_events(
         &self,
         executor: &dyn Executor,
-        nano_cpus: Option<i64>,
+        needs: EngineNeeds,
     ) -> Result<Infallible, ExecutorError> {
         let mut early = 0;
         loop {
             let since = Instant::now();
             let engine = executor.engine().await?;
-            engine
-                .check_cpus(nano_cpus)
-                .map_err(|unfit| ExecutorError {
-                    kind: ErrorKind::Unusable,
-                    operation: "use the container engine",
-                    source: unfit.into(),
-                })?;
+            engine.check(needs).map_err(|unfit| ExecutorError {
+                kind: ErrorKind::Unusable,
+                operation: "use the container engine",
+                source: unfit.into(),
+            })?;
             // Events first, then the list: what happens in between is in one of the two.
             let mut events = executor.image_events().await?.fuse().boxed();
             let mut images = executor.runner_images().await?;
@@ -349,7 +347,7 @@ mod tests {
     async fn doubts(fake: &FakeExecutor, meanwhile: impl Future<Output = ()>) -> u64 {
         let (catalog, stop) = (Catalog::default(), CancellationToken::new());
         tokio::select! {
-            () = catalog.follow(fake, None, &stop) => {}
+            () = catalog.follow(fake, EngineNeeds::default(), &stop) => {}
             () = meanwhile => {}
         }
         assert!(catalog.view().find("shell").is_some());

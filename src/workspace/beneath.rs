@@ -102,6 +102,11 @@ impl Opener {
         }
     }
 
+    /// Opens an entry of a directory to examine or change it from outside. A link is opened itself.
+    pub(super) fn entry(self, dir: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd> {
+        self.open(dir, [name], HANDLE.union(OFlags::NOFOLLOW))
+    }
+
     /// Gives a directory mode 0755, without following links. Only matters for servers that are not root.
     pub(super) fn grant_access<'p>(
         self,

@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::argument::Argument::{self, Filename};
+use crate::config::UidRange;
 
 /// Why an operation on a workspace failed. Messages never contain a path of the host.
 #[derive(Debug, Error)]
@@ -41,6 +42,15 @@ pub enum WorkspaceError {
     StorageFull {
         /// Bytes that all may take.
         limit: u64,
+    },
+    /// Every conversation has a user of its own, and all users are taken.
+    #[error(
+        "every user id of SANDBOX_UIDS={uids} belongs to a conversation: delete conversations that are over, or ask the \
+         operator for a wider range"
+    )]
+    NoUserLeft {
+        /// The setting.
+        uids: UidRange,
     },
     /// The file system has less free space than must stay free.
     #[error("the server's disk is nearly full: write less, or ask the operator for room")]

@@ -17,7 +17,7 @@ use super::spool::Spool;
 use super::upload::{Existing, Placed};
 use super::usage::{self, Usage};
 use super::uses::Deleted;
-use super::{Demand, Store, upload};
+use super::{Demand, Owner, Store, upload};
 use crate::conversation::ConversationKey;
 
 /// The directory of one conversation: `/data` for its programs.
@@ -78,6 +78,14 @@ impl Workspace {
     /// Which conversation it belongs to.
     pub fn key(&self) -> &ConversationKey {
         &self.key
+    }
+
+    /// Whom it belongs to: the user that its programs run as.
+    ///
+    /// # Errors
+    /// The operating system failed.
+    pub fn owner(&self) -> Result<Owner, WorkspaceError> {
+        self.store.users.of(self.dir())
     }
 
     pub(super) fn store(&self) -> &Arc<Store> {

@@ -148,7 +148,7 @@ fn open_or_make(store: &Store, dir: BorrowedFd<'_>) -> Result<OwnedFd, Workspace
     for _ in 0..TRIES {
         match store.opener.folder(dir, [PACKAGES.as_bytes()]) {
             Ok(folder) => {
-                store.take_over(folder.as_fd())?;
+                store.users.of(dir)?.take_over(folder.as_fd())?;
                 return Ok(folder);
             }
             Err(Errno::NOENT) => {

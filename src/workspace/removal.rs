@@ -12,7 +12,7 @@
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
-use rustix::fs::{AtFlags, FileType, Mode, fchmod, renameat, unlinkat};
+use rustix::fs::{AtFlags, FileType, Mode, fchmod, fstat, renameat, unlinkat};
 use rustix::io::{Errno, Result};
 
 use super::beneath::Opener;
@@ -30,6 +30,8 @@ pub(super) struct Staging {
     private: OwnedFd,
     name: String,
     dir: OwnedFd,
+    /// Whom it belonged to when it was taken out of sight.
+    uid: u32,
     /// How much was deleted or moved up so far.
     done: u64,
     /// The value of `done` at which this part ends.
@@ -81,31 +83,46 @@ pub(super) fn stage(
     };
     let staged = random_name();
     let moved = gone_is_none(move_folder(opener, dir, name, private, &staged))?;
-    Ok(moved.map(|()| Staging {
-        opener,
-        private: private_handle,
+    Ok(moved.map(|()| {
         // The one opened first may have been moved away and made anew since.
-        dir: opener
-            .folder(private, [staged.as_bytes()])
-            .unwrap_or(handle),
-        name: staged,
-        done: 0,
-        until: 0,
-        most,
+        let dir = opener.folder(private, [staged.as_bytes()]);
+        let dir = dir.unwrap_or(handle);
+        Staging {
+            opener,
+            private: private_handle,
+            uid: owner(&dir),
+            dir,
+            name: staged,
+            done: 0,
+            until: 0,
+            most,
+        }
     }))
 }
 
 impl Staging {
     fn open(opener: Opener, private: BorrowedFd<'_>, name: String, most: u64) -> Result<Self> {
+        let dir = opener.folder(private, [name.as_bytes()])?;
         Ok(Self {
             opener,
             private: private.try_clone_to_owned().map_err(|_| Errno::MFILE)?,
-            dir: opener.folder(private, [name.as_bytes()])?,
+            uid: owner(&dir),
+            dir,
             name,
             done: 0,
             until: 0,
             most,
         })
+    }
+
+    /// Its name in the private directory.
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whom it belonged to when it was taken out of sight.
+    pub(super) fn uid(&self) -> u32 {
+        self.uid
     }
 
     /// Deletes everything in it, and then itself. After a failure it can be tried again.
@@ -204,6 +221,11 @@ impl Staging {
         self.done += u64::from(gone_is_none(result)?.is_some());
         Ok(())
     }
+}
+
+/// Whom a directory belongs to; root if the operating system does not say.
+fn owner(dir: &OwnedFd) -> u32 {
+    fstat(dir).map_or(0, |stat| stat.st_uid)
 }
 
 /// Deleting takes write permission. Failures are ignored: root needs none, and for others the deletion itself fails.

@@ -9,30 +9,34 @@ use std::sync::Arc;
 
 use super::store::{PRIVATE, Store};
 use super::usage::{self, Usage};
-use super::{WorkspaceError, Workspaces, random_name};
+use super::{Owner, WorkspaceError, Workspaces, random_name};
 
 /// A directory that belongs to no conversation. Dropping it deletes it, with everything in it, in the background.
 #[derive(Debug)]
 pub struct Scratch {
     store: Arc<Store>,
     name: String,
+    owner: Owner,
     dir: Option<OwnedFd>,
 }
 
 impl Workspaces {
-    /// Makes an empty directory that programs can write to.
+    /// Makes an empty directory that programs of this owner can write to.
     ///
     /// # Errors
     /// The operating system failed.
-    pub async fn new_scratch(&self) -> Result<Scratch, WorkspaceError> {
+    pub async fn new_scratch(&self, owner: Owner) -> Result<Scratch, WorkspaceError> {
         // The guard exists before the directory, so that a caller who goes away in between leaves nothing.
         let mut scratch = Scratch {
             store: Arc::clone(&self.store),
             name: random_name(),
+            owner,
             dir: None,
         };
         let make = move |store: &Store| {
-            scratch.dir = Some(store.make_private(&scratch.name)?);
+            let dir = store.make_private(&scratch.name)?;
+            owner.take_over(dir.as_fd())?;
+            scratch.dir = Some(dir);
             Ok(scratch)
         };
         self.store.work(make).await
@@ -43,6 +47,11 @@ impl Scratch {
     /// Its name, unique among all directories for work.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whom it belongs to.
+    pub fn owner(&self) -> Owner {
+        self.owner
     }
 
     /// Where it is below `SANDBOX_ROOT`.

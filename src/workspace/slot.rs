@@ -3,6 +3,7 @@
 //! It waits in the private directory, where no program sees it by name. A bind mount follows the directory and not its
 //! name, so renaming it is enough.
 
+use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use rustix::fs::{AtFlags, RenameFlags, renameat_with, statat, unlinkat};
 use rustix::io::Errno;
 
 use super::store::{PRIVATE, Store};
-use super::{DirectoryId, WorkspaceError, Workspaces, random_name};
+use super::{DirectoryId, Owner, WorkspaceError, Workspaces, random_name};
 use crate::conversation::ConversationKey;
 
 /// An empty directory that belongs to no conversation yet. Dropping it removes it.
@@ -18,6 +19,8 @@ use crate::conversation::ConversationKey;
 pub struct Slot {
     store: Arc<Store>,
     name: String,
+    /// Whom it belongs to, once it is made.
+    owner: Option<Owner>,
     adopted: bool,
 }
 
@@ -25,6 +28,11 @@ impl Slot {
     /// Its name, unique among all slots.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whom it belongs to.
+    pub fn owner(&self) -> Owner {
+        self.owner.expect("only made ones are handed out")
     }
 
     /// Where it is below `SANDBOX_ROOT`.
@@ -37,7 +45,12 @@ impl Drop for Slot {
     fn drop(&mut self) {
         if !self.adopted {
             // It is empty, so this is one quick system call. If it fails, the next start removes the directory.
-            let _ = unlinkat(&self.store.private, &self.name, AtFlags::REMOVEDIR);
+            let removed = unlinkat(&self.store.private, &self.name, AtFlags::REMOVEDIR);
+            if let (Ok(()), Some(owner)) = (removed, self.owner)
+                && let Some(mut books) = self.store.users.books()
+            {
+                books.release(owner.uid, &self.name);
+            }
         }
     }
 }
@@ -49,13 +62,15 @@ impl Workspaces {
     /// The operating system failed.
     pub async fn new_slot(&self) -> Result<Slot, WorkspaceError> {
         // The guard exists before the directory, so that a caller who goes away in between leaves nothing.
-        let slot = Slot {
+        let mut slot = Slot {
             store: Arc::clone(&self.store),
             name: random_name(),
+            owner: None,
             adopted: false,
         };
         let make = move |store: &Store| {
-            store.make_private(&slot.name)?;
+            let dir = store.make_private(&slot.name)?;
+            slot.owner = Some(store.settle(dir.as_fd(), &slot.name)?);
             Ok(slot)
         };
         self.store.work(make).await
@@ -80,8 +95,14 @@ impl Workspaces {
             // Under its old name: there may soon be another directory under the new one.
             let slot = statat(from, &name, AtFlags::SYMLINK_NOFOLLOW)
                 .map_err(WorkspaceError::of("examine a slot"))?;
+            let mut books = store.users.books();
             match renameat_with(from, &name, to, key.as_str(), RenameFlags::NOREPLACE) {
-                Ok(()) => Ok(Some(DirectoryId::of(&slot))),
+                Ok(()) => {
+                    if let Some(books) = &mut books {
+                        books.rename(slot.st_uid, &name, key.as_str());
+                    }
+                    Ok(Some(DirectoryId::of(&slot)))
+                }
                 Err(Errno::EXIST) => Ok(None),
                 Err(error) => {
                     Err(WorkspaceError::of("make a slot a conversation's directory")(error))

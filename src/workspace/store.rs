@@ -8,10 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rustix::fs::{
-    CWD, FlockOperation, Gid, Mode, OFlags, Uid, fchmod, fchown, flock, fstat, fstatvfs, mkdirat,
-    openat,
-};
+use rustix::fs::{CWD, FlockOperation, Mode, OFlags, fchmod, flock, fstatvfs, mkdirat, openat};
 use rustix::io::Errno;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
@@ -22,11 +19,12 @@ use super::beneath::Opener;
 use super::book::Measurement;
 use super::error::WorkspaceError;
 use super::older::Older;
+use super::owners::{Own, Owners, Users};
 use super::places::Places;
 use super::removal::{self, Progress, Staging};
 use super::turns::Turns;
 use super::uses::Uses;
-use super::{Owner, Usage, WorkspaceLimits, usage};
+use super::{Usage, WorkspaceLimits, usage};
 use crate::conversation::ConversationKey;
 
 /// Name of the private directory, which no conversation key equals.
@@ -60,7 +58,7 @@ pub(super) struct Store {
     /// The private directory. As long as it is open, it carries a lock that tells other servers that we are alive.
     pub(super) private: OwnedFd,
     pub(super) opener: Opener,
-    pub(super) owner: Owner,
+    pub(super) users: Users,
     pub(super) limits: WorkspaceLimits,
     operations: Arc<Semaphore>,
     uploads: Arc<Semaphore>,
@@ -106,16 +104,10 @@ impl Drop for Claim<'_> {
     }
 }
 
-impl Owner {
-    pub(super) fn ids(self) -> (Uid, Gid) {
-        (Uid::from_raw(self.uid), Gid::from_raw(self.gid))
-    }
-}
-
 impl Store {
     pub(super) fn open(
         root: &Path,
-        owner: Owner,
+        owners: Owners,
         limits: WorkspaceLimits,
     ) -> Result<Self, WorkspaceError> {
         make_root(root).map_err(WorkspaceError::of("make the directory SANDBOX_ROOT"))?;
@@ -126,11 +118,17 @@ impl Store {
         let private = open_private(opener, root.as_fd(), most_deleted(&limits))?;
         let uses = Uses::open(opener, root.as_fd())?;
         let older = Older::open(opener, root.as_fd())?;
+        let users = match owners {
+            Owners::One(owner) => Users::One(owner),
+            Owners::Own(uids) => Own::open(uids, opener, root.as_fd())
+                .map(Users::Own)
+                .map_err(WorkspaceError::of("open the directory of user ids"))?,
+        };
         Ok(Self {
             root,
             private,
             opener,
-            owner,
+            users,
             limits,
             operations: Arc::new(Semaphore::new(OPERATIONS)),
             uploads: Arc::new(Semaphore::new(UPLOADS)),
@@ -202,7 +200,7 @@ impl Store {
     pub(super) fn create(&self, key: &ConversationKey) -> Result<OwnedFd, WorkspaceError> {
         for _ in 0..TRIES {
             if let Some(dir) = self.find(key)? {
-                self.take_over(dir.as_fd())?;
+                self.settle(dir.as_fd(), key.as_str())?;
                 return Ok(dir);
             }
             match mkdirat(
@@ -243,42 +241,13 @@ impl Store {
         }
     }
 
-    /// Makes an empty directory, out of sight, that programs can write to.
+    /// Makes an empty directory, out of sight, that is for root until it is given away.
     pub(super) fn make_private(&self, name: &str) -> Result<OwnedFd, WorkspaceError> {
         mkdirat(&self.private, name, Mode::from_raw_mode(WORKSPACE_MODE))
             .map_err(WorkspaceError::of("make a directory for programs"))?;
-        let dir = self
-            .opener
+        self.opener
             .folder(self.private.as_fd(), [name.as_bytes()])
-            .map_err(WorkspaceError::of("open a directory for programs"))?;
-        self.take_over(dir.as_fd())?;
-        Ok(dir)
-    }
-
-    /// Gives a directory the right owner and mode.
-    pub(super) fn take_over(&self, dir: BorrowedFd<'_>) -> Result<(), WorkspaceError> {
-        let stat = fstat(dir).map_err(WorkspaceError::of("examine a folder"))?;
-        if (stat.st_uid, stat.st_gid) != (self.owner.uid, self.owner.gid) {
-            let (uid, gid) = self.owner.ids();
-            fchown(dir, Some(uid), Some(gid))
-                .map_err(WorkspaceError::of("set the owner of a folder"))?;
-        }
-        if stat.st_mode & 0o7777 != WORKSPACE_MODE {
-            fchmod(dir, Mode::from_raw_mode(WORKSPACE_MODE))
-                .map_err(WorkspaceError::of("set the mode of a folder"))?;
-        }
-        Ok(())
-    }
-
-    /// Lets us into a workspace again after its program has locked everybody out.
-    pub(super) fn make_accessible(&self, dir: BorrowedFd<'_>) -> Result<(), WorkspaceError> {
-        let stat =
-            fstat(dir).map_err(WorkspaceError::of("examine the conversation's directory"))?;
-        if stat.st_mode & 0o700 == 0o700 {
-            Ok(())
-        } else {
-            self.take_over(dir)
-        }
+            .map_err(WorkspaceError::of("open a directory for programs"))
     }
 
     /// Refuses if `bytes` more would leave too little free space, else returns how much is free now.
@@ -354,9 +323,14 @@ impl Store {
 
     /// Takes a conversation's directory out of sight.
     pub(super) fn stage(&self, key: &ConversationKey) -> Result<Option<Staging>, WorkspaceError> {
+        let mut books = self.users.books();
         let staging = self
             .take_away(self.root.as_fd(), key.as_str())
             .map_err(WorkspaceError::of("take away the conversation's directory"))?;
+        if let (Some(books), Some(staging)) = (&mut books, &staging) {
+            books.rename(staging.uid(), key.as_str(), staging.name());
+        }
+        drop(books);
         self.uses.forget(key);
         self.older.forget(key);
         Ok(staging)
@@ -394,14 +368,18 @@ impl Store {
             (staging, progress) = self.work_in_turn(&self.deletions, delete).await?;
             match progress {
                 Ok(Progress::Partly) => {}
+                Ok(Progress::Wholly) => {
+                    if let Some(mut books) = self.users.books() {
+                        books.release(staging.uid(), staging.name());
+                    }
+                    return Ok(());
+                }
                 Err(Errno::NOTEMPTY) if pause < LONGEST_PAUSE => {
                     tokio::time::sleep(pause).await;
                     pause *= 2;
                 }
-                ended => {
-                    return ended
-                        .map(drop)
-                        .map_err(WorkspaceError::of("delete the conversation's files"));
+                Err(error) => {
+                    return Err(WorkspaceError::of("delete the conversation's files")(error));
                 }
             }
         }

@@ -2,6 +2,7 @@
 
 mod hostile;
 mod listings;
+mod owners;
 mod packages;
 mod races;
 mod removals;
@@ -52,7 +53,7 @@ impl Fixture {
         let mut fixture = Self::new();
         let mut store = Store::open(
             fixture.root.path(),
-            fixture.workspaces.owner(),
+            Owner::for_this_process().into(),
             *fixture.workspaces.limits(),
         )
         .unwrap();

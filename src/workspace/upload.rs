@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::fs::{
-    AtFlags, Mode, OFlags, fchmod, fchown, fstat, linkat, mkdirat, openat, renameat, unlinkat,
+    AtFlags, Mode, OFlags, fchmod, fstat, linkat, mkdirat, openat, renameat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -116,8 +116,9 @@ fn put(
     temp: &mut TempFile,
     existing: Existing,
 ) -> Result<FileEntry, WorkspaceError> {
-    let (uid, gid) = store.owner.ids();
-    fchown(&temp.file, Some(uid), Some(gid))
+    let owner = store.users.of(dir)?;
+    owner
+        .take(temp.file.as_fd())
         .map_err(WorkspaceError::of("set the owner of a file"))?;
     // The mode at creation depends on the umask, this one does not.
     fchmod(&temp.file, Mode::from_raw_mode(0o644))
@@ -263,7 +264,7 @@ fn make_folders(
                 error => WorkspaceError::of("open a folder")(error),
             })?;
         if made {
-            store.take_over(folder.as_fd())?;
+            store.users.of(dir)?.take_over(folder.as_fd())?;
         } else {
             // A program may have removed write permission from it.
             store.make_accessible(folder.as_fd())?;

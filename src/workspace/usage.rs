@@ -46,6 +46,18 @@ impl Usage {
     }
 }
 
+/// How deep the directories are that were looked into.
+#[derive(Debug, Default)]
+pub(super) struct Depths(usize);
+
+impl Depths {
+    /// Whether a directory may be looked into as well.
+    pub(super) fn allow(&mut self, depth: usize) -> bool {
+        self.0 += depth;
+        depth < MAX_DEPTH && self.0 <= MAX_DEPTHS
+    }
+}
+
 pub(super) fn measure(opener: Opener, dir: BorrowedFd<'_>, max_entries: u64) -> Result<Usage> {
     let mut usage = Usage {
         bytes: disk_bytes(&fstat(dir)?).saturating_sub(EMPTY_DIRECTORY),
@@ -53,7 +65,7 @@ pub(super) fn measure(opener: Opener, dir: BorrowedFd<'_>, max_entries: u64) -> 
         complete: true,
         deleted: 0,
     };
-    let (mut counted, mut depths) = (HashSet::new(), 0);
+    let (mut counted, mut depths) = (HashSet::new(), Depths::default());
     walk(opener, dir, |found| {
         if usage.entries == max_entries {
             usage.complete = false;
@@ -70,12 +82,11 @@ pub(super) fn measure(opener: Opener, dir: BorrowedFd<'_>, max_entries: u64) -> 
         if !is_folder {
             return Ok(Next::Entry);
         }
-        depths += found.depth;
-        if found.depth >= MAX_DEPTH || depths > MAX_DEPTHS {
-            usage.complete = false;
-            return Ok(Next::Entry);
+        if depths.allow(found.depth) {
+            return Ok(Next::Enter);
         }
-        Ok(Next::Enter)
+        usage.complete = false;
+        Ok(Next::Entry)
     })?;
     Ok(usage)
 }

@@ -5,7 +5,7 @@
 
 use std::ffi::CStr;
 use std::ops::ControlFlow;
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use rustix::fs::{AtFlags, FileType, Stat, statat};
 use rustix::io::{Errno, Result};
@@ -50,6 +50,11 @@ impl Found<'_> {
     /// Whether its own name is valid UTF-8.
     pub(super) fn has_utf8_name(&self) -> bool {
         self.name.to_str().is_ok()
+    }
+
+    /// Opens the entry itself, never what a link points at.
+    pub(super) fn open(&self, opener: Opener) -> Result<OwnedFd> {
+        opener.entry(self.dir, self.name.to_bytes())
     }
 
     /// Facts about the entry itself, never about what a link points at. `None` if it has just gone, or its directory

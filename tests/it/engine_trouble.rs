@@ -204,6 +204,20 @@ async fn a_kernel_without_quotas_asks_for_no_limit_at_the_start() {
     assert!(output.status.success());
 }
 
+#[tokio::test]
+async fn users_of_their_own_are_refused_with_a_rootless_engine() {
+    let (_directory, host) = engine(json!({ "SecurityOptions": ["name=rootless"] }), "");
+    let settings = [("DOCKER_HOST", &*host), ("SANDBOX_UIDS", "70000-99999")];
+    for arguments in [&["check-config"][..], &["serve"], &["selftest"]] {
+        let output = call(arguments, &settings).await;
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(64), "{arguments:?}: {said}");
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(said, @"SANDBOX_UIDS=70000-99999 is not valid: the container engine is rootless, so the users in its containers are others on the host, and share no files with the server. Leave SANDBOX_UIDS out, or let DOCKER_HOST be an engine that runs as root");
+        }
+    }
+}
+
 /// A server that was there before its engine.
 #[tokio::test]
 async fn an_engine_that_comes_later_and_has_too_few_cores_is_not_called_a_weak_sandbox() {

@@ -130,6 +130,17 @@ impl TestApp {
         app
     }
 
+    /// The same server on the real engine after its end, with other settings.
+    pub(crate) async fn restarted_on_docker(self, settings: &[(&str, &str)]) -> Self {
+        self.app.shut_down().await;
+        let root = Arc::clone(&self.root);
+        // The lock on what is in the making is its, as long as it lives.
+        drop(self);
+        let app = Self::at(root, settings, Arc::new(DockerExecutor::new(None))).await;
+        app.app.runs.proof.set(State::Held);
+        app
+    }
+
     async fn at(
         root: Arc<TempDir>,
         settings: &[(&str, &str)],

@@ -10,7 +10,11 @@ use super::*;
 impl Fixture {
     /// A directory for work with a tree of one file in it.
     async fn tree(&self, content: &[u8]) -> Scratch {
-        let scratch = self.workspaces.new_scratch().await.unwrap();
+        let scratch = self
+            .workspaces
+            .new_scratch(Owner::for_this_process())
+            .await
+            .unwrap();
         let tree = self.root.path().join(scratch.path()).join("tree");
         fs::create_dir(&tree).unwrap();
         fs::write(tree.join("module.py"), content).unwrap();
@@ -207,7 +211,7 @@ async fn packages_are_no_files_of_the_conversation() {
 async fn a_directory_that_nobody_waits_for_is_gone_once_all_is_settled() {
     let fixture = Fixture::new();
     for _ in 0..300 {
-        let begun = fixture.workspaces.new_scratch();
+        let begun = fixture.workspaces.new_scratch(Owner::for_this_process());
         let given_up = tokio::time::timeout(Duration::ZERO, begun).await.is_err();
         fixture.workspaces.settle().await;
         assert_eq!(fixture.leftovers(), 0, "given up: {given_up}");
@@ -221,7 +225,11 @@ async fn downloads_are_kept_under_the_hash_of_what_is_in_them() {
     let hash = |content: &[u8]| hex::encode(Sha256::digest(content));
     let mut hashes = Vec::new();
     for (number, age) in [(1_u8, 300), (2, 200), (3, 100)] {
-        let scratch = fixture.workspaces.new_scratch().await.unwrap();
+        let scratch = fixture
+            .workspaces
+            .new_scratch(Owner::for_this_process())
+            .await
+            .unwrap();
         let wheels = fixture.root.path().join(scratch.path()).join("wheels");
         let content = vec![number; 1000];
         fs::create_dir(&wheels).unwrap();
@@ -276,7 +284,11 @@ async fn no_more_downloads_are_kept_than_there_is_room_for() {
             max_entries: 100_000,
             storage_bytes: None,
         });
-        let scratch = fixture.workspaces.new_scratch().await.unwrap();
+        let scratch = fixture
+            .workspaces
+            .new_scratch(Owner::for_this_process())
+            .await
+            .unwrap();
         let wheels = fixture.root.path().join(scratch.path()).join("wheels");
         fs::create_dir(&wheels).unwrap();
         // Holes, which take nothing of the disk before they are copied.

@@ -9,13 +9,13 @@ use super::*;
 const SECRET: &str = "root:x:0:0";
 
 /// Does something over and over in a thread of its own, as long as it lives.
-struct Meanwhile {
+pub(super) struct Meanwhile {
     stop: Arc<AtomicBool>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
 impl Meanwhile {
-    fn repeat(mut action: impl FnMut() + Send + 'static) -> Self {
+    pub(super) fn repeat(mut action: impl FnMut() + Send + 'static) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
         let thread = thread::spawn(move || {
@@ -186,7 +186,7 @@ fn nothing_stays_after_a_start(fixture: Fixture) {
     let Fixture {
         root, workspaces, ..
     } = fixture;
-    let owner = workspaces.owner();
+    let owner = Owner::for_this_process();
     drop(workspaces);
     let limits = WorkspaceLimits {
         max_entries: 100_000,

@@ -113,7 +113,7 @@ async fn leftovers_of_a_dead_server_are_cleared() {
     let Fixture {
         root, workspaces, ..
     } = Fixture::new();
-    let (owner, limits) = (workspaces.owner(), *workspaces.limits());
+    let (owner, limits) = (Owner::for_this_process(), *workspaces.limits());
     let private = root.path().join(".tmp");
     fs::write(private.join("upload"), "half").unwrap();
     fs::create_dir_all(private.join("staging/0/deep/er")).unwrap();

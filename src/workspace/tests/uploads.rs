@@ -28,7 +28,7 @@ async fn an_upload_is_the_programs_own_file() {
         ("in/put/data.csv", 3, true)
     );
     let file = fixture.data().join("in/put/data.csv");
-    let owner = fixture.workspaces.owner();
+    let owner = Owner::for_this_process();
     for (path, expected) in [("in", 0o700), ("in/put", 0o700), ("in/put/data.csv", 0o644)] {
         let path = fixture.data().join(path);
         let made = fs::metadata(&path).unwrap();

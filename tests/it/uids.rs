@@ -1,0 +1,147 @@
+//! A user for each conversation, where no program has to run as it. Needs root, as the setting does.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt as _;
+use std::process::Output;
+
+use mcp_code_sandbox::config::UidRange;
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use crate::support::{SECRET, TOKEN, TestApp};
+
+const UIDS: (&str, &str) = ("SANDBOX_UIDS", "70000-99999");
+
+/// The program as seen by a user namespace, in which root is nobody, or root and nobody else.
+async fn in_a_namespace(options: &[&str], argument: &str) -> Output {
+    let root = tempfile::tempdir().unwrap();
+    Command::new("unshare")
+        .args(["--user"])
+        .args(options)
+        .args([env!("CARGO_BIN_EXE_mcp-code-sandbox"), argument])
+        .current_dir(root.path())
+        .env_clear()
+        .envs([("MCP_API_TOKEN", TOKEN), ("FILE_SECRET", SECRET), UIDS])
+        .env("SANDBOX_ROOT", root.path().join("data"))
+        .env("MCP_HTTP_ADDR", "127.0.0.1:0")
+        .env("DOCKER_HOST", "unix:///nowhere/engine.sock")
+        .kill_on_drop(true)
+        .output()
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_root_is_told_at_the_start() {
+    for argument in ["check-config", "serve", "selftest"] {
+        let output = in_a_namespace(&[], argument).await;
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(64), "{argument}: {said}");
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(said, @"SANDBOX_UIDS=70000-99999 is not valid: the server is user 65534, and only root can give files to other users. Leave SANDBOX_UIDS out, or run the server as root");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_root_that_cannot_give_files_away_is_told_at_the_start() {
+    for argument in ["serve", "selftest"] {
+        let output = in_a_namespace(&["--map-root-user"], argument).await;
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(64), "{argument}: {said}");
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(said, @"SANDBOX_UIDS=70000-99999 is not valid: the server cannot give a directory to another user below SANDBOX_ROOT. It needs the capabilities CAP_CHOWN, CAP_DAC_OVERRIDE and CAP_FOWNER, a user namespace that has these ids, and a file system that keeps owners, as those of networks and of Docker Desktop may not. Leave SANDBOX_UIDS out where one of them is missing: Invalid argument (os error 22)");
+        }
+    }
+}
+
+async fn run_in(app: &TestApp, conversation: &str, language: &str) -> Value {
+    let stateful = language == "notebook";
+    let arguments = json!({
+        "conversationId": conversation, "language": language, "code": "echo hi", "stateful": stateful,
+    });
+    app.call("run_code", arguments).await
+}
+
+/// Whom a conversation's directory belongs to.
+fn user(app: &TestApp, conversation: &str) -> u32 {
+    app.workspace(conversation).metadata().unwrap().uid()
+}
+
+#[tokio::test]
+async fn containers_have_the_user_of_their_directory() {
+    let app = TestApp::on_fake_with_notebook(&[
+        UIDS,
+        ("POOL_SIZE", "shell=1"),
+        ("SANDBOX_REUSE", "conversation"),
+    ])
+    .await;
+    app.parked("shell", 1).await;
+    let mut users = BTreeSet::new();
+    for conversation in ["warm", "cold"] {
+        for language in ["shell", "notebook"] {
+            let outcome = run_in(&app, conversation, language).await;
+            assert_eq!(outcome["stdout"], "hi\n", "{outcome}");
+        }
+        let uid = user(&app, conversation);
+        assert!((70_000..=99_999).contains(&uid) && users.insert(uid));
+    }
+    assert!(app.starts("pool") > 0);
+    let specs = app.fake.as_ref().unwrap().specs();
+    let of_conversations = specs
+        .iter()
+        .filter(|spec| spec.labels.contains_key("sandbox.conversation"));
+    assert!(of_conversations.count() >= 2);
+    for spec in &specs {
+        assert_eq!(spec.user.uid, spec.user.gid);
+        // A slot may have become a conversation's directory since.
+        let data = std::fs::metadata(&spec.data);
+        let is_its_users = data.map_or_else(
+            |_| users.contains(&spec.user.uid),
+            |data| data.uid() == spec.user.uid,
+        );
+        assert!(is_its_users, "{spec:?}");
+    }
+    app.app.shut_down().await;
+}
+
+#[tokio::test]
+async fn without_the_setting_there_is_one_user_for_all() {
+    let app = TestApp::on_fake().await;
+    let users = ["first", "second"].map(async |conversation| {
+        run_in(&app, conversation, "shell").await;
+        user(&app, conversation)
+    });
+    assert_eq!(futures::future::join_all(users).await, [1_000, 1_000]);
+    assert!(!app.root().join(".uids").exists());
+}
+
+#[tokio::test]
+async fn who_has_no_user_is_told_and_a_deletion_helps() {
+    let app = TestApp::on_fake_changed(|config| {
+        config.engine.uids = Some(UidRange {
+            first: 70_000,
+            last: 70_001,
+        });
+    })
+    .await;
+    for conversation in ["first", "second"] {
+        assert_eq!(run_in(&app, conversation, "shell").await["stdout"], "hi\n");
+    }
+    let upload = json!({ "conversationId": "third", "filename": "a.txt", "content": "YQ==" });
+    for refused in [
+        run_in(&app, "third", "shell").await,
+        app.call("upload_file", upload.clone()).await,
+    ] {
+        assert_eq!(refused["code"], "storage_full");
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(refused["message"].as_str().unwrap(), @"every user id of SANDBOX_UIDS=70000-70001 belongs to a conversation: delete conversations that are over, or ask the operator for a wider range");
+        }
+    }
+    assert_eq!(run_in(&app, "second", "shell").await["stdout"], "hi\n");
+    app.call("delete_conversation", json!({ "conversationId": "first" }))
+        .await;
+    app.app.runs.files.workspaces.settle().await;
+    assert_eq!(app.call("upload_file", upload).await["success"], true);
+    app.assert_nothing_is_left().await;
+}
