@@ -44,11 +44,13 @@ pub struct OpenFile {
     pub modified: Option<SystemTime>,
 }
 
-/// Identifies a directory, whatever its name.
+/// Identifies a directory, whatever its name. One that was given to another user is another: a sandbox that has it runs
+/// as the former one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirectoryId {
     device: u64,
     inode: u64,
+    user: u32,
 }
 
 impl DirectoryId {
@@ -56,6 +58,7 @@ impl DirectoryId {
         Self {
             device: stat.st_dev,
             inode: stat.st_ino,
+            user: stat.st_uid,
         }
     }
 }

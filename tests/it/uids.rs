@@ -8,7 +8,7 @@ use mcp_code_sandbox::config::UidRange;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use crate::support::{SECRET, TOKEN, TestApp};
+use crate::support::{SECRET, TOKEN, TestApp, eventually};
 
 const UIDS: (&str, &str) = ("SANDBOX_UIDS", "70000-99999");
 
@@ -102,6 +102,29 @@ async fn containers_have_the_user_of_their_directory() {
         );
         assert!(is_its_users, "{spec:?}");
     }
+    app.app.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_sandbox_of_a_former_user_is_not_used() {
+    let app = TestApp::on_fake_with(&[UIDS, ("SANDBOX_REUSE", "conversation")]).await;
+    run_in(&app, "demo", "shell").await;
+    eventually("the sandbox is clean", || {
+        app.app.runs.pool.count() == (0, 1)
+    })
+    .await;
+    run_in(&app, "demo", "shell").await;
+    assert_eq!((app.starts("cold"), app.starts("own")), (1, 1));
+    eventually("the sandbox is clean", || {
+        app.app.runs.pool.count() == (0, 1)
+    })
+    .await;
+    // As a server without the setting does.
+    let (data, before) = (app.workspace("demo"), user(&app, "demo"));
+    std::os::unix::fs::chown(&data, Some(1_000), Some(1_000)).unwrap();
+    assert_eq!(run_in(&app, "demo", "shell").await["stdout"], "hi\n");
+    assert_eq!((app.starts("cold"), app.starts("own")), (2, 1));
+    assert!(![before, 1_000].contains(&user(&app, "demo")));
     app.app.shut_down().await;
 }
 

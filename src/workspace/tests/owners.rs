@@ -160,7 +160,9 @@ async fn when_all_users_are_taken_that_is_told_and_a_deletion_helps() {
     assert_eq!(user(&workspaces, &key(4)).await, taken[0]);
     // What another server deletes is found as well.
     assert!(workspaces.create(&key(5)).await.is_err());
-    assert!(server_of_one(&root).remove(&key(2)).await.unwrap());
+    let other = server_of_one(&root);
+    assert!(other.remove(&key(2)).await.unwrap());
+    other.settle().await;
     tokio::time::pause();
     tokio::time::advance(std::time::Duration::from_mins(1)).await;
     tokio::time::resume();
