@@ -13,8 +13,9 @@ const SECONDS: u64 = 20;
 const HEAD_START: Duration = Duration::from_secs(3);
 
 pub(super) async fn holds(stage: &Stage<'_>) -> Verdict {
-    // With one user for all conversations, some of it is shared.
-    let environment = [("ALL", "0".to_owned())];
+    // With one user for all conversations, the rest of it is shared.
+    let has_users = stage.test.engine.uids.is_some();
+    let environment = [("ALL", u8::from(has_users).to_string())];
     let act = |program| Act {
         program,
         environment: &environment,

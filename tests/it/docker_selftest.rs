@@ -70,6 +70,16 @@ const SMALL: &[(&str, &str)] = &[
 /// For programs that take more of the processor than they may: they do so on a busy machine too.
 const SLOW: (&str, &str) = ("RUN_CPUS", "0.05");
 
+/// With it, conversations share less, and more is tried.
+const USERS: (&str, &str) = ("SANDBOX_UIDS", "70000-79999");
+
+#[tokio::test]
+async fn with_users_of_their_own_conversations_share_no_table() {
+    let executor = Arc::new(DockerExecutor::new(None));
+    let report = selftest(executor, &[USERS], &[Control::SharedTables]).await;
+    assert_eq!(report.exit_code(), 0, "{}", table(&report.controls));
+}
+
 #[tokio::test]
 async fn a_weaker_sandbox_is_noticed() {
     for weaker in WEAKER.iter().chain(SHARED) {
@@ -82,6 +92,7 @@ async fn a_weaker_sandbox_is_noticed() {
         let executor = Arc::new(WeakExecutor::new(*weaken).await);
         let mut settings = SMALL.to_vec();
         settings.extend(only.contains(&Control::Processor).then_some(SLOW));
+        settings.extend(only.contains(&Control::SharedTables).then_some(USERS));
         let report = selftest(executor, &settings, &only).await;
         assert_eq!(report.exit_code(), 1, "{what}: {}", table(&report.controls));
         #[expect(clippy::print_stdout, reason = "shown when it fails")]

@@ -45,6 +45,7 @@ pub(super) const WEAKER: &[Weaker] = &[
             (Control::Identity, "CapEff is "),
             (Control::Identity, "is root"),
             (Control::NetworkOff, "a raw socket"),
+            (Control::SharedTables, "lacks an inotify instance"),
         ],
     },
     Weaker {
