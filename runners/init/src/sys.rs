@@ -199,8 +199,8 @@ pub(crate) fn spawn(
                 ptr::null_mut(),
             ))?;
             check(libc::setsid())?;
-            setrlimit(Resource::Sigpending, signals.clone())?;
-            setrlimit(Resource::Nofile, files.clone())?;
+            setrlimit(Resource::Sigpending, signals)?;
+            setrlimit(Resource::Nofile, files)?;
             if let Some(ruleset) = ruleset
                 && libc::syscall(libc::SYS_landlock_restrict_self, ruleset, 0) != 0
             {
