@@ -31,7 +31,9 @@ const ONE_CPU: i64 = 1_000_000_000;
 const DISK_WEIGHT: u16 = 10;
 /// Buffers of a TCP connection without a network: least, usual and most bytes. The older kind of control groups does not
 /// count them as memory, and left alone the kernel lets them grow to ten megabytes a connection.
-const LOOPBACK_BUFFERS: &str = "4096 65536 131072";
+const LOOPBACK_BUFFERS: &str = "4096 32768 65536";
+/// The same with a network, where what is under way for a tenth of a second has to fit.
+const NETWORK_BUFFERS: &str = "4096 131072 524288";
 
 /// A container, described.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -210,7 +212,7 @@ impl ContainerSpec {
             ]),
             readonly_rootfs: Some(true),
             tmpfs: Some(scratch(dialect)),
-            sysctls: (self.network == NetworkAccess::None).then(loopback_buffers),
+            sysctls: Some(buffers(&self.network)),
             shm_size: Some(16 << 20),
             memory: Some(memory),
             memory_swap: Some(memory),
@@ -269,9 +271,13 @@ impl ContainerSpec {
     }
 }
 
-fn loopback_buffers() -> HashMap<String, String> {
+fn buffers(network: &NetworkAccess) -> HashMap<String, String> {
+    let sizes = match network {
+        NetworkAccess::None => LOOPBACK_BUFFERS,
+        NetworkAccess::Bridge { .. } => NETWORK_BUFFERS,
+    };
     ["net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"]
-        .map(|name| (name.to_owned(), LOOPBACK_BUFFERS.to_owned()))
+        .map(|name| (name.to_owned(), sizes.to_owned()))
         .into()
 }
 
@@ -402,7 +408,8 @@ mod tests {
         assert_eq!(with["HostConfig"]["Dns"][0], "192.0.2.1");
         with["HostConfig"]["NetworkMode"] = "none".into();
         with["HostConfig"]["Dns"][0] = "127.0.0.1".into();
-        assert!(with["HostConfig"].get("Sysctls").is_none());
+        let sizes = &with["HostConfig"]["Sysctls"]["net.ipv4.tcp_rmem"];
+        assert_eq!(*sizes, "4096 131072 524288");
         with["HostConfig"]["Sysctls"] = without["HostConfig"]["Sysctls"].clone();
         assert_eq!(with, without);
     }

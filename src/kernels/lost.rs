@@ -87,7 +87,7 @@ impl Lost {
             Self::Deaf => "the run before did not stop in time when it was interrupted",
             Self::Disk => "the run before was stopped because its files took too much",
             Self::Held => {
-                "files that were deleted but still open in the kernel took more than the conversation may have"
+                "files that were deleted but still open in the kernel, or on their way through its sockets, took more than the conversation may have"
             }
             Self::Floor => {
                 "the server's disk was nearly full, and the kernel had files open that were deleted"
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn sentences_are_for_a_model() {
         insta::assert_snapshot!(Lost::Unused.sentence(), @"The kernel was not used for too long: variables, functions and imports are lost, files in /data are not.");
-        insta::assert_snapshot!(Lost::Held.sentence(), @"Files that were deleted but still open in the kernel took more than the conversation may have: variables, functions and imports are lost, files in /data are not.");
+        insta::assert_snapshot!(Lost::Held.sentence(), @"Files that were deleted but still open in the kernel, or on their way through its sockets, took more than the conversation may have: variables, functions and imports are lost, files in /data are not.");
         insta::assert_snapshot!(Lost::Floor.sentence(), @"The server's disk was nearly full, and the kernel had files open that were deleted: variables, functions and imports are lost, files in /data are not.");
         insta::assert_snapshot!(Lost::Ended(3).sentence(), @"The kernel ended in the run before, with exit code 3: variables, functions and imports are lost, files in /data are not.");
     }

@@ -281,7 +281,7 @@ pub(super) async fn held_too_much(
     let named = workspace.usage().await.map_or(0, |usage| usage.bytes);
     (held.seen() > quota.saturating_sub(named)).then(|| {
         format!(
-            "Files that were deleted but are still open in the kernel take {}, which with the {} of files in /data is \
+            "Files that were deleted but are still open in the kernel, or may be on their way through its sockets, take {}, which with the {} of files in /data is \
              more than the limit for a conversation of {}: close files that you delete.",
             mebibytes(held.seen()),
             mebibytes(named),

@@ -36,6 +36,12 @@ const NEVER: [libc::c_long; 4] = [
     libc::SYS_pidfd_getfd,
 ];
 
+/// Calls that put another filter on a process, and how they say so. They fail as on a kernel without filters.
+const MORE_FILTERS: [(libc::c_long, u32); 2] = [
+    (libc::SYS_prctl, libc::PR_SET_SECCOMP.cast_unsigned()),
+    (libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER),
+];
+
 /// Where a filter finds the number of the call and the lower half of its first two arguments.
 const NUMBER: u32 = 0;
 const FIRST: u32 = 16;
@@ -65,12 +71,36 @@ impl Filter {
         filter
     }
 
+    /// Lets everything through.
+    pub(crate) fn none() -> Self {
+        let mut filter = Self::new();
+        filter.load(NUMBER);
+        filter.answer(SECCOMP_RET_ALLOW);
+        filter
+    }
+
     /// For a driver and all that comes from it: none that changes the processes with these numbers.
     pub(crate) fn sparing(first: u32, last: u32) -> Self {
         let mut filter = Self::new();
         filter.load(NUMBER);
         filter.spare(first, last);
         filter
+    }
+
+    /// For a process that PID 1 starts and all that comes from it: the last one. Filters are kept as machine code, for
+    /// which a host has little room: a program that makes many keeps others from starting at all.
+    pub(crate) fn last(mut self) -> Self {
+        // Without its answer, which comes at the end.
+        self.length = self.length.saturating_sub(1);
+        for (call, operation) in MORE_FILTERS {
+            self.jump(BPF_JEQ, number(call), 0, 4);
+            self.load(FIRST);
+            self.jump(BPF_JEQ, operation, 0, 1);
+            self.answer(SECCOMP_RET_ERRNO | libc::EINVAL.cast_unsigned());
+            self.answer(SECCOMP_RET_ALLOW);
+        }
+        self.answer(SECCOMP_RET_ALLOW);
+        self
     }
 
     pub(crate) fn code(&mut self) -> &mut [sock_filter] {
@@ -151,7 +181,11 @@ mod tests {
 
     #[test]
     fn filters_are_whole() {
-        for mut filter in [Filter::for_all(), Filter::sparing(7, 9)] {
+        for mut filter in [
+            Filter::for_all(),
+            Filter::none().last(),
+            Filter::sparing(7, 9).last(),
+        ] {
             let code = filter.code();
             assert!(code.len() < LENGTH);
             let last = code.last().unwrap();

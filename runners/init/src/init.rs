@@ -320,7 +320,7 @@ impl Init {
         let now = Instant::now();
         if let State::Running(Run { clock, .. }) | State::Working(Cell { clock, .. }) =
             &mut self.state
-            && clock.finds_excess(now)
+            && clock.is_excessive(now)
         {
             self.kill_run();
             self.doom();

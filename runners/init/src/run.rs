@@ -70,12 +70,16 @@ impl Clock {
     }
 
     /// Whether there is too much of what no control group counts, if it is time to look.
-    pub(crate) fn finds_excess(&mut self, now: Instant) -> bool {
-        if now < self.look {
-            return false;
+    pub(crate) fn is_excessive(&mut self, now: Instant) -> bool {
+        now >= self.look && {
+            self.look = now + uncounted::LOOK;
+            self.finds_excess()
         }
+    }
+
+    /// The same, whenever it was looked for last.
+    pub(crate) fn finds_excess(&mut self) -> bool {
         let found = uncounted::excess();
-        self.look = now + uncounted::LOOK;
         self.excess = self.excess.or(found);
         found.is_some()
     }

@@ -209,11 +209,13 @@ pub(crate) fn spawn(
             if let Some(channel) = channel {
                 check(libc::dup2(channel, DRIVER_FD))?;
             }
-            if is_driver {
+            let filter = if is_driver {
                 let own = std::process::id();
-                restrict(&mut Filter::sparing(own, own.saturating_add(HELPERS)))?;
-            }
-            Ok(())
+                Filter::sparing(own, own.saturating_add(HELPERS))
+            } else {
+                Filter::none()
+            };
+            restrict(&mut filter.last())
         });
     }
     Ok(Pid::from_child(&command.spawn()?))

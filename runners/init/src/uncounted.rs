@@ -26,9 +26,6 @@ const SOCKETS_MAX: u64 = 8192;
 /// How many terminals there may be.
 const TERMINALS_MAX: usize = 64;
 
-/// The most that a connection may hold for one end, by the server's request.
-const CONNECTION_MAX: u64 = 256 << 10;
-
 /// What one byte that waits in a connection takes at most: each can have a packet of its own.
 const PACKET: u64 = 1024;
 
@@ -41,8 +38,9 @@ pub(crate) fn excess() -> Option<Excess> {
     }
     let net = Path::new("/proc/self/net");
     let sockets = sockets(net);
-    let is_much =
-        sockets > SOCKETS_MAX || sockets > FEW_SOCKETS && buffers_exceed(net, BUFFERS_MAX);
+    let is_much = sockets > SOCKETS_MAX
+        || sockets > FEW_SOCKETS
+            && buffers(net, queue_max(Path::new("/proc/sys/net/ipv4"))) > BUFFERS_MAX;
     is_much.then_some(Excess::Sockets)
 }
 
@@ -54,28 +52,42 @@ fn sockets(net: &Path) -> u64 {
     count.unwrap_or(0)
 }
 
-/// Whether the buffers of all sockets take more.
-fn buffers_exceed(net: &Path, most: u64) -> bool {
-    let mut bytes = 0_u64;
-    for (table, held) in TABLES {
+/// The most that a connection may hold in one direction.
+fn queue_max(settings: &Path) -> u64 {
+    let most = |name| {
+        let text = fs::read_to_string(settings.join(name)).ok()?;
+        text.split_whitespace().nth(2)?.parse().ok()
+    };
+    let known = most("tcp_rmem").into_iter().chain(most("tcp_wmem")).max();
+    known.unwrap_or(64 << 10)
+}
+
+/// The most that the buffers of all sockets can take. One that no table shows may be full: a connection whose other end
+/// was reset leaves its table and keeps what it has received.
+fn buffers(net: &Path, queue_max: u64) -> u64 {
+    let before = sockets(net);
+    let (mut bytes, mut shown) = (0_u64, 0);
+    for (table, look) in TABLES {
         let Ok(file) = File::open(net.join(table)) else {
             continue;
         };
         for line in BufReader::new(file).lines().map_while(Result::ok) {
-            bytes = bytes.saturating_add(held(&line).unwrap_or(0));
-            if bytes > most {
-                return true;
+            if let Some(held) = look(&line, queue_max) {
+                bytes = bytes.saturating_add(held);
+                shown += 1;
             }
         }
     }
-    false
+    // Others were made or closed meanwhile.
+    let hidden = before.min(sockets(net)).saturating_sub(shown);
+    bytes.saturating_add(hidden.saturating_mul(queue_max))
 }
 
-/// Tells what a socket holds, by its line in a table. Headings have no numbers.
-type Held = fn(&str) -> Option<u64>;
+/// Tells what a socket can hold, by its line in a table; `None` when the line is about none that a program has.
+type Look = fn(&str, u64) -> Option<u64>;
 
-/// All kinds of sockets that the system call filter lets through, but local ones, which are counted.
-const TABLES: [(&str, Held); 7] = [
+/// All kinds of sockets that the system call filter lets through. What local ones hold is counted.
+const TABLES: [(&str, Look); 8] = [
     ("tcp", connection),
     ("tcp6", connection),
     ("udp", datagrams),
@@ -83,16 +95,19 @@ const TABLES: [(&str, Held); 7] = [
     ("icmp", datagrams),
     ("icmp6", datagrams),
     ("netlink", netlink),
+    ("unix", local),
 ];
 
-/// Only what waits is told of a connection, not what it takes.
-fn connection(line: &str) -> Option<u64> {
-    let (sent, received) = queues(line)?;
-    let taken = |bytes: u64| bytes.saturating_mul(PACKET).min(CONNECTION_MAX / 2);
+/// Only what waits is told of a connection, not what it takes. One in TIME-WAIT, or that is not accepted yet, is no
+/// socket.
+fn connection(line: &str, queue_max: u64) -> Option<u64> {
+    let state = line.split_whitespace().nth(3)?;
+    let (sent, received) = queues(line).filter(|_| !matches!(state, "03" | "06"))?;
+    let taken = |bytes: u64| bytes.saturating_mul(PACKET).min(queue_max);
     Some(taken(sent) + taken(received))
 }
 
-fn datagrams(line: &str) -> Option<u64> {
+fn datagrams(line: &str, _: u64) -> Option<u64> {
     let (sent, received) = queues(line)?;
     sent.checked_add(received)
 }
@@ -104,10 +119,16 @@ fn queues(line: &str) -> Option<(u64, u64)> {
     Some((bytes(sent)?, bytes(received)?))
 }
 
-fn netlink(line: &str) -> Option<u64> {
-    let mut words = line.split_whitespace().skip(4);
-    let mut bytes = || words.next()?.parse::<u64>().ok();
-    bytes()?.checked_add(bytes()?)
+/// The kernel's own have the number 0.
+fn netlink(line: &str, _: u64) -> Option<u64> {
+    let mut words = line.split_whitespace().skip(2);
+    let mut number = |skip| words.nth(skip)?.parse::<u64>().ok();
+    number(0).filter(|owner| *owner != 0)?;
+    number(1)?.checked_add(number(0)?)
+}
+
+fn local(line: &str, _: u64) -> Option<u64> {
+    line.split_once(": ").map(|_| 0)
 }
 
 #[cfg(test)]
@@ -119,6 +140,7 @@ mod tests {
    0: 0100007F:C925 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 8069338 1
    1: 0100007F:C925 0100007F:9EFC 01 00016700:0000F380 04:0000012C 00000000  1000        0 8070973 2
    2: 0100007F:C925 0100007F:99EA 01 00000000:00000002 04:00000115 00000000  1000        0 8070458 2
+   3: 0100007F:C925 0100007F:99EA 06 00000000:00000000 03:00000115 00000000     0        0 0 3
 ";
     const UDP: &str = "\
    sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops
@@ -127,30 +149,50 @@ mod tests {
     const NETLINK: &str = "\
 sk               Eth Pid        Groups   Rmem     Wmem     Dump  Locks    Drops    Inode
 00000000aa0c37fd 0   3721197165 00000000 211968   7        0     2        616      8056924
+00000000cc0c37fd 0   0          00000000 0        0        0     2        0        8056925
 ";
 
-    fn held(text: &str, held: Held) -> Vec<Option<u64>> {
-        text.lines().map(held).collect()
+    const UNIX: &str = "\
+Num       RefCount Protocol Flags    Type St Inode Path
+00000000f8f4b7c5: 00000003 00000000 00000000 0001 03 13579
+";
+
+    fn held(text: &str, look: Look) -> Vec<Option<u64>> {
+        text.lines().map(|line| look(line, 1000)).collect()
     }
 
     #[test]
     fn what_a_socket_holds_is_read_from_its_line() {
-        let full = Some(CONNECTION_MAX);
-        assert_eq!(held(TCP, connection), [None, Some(0), full, Some(2048)]);
+        assert_eq!(
+            held(TCP, connection),
+            [None, Some(0), Some(2000), Some(1000), None]
+        );
         assert_eq!(held(UDP, datagrams), [None, Some(0x2c8e0 + 16)]);
-        assert_eq!(held(NETLINK, netlink), [None, Some(211_975)]);
+        assert_eq!(held(NETLINK, netlink), [None, Some(211_975), None]);
+        assert_eq!(held(UNIX, local), [None, Some(0)]);
     }
 
     #[test]
-    fn the_sum_is_of_all_tables_and_what_is_missing_holds_nothing() {
+    fn the_sum_is_of_all_tables_and_what_none_shows_is_full() {
         let net = tempfile::tempdir().unwrap();
         let net = net.path();
-        assert_eq!((sockets(net), buffers_exceed(net, 0)), (0, false));
-        fs::write(net.join("sockstat"), "sockets: used 397\nTCP: inuse 0\n").unwrap();
+        assert_eq!((sockets(net), buffers(net, 1000)), (0, 0));
         fs::write(net.join("udp6"), UDP).unwrap();
         fs::write(net.join("netlink"), NETLINK).unwrap();
-        let sum = 0x2c8e0 + 16 + 211_975;
+        fs::write(net.join("unix"), UNIX).unwrap();
+        let shown = 0x2c8e0 + 16 + 211_975;
+        assert_eq!(buffers(net, 1000), shown);
+        fs::write(net.join("sockstat"), "sockets: used 397\nTCP: inuse 0\n").unwrap();
         assert_eq!(sockets(net), 397);
-        assert!(buffers_exceed(net, sum - 1) && !buffers_exceed(net, sum));
+        assert_eq!(buffers(net, 1000), shown + 394 * 1000);
+    }
+
+    #[test]
+    fn the_largest_buffer_is_that_of_the_settings() {
+        let settings = tempfile::tempdir().unwrap();
+        assert_eq!(queue_max(settings.path()), 64 << 10);
+        fs::write(settings.path().join("tcp_rmem"), "4096\t32768\t65536\n").unwrap();
+        fs::write(settings.path().join("tcp_wmem"), "4096\t32768\t70000\n").unwrap();
+        assert_eq!(queue_max(settings.path()), 70_000);
     }
 }

@@ -50,7 +50,7 @@ for name in ("tcp_rmem", "tcp_wmem"):
     path = f"/proc/sys/net/ipv4/{name}"
     if os.path.exists(path):
         tried.append(name)
-        at_most("a connection's buffer", float(open(path).read().split()[2]), 128 << 10)
+        at_most("a connection's buffer", float(open(path).read().split()[2]), 64 << 10)
 at_most("processes", number(f"{CGROUP}/pids.max", f"{CGROUP}/pids/pids.max"), expected("PIDS"))
 quota = number(f"{CGROUP}/cpu.max", f"{CGROUP}/cpu,cpuacct/cpu.cfs_quota_us", f"{CGROUP}/cpu/cpu.cfs_quota_us")
 if quota is not None:

@@ -25,7 +25,7 @@ def connection():
         try:
             while True:
                 end.send(bytes(1 << 16))
-        except BlockingIOError:
+        except (BlockingIOError, ConnectionError):
             pass
     return ends
 

@@ -104,6 +104,34 @@ for name, number, *arguments in calls:
     if fails_with(number, *arguments) not in (*REFUSED, errno.EOPNOTSUPP):
         found.append(name)
 
+# Options whose memory nothing counts, or that load kernel modules. (An unprivileged program gets another error where
+# they are allowed: for these arguments are wrong.)
+SETSOCKOPT = 54 if X86 else 208
+with socket.socket() as one:
+    for name, level, option in (
+        ("SO_ATTACH_FILTER", 1, 26),
+        ("SO_ATTACH_BPF", 1, 50),
+        ("SO_ATTACH_REUSEPORT_CBPF", 1, 51),
+        ("SO_ATTACH_REUSEPORT_EBPF", 1, 52),
+        ("SO_ZEROCOPY", 1, 60),
+        ("TCP_MD5SIG", 6, 14),
+        ("TCP_ULP", 6, 31),
+        ("TCP_MD5SIG_EXT", 6, 32),
+        ("TCP_AO_ADD_KEY", 6, 38),
+    ):
+        tried.append(name)
+        if fails_with(SETSOCKOPT, one.fileno(), level, option, 0, 0) != errno.ENOPROTOOPT:
+            found.append(name)
+
+# A filter of one's own: the kernel keeps it as machine code, for which a host has little room.
+for name, number, *arguments in (
+    ("prctl to set a filter", 157 if X86 else 167, 22, 2, 0),
+    ("seccomp to set a filter", 317 if X86 else 277, 1, 0, 0),
+):
+    tried.append(name)
+    if fails_with(number, *arguments) != errno.EINVAL:
+        found.append(name)
+
 # Families that leave the network namespace, such as vsock, also with bits in the upper half of the argument, which the
 # kernel ignores and a careless filter compares.
 SOCKET, SOCKETPAIR = (41, 53) if X86 else (198, 199)

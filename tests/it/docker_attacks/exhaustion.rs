@@ -15,6 +15,7 @@ use crate::support::{TestApp, eventually};
 in_cold_and_warm_sandboxes! {
     everything_has_a_limit,
     what_no_limit_on_memory_counts_has_a_limit,
+    a_server_with_many_clients_is_left_alone,
     forking_has_a_limit,
     every_end_is_told,
     the_memory_limit_holds_for_all_processes_together,
@@ -34,7 +35,7 @@ async fn everything_has_a_limit(target: &Target) {
 
 /// Each socket is small and each program has few descriptors, but there can be many processes.
 async fn what_no_limit_on_memory_counts_has_a_limit(target: &Target) {
-    for kind in ["tcp", "udp", "netlink"] {
+    for kind in ["tcp", "reset", "udp", "netlink"] {
         let result = target
             .run("socket_buffers.py", 60, json!({ "KIND": kind }))
             .await;
@@ -51,6 +52,49 @@ async fn what_no_limit_on_memory_counts_has_a_limit(target: &Target) {
         ),
     );
     target.assert_nobody_is_harmed("python").await;
+}
+
+/// 490 clients of a server in the same program, each of which has sent more than a connection holds.
+const MANY_CLIENTS: &str = r"
+import asyncio
+
+async def serve(reader, writer):
+    while data := await reader.read(65536):
+        writer.write(data)
+        await writer.drain()
+    writer.close()
+
+async def send(writer):
+    writer.write(bytes(200_000))
+    await writer.drain()
+    writer.write_eof()
+
+async def client(address):
+    reader, writer = await asyncio.open_connection(*address)
+    sending = asyncio.create_task(send(writer))
+    received = 0
+    while data := await reader.read(65536):
+        received += len(data)
+    await sending
+    writer.close()
+    return received
+
+async def main():
+    server = await asyncio.start_server(serve, '127.0.0.1', 0, backlog=1024)
+    address = server.sockets[0].getsockname()
+    print(sum(await asyncio.gather(*(client(address) for _ in range(490)))))
+    server.close()
+
+asyncio.run(main())
+";
+
+async fn a_server_with_many_clients_is_left_alone(target: &Target) {
+    let arguments = json!({
+        "conversationId": "demo", "language": "python", "code": MANY_CLIENTS, "timeoutSeconds": 60,
+    });
+    let result = target.app.call("run_code", arguments).await;
+    let seen = (result["status"].as_str(), result["stdout"].as_str());
+    assert_eq!(seen, (Some("ok"), Some("98000000\n")), "{result}");
 }
 
 async fn forking_has_a_limit(target: &Target) {

@@ -2,6 +2,7 @@
 
 use bollard::models::{ContainerCreateBody, HostConfig, Mount, MountType};
 use mcp_code_sandbox::control::Control;
+use mcp_code_sandbox::executor::spec::SECCOMP_PROFILE;
 
 use crate::support::weak::Weaken;
 
@@ -35,6 +36,19 @@ pub(super) const WEAKER: &[Weaker] = &[
         what: "the filter of old engines",
         weaken: |body| host(body).security_opt = Some(vec!["no-new-privileges:true".into()]),
         noticed: &[(Control::Syscalls, "io_uring_setup")],
+    },
+    Weaker {
+        what: "our filter without its rules on options of sockets",
+        weaken: |body| {
+            let mut profile: serde_json::Value = serde_json::from_str(SECCOMP_PROFILE).unwrap();
+            let rules = profile["syscalls"].as_array_mut().unwrap();
+            rules.retain(|rule| rule["names"][0] != "setsockopt");
+            host(body).security_opt = Some(vec![
+                "no-new-privileges:true".into(),
+                format!("seccomp={profile}"),
+            ]);
+        },
+        noticed: &[(Control::Syscalls, "SO_ATTACH_FILTER, SO_ATTACH_BPF")],
     },
     Weaker {
         what: "root with the capabilities that engines give by default",

@@ -237,8 +237,8 @@ async fn a_kernel_that_holds_too_much_is_ended_and_told() {
     // Less than the quota, but there are other files.
     let ended = FAKE.cell(&app, &holds(9)).await;
     assert_eq!(status(&ended), "disk_limit");
-    insta::assert_snapshot!(ended["hint"].as_str().unwrap(), @"Files that were deleted but are still open in the kernel take 9 MiB, which with the 2 MiB of files in /data is more than the limit for a conversation of 10 MiB: close files that you delete. The kernel has ended: its variables are lost, and the next stateful run begins with a new one.");
+    insta::assert_snapshot!(ended["hint"].as_str().unwrap(), @"Files that were deleted but are still open in the kernel, or may be on their way through its sockets, take 9 MiB, which with the 2 MiB of files in /data is more than the limit for a conversation of 10 MiB: close files that you delete. The kernel has ended: its variables are lost, and the next stateful run begins with a new one.");
     let next = FAKE.cell(&app, FAKE.show).await;
-    insta::assert_snapshot!(restarted(&next).unwrap(), @"Files that were deleted but still open in the kernel took more than the conversation may have: variables, functions and imports are lost, files in /data are not.");
+    insta::assert_snapshot!(restarted(&next).unwrap(), @"Files that were deleted but still open in the kernel, or on their way through its sockets, took more than the conversation may have: variables, functions and imports are lost, files in /data are not.");
     assert_eq!(status(&FAKE.cell(&app, &holds(1)).await), "ok");
 }

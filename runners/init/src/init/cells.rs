@@ -135,7 +135,7 @@ impl Init {
 
     /// Ends the cell that is over according to the kernel. What lives on stands still before anybody is told.
     fn done(&mut self, status: Status) -> Result<(), Stop> {
-        let (State::Working(cell), Some(kernel)) = (&self.state, &mut self.kernel) else {
+        let (State::Working(cell), Some(kernel)) = (&mut self.state, &mut self.kernel) else {
             return Ok(());
         };
         let others = match freeze(cell.stands_until(Instant::now() + STANDING)) {
@@ -146,6 +146,11 @@ impl Init {
                 return Ok(());
             }
         };
+        // It would stay until the next cell, and a short one is over before anybody looks.
+        if cell.clock.finds_excess() {
+            self.doom();
+            return Ok(());
+        }
         let mut end = cell.clock.end(status, None, self.cgroup.usage());
         end.peak_bytes = end.peak_bytes.or_else(|| kernel.peak());
         end.lives = true;

@@ -212,3 +212,22 @@ fn an_engine_that_leaves_room_for_new_privileges_is_no_danger() {
     sandbox.run_and_clean(again("")).prints("NoNewPrivs:\t1\n");
     sandbox.run(once("")).exits(0).prints("NoNewPrivs:\t1\n");
 }
+
+/// Filters are kept as machine code, for which a host has little room.
+#[test]
+fn no_program_makes_filters_of_its_own() {
+    let code = r"
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+calls = {'x86_64': (157, 317), 'aarch64': (167, 277)}[os.uname().machine]
+for call, arguments in zip(calls, ((22, 2, 0), (1, 0, 0))):
+    print(libc.syscall(call, *arguments), os.strerror(ctypes.get_errno()))
+";
+    let refused = "-1 Invalid argument\n-1 Invalid argument\n";
+    Sandbox::start(&["python3", "-"])
+        .run(once(code))
+        .prints(refused);
+    parked(include_str!("drivers/fork.py"))
+        .run_and_clean(again(code))
+        .prints(refused);
+}

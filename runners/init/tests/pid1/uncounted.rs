@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use sandbox_init::{Excess, Run, Status};
 
-use crate::support::{Sandbox, again, once, parked};
+use crate::support::{Sandbox, again, cell, once, parked};
 
 const PYTHON: &[&str] = &["python3", "-"];
 
@@ -30,9 +30,15 @@ def connection():
         try:
             while True:
                 end.send(b'x' * 1000)
-        except BlockingIOError:
+        except (BlockingIOError, ConnectionError):
             pass
     return here, there
+
+def leftovers():
+    here, there = connection()
+    here.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+    here.close()
+    return there
 
 def questions():
     one = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
@@ -41,7 +47,7 @@ def questions():
         one.send(question)
     return one
 
-make = {'udp': datagrams, 'tcp': connection, 'netlink': questions}[os.environ['KIND']]
+make = {'udp': datagrams, 'tcp': connection, 'reset': leftovers, 'netlink': questions}[os.environ['KIND']]
 held = []
 for _ in range(int(os.environ['COUNT'])):
     try:
@@ -67,7 +73,7 @@ fn fill(kind: &str, count: u32, pause: f32) -> Run {
 
 #[test]
 fn the_buffers_of_all_sockets_together_have_a_limit() {
-    for kind in ["udp", "tcp", "netlink"] {
+    for kind in ["udp", "tcp", "reset", "netlink"] {
         let mut sandbox = Sandbox::start(PYTHON);
         let outcome = sandbox.run(fill(kind, 3_000, 20.0));
         assert_eq!(outcome.end.status, Status::Signal(9), "{kind}: {outcome:?}");
@@ -83,6 +89,32 @@ fn full_sockets_that_are_few_are_left_alone() {
         outcome.exits(0).prints("100 held\nlives\n");
         assert_eq!(outcome.end.excess, None, "{kind}");
     }
+}
+
+/// Each cell is over before PID 1 looks the next time.
+#[test]
+fn what_many_short_cells_fill_is_found_at_their_ends() {
+    let mut sandbox = parked(concat!(
+        include_str!("drivers/cells.py"),
+        include_str!("drivers/fork.py")
+    ));
+    let code = r"
+import os, socket, time
+done, tell = os.pipe()
+if os.fork() == 0:
+    held = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(200)]
+    for one in held:
+        one.bind(('127.0.0.1', 0))
+        for _ in range(5):
+            one.sendto(bytes(60_000), one.getsockname())
+    os.write(tell, b'.')
+    time.sleep(60)
+os.read(done, 1)
+";
+    let ends = (0..8).map(|_| sandbox.cell(cell(code)).end);
+    let last = ends.take_while(|end| end.lives).count();
+    assert!((2..8).contains(&last), "{last}");
+    assert_eq!(sandbox.exit_code(), 0);
 }
 
 #[test]
