@@ -1,15 +1,19 @@
 //! What a container has to be, and the engine's request for it. Pure: a snapshot pins the whole request, so that no
 //! safety setting can get lost unnoticed.
 
+mod limits;
+
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::path::PathBuf;
 
 use bollard::models::{
-    ContainerCreateBody, ContainerUpdateBody, HealthConfig, HostConfig, HostConfigCgroupnsModeEnum,
-    HostConfigLogConfig, Mount, MountBindOptions, MountBindOptionsPropagationEnum, MountType,
-    ResourcesUlimits, RestartPolicy, RestartPolicyNameEnum,
+    ContainerCreateBody, HealthConfig, HostConfig, HostConfigCgroupnsModeEnum, HostConfigLogConfig,
+    Mount, MountBindOptions, MountBindOptionsPropagationEnum, MountType, RestartPolicy,
+    RestartPolicyNameEnum,
 };
+
+pub use self::limits::ContainerLimits;
 
 /// Where sandbox-init is in every container.
 pub const INIT_PATH: &str = "/.sandbox-init";
@@ -86,34 +90,6 @@ pub struct User {
     pub uid: u32,
     /// Group id.
     pub gid: u32,
-}
-
-/// How much a container may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ContainerLimits {
-    /// Cores, in billionths; `None` means no limit.
-    pub nano_cpus: Option<i64>,
-    /// Bytes of memory; nothing is swapped.
-    pub memory: u64,
-    /// Processes and threads.
-    pub pids: u32,
-    /// Bytes of one file.
-    pub file_size: u64,
-}
-
-impl ContainerLimits {
-    /// The engine's request to give a container that was warmed up the share of a run. The memory limits are repeated
-    /// unchanged: without them in the request, runc under systemd lifts the swap limit.
-    pub(super) fn to_update_body(self) -> ContainerUpdateBody {
-        let memory = i64::try_from(self.memory).unwrap_or(i64::MAX);
-        ContainerUpdateBody {
-            memory: Some(memory),
-            memory_swap: Some(memory),
-            nano_cpus: self.nano_cpus,
-            cpu_shares: Some(RUN_SHARES),
-            ..Default::default()
-        }
-    }
 }
 
 /// Who goes first when more want a core than there are cores.
@@ -219,7 +195,7 @@ impl ContainerSpec {
             nano_cpus,
             cpu_shares: Some(shares),
             pids_limit: Some(i64::from(self.limits.pids)),
-            ulimits: Some(self.ulimits()),
+            ulimits: Some(self.limits.ulimits()),
             blkio_weight: (dialect != Dialect::Podman).then_some(DISK_WEIGHT),
             oom_score_adj: Some(500),
             // What it gives up protects root in a container from being root outside. Programs are never root.
@@ -252,22 +228,6 @@ impl ContainerSpec {
         // A mount follows the directory and not its name, so both paths become the conversation's at once.
         mounts.extend(self.data_alias.map(|path| bind(&self.data, path, false)));
         mounts
-    }
-
-    fn ulimits(&self) -> Vec<ResourcesUlimits> {
-        let limit = |name: &str, value: i64| ResourcesUlimits {
-            name: Some(name.to_owned()),
-            soft: Some(value),
-            hard: Some(value),
-        };
-        let file_size = i64::try_from(self.limits.file_size).unwrap_or(i64::MAX);
-        vec![
-            // PID 1 gives programs a quarter of it.
-            limit("nofile", 4096),
-            limit("fsize", file_size),
-            // Of one byte nothing is written, and none is handed to a program of the host's either, as none would be.
-            limit("core", 1),
-        ]
     }
 }
 
