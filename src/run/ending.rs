@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sandbox_init::{End, Excess, Status};
+use sandbox_init::{BUFFERS_MAX, End, Excess, SOCKETS_MAX, Status, TERMINALS_MAX};
 
 use super::TimeArgument;
 use super::outcome::{RunStatus, Usage};
@@ -190,11 +190,14 @@ fn memory_hint(limits: &RunLimits, peak: Option<u64>) -> String {
 
 fn excess_hint(excess: Excess) -> String {
     let what = match excess {
-        Excess::Sockets => {
-            "it had more than 8192 sockets, or their buffers held more than 128 MiB: read what was sent before sending \
-             more, and close sockets that are no longer needed"
-        }
-        Excess::Terminals => "it had more than 64 terminals: close those that are no longer needed",
+        Excess::Sockets => format!(
+            "it had more than {SOCKETS_MAX} sockets, or their buffers held more than {}: read what was sent before \
+             sending more, and close sockets that are no longer needed",
+            size_as_set(BUFFERS_MAX)
+        ),
+        Excess::Terminals => format!(
+            "it had more than {TERMINALS_MAX} terminals: close those that are no longer needed"
+        ),
     };
     format!("The program was stopped because {what}.")
 }

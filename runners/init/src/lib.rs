@@ -14,4 +14,4 @@ pub use messages::{
     Message, MessageError, MessageReader, PAYLOAD_MAX, Stream, encode_output, encode_record,
     output_header,
 };
-pub use records::{End, Excess, Held, Record, Status};
+pub use records::{BUFFERS_MAX, End, Excess, Held, Record, SOCKETS_MAX, Status, TERMINALS_MAX};

@@ -74,6 +74,13 @@ pub struct End {
     pub held: Held,
 }
 
+/// Bytes that the buffers of all sockets of a sandbox may take.
+pub const BUFFERS_MAX: u64 = 128 << 20;
+/// How many sockets a sandbox may have: looking at more would take too long.
+pub const SOCKETS_MAX: u64 = 8192;
+/// How many pseudo-terminals a sandbox may have.
+pub const TERMINALS_MAX: usize = 64;
+
 /// What no control group counts, and PID 1 watches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

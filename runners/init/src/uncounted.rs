@@ -9,22 +9,13 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::time::Duration;
 
-use sandbox_init::Excess;
+use sandbox_init::{BUFFERS_MAX, Excess, SOCKETS_MAX, TERMINALS_MAX};
 
 /// How often to look.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
 
-/// Bytes that the buffers of all sockets may take.
-const BUFFERS_MAX: u64 = 128 << 20;
-
 /// So few sockets cannot take as much, whatever they are.
 const FEW_SOCKETS: u64 = 128;
-
-/// How many sockets there may be: looking at more would take too long.
-const SOCKETS_MAX: u64 = 8192;
-
-/// How many terminals there may be.
-const TERMINALS_MAX: usize = 64;
 
 /// What one byte that waits in a connection takes at most: each can have a packet of its own.
 const PACKET: u64 = 1024;
