@@ -33,12 +33,16 @@ async fn everything_has_a_limit(target: &Target) {
     target.assert_harmless(&attacks).await;
 }
 
+const FILL_SOCKETS: &str = include_str!("../../../src/selftest/programs/socket_memory.py");
+
 /// Each socket is small and each program has few descriptors, but there can be many processes.
 async fn what_no_limit_on_memory_counts_has_a_limit(target: &Target) {
     for kind in ["tcp", "reset", "udp", "netlink"] {
-        let result = target
-            .run("socket_buffers.py", 60, json!({ "KIND": kind }))
-            .await;
+        let arguments = json!({
+            "conversationId": "demo", "language": "python", "code": FILL_SOCKETS, "timeoutSeconds": 60,
+            "environment": { "KINDS": kind, "COUNT": "100000" },
+        });
+        let result = target.app.call("run_code", arguments).await;
         assert_eq!(result["status"], "out_of_memory", "{kind}: {result}");
     }
     let result = target.attack("terminals.py", 20).await;

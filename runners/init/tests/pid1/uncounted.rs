@@ -5,68 +5,17 @@ use std::process::{Command, Stdio};
 
 use sandbox_init::{Excess, Run, Status};
 
-use crate::support::{Sandbox, again, cell, once, parked};
+use crate::support::{Sandbox, again, cell, map, once, parked};
 
 const PYTHON: &[&str] = &["python3", "-"];
 
 /// Fills sockets in as many processes as it takes, and then does nothing for a while.
-const FILL: &str = r"
-import os, socket, struct, sys, time
+const FILL: &str = include_str!("../../../../src/selftest/programs/socket_memory.py");
 
-def datagrams():
-    one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    one.bind(('127.0.0.1', 0))
-    for _ in range(5):
-        one.sendto(bytes(60_000), one.getsockname())
-    return one
-
-listener = socket.create_server(('127.0.0.1', 0))
-
-def connection():
-    here = socket.create_connection(listener.getsockname())
-    there = listener.accept()[0]
-    for end in (here, there):
-        end.setblocking(False)
-        try:
-            while True:
-                end.send(b'x' * 1000)
-        except (BlockingIOError, ConnectionError):
-            pass
-    return here, there
-
-def leftovers():
-    here, there = connection()
-    here.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
-    here.close()
-    return there
-
-def questions():
-    one = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
-    question = struct.pack('=IHHIIBBHiII', 32, 18, 1, 0, 0, 0, 0, 0, 1, 0, 0)
-    for _ in range(100):
-        one.send(question)
-    return one
-
-make = {'udp': datagrams, 'tcp': connection, 'reset': leftovers, 'netlink': questions}[os.environ['KIND']]
-held = []
-for _ in range(int(os.environ['COUNT'])):
-    try:
-        held.append(make())
-    except OSError as error:
-        held.clear() if os.fork() else sys.exit(time.sleep(20))
-print(len(held), 'held', flush=True)
-time.sleep(float(os.environ['PAUSE']))
-print('lives')
-";
-
-fn fill(kind: &str, count: u32, pause: f32) -> Run {
-    let env = [
-        ("KIND", kind.to_owned()),
-        ("COUNT", count.to_string()),
-        ("PAUSE", pause.to_string()),
-    ];
+fn fill(kind: &str, count: u32) -> Run {
+    let count = count.to_string();
     Run {
-        env: env.map(|(name, value)| (name.to_owned(), value)).into(),
+        env: map(&[("KINDS", kind), ("COUNT", &count)]),
         ..once(FILL)
     }
 }
@@ -75,7 +24,7 @@ fn fill(kind: &str, count: u32, pause: f32) -> Run {
 fn the_buffers_of_all_sockets_together_have_a_limit() {
     for kind in ["udp", "tcp", "reset", "netlink"] {
         let mut sandbox = Sandbox::start(PYTHON);
-        let outcome = sandbox.run(fill(kind, 3_000, 20.0));
+        let outcome = sandbox.run(fill(kind, 100_000));
         assert_eq!(outcome.end.status, Status::Signal(9), "{kind}: {outcome:?}");
         assert_eq!(outcome.end.excess, Some(Excess::Sockets), "{kind}");
     }
@@ -85,8 +34,8 @@ fn the_buffers_of_all_sockets_together_have_a_limit() {
 fn full_sockets_that_are_few_are_left_alone() {
     for kind in ["udp", "tcp", "netlink"] {
         let mut sandbox = Sandbox::start(PYTHON);
-        let outcome = sandbox.run(fill(kind, 100, 0.5));
-        outcome.exits(0).prints("100 held\nlives\n");
+        let outcome = sandbox.run(fill(kind, 100));
+        outcome.exits(0).prints("past 100\n");
         assert_eq!(outcome.end.excess, None, "{kind}");
     }
 }
