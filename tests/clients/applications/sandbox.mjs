@@ -23,7 +23,7 @@ export async function startSandbox(directory) {
   const url = `http://localhost:${port}`;
   const env = {
     ...process.env, MCP_API_TOKEN: token, FILE_SECRET: secret(), SANDBOX_ROOT: `${directory}/root`,
-    MCP_HTTP_ADDR: `127.0.0.1:${port}`, POOL_SIZE: "0", SANDBOX_REUSE: "never", RUN_CPUS: "1", DISK_FREE_FLOOR: "1m",
+    MCP_HTTP_ADDR: `127.0.0.1:${port}`, POOL_SIZE: "0", SANDBOX_REUSE: "never", RUN_CPUS: "1",
   };
   const log = openSync(`${directory}/server.log`, "a");
   let child;

@@ -9,8 +9,9 @@ const code = "import time\nprint('one', flush=True)\ntime.sleep(0.4)\nprint('two
 const info = { name: "test", version: "1.0.0" };
 
 function server() {
-  const { PATH, HOME, SANDBOX_ROOT } = process.env;
-  return { command: process.env.MCP_SERVER, args: ["stdio"], env: { PATH, HOME, SANDBOX_ROOT, POOL_SIZE: "0", SANDBOX_REUSE: "never" } };
+  const { PATH, HOME, SANDBOX_ROOT, DISK_FREE_FLOOR } = process.env;
+  const env = { PATH, HOME, SANDBOX_ROOT, DISK_FREE_FLOOR, POOL_SIZE: "0", SANDBOX_REUSE: "never" };
+  return { command: process.env.MCP_SERVER, args: ["stdio"], env };
 }
 
 // Version 1 of the SDK: sessions, the old event streams, standard input.

@@ -15,7 +15,7 @@ import { parse } from "yaml";
 
 // Sections that say in their text what is filled into a form.
 const FORMS = ["n8n", "Open WebUI"];
-const { MCP_URL, MCP_API_TOKEN, MCP_SERVER, PATH, HOME, SANDBOX_ROOT } = process.env;
+const { MCP_URL, MCP_API_TOKEN, MCP_SERVER, PATH, HOME, SANDBOX_ROOT, DISK_FREE_FLOOR } = process.env;
 
 async function textBelow(heading) {
   const text = await readFile(new URL("../../../docs/clients.md", import.meta.url), "utf8");
@@ -51,7 +51,8 @@ function transport({ type, command, args, env, url, httpUrl, serverUrl, headers,
   }
   if (command) {
     assert.equal(command, "/usr/local/bin/mcp-code-sandbox");
-    return new StdioClientTransport({ command: MCP_SERVER, args, env: { PATH, HOME, SANDBOX_ROOT, POOL_SIZE: "0" } });
+    const environment = { PATH, HOME, SANDBOX_ROOT, DISK_FREE_FLOOR, POOL_SIZE: "0" };
+    return new StdioClientTransport({ command: MCP_SERVER, args, env: environment });
   }
   assert.ok([undefined, "http", "remote", "streamable-http", "streamableHttp"].includes(type), type);
   return new StreamableHTTPClientTransport(new URL(url ?? httpUrl ?? serverUrl), { requestInit: { headers } });

@@ -28,7 +28,7 @@ plt.savefig('/mnt/data/chart.png')
 def server() -> StdioServerParameters:
     entry = json.loads(Path(sys.argv[1]).read_text())["mcpServers"]["code-sandbox"]
     assert entry.keys() == {"command", "args", "env"}, entry
-    ours = {name: os.environ[name] for name in ("PATH", "HOME", "SANDBOX_ROOT")}
+    ours = {name: os.environ[name] for name in ("PATH", "HOME", "SANDBOX_ROOT", "DISK_FREE_FLOOR")}
     entry["env"] |= ours | {"POOL_SIZE": "0"}
     return StdioServerParameters(**entry)
 

@@ -36,7 +36,7 @@ WAYS = {
 
 
 def server() -> StdioServerParameters:
-    environment = {name: os.environ[name] for name in ("PATH", "HOME", "SANDBOX_ROOT")} | COLD
+    environment = {name: os.environ[name] for name in ("PATH", "HOME", "SANDBOX_ROOT", "DISK_FREE_FLOOR")} | COLD
     return StdioServerParameters(command=os.environ["MCP_SERVER"], args=["stdio"], env=environment)
 
 
