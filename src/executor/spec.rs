@@ -245,7 +245,7 @@ fn buffers(network: &NetworkAccess) -> HashMap<String, String> {
 fn scratch(dialect: Dialect) -> HashMap<String, String> {
     let mut mounts = HashMap::from([(
         "/tmp".to_owned(),
-        "rw,nosuid,nodev,size=64m,mode=1777".to_owned(),
+        "rw,exec,nosuid,nodev,size=64m,mode=1777".to_owned(),
     )]);
     if dialect == Dialect::Podman {
         // Podman makes it writable by default.
