@@ -1,14 +1,18 @@
 #!/usr/bin/env bash
 # Builds the runner images: every runners/<name>/Dockerfile becomes mcp-sandbox-<name>:latest.
 #
-#   ./build.sh                 all of them
-#   ./build.sh python shell    only these
+#   ./build.sh                 python, shell and typescript
+#   ./build.sh python r go     only these; runners/ has a folder for each language there is
+#   ./build.sh --slim          without the fonts, locales and libraries that most programs do without
 #   ./build.sh --fresh         with today's base image and Debian packages, and without the layer cache
 #
 # Honours DOCKER_HOST, and docker's context without it. If nothing changed, nothing is built: the layer cache answers in
 # seconds. So security updates of Debian arrive by --fresh only.
 set -euo pipefail
 cd "$(dirname "$0")"
+
+USUAL=(python shell typescript)
+VARIANT=full
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -33,17 +37,19 @@ build() {
     [[ -f runners/$name/Dockerfile ]] || die "there is no runners/$name/Dockerfile"
     log=.build/image-$name.log
     say "Building mcp-sandbox-$name"
-    docker build ${FRESH:+--no-cache} --tag "mcp-sandbox-$name:latest" "runners/$name" >"$log" 2>&1 || {
+    docker build ${FRESH:+--no-cache} --build-arg "variant=$VARIANT" --tag "mcp-sandbox-$name:latest" \
+        --file "runners/$name/Dockerfile" runners >"$log" 2>&1 || {
         tail -n 40 "$log" >&2
         die "building mcp-sandbox-$name failed; all of it is in $log"
     }
 }
 
 main() {
-    local names=() file
+    local names=()
     while (($#)); do
         case $1 in
             --fresh) export FRESH=1 ;;
+            --slim) VARIANT=slim ;;
             -h | --help)
                 usage
                 return
@@ -56,14 +62,16 @@ main() {
         esac
         shift
     done
-    if ((${#names[@]} == 0)); then
-        for file in runners/*/Dockerfile; do names+=("$(basename "$(dirname "$file")")"); done
-    fi
+    ((${#names[@]})) || names=("${USUAL[@]}")
     docker version >/dev/null 2>&1 || die "no Docker engine answers. Run: scripts/install-docker.sh"
     mkdir -p .build
     choose_builder
     scripts/base-images.sh
-    for name in "${names[@]}"; do build "$name"; done
+    for name in "${names[@]}"; do
+        # It is made of the usual ones.
+        [[ $name != workbench ]] || for usual in "${USUAL[@]}"; do build "$usual"; done
+        build "$name"
+    done
 }
 
 main "$@"

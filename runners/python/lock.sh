@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Resolves requirements.in into requirements.txt: every package pinned, with the hashes of the two wheels
-# that an image can need (x86-64 and aarch64). Run it to update the libraries; needs python3 with venv.
+# Resolves slim.in into slim.txt, and slim.in with full.in into full.txt: every package pinned, with the hashes of the
+# two wheels that an image can need (x86-64 and aarch64). Run it to update the libraries; needs python3 with venv.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -13,8 +13,11 @@ python3 -m venv "$work/venv"
 pip=("$work/venv/bin/python" -m pip --quiet --disable-pip-version-check)
 "${pip[@]}" install --upgrade pip uv
 
-"$work/venv/bin/uv" pip compile --quiet --python-platform x86_64-manylinux_2_34 --python-version "$PYTHON" \
-    --only-binary :all: --no-annotate --no-header --no-emit-index-url --output-file "$work/pins.txt" requirements.in
+# Pins for the lists $2..., in file $1.
+resolve() {
+    "$work/venv/bin/uv" pip compile --quiet --python-platform x86_64-manylinux_2_34 --python-version "$PYTHON" \
+        --only-binary :all: --no-annotate --no-header --no-emit-index-url --output-file "$@"
+}
 
 download() { # pin, machine
     local platforms=() minor
@@ -24,14 +27,22 @@ download() { # pin, machine
         --dest "$work/wheels" "$1"
 }
 
-printf '# Made by lock.sh from requirements.in; do not edit.\n' >requirements.txt
-while read -r pin; do
+# Hashes for pin $1, as pip reads them.
+hashes() {
     mkdir "$work/wheels"
-    for machine in x86_64 aarch64; do download "$pin" "$machine"; done
-    {
-        printf '%s' "$pin"
-        sha256sum "$work"/wheels/*.whl | awk '{ printf " \\\n    --hash=sha256:%s", $1 }'
-        printf '\n'
-    } >>requirements.txt
+    for machine in x86_64 aarch64; do download "$1" "$machine"; done
+    printf '%s' "$1"
+    sha256sum "$work"/wheels/*.whl | awk '{ printf " \\\n    --hash=sha256:%s", $1 }'
+    printf '\n'
     rm -r "$work/wheels"
-done <"$work/pins.txt"
+}
+
+resolve "$work/full" slim.in full.in
+# Of the same versions: what a program finds in the one image it finds in the other.
+resolve "$work/slim" --constraint "$work/full" slim.in
+
+echo '# Made by lock.sh from slim.in and full.in; do not edit.' >full.txt
+while read -r pin; do hashes "$pin" >>full.txt; done <"$work/full"
+
+echo '# Made by lock.sh from slim.in, with the versions of full.txt; do not edit.' >slim.txt
+while read -r pin; do awk -v pin="$pin" '/^[^ ]/ { on = $1 == pin } on' full.txt >>slim.txt; done <"$work/slim"

@@ -22,6 +22,7 @@ mod docker_packages_index;
 mod docker_packages_npm;
 mod docker_parity;
 mod docker_selftest;
+mod docker_shows;
 mod docker_stdio;
 mod docker_uids;
 mod dotenv;

@@ -1,11 +1,10 @@
-"""What a kernel shows of the values of a cell: text on standard output, pictures as files in /data."""
+"""What is shown of the values of a cell, and of what `display()` gets: text on standard output, pictures and pages as
+files in /data."""
 
 import base64
+import functools
 import os
 import sys
-
-from IPython.core.displayhook import DisplayHook as TerminalHook
-from IPython.core.displaypub import DisplayPublisher as TerminalPublisher
 
 DIRECTORY = "/data"
 PICTURES = {
@@ -17,50 +16,35 @@ PICTURES = {
 }
 
 
-class DisplayHook(TerminalHook):
-    """Shows the value of a cell without prompts."""
-
-    def start_displayhook(self):
-        pass
-
-    def write_output_prompt(self):
-        pass
-
-    def write_format_data(self, format_dict, md_dict=None):
-        show(format_dict)
-
-    def finish_displayhook(self):
-        pass
-
-
-class DisplayPublisher(TerminalPublisher):
-    """Does what `display()` asks for."""
-
-    def publish(self, data, metadata=None, source=None, *, transient=None, update=False, **kwargs):
-        show(data)
-
-    def clear_output(self, wait=False):
-        pass
-
-
 def show(data):
-    """Show an object in the first of its forms that can be shown here."""
+    """Show an object in the first of its forms that can be shown here. A picture says all that there is to say; a page
+    comes beside the text."""
     for kind, ending in PICTURES.items():
         if kind in data:
-            save(data[kind], ending)
+            picture = data[kind]
+            if isinstance(picture, str):
+                picture = picture.encode() if ending == "svg" else base64.b64decode(picture)
+            save(picture, "image", ending)
             return
+    if "text/html" in data:
+        save(page(data["text/html"]).encode(), "page", "html")
     if "text/plain" in data:
         print(data["text/plain"])
 
 
-def save(picture, ending):
-    if isinstance(picture, str):
-        picture = picture.encode() if ending == "svg" else base64.b64decode(picture)
+def page(html):
+    """A whole page, whatever part of one it is made of."""
+    if "<html" in html[:1000].lower():
+        return html
+    return f"<!DOCTYPE html>\n<html>\n<head><meta charset=\"utf-8\"></head>\n<body>\n{html}\n</body>\n</html>\n"
+
+
+def save(content, stem, ending):
     try:
-        with next_free_file("image", ending) as file:
-            file.write(picture)
+        with next_free_file(stem, ending) as file:
+            file.write(content)
     except OSError as error:
-        print(f"a picture could not be saved: {error}", file=sys.stderr)
+        print(f"a {stem} could not be saved: {error}", file=sys.stderr)
 
 
 def next_free_file(stem, ending):
@@ -72,13 +56,20 @@ def next_free_file(stem, ending):
             number += 1
 
 
-def plain_texts(formatter):
-    """Make no forms that nobody sees, and show objects that only wrap a text as that text."""
-    formatter.active_types = ["text/plain", *PICTURES]
+def forms(formatter):
+    """Make the forms that can be shown, and show objects that only wrap a text as that text."""
+    formatter.active_types = ["text/plain", "text/html", *PICTURES]
     formatter.formatters["image/png"].for_type_by_name("matplotlib.figure", "Figure", figure_as_png)
+    # The text has what the page would have.
+    for module in ("pandas", "pandas.core.frame"):
+        formatter.formatters["text/html"].for_type_by_name(module, "DataFrame", nothing)
     plain = formatter.formatters["text/plain"]
     for name in ("HTML", "Latex", "Markdown", "Math"):
         plain.for_type_by_name("IPython.core.display", name, lambda shown, printer, _: printer.text(str(shown.data)))
+
+
+def nothing(shown):
+    return None
 
 
 def figure_as_png(figure):
@@ -88,3 +79,43 @@ def figure_as_png(figure):
     picture = io.BytesIO()
     figure.savefig(picture, format="png")
     return picture.getvalue()
+
+
+def fit_ipython(display_functions):
+    """Have `display()` show what it gets in a plain program, too, where IPython would only print it."""
+    in_a_shell = display_functions.display
+
+    @functools.wraps(in_a_shell)
+    def display(*objects, raw=False, include=None, exclude=None, display_id=None, **named):
+        from IPython.core.interactiveshell import InteractiveShell
+
+        if InteractiveShell.initialized():
+            return in_a_shell(
+                *objects, raw=raw, include=include, exclude=exclude, display_id=display_id, **named
+            )
+        for each in objects:
+            display_plainly(each, raw, include, exclude)
+        if display_id is None or display_id is False:
+            return None
+        return display_functions.DisplayHandle(None if display_id is True else display_id)
+
+    display_functions.display = display
+
+
+def display_plainly(shown, raw, include, exclude):
+    if not raw:
+        own = getattr(shown, "_ipython_display_", None)
+        if own is not None and not isinstance(shown, type):
+            own()
+            return
+        shown, _ = formatter().format(shown, include=include, exclude=exclude)
+    show(shown)
+
+
+@functools.cache
+def formatter():
+    from IPython.core.formatters import DisplayFormatter
+
+    made = DisplayFormatter()
+    forms(made)
+    return made

@@ -1,7 +1,7 @@
 """Agg for programs whose figures nobody watches: what they show is saved as /data/figure-<n>.png.
 
-matplotlib's own Agg backend ends by importing this module (see the Dockerfile), which puts its canvas in
-place, so it is in force both by default and after `matplotlib.use("Agg")`. Only programs that draw load it.
+Our canvas takes the place of the one of matplotlib's own Agg backend as soon as that is loaded (see _sandbox_hooks), so
+it is in force both by default and after `matplotlib.use("Agg")`. Only programs that draw load this.
 
 A figure is saved when `plt.show()` would have opened its window, and otherwise when the program, or a cell of a kernel,
 ends with the figure still open. It is not saved if the program saved it itself and has not changed it since, nor if it
@@ -9,11 +9,14 @@ is empty. What a cell within `%%capture` shows goes to what is collected.
 """
 
 import atexit
+import contextlib
 import functools
 import io
 import os
 import sys
+import warnings
 
+import matplotlib
 from matplotlib import is_interactive
 from matplotlib._pylab_helpers import Gcf
 from matplotlib.backend_bases import FigureManagerBase
@@ -21,6 +24,7 @@ from matplotlib.backends import backend_agg
 from matplotlib.figure import Figure
 
 DIRECTORY = "/data"
+NOT_THE_PROGRAM = (os.path.dirname(matplotlib.__file__), contextlib.__file__, __file__)
 
 
 class FigureManager(FigureManagerBase):
@@ -66,11 +70,36 @@ class FigureCanvas(backend_agg.FigureCanvasAgg):
 def _remember_saving(savefig):
     @functools.wraps(savefig)
     def wrapper(self, *args, **kwargs):
-        savefig(self, *args, **kwargs)
+        with _warnings_of_the_program():
+            savefig(self, *args, **kwargs)
         self.stale = False
         self.canvas.saved = True
 
     return wrapper
+
+
+@contextlib.contextmanager
+def _warnings_of_the_program():
+    """Have what matplotlib warns of name the line of the program that drew, and none of ours. At the end of a program
+    there is no such line."""
+    with warnings.catch_warnings(record=True) as caught:
+        yield
+    place = _program()
+    for each in caught:
+        if place is None:
+            print(f"{each.category.__name__}: {each.message}", file=sys.stderr)
+        else:
+            registry = place.f_globals.setdefault("__warningregistry__", {})
+            file, line = place.f_code.co_filename, place.f_lineno
+            warnings.warn_explicit(each.message, each.category, file, line, registry=registry)
+
+
+def _program():
+    """The innermost frame of the program."""
+    frame = sys._getframe()
+    while frame and frame.f_code.co_filename.startswith(NOT_THE_PROGRAM):
+        frame = frame.f_back
+    return frame
 
 
 def _save(canvas):
@@ -125,7 +154,9 @@ def save_and_close():
         Gcf.destroy(manager)
 
 
-backend_agg.FigureCanvas = backend_agg._BackendAgg.FigureCanvas = FigureCanvas
-Figure.savefig = _remember_saving(Figure.savefig)
-# Registered after pyplot's own handler, which destroys all figures, and therefore run before it.
-atexit.register(_save_open_figures)
+def fit(backend_agg):
+    """Put our canvas in place."""
+    backend_agg.FigureCanvas = backend_agg._BackendAgg.FigureCanvas = FigureCanvas
+    Figure.savefig = _remember_saving(Figure.savefig)
+    # Registered after pyplot's own handler, which destroys all figures, and therefore run before it.
+    atexit.register(_save_open_figures)

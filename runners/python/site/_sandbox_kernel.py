@@ -11,15 +11,43 @@ import os
 import signal
 import sys
 
+from IPython.core.displayhook import DisplayHook as TerminalHook
+from IPython.core.displaypub import DisplayPublisher as TerminalPublisher
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Type
 from traitlets.config import Config
 
-from _sandbox_display import DisplayHook, DisplayPublisher, plain_texts
+from _sandbox_display import forms, show
 from _sandbox_magics import pointer, register
 
 CHANNEL = 3
 LIBC = ctypes.CDLL(None)
+
+
+class DisplayHook(TerminalHook):
+    """Shows the value of a cell without prompts."""
+
+    def start_displayhook(self):
+        pass
+
+    def write_output_prompt(self):
+        pass
+
+    def write_format_data(self, format_dict, md_dict=None):
+        show(format_dict)
+
+    def finish_displayhook(self):
+        pass
+
+
+class DisplayPublisher(TerminalPublisher):
+    """Does what `display()` asks for."""
+
+    def publish(self, data, metadata=None, source=None, *, transient=None, update=False, **kwargs):
+        show(data)
+
+    def clear_output(self, wait=False):
+        pass
 
 
 class Shell(InteractiveShell):
@@ -96,7 +124,7 @@ def make_shell():
     settings.HistoryManager.enabled = False
     settings.InteractiveShell.colors = "nocolor"
     shell = Shell.instance(config=settings)
-    plain_texts(shell.display_formatter)
+    forms(shell.display_formatter)
     register(shell)
     return shell
 

@@ -5,6 +5,8 @@ import os
 import stat
 import sys
 
+import _sandbox_hooks
+
 PACKAGES = "/data/.packages/python"
 REPLACED = "/data/.packages/python/.replaced"
 
@@ -100,6 +102,7 @@ def park_when_started():
 
 
 find_packages()
+_sandbox_hooks.put_in_place()
 follow_output_by_line()
 keep_output_in_order()
 lend_font_cache()
