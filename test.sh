@@ -17,6 +17,7 @@
 # docker   the tests that need one; they need root, for engines and networks of their own
 # long     a client that follows a run of 90 seconds
 # browser  the page in Chromium, on Docker
+# languages the images that are built only when asked for
 # fuzz     a minute of it, for everything that takes bytes from outside; needs a nightly compiler
 #
 # Tools are built beside the setup. The tests without an engine wait more than they compute: these and Compose go on
@@ -25,7 +26,7 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-STEPS=(packages setup tools lint shell deny compile clients unit compose docker long browser fuzz)
+STEPS=(packages setup tools lint shell deny compile clients unit compose docker long languages browser fuzz)
 PACKAGES=(busybox-static ca-certificates curl g++ iproute2 iptables jq libc6-dev openssl python3 shellcheck)
 # The fonts are those that the page asks for first, so that its pictures look alike everywhere.
 BROWSER_PACKAGES=(chromium chromium-driver fonts-inter fonts-jetbrains-mono)
@@ -164,6 +165,11 @@ step_browser() {
     say "Pictures of the page are in ${CARGO_TARGET_DIR:-target}/tmp/page"
 }
 
+step_languages() {
+    cargo build --locked
+    tests/languages/run.sh
+}
+
 step_deny() {
     need_tool cargo-deny "$CARGO_DENY"
     "$TOOLS/bin/cargo-deny" check licenses bans sources
@@ -210,7 +216,7 @@ run_step() {
     CURRENT=$1
     say "== $1"
     "${2:-step_$1}"
-    SUMMARY+=("$(printf '%-9s%4d s  ok' "$1" $((SECONDS - begun)))")
+    SUMMARY+=("$(printf '%-10s%4d s  ok' "$1" $((SECONDS - begun)))")
     CURRENT=""
 }
 

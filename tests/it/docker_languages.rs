@@ -294,17 +294,17 @@ async fn the_readme_tells_how_to_add_a_language() {
     let (_, dockerfile) = readme.split_once("```dockerfile\n").unwrap();
     let (dockerfile, _) = dockerfile.split_once("```").unwrap();
     let dockerfile = dockerfile
-        .replace("sandbox.language=ruby", "sandbox.language=test-ruby")
-        .replace("sandbox.aliases=rb", "sandbox.aliases=");
+        .replace("sandbox.language=tcl", "sandbox.language=test-tcl")
+        .replace("sandbox.aliases=tclsh", "sandbox.aliases=");
     let app = TestApp::on_docker().await;
-    let _image = TestImage::build("mcp-sandbox-test-ruby", &dockerfile);
-    let code = "puts [3, 1, 2].sort.inspect, RUBY_VERSION[0], Dir.pwd";
+    let _image = TestImage::build("mcp-sandbox-test-tcl", &dockerfile);
+    let code = "puts [lsort {3 1 2}]\nputs [pwd]";
     let ran = within(SEEN, "the server sees the image", async || {
-        let outcome = app.run("test-ruby", code).await;
+        let outcome = app.run("test-tcl", code).await;
         (outcome["code"] != "unknown_language").then_some(outcome)
     })
     .await;
-    assert_eq!(ran["stdout"], "[1, 2, 3]\n3\n/data\n", "{ran}");
+    assert_eq!(ran["stdout"], "1 2 3\n/data\n", "{ran}");
     app.assert_nothing_is_left().await;
 }
 

@@ -1,0 +1,2 @@
+require "json"
+puts "#{6 * 7} 北京 #{JSON.generate([3, 1])}"
