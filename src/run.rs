@@ -381,6 +381,7 @@ impl Runs {
         let runner = runner?;
         let program = Program {
             code: source::program(&request.code, &runner, &view)?,
+            stdin: source::stdin(request, &runner)?,
             env,
             deadline: timeout,
         };

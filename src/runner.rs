@@ -19,7 +19,7 @@ const PROTOCOL: &str = "3";
 /// Most that a driver may ask for on top of the programs' own memory.
 const MAX_DRIVER_MEMORY: u64 = 1 << 30;
 /// The labels that an image may have.
-const LABELS: [&str; 10] = [
+const LABELS: [&str; 11] = [
     "runner",
     "language",
     "aliases",
@@ -30,6 +30,7 @@ const LABELS: [&str; 10] = [
     "driver-memory",
     "kernel",
     "cold-env",
+    "stdin",
 ];
 /// Those that say something about a driver.
 const OF_A_DRIVER: [&str; 5] = [
@@ -69,10 +70,35 @@ pub struct Runner {
     pub driver_memory: u64,
     /// Whether what it parks can stay as a kernel, in which variables are kept.
     pub kernel: bool,
+    /// What its standard input can be given to.
+    pub stdin: Input,
     /// Environment variables that a parked interpreter cannot take; a trailing `*` matches any rest.
     pub cold_env: Vec<String>,
     /// Which labels have no effect, in words for their author.
     pub ignored: Vec<String>,
+}
+
+/// Which of a runner's programs can be given standard input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Input {
+    /// None: the image does not know how.
+    #[default]
+    None,
+    /// Programs that come and go, and not the cells of a kernel.
+    Programs,
+    /// All of them.
+    All,
+}
+
+impl Input {
+    fn of_label(text: &str) -> Option<Self> {
+        match text {
+            "" => Some(Self::None),
+            "programs" => Some(Self::Programs),
+            "all" => Some(Self::All),
+            _ => None,
+        }
+    }
 }
 
 /// Why a labelled image is not a runner.
@@ -167,6 +193,7 @@ impl Runner {
             driver_soon: command("driver-soon")?,
             driver,
             driver_memory,
+            stdin: Input::of_label(label("sandbox.stdin")).unwrap_or_default(),
             cold_env: list(label("sandbox.cold-env")),
             ignored,
         })
@@ -199,6 +226,12 @@ fn ignored(labels: &HashMap<String, String>, has_driver: bool) -> Vec<String> {
         other => ignored.push(format!(
             "label sandbox.kernel is {other:?}: it must be true"
         )),
+    }
+    if Input::of_label(label("stdin")).is_none() {
+        let given = label("stdin");
+        ignored.push(format!(
+            "label sandbox.stdin is {given:?}: it must be programs or all"
+        ));
     }
     if has_driver {
         return ignored;

@@ -50,6 +50,8 @@ pub const INTERRUPT_GRACE: Duration = Duration::from_secs(2);
 pub struct Program {
     /// Source code.
     pub code: String,
+    /// What it reads from its standard input; `None` when that is empty.
+    pub stdin: Option<String>,
     /// Environment, in addition to the image's own.
     pub env: BTreeMap<String, String>,
     /// Time after which sandbox-init kills it.
@@ -224,6 +226,7 @@ impl Sandbox {
         let frame = Frame::Run(Run {
             number,
             code: program.code.clone(),
+            stdin: program.stdin.clone(),
             env: program.env.clone(),
             deadline_ms: milliseconds(program.deadline),
             reuse,
@@ -255,6 +258,7 @@ impl Sandbox {
         let frame = Frame::Cell(Cell {
             number,
             code: program.code.clone(),
+            stdin: program.stdin.clone(),
             env: program.env.clone(),
             deadline_ms: milliseconds(program.deadline),
             interrupt_ms: milliseconds(INTERRUPT_GRACE),

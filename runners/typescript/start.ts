@@ -34,6 +34,8 @@ export const CHANNEL = 3;
 export interface Request {
   code: string;
   env: Record<string, string>;
+  /** What it reads from its standard input, if there is anything. */
+  stdin?: string;
   /** Its number, if the process stays for more. */
   cell?: number;
 }
@@ -66,8 +68,23 @@ function takeRequest(): void {
   Object.assign(process.env, request.env);
   if (request.cell === undefined) closeSync(CHANNEL);
   else firstCell = request;
+  if (!firstCell && request.stdin !== undefined) giveInput(request.stdin);
   inheritEnvironment(firstCell ? process.env : { ...process.env });
   writeFileSync(`${DIRECTORY}/_main.ts`, firstCell ? 'import "/opt/runner/kernel.ts";' : request.code);
+}
+
+/** Has this process read a text from its standard input: from a file without a name, which is gone with who has it. */
+export function giveInput(text: string): void {
+  const { symbols } = dlopen("libc.so.6", {
+    memfd_create: { args: ["ptr", "u32"], returns: "int" },
+    dup2: { args: ["int", "int"], returns: "int" },
+  });
+  const bytes = Buffer.from(text);
+  const file = symbols.memfd_create(Buffer.from("stdin\0"), 0);
+  // At a position of its own, so that reading begins at the first byte.
+  for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at, bytes.length - at, at);
+  symbols.dup2(file, 0);
+  closeSync(file);
 }
 
 /** Makes `Bun.spawn` pass on `env`: by itself it passes on what there was when Bun started. */

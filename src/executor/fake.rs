@@ -104,6 +104,7 @@ impl FakeExecutor {
             label("sandbox.language", language),
             label("sandbox.aliases", aliases),
             label("sandbox.description", "Imitates a shell"),
+            label("sandbox.stdin", "programs"),
         ];
         self.lock().images.push(Image {
             id: format!("sha256:{language}-{created}"),
@@ -124,10 +125,25 @@ impl FakeExecutor {
             ("sandbox.driver", r#"["fake"]"#),
             ("sandbox.kernel", "true"),
             ("sandbox.cold-env", "EARLY_*"),
+            ("sandbox.stdin", "all"),
         ];
         if let Some(image) = self.lock().images.last_mut() {
             let more = more.map(|(name, value)| (name.to_owned(), value.to_owned()));
             image.labels.extend(more);
+        }
+        self.announce();
+    }
+
+    /// Changes a label of all images of a language, as another build of them would.
+    pub fn label(&self, language: &str, name: &str, value: &str) {
+        for image in &mut self.lock().images {
+            if image
+                .labels
+                .get("sandbox.language")
+                .is_some_and(|it| it == language)
+            {
+                image.labels.insert(name.to_owned(), value.to_owned());
+            }
         }
         self.announce();
     }

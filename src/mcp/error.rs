@@ -194,7 +194,10 @@ impl From<&RunError> for ToolError {
     fn from(error: &RunError) -> Self {
         let code = match error {
             RunError::CodeTooLarge(..) => "code_too_large",
-            RunError::Timeout(..)
+            RunError::StdinTooLarge(..)
+            | RunError::NoStdin { .. }
+            | RunError::NoStdinInKernel { .. }
+            | RunError::Timeout(..)
             | RunError::Environment(_)
             | RunError::Fence { .. }
             | RunError::StrayFence => "invalid_arguments",

@@ -73,6 +73,7 @@ pub(super) async fn host_is_closed(
         conversation: conversation.id.clone(),
         language: LANGUAGE.to_owned(),
         code: PROGRAM.to_owned(),
+        stdin: None,
         network: true,
         environment: BTreeMap::from([
             ("PORT".to_owned(), listener.port.to_string()),

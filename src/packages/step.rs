@@ -76,6 +76,7 @@ pub(super) async fn perform(
     runs.floor.make_room().await?;
     let program = Program {
         code: step.script.program.to_owned(),
+        stdin: None,
         env: step.environment,
         deadline: step.deadline,
     };

@@ -15,6 +15,23 @@ pub enum RunError {
     /// The program is larger than the limit.
     #[error("code has {0} bytes, the limit is {1}: upload data as a file and read it from /data")]
     CodeTooLarge(usize, usize),
+    /// What the program is to read is larger than the limit.
+    #[error("stdin has {0} bytes, the limit is {1}: upload it as a file and read that from /data")]
+    StdinTooLarge(usize, usize),
+    /// The runner cannot give it to the program.
+    #[error(
+        "stdin is not available for {language} here: upload a file, or write the values into code"
+    )]
+    NoStdin {
+        /// What was asked for.
+        language: String,
+    },
+    /// The runner can give it to programs, and not to its kernel.
+    #[error("stdin is not available for {language} with stateful: true: leave one of them out")]
+    NoStdinInKernel {
+        /// What was asked for.
+        language: String,
+    },
     /// The time limit is out of range.
     #[error("timeoutSeconds is {0}: it must be greater than 0 and at most {1}")]
     Timeout(f64, f64),
@@ -112,6 +129,9 @@ impl RunError {
             Self::Unproven(_) => "unproven",
             Self::Workspace(_) | Self::Broken => "failed",
             Self::CodeTooLarge(..)
+            | Self::StdinTooLarge(..)
+            | Self::NoStdin { .. }
+            | Self::NoStdinInKernel { .. }
             | Self::Timeout(..)
             | Self::Environment(_)
             | Self::UnknownLanguage { .. }

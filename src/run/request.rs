@@ -14,6 +14,8 @@ pub struct RunRequest {
     pub language: String,
     /// Source code.
     pub code: String,
+    /// What it reads from its standard input.
+    pub stdin: Option<String>,
     /// Whether it may use the network.
     pub network: bool,
     /// The caller's environment variables.

@@ -1,12 +1,14 @@
 //! The program in what a caller sends as code: models wrap it in a Markdown fence, editors put a byte order mark before
-//! it, and on Windows its lines end in CR and LF. Pure.
+//! it, and on Windows its lines end in CR and LF. And what that program is to read. Pure.
 
 use std::borrow::Cow;
 
-use super::RunError;
-use crate::runner::Runner;
+use super::{RunError, RunRequest};
 use crate::runner::catalog::View;
+use crate::runner::{Input, Runner};
 
+/// The most bytes that a program can be given to read: 1 MiB, which fits into its frame however it is escaped there.
+const STDIN_MAX: usize = 1 << 20;
 /// What some editors put before any text.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 /// Fewest characters of a fence.
@@ -55,6 +57,27 @@ pub(super) fn program(code: &str, runner: &Runner, view: &View) -> Result<String
     }
     let names = runner.aliases.iter().chain([&runner.language]);
     Ok(lines(code, names).into_owned())
+}
+
+/// What the program of a request reads. An empty text is what it reads anyway.
+///
+/// # Errors
+/// It is too large, or the runner does not take it.
+pub(super) fn stdin(request: &RunRequest, runner: &Runner) -> Result<Option<String>, RunError> {
+    let Some(text) = request.stdin.as_deref().filter(|text| !text.is_empty()) else {
+        return Ok(None);
+    };
+    let language = || runner.language.clone();
+    match runner.stdin {
+        _ if text.len() > STDIN_MAX => Err(RunError::StdinTooLarge(text.len(), STDIN_MAX)),
+        Input::None => Err(RunError::NoStdin {
+            language: language(),
+        }),
+        Input::Programs if request.stateful => Err(RunError::NoStdinInKernel {
+            language: language(),
+        }),
+        Input::Programs | Input::All => Ok(Some(text.to_owned())),
+    }
 }
 
 /// The text without a byte order mark.

@@ -428,12 +428,14 @@ mod tests {
             ("driver-soon", r#"["perl", "soon"]"#),
             ("protocol", "3"),
             ("kernel", "true"),
+            ("stdin", "programs"),
             ("aliases", "pl"),
         ];
         assert_eq!(ignored(&right), "");
-        insta::assert_snapshot!(ignored(&[driver, ("protocol", "4"), ("kernel", "yes")]), @r#"
+        insta::assert_snapshot!(ignored(&[driver, ("protocol", "4"), ("kernel", "yes"), ("stdin", "true")]), @r#"
         alias "no good" is left out: it must be 1 to 32 of a-z, 0-9, +, - and #
         label sandbox.kernel is "yes": it must be true
+        label sandbox.stdin is "true": it must be programs or all
         label sandbox.driver: sandbox.protocol is "4", and must be 3
         "#);
         insta::assert_snapshot!(ignored(&[("drivr", "x"), ("protocol", "3"), ("cold-env", "TZ"), ("aliases", "")]), @r"

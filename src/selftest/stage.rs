@@ -164,6 +164,7 @@ impl<'a> Stage<'a> {
             conversation: conversation.clone(),
             language: language.to_owned(),
             code: act.program.to_owned(),
+            stdin: None,
             network: place.network != NetworkAccess::None,
             environment: environment
                 .map(|(name, value)| ((*name).to_owned(), value.clone()))

@@ -1,4 +1,4 @@
-// Network, state, time limit and environment of the next run.
+// Input, network, state, time limit and environment of the next run.
 
 import { byId, icon, make } from "./dom.js";
 
@@ -8,6 +8,8 @@ const restart = byId("restart");
 const timeout = byId("timeout");
 const variables = byId("variables");
 const toggle = byId("toggle-environment");
+const stdin = byId("stdin");
+const toggleInput = byId("toggle-input");
 
 /** Whether what was typed can be meant; a person is shown what cannot. An empty field is the server's own limit. */
 export const areOptionsRight = () => timeout.reportValidity();
@@ -20,6 +22,7 @@ export function options() {
     if (name.value) environment[name.value] = value.value;
   }
   return {
+    ...(stdin.value && { stdin: stdin.value }),
     ...(network.checked && { network: true }),
     ...(stateful.checked && { stateful: true }),
     ...(stateful.checked && restartIsAsked() && { restart: true }),
@@ -75,6 +78,10 @@ function count() {
   toggle.textContent = set ? `Environment (${set})` : "Environment";
 }
 
+function showInput() {
+  toggleInput.textContent = stdin.value ? "Input (given)" : "Input";
+}
+
 function addVariable() {
   const field = (label, placeholder) => make("input", {
     type: "text", className: "mono", placeholder, ariaLabel: label, autocomplete: "off", spellcheck: false, oninput: count,
@@ -92,14 +99,23 @@ function addVariable() {
   return name;
 }
 
+/** Opens or closes what a button stands for, and returns whether it is open now. */
+function opened(button, part) {
+  const open = button.getAttribute("aria-expanded") !== "true";
+  button.setAttribute("aria-expanded", String(open));
+  byId(part).hidden = !open;
+  return open;
+}
+
 /** Connects the controls. */
 export function connectOptions() {
   toggle.onclick = () => {
-    const open = toggle.getAttribute("aria-expanded") !== "true";
-    toggle.setAttribute("aria-expanded", String(open));
-    byId("environment").hidden = !open;
-    if (open && !variables.rows.length) addVariable().focus();
+    if (opened(toggle, "environment") && !variables.rows.length) addVariable().focus();
   };
+  toggleInput.onclick = () => {
+    if (opened(toggleInput, "input")) stdin.focus();
+  };
+  stdin.oninput = showInput;
   stateful.onchange = showRestart;
   restart.onclick = () => askForRestart(!restartIsAsked());
   byId("add-variable").onclick = () => addVariable().focus();

@@ -17,7 +17,7 @@ use crate::confine::Confinement;
 use crate::feed::Feed;
 use crate::processes::{self, Stat};
 use crate::streams::Streams;
-use crate::sys::{self, HELPERS};
+use crate::sys::{self, HELPERS, Third};
 
 /// How long a run process may take to become a child of PID 1 after it was announced.
 const ADOPTION: Duration = Duration::from_secs(1);
@@ -66,7 +66,7 @@ impl Driver {
         let (streams, ends) = Streams::open()?;
         command.args(arguments).envs(&park.env).stdin(Stdio::null());
         command.stdout(ends.stdout).stderr(ends.stderr);
-        let pid = sys::spawn(&mut command, Some(theirs.as_fd()), confinement)?;
+        let pid = sys::spawn(&mut command, Third::Channel(theirs.as_fd()), confinement)?;
         Ok(Self {
             pid,
             socket,

@@ -60,6 +60,9 @@ pub struct Run {
     pub number: u64,
     /// The source code.
     pub code: String,
+    /// What the program reads from its standard input; `None` when that is empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdin: Option<String>,
     /// Added to the image's environment for the program.
     pub env: BTreeMap<String, String>,
     /// How long the run may take.
@@ -76,6 +79,9 @@ pub struct Cell {
     pub number: u64,
     /// The source code.
     pub code: String,
+    /// What the program reads from its standard input; `None` when that is empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdin: Option<String>,
     /// Added to the kernel's environment, where it stays.
     pub env: BTreeMap<String, String>,
     /// After this time the cell is interrupted.
@@ -205,6 +211,7 @@ mod tests {
         Frame::Run(Run {
             number: 7,
             code: code.to_owned(),
+            stdin: None,
             env: BTreeMap::from([("A".to_owned(), "1".to_owned())]),
             deadline_ms: 1000,
             reuse: true,
@@ -215,6 +222,7 @@ mod tests {
         Frame::Cell(Cell {
             number: 7,
             code: code.to_owned(),
+            stdin: None,
             env: BTreeMap::new(),
             deadline_ms: 1000,
             interrupt_ms: 2000,

@@ -2,7 +2,6 @@
 //!
 //! What it says about itself is a hint. It can end its own cell early by that, and nothing else.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -14,7 +13,7 @@ use sandbox_init::Status;
 use crate::driver::{Driver, TAKEN, taken};
 use crate::feed::Feed;
 use crate::processes;
-use crate::run::{self, Clock};
+use crate::run::{Clock, Request};
 use crate::streams::Streams;
 
 /// An answer is shorter.
@@ -79,10 +78,9 @@ impl Kernel {
     pub(crate) fn start(
         pid: Pid,
         mut driver: Driver,
-        code: &str,
-        env: &BTreeMap<String, String>,
+        frame: &sandbox_init::Cell,
     ) -> io::Result<(Self, Feed)> {
-        let (feed, streams) = driver.request(pid, run::request(code, env, Some(1)))?;
+        let (feed, streams) = driver.request(pid, Request::cell(frame, 1).encode())?;
         let kernel = Self {
             pid,
             socket: driver.socket.try_clone()?,
@@ -95,13 +93,9 @@ impl Kernel {
     }
 
     /// Hands it the next cell.
-    pub(crate) fn request(
-        &mut self,
-        code: &str,
-        env: &BTreeMap<String, String>,
-    ) -> io::Result<Feed> {
+    pub(crate) fn request(&mut self, frame: &sandbox_init::Cell) -> io::Result<Feed> {
         self.cells += 1;
-        let request = run::request(code, env, Some(self.cells));
+        let request = Request::cell(frame, self.cells).encode();
         Ok(Feed::new(self.socket.try_clone()?, request, None))
     }
 

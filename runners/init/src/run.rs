@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io;
+use std::fs::File;
+use std::io::{self, Seek as _, Write as _};
+use std::os::fd::AsFd as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Pid;
 use sandbox_init::{End, Excess, Held, Status};
@@ -16,7 +19,7 @@ use crate::confine::Confinement;
 use crate::feed::Feed;
 use crate::processes;
 use crate::streams::Streams;
-use crate::sys::{self, Ended};
+use crate::sys::{self, Ended, Third};
 use crate::uncounted;
 
 /// A run that is under way.
@@ -120,11 +123,11 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Starts the image's own command with `code` on its way to its standard input.
+/// Starts the image's own command with the code on its way to its standard input, and what the program is to have there
+/// as its descriptor 3.
 pub(crate) fn start_plain(
     command: &[OsString],
-    code: String,
-    env: &BTreeMap<String, String>,
+    run: sandbox_init::Run,
     confinement: &Confinement,
 ) -> io::Result<(Pid, Feed, Streams)> {
     let (program, arguments) = command.split_first().ok_or(io::ErrorKind::NotFound)?;
@@ -132,30 +135,79 @@ pub(crate) fn start_plain(
     rustix::io::ioctl_fionbio(&ours, true)?;
     let mut command = Command::new(program);
     let (streams, ends) = Streams::open()?;
-    command.args(arguments).envs(env).stdin(Stdio::from(theirs));
+    command
+        .args(arguments)
+        .envs(&run.env)
+        .stdin(Stdio::from(theirs));
     command.stdout(ends.stdout).stderr(ends.stderr);
-    let pid = sys::spawn(&mut command, None, confinement)?;
+    let input = run.stdin.as_deref().map(readable).transpose()?;
+    let third = input
+        .as_ref()
+        .map_or(Third::Nothing, |input| Third::Input(input.as_fd()));
+    let pid = sys::spawn(&mut command, third, confinement)?;
     // Fails if it has already ended, or made itself not dumpable, which is its own affair.
     let _ = processes::kill_first(pid);
-    let feed = Feed::new(ours, code.into_bytes(), None);
+    let feed = Feed::new(ours, run.code.into_bytes(), None);
     Ok((pid, feed, streams))
 }
 
-/// What a driver's run process reads from its socket. With the number of a `cell`, the process stays for more.
-pub(crate) fn request(code: &str, env: &BTreeMap<String, String>, cell: Option<u64>) -> Vec<u8> {
-    #[derive(Serialize)]
-    struct Request<'a> {
-        code: &'a str,
-        env: &'a BTreeMap<String, String>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        cell: Option<u64>,
+/// A file without a name that holds a text and cannot be changed. Nobody has to keep feeding whoever reads it, and it is
+/// gone with the last process that has it.
+fn readable(text: &str) -> io::Result<File> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let mut file = File::from(memfd_create(c"stdin", flags)?);
+    file.write_all(text.as_bytes())?;
+    file.rewind()?;
+    let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
+    fcntl_add_seals(&file, seals)?;
+    Ok(file)
+}
+
+/// What a driver's run process reads from its socket.
+#[derive(Debug, Serialize)]
+pub(crate) struct Request<'a> {
+    pub(crate) code: &'a str,
+    pub(crate) env: &'a BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) stdin: Option<&'a str>,
+    /// With the number of a cell, the process stays for more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cell: Option<u64>,
+}
+
+impl Request<'_> {
+    /// It as bytes to write, length first.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![0; 4];
+        // Text always has a JSON form, and a frame's is far shorter than what four bytes can count.
+        let _ = serde_json::to_writer(&mut bytes, self);
+        let length = u32::try_from(bytes.len() - 4).unwrap_or(u32::MAX);
+        bytes[..4].copy_from_slice(&length.to_be_bytes());
+        bytes
     }
-    let mut bytes = vec![0; 4];
-    // Text always has a JSON form, and a frame's is far shorter than what four bytes can count.
-    let _ = serde_json::to_writer(&mut bytes, &Request { code, env, cell });
-    let length = u32::try_from(bytes.len() - 4).unwrap_or(u32::MAX);
-    bytes[..4].copy_from_slice(&length.to_be_bytes());
-    bytes
+}
+
+impl<'a> From<&'a sandbox_init::Run> for Request<'a> {
+    fn from(run: &'a sandbox_init::Run) -> Self {
+        Self {
+            code: &run.code,
+            env: &run.env,
+            stdin: run.stdin.as_deref(),
+            cell: None,
+        }
+    }
+}
+
+impl<'a> Request<'a> {
+    /// That of a cell, which has this number in its kernel.
+    pub(crate) fn cell(frame: &'a sandbox_init::Cell, number: u64) -> Self {
+        Self {
+            code: &frame.code,
+            env: &frame.env,
+            stdin: frame.stdin.as_deref(),
+            cell: Some(number),
+        }
+    }
 }
 
 /// The exit code that a shell gives for a command that could not be started.
@@ -226,10 +278,24 @@ mod tests {
     #[test]
     fn a_request_has_its_length_in_front() {
         let env = BTreeMap::from([("A".to_owned(), "é".to_owned())]);
-        let bytes = request("x\n", &env, None);
+        let request = Request {
+            code: "x\n",
+            env: &env,
+            stdin: None,
+            cell: None,
+        };
+        let bytes = request.encode();
         assert_eq!(bytes[..4], [0, 0, 0, 31]);
         assert_eq!(&bytes[4..], r#"{"code":"x\n","env":{"A":"é"}}"#.as_bytes());
-        let bytes = request("", &BTreeMap::new(), Some(1));
-        assert_eq!(&bytes[4..], br#"{"code":"","env":{},"cell":1}"#);
+        let request = Request {
+            code: "",
+            env: &BTreeMap::new(),
+            stdin: Some("1\n"),
+            cell: Some(1),
+        };
+        assert_eq!(
+            &request.encode()[4..],
+            br#"{"code":"","env":{},"stdin":"1\n","cell":1}"#
+        );
     }
 }

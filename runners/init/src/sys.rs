@@ -19,8 +19,8 @@ use sandbox_init::Status;
 use crate::confine::Confinement;
 use crate::filter::Filter;
 
-/// Where a driver finds its socket.
-const DRIVER_FD: i32 = 3;
+/// Where a child finds what it has beside its streams.
+const THIRD_FD: i32 = 3;
 
 /// The processes that stay with a driver are among the first that come after it.
 pub(crate) const HELPERS: u32 = 2;
@@ -90,11 +90,11 @@ fn signal_set(signals: &[libc::c_int]) -> libc::sigset_t {
 
 /// Turns SIGCHLD and SIGTERM into bytes on a descriptor.
 ///
-/// It is placed on [`DRIVER_FD`], so that nothing that std opens on its way to an exec can be there and be overwritten.
+/// It is placed on [`THIRD_FD`], so that nothing that std opens on its way to an exec can be there and be overwritten.
 pub(crate) fn signals() -> io::Result<OwnedFd> {
     let set = signal_set(&[libc::SIGCHLD, libc::SIGTERM]);
     // SAFETY: `set` lives as long as the calls that read it; the descriptors made here belong to nobody else, and
-    // `DRIVER_FD` is free because the program has opened nothing yet.
+    // `THIRD_FD` is free because the program has opened nothing yet.
     unsafe {
         check(libc::sigprocmask(
             libc::SIG_BLOCK,
@@ -103,11 +103,11 @@ pub(crate) fn signals() -> io::Result<OwnedFd> {
         ))?;
         let flags = libc::SFD_NONBLOCK | libc::SFD_CLOEXEC;
         let fd = OwnedFd::from_raw_fd(check(libc::signalfd(-1, &raw const set, flags))?);
-        if fd.as_raw_fd() == DRIVER_FD {
+        if fd.as_raw_fd() == THIRD_FD {
             return Ok(fd);
         }
-        check(libc::dup3(fd.as_raw_fd(), DRIVER_FD, libc::O_CLOEXEC))?;
-        Ok(OwnedFd::from_raw_fd(DRIVER_FD))
+        check(libc::dup3(fd.as_raw_fd(), THIRD_FD, libc::O_CLOEXEC))?;
+        Ok(OwnedFd::from_raw_fd(THIRD_FD))
     }
 }
 
@@ -175,22 +175,35 @@ pub(crate) fn kill_all(signal: Signal) -> bool {
     unsafe { libc::kill(-1, signal.as_raw()) == 0 }
 }
 
-/// Starts a command as the leader of its own session, confined, with `channel` as its descriptor 3.
+/// What a child has beside its streams, as its descriptor 3.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Third<'fd> {
+    Nothing,
+    /// The socket of a driver.
+    Channel(BorrowedFd<'fd>),
+    /// The standard input of the program that the child will be.
+    Input(BorrowedFd<'fd>),
+}
+
+/// Starts a command as the leader of its own session, confined.
 ///
 /// std resets SIGPIPE to its default, and returns only after the exec.
 pub(crate) fn spawn(
     command: &mut Command,
-    channel: Option<BorrowedFd<'_>>,
+    third: Third<'_>,
     confinement: &Confinement,
 ) -> io::Result<Pid> {
-    let is_driver = channel.is_some();
-    let channel = channel.map(|fd| fd.as_raw_fd());
+    let is_driver = matches!(third, Third::Channel(_));
+    let third = match third {
+        Third::Nothing => None,
+        Third::Channel(fd) | Third::Input(fd) => Some(fd.as_raw_fd()),
+    };
     let ruleset = confinement.ruleset().map(|fd| fd.as_raw_fd());
     let no_signals = signal_set(&[]);
     let signals = share(Resource::Sigpending, SIGNALS_SHARE);
     let files = share(Resource::Nofile, FILES_SHARE);
     // SAFETY: between fork and exec only async-signal-safe calls are made, on descriptors that are open there;
-    // `DRIVER_FD` holds the signal descriptor of the parent, which the child has no use for.
+    // `THIRD_FD` holds the signal descriptor of the parent, which the child has no use for.
     unsafe {
         command.pre_exec(move || {
             check(libc::sigprocmask(
@@ -206,8 +219,8 @@ pub(crate) fn spawn(
             {
                 return Err(io::Error::last_os_error());
             }
-            if let Some(channel) = channel {
-                check(libc::dup2(channel, DRIVER_FD))?;
+            if let Some(third) = third {
+                check(libc::dup2(third, THIRD_FD))?;
             }
             let filter = if is_driver {
                 let own = std::process::id();

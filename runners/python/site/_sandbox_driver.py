@@ -21,6 +21,7 @@ import os
 import sys
 from types import SimpleNamespace
 
+from _sandbox_input import give
 from _sandbox_shelf import Shelf
 from _sandbox_start import PACKAGES, REPLACED
 
@@ -322,6 +323,8 @@ def _become_program(request):
     code = request["code"]
     if "cell" in request:
         first_cell, code = request, "import _sandbox_kernel\n_sandbox_kernel.serve()\n"
+    elif "stdin" in request:
+        give(request["stdin"])
     os.environ.update(request["env"])
     with open(PROGRAM, "wb") as file:
         file.write(code.encode())

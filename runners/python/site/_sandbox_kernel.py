@@ -18,6 +18,7 @@ from traitlets import Type
 from traitlets.config import Config
 
 from _sandbox_display import forms, show
+from _sandbox_input import give, renew, take_away
 from _sandbox_magics import pointer, register
 
 CHANNEL = 3
@@ -102,13 +103,13 @@ class Shell(InteractiveShell):
 
 def call_shell(command):
     import subprocess
-    from subprocess import DEVNULL, PIPE, STDOUT
+    from subprocess import PIPE, STDOUT
 
     arguments = ["/bin/sh", "-c", command]
     if sys.stdout is sys.__stdout__:
-        return subprocess.call(arguments, stdin=DEVNULL)
+        return subprocess.call(arguments)
     # Something collects what is printed, and gets both streams as one, as in Jupyter.
-    with subprocess.Popen(arguments, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, text=True, errors="replace") as shell:
+    with subprocess.Popen(arguments, stdout=PIPE, stderr=STDOUT, text=True, errors="replace") as shell:
         for line in shell.stdout:
             sys.stdout.write(line)
     return shell.returncode
@@ -143,9 +144,16 @@ def serve():
     warnings.filterwarnings("ignore", "coroutine 'InteractiveShell.run_cell_async' was never awaited")
     while True:
         os.environ.update(request["env"])
+        text = request.pop("stdin", None)
+        if text is not None:
+            give(text)
+            renew()
         status = run(shell, request["code"])
         if os.getpid() != own:
             os._exit(0)  # the code forked, and this child came back from it
+        if text is not None:
+            take_away()
+            renew()
         flush()
         os.write(CHANNEL, f"done {request['cell']} {status}\n".encode())
         request = json.loads(read(int.from_bytes(read(4), "big")))

@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt as _, DuplexStream};
 use tokio::sync::mpsc;
 
 use super::FakeExecutor;
-use super::program::{self, DEAF, End, HELD};
+use super::program::{self, DEAF, End, HELD, STDIN};
 use crate::executor::{Chunk, Stream};
 
 /// PID 1 of one container.
@@ -120,6 +120,7 @@ impl Init {
 
     async fn run(&mut self, run: &Run) -> Result<(), i64> {
         let (data, mut env) = (self.data(), run.env.clone());
+        env.extend(given(run.stdin.as_deref()));
         let output = self.output.clone();
         let print = move |stream, text: String| print(&output, stream, &text);
         let code = self.executor.shell(&run.code);
@@ -139,6 +140,7 @@ impl Init {
         let data = self.data();
         let mut env = self.kernel.take().unwrap_or_default();
         env.extend(cell.env.clone());
+        env.extend(given(cell.stdin.as_deref()));
         let output = self.output.clone();
         let print = move |stream, text: String| print(&output, stream, &text);
         let (mut timed_out, mut interrupted) = (false, false);
@@ -166,6 +168,7 @@ impl Init {
         };
         let held = env.get(HELD).and_then(|held| held.parse().ok());
         self.end(status, timed_out, lives.then_some(held.unwrap_or(0)));
+        env.remove(STDIN);
         self.kernel = Some(env);
         if lives { Ok(()) } else { Err(0) }
     }
@@ -196,6 +199,11 @@ impl Init {
     fn record(&self, record: &Record) {
         say(&self.output, record);
     }
+}
+
+/// What a program is given to read, among its variables.
+fn given(stdin: Option<&str>) -> Option<(String, String)> {
+    Some((STDIN.to_owned(), stdin?.to_owned()))
 }
 
 fn say(output: &mpsc::UnboundedSender<Chunk>, record: &Record) {

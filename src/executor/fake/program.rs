@@ -1,6 +1,6 @@
 //! The few lines of shell that the fake engine can run: enough to see output, files, exit codes and time pass.
 //!
-//! `echo`, with `>&2` or `> file`; `$NAME` in its words; `NAME=value`; `cat file`; `mkdir folder`; `sleep seconds`;
+//! `echo`, with `>&2` or `> file`; `$NAME` in its words; `NAME=value`; `cat file`, or `cat` of what it is given to read; `mkdir folder`; `sleep seconds`;
 //! `exit code`; `kill -signal $$`; `yes`, which prints without end; `trap`, which makes a kernel ignore interrupts;
 //! and `hold bytes`, after which it is as if it had so many of deleted files open.
 //! In place of loops there is a command that no shell has: `each NAME words` prints a line for each word of a variable.
@@ -18,6 +18,9 @@ pub(super) const DEAF: &str = "?deaf";
 
 /// Set by `hold`.
 pub(super) const HELD: &str = "?held";
+
+/// Set to what there is to read.
+pub(super) const STDIN: &str = "?stdin";
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +60,9 @@ pub(super) async fn run(
                 for word in env.get(name).into_iter().flat_map(|all| all.split(' ')) {
                     print(Stream::Stdout, format!("{word} {words}\n"));
                 }
+            }
+            "cat" if rest.is_empty() => {
+                print(Stream::Stdout, env.remove(STDIN).unwrap_or_default());
             }
             "cat" => {
                 let Ok(text) = tokio::fs::read_to_string(data.join(rest)).await else {

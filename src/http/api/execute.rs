@@ -27,6 +27,7 @@ use crate::kernels::KernelError;
 use crate::principal::Principal;
 use crate::run::ledger::{LiveRun, RunResult};
 use crate::run::{KernelWish, RunError, RunRequest, Runs, TimeArgument, time_limit};
+use crate::runner::Input;
 
 /// The language of a program when none is named.
 const LANGUAGE: &str = "python";
@@ -40,6 +41,9 @@ pub(super) struct ExecuteRequest {
     /// The whole program.
     #[schema(example = "print(6 * 7)")]
     code: String,
+    /// What it reads from its standard input, at most 1 MiB; left out: nothing. In TypeScript only without `stateful`,
+    /// which then is not implied for a new session.
+    stdin: Option<String>,
     /// Its language or an alias of it; `python` when left out.
     #[schema(example = "python")]
     language: Option<String>,
@@ -192,6 +196,9 @@ impl ExecuteRequest {
         let view = runs.catalog.view();
         let runner = view.find(&language);
         let keeps = runner.is_some_and(|runner| runs.kernels.are_for(runner));
+        let kernel_reads =
+            self.stdin.is_none() || runner.is_some_and(|runner| runner.stdin == Input::All);
+        let implied = keeps && (kernel_reads || self.session_id.is_some());
         let spoken = runner.map_or(&*language, |runner| &runner.language);
         let code = match &self.variables {
             Some(variables) => variables::before(self.code, spoken, variables)?,
@@ -204,6 +211,7 @@ impl ExecuteRequest {
             },
             language,
             code,
+            stdin: self.stdin,
             network: false,
             environment: std::collections::BTreeMap::new(),
             timeout: self
@@ -214,7 +222,7 @@ impl ExecuteRequest {
                 name: "timeout",
                 most: runs.limits.timeout_max,
             }),
-            stateful: self.stateful.unwrap_or(keeps),
+            stateful: self.stateful.unwrap_or(implied),
             kernel: KernelWish {
                 wait: self.wait,
                 restart: self.restart,

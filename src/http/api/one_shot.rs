@@ -22,6 +22,8 @@ pub(super) struct PythonRequest {
     /// The whole program.
     #[schema(example = "print(6 * 7)")]
     code: String,
+    /// What it reads from its standard input, at most 1 MiB; left out: nothing.
+    stdin: Option<String>,
     /// Time limit in seconds; left out: the server's default.
     #[schema(exclusive_minimum = 0)]
     timeout: Option<f64>,
@@ -46,7 +48,12 @@ pub(super) async fn execute(
     JsonBody(request): JsonBody<PythonRequest>,
 ) -> Result<Json<Executed>, ApiError> {
     let _unanswered = state.0.calls.token();
-    let run = python::request(&state.0.runs, &caller, request.code, request.timeout);
+    let PythonRequest {
+        code,
+        stdin,
+        timeout,
+    } = request;
+    let run = python::request(&state.0.runs, &caller, code, stdin, timeout);
     let run = state.0.ledger.start(caller, run.map_err(ApiError)?);
     let _guard = run.cancel_on_drop();
     match run.ended().await.as_ref() {

@@ -87,6 +87,16 @@ const SYNONYMS: &[(&str, &[&str])] = &[
     ("restart", &["restartkernel"]),
     ("runId", &["run", "taskid"]),
     ("session_id", &["conversation", "conversationid", "session"]),
+    (
+        "stdin",
+        &[
+            "input",
+            "inputtext",
+            "standardinput",
+            "stdindata",
+            "stdintext",
+        ],
+    ),
     ("timeout", &["timeoutseconds"]),
     ("timeout", TIME_LIMITS),
     ("timeoutSeconds", &["timeout"]),
@@ -121,6 +131,7 @@ const VAGUE: &[&str] = &[
     "conversation",
     "data",
     "file",
+    "input",
     "library",
     "limit",
     "name",
@@ -148,6 +159,7 @@ const OF_RUNS: &[&str] = &[
     "network",
     "packages",
     "stateful",
+    "stdin",
 ];
 
 /// What looks like one of our arguments and may not be the same, and why.
@@ -366,6 +378,7 @@ mod tests {
                 "conversationId",
                 "language",
                 "code",
+                "stdin",
                 "network",
                 "environment",
                 "timeoutSeconds",

@@ -36,6 +36,11 @@ struct Arguments {
     language: String,
     /// The whole program. Print what you want to see: without stateful, the value of the last expression is not shown.
     code: String,
+    /// What the program reads from its standard input, for example lines for `input()`; at most 1 MiB. Nobody answers
+    /// while it runs: without this it is at the end of its input at once.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    stdin: Option<String>,
     /// Whether the program may use the internet. Off by default; an operator can refuse it.
     #[serde(default)]
     network: bool,
@@ -157,6 +162,7 @@ fn request(runs: &Runs, arguments: JsonObject) -> Result<RunRequest, ToolError> 
         conversation: conversation(arguments.conversation_id.as_deref())?,
         language: arguments.language,
         code: arguments.code,
+        stdin: arguments.stdin,
         network: arguments.network,
         environment: arguments
             .environment

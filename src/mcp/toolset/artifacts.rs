@@ -256,6 +256,7 @@ async fn run(call: &Call<'_>, arguments: JsonObject) -> Result<CallToolResult, R
         conversation: id,
         language: PYTHON.to_owned(),
         code,
+        stdin: None,
         network: false,
         environment: BTreeMap::new(),
         timeout: timeout.transpose()?,

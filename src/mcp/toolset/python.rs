@@ -114,7 +114,7 @@ async fn execute(call: &Call<'_>, arguments: JsonObject) -> Result<CallToolResul
         language,
     } = parse(EXECUTE, arguments)?;
     super::check_language(EXECUTE, language.as_deref(), call.runs)?;
-    let request = request(call.runs, &call.caller.principal, code, timeout)?;
+    let request = request(call.runs, &call.caller.principal, code, None, timeout)?;
     let mut answer = structured(&Executed::of(&super::run(call, request).await?));
     answer.content.extend(note.map(ContentBlock::text));
     Ok(answer)
@@ -171,6 +171,7 @@ pub(crate) fn request(
     runs: &Runs,
     caller: &Principal,
     code: String,
+    stdin: Option<String>,
     timeout: Option<f64>,
 ) -> Result<RunRequest, ToolError> {
     let most = longest(runs);
@@ -178,6 +179,7 @@ pub(crate) fn request(
         conversation: conversation(caller)?,
         language: PYTHON.to_owned(),
         code,
+        stdin,
         network: false,
         environment: BTreeMap::new(),
         timeout: timeout

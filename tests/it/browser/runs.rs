@@ -284,8 +284,10 @@ async fn settings_of_a_run_and_history(page: &Page) {
     page.find(&name).await.send_keys("GREETING").await.unwrap();
     page.find(&value).await.send_keys("it's me").await.unwrap();
     page.find("#timeout").await.send_keys("20").await.unwrap();
-    let (_, output) = page.run("shell", "echo \"$GREETING\"").await;
-    assert_eq!(output, "it's me\n");
+    page.click("#toggle-input").await;
+    page.find("#stdin").await.send_keys("typed").await.unwrap();
+    let (_, output) = page.run("shell", "echo \"$GREETING\"\ncat").await;
+    assert_eq!(output, "it's me\ntyped");
     page.click("#open-curl").await;
     let command = page.text("#curl-command").await;
     assert!(

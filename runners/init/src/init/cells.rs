@@ -30,7 +30,7 @@ impl Init {
             return Err(Stop::NotReady("the driver ended".to_owned()));
         };
         let clock = Clock::start(frame.deadline_ms, self.cgroup.usage());
-        let (kernel, feed) = Kernel::start(pid, driver, &frame.code, &frame.env)?;
+        let (kernel, feed) = Kernel::start(pid, driver, frame)?;
         self.kernel = Some(kernel);
         self.begin(frame, clock, feed);
         Ok(())
@@ -56,7 +56,7 @@ impl Init {
                 must_stand()?;
                 let clock = Clock::start(frame.deadline_ms, self.cgroup.usage());
                 let kernel = self.kernel.as_mut().ok_or(Stop::NotForKernel)?;
-                let feed = kernel.request(&frame.code, &frame.env)?;
+                let feed = kernel.request(&frame)?;
                 self.begin(&frame, clock, feed);
                 thaw();
                 Ok(true)

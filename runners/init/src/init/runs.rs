@@ -8,7 +8,7 @@ use sandbox_init::{End, Frame, Record, Status};
 use super::{Answer, Init, KILL_AGAIN, LEFTOVERS, State, UNTAKEN};
 use crate::Stop;
 use crate::processes;
-use crate::run::{self, Clock, Run};
+use crate::run::{self, Clock, Request, Run};
 use crate::sys::Ended;
 
 /// Why a sandbox is not used again where nothing keeps its programs apart from those of another one.
@@ -20,20 +20,21 @@ impl Init {
             return Ok(());
         };
         let clock = Clock::start(frame.deadline_ms, self.cgroup.usage());
+        let (number, reuse) = (frame.number, frame.reuse);
         let (pid, feed, streams) = match (parked, &mut self.driver) {
             (Some(pid), Some(driver)) => {
-                let request = run::request(&frame.code, &frame.env, None);
+                let request = Request::from(&frame).encode();
                 let (feed, streams) = driver.request(pid, request)?;
                 (pid, feed, streams)
             }
-            _ => match run::start_plain(&self.command, frame.code, &frame.env, &self.confinement) {
+            _ => match run::start_plain(&self.command, frame, &self.confinement) {
                 Ok(started) => started,
-                Err(error) => return self.not_started(frame.reuse, &clock, &error),
+                Err(error) => return self.not_started(reuse, &clock, &error),
             },
         };
         self.state = State::Running(Run {
-            number: frame.number,
-            reuse: frame.reuse,
+            number,
+            reuse,
             pid,
             streams,
             taken: false,

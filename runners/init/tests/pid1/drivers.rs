@@ -30,6 +30,23 @@ fn both_kinds_run_code_again_and_again() {
 }
 
 #[test]
+fn standard_input_is_in_the_request() {
+    for driver in [FORK, EXEC] {
+        let mut sandbox = parked(driver);
+        for stdin in [Some("eins\nzwei é\0".to_owned()), None] {
+            let printed = stdin
+                .as_ref()
+                .map_or("None\n", |_| "'eins\\nzwei é\\x00'\n");
+            let run = Run {
+                stdin,
+                ..again("print(repr(stdin))")
+            };
+            sandbox.run_and_clean(run).exits(0).prints(printed);
+        }
+    }
+}
+
+#[test]
 fn the_driver_has_its_environment_and_null_as_input() {
     let driver = "import os, socket; s = socket.socket(fileno=3); os.write(3, b'ready %d\\n' % os.getpid()); s.recv(4)
 assert os.environ['EXTRA'] == 'yes' and os.read(0, 1) == b'' and os.getcwd() == '/mnt/data' and os.getsid(0) == os.getpid()

@@ -54,6 +54,20 @@ fn what_a_cell_leaves_is_there_in_the_next() {
 }
 
 #[test]
+fn standard_input_is_that_of_one_cell() {
+    for driver in [FORK, EXEC] {
+        let mut sandbox = parked(driver);
+        for (stdin, printed) in [(Some("1"), "1\n"), (Some("2"), "2\n"), (None, "None\n")] {
+            let cell = Cell {
+                stdin: stdin.map(str::to_owned),
+                ..cell("print(stdin)")
+            };
+            sandbox.cell(cell).exits(0).prints(printed);
+        }
+    }
+}
+
+#[test]
 fn a_helper_may_be_the_one_that_becomes_the_kernel() {
     for word in ["PASS", ""] {
         let mut sandbox = parked(HELPED);

@@ -74,6 +74,44 @@ print('oom', open('/proc/self/oom_score_adj').read().strip())
     );
 }
 
+/// As what an image's own command does with it: it has the code on its standard input, and this beside it.
+#[test]
+fn standard_input_is_a_file_that_cannot_be_changed() {
+    let code = r"
+import fcntl, os, stat
+print(os.read(3, 100), os.read(3, 1), stat.S_ISREG(os.fstat(3).st_mode), os.fstat(3).st_nlink)
+for change in (os.write, os.ftruncate):
+    try:
+        change(3, b'x' if change is os.write else 1)
+    except PermissionError:
+        print('no', change.__name__)
+";
+    let run = Run {
+        stdin: Some("eins\nzwei é\0".to_owned()),
+        ..once(code)
+    };
+    Sandbox::start(PYTHON)
+        .run(run)
+        .exits(0)
+        .prints("b'eins\\nzwei \\xc3\\xa9\\x00' b'' True 0\nno write\nno ftruncate\n");
+}
+
+/// More than fits into a pipe, and then as before.
+#[test]
+fn standard_input_that_nobody_reads_delays_nothing_and_is_gone() {
+    let mut sandbox = Sandbox::start(SH);
+    sandbox.park(&[], &[]).unwrap();
+    let unread = Run {
+        stdin: Some("x".repeat(1 << 20)),
+        ..again("ls /proc/self/fd | wc -w")
+    };
+    sandbox.run_and_clean(unread).exits(0).prints("5\n");
+    sandbox
+        .run_and_clean(again("ls /proc/self/fd | wc -w"))
+        .exits(0)
+        .prints("4\n");
+}
+
 #[test]
 fn a_shell_dies_of_a_broken_pipe() {
     let outcome = Sandbox::start(&["bash"]).run(once("yes | head -1; echo ${PIPESTATUS[0]}"));

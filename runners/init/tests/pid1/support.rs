@@ -385,6 +385,7 @@ pub(crate) fn once(code: &str) -> Run {
     Run {
         number: number(),
         code: code.to_owned(),
+        stdin: None,
         env: BTreeMap::new(),
         deadline_ms: 30_000,
         reuse: false,
@@ -404,6 +405,7 @@ pub(crate) fn cell(code: &str) -> Cell {
     Cell {
         number: number(),
         code: code.to_owned(),
+        stdin: None,
         env: BTreeMap::new(),
         deadline_ms: 30_000,
         interrupt_ms: 10_000,

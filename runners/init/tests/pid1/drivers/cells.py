@@ -7,6 +7,7 @@ def cells(request, another):
     namespace = {"__name__": "__main__", "channel": 3}
     while True:
         os.environ.update(request["env"])
+        namespace["stdin"] = request.get("stdin")
         status = b"ok"
         try:
             signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -22,4 +22,4 @@ if "cell" in request:
     cells(request, lambda: json.loads(exact(struct.unpack(">I", exact(4))[0])))
 channel.close()
 os.environ.update(request["env"])
-exec(compile(request["code"], "main.py", "exec"), {"__name__": "__main__"})
+exec(compile(request["code"], "main.py", "exec"), {"__name__": "__main__", "stdin": request.get("stdin")})

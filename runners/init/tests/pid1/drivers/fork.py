@@ -38,7 +38,7 @@ def run_process(taken):
     os.environ.update(request["env"])
     code = 0
     try:
-        exec(compile(request["code"], "main.py", "exec"), {"__name__": "__main__"})
+        exec(compile(request["code"], "main.py", "exec"), {"__name__": "__main__", "stdin": request.get("stdin")})
     except SystemExit as end:
         code = end.code or 0
     sys.stdout.flush()
