@@ -20,6 +20,8 @@ use crate::run::outcome::{FileLink, RunStatus};
 
 /// Pictures in one answer.
 const MAX_PICTURES: usize = 4;
+/// Pictures that are named when there are more.
+const MAX_NAMES: usize = 20;
 /// All pictures of one answer together, in base64.
 const MAX_BYTES: usize = 1 << 20;
 /// A picture file that is larger than this is not looked at.
@@ -72,6 +74,8 @@ pub(crate) struct Pictures {
     pub(crate) shown: Vec<(String, Shown)>,
     /// Names of those that were not ready in time.
     pub(crate) late: Vec<String>,
+    /// Names of those beyond what is shown at once.
+    pub(crate) more: Vec<String>,
 }
 
 impl Pictures {
@@ -82,13 +86,20 @@ impl Pictures {
         notes.collect()
     }
 
-    /// What to say about those that were not ready in time.
-    pub(crate) fn late(&self) -> Option<String> {
+    /// What to say about those that are not shown.
+    pub(crate) fn missing(&self) -> Vec<String> {
         // Programs choose names: with a line break, one could say more than a name.
-        let names = (!self.late.is_empty()).then_some(&self.late)?;
-        Some(format!(
-            "Not ready in time to be shown: {names:?}. read_file shows them."
-        ))
+        let say = |names: &[String], why: &str| {
+            (!names.is_empty()).then(|| format!("{why}: {names:?}. read_file shows them."))
+        };
+        let named = &self.more[..self.more.len().min(MAX_NAMES)];
+        [
+            say(&self.late, "Not ready in time to be shown"),
+            say(named, "More new pictures than are shown at once"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
     }
 }
 
@@ -100,17 +111,21 @@ pub(crate) async fn of_run(
     status: RunStatus,
     files: &[&FileLink],
 ) -> Pictures {
-    let candidates: Vec<_> = files
+    let mut candidates: Vec<_> = files
         .iter()
         .filter(|file| PICTURES.contains(&file.mime_type.as_str()) && file.size <= MAX_FILE)
-        .take(MAX_PICTURES)
         .collect();
+    let more = candidates.split_off(candidates.len().min(MAX_PICTURES));
     let due = Instant::now()
         + match status {
             RunStatus::Timeout | RunStatus::EngineLost => PATIENCE_AFTER_LIMIT,
             _ => PATIENCE_AFTER_RUN,
         };
-    let (mut pictures, mut room) = (Pictures::default(), MAX_BYTES);
+    let mut pictures = Pictures {
+        more: more.iter().map(|file| file.name.clone()).collect(),
+        ..Pictures::default()
+    };
+    let mut room = MAX_BYTES;
     for (index, file) in candidates.iter().enumerate() {
         let share = room / (candidates.len() - index);
         match in_turn(due, read(runs, id, &file.name), share).await {
@@ -306,15 +321,16 @@ mod tests {
 
     #[test]
     fn what_is_not_shown_is_named() {
-        let late = Pictures {
-            shown: Vec::new(),
+        let pictures = Pictures {
             late: vec!["a\nb.png".to_owned()],
+            more: vec!["c.png".to_owned()],
+            ..Pictures::default()
         };
-        assert_eq!(
-            late.late().unwrap(),
-            r#"Not ready in time to be shown: ["a\nb.png"]. read_file shows them."#
-        );
-        assert_eq!(Pictures::default().late(), None);
+        insta::assert_snapshot!(pictures.missing().join("\n"), @r#"
+        Not ready in time to be shown: ["a\nb.png"]. read_file shows them.
+        More new pictures than are shown at once: ["c.png"]. read_file shows them.
+        "#);
+        assert!(Pictures::default().missing().is_empty());
     }
 
     #[test]

@@ -1,21 +1,24 @@
 //! What a program printed, as a model reads it: without colours, with progress bars only in their last state, and no
-//! longer than the model has patience for.
+//! longer than the model has patience for. [`screen`] has those that take several lines.
 //!
 //! All functions here are pure. Offsets always count the bytes as the program wrote them, so that they mean the same
 //! during a run and after it.
+
+mod screen;
 
 use std::borrow::Cow;
 
 use crate::sandbox::whole_characters;
 
 const ESCAPE: u8 = 0x1b;
+const BACKSPACE: u8 = 0x08;
 /// The longest escape sequence that is waited for at the end of a piece. A longer one is shown as it is.
 const MAX_ESCAPE: usize = 64;
 /// Characters of an answer reserved for saying what was left out.
 const NOTE: usize = 200;
 
 /// Bytes as text: without colour codes and other terminal sequences, with only the last state of a line that was
-/// overwritten (with carriage returns), and with invalid UTF-8 replaced.
+/// overwritten (with carriage returns, backspaces, or a cursor that goes up), and with invalid UTF-8 replaced.
 pub fn clean(bytes: &[u8]) -> String {
     pieces(bytes).map(shown).collect()
 }
@@ -68,14 +71,31 @@ pub fn whole(bytes: &[u8]) -> usize {
     }
 }
 
-/// Lines, each with its end.
-fn lines(bytes: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
-    bytes.split_inclusive(|byte| *byte == b'\n')
+/// Lines, each with its end. Those that are drawn over together are one.
+fn lines(bytes: &[u8]) -> Vec<&[u8]> {
+    let mut displays = screen::Displays::default();
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        displays.add(line);
+    }
+    displays.ranges().map(|range| &bytes[range]).collect()
+}
+
+/// Whether the cursor may go up somewhere.
+fn has_rise(bytes: &[u8]) -> bool {
+    bytes.contains(&ESCAPE) && screen::moves(bytes).any(|rows| rows < 0)
 }
 
 /// Pieces that end where lines do: all plain lines up to the next one that is not plain, or that one line. Most output
 /// is one piece, however many lines it has.
-fn pieces(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+fn pieces(bytes: &[u8]) -> Box<dyn Iterator<Item = &[u8]> + '_> {
+    if has_rise(bytes) {
+        return Box::new(lines(bytes).into_iter());
+    }
+    Box::new(level_pieces(bytes))
+}
+
+/// The pieces of output in which the cursor never goes up.
+fn level_pieces(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let after = |newline: Option<usize>| newline.map(|at| at + 1);
         let is_newline = |byte: &u8| *byte == b'\n';
@@ -100,7 +120,7 @@ fn pieces(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 
 /// Whether a line with this byte is shown differently from how it was written.
 fn is_special(byte: u8) -> bool {
-    matches!(byte, ESCAPE | b'\r')
+    matches!(byte, ESCAPE | b'\r' | BACKSPACE)
 }
 
 /// A piece, or a line, as text.
@@ -112,6 +132,9 @@ fn shown(piece: &[u8]) -> Cow<'_, str> {
         Some(line) => (line, "\n"),
         None => (piece, ""),
     };
+    if line.iter().any(|byte| matches!(*byte, b'\n' | BACKSPACE)) {
+        return screen::drawn(piece).into();
+    }
     let plain = without_escapes(line);
     let last_state = plain
         .rsplit(|byte| *byte == b'\r')
@@ -202,7 +225,7 @@ fn head(bytes: &[u8], room: usize) -> (String, usize) {
 fn tail(bytes: &[u8], room: usize) -> String {
     let mut parts = Vec::new();
     let mut left = room;
-    for line in lines(bytes).rev() {
+    for line in lines(bytes).into_iter().rev() {
         let text = shown(line);
         let length = text.chars().count();
         if length > left {
@@ -227,6 +250,42 @@ mod tests {
         Measured::new(text.as_bytes()).clip(most, |left_out, offset| {
             format!("[{left_out} left out from {offset}]")
         })
+    }
+
+    #[test]
+    fn of_what_is_drawn_over_the_last_state_is_left() {
+        for (written, shown) in [
+            // A spinner, and a number that goes backwards.
+            ("work |\x08/\x08-\x08done\n", "work done\n"),
+            ("10%\x08\x08\x0820%\n", "20%\n"),
+            ("\x08\x08a\n", "a\n"),
+            // Two bars, as tqdm draws them.
+            (
+                "a 1%\n\rb 1%\x1b[A\ra 50%\n\rb 5%\x1b[A\ra 100%\n\rb 9%\n",
+                "a 100%\nb 9%\n",
+            ),
+            // A display that is redrawn as a whole, as by rich and by container clients.
+            (
+                "before\none\ntwo\n\x1b[2A\x1b[2Kone!\n\x1b[2K\rtwo!\nafter\n",
+                "before\none!\ntwo!\nafter\n",
+            ),
+            (
+                "x: Pulling\ny: Pulling\n\x1b[2A\x1b[2K\rx: Done\x1b[2B\x1b[1A\x1b[2K\ry: Done\x1b[1B\nend\n",
+                "x: Done\ny: Done\n\nend\n",
+            ),
+            // More lines than there are.
+            ("a\n\x1b[99Ab\n", "b\n"),
+            ("a\nb\n\x1b[2A\x1b[J", ""),
+        ] {
+            assert_eq!(clean(written.as_bytes()), shown, "{written:?}");
+        }
+    }
+
+    #[test]
+    fn a_display_that_is_redrawn_counts_as_what_is_left_of_it() {
+        let frame = "one\ntwo\n\x1b[2A";
+        let text = format!("first\n{}last\n", frame.repeat(1000));
+        assert_eq!(clipped(&text, 100), "first\nlast\ntwo\n");
     }
 
     #[test]
@@ -312,9 +371,9 @@ mod tests {
         }
 
         #[test]
-        fn pieces_are_shown_as_their_lines_are(bytes in "[a\\n\\r\u{1b}\\[m]{0,80}".prop_map(String::into_bytes)) {
+        fn pieces_are_shown_as_their_lines_are(bytes in "([a\\n\\r\u{8}\u{1b}\\[m]|\u{1b}\\[[0-9]?[ABKJ]){0,80}".prop_map(String::into_bytes)) {
             prop_assert_eq!(pieces(&bytes).collect::<Vec<_>>().concat(), &bytes[..]);
-            let by_line: String = lines(&bytes).map(shown).collect();
+            let by_line: String = lines(&bytes).into_iter().map(shown).collect();
             prop_assert_eq!(Measured::new(&bytes).length, by_line.chars().count());
             prop_assert_eq!(clean(&bytes), by_line);
         }

@@ -197,6 +197,31 @@ async fn what_is_said_about_pictures_is_in_the_object() {
     insta::assert_json_snapshot!(stable(app.call("read_file", read).await), { ".file.url" => "…" });
 }
 
+#[tokio::test]
+async fn pictures_beyond_those_that_are_shown_are_named() {
+    let app = TestApp::on_fake().await;
+    let mut picture = Vec::new();
+    image::RgbImage::new(8, 8)
+        .write_to(&mut Cursor::new(&mut picture), ImageFormat::Png)
+        .unwrap();
+    let session = Session::open(&app, "2025-06-18").await;
+    let folder = app.workspace("demo");
+    let drawn = async {
+        eventually("it runs", || folder.join("begun").exists()).await;
+        for number in 1..=6 {
+            std::fs::write(folder.join(format!("figure-{number}.png")), &picture).unwrap();
+        }
+    };
+    let program = run(1, "echo x > begun\nsleep 1");
+    let (result, ()) = tokio::join!(ask(&session, &program), drawn);
+    assert_eq!(
+        result["structuredContent"]["notes"],
+        json!([
+            "More new pictures than are shown at once: [\"figure-5.png\", \"figure-6.png\"]. read_file shows them."
+        ])
+    );
+}
+
 /// A thousand files, whose names are as long as those of a real project.
 fn fill(app: &TestApp) {
     let folder = app.workspace("demo").join("results");

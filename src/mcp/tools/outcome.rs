@@ -17,7 +17,7 @@ pub(super) async fn answer(call: &Call<'_>, outcome: &RunOutcome) -> CallToolRes
         Ok(id) => pictures::of_run(call.runs, &id, outcome.status, &new).await,
         Err(_) => Pictures::default(),
     };
-    let (scaled, late) = (pictures.scaled(), pictures.late());
+    let (scaled, missing) = (pictures.scaled(), pictures.missing());
     let links: Vec<_> = if gets_links(call) {
         new.iter()
             .take(MAX_LINKS)
@@ -29,7 +29,7 @@ pub(super) async fn answer(call: &Call<'_>, outcome: &RunOutcome) -> CallToolRes
     };
     let mut notes = outcome.notes.clone();
     notes.extend(scaled);
-    notes.extend(late.clone());
+    notes.extend(missing.clone());
     // In the object too: some clients show their models nothing else.
     let mut result = structured(&RunOutcome {
         notes,
@@ -39,7 +39,7 @@ pub(super) async fn answer(call: &Call<'_>, outcome: &RunOutcome) -> CallToolRes
     result
         .content
         .extend(shown.map(|(_, shown)| ContentBlock::image(shown.data, shown.mime_type)));
-    let told = outcome.notes.iter().cloned().chain(late);
+    let told = outcome.notes.iter().cloned().chain(missing);
     result.content.extend(told.map(ContentBlock::text));
     result.content.extend(links);
     result
