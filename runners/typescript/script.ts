@@ -2,7 +2,7 @@
 import Module, { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 import { Script } from "node:vm";
-import { FILES } from "./start.ts";
+import { FILES, hasMarkup } from "./start.ts";
 
 const { Bun } = globalThis; // as it was before the first cell: see kernel.ts
 
@@ -43,6 +43,7 @@ const settings = {
 };
 const scripts = new Bun.Transpiler({ ...settings, replMode: true } as never);
 const modules = new Bun.Transpiler(settings as never);
+const markup = new Bun.Transpiler({ ...settings, loader: "tsx", autoImportJSX: true } as never);
 
 /** Finds modules from where the files are. */
 function load(specifier: string, _: unknown, attributes: ImportAttributes): Promise<unknown> {
@@ -52,7 +53,7 @@ function load(specifier: string, _: unknown, attributes: ImportAttributes): Prom
 /** The cell's script, and whether it has a value to show, because its last statement is an expression. To Bun,
  * declarations have one too. */
 export function compile(code: string, name: string): { script: Script; shown: boolean } {
-  let source = objectOrBlock(code);
+  let source = hasMarkup(code) ? markup.transformSync(code) : objectOrBlock(code);
   let plain = modules.transformSync(source);
   for (;;) {
     const text = raiseFunctions(scripts.transformSync(source));

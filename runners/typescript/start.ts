@@ -16,10 +16,12 @@ import {
   existsSync,
   fstatSync,
   mkdirSync,
+  readFileSync,
   readSync,
   readdirSync,
   statSync,
   symlinkSync,
+  unlinkSync,
   writeFileSync,
   writeSync,
 } from "node:fs";
@@ -27,6 +29,7 @@ import { dlopen } from "bun:ffi";
 
 export const FILES = "/data";
 const DIRECTORY = "/tmp/app";
+const PROGRAM = `${DIRECTORY}/_main.ts`;
 const LINKS = `${DIRECTORY}/.links`;
 const INSTALLED = `${FILES}/.packages/typescript/node_modules`;
 export const CHANNEL = 3;
@@ -70,7 +73,32 @@ function takeRequest(): void {
   else firstCell = request;
   if (!firstCell && request.stdin !== undefined) giveInput(request.stdin);
   inheritEnvironment(firstCell ? process.env : { ...process.env });
-  writeFileSync(`${DIRECTORY}/_main.ts`, firstCell ? 'import "/opt/runner/kernel.ts";' : request.code);
+  writeFileSync(PROGRAM, firstCell ? 'import "/opt/runner/kernel.ts";' : request.code);
+}
+
+/** Whether code is TSX and cannot be TypeScript: what both can be, as `<T>(x)`, they read in different ways. */
+export function hasMarkup(code: string): boolean {
+  if (!/<\/|\/>/.test(code)) return false;
+  const canBe = (loader: "ts" | "tsx") => {
+    try {
+      new Bun.Transpiler({ loader }).transformSync(code);
+      return true;
+    } catch {
+      return false;
+    }
+  };
+  return !canBe("ts") && canBe("tsx");
+}
+
+/** Has Bun load the program as TSX, if that is what it is: it goes by the name of the file that a link leads to. What it
+ * makes of markup imports React, which only modules can, and it takes a program with `require` for none. */
+function nameMarkup(): void {
+  const code = readFileSync(PROGRAM, "utf8");
+  if (!hasMarkup(code)) return;
+  unlinkSync(PROGRAM);
+  const isCommon = /\b(?:require|module|exports|__filename|__dirname)\b/.test(code);
+  writeFileSync(`${PROGRAM}x`, isCommon ? `export {};${code}` : code);
+  symlinkSync(`${PROGRAM}x`, PROGRAM);
 }
 
 /** Has this process read a text from its standard input: from a file without a name, which is gone with who has it. */
@@ -192,6 +220,7 @@ function keepOutputInOrder(): void {
 if (Bun.isMainThread) {
   keepOutputInOrder();
   if (isDriver()) takeRequest();
+  nameMarkup();
   linkFiles();
   linkInstalled();
   process.chdir(FILES);

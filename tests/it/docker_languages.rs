@@ -141,6 +141,72 @@ async fn typescript_and_javascript_run_on_bun() {
 }
 
 #[tokio::test]
+async fn markup_is_taken_where_the_code_has_it() {
+    let app = TestApp::on_docker().await;
+    let mut told = Vec::new();
+    for (language, stateful, code) in [
+        (
+            "tsx",
+            false,
+            "import { renderToString } from 'react-dom/server';\nconst Hello = ({ name }: { name: string }) => <p>Hello {name}</p>;\n\
+             console.log(renderToString(<Hello name=\"Ä\" />));",
+        ),
+        (
+            "jsx",
+            false,
+            "const React = require('react');\nconsole.log(require('react-dom/server').renderToStaticMarkup(<><i/><b>x</b></>));",
+        ),
+        // What both languages have, each in its own way.
+        (
+            "typescript",
+            false,
+            "const same = <T>(x: T) => x;\nconsole.log(same(<string>'</b>'));",
+        ),
+        (
+            "typescript",
+            false,
+            "const App = () => <b/>;\nthrow new Error(typeof App);",
+        ),
+        ("typescript", false, "const broken = <p>"),
+        (
+            "typescript",
+            true,
+            "import { renderToString } from 'react-dom/server';\nconst Bold = () => <b>cell</b>;\nrenderToString(<Bold />)",
+        ),
+        ("typescript", true, "renderToString(<p><Bold /></p>)"),
+    ] {
+        let arguments = json!({
+            "conversationId": "demo", "language": language, "stateful": stateful, "code": code,
+        });
+        let outcome = app.call("run_code", arguments).await;
+        let output = outcome["output"].as_str().unwrap();
+        told.push(output.lines().take(4).collect::<Vec<_>>().join("\n"));
+    }
+    insta::assert_snapshot!(told.join("\n---\n"), @r#"
+    <p>Hello <!-- -->Ä</p>
+    ---
+    <i></i><b>x</b>
+    ---
+    </b>
+    ---
+    1 | const App = () => <b/>;
+    2 | throw new Error(typeof App);
+                  ^
+    error: function
+    ---
+    1 | const broken = <p>
+                         ^
+    error: Unexpected end of file
+        at /tmp/app/_main.ts:1:18
+    ---
+    "<b>cell</b>"
+    ---
+    "<p><b>cell</b></p>"
+    "#);
+    app.assert_nothing_is_left().await;
+}
+
+#[tokio::test]
 async fn uploaded_modules_import_and_shadow_nothing() {
     let app = TestApp::on_docker().await;
     app.upload("mine.py", b"VALUE = 42").await;
