@@ -19,6 +19,7 @@ import {
   readFileSync,
   readSync,
   readdirSync,
+  rmSync,
   statSync,
   symlinkSync,
   unlinkSync,
@@ -143,17 +144,29 @@ function linkFiles(): void {
   }
 }
 
+/** Packages that were installed in place of those of the image. */
+function replaced(directory: string): string[] {
+  try {
+    return JSON.parse(readFileSync(`${directory}/.replaced`, "utf8"));
+  } catch {
+    return [];
+  }
+}
+
 /** Links the packages of a directory, except those that are already linked, and returns the names of the new ones. */
 function linkModules(directory: string): string[] {
   if (!existsSync(directory)) return [];
   const names: string[] = [];
+  const first = replaced(directory);
   const link = (name: string) => {
-    if (existsSync(`${LINKS}/${name}`)) return;
+    if (first.includes(name)) rmSync(`${LINKS}/${name}`, { force: true });
+    else if (existsSync(`${LINKS}/${name}`)) return;
     symlinkSync(`${directory}/${name}`, `${LINKS}/${name}`);
     names.push(name);
   };
   try {
     for (const name of readdirSync(directory)) {
+      if (name.startsWith(".")) continue;
       if (!name.startsWith("@")) {
         link(name);
         continue;

@@ -98,20 +98,13 @@ async fn npm_packages_are_found_from_programs_and_from_their_modules() {
     }
     only_a_restart_loads_what_had_failed(&host).await;
     let mut answers = String::new();
-    for packages in [
-        json!(["tinyb@2"]),
-        json!(["pg@1"]),
-        json!(["nosuch"]),
-        json!(["tinya", "file:../x"]),
-    ] {
+    for packages in [json!(["nosuch"]), json!(["tinya", "file:../x"])] {
         let answer = host.install("typescript", packages.clone()).await;
         let line = format!("{packages} {}: {}\n", answer["code"], answer["message"]);
         answers.push_str(&line);
     }
     insta::with_settings!({ filters => [(r"\d+\.\d+\.\d+ is part", "X.Y.Z is part"), (r#"cannot be downloaded: [^\n]*""#, "…\""), (r"the package registry cannot be reached", "…"), (r"what was asked for is not[^…]*…", "…")] }, {
         insta::assert_snapshot!(answers, @r#"
-        ["tinyb@2"] "package_incompatible": "incompatible: tinyb is needed as 2.0.0 and as ^1 (by tinya 1.0.0)"
-        ["pg@1"] "package_incompatible": "incompatible: pg X.Y.Z is part of the runner, and 1 was asked for"
         ["nosuch"] "package_offline": "off-line: …"
         ["tinya","file:../x"] "invalid_requirement": "packages: \"file:../x\" is a URL or a path: packages come from the configured index only, so give a name, and a version if need be"
         "#);
@@ -119,7 +112,6 @@ async fn npm_packages_are_found_from_programs_and_from_their_modules() {
     // No package script ran, and what could not be installed changed nothing.
     assert!(!host.app.workspace("demo").join("ran").exists());
     assert_eq!(host.run("typescript", code).await, expected);
-    what_a_runner_has_by_now_goes_first(&host).await;
     host.ends().await;
 }
 
@@ -156,21 +148,27 @@ async fn what_was_asked_for_is_chosen_first() {
             json!(["tinya", "tinyb@1.0.0"]),
             "tinya 1.0.0, tinyb 1.0.0",
         ),
-        // Any version will do for what was asked for, but not for the other package.
+        // The other package brings its own version of it.
         (
             "any-first",
             json!(["tinyb", "tinya"]),
-            "tinyb 1.2.0, tinya 1.0.0",
+            "tinyb 2.0.0, tinya 1.0.0",
         ),
         (
             "any-last",
             json!(["tinya", "tinyb"]),
-            "tinya 1.0.0, tinyb 1.2.0",
+            "tinya 1.0.0, tinyb 2.0.0",
         ),
     ] {
         let answer = install_for(&host.app, conversation, "typescript", packages).await;
         assert_eq!(answer["message"], format!("Installed {told}"), "{answer}");
     }
+    let code = json!({
+        "conversationId": "any-last", "language": "typescript",
+        "code": "import a from 'tinya'; import b from 'tinyb'; console.log(a, '|', b)",
+    });
+    let outcome = host.app.call("run_code", code).await;
+    assert_eq!(outcome["stdout"], "a 1.0.0 with b 1.2.0 | b 2.0.0\n");
     // What came along with an earlier package does not count.
     host.install("typescript", json!(["tinya"])).await;
     let answer = host.install("typescript", json!(["tinyb@1.0.0"])).await;
@@ -208,6 +206,28 @@ async fn packages_come_with_those_that_they_need_beside_them() {
 }
 
 #[tokio::test]
+async fn another_version_takes_the_place_of_the_runners() {
+    let host = Host::with(&[("SANDBOX_REUSE", "conversation")]).await;
+    let code = "import pg from 'pg'; console.log(typeof pg === 'string' ? pg : 'ours')";
+    assert_eq!(host.run("typescript", code).await, "ours\n");
+    host.app
+        .upload("helper.ts", b"import pg from 'pg';\nexport default pg;")
+        .await;
+    let answer = host.install("typescript", json!(["pg@1"])).await;
+    assert_eq!(answer["message"], "Installed pg 1.0.0", "{answer}");
+    // An install of something else keeps it.
+    host.install("typescript", json!(["tinyb"])).await;
+    let code = "import pg from 'pg'; import other from './helper'; console.log(pg, '|', other)";
+    let expected = "mine 1.0.0 | mine 1.0.0\n";
+    assert_eq!(host.run("typescript", code).await, expected);
+    let cell = json!({
+        "conversationId": "demo", "language": "typescript", "code": code, "stateful": true,
+    });
+    assert_eq!(host.app.call("run_code", cell).await["stdout"], expected);
+    host.ends().await;
+}
+
+#[tokio::test]
 async fn packages_come_with_their_parts_for_this_machine() {
     let host = Host::new().await;
     let answer = host.install("typescript", json!(["tinynative"])).await;
@@ -216,19 +236,6 @@ async fn packages_come_with_their_parts_for_this_machine() {
     let code = "import n from 'tinynative'; console.log(n)";
     assert_eq!(host.run("typescript", code).await, "@tiny/here\n");
     host.ends().await;
-}
-
-/// As after an install for a runner that did not have it.
-async fn what_a_runner_has_by_now_goes_first(host: &Host) {
-    host.remember("\"pg\"", "\"pg@1.0.0\"");
-    host.remember(
-        "\"there\":[",
-        "\"there\":[{\"name\":\"pg\",\"version\":\"1.0.0\"},",
-    );
-    let answer = host.install("typescript", json!(["tinya"])).await;
-    insta::with_settings!({ filters => [(r"pg \d+\.\d+\.\d+", "pg X.Y.Z")] }, {
-        insta::assert_snapshot!(answer["message"].as_str().unwrap(), @"Installed tinya 1.0.0. pg X.Y.Z is part of the runner by now, in place of 1.0.0");
-    });
 }
 
 /// A module that could not be loaded in a kernel because a package was missing that is installed now.

@@ -26,35 +26,24 @@ const LOCKED = /^( +"[^"]+": \["([^"]+)@([^"@]+)", )"((?:https?:\/\/[^"]+)?)"(, 
 const TREE = "/data/node_modules";
 // How many of the operator's archives are read at a time.
 const READERS = 8;
+// A registry that takes a connection and says nothing is given up after twenty seconds. Bun's own patience is half an hour.
+const PATIENCE = { BUN_CONFIG_HTTP_IDLE_TIMEOUT: "5", BUN_CONFIG_HTTP_RETRY_COUNT: "1" };
 // Failures of the machine, not of an archive.
 const TROUBLE = /fork|Cannot allocate|Resource temporarily/i;
 const RUNNER = "/opt/node_modules";
-const LIBC = readdirSync("/lib").some((name) => name.startsWith("ld-musl-")) ? "musl" : "glibc";
 
 interface Wanted {
   name: string;
   versions: string;
-  /** Asked for by an earlier call: what the runner has by now takes precedence. */
-  earlier?: boolean;
 }
 interface Found {
   name: string;
   version: string;
 }
-/** What is needed, and by whom. For what a package only wants `beside` it, another version will do if need be. */
-interface Need extends Wanted {
-  by: string;
-  beside?: boolean;
-}
+/** What an archive says, with its file and the hash of that. */
 interface Manifest extends Found {
   file: string;
-  dependencies?: Record<string, string>;
-  optionalDependencies?: Record<string, string>;
-  peerDependencies?: Record<string, string>;
-  peerDependenciesMeta?: Record<string, { optional?: boolean }>;
-  os?: string | string[];
-  cpu?: string | string[];
-  libc?: string | string[];
+  integrity: string;
 }
 /** A file that the server may keep for others. */
 interface Kept {
@@ -91,118 +80,124 @@ function manifest(directory: string): any {
   }
 }
 
-/** What is part of the runner, which comes first wherever a program looks. */
+/** What is part of the runner, in a version that will do. */
 function provided(wanted: Wanted[]): Found[] {
-  return wanted.flatMap(({ name, versions, earlier }) => {
+  return wanted.flatMap(({ name, versions }) => {
     const version = manifest(`${RUNNER}/${name}`)?.version;
-    if (version === undefined) return [];
-    if (!earlier && versions && !Bun.semver.satisfies(version, versions)) {
-      throw new Failed("incompatible", `${name} ${version} is part of the runner, and ${versions} was asked for`);
-    }
-    return [{ name, version }];
+    const willDo = version !== undefined && (!versions || Bun.semver.satisfies(version, versions));
+    return willDo ? [{ name, version }] : [];
   });
 }
 
-/** The packages in a directory of .tgz. */
-async function stock(): Promise<Manifest[]> {
-  const files = readdirSync(WHEELHOUSE).filter((name) => name.endsWith(".tgz"));
-  const found: Manifest[] = [];
-  // Each takes two processes, and only a few are allowed.
-  const waiting = files.values();
-  const read = async () => {
-    for (const name of waiting) found.push(...(await manifests(`${WHEELHOUSE}/${name}`)));
-  };
-  await Promise.all(Array.from({ length: READERS }, read));
-  return found;
+/** The operator's directory of .tgz, as a registry that Bun asks: it chooses versions, several of one package if need
+ * be, what is for this machine, and what packages want beside them, as from any other. */
+class Shelf {
+  /** What was asked for, with the versions that there are. */
+  readonly asked = new Map<string, string[]>();
+  private readonly files = readdirSync(WHEELHOUSE).filter((name) => name.endsWith(".tgz"));
+  private readonly read = new Map<string, Promise<Manifest[]>>();
+
+  async answer(request: Request): Promise<Response> {
+    const { origin, pathname } = new URL(request.url);
+    const [name, file] = decodeURIComponent(pathname.slice(1)).split("/-/") as [string, string?];
+    if (file !== undefined) {
+      return this.files.includes(file) ? new Response(Bun.file(`${WHEELHOUSE}/${file}`)) : new Response(null, { status: 404 });
+    }
+    const found = await this.versions(name);
+    this.asked.set(name, found.map(({ version }) => version));
+    if (!found.length) return new Response(null, { status: 404 });
+    const versions = found.map((one) => {
+      const tarball = `${origin}/${name}/-/${encodeURIComponent(one.file)}`;
+      return [one.version, { ...one, dist: { tarball, integrity: one.integrity } }] as const;
+    });
+    const released = found.filter(({ version }) => !version.includes("-"));
+    const latest = (released.length ? released : found).map(({ version }) => version).sort(Bun.semver.order).at(-1);
+    return Response.json({ name, "dist-tags": { latest }, versions: Object.fromEntries(versions) });
+  }
+
+  /** Those in archives that `npm pack` has named; only where there are none, all archives are looked into. */
+  private async versions(name: string): Promise<Manifest[]> {
+    const start = `${name.replace("@", "").replace("/", "-")}-`;
+    const named = this.files.filter((file) => file.startsWith(start) && /\d/.test(file[start.length] ?? ""));
+    const likely = await this.manifests(named);
+    const of = (all: Manifest[]) => all.filter((one) => one.name === name);
+    return of(likely).length ? of(likely) : of(await this.manifests(this.files));
+  }
+
+  private async manifests(files: string[]): Promise<Manifest[]> {
+    const found: Manifest[] = [];
+    // Each takes two processes, and only a few are allowed.
+    const waiting = files.values();
+    const read = async () => {
+      for (const file of waiting) {
+        if (!this.read.has(file)) this.read.set(file, manifestsIn(file));
+        found.push(...(await this.read.get(file)!));
+      }
+    };
+    await Promise.all(Array.from({ length: READERS }, read));
+    return found;
+  }
 }
 
 /** What an archive says about itself: nothing if it is not a package. */
-async function manifests(file: string): Promise<Manifest[]> {
-  const command = ["tar", "-xzOf", file, "--wildcards", "--no-wildcards-match-slash", "*/package.json"];
+async function manifestsIn(file: string): Promise<Manifest[]> {
+  const path = `${WHEELHOUSE}/${file}`;
+  const command = ["tar", "-xzOf", path, "--wildcards", "--no-wildcards-match-slash", "*/package.json"];
   const tar = Bun.spawn(command, { stderr: "pipe" });
   const [text, said] = await Promise.all([new Response(tar.stdout).text(), new Response(tar.stderr).text()]);
   // If the machine cannot read it, that says nothing about the archive.
   if ((await tar.exited) !== 0 && TROUBLE.test(said)) throw new Failed("broken", said);
   try {
-    return [{ ...JSON.parse(text), file }];
+    const { name, version, ...rest } = JSON.parse(text);
+    if (typeof name !== "string" || typeof version !== "string") return [];
+    const { sha512 } = await copy(Bun.file(path).stream());
+    return [{ ...rest, name, version, file, integrity: `sha512-${Buffer.from(sha512, "hex").toString("base64")}` }];
   } catch {
     return [];
   }
 }
 
-/** What to write into package.json so that everything comes from the stock: one version of each package. */
-function fromStock(wanted: Wanted[], all: Manifest[]): Record<string, string> {
-  let { chosen, optional } = choose(wanted.map((one) => ({ ...one, by: "what was asked for" })), new Map(), all);
-  // Each may bring more of them. What is not available is left out, as Bun does.
-  const forHere = all.filter(runsHere);
-  for (const one of optional) {
+/** Installs from the operator's directory. */
+async function installFromStock(dependencies: Record<string, string>): Promise<void> {
+  writeFileSync("/data/package.json", JSON.stringify({ dependencies }));
+  const shelf = new Shelf();
+  let trouble: Failed | undefined;
+  const server = serve(async (request) => {
     try {
-      const more = choose([one], chosen, forHere);
-      chosen = more.chosen;
-      optional.push(...more.optional);
+      return await shelf.answer(request);
     } catch (error) {
-      if (!(error instanceof Failed)) throw error;
+      trouble ??= error instanceof Failed ? error : undefined;
+      throw error;
     }
+  });
+  try {
+    const failed = await bun([], { NPM_CONFIG_REGISTRY: server.url.href });
+    if (!failed) return refuseAddresses();
+    if (trouble || failed.reason !== "not_found") throw trouble ?? failed;
+    const missing = [...shelf.asked].filter(([name]) => failed.message.includes(name));
+    const known = missing.map(([name, versions]) => `${name} in the directory: ${versions.join(", ") || "none"}`);
+    throw new Failed("not_found", [failed.message, ...known].join("; "));
+  } finally {
+    server.stop(true);
   }
-  return Object.fromEntries([...chosen].map(([name, { file }]) => [name, `file:${file}`]));
 }
 
-/** Adds what is needed to what is chosen, breadth first: what was asked for, then what that needs, and so on. Also
- * returns what the chosen packages would use if it is there. */
-function choose(needs: Need[], before: Map<string, Manifest>, all: Manifest[]) {
-  let [chosen, waiting, optional] = [new Map(before), [...needs], [] as Need[]];
-  // Needs that came too late to affect a choice: everything is chosen again with them in mind.
-  const late: Need[] = [];
-  for (let next = waiting.shift(); next; next = waiting.shift()) {
-    const { name, versions } = next;
-    const other = chosen.get(name);
-    if (other && !fits(other, next)) {
-      if (!late.some((one) => one.name === name && one.versions === versions)) {
-        late.push(next);
-        [chosen, waiting, optional] = [new Map(before), [...needs], []];
-      } else if (!next.beside) {
-        throw new Failed("incompatible", `${name} is needed as ${other.version} and as ${versions} (by ${next.by})`);
-      }
-      continue;
-    }
-    if (other) continue;
-    const there = all.filter((one) => one.name === name);
-    const fitting = there.filter((one) => fits(one, next));
-    fitting.sort((left, right) => Bun.semver.order(right.version, left.version));
-    const heeded = late.filter((one) => one.name === name);
-    const best = fitting.find((one) => heeded.every((need) => fits(one, need))) ?? fitting[0];
-    if (!best) {
-      const known = there.map((one) => one.version).join(", ") || "none";
-      throw new Failed("not_found", `${name} ${versions || "*"} (needed by ${next.by}; versions in the directory: ${known})`);
-    }
-    chosen.set(name, best);
-    const by = `${best.name} ${best.version}`;
-    const needsOf = (them: Record<string, string> = {}, beside = false): Need[] =>
-      Object.entries(them).map(([name, versions]) => ({ name, versions, by, beside }));
-    const peers = needsOf(best.peerDependencies, true).filter((one) => !best.peerDependenciesMeta?.[one.name]?.optional);
-    waiting.push(...needsOf(best.dependencies), ...peers);
-    optional.push(...needsOf(best.optionalDependencies));
-  }
-  return { chosen, optional };
-}
-
-function fits({ version }: Found, { versions }: Wanted): boolean {
-  return Bun.semver.satisfies(version, versions || "*");
-}
-
-/** Whether an archive is for this machine. Bun checks this only for packages from a registry. */
-function runsHere({ os, cpu, libc }: Manifest): boolean {
-  const pairs = [[os, process.platform], [cpu, process.arch], [libc, LIBC]] as const;
-  return pairs.every(([said, here]) => {
-    const list = [said ?? []].flat();
-    const named = list.filter((one) => !one.startsWith("!"));
-    return !list.includes(`!${here}`) && (named.length === 0 || named.includes(here) || named.includes("any"));
+/** Serves Bun, and nobody else: there is no other program in this container. */
+function serve(answer: (request: Request) => Promise<Response>) {
+  return Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    idleTimeout: 0,
+    development: false,
+    fetch: answer,
+    error: () => new Response(null, { status: 503 }),
   });
 }
 
-async function install(dependencies: Record<string, string>, overrides: Record<string, string>, offline: boolean): Promise<Kept[]> {
-  writeFileSync("/data/package.json", JSON.stringify({ dependencies, overrides }));
-  if (!offline && existsSync(CACHE)) {
+/** Installs from the index, and returns what can be kept for others. */
+async function install(dependencies: Record<string, string>): Promise<Kept[]> {
+  writeFileSync("/data/package.json", JSON.stringify({ dependencies }));
+  if (existsSync(CACHE)) {
     const stock = cached();
     const unresolved = await bun(["--lockfile-only"]);
     // The registry would say the same again.
@@ -213,10 +208,9 @@ async function install(dependencies: Record<string, string>, overrides: Record<s
     // Without the cache it may work, and if not, Bun says why.
     for (const left of [TREE, TARBALLS, LOCK, "/data/cache"]) rmSync(left, { recursive: true, force: true });
   }
-  const failed = await bun(offline ? ["--offline"] : []);
+  const failed = await bun([]);
   if (failed) throw failed;
-  // What comes from the operator's directory does so by its path.
-  if (!offline) refuseAddresses();
+  refuseAddresses();
   return [];
 }
 
@@ -242,12 +236,11 @@ async function bun(more: string[], environment: Record<string, string> = {}): Pr
     stdin: "ignore",
     stdout: "ignore",
     stderr: "pipe",
-    env: { ...process.env, TMPDIR: "/data/tmp", BUN_TMPDIR: "/data/tmp", ...environment },
+    env: { ...process.env, ...PATIENCE, TMPDIR: "/data/tmp", BUN_TMPDIR: "/data/tmp", ...environment },
   });
   const said = await new Response(done.stderr).text();
   if ((await done.exited) === 0) return undefined;
-  const from = more.includes("--offline") ? undefined : addressed(said, NOT_REACHED);
-  return from ?? diagnose(said);
+  return addressed(said, NOT_REACHED) ?? diagnose(said);
 }
 
 /** The tarballs that the server keeps, by the sha512 in their names; their contents are not verified yet. */
@@ -269,14 +262,7 @@ async function byWayOfTheCache(stock: Map<string, string[]>): Promise<Kept[] | u
   mkdirSync(TARBALLS);
   const registry = process.env.NPM_CONFIG_REGISTRY ? new URL(process.env.NPM_CONFIG_REGISTRY) : undefined;
   const tarballs = new Tarballs(stock, registry?.origin);
-  const server = Bun.serve({
-    hostname: "127.0.0.1",
-    port: 0,
-    idleTimeout: 0,
-    development: false,
-    fetch: (request) => tarballs.answer(request),
-    error: () => new Response(null, { status: 503 }),
-  });
+  const server = serve((request) => tarballs.answer(request));
   try {
     const lock = readFileSync(LOCK, "utf8").replace(LOCKED, (_, before, name, version, address, after, hash) => {
       const sha512 = hash && Buffer.from(hash, "base64").toString("hex");
@@ -427,14 +413,17 @@ async function main() {
   mkdirSync("/data/tmp");
   const there = provided(request.requirements);
   const wanted: Wanted[] = request.requirements.filter((one: Wanted) => !there.some((found) => found.name === one.name));
+  const dependencies = Object.fromEntries(wanted.map(({ name, versions }) => [name, versions || "*"]));
   let files: Kept[] = [];
   if (wanted.length && !request.index) {
     if (!request.wheelhouse) throw new Failed("not_found", wanted.map(({ name }) => name).join(", "));
-    const stocked = fromStock(wanted, await stock());
-    await install(Object.fromEntries(wanted.map(({ name }) => [name, stocked[name]!])), stocked, true);
+    await installFromStock(dependencies);
   } else if (wanted.length) {
-    files = await install(Object.fromEntries(wanted.map(({ name, versions }) => [name, versions || "*"])), {}, false);
+    files = await install(dependencies);
   }
+  // For start.ts: these come before those of the runner.
+  const replaced = wanted.map(({ name }) => name).filter((name) => existsSync(`${RUNNER}/${name}`));
+  if (replaced.length) writeFileSync(`${TREE}/.replaced`, JSON.stringify(replaced));
   const { found, others } = packages(TREE);
   const count = found.length + others.length;
   if (count > request.mostPackages) {
