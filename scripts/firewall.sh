@@ -6,14 +6,18 @@
 #   scripts/firewall.sh remove                  takes the rules away
 #
 # Resolvers may be asked for names (port 53) wherever they are: those given here, else those of RUN_DNS, else those of
-# /etc/resolv.conf. The rules name the bridge of the programs' network, which need not exist yet. They are gone after
-# a restart of the machine: install them again, as ./start.sh does.
+# /etc/resolv.conf. Each program has a bridge of its own, made when it is needed, with addresses out of RUN_SUBNETS. The
+# rules name all of these bridges at once, and so need no change when one is made. They are gone after a restart of the
+# machine: install them again, as ./start.sh does.
 #
 # The server runs this very text by `bash -s -- check`, so nothing in it may depend on its location.
 set -euo pipefail
 shopt -s inherit_errexit
 
-INTERFACE=mcpsbx0
+# All interfaces whose names begin like this.
+LANES=mcpsbx+
+# The server's default.
+SUBNETS=${RUN_SUBNETS:-198.19.0.0/16}
 FORWARDED=MCP-SANDBOX
 TO_HOST=MCP-SANDBOX-IN
 # Networks that are unassigned, or private, or only this machine's. Of the ranges for documentation, 198.51.100.0/24 is
@@ -119,6 +123,10 @@ lies_in() {
     ((${1#*/} >= bits && inner >> (32 - bits) == outer >> (32 - bits)))
 }
 
+# Routes of the host, chosen as by `ip route show`, except those of programs. The default route, and those that lead
+# nowhere, begin with a word and are left out.
+routes() { ip -4 route show "$@" | grep '^[0-9]' | grep -v " dev ${LANES%+}[0-9]" || true; }
+
 # The networks that this host is in, except those that are closed anyway.
 host_networks() {
     local network range
@@ -129,7 +137,17 @@ host_networks() {
             if lies_in "$network" "$range"; then continue 2; fi
         done
         echo "$network"
-    done < <(ip -4 route show table main proto kernel scope link) | sort -u
+    done < <(routes table main proto kernel scope link) | sort -u
+}
+
+# What of the host's is among the addresses for programs: the engine does not look.
+conflicts() {
+    local relation route
+    for relation in root match; do
+        while read -r route; do
+            echo "the host uses addresses of RUN_SUBNETS=$SUBNETS, so set another range: $route"
+        done < <(routes table all "$relation" "$SUBNETS")
+    done
 }
 
 # The rules of both chains for a family, in the form in which they are read back.
@@ -140,10 +158,10 @@ chain_rules() {
         echo "-A $FORWARDED -j DROP"
         return
     fi
-    # Programs are neighbours on the bridge, and must not reach each other.
-    echo "-A $FORWARDED -o $INTERFACE -j DROP"
+    # Programs must not reach each other.
+    echo "-A $FORWARDED -o $LANES -j DROP"
     echo "-A $FORWARDED -m conntrack --ctstate NEW -m hashlimit --hashlimit-above $NEW_PER_SECOND/sec --hashlimit-burst" \
-        "$NEW_AT_ONCE --hashlimit-mode srcip --hashlimit-name $INTERFACE -j DROP"
+        "$NEW_AT_ONCE --hashlimit-mode srcip --hashlimit-name ${LANES%+} -j DROP"
     for resolver in $(resolvers "${@:2}"); do
         for protocol in udp tcp; do
             echo "-A $FORWARDED -d $resolver/32 -p $protocol -m $protocol --dport 53 -j RETURN"
@@ -155,7 +173,7 @@ chain_rules() {
 # The rules that lead into the chains now, as commands that delete them.
 delete_jumps() { sed -n "/ -j $FORWARDED\(-IN\)\?\$/s/^-A/-D/p" <<<"$1"; }
 
-jump() { echo "$1 -i $INTERFACE -j $2"; }
+jump() { echo "$1 -i $LANES -j $2"; }
 
 # Each family changes in one step: the kernel has the old rules until it has all of the new ones.
 install() {
@@ -178,7 +196,7 @@ install() {
 
 report_resolvers() {
     local resolver
-    say "Programs on $INTERFACE reach neither this host nor private networks."
+    say "Programs on $LANES reach neither this host nor private networks."
     for resolver in $(resolvers "$@"); do
         if [[ $(ip -4 route get "$resolver" 2>/dev/null) == local* ]]; then
             say "note: the resolver $resolver is this host itself, so they cannot ask it. Set RUN_DNS to another one"
@@ -225,13 +243,6 @@ foreign_rules() {
     )
 }
 
-# On a bridge, packets between neighbours pass the rules only if the kernel is set to do that. Docker sets it.
-bridge_filter() {
-    local setting=/proc/sys/net/bridge/bridge-nf-call-iptables
-    grep -q "^ *$INTERFACE:" /proc/net/dev || return 0
-    [[ -r $setting && $(<"$setting") == 1 ]] || echo "programs can reach each other: net.bridge.bridge-nf-call-iptables is not 1"
-}
-
 check() {
     local family now missing
     missing=$(
@@ -240,7 +251,7 @@ check() {
             missing_rules "$family" "$now"
             foreign_rules "$family" "$now"
         done
-        bridge_filter
+        conflicts
     )
     [[ -z $missing ]] && return
     printf '%s\n' "$missing"

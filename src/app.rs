@@ -143,6 +143,7 @@ impl App {
             Arc::clone(&executor),
             instance.identity.clone(),
             init,
+            config.engine.subnets,
             tasks.clone(),
         );
         let catalog = Catalog::default();
@@ -232,7 +233,6 @@ impl App {
     pub fn start(&self) -> axum::Router {
         self.tasks.spawn(upkeep::watch_network(
             self.config.engine.clone(),
-            Arc::clone(&self.executor),
             self.runs.clone(),
             // It runs programs, which nothing may do once the server is stopping.
             self.soft.clone(),

@@ -27,6 +27,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use governor::Quota;
+use ipnet::Ipv4Net;
 use secrecy::SecretString;
 
 pub use self::answers::{AnswerConfig, Inclusion};
@@ -168,6 +169,8 @@ pub struct EngineConfig {
     pub firewall_report: Option<PathBuf>,
     /// Resolvers that runs with a network use; empty means those of the host (`RUN_DNS`).
     pub dns: Vec<IpAddr>,
+    /// Addresses out of which each run with a network gets a network of its own (`RUN_SUBNETS`).
+    pub subnets: Ipv4Net,
 }
 
 /// What one run may use.
@@ -316,6 +319,7 @@ impl EngineConfig {
             allow_network: reader.flag("ALLOW_NETWORK"),
             firewall_report: reader.path("FIREWALL_REPORT"),
             dns: reader.resolvers("RUN_DNS"),
+            subnets: reader.subnets("RUN_SUBNETS"),
         }
     }
 }

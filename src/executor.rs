@@ -19,7 +19,7 @@ use thiserror::Error;
 use tokio::io::AsyncWrite;
 
 pub use self::outage::Outage;
-use self::spec::{ContainerLimits, ContainerSpec};
+use self::spec::{ContainerLimits, ContainerSpec, LaneSpec};
 use crate::config::{UidRange, cpus};
 
 /// Something that runs containers.
@@ -68,8 +68,14 @@ pub trait Executor: fmt::Debug + Send + Sync {
         value: &str,
     ) -> Result<Vec<ContainerInfo>, ExecutorError>;
 
-    /// Creates the bridge network for runs that may use the network, unless it exists, and returns its addresses.
-    async fn ensure_network(&self) -> Result<Network, ExecutorError>;
+    /// The lanes that there are, whoever made them.
+    async fn lanes(&self) -> Result<Vec<LaneInfo>, ExecutorError>;
+
+    /// Makes a lane, and makes sure that it is as described.
+    async fn make_lane(&self, lane: &LaneSpec) -> Result<LaneId, ExecutorError>;
+
+    /// Removes a lane that no container is on. One that is already gone counts as removed.
+    async fn remove_lane(&self, lane: &LaneId) -> Result<(), ExecutorError>;
 }
 
 /// A container's id.
@@ -236,11 +242,19 @@ pub struct ContainerInfo {
     pub labels: HashMap<String, String>,
 }
 
-/// The bridge network of runs that may use the network.
+/// The engine's id of a lane, which is a network for one container.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LaneId(pub String);
+
+/// A lane in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Network {
-    /// The host's address on it, as the engine prints it.
-    pub gateway: Option<String>,
+pub struct LaneInfo {
+    /// Its id.
+    pub id: LaneId,
+    /// The number in its name.
+    pub number: u32,
+    /// All its labels.
+    pub labels: HashMap<String, String>,
 }
 
 /// Why an executor did not do what it was asked to.

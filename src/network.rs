@@ -6,7 +6,7 @@
 mod firewall;
 mod probe;
 
-pub(crate) use self::probe::{Listener, host_addresses};
+pub(crate) use self::probe::{Listener, host_targets};
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,8 +18,9 @@ use tracing::{info, warn};
 
 use self::probe::Doubt;
 use crate::config::EngineConfig;
+use crate::executor::outage::chain;
 use crate::executor::spec::NetworkAccess;
-use crate::executor::{ErrorKind, Executor, ExecutorError};
+use crate::executor::{ErrorKind, ExecutorError};
 use crate::run::Runs;
 
 /// How long a run waits for the check to end.
@@ -121,22 +122,23 @@ pub enum CheckError {
 ///
 /// # Errors
 /// Nothing was found out: what was known before still holds.
-pub async fn check(
-    config: &EngineConfig,
-    executor: &dyn Executor,
-    runs: &Runs,
-) -> Result<State, CheckError> {
-    let network = match executor.ensure_network().await {
-        Err(error) if error.kind == ErrorKind::Conflict => {
-            return Ok(State::Closed(format!("{error}: {}", error.source)));
+pub async fn check(config: &EngineConfig, runs: &Runs) -> Result<State, CheckError> {
+    let found = by_the_rules(config).await;
+    let State::Open { dns } = &found else {
+        return Ok(found);
+    };
+    // So the first run that asks for the network does not wait for one to be made.
+    match runs.launcher.prepare_lane().await {
+        Err(error) if error.kind == ErrorKind::Refused => {
+            return Ok(State::Closed(chain(&error)));
         }
-        network => network?,
-    };
-    let dns = match by_the_rules(config).await {
-        State::Open { dns } if !config.allow_network => dns,
-        found => return Ok(found),
-    };
-    match probe::host_is_closed(runs, &network, &dns).await {
+        prepared => prepared?,
+    }
+    if config.allow_network {
+        return Ok(found);
+    }
+    let dns = dns.clone();
+    match probe::host_is_closed(runs, &dns).await {
         Ok(()) => Ok(State::Open { dns }),
         // The rules that closed the host to an earlier probe are in place, so its result still holds on a server that
         // is too busy for another.
@@ -156,8 +158,7 @@ pub async fn check(
 /// The part of the check that needs neither an engine nor a program: the rules are read back.
 pub async fn by_the_rules(config: &EngineConfig) -> State {
     if !config.allow_network
-        && let Err(reason) =
-            firewall::rules_are_in_place(config.firewall_report.as_deref(), &config.dns).await
+        && let Err(reason) = firewall::rules_are_in_place(config).await
     {
         // Whoever installs the rules does not have RUN_DNS in the environment.
         let resolvers = config.dns.iter().map(|address| format!(" {address}"));

@@ -432,6 +432,7 @@ impl Pool {
             user: setup.user(data.owner),
             limits: self.limits(runner),
             network,
+            lane: None,
             priority,
             runtime: setup.runtime.clone(),
             cgroup_parent: setup.cgroup_parent.clone(),

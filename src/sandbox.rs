@@ -16,6 +16,7 @@
 
 mod capture;
 mod drain;
+mod lanes;
 mod launcher;
 mod scale;
 

@@ -9,7 +9,6 @@ use tracing::{debug, warn};
 
 use super::instance::Instance;
 use crate::config::EngineConfig;
-use crate::executor::Executor;
 use crate::metrics::set;
 use crate::network::{self, CheckError, State};
 use crate::run::Runs;
@@ -56,12 +55,7 @@ pub(super) async fn reap_leftovers(
 }
 
 /// Keeps the network policy up to date.
-pub(super) async fn watch_network(
-    config: EngineConfig,
-    executor: Arc<dyn Executor>,
-    runs: Runs,
-    stop: CancellationToken,
-) {
+pub(super) async fn watch_network(config: EngineConfig, runs: Runs, stop: CancellationToken) {
     let watch = async {
         // The check runs a program of its own.
         runs.catalog.first_look().await;
@@ -80,7 +74,7 @@ pub(super) async fn watch_network(
                 Ok(network::by_the_rules(&config).await)
             } else {
                 probed = Some(Instant::now());
-                network::check(&config, &*executor, &runs).await
+                network::check(&config, &runs).await
             };
             let pause = match found {
                 Ok(state) => {

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ipnet::Ipv4Net;
 use secrecy::SecretString;
 use thiserror::Error;
 use url::Url;
@@ -262,6 +263,17 @@ impl<'a> Reader<'a> {
         self.list(name, expected, |entry| {
             let address = entry.parse::<Ipv4Addr>().ok()?;
             (!address.is_loopback()).then_some(address.into())
+        })
+    }
+
+    /// A range that many networks of four addresses fit into.
+    pub(super) fn subnets(&mut self, name: &'static str) -> Ipv4Net {
+        let expected =
+            "a range of IPv4 addresses with a prefix from /8 to /24, such as `198.19.0.0/16`";
+        self.parse(name, expected, Ipv4Net::default(), |value| {
+            let range: Ipv4Net = value.parse().ok()?;
+            let is_allowed = range == range.trunc() && (8..=24).contains(&range.prefix_len());
+            is_allowed.then_some(range)
         })
     }
 

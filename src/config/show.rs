@@ -138,7 +138,7 @@ impl StorageConfig {
 }
 
 impl EngineConfig {
-    fn lines(&self) -> [Line; 8] {
+    fn lines(&self) -> [Line; 9] {
         let dns: Vec<_> = self.dns.iter().map(ToString::to_string).collect();
         let allowed = self.allow_weaker.iter().map(|control| control.name());
         let report = self.firewall_report.as_ref();
@@ -161,6 +161,7 @@ impl EngineConfig {
                 report.map_or_else(String::new, |path| path.display().to_string()),
             ),
             ("RUN_DNS", dns.join(",")),
+            ("RUN_SUBNETS", self.subnets.to_string()),
         ]
     }
 }

@@ -173,6 +173,11 @@ pub const VARIABLES: &[Variable] = &[
         "comma-separated resolvers for runs with a network; default: those of the host",
     ),
     variable(
+        "RUN_SUBNETS",
+        "198.19.0.0/16",
+        "addresses that the host does not use otherwise; each run with a network gets four of them for a network of its own",
+    ),
+    variable(
         "RUN_TIMEOUT",
         "30s",
         "time limit of a run that does not ask for one",

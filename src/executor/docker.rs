@@ -16,7 +16,8 @@ use bollard::errors::Error as BollardError;
 use bollard::models::{SystemInfo, SystemVersion};
 use bollard::query_parameters::{
     AttachContainerOptionsBuilder, EventsOptionsBuilder, InspectNetworkOptions,
-    ListContainersOptionsBuilder, ListImagesOptionsBuilder, RemoveContainerOptionsBuilder,
+    ListContainersOptionsBuilder, ListImagesOptionsBuilder, ListNetworksOptionsBuilder,
+    RemoveContainerOptionsBuilder,
 };
 use bollard::{API_DEFAULT_VERSION, Docker};
 use futures::stream::{BoxStream, StreamExt as _, TryStreamExt as _};
@@ -24,10 +25,12 @@ use futures::stream::{BoxStream, StreamExt as _, TryStreamExt as _};
 use self::answers::{chunk, image, limits, with_advice};
 use self::unreachable::Unreachable;
 use super::outage::chain;
-use super::spec::{ContainerLimits, ContainerSpec, Dialect, NETWORK_NAME, Priority};
+use super::spec::{
+    ContainerLimits, ContainerSpec, Dialect, LANE_PREFIX, LaneSpec, Priority, lane_number,
+};
 use super::{
     Attached, ContainerId, ContainerInfo, ContainerState, Engine, ErrorKind, Executor,
-    ExecutorError, Image, Network,
+    ExecutorError, Image, LaneId, LaneInfo,
 };
 
 /// Where the engine listens unless configured otherwise.
@@ -412,51 +415,65 @@ impl Executor for DockerExecutor {
         Ok(info.collect())
     }
 
-    async fn ensure_network(&self) -> Result<Network, ExecutorError> {
-        let operation = "make the runs' network";
+    async fn lanes(&self) -> Result<Vec<LaneInfo>, ExecutorError> {
+        let operation = "list networks of runs";
+        let client = self.client(operation).await?;
+        let filters = HashMap::from([("name", vec![LANE_PREFIX])]);
+        let options = ListNetworksOptionsBuilder::new().filters(&filters).build();
+        let networks = self
+            .within(QUICK, operation, client.list_networks(Some(options)))
+            .await?;
+        let lanes = networks.into_iter().filter_map(|network| {
+            Some(LaneInfo {
+                id: LaneId(network.id?),
+                number: lane_number(&network.name?)?,
+                labels: network.labels.unwrap_or_default(),
+            })
+        });
+        Ok(lanes.collect())
+    }
+
+    async fn make_lane(&self, lane: &LaneSpec) -> Result<LaneId, ExecutorError> {
+        let operation = "make a network for a run";
         let Client {
             docker: client,
             is_podman,
             ..
         } = self.connected(operation).await?;
-        let inspect = || {
-            self.within(
-                QUICK,
-                operation,
-                client.inspect_network(NETWORK_NAME, None::<InspectNetworkOptions>),
-            )
-        };
-        let network = match inspect().await {
-            Err(error) if error.kind == ErrorKind::NotFound => {
-                let made = self
-                    .within(SLOW, operation, client.create_network(network::request()))
-                    .await;
-                // Another server on this engine may have been faster.
-                made.map(|_| ()).or_else(|error| {
-                    if error.kind == ErrorKind::Conflict {
-                        Ok(())
-                    } else {
-                        Err(error)
-                    }
-                })?;
-                inspect().await?
-            }
-            answer => answer?,
-        };
+        let wanted = lane.to_create_body();
+        let made = self
+            .within(SLOW, operation, client.create_network(wanted.clone()))
+            .await?;
         // Podman reports a network's settings in words of its own.
-        if !is_podman {
-            network::check(&network).map_err(|reason| ExecutorError {
-                kind: ErrorKind::Conflict,
+        if is_podman {
+            return Ok(LaneId(made.id));
+        }
+        let inspect = client.inspect_network(&made.id, None::<InspectNetworkOptions>);
+        let network = self.within(QUICK, operation, inspect).await;
+        let id = LaneId(made.id.clone());
+        let checked = network.and_then(|network| {
+            network::check(&wanted, &network).map_err(|reason| ExecutorError {
+                kind: ErrorKind::Refused,
                 operation,
                 source: reason.into(),
-            })?;
+            })
+        });
+        if let Err(error) = checked {
+            self.remove_lane(&id).await?;
+            return Err(error);
         }
-        let configs = network
-            .ipam
-            .and_then(|ipam| ipam.config)
-            .unwrap_or_default();
-        Ok(Network {
-            gateway: configs.into_iter().find_map(|config| config.gateway),
-        })
+        Ok(id)
+    }
+
+    async fn remove_lane(&self, lane: &LaneId) -> Result<(), ExecutorError> {
+        let operation = "remove a network of a run";
+        let client = self.client(operation).await?;
+        match self
+            .within(SLOW, operation, client.remove_network(&lane.0))
+            .await
+        {
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
+            answer => answer,
+        }
     }
 }

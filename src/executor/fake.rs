@@ -4,6 +4,7 @@
 //! lines of shell that [`program`] knows. Tests inject trouble through [`FakeExecutor::trouble`].
 
 mod init;
+mod lanes;
 mod program;
 
 use std::collections::HashMap;
@@ -21,10 +22,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::init::Init;
-use super::spec::{ContainerLimits, ContainerSpec, Priority};
+use self::lanes::FakeLanes;
+use super::spec::{ContainerLimits, ContainerSpec, LaneSpec, Priority};
 use super::{
     Attached, Chunk, ContainerId, ContainerInfo, ContainerState, Engine, ErrorKind, Executor,
-    ExecutorError, Image, Network,
+    ExecutorError, Image, LaneId, LaneInfo,
 };
 
 /// An engine in memory.
@@ -53,6 +55,7 @@ struct Inner {
     making_takes: Duration,
     /// What is run instead of programs that contain a word.
     imitations: Vec<(&'static str, String)>,
+    lanes: FakeLanes,
     trouble: Trouble,
 }
 
@@ -281,6 +284,14 @@ impl FakeExecutor {
         if !inner.images.iter().any(|image| image.id == spec.image) {
             return Err(error(ErrorKind::NotFound, operation, "no such image"));
         }
+        if let Some(lane) = &spec.lane {
+            if !inner.lanes.has(lane) {
+                return Err(error(ErrorKind::NotFound, operation, "no such network"));
+            }
+            if inner.is_on(lane) {
+                return Err(error(ErrorKind::Refused, operation, "no address is left"));
+            }
+        }
         inner.made += 1;
         let id = ContainerId(format!("{:012x}", inner.made));
         let container = Container {
@@ -475,9 +486,17 @@ impl Executor for FakeExecutor {
         Ok(info.collect())
     }
 
-    async fn ensure_network(&self) -> Result<Network, ExecutorError> {
-        drop(self.request("make the runs' network")?);
-        let gateway = Some("192.0.2.1".to_owned());
-        Ok(Network { gateway })
+    async fn lanes(&self) -> Result<Vec<LaneInfo>, ExecutorError> {
+        Ok(self.request("list networks of runs")?.lanes.there())
+    }
+
+    async fn make_lane(&self, lane: &LaneSpec) -> Result<LaneId, ExecutorError> {
+        self.request("make a network for a run")?.lanes.make(lane)
+    }
+
+    async fn remove_lane(&self, lane: &LaneId) -> Result<(), ExecutorError> {
+        let mut inner = self.request("remove a network of a run")?;
+        let is_used = inner.is_on(lane);
+        inner.lanes.remove(lane, is_used)
     }
 }

@@ -1,6 +1,7 @@
 //! What a container has to be, and the engine's request for it. Pure: a snapshot pins the whole request, so that no
 //! safety setting can get lost unnoticed.
 
+mod lane;
 mod limits;
 
 use std::collections::{BTreeMap, HashMap};
@@ -13,7 +14,9 @@ use bollard::models::{
     RestartPolicyNameEnum,
 };
 
+pub use self::lane::{LANE_PREFIX, LaneSpec, lane_number, lane_subnet};
 pub use self::limits::ContainerLimits;
+use super::LaneId;
 
 /// Where sandbox-init is in every container.
 pub const INIT_PATH: &str = "/.sandbox-init";
@@ -21,8 +24,6 @@ pub const INIT_PATH: &str = "/.sandbox-init";
 pub const DATA_PATH: &str = "/data";
 /// A second path for it, for programs that were written for other servers.
 pub const DATA_ALIAS: &str = "/mnt/data";
-/// Name of the bridge network, and of its interface on the host, which the firewall rules name.
-pub const NETWORK_NAME: &str = "mcpsbx0";
 /// Our system call filter, for x86-64 and arm64.
 pub const SECCOMP_PROFILE: &str = include_str!("seccomp.json");
 
@@ -64,6 +65,8 @@ pub struct ContainerSpec {
     pub limits: ContainerLimits,
     /// What they may reach.
     pub network: NetworkAccess,
+    /// The network that it has to itself. Without one it reaches nothing, whatever it may.
+    pub lane: Option<LaneId>,
     /// What the container is for at first.
     pub priority: Priority,
     /// The engine's runtime; `None` means the engine's own.
@@ -120,7 +123,7 @@ pub enum Dialect {
 pub enum NetworkAccess {
     /// Nothing but itself.
     None,
-    /// The bridge network, with these resolvers.
+    /// What the firewall leaves open, through a lane, with these resolvers.
     Bridge {
         /// Resolvers; empty means those the engine gives.
         dns: Vec<IpAddr>,
@@ -161,12 +164,14 @@ impl ContainerSpec {
             Dialect::Docker | Dialect::RemappingDocker => SECCOMP_PROFILE.to_owned(),
             Dialect::Podman => self.seccomp.display().to_string(),
         };
-        let (network_mode, dns) = match &self.network {
+        let (network_mode, dns) = match (&self.network, &self.lane) {
+            // By its id: under its name, somebody else may have made another.
+            (NetworkAccess::Bridge { dns }, Some(lane)) => (
+                lane.0.as_str(),
+                dns.iter().map(ToString::to_string).collect(),
+            ),
             // No resolver can be reached, so looking up a name fails at once instead of after a wait.
-            NetworkAccess::None => ("none", vec!["127.0.0.1".to_owned()]),
-            NetworkAccess::Bridge { dns } => {
-                (NETWORK_NAME, dns.iter().map(ToString::to_string).collect())
-            }
+            _ => ("none", vec!["127.0.0.1".to_owned()]),
         };
         let limit = self.limits.nano_cpus;
         let at_least_one = limit.map(|limit| limit.max(ONE_CPU));
@@ -297,6 +302,7 @@ mod tests {
                 pids: 128,
                 file_size: 256 << 20,
             },
+            lane: (network != NetworkAccess::None).then(|| LaneId("lane-id".to_owned())),
             network,
             priority: Priority::Run,
             runtime: None,
@@ -364,7 +370,7 @@ mod tests {
         let without = body(&spec(NetworkAccess::None), Dialect::Docker);
         let dns = vec![IpAddr::from([192, 0, 2, 1])];
         let mut with = body(&spec(NetworkAccess::Bridge { dns }), Dialect::Docker);
-        assert_eq!(with["HostConfig"]["NetworkMode"], "mcpsbx0");
+        assert_eq!(with["HostConfig"]["NetworkMode"], "lane-id");
         assert_eq!(with["HostConfig"]["Dns"][0], "192.0.2.1");
         with["HostConfig"]["NetworkMode"] = "none".into();
         with["HostConfig"]["Dns"][0] = "127.0.0.1".into();

@@ -6,8 +6,11 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, SystemTime};
 
+use ipnet::Ipv4Net;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
+
+use crate::config::EngineConfig;
 
 /// Installs, checks and removes the rules.
 const SCRIPT: &str = include_str!("../../scripts/firewall.sh");
@@ -17,15 +20,12 @@ const REPORT_AGE: Duration = Duration::from_secs(70);
 const IN_PLACE: &str = "in place";
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 
-/// Reads the report, or else the rules themselves, which let programs ask the resolvers `dns`, or the host's if there
-/// are none. Fails with the first thing that is missing, or with why it cannot be read.
-pub(super) async fn rules_are_in_place(
-    report: Option<&Path>,
-    dns: &[IpAddr],
-) -> Result<(), String> {
-    match report {
+/// Reads the report, or else the rules themselves, which let programs ask the configured resolvers, or the host's if
+/// there are none. Fails with the first thing that is missing, or with why it cannot be read.
+pub(super) async fn rules_are_in_place(config: &EngineConfig) -> Result<(), String> {
+    match &config.firewall_report {
         Some(path) => reported(path, SystemTime::now()).await,
-        None => checked(dns).await,
+        None => checked(&config.dns, config.subnets).await,
     }
 }
 
@@ -57,13 +57,14 @@ async fn reported(path: &Path, now: SystemTime) -> Result<(), String> {
     }
 }
 
-async fn checked(dns: &[IpAddr]) -> Result<(), String> {
+async fn checked(dns: &[IpAddr], subnets: Ipv4Net) -> Result<(), String> {
     let dns: Vec<_> = dns.iter().map(ToString::to_string).collect();
     let check = async {
         let mut child = Command::new("bash")
             .args(["-s", "--", "check"])
             // This is how the script takes them; what is in `.env` is not in this process's environment.
             .env("RUN_DNS", dns.join(","))
+            .env("RUN_SUBNETS", subnets.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -114,6 +115,17 @@ fn resolvers(resolv_conf: &str) -> Vec<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::variables::VARIABLES;
+    use crate::executor::spec::LANE_PREFIX;
+
+    #[test]
+    fn the_script_has_the_same_default_for_addresses_as_the_server() {
+        let mut variables = VARIABLES.iter();
+        let subnets = variables.find(|variable| variable.name == "RUN_SUBNETS");
+        let default = subnets.unwrap().default;
+        assert!(SCRIPT.contains(&format!("${{RUN_SUBNETS:-{default}}}")));
+        assert!(SCRIPT.contains(&format!("LANES={LANE_PREFIX}+")));
+    }
 
     #[tokio::test]
     async fn a_report_counts_while_it_is_new() {

@@ -5,17 +5,19 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use ipnet::Ipv4Net;
 use sandbox_init::Held;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tracing::{info, warn};
 
+use super::lanes::{LaneLease, Lanes};
 use super::scale::Scale;
 use super::{Input, Sandbox, SandboxError, drain};
 use crate::executor::spec::{ContainerLimits, ContainerSpec, NetworkAccess};
 use crate::executor::{
-    ContainerId, ContainerInfo, ContainerState, ErrorKind, Executor, ExecutorError,
+    ContainerId, ContainerInfo, ContainerState, ErrorKind, Executor, ExecutorError, LaneInfo,
 };
 
 /// Label with the id of the directory that holds the workspaces.
@@ -44,6 +46,15 @@ pub struct Identity {
     pub server: String,
 }
 
+impl Identity {
+    /// The labels of all that is ours.
+    fn labels(&self) -> BTreeMap<String, String> {
+        [(ROOT_LABEL, &self.root), (SERVER_LABEL, &self.server)]
+            .map(|(name, value)| (name.to_owned(), value.clone()))
+            .into()
+    }
+}
+
 /// Starts sandboxes and removes them.
 #[derive(Clone, Debug)]
 pub struct Launcher(Arc<Shared>);
@@ -57,24 +68,29 @@ struct Shared {
     /// Containers, from before the engine is asked to create them until they are removed.
     containers: TaskTracker,
     live: Mutex<HashSet<ContainerId>>,
+    lanes: Lanes,
     /// Fair, and shared by creation and removal: a client that starts and cancels in a loop waits for its own removals.
     hands: Arc<Semaphore>,
 }
 
 impl Launcher {
-    /// Starts containers on `executor` with the sandbox-init that is at `init` on the engine's host.
+    /// Starts containers on `executor` with the sandbox-init that is at `init` on the engine's host. Those with a network
+    /// have addresses out of `subnets`.
     pub fn new(
         executor: Arc<dyn Executor>,
         identity: Identity,
         init: PathBuf,
+        subnets: Ipv4Net,
         tasks: TaskTracker,
     ) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let hands = FEWEST_HANDS.max(HANDS_PER_CORE * cores);
+        let lanes = Lanes::new(Arc::clone(&executor), subnets, identity.labels());
         Self(Arc::new(Shared {
             executor,
             identity,
             init,
+            lanes,
             tasks,
             containers: TaskTracker::new(),
             live: Mutex::default(),
@@ -89,16 +105,11 @@ impl Launcher {
 
     /// The labels by which we find our containers again, and `more`.
     pub fn labels(&self, more: &[(&str, String)]) -> BTreeMap<String, String> {
-        let identity = &self.0.identity;
-        let own = [
-            (ROOT_LABEL, identity.root.clone()),
-            (SERVER_LABEL, identity.server.clone()),
-            (CREATED_LABEL, epoch_seconds().to_string()),
-        ];
-        own.iter()
-            .chain(more)
-            .map(|(name, value)| ((*name).to_owned(), value.clone()))
-            .collect()
+        let created = (CREATED_LABEL, epoch_seconds().to_string());
+        let more = more.iter().chain([&created]);
+        let mut labels = self.0.identity.labels();
+        labels.extend(more.map(|(name, value)| ((*name).to_owned(), value.clone())));
+        labels
     }
 
     /// Creates, attaches and starts a container. A caller that goes away before it is started leaves nothing behind.
@@ -112,8 +123,7 @@ impl Launcher {
         // On a task of its own: a request to the engine that is dropped halfway may still create a container.
         self.0.tasks.spawn(async move {
             let _until_made = (hand, making);
-            let started = launcher.start_on_network(&spec, || !answer.is_closed());
-            let started = started.await;
+            let started = Box::pin(launcher.start_in_lane(spec, || !answer.is_closed())).await;
             if let Some(started) = started.transpose() {
                 // A sandbox that nobody takes is dropped, and so removed.
                 let _ = answer.send(started);
@@ -132,34 +142,56 @@ impl Launcher {
             .expect("it is never closed")
     }
 
-    /// Starts a container. Recreates its network if somebody removed that while nothing was on it, as `docker network
-    /// prune` does. `None` when nobody waits for the container any more.
-    async fn start_on_network(
+    /// Starts a container, with a lane if it may use the network. Tries again with a new one if somebody removed the
+    /// lane while nothing was on it, as `docker network prune` does. `None` when nobody waits for the container any more.
+    async fn start_in_lane(
         &self,
-        spec: &ContainerSpec,
+        mut spec: ContainerSpec,
         is_wanted: impl Fn() -> bool,
     ) -> Result<Option<Sandbox>, ExecutorError> {
-        let started = self.start_now(spec, &is_wanted).await;
-        match started {
-            Err(error)
-                if error.kind == ErrorKind::NotFound && spec.network != NetworkAccess::None =>
-            {
-                self.0.executor.ensure_network().await?;
-                self.start_now(spec, &is_wanted).await
+        if spec.network == NetworkAccess::None {
+            return self.start_now(&spec, None, &is_wanted).await;
+        }
+        match self.start_in_some_lane(&mut spec, &is_wanted).await {
+            Err(error) if error.kind == ErrorKind::NotFound => {
+                self.0.lanes.forget_free();
+                self.start_in_some_lane(&mut spec, &is_wanted).await
             }
             started => started,
         }
+    }
+
+    async fn start_in_some_lane(
+        &self,
+        spec: &mut ContainerSpec,
+        is_wanted: impl Fn() -> bool,
+    ) -> Result<Option<Sandbox>, ExecutorError> {
+        let lanes = &self.0.lanes;
+        let lane = lanes.lease().await?;
+        let number = lane.number();
+        spec.lane = lane.id();
+        let started = self.start_now(spec, Some(lane), is_wanted).await;
+        started.inspect_err(|_| lanes.give_up(number))
+    }
+
+    /// Makes sure that there is a lane for the next container with a network.
+    ///
+    /// # Errors
+    /// What the engine said, or that there are no addresses left.
+    pub async fn prepare_lane(&self) -> Result<(), ExecutorError> {
+        self.0.lanes.lease().await.map(drop)
     }
 
     /// `None` when nobody waits for the container any more.
     async fn start_now(
         &self,
         spec: &ContainerSpec,
+        lane: Option<LaneLease>,
         is_wanted: impl Fn() -> bool,
     ) -> Result<Option<Sandbox>, ExecutorError> {
         let executor = &self.0.executor;
         let id = executor.create(spec).await?;
-        let container = Container::new(self.clone(), id);
+        let container = Container::new(self.clone(), id, lane);
         if !is_wanted() {
             return Ok(None);
         }
@@ -182,10 +214,9 @@ impl Launcher {
     }
 
     /// Removes a container in the background.
-    fn remove_later(&self, id: ContainerId, there: TaskTrackerToken) {
+    fn remove_later(&self, id: ContainerId, lane: Option<LaneLease>, there: TaskTrackerToken) {
         let launcher = self.clone();
         self.0.tasks.spawn(async move {
-            let _until_removed = there;
             for attempt in 1..=REMOVE_TRIES {
                 let hand = launcher.hand().await;
                 let removed = launcher.0.executor.remove(&id).await;
@@ -194,17 +225,21 @@ impl Launcher {
                     Ok(()) => break,
                     Err(error) if attempt == REMOVE_TRIES => {
                         warn!(container.id = %id, error = &error as &dyn std::error::Error, "left a container to the reaper");
+                        lane.iter().for_each(LaneLease::give_up);
                     }
                     Err(_) => tokio::time::sleep(REMOVE_PAUSE.min(Duration::from_millis(100) * attempt)).await,
                 }
             }
             launcher.live().remove(&id);
+            // In this order: when no container is there any more, the lanes that are free are removed.
+            drop(lane);
+            drop(there);
         });
     }
 
-    /// Removes containers of this root that belong to nobody: those of servers for which `is_dead` says so, and our own
-    /// that no sandbox holds. Returns how many were removed; one that the engine cannot remove is logged and left for
-    /// the next time.
+    /// Removes containers of this root that belong to nobody, and then their networks: those of servers for which
+    /// `is_dead` says so, and our own that no sandbox holds. Returns how many containers were removed; one that the
+    /// engine cannot remove is logged and left for the next time.
     ///
     /// # Errors
     /// The engine does not answer, or cannot list them.
@@ -233,6 +268,12 @@ impl Launcher {
                 }
             }
         }
+        let label =
+            |lane: &LaneInfo, name: &str| lane.labels.get(name).cloned().unwrap_or_default();
+        let is_left = |lane: &LaneInfo| {
+            label(lane, ROOT_LABEL) == self.0.identity.root && is_dead(&label(lane, SERVER_LABEL))
+        };
+        self.0.lanes.reap(is_left).await?;
         Ok(removed)
     }
 
@@ -250,10 +291,11 @@ impl Launcher {
         self.live().len()
     }
 
-    /// Resolves when all our containers are removed and none is being created.
+    /// Resolves when all our containers and networks are removed and none is being created.
     pub async fn emptied(&self) {
         self.0.containers.close();
         self.0.containers.wait().await;
+        self.0.lanes.close().await;
     }
 
     fn live(&self) -> std::sync::MutexGuard<'_, HashSet<ContainerId>> {
@@ -272,16 +314,19 @@ fn epoch_seconds() -> u64 {
 pub(super) struct Container {
     launcher: Launcher,
     id: ContainerId,
+    /// The network that it has for itself until it is removed.
+    lane: Option<LaneLease>,
     there: TaskTrackerToken,
 }
 
 impl Container {
-    fn new(launcher: Launcher, id: ContainerId) -> Self {
+    fn new(launcher: Launcher, id: ContainerId, lane: Option<LaneLease>) -> Self {
         launcher.live().insert(id.clone());
         let there = launcher.0.containers.token();
         Self {
             launcher,
             id,
+            lane,
             there,
         }
     }
@@ -309,6 +354,7 @@ impl Container {
 impl Drop for Container {
     fn drop(&mut self) {
         let there = self.there.clone();
-        self.launcher.remove_later(self.id.clone(), there);
+        let lane = self.lane.take();
+        self.launcher.remove_later(self.id.clone(), lane, there);
     }
 }

@@ -22,7 +22,7 @@ const PORT: u16 = 8000;
 
 pub(super) async fn holds(stage: &Stage<'_>) -> Verdict {
     let engine = &stage.test.engine;
-    let rules = match network::check(engine, stage.executor(), stage.runs).await {
+    let rules = match network::check(engine, stage.runs).await {
         Ok(State::Closed(reason)) => {
             return Verdict::Pass(format!("network: true is refused, {reason}"));
         }
@@ -52,11 +52,6 @@ async fn dial(
     let host = network::Listener::open()
         .await
         .map_err(|error| cannot(&error))?;
-    let network = stage
-        .executor()
-        .ensure_network()
-        .await
-        .map_err(|error| cannot(&error))?;
     let word = hex::encode(rand::random::<[u8; 16]>());
     let access = NetworkAccess::Bridge { dns };
     let environment = [("PORT", PORT.to_string()), ("WORD", word.clone())];
@@ -80,9 +75,9 @@ async fn dial(
         }
         let address = stage.runs.files.read(listens, "address", 0, 64).await;
         let address = address.map_err(|error| cannot(&error))?.bytes;
-        let targets: BTreeSet<String> = network::host_addresses(&network)
+        let targets: BTreeSet<String> = network::host_targets()
             .iter()
-            .map(|ip| format!("{ip}|{}", host.port))
+            .map(|target| format!("{target}|{}", host.port))
             .chain([format!("{}|{PORT}", String::from_utf8_lossy(&address))])
             .collect();
         let targets = targets.into_iter().collect::<Vec<_>>().join(" ");

@@ -282,6 +282,8 @@ fn values_that_could_never_work_are_refused() {
         refused("DOCKER_HOST", "ssh://me@box"),
         refused("RUN_DNS", "9.9.9.9,127.0.0.53"),
         refused("RUN_DNS", "2620:fe::fe"),
+        refused("RUN_SUBNETS", "198.19.0.0/25"),
+        refused("RUN_SUBNETS", "198.19.0.1/16"),
         refused("RUST_LOG", "a=b=c"),
         refused("MCP_API_TOKEN", "0123456789abcd"),
         refused("MCP_API_TOKEN", "n8n-secret-7f3a9c2be41d"),
@@ -298,6 +300,8 @@ fn values_that_could_never_work_are_refused() {
     DOCKER_HOST=ssh://me@box is not valid: it must be an address such as `unix:///run/podman/podman.sock` or `tcp://127.0.0.1:2375`
     RUN_DNS=9.9.9.9,127.0.0.53 is not valid: it must be IPv4 addresses separated by commas, none of them of the loopback (127.…), which each container has for itself
     RUN_DNS=2620:fe::fe is not valid: it must be IPv4 addresses separated by commas, none of them of the loopback (127.…), which each container has for itself
+    RUN_SUBNETS=198.19.0.0/25 is not valid: it must be a range of IPv4 addresses with a prefix from /8 to /24, such as `198.19.0.0/16`
+    RUN_SUBNETS=198.19.0.1/16 is not valid: it must be a range of IPv4 addresses with a prefix from /8 to /24, such as `198.19.0.0/16`
     RUST_LOG=a=b=c is not valid: it must be a level such as `info`, or a filter such as `info,mcp_code_sandbox=debug`
     MCP_API_TOKEN is not valid (its value is not shown): it must be at least 16 random characters; make one with `openssl rand -hex 32`
     MCP_API_TOKEN is not valid (its value is not shown): it must be at least 16 random characters without `secret`, which stands in values that nobody has replaced yet; make one with `openssl rand -hex 32`
@@ -373,6 +377,7 @@ fn check_config_hides_secrets() {
     ALLOW_NETWORK=0
     FIREWALL_REPORT=/nowhere
     RUN_DNS=
+    RUN_SUBNETS=198.19.0.0/16
     RUN_TIMEOUT=30s
     RUN_TIMEOUT_MAX=5m
     RUN_CPUS=0.5

@@ -3,6 +3,7 @@
 //!
 //! All that is dialled belongs to the test: listeners on this host, and addresses in a network namespace. Needs root.
 
+mod neighbours;
 mod world;
 
 use std::collections::BTreeSet;
@@ -14,7 +15,6 @@ use std::time::Duration;
 
 use mcp_code_sandbox::control::Control;
 use mcp_code_sandbox::executor::docker::DockerExecutor;
-use mcp_code_sandbox::executor::spec::NETWORK_NAME;
 use mcp_code_sandbox::network::{self, State};
 use serde_json::{Value, json};
 
@@ -68,6 +68,7 @@ pub(crate) const RULES: (&str, &str) = ("FIREWALL_REPORT", "");
 async fn programs_reach_the_internet_only_and_without_the_rules_nothing() {
     with_the_rules_programs_reach_the_internet_only().await;
     a_kernel_with_the_network_reaches_the_internet_only().await;
+    neighbours::a_program_learns_nothing_of_another_from_the_resolver().await;
     without_the_rules_the_network_must_be_allowed().await;
 }
 
@@ -77,7 +78,7 @@ async fn with_the_rules_programs_reach_the_internet_only() {
     let app = TestApp::on_docker_with(&[RULES, ("RUN_DNS", PRIVATE)]).await;
     assert_eq!(checked(&app).await, Ok(()));
     the_selftest_finds_the_rules_in_place().await;
-    take_the_network_away().await;
+    take_the_lanes_away(&app).await;
     let found = dial_everything(&app).await;
     let open = [
         format!("{PRIVATE}:{DNS}"),
@@ -87,6 +88,7 @@ async fn with_the_rules_programs_reach_the_internet_only() {
     assert_eq!(found.reached, BTreeSet::from(open));
     assert_eq!(found.datagrams, [false; 3]);
     few_of_many_connections_at_once_get_through(&app).await;
+    addresses_that_the_host_uses_are_not_for_programs(&app).await;
     app.assert_nothing_is_left().await;
 }
 
@@ -115,6 +117,22 @@ async fn few_of_many_connections_at_once_get_through(app: &TestApp) {
         arrived >= 100 && f64::from(arrived) <= most,
         "{arrived} in {took} s"
     );
+}
+
+async fn addresses_that_the_host_uses_are_not_for_programs(app: &TestApp) {
+    world::add_route("198.18.77.0/24");
+    let settings = [
+        RULES,
+        ("RUN_DNS", PRIVATE),
+        ("RUN_SUBNETS", "198.18.0.0/16"),
+    ];
+    let engine = config(app.root(), &settings).engine;
+    let State::Closed(reason) = network::by_the_rules(&engine).await else {
+        panic!("the network is open");
+    };
+    let (_, found) = reason.split_once('(').unwrap();
+    let (found, _) = found.split_once(')').unwrap();
+    insta::assert_snapshot!(found, @"the host uses addresses of RUN_SUBNETS=198.18.0.0/16, so set another range: 198.18.77.0/24 dev sbxworld scope link");
 }
 
 async fn the_selftest_finds_the_rules_in_place() {
@@ -202,11 +220,6 @@ async fn without_the_rules_the_network_must_be_allowed() {
         assert!(message.contains(text), "{message}");
     }
     insta::assert_snapshot!(found_with_a_report_of_rules(&app).await, @"a program on that network can reach the host: the firewall rules do not work");
-    take_the_network_away().await;
-    shell(&format!("docker network create {NETWORK_NAME}")).unwrap();
-    let found = found_with_a_report_of_rules(&app).await;
-    take_the_network_away().await;
-    insta::assert_snapshot!(found, @"failed to make the runs' network: there is another network named mcpsbx0, which the firewall rules do not fit: com.docker.network.bridge.enable_icc is not set and not false, com.docker.network.bridge.name is not set and not mcpsbx0. The operator can remove it with `docker network rm mcpsbx0`: then it is made as it should be");
     app.assert_nothing_is_left().await;
 
     // This also shows that there is something to close: all of it answers.
@@ -227,17 +240,18 @@ async fn found_with_a_report_of_rules(app: &TestApp) -> String {
         ("RUN_DNS", PRIVATE),
     ];
     let engine = config(app.root(), &settings).engine;
-    let executor = DockerExecutor::new(None);
-    match network::check(&engine, &executor, &app.app.runs).await {
+    match network::check(&engine, &app.app.runs).await {
         Ok(State::Closed(reason)) => reason,
         found => panic!("{found:?}"),
     }
 }
 
 /// As `docker network prune` does, which removes unused networks.
-async fn take_the_network_away() {
-    let remove = format!("docker network rm {NETWORK_NAME} >/dev/null");
-    within(CHECK, "nothing is on the network", async || {
+async fn take_the_lanes_away(app: &TestApp) {
+    let server = &app.app.runs.launcher.labels(&[])["sandbox.server"];
+    let own = format!("docker network ls --quiet --filter label=sandbox.server={server}");
+    let remove = format!("test \"$({own})\" && docker network rm $({own}) >/dev/null");
+    within(CHECK, "nothing is on the networks", async || {
         shell(&remove).ok()
     })
     .await;

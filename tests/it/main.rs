@@ -35,6 +35,7 @@ mod fairness;
 mod files;
 mod inputs;
 mod kernels;
+mod lanes;
 mod live;
 mod logs;
 mod mcp;

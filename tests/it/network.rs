@@ -15,8 +15,7 @@ const PROBE: &str = "/dev/tcp";
 
 async fn check(app: &TestApp, settings: &[(&str, &str)]) -> Result<State, CheckError> {
     let engine = config(app.root(), settings).engine;
-    let fake: &FakeExecutor = app.fake.as_ref().unwrap();
-    network::check(&engine, fake, &app.app.runs).await
+    network::check(&engine, &app.app.runs).await
 }
 
 /// What it prints if every address of the host is closed: that it dialled those that it was given, which may change

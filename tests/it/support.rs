@@ -18,9 +18,9 @@ use base64::Engine as _;
 use http_body_util::BodyExt as _;
 use mcp_code_sandbox::app::App;
 use mcp_code_sandbox::config::Config;
-use mcp_code_sandbox::executor::Executor;
 use mcp_code_sandbox::executor::docker::DockerExecutor;
 use mcp_code_sandbox::executor::fake::FakeExecutor;
+use mcp_code_sandbox::executor::{Executor, LaneInfo};
 use mcp_code_sandbox::proof::State;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -282,6 +282,7 @@ impl TestApp {
         if let Some(fake) = &self.fake {
             assert_eq!(fake.container_count(), 0);
             assert_eq!(self.app.runs.launcher.live_count(), 0);
+            assert_eq!(self.own(fake.lanes().0), []);
             return;
         }
         // An engine that builds an image for another test may need longer than the server waits.
@@ -293,6 +294,15 @@ impl TestApp {
         let engine = DockerExecutor::new(None);
         let left = engine.containers("sandbox.server", server).await.unwrap();
         assert!(left.is_empty(), "the engine has {left:?}");
+        let lanes = self.own(engine.lanes().await.unwrap());
+        assert_eq!(lanes, []);
+    }
+
+    /// Those of these lanes that are the server's.
+    fn own(&self, mut lanes: Vec<LaneInfo>) -> Vec<LaneInfo> {
+        let server = &self.app.runs.launcher.labels(&[])["sandbox.server"];
+        lanes.retain(|lane| lane.labels.get("sandbox.server") == Some(server));
+        lanes
     }
 }
 

@@ -1,5 +1,5 @@
 //! What stands for the host's network and the internet: a network namespace to which a routing rule sends all that
-//! leaves the programs' bridge, so that nothing gets any further; and the firewall rules of this machine.
+//! leaves lanes, so that nothing gets any further; and the firewall rules of this machine.
 
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
@@ -7,14 +7,16 @@ use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::process::Command;
 
-use mcp_code_sandbox::executor::spec::NETWORK_NAME;
+use mcp_code_sandbox::executor::spec::LANE_PREFIX;
 use rustix::fs::{FlockOperation, flock};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tokio::io::AsyncWriteExt as _;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/firewall.sh");
 /// Name of the namespace, and of the interface on the host that leads there.
-const WORLD: &str = "mcpsbx-world";
+const WORLD: &str = "sbxworld";
+/// Lanes whose packets go there. Other servers on this machine may have some of them.
+const LANES: std::ops::Range<u32> = 0..32;
 /// In a private network, and the programs' resolver.
 pub(crate) const PRIVATE: &str = "10.99.0.2";
 /// Where clouds keep what programs must not see.
@@ -48,6 +50,9 @@ impl World {
         };
         // What a killed test left behind.
         take_down();
+        let lanes = LANES
+            .map(|lane| format!("ip rule add iif {LANE_PREFIX}{lane} lookup 7399 priority 7399\n"));
+        let rules: String = lanes.collect();
         shell(&format!(
             "ip netns add {WORLD}
             ip link add {WORLD} type veth peer name eth0 netns {WORLD}
@@ -62,7 +67,7 @@ impl World {
             ip route add {METADATA} via {PRIVATE} dev {WORLD} table 7399
             ip route add {PUBLIC} via {PRIVATE} dev {WORLD} table 7399
             ip route add unreachable default table 7399
-            ip rule add iif {NETWORK_NAME} lookup 7399 priority 7399
+            {rules}
             # Answers may come from where the host itself would not look for them.
             echo 2 >/proc/sys/net/ipv4/conf/{WORLD}/rp_filter"
         ))
@@ -83,6 +88,11 @@ impl Drop for World {
     }
 }
 
+/// Lets the host have a network, which goes with the world.
+pub(super) fn add_route(network: &str) {
+    shell(&format!("ip route add {network} dev {WORLD}")).unwrap();
+}
+
 /// For the resolver of the test and not for those of the host.
 pub(crate) fn install_rules() {
     shell(&format!("bash {SCRIPT} install {PRIVATE}")).unwrap();
@@ -96,7 +106,7 @@ fn take_down() {
     // There may be nothing to take down.
     let _ = shell(&format!(
         "exec 2>/dev/null
-        ip rule delete priority 7399 || :
+        while ip rule delete priority 7399; do :; done
         ip route flush table 7399 || :
         ip link delete {WORLD} || :
         ip netns delete {WORLD} || :"

@@ -6,10 +6,10 @@ use bollard::models::ContainerCreateBody;
 use bollard::{API_DEFAULT_VERSION, Docker};
 use futures::stream::BoxStream;
 use mcp_code_sandbox::executor::docker::DockerExecutor;
-use mcp_code_sandbox::executor::spec::{ContainerLimits, ContainerSpec, Dialect};
+use mcp_code_sandbox::executor::spec::{ContainerLimits, ContainerSpec, Dialect, LaneSpec};
 use mcp_code_sandbox::executor::{
     Attached, ContainerId, ContainerInfo, ContainerState, Engine, Executor, ExecutorError, Image,
-    Network,
+    LaneId, LaneInfo,
 };
 
 /// Removes something that protects from the request for a container.
@@ -122,7 +122,15 @@ impl Executor for WeakExecutor {
         self.real.containers(label, value).await
     }
 
-    async fn ensure_network(&self) -> Result<Network, ExecutorError> {
-        self.real.ensure_network().await
+    async fn lanes(&self) -> Result<Vec<LaneInfo>, ExecutorError> {
+        self.real.lanes().await
+    }
+
+    async fn make_lane(&self, lane: &LaneSpec) -> Result<LaneId, ExecutorError> {
+        self.real.make_lane(lane).await
+    }
+
+    async fn remove_lane(&self, lane: &LaneId) -> Result<(), ExecutorError> {
+        self.real.remove_lane(lane).await
     }
 }
