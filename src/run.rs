@@ -16,7 +16,6 @@ mod floor;
 mod gate;
 pub mod ledger;
 mod live;
-mod missing;
 pub mod outcome;
 pub mod render;
 mod request;
@@ -66,6 +65,7 @@ use crate::pool::{Pool, Way};
 use crate::proof::Proof;
 use crate::runner::Runner;
 use crate::runner::catalog::{Catalog, EngineView};
+use crate::runner::hints::Circumstances;
 use crate::sandbox::{Capture, Launcher, Program};
 use crate::workspace::{Listing, Workspace, WorkspaceError};
 
@@ -129,6 +129,8 @@ struct Prepared {
     program: Program,
     place: Place,
     key: ConversationKey,
+    /// Whether it runs in a kernel.
+    stateful: bool,
 }
 
 /// What is to be done in a sandbox.
@@ -287,7 +289,7 @@ impl Runs {
         log(prepared, &verdict, way, ran.wall);
         let mut finished = Finished::bare(verdict, ran.wall, capture.snapshot());
         finished.lost = lost;
-        read_stderr(&mut finished, &prepared.runner).await;
+        read_stderr(&mut finished, prepared).await;
         self.list(&mut finished, &prepared.key, listing);
         timing.end(Phase::Answer);
         Ok(finished)
@@ -390,6 +392,7 @@ impl Runs {
             program,
             place,
             key,
+            stateful: request.stateful,
         })
     }
 
@@ -400,17 +403,23 @@ impl Runs {
 }
 
 /// Adds to the hint what standard error shows, which may be that it is empty.
-async fn read_stderr(finished: &mut Finished, runner: &Arc<Runner>) {
+async fn read_stderr(finished: &mut Finished, prepared: &Prepared) {
     let Finished {
         verdict, captured, ..
     } = finished;
     if captured.stderr.kept == 0 {
         verdict.hint = verdict.hint.as_deref().map(ending::nothing_to_see);
     } else if let RunStatus::Ok | RunStatus::Error = verdict.status {
-        let (runner, failed) = (Arc::clone(runner), verdict.status == RunStatus::Error);
+        let run = Circumstances {
+            failed: verdict.status == RunStatus::Error,
+            network: prepared.place.network != NetworkAccess::None,
+            stateful: prepared.stateful,
+            stdin: prepared.program.stdin.is_some(),
+        };
+        let hints = prepared.runner.hints.clone();
         let printed = || captured.clone();
         let hint = gone_through(&ENDS, printed, move |captured| {
-            missing::hint(&runner.language, failed, &captured.text(Stream::Stderr))
+            hints.about(run, &captured.text(Stream::Stderr))
         });
         verdict.add_hint(hint.await);
     }

@@ -1,12 +1,14 @@
 //! A runner: a local image that runs programs of one language. [`catalog`] keeps the list of them.
 
 pub mod catalog;
+pub mod hints;
 mod language;
 
 use std::collections::{BTreeSet, HashMap};
 
 use thiserror::Error;
 
+use self::hints::Hints;
 use crate::config::parse_size;
 use crate::executor::Image;
 
@@ -19,7 +21,7 @@ const PROTOCOL: &str = "3";
 /// Most that a driver may ask for on top of the programs' own memory.
 const MAX_DRIVER_MEMORY: u64 = 1 << 30;
 /// The labels that an image may have.
-const LABELS: [&str; 11] = [
+const LABELS: [&str; 12] = [
     "runner",
     "language",
     "aliases",
@@ -31,6 +33,7 @@ const LABELS: [&str; 11] = [
     "kernel",
     "cold-env",
     "stdin",
+    "hints",
 ];
 /// Those that say something about a driver.
 const OF_A_DRIVER: [&str; 5] = [
@@ -72,6 +75,8 @@ pub struct Runner {
     pub kernel: bool,
     /// What its standard input can be given to.
     pub stdin: Input,
+    /// What its programs are told when they fail.
+    pub hints: Hints,
     /// Environment variables that a parked interpreter cannot take; a trailing `*` matches any rest.
     pub cold_env: Vec<String>,
     /// Which labels have no effect, in words for their author.
@@ -171,7 +176,11 @@ impl Runner {
             text if !driver.is_empty() && !text.is_empty() => driver_memory(text)?,
             _ => 0,
         };
-        let ignored = ignored(&image.labels, !driver.is_empty());
+        let mut ignored = ignored(&image.labels, !driver.is_empty());
+        let hints = Hints::of_label(label("sandbox.hints")).unwrap_or_else(|error| {
+            ignored.push(format!("label sandbox.hints: {error}"));
+            Hints::default()
+        });
         let has_home = image
             .env
             .iter()
@@ -193,6 +202,7 @@ impl Runner {
             driver_soon: command("driver-soon")?,
             driver,
             driver_memory,
+            hints,
             stdin: Input::of_label(label("sandbox.stdin")).unwrap_or_default(),
             cold_env: list(label("sandbox.cold-env")),
             ignored,

@@ -156,6 +156,7 @@ impl Runs {
             key,
             place: Place { network, warm },
             program,
+            ..
         } = prepared;
         let may_be_warm =
             *warm && *network == NetworkAccess::None && runner.can_be_warm(program.env.keys());

@@ -432,11 +432,12 @@ mod tests {
             ("aliases", "pl"),
         ];
         assert_eq!(ignored(&right), "");
-        insta::assert_snapshot!(ignored(&[driver, ("protocol", "4"), ("kernel", "yes"), ("stdin", "true")]), @r#"
+        insta::assert_snapshot!(ignored(&[driver, ("protocol", "4"), ("kernel", "yes"), ("stdin", "true"), ("hints", "[1]")]), @r#"
         alias "no good" is left out: it must be 1 to 32 of a-z, 0-9, +, - and #
         label sandbox.kernel is "yes": it must be true
         label sandbox.stdin is "true": it must be programs or all
         label sandbox.driver: sandbox.protocol is "4", and must be 3
+        label sandbox.hints: it is not a JSON array of entries: invalid type: integer `1`, expected struct Row at line 1 column 2
         "#);
         insta::assert_snapshot!(ignored(&[("drivr", "x"), ("protocol", "3"), ("cold-env", "TZ"), ("aliases", "")]), @r"
         there is no label sandbox.drivr
