@@ -48,6 +48,29 @@ async fn an_uploaded_table_becomes_a_chart() {
     app.assert_nothing_is_left().await;
 }
 
+/// Backends with windows, as programs for a desk ask for them.
+#[tokio::test]
+async fn a_figure_for_a_window_is_saved_like_any_other() {
+    let app = TestApp::on_docker_with(&[("SANDBOX_REUSE", "conversation")]).await;
+    for (count, backend) in ["TkAgg", "Qt5Agg", "nbAgg", "MacOSX"]
+        .into_iter()
+        .enumerate()
+    {
+        let code = format!(
+            "import matplotlib\nmatplotlib.use('{backend}')\nimport matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()"
+        );
+        let outcome = app.run("python", &code).await;
+        assert_eq!(
+            (&outcome["status"], &outcome["stderr"]),
+            (&json!("ok"), &json!("")),
+            "{outcome}"
+        );
+        let name = format!("figure-{}.png", count + 1);
+        assert_eq!(outcome["files"][0]["name"], name, "{outcome}");
+    }
+    app.assert_nothing_is_left().await;
+}
+
 fn new_files(result: &Value) -> Vec<&str> {
     let files = result["files"].as_array().unwrap().iter();
     files
