@@ -91,6 +91,11 @@ export function hasMarkup(code: string): boolean {
   return !canBe("ts") && canBe("tsx");
 }
 
+/** Gives modules what they write to when they think that they are none: Bun takes `require` in them, but not this. */
+function takeExports(): void {
+  if (readFileSync(PROGRAM, "utf8").includes("module.exports")) Object.assign(globalThis, { module: { exports: {} } });
+}
+
 /** Has Bun load the program as TSX, if that is what it is: it goes by the name of the file that a link leads to. What it
  * makes of markup imports React, which only modules can, and it takes a program with `require` for none. */
 function nameMarkup(): void {
@@ -233,6 +238,7 @@ function keepOutputInOrder(): void {
 if (Bun.isMainThread) {
   keepOutputInOrder();
   if (isDriver()) takeRequest();
+  takeExports();
   nameMarkup();
   linkFiles();
   linkInstalled();

@@ -227,6 +227,21 @@ function addressed(text: string, form: RegExp): Failed | undefined {
   return names ? new Failed("incompatible", `${names}: ${why}`) : undefined;
 }
 
+/** Whether for ten seconds all connections to elsewhere are such that nobody answers to: what is dropped on the way
+ * is no error, and Bun waits as long as the kernel does. */
+function isStuck(): boolean {
+  const states = ["tcp", "tcp6"].flatMap((kind) => {
+    const rows = readFileSync(`/proc/net/${kind}`, "utf8").trim().split("\n").slice(1);
+    const sockets = rows.map((row) => row.trim().split(/\s+/));
+    return sockets.filter(([, , remote]) => !remote!.includes("0100007F:")).map(([, , , state]) => state);
+  });
+  const [ESTABLISHED, SYN_SENT] = ["01", "02"];
+  const hopeless = states.includes(SYN_SENT!) && !states.includes(ESTABLISHED);
+  stuckSince = hopeless ? (stuckSince ?? performance.now()) : undefined;
+  return stuckSince !== undefined && performance.now() - stuckSince > 10_000;
+}
+let stuckSince: number | undefined;
+
 /** Runs `bun install`, and says why it failed. This process does not block: Bun may be asking it for tarballs. */
 async function bun(more: string[], environment: Record<string, string> = {}): Promise<Failed | undefined> {
   const options = ["--ignore-scripts", "--no-progress", "--no-summary", "--linker=hoisted"];
@@ -238,8 +253,18 @@ async function bun(more: string[], environment: Record<string, string> = {}): Pr
     stderr: "pipe",
     env: { ...process.env, ...PATIENCE, TMPDIR: "/data/tmp", BUN_TMPDIR: "/data/tmp", ...environment },
   });
+  let reached = true;
+  const watching = setInterval(() => {
+    if (isStuck()) {
+      reached = false;
+      done.kill();
+    }
+  }, 1000);
   const said = await new Response(done.stderr).text();
-  if ((await done.exited) === 0) return undefined;
+  const status = await done.exited;
+  clearInterval(watching);
+  if (!reached) return new Failed("offline", "the package registry cannot be reached");
+  if (status === 0) return undefined;
   return addressed(said, NOT_REACHED) ?? diagnose(said);
 }
 

@@ -73,8 +73,10 @@ async fn nothing_leaks(fixture: Fixture, name: &str, opens: usize) {
     let outside = outside();
     let _file = swap_file(fixture.data(), outside.path().join("r.txt"));
     let _folder = swap_folder(fixture.data(), outside.path().to_owned());
-    let mut benign = 0;
-    for _ in 0..opens {
+    let (mut benign, mut tried) = (0, 0);
+    // A busy machine may give the swapping thread its turn at the wrong moments only.
+    while tried < opens || (benign == 0 && tried < 50 * opens) {
+        tried += 1;
         match read(&workspace, name).await.as_deref() {
             None => {}
             Some("benign") => benign += 1,
