@@ -213,7 +213,7 @@ async fn the_packages_of_typescript_can_be_used() {
     SimHei 1
     sans-serif 1
     NoSuchFont 1
-    [ empty item, "Größe", 42 ]
+    [ empty item, "Größe", 42 ] Größe,42
     true true 1
     20
     ab 2 <h1>x</h1>
