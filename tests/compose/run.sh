@@ -211,7 +211,8 @@ down() { compose down --timeout 60; }
 nothing_is_left() {
     local left
     left=$(of_sandboxes; docker ps --all --quiet --filter "label=com.docker.compose.project=$PROJECT"
-        docker network ls --quiet --filter "label=com.docker.compose.project=$PROJECT")
+        docker network ls --quiet --filter "label=com.docker.compose.project=$PROJECT"
+        docker network ls --quiet --filter "label=sandbox.root=$(<"$work/data/.root-id")")
     [[ -z $left ]] || { echo "left: $left"; return 1; }
 }
 
@@ -339,6 +340,7 @@ check "through the filter: upload" upload
 check "through the filter: run" run
 check "through the filter: the conversation keeps its sandbox" conversation_keeps_its_sandbox
 check "through the filter: run again, warm" run_warm
+check "through the filter: runs may have the network" network_is_allowed
 check "through the filter: other calls are refused" other_calls_are_refused
 check "through the filter: down" down
 check "through the filter: down leaves nothing" nothing_is_left
