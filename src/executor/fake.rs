@@ -458,10 +458,9 @@ impl Executor for FakeExecutor {
     }
 
     async fn remove(&self, id: &ContainerId) -> Result<(), ExecutorError> {
-        let operation = "remove a container";
-        let mut inner = self.request(operation)?;
+        let mut inner = self.request("remove a container")?;
         if let Some(kind) = inner.stuck.get(id) {
-            return Err(error(*kind, operation, "it is held on to"));
+            return Err(error(*kind, "remove a container", "it is held on to"));
         }
         if let Some(container) = inner.containers.remove(id) {
             container.kill.cancel();
@@ -475,15 +474,13 @@ impl Executor for FakeExecutor {
         value: &str,
     ) -> Result<Vec<ContainerInfo>, ExecutorError> {
         let inner = self.request("list containers")?;
-        let with_label = inner
-            .containers
-            .iter()
-            .filter(|(_, c)| c.spec.labels.get(label).is_some_and(|v| v == value));
-        let info = with_label.map(|(id, container)| ContainerInfo {
+        let all = inner.containers.iter();
+        let with_label = all.filter(|(_, c)| c.spec.labels.get(label).is_some_and(|v| v == value));
+        let info = |(id, of): (&ContainerId, &Container)| ContainerInfo {
             id: id.clone(),
-            labels: container.spec.labels.clone().into_iter().collect(),
-        });
-        Ok(info.collect())
+            labels: of.spec.labels.clone().into_iter().collect(),
+        };
+        Ok(with_label.map(info).collect())
     }
 
     async fn lanes(&self) -> Result<Vec<LaneInfo>, ExecutorError> {
