@@ -4,7 +4,7 @@
 set -eu
 here=$(dirname "$0")
 
-LOCALES="de_DE en_GB en_US es_ES fr_FR it_IT ja_JP ko_KR nl_NL pl_PL pt_BR ru_RU tr_TR zh_CN"
+LOCALES="ar_SA de_DE en_GB en_US es_ES fr_FR hi_IN it_IT ja_JP ko_KR nl_NL pl_PL pt_BR ru_RU sv_SE tr_TR vi_VN zh_CN"
 # The scripts that neither DejaVu nor WenQuanYi has, of a package with 400 files.
 SCRIPTS="Arabic Armenian Bengali Devanagari Ethiopic Georgian Gujarati Gurmukhi Hebrew Kannada Khmer Lao Malayalam Myanmar Sinhala Tamil Telugu Thai"
 
@@ -26,6 +26,10 @@ install_fonts() {
     done
     rm -r /usr/share/fonts/truetype/noto
     mv /opt/fonts /usr/share/fonts/truetype/noto
+    install python3-fonttools
+    python3 "$here/repair_font.py" \
+        /usr/share/fonts/truetype/wqy/wqy-microhei.ttc /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf
+    apt-get purge -y --auto-remove python3-fonttools
     mkdir /usr/share/fonts/names
     grep -v '^#' "$here/font-files" | while read -r file names; do
         test -e "/usr/share/fonts/$file"

@@ -7,6 +7,7 @@ import os
 import sys
 
 DIRECTORY = "/data"
+MAX_TEXT = 1000
 PICTURES = {
     "image/png": "png",
     "image/jpeg": "jpg",
@@ -65,7 +66,13 @@ def forms(formatter):
         formatter.formatters["text/html"].for_type_by_name(module, "DataFrame", nothing)
     plain = formatter.formatters["text/plain"]
     for name in ("HTML", "Latex", "Markdown", "Math"):
-        plain.for_type_by_name("IPython.core.display", name, lambda shown, printer, _: printer.text(str(shown.data)))
+        plain.for_type_by_name("IPython.core.display", name, print_data)
+
+
+def print_data(shown, printer, cycle):
+    """Print what the object wraps: in part, if it is a page, which is a file as well."""
+    text = str(shown.data)
+    printer.text(text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…")
 
 
 def nothing(shown):

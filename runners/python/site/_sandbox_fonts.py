@@ -4,10 +4,13 @@ A family that the image lacks is taken for the one that stands for it, and lette
 one that has them.
 """
 
+import contextlib
+import dataclasses
 import functools
 import glob
 import logging
 import os
+import unicodedata
 
 FONTS = "/usr/share/fonts/truetype"
 NAMES = "/opt/common/font-names"
@@ -50,20 +53,65 @@ class Once(logging.Filter):
 
 def fit_matplotlib(font_manager):
     manager = font_manager.FontManager
-    find, expand = manager._find_fonts_by_props, manager._expand_aliases
+    find, find_all, expand = manager.findfont, manager._find_fonts_by_props, manager._expand_aliases
+    fonts = font_manager.fontManager
+    _list_stand_ins(fonts)
 
     def known(families):
-        names = {font.name.lower() for font in font_manager.fontManager.ttflist}
-        return [each if each.lower() in names else stand_ins().get(each.lower(), each) for each in families]
+        return [_known(fonts, family) for family in families]
 
     @functools.wraps(find)
-    def _find_fonts_by_props(self, prop, fontext="ttf", *args, **kwargs):
+    def findfont(self, prop, *args, **kwargs):
         prop = font_manager.FontProperties._from_any(prop).copy()
         if prop.get_file() is None:
             prop.set_family(known(prop.get_family()))
-        found = find(self, prop, fontext, *args, **kwargs)
+        return find(self, prop, *args, **kwargs)
+
+    @functools.wraps(find_all)
+    def _find_fonts_by_props(self, prop, fontext="ttf", *args, **kwargs):
+        found = find_all(self, prop, fontext, *args, **kwargs)
         return found + [file for file in fallbacks() if file not in found] if fontext == "ttf" else found
 
-    manager._find_fonts_by_props = _find_fonts_by_props
+    manager.findfont, manager._find_fonts_by_props = findfont, _find_fonts_by_props
     manager._expand_aliases = staticmethod(lambda family: known(expand(family)))
+    font_manager.findfont = fonts.findfont
     logging.getLogger(font_manager.__name__).addFilter(Once())
+
+
+def _known(fonts, family):
+    """The family that stands for another one, unless that is there itself."""
+    instead = stand_ins().get(family.lower())
+    if instead is None or any(font.name == family and not _is_stand_in(font) for font in fonts.ttflist):
+        return family
+    return instead
+
+
+def _list_stand_ins(fonts):
+    """Have programs that look for a font by its name in the list find it."""
+    by_family = {}
+    for font in fonts.ttflist:
+        by_family.setdefault(font.name, []).append(font)
+    with contextlib.suppress(FileNotFoundError), open(NAMES, encoding="utf-8") as file:
+        for family, *names in (line.strip().split("|") for line in file if not line.startswith("#")):
+            for font in by_family.get(family, []):
+                fonts.ttflist.extend(dataclasses.replace(font, name=name) for name in names)
+
+
+def _is_stand_in(font):
+    return font.name.lower() in stand_ins() and font.fname.startswith(FONTS)
+
+
+def fit_mathtext(mathtext):
+    """Find letters that no font for formulas has, as in a title in Chinese with a formula."""
+    find = mathtext.UnicodeFonts._get_glyph
+
+    @functools.wraps(find)
+    def _get_glyph(self, fontname, font_class, sym):
+        if len(sym) == 1 and sym > "\u052f" and unicodedata.category(sym)[0] in "LM":
+            for file in fallbacks():
+                font = mathtext.get_font(file)
+                if font.get_char_index(ord(sym)):
+                    return font, ord(sym), False
+        return find(self, fontname, font_class, sym)
+
+    mathtext.UnicodeFonts._get_glyph = _get_glyph

@@ -12,9 +12,12 @@ HOOKS = {
     "IPython.core.display_functions": ("_sandbox_display", "fit_ipython"),
     "PIL.ImageShow": ("_sandbox_shows", "fit_pillow"),
     "altair": ("_sandbox_shows", "fit_altair"),
+    "bokeh.io.output": ("_sandbox_shows", "fit_bokeh"),
+    "matplotlib._mathtext": ("_sandbox_fonts", "fit_mathtext"),
     "matplotlib.backends.backend_agg": ("_sandbox_figures", "fit"),
     "matplotlib.font_manager": ("_sandbox_fonts", "fit_matplotlib"),
     "plotly.io._renderers": ("_sandbox_shows", "fit_plotly"),
+    "plotly.offline.offline": ("_sandbox_shows", "fit_offline_plotly"),
     "reportlab.pdfbase.pdfmetrics": ("_sandbox_pdf_fonts", "fit_reportlab"),
 }
 

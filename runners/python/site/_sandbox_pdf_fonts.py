@@ -86,7 +86,9 @@ def fit_reportlab(pdfmetrics):
         from reportlab.pdfbase.ttfonts import TTFont
 
         if file not in loaded:
-            loaded[file] = TTFont(file.rpartition("/")[2], file, shapable=False)
+            font = loaded[file] = TTFont(f"{file.rpartition('/')[2]} (image)", file, shapable=False)
+            # A document has each name once, and programs register the same files.
+            font.face.name = type(font.face.name)(font.face.name + b"-Image")
         return loaded[file]
 
     def findFontAndRegister(name):

@@ -20,19 +20,41 @@ def fit_pillow(image_show):
     image_show.register(Viewer, 0)
 
 
+# Those of plotly that write what they are asked for, and fail if they cannot.
+WRITERS = ("json", "png", "jpeg", "jpg", "svg", "pdf")
+
+
 def fit_plotly(renderers):
-    """Make pages. Pictures of plotly's figures need a browser, which is not here."""
+    """Make pages, whichever kind of notebook a program thinks that it is in. Pictures of plotly's figures need a browser,
+    which is not here."""
 
     class Renderer(renderers.ExternalRenderer):
+        shown = None
+
         def render(self, figure):
             from IPython.display import display
             from plotly.io import to_html
 
+            if figure is self.shown:
+                return  # by another name: some renderers are two
+            self.shown = figure
             page = to_html(figure, include_plotlyjs=True, full_html=True, validate=False)
             display({"text/html": page}, raw=True)
 
-    renderers.renderers["sandbox"] = Renderer()
+    ours = Renderer()
+    for name in {"sandbox", *renderers.renderers} - {*WRITERS}:
+        renderers.renderers[name] = ours
     renderers.renderers.default = "sandbox"
+
+
+def fit_offline_plotly(offline):
+    """Notebooks are prepared for what follows: here it comes along with each page."""
+    offline.init_notebook_mode = lambda *args, **kwargs: None
+
+
+def fit_bokeh(output):
+    """Show pages in a notebook as well: there, bokeh would rely on scripts that are part of the notebook."""
+    output.output_notebook = lambda *args, **kwargs: None
 
 
 def fit_altair(altair):
