@@ -8,10 +8,15 @@ const TRACEBACK: [&str; 2] = [
 /// How those of code that is not valid Python begin, which have no such line.
 const NO_PYTHON: [&str; 2] = ["  File \"", "  Cell In["];
 
+/// How the note begins that the Python runner adds to an error of a package that does not load.
+const NOTE: &str = "Installed with install_packages: ";
+
 /// What went wrong, and the lines of the last traceback.
 pub(crate) fn last_words<'a, 'b>(lines: &'a [&'b str]) -> (Option<&'b str>, &'a [&'b str]) {
     if let Some(begin) = python_traceback(lines) {
-        return (lines.last().copied(), &lines[begin..]);
+        let mut words = lines[begin..].iter().rev();
+        let error = words.find(|line| !line.starts_with(NOTE));
+        return (error.copied(), &lines[begin..]);
     }
     let Some(last) = lines.iter().rposition(|line| !is_below_error(line)) else {
         return (lines.last().copied(), &[]);
@@ -76,6 +81,12 @@ mod tests {
                 "careful\nTraceback (most recent call last):\n  File \"/tmp/main.py\", line 1\nNameError: x",
                 "NameError: x",
                 Some(1),
+            ),
+            (
+                "Traceback (most recent call last):\n  File \"/tmp/main.py\", line 1\nImportError: x\n\
+                 Installed with install_packages: y is from z 1.0",
+                "ImportError: x",
+                Some(0),
             ),
             (
                 "  File \"/tmp/main.py\", line 1\n    def f(:\nSyntaxError: bad",

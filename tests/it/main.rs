@@ -20,6 +20,7 @@ mod docker_leaks;
 mod docker_moving;
 mod docker_network;
 mod docker_packages;
+mod docker_packages_changes;
 mod docker_packages_index;
 mod docker_packages_npm;
 mod docker_parity;

@@ -24,6 +24,8 @@ import builtins
 import os
 import sys
 
+from _sandbox_start import as_part_of_importlib
+
 ESSENTIAL = {"__main__", "builtins", "sys"}
 
 
@@ -93,7 +95,7 @@ class Shelf:
         self._sizes = {
             name: (namespace, len(namespace)) for name, namespace in known.items() if name not in ESSENTIAL | {"site"}
         }  # site is still being loaded
-        _bootstrap._find_and_load = _as_part_of_importlib(self._find_or_load())
+        _bootstrap._find_and_load = as_part_of_importlib(self._find_or_load())
 
     def hide_for_good(self):
         """Leave only the program's own modules in sight, and keep what hangs on the others."""
@@ -244,14 +246,3 @@ def _run_late(hook):
         hook()
     except ValueError:
         pass
-
-
-def _as_part_of_importlib(function):
-    """Tracebacks leave out the frames of the import system, which they know by this file name."""
-    return type(function)(
-        function.__code__.replace(co_filename="<frozen importlib._bootstrap>"),
-        function.__globals__,
-        function.__name__,
-        function.__defaults__,
-        function.__closure__,
-    )

@@ -11,7 +11,42 @@ PACKAGES = "/data/.packages/python"
 REPLACED = "/data/.packages/python/.replaced"
 
 
-class _Replaced(_importing.FileFinder):
+class _Packages(_importing.FileFinder):
+    """Finds what was installed, and has whatever fails to load say which package it is from."""
+
+    def find_spec(self, name, target=None):
+        spec = super().find_spec(name, target)
+        if spec is not None and spec.loader is not None:
+            for step in ("create_module", "exec_module"):
+                setattr(spec.loader, step, _blaming(getattr(spec.loader, step), name, self.path))
+        return spec
+
+
+def _blaming(load, name, directory):
+    def load_or_blame(about):
+        try:
+            return load(about)
+        except Exception as error:
+            from _sandbox_blame import blame
+
+            blame(error, name, directory)
+            raise
+
+    return as_part_of_importlib(load_or_blame)
+
+
+def as_part_of_importlib(function):
+    """Tracebacks leave out the frames of the import system, which they know by this file name."""
+    return type(function)(
+        function.__code__.replace(co_filename="<frozen importlib._bootstrap>"),
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+
+
+class _Replaced(_Packages):
     """Finds what was installed in place of libraries of the image, which includes nothing of ours."""
 
     def find_spec(self, name, target=None):
@@ -25,7 +60,7 @@ def find_packages():
     sys.path.append(PACKAGES)
     loaders = _importing._get_supported_file_loaders()
     sys.path_importer_cache[REPLACED] = _Replaced(REPLACED, *loaders)
-    sys.path_importer_cache[PACKAGES] = _importing.FileFinder(PACKAGES, *loaders)
+    sys.path_importer_cache[PACKAGES] = _Packages(PACKAGES, *loaders)
 
 
 def follow_output_by_line():
