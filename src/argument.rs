@@ -15,6 +15,8 @@ pub enum Argument {
     Filename,
     /// What is to be installed.
     Packages,
+    /// What is not to be installed any more.
+    Remove,
 }
 
 impl Argument {
@@ -26,6 +28,7 @@ impl Argument {
             Self::Cursor => "cursor",
             Self::Filename => "filename",
             Self::Packages => "packages",
+            Self::Remove => "remove",
         }
     }
 }

@@ -13,46 +13,43 @@
 
 mod client;
 mod error;
+mod fetching;
 mod installed;
 mod limits;
 mod note;
 mod policy;
+mod prepared;
 mod requirement;
 mod step;
 mod turns;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use secrecy::ExposeSecret as _;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::info;
 
-use self::client::{Client, FetchRequest, Fetched, Wanted};
+use self::client::Client;
 pub use self::error::PackagesError;
-use self::installed::summary;
+use self::installed::Change;
 pub use self::installed::{Installed, InstalledPackage};
 use self::limits::Limits;
 use self::note::Note;
 use self::policy::Policy;
+use self::prepared::Prepared;
 pub use self::requirement::{Asked, Ecosystem, Name, Requirement, RequirementError};
 use self::step::Step;
 use self::turns::Turns;
 use crate::config::PackageConfig;
-use crate::conversation::{ConversationId, ConversationKey};
+use crate::conversation::ConversationId;
 use crate::executor::spec::{NetworkAccess, Shown};
 use crate::metrics::UNKNOWN_LANGUAGE;
 use crate::run::Runs;
-use crate::runner::Runner;
-use crate::workspace::{Kept, Owner, Scratch, Workspace};
+use crate::workspace::{Owner, Scratch, Workspace};
 
 /// Most packages that one call may ask for.
 pub const MAX_ASKED: usize = 50;
-/// The first step may write this many times what it may download: files, their cache, and their unpacked contents.
-const FETCH_FACTOR: u64 = 4;
 
 /// A request to install packages.
 #[derive(Clone, Debug)]
@@ -63,6 +60,8 @@ pub struct InstallRequest {
     pub language: String,
     /// What is asked for.
     pub packages: Vec<Asked>,
+    /// Names of what was asked for earlier and is not wanted any more.
+    pub remove: Vec<String>,
 }
 
 /// Installs packages. Clones share one state.
@@ -72,15 +71,6 @@ pub struct Packages {
     config: Arc<PackageConfig>,
     policy: Arc<Policy>,
     turns: Turns,
-}
-
-/// A request that passed every check, with what it needs.
-struct Prepared {
-    runner: Arc<Runner>,
-    client: Client,
-    asked: Vec<Requirement>,
-    key: ConversationKey,
-    ends: Instant,
 }
 
 /// For whom an install works.
@@ -93,8 +83,10 @@ struct Home {
 /// An install that only has to be put in place.
 struct Ready {
     workspace: Workspace,
-    /// The directory that the tree is in.
-    tree: Arc<Scratch>,
+    /// The directory that the tree is in, and that what was there before is moved to.
+    scratch: Arc<Scratch>,
+    /// The tree, unless nothing is to be there any more.
+    tree: Option<&'static str>,
     note: String,
 }
 
@@ -195,46 +187,6 @@ impl Packages {
         Ok(installed)
     }
 
-    fn prepare(
-        &self,
-        request: &InstallRequest,
-        started: Instant,
-    ) -> Result<Prepared, PackagesError> {
-        let view = self.runs.catalog.view();
-        let runner = view.find(&request.language);
-        let client = runner.and_then(|runner| Client::of(&runner.language));
-        let (Some(runner), Some(client)) = (runner, client) else {
-            let known = Client::LANGUAGES
-                .iter()
-                .map(|(language, _)| *language)
-                .filter(|language| view.find(language).is_some());
-            return Err(PackagesError::Language {
-                language: request.language.chars().take(64).collect(),
-                known: known.collect::<Vec<_>>().join(", "),
-            });
-        };
-        let count = request.packages.len();
-        if !(1..=MAX_ASKED).contains(&count) {
-            return Err(PackagesError::Count(count, MAX_ASKED));
-        }
-        let mut asked: Vec<Requirement> = Vec::new();
-        for package in &request.packages {
-            let requirement = Requirement::parse(client.ecosystem(), package)?;
-            if asked.iter().any(|other| other.name == requirement.name) {
-                return Err(PackagesError::Twice(requirement.name.to_string()));
-            }
-            self.policy.check_asked(&requirement)?;
-            asked.push(requirement);
-        }
-        Ok(Prepared {
-            runner: Arc::clone(runner),
-            client,
-            asked,
-            key: self.runs.files.key(&request.conversation),
-            ends: started + self.config.timeout,
-        })
-    }
-
     /// Does everything except the last step, and returns what to report once that is done too. There is no last step if
     /// nothing is to be installed.
     async fn make(&self, prepared: &Prepared) -> Result<(Installed, Option<Ready>), PackagesError> {
@@ -246,22 +198,38 @@ impl Packages {
         };
         let ecosystem = prepared.client.ecosystem();
         let wanted = note.with_earlier(language, ecosystem, &prepared.asked);
+        let wanted = prepared.without_removed(wanted)?;
         // The operator may have changed the lists since.
         let (wanted, refused): (Vec<_>, Vec<_>) = wanted
             .into_iter()
             .partition(|one| self.policy.check_asked(one).is_ok());
         let home = self.home(prepared).await?;
-        let (fetched, from) = self.fetch(prepared, home.owner, &wanted).await?;
+        let (fetched, from) = if wanted.is_empty() {
+            self.nothing(home.owner).await?
+        } else {
+            self.fetch(prepared, home.owner, &wanted).await?
+        };
         let all = fetched.packages.iter().chain(&fetched.others);
         self.policy
             .check_found(ecosystem, all.map(|found| found.name.as_str()))?;
-        let installed = summary(language, &prepared.asked, &refused, &note, &fetched);
-        // If anything was installed, the tree is made anew all the same: a version in place of the runner's goes when
-        // the runner's is asked for.
-        if fetched.packages.is_empty() && note.is_empty(language) {
+        let change = Change {
+            language,
+            asked: &prepared.asked,
+            removed: &prepared.removed,
+            refused: &refused,
+            before: &note,
+            fetched: &fetched,
+        };
+        let installed = change.summary();
+        let nothing = fetched.packages.is_empty();
+        if nothing && note.is_empty(language) && prepared.removed.is_empty() {
             return Ok((installed, None));
         }
-        let tree = self.unpack(prepared, from).await?;
+        let scratch = if nothing {
+            from
+        } else {
+            self.unpack(prepared, from).await?
+        };
         note.set(language, &wanted, &fetched.packages);
         let workspace = match home.workspace {
             Some(workspace) => workspace,
@@ -269,7 +237,8 @@ impl Packages {
         };
         let ready = Ready {
             workspace,
-            tree,
+            scratch,
+            tree: (!nothing).then_some(client::TREE),
             note: note.render(),
         };
         Ok((installed, Some(ready)))
@@ -296,86 +265,6 @@ impl Packages {
         Ok(self.runs.files.workspaces.create(&prepared.key).await?)
     }
 
-    /// Downloads what is wanted: from the operator's directory if it has all of it, else from the index.
-    async fn fetch(
-        &self,
-        prepared: &Prepared,
-        owner: Owner,
-        wanted: &[Requirement],
-    ) -> Result<(Fetched, Arc<Scratch>), PackagesError> {
-        let network = self.runs.network.access();
-        let mut unfit = None;
-        if self.config.wheelhouse.is_some() || network.is_err() {
-            // Also without such a directory: what is asked for may be part of the runner.
-            let offline = self
-                .fetch_by(prepared, owner, wanted, NetworkAccess::None)
-                .await;
-            match (offline, &network) {
-                // The index may have it.
-                (Err(PackagesError::NotFound(_)), Ok(_)) => {}
-                (Err(error @ PackagesError::Incompatible(_)), Ok(_)) => unfit = Some(error),
-                (Err(PackagesError::NotFound(_)), Err(reason)) => {
-                    return Err(PackagesError::Offline(self.without_network(reason)));
-                }
-                (done, _) => return done,
-            }
-        }
-        let network = network.map_err(PackagesError::Offline)?;
-        match (self.fetch_by(prepared, owner, wanted, network).await, unfit) {
-            (Err(PackagesError::Offline(_)), Some(unfit)) => Err(unfit),
-            (done, _) => done,
-        }
-    }
-
-    /// Why something that is not on this host is not available.
-    fn without_network(&self, reason: &str) -> String {
-        let place = match self.config.wheelhouse {
-            Some(_) => "part of the runner or in the operator's directory of packages",
-            None => "part of the runner",
-        };
-        format!("what was asked for is not {place}, and it cannot be downloaded: {reason}")
-    }
-
-    /// Performs the first step once.
-    async fn fetch_by(
-        &self,
-        prepared: &Prepared,
-        owner: Owner,
-        wanted: &[Requirement],
-        network: NetworkAccess,
-    ) -> Result<(Fetched, Arc<Scratch>), PackagesError> {
-        let workspaces = &self.runs.files.workspaces;
-        let scratch = Arc::new(workspaces.new_scratch(owner).await?);
-        let (now, earlier) = wanted.split_at(prepared.asked.len());
-        let now = now.iter().map(|one| Wanted::new(one, false));
-        let earlier = earlier.iter().map(|one| Wanted::new(one, true));
-        let request = FetchRequest {
-            requirements: now.chain(earlier).collect(),
-            index: network != NetworkAccess::None,
-            wheelhouse: self.config.wheelhouse.is_some(),
-            source_builds: self.config.source_builds,
-            most_packages: self.config.max_packages,
-        };
-        let request = serde_json::to_string(&request)
-            .map_err(|error| PackagesError::failed("ask the package client")(error.into()))?;
-        let mut environment = self.client_environment();
-        environment.insert(client::REQUEST.to_owned(), request);
-        let step = Step {
-            script: prepared.client.fetch(),
-            environment,
-            scratch: Arc::clone(&scratch),
-            shown: self.shown().await?,
-            kept: Vec::new(),
-            network,
-            most_bytes: self.config.max_bytes.saturating_mul(FETCH_FACTOR),
-            deadline: prepared.time_left(),
-        };
-        let output = step::perform(&self.runs, &prepared.runner, step).await?;
-        let fetched = Fetched::parse(&output, self.config.max_bytes)?;
-        self.keep(prepared.client, &scratch, &fetched).await;
-        Ok((fetched, scratch))
-    }
-
     /// Performs the second step, and returns the directory that the tree is in.
     async fn unpack(
         &self,
@@ -400,67 +289,6 @@ impl Packages {
         step::perform(&self.runs, &prepared.runner, step).await?;
         Ok(scratch)
     }
-
-    /// What the first step sees besides its own directory.
-    async fn shown(&self) -> Result<Vec<Shown>, PackagesError> {
-        let mut shown = Vec::new();
-        let mut show = |source: &PathBuf, target| {
-            shown.push(Shown {
-                source: source.clone(),
-                target,
-            });
-        };
-        if let Some(wheelhouse) = &self.config.wheelhouse {
-            show(wheelhouse, client::WHEELHOUSE);
-        }
-        if let Some(bundle) = &self.config.ca_bundle {
-            show(bundle, client::CERTIFICATES);
-        }
-        if self.config.cache.is_some() {
-            let cache = self.runs.files.workspaces.downloads().await?;
-            show(&self.runs.pool.on_host(cache), client::CACHE);
-        }
-        Ok(shown)
-    }
-
-    /// The operator's settings of the package clients.
-    fn client_environment(&self) -> BTreeMap<String, String> {
-        let settings = self.config.client.iter();
-        let mut environment: BTreeMap<_, _> = settings
-            .map(|(name, value)| ((*name).to_owned(), value.expose_secret().to_owned()))
-            .collect();
-        if self.config.ca_bundle.is_some() {
-            for name in ["PIP_CERT", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"] {
-                environment.insert(name.to_owned(), client::CERTIFICATES.to_owned());
-            }
-        }
-        environment
-    }
-
-    /// Keeps downloads for other installs. A failure is only logged, since the next install can download them again.
-    async fn keep(&self, client: Client, scratch: &Scratch, fetched: &Fetched) {
-        // Without a cache, what an earlier setting kept is deleted.
-        let limit = self.config.cache.unwrap_or(0);
-        let files = fetched.files.iter().map(|file| Kept {
-            name: file.name.clone(),
-            sha256: file.sha256.clone(),
-        });
-        let workspaces = &self.runs.files.workspaces;
-        let kept = workspaces.keep_downloads(scratch, client.downloads(), files.collect(), limit);
-        if let Err(error) = kept.await {
-            let error = &error as &dyn std::error::Error;
-            warn!(error, "downloads were not kept");
-        }
-    }
-}
-
-impl Prepared {
-    /// The time until the install has taken as long as it may. The program itself gets a little more, so that the
-    /// install's own limit, which runs by the same clock, is reached first.
-    fn time_left(&self) -> Duration {
-        let left = self.ends.saturating_duration_since(Instant::now());
-        left + Duration::from_secs(1)
-    }
 }
 
 /// The last step, which happens completely or not at all. Until that is decided, `held` keeps others from deleting the
@@ -473,16 +301,23 @@ async fn place(
 ) -> Result<(), PackagesError> {
     let Ready {
         workspace,
+        scratch,
         tree,
         note,
     } = ready;
-    let (held, until) = ((held, Arc::clone(&tree)), limits.clone());
+    let (held, until) = ((held, Arc::clone(&scratch)), limits.clone());
     let is_wanted = move || {
         let _to_the_end = &held;
         until.check().is_ok()
     };
-    let placed = workspace.place_packages(&tree, client::TREE, language, note, is_wanted);
-    if placed.await? {
+    let placed = if let Some(tree) = tree {
+        let place = workspace.place_packages(&scratch, tree, language, note, is_wanted);
+        place.await?
+    } else {
+        let remove = workspace.remove_packages(&scratch, language, note, is_wanted);
+        remove.await?
+    };
+    if placed {
         return Ok(());
     }
     limits.check().and(Err(PackagesError::Cancelled))

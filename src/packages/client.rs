@@ -79,7 +79,7 @@ pub(super) struct Download {
 }
 
 /// The answer of the first step.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fetched {
     /// What is to be installed, under the names by which programs find it.
     pub(super) packages: Vec<Found>,

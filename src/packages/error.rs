@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::requirement::RequirementError;
 use crate::admission::AdmissionError;
-use crate::argument::Argument::{self, Packages};
+use crate::argument::Argument::{self, Packages, Remove};
 use crate::proof::Unproven;
 use crate::workspace::WorkspaceError;
 
@@ -23,6 +23,26 @@ pub enum PackagesError {
     /// One package was asked for twice.
     #[error("{Packages} names {0} more than once: give it once")]
     Twice(String),
+    /// Something that is to be removed is not a name.
+    #[error("{Remove}: {0}")]
+    Removal(#[source] RequirementError),
+    /// Too much is to be removed.
+    #[error("{Remove} has {0} entries: give at most {1}")]
+    RemoveCount(usize, usize),
+    /// A version is to be removed.
+    #[error("{Remove}: {0:?} has a version: give the name alone")]
+    RemoveVersion(String),
+    /// One package is asked for and to be removed.
+    #[error("{0} is in {Packages} and in {Remove}: give it in one of them")]
+    Both(String),
+    /// What is to be removed was not asked for.
+    #[error("{Remove}: {names} cannot be removed: {}", what_can_be(.there))]
+    NotThere {
+        /// What was to be removed.
+        names: String,
+        /// What could be, or nothing.
+        there: String,
+    },
     /// There is no runner of this language, or none that packages can be installed for.
     #[error("packages cannot be installed for the language {language:?}: give one of {known}")]
     Language {
@@ -88,18 +108,26 @@ pub enum PackagesError {
 impl PackagesError {
     /// The argument that it is about, if it is about one.
     pub fn argument(&self) -> Option<Argument> {
-        matches!(
-            self,
-            Self::Requirement(_) | Self::Count(..) | Self::Twice(_)
-        )
-        .then_some(Packages)
+        match self {
+            Self::Requirement(_) | Self::Count(..) | Self::Twice(_) => Some(Packages),
+            Self::Removal(_)
+            | Self::RemoveCount(..)
+            | Self::RemoveVersion(_)
+            | Self::NotThere { .. } => Some(Remove),
+            _ => None,
+        }
     }
 
     /// One word, for machines and metrics.
     pub fn as_str(&self) -> &'static str {
         match self {
-            Self::Requirement(_) => "invalid_requirement",
-            Self::Count(..) | Self::Twice(_) => "invalid_arguments",
+            Self::Requirement(_) | Self::Removal(_) => "invalid_requirement",
+            Self::Count(..)
+            | Self::Twice(_)
+            | Self::RemoveCount(..)
+            | Self::RemoveVersion(_)
+            | Self::Both(_) => "invalid_arguments",
+            Self::NotThere { .. } => "package_not_installed",
             Self::Language { .. } => "unknown_language",
             Self::Blocked { .. } => "package_blocked",
             Self::NotFound(_) => "package_not_found",
@@ -139,5 +167,15 @@ impl PackagesError {
         operation: &'static str,
     ) -> impl FnOnce(Box<dyn std::error::Error + Send + Sync>) -> Self {
         move |source| Self::Failed { operation, source }
+    }
+}
+
+/// What can be removed: only what was asked for, since everything else is there because something needs it.
+fn what_can_be(there: &str) -> String {
+    match there {
+        "" => "nothing was asked for in this conversation".to_owned(),
+        there => format!(
+            "what was asked for in this conversation is {there}, and what came along with it goes when nothing needs it"
+        ),
     }
 }

@@ -37,64 +37,116 @@ impl Installed {
     }
 }
 
-/// What to report of an install.
-pub(super) fn summary(
-    language: &str,
-    asked: &[Requirement],
-    refused: &[Requirement],
-    before: &Note,
-    fetched: &Fetched,
-) -> Installed {
-    let is_asked = |found: &Found| asked.iter().position(|one| one.is_for(&found.name));
-    let packages = fetched.packages.iter();
-    let came = packages.filter(|found| is_asked(found).is_some() || !before.has(language, found));
-    let provided = fetched.provided.iter();
-    let mut told: Vec<_> = came
-        .chain(provided.filter(|found| is_asked(found).is_some()))
-        .collect();
-    told.sort_by_key(|found| is_asked(found).unwrap_or(usize::MAX));
-    let names = |list: &[&Found]| {
-        let names = list
+/// What an install changes.
+pub(super) struct Change<'a> {
+    pub(super) language: &'a str,
+    /// What is asked for now.
+    pub(super) asked: &'a [Requirement],
+    /// What was to be removed.
+    pub(super) removed: &'a [Name],
+    /// What the operator's lists forbid by now.
+    pub(super) refused: &'a [Requirement],
+    pub(super) before: &'a Note,
+    pub(super) fetched: &'a Fetched,
+}
+
+impl Change<'_> {
+    /// What to report.
+    pub(super) fn summary(&self) -> Installed {
+        let fetched = self.fetched;
+        let packages = fetched.packages.iter();
+        let came = packages
+            .filter(|found| self.place(found).is_some() || !self.before.has(self.language, found));
+        let provided = fetched.provided.iter();
+        let mut told: Vec<_> = came
+            .chain(provided.filter(|found| self.place(found).is_some()))
+            .collect();
+        told.sort_by_key(|found| self.place(found).unwrap_or(usize::MAX));
+        let (provided, new): (Vec<_>, Vec<_>) = told
             .iter()
-            .map(|found| format!("{} {}", found.name, found.version));
-        names.collect::<Vec<_>>().join(", ")
-    };
-    let (provided, new): (Vec<_>, Vec<_>) = told
-        .iter()
-        .partition(|found| fetched.provided.contains(found));
-    let mut sentences = Vec::new();
-    if !new.is_empty() {
-        sentences.push(format!("Installed {}", names(&new)));
-    }
-    if !provided.is_empty() {
-        sentences.push(format!("{} is part of the runner", names(&provided)));
-    }
-    for found in &fetched.provided {
-        let version = before.version_of(language, &found.name);
-        if let Some(version) = version.filter(|_| is_asked(found).is_none()) {
-            let Found { name, version: now } = found;
-            sentences.push(format!(
-                "{name} {now} is part of the runner by now, in place of {version}"
-            ));
+            .partition(|found| fetched.provided.contains(found));
+        let mut sentences = Vec::new();
+        if !new.is_empty() {
+            sentences.push(format!("Installed {}", named(&new)));
+        }
+        if !provided.is_empty() {
+            sentences.push(format!("{} is part of the runner", named(&provided)));
+        }
+        sentences.extend(self.removals());
+        sentences.extend(self.about_the_runner());
+        Installed {
+            installed: told
+                .iter()
+                .map(|found| InstalledPackage {
+                    name: found.name.clone(),
+                    version: found.version.clone(),
+                })
+                .collect(),
+            message: sentences.join(". "),
+            duration: Duration::ZERO,
         }
     }
-    let names = refused.iter().map(|one| one.name.as_str());
-    let there = names.filter(|name| before.version_of(language, name).is_some());
-    let names = there.collect::<Vec<_>>().join(", ");
-    if !names.is_empty() {
-        sentences.push(format!(
-            "{names} is no longer there: the operator's lists forbid it by now (ALLOWED_PACKAGES, BLOCKED_PACKAGES)"
-        ));
+
+    /// Which of those that are asked for a package is.
+    fn place(&self, found: &Found) -> Option<usize> {
+        self.asked.iter().position(|one| one.is_for(&found.name))
     }
-    Installed {
-        installed: told
-            .iter()
-            .map(|found| InstalledPackage {
-                name: found.name.clone(),
-                version: found.version.clone(),
-            })
-            .collect(),
-        message: sentences.join(". "),
-        duration: Duration::ZERO,
+
+    /// What is no longer there, and what still is.
+    fn removals(&self) -> Vec<String> {
+        let is_there = |name: &&Name| {
+            let mut packages = self.fetched.packages.iter();
+            packages.any(|found| Name::new(name.ecosystem(), &found.name) == **name)
+        };
+        let (needed, gone): (Vec<_>, Vec<_>) = self.removed.iter().partition(is_there);
+        let joined = |names: &[&Name]| {
+            let names = names.iter().map(|name| name.as_str());
+            names.collect::<Vec<_>>().join(", ")
+        };
+        let mut sentences = Vec::new();
+        if !gone.is_empty() {
+            sentences.push(format!("Removed {}", joined(&gone)));
+        }
+        if !needed.is_empty() {
+            let names = joined(&needed);
+            sentences.push(format!(
+                "{names} is still there, since other packages need it"
+            ));
+        }
+        let refused = self.refused.iter().map(|one| &one.name);
+        let there = |name: &&Name| {
+            self.before
+                .version_of(self.language, name.as_str())
+                .is_some()
+        };
+        let refused = joined(&refused.filter(there).collect::<Vec<_>>());
+        if !refused.is_empty() {
+            sentences.push(format!(
+                "{refused} is no longer there: the operator's lists forbid it by now (ALLOWED_PACKAGES, BLOCKED_PACKAGES)"
+            ));
+        }
+        sentences
     }
+
+    /// What of the runner has taken the place of an installed version.
+    fn about_the_runner(&self) -> Vec<String> {
+        let mut sentences = Vec::new();
+        for found in &self.fetched.provided {
+            let version = self.before.version_of(self.language, &found.name);
+            if let Some(version) = version.filter(|_| self.place(found).is_none()) {
+                let Found { name, version: now } = found;
+                sentences.push(format!(
+                    "{name} {now} is part of the runner by now, in place of {version}"
+                ));
+            }
+        }
+        sentences
+    }
+}
+
+fn named(list: &[&&Found]) -> String {
+    let names = list
+        .iter()
+        .map(|found| format!("{} {}", found.name, found.version));
+    names.collect::<Vec<_>>().join(", ")
 }

@@ -89,6 +89,10 @@ impl Note {
                 None => requirement.in_any_version(),
             }
         };
+        if all.is_empty() {
+            self.0.remove(language);
+            return;
+        }
         let installs = Installs {
             asked: all.iter().map(|one| pinned(one).to_string()).collect(),
             there: there.to_vec(),

@@ -84,6 +84,11 @@ impl Name {
         Self(ecosystem, normal)
     }
 
+    /// By whose rules it is normal.
+    pub const fn ecosystem(&self) -> Ecosystem {
+        self.0
+    }
+
     /// The normal form.
     pub fn as_str(&self) -> &str {
         &self.1

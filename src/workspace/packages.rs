@@ -25,6 +25,8 @@ use crate::conversation::ConversationKey;
 pub const PACKAGES: &str = ".packages";
 /// Largest note that is read.
 const MAX_NOTE_BYTES: u64 = 1 << 20;
+/// What a tree is called once it was taken away.
+const OLD: &str = "old";
 /// A program may alternately make and remove what is in the way.
 const TRIES: usize = 16;
 
@@ -90,6 +92,46 @@ impl Workspace {
                     return Err(error);
                 }
                 store.measured(this.key(), usage);
+                Ok(true)
+            })
+            .await
+    }
+
+    /// Takes the packages of a language away, in one step, and records `note`. What was there is deleted with `scratch`.
+    /// The rest is as for [`place_packages`](Self::place_packages), but there is always room.
+    ///
+    /// # Errors
+    /// The operating system failed: then nothing is changed.
+    pub async fn remove_packages(
+        &self,
+        scratch: &Scratch,
+        language: &str,
+        note: String,
+        is_wanted: impl Fn() -> bool + Send + 'static,
+    ) -> Result<bool, WorkspaceError> {
+        let (this, to, language) = (self.clone(), scratch.handle()?, language.to_owned());
+        self.store()
+            .upload(self.key(), move |store| {
+                let dir = this.dir();
+                store.make_accessible(dir)?;
+                let mut noted = written(store, &note)?;
+                if !is_wanted() {
+                    return Ok(false);
+                }
+                let folder = open_or_make(store, dir)?;
+                let was_there = take_away(store, folder.as_fd(), &language, to.as_fd())?;
+                if let Err(error) = noted.move_to(store.notes(), this.key().as_str()) {
+                    if was_there {
+                        let _ = rename(to.as_fd(), OLD, folder.as_fd(), &language);
+                    }
+                    return Err(error);
+                }
+                // It stays if it has packages of another language.
+                let _ = unlinkat(dir, PACKAGES, AtFlags::REMOVEDIR);
+                // If it cannot be measured now, the next run does it.
+                if let Ok(usage) = usage::measure(store.opener, dir, store.limits.max_entries) {
+                    store.measured(this.key(), store.with_deleted(this.key(), usage));
+                }
                 Ok(true)
             })
             .await
@@ -190,15 +232,50 @@ fn exchange(
         match renameat_with(from, tree, folder, language, how) {
             Ok(()) => return Ok(how),
             Err(Errno::NOENT | Errno::EXIST) => {}
-            // A program may have closed the folder: moving one changes its `..`, which needs write permission on it.
-            Err(Errno::ACCESS) => store
-                .opener
-                .grant_access(folder, [language.as_bytes()])
-                .map_err(WorkspaceError::of("make room for packages"))?,
+            Err(Errno::ACCESS) => grant_access(store, folder, language)?,
             Err(error) => return Err(WorkspaceError::of("put packages in place")(error)),
         }
     }
     Err(WorkspaceError::of("put packages in place")(Errno::AGAIN))
+}
+
+/// Moves the packages of a language out of their place, or returns false if there are none.
+fn take_away(
+    store: &Store,
+    folder: BorrowedFd<'_>,
+    language: &str,
+    to: BorrowedFd<'_>,
+) -> Result<bool, WorkspaceError> {
+    for _ in 0..TRIES {
+        match rename(folder, language, to, OLD) {
+            Ok(()) => return Ok(true),
+            Err(Errno::NOENT) => return Ok(false),
+            Err(Errno::ACCESS) => grant_access(store, folder, language)?,
+            Err(error) => return Err(WorkspaceError::of("take packages away")(error)),
+        }
+    }
+    Err(WorkspaceError::of("take packages away")(Errno::AGAIN))
+}
+
+fn rename(
+    from: BorrowedFd<'_>,
+    name: &str,
+    to: BorrowedFd<'_>,
+    new: &str,
+) -> rustix::io::Result<()> {
+    renameat_with(from, name, to, new, RenameFlags::NOREPLACE)
+}
+
+/// A program may have closed the folder of a language: moving one changes its `..`, which needs write permission on it.
+fn grant_access(
+    store: &Store,
+    folder: BorrowedFd<'_>,
+    language: &str,
+) -> Result<(), WorkspaceError> {
+    store
+        .opener
+        .grant_access(folder, [language.as_bytes()])
+        .map_err(WorkspaceError::of("make room for packages"))
 }
 
 /// A note that only has to be moved to its place, which takes no more room on the disk.

@@ -84,6 +84,10 @@ const SYNONYMS: &[(&str, &[&str])] = &[
         ],
     ),
     ("path", &["file", "filename", "filepath", "name"]),
+    (
+        "remove",
+        &["packagestoremove", "removepackages", "uninstall"],
+    ),
     ("restart", &["restartkernel"]),
     ("runId", &["run", "taskid"]),
     ("session_id", &["conversation", "conversationid", "session"]),

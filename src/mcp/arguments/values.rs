@@ -21,8 +21,8 @@ const IDS: &[&str] = &["conversationId", "session_id"];
 const NOTHING: &[&str] = &["", "null", "none", "undefined"];
 const YES: &[&str] = &["true", "yes", "y", "on", "1"];
 const NO: &[&str] = &["false", "no", "n", "off", "0"];
-/// A list whose entries are written in one text too.
-const PACKAGES: &str = "packages";
+/// Lists whose entries are written in one text too.
+const PACKAGES: &[&str] = &["packages", "remove"];
 /// Versions of packages that say that any will do.
 const ANY_VERSION: &[&str] = &["", "*", "latest"];
 
@@ -45,7 +45,7 @@ pub(super) fn fitted(property: &Property, value: Value) -> Result<Value, String>
         (Shape::Number, Some(text)) => number(text),
         (Shape::Flag, _) => flag(&value),
         (Shape::List, _) if is_left_out(property, &value) => None,
-        (Shape::List, _) if property.name == PACKAGES => {
+        (Shape::List, _) if PACKAGES.contains(&property.name.as_str()) => {
             packages::fitted(&value).map_err(|error| told(property, &error))?
         }
         (Shape::List, Some(text)) => structure(text).map_err(|error| told(property, &error))?,

@@ -22,8 +22,12 @@ struct Arguments {
     /// "python" or "typescript", or an alias of them.
     language: String,
     /// What to install, each as "name" or "name==version".
+    #[serde(default)]
     #[schemars(with = "Vec<String>")]
     packages: Vec<Package>,
+    /// Names of packages that were installed in this conversation and are to go.
+    #[serde(default)]
+    remove: Vec<String>,
 }
 
 /// What is published is the first: clients keep only arrays of one type.
@@ -74,9 +78,9 @@ pub(super) fn tool(packages: &Packages) -> Tool {
          `network` off. For Python (wheels from the package index) and TypeScript (npm, no install scripts). Look at \
          list_runners first: what is named there is installed already; Python's can be had in another version, such \
          as requests==2.31.0, but for numpy, pandas, matplotlib, pyarrow and what they need. Do not run pip or npm in \
-         a program. Names and versions only, at most {MAX_ASKED} in a call; may take up to {} s. When it fails, `code` \
-         says whether it was blocked, not found, incompatible, too large or off-line, and the packages of before are \
-         still there. Example: {{\"conversationId\": \"conv_1f…\", \"language\": \"python\", \"packages\": \
+         a program. Names and versions only, at most {MAX_ASKED} in a call; may take up to {} s. `remove` takes back \
+         what was installed. When it fails, `code` says whether it was blocked, not found, incompatible, too large or \
+         off-line, and the packages of before are still there. Example: {{\"conversationId\": \"conv_1f…\", \"language\": \"python\", \"packages\": \
          [\"six==1.17.0\"]}}",
         config.timeout.as_secs(),
     );
@@ -106,6 +110,7 @@ pub(super) async fn call(
         conversation: id.clone(),
         language: arguments.language,
         packages: packages.collect(),
+        remove: arguments.remove,
     };
     let install = call.packages.install(&request, &call.context.ct);
     let installed = with_signs_of_life(install, call.context, &call.caller).await?;

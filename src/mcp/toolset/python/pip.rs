@@ -98,6 +98,7 @@ pub(crate) async fn install(
             name: name.clone(),
             version,
         }],
+        remove: Vec::new(),
     };
     match packages.install(&request, cancel).await {
         Ok(installed) => Ok(PipInstalled::done(installed, &name)),

@@ -1,0 +1,163 @@
+//! The first step of an install: what is wanted is found and downloaded, in a container of its own.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use secrecy::ExposeSecret as _;
+use tracing::warn;
+
+use super::Packages;
+use super::client::{self, Client, FetchRequest, Fetched, Wanted};
+use super::error::PackagesError;
+use super::prepared::Prepared;
+use super::requirement::Requirement;
+use super::step::{self, Step};
+use crate::executor::spec::{NetworkAccess, Shown};
+use crate::workspace::{Kept, Owner, Scratch};
+
+/// The first step may write this many times what it may download: files, their cache, and their unpacked contents.
+const FETCH_FACTOR: u64 = 4;
+
+impl Packages {
+    /// Downloads what is wanted: from the operator's directory if it has all of it, else from the index.
+    pub(super) async fn fetch(
+        &self,
+        prepared: &Prepared,
+        owner: Owner,
+        wanted: &[Requirement],
+    ) -> Result<(Fetched, Arc<Scratch>), PackagesError> {
+        let network = self.runs.network.access();
+        let mut unfit = None;
+        if self.config.wheelhouse.is_some() || network.is_err() {
+            // Also without such a directory: what is asked for may be part of the runner.
+            let offline = self
+                .fetch_by(prepared, owner, wanted, NetworkAccess::None)
+                .await;
+            match (offline, &network) {
+                // The index may have it.
+                (Err(PackagesError::NotFound(_)), Ok(_)) => {}
+                (Err(error @ PackagesError::Incompatible(_)), Ok(_)) => unfit = Some(error),
+                (Err(PackagesError::NotFound(_)), Err(reason)) => {
+                    return Err(PackagesError::Offline(self.without_network(reason)));
+                }
+                (done, _) => return done,
+            }
+        }
+        let network = network.map_err(PackagesError::Offline)?;
+        match (self.fetch_by(prepared, owner, wanted, network).await, unfit) {
+            (Err(PackagesError::Offline(_)), Some(unfit)) => Err(unfit),
+            (done, _) => done,
+        }
+    }
+
+    /// What is fetched when nothing is wanted any more.
+    pub(super) async fn nothing(
+        &self,
+        owner: Owner,
+    ) -> Result<(Fetched, Arc<Scratch>), PackagesError> {
+        let scratch = self.runs.files.workspaces.new_scratch(owner).await?;
+        Ok((Fetched::default(), Arc::new(scratch)))
+    }
+
+    /// Why something that is not on this host is not available.
+    fn without_network(&self, reason: &str) -> String {
+        let place = match self.config.wheelhouse {
+            Some(_) => "part of the runner or in the operator's directory of packages",
+            None => "part of the runner",
+        };
+        format!("what was asked for is not {place}, and it cannot be downloaded: {reason}")
+    }
+
+    /// Performs the first step once.
+    async fn fetch_by(
+        &self,
+        prepared: &Prepared,
+        owner: Owner,
+        wanted: &[Requirement],
+        network: NetworkAccess,
+    ) -> Result<(Fetched, Arc<Scratch>), PackagesError> {
+        let workspaces = &self.runs.files.workspaces;
+        let scratch = Arc::new(workspaces.new_scratch(owner).await?);
+        let (now, earlier) = wanted.split_at(prepared.asked.len());
+        let now = now.iter().map(|one| Wanted::new(one, false));
+        let earlier = earlier.iter().map(|one| Wanted::new(one, true));
+        let request = FetchRequest {
+            requirements: now.chain(earlier).collect(),
+            index: network != NetworkAccess::None,
+            wheelhouse: self.config.wheelhouse.is_some(),
+            source_builds: self.config.source_builds,
+            most_packages: self.config.max_packages,
+        };
+        let request = serde_json::to_string(&request)
+            .map_err(|error| PackagesError::failed("ask the package client")(error.into()))?;
+        let mut environment = self.client_environment();
+        environment.insert(client::REQUEST.to_owned(), request);
+        let step = Step {
+            script: prepared.client.fetch(),
+            environment,
+            scratch: Arc::clone(&scratch),
+            shown: self.shown().await?,
+            kept: Vec::new(),
+            network,
+            most_bytes: self.config.max_bytes.saturating_mul(FETCH_FACTOR),
+            deadline: prepared.time_left(),
+        };
+        let output = step::perform(&self.runs, &prepared.runner, step).await?;
+        let fetched = Fetched::parse(&output, self.config.max_bytes)?;
+        self.keep(prepared.client, &scratch, &fetched).await;
+        Ok((fetched, scratch))
+    }
+
+    /// What the first step sees besides its own directory.
+    async fn shown(&self) -> Result<Vec<Shown>, PackagesError> {
+        let mut shown = Vec::new();
+        let mut show = |source: &PathBuf, target| {
+            shown.push(Shown {
+                source: source.clone(),
+                target,
+            });
+        };
+        if let Some(wheelhouse) = &self.config.wheelhouse {
+            show(wheelhouse, client::WHEELHOUSE);
+        }
+        if let Some(bundle) = &self.config.ca_bundle {
+            show(bundle, client::CERTIFICATES);
+        }
+        if self.config.cache.is_some() {
+            let cache = self.runs.files.workspaces.downloads().await?;
+            show(&self.runs.pool.on_host(cache), client::CACHE);
+        }
+        Ok(shown)
+    }
+
+    /// The operator's settings of the package clients.
+    fn client_environment(&self) -> BTreeMap<String, String> {
+        let settings = self.config.client.iter();
+        let mut environment: BTreeMap<_, _> = settings
+            .map(|(name, value)| ((*name).to_owned(), value.expose_secret().to_owned()))
+            .collect();
+        if self.config.ca_bundle.is_some() {
+            for name in ["PIP_CERT", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"] {
+                environment.insert(name.to_owned(), client::CERTIFICATES.to_owned());
+            }
+        }
+        environment
+    }
+
+    /// Keeps downloads for other installs. A failure is only logged, since the next install can download them again.
+    async fn keep(&self, client: Client, scratch: &Scratch, fetched: &Fetched) {
+        // Without a cache, what an earlier setting kept is deleted.
+        let limit = self.config.cache.unwrap_or(0);
+        let files = fetched.files.iter().map(|file| Kept {
+            name: file.name.clone(),
+            sha256: file.sha256.clone(),
+        });
+        let workspaces = &self.runs.files.workspaces;
+        let kept = workspaces.keep_downloads(scratch, client.downloads(), files.collect(), limit);
+        if let Err(error) = kept.await {
+            let error = &error as &dyn std::error::Error;
+            warn!(error, "downloads were not kept");
+        }
+    }
+}
