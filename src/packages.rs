@@ -230,7 +230,11 @@ impl Packages {
         } else {
             self.unpack(prepared, from).await?
         };
-        note.set(language, &wanted, &fetched.packages);
+        let kept: Vec<_> = wanted
+            .into_iter()
+            .filter(|one| !fetched.gave_way.iter().any(|lost| one.is_for(&lost.name)))
+            .collect();
+        note.set(language, &kept, &fetched.packages);
         let workspace = match home.workspace {
             Some(workspace) => workspace,
             None => self.settled(prepared).await?,

@@ -78,6 +78,25 @@ pub(super) struct Download {
     pub(super) sha256: String,
 }
 
+/// A package that has a module which another one has too, and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(super) struct Clash {
+    pub(super) name: String,
+    /// The one that is there.
+    pub(super) other: String,
+    /// What both have.
+    pub(super) module: String,
+}
+
+/// A package of the runner that cannot be used beside what is installed.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(super) struct Aside {
+    pub(super) name: String,
+    pub(super) version: String,
+    /// What it needs in another version.
+    pub(super) needs: String,
+}
+
 /// The answer of the first step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fetched {
@@ -87,18 +106,38 @@ pub(super) struct Fetched {
     pub(super) others: Vec<Found>,
     /// What was asked for and is part of the runner.
     pub(super) provided: Vec<Found>,
+    /// The runner's versions of what is installed in another one.
+    pub(super) replaced: Vec<Found>,
+    /// What the runner has and programs cannot import beside this.
+    pub(super) aside: Vec<Aside>,
+    /// What was asked for earlier and is taken out, since it clashes with what was asked for later.
+    pub(super) gave_way: Vec<Clash>,
+    /// What another package needs and is left out, since it clashes with what is there.
+    pub(super) left_out: Vec<Clash>,
     /// Files that can be kept for others.
     pub(super) files: Vec<Download>,
 }
 
 #[derive(Deserialize)]
-#[serde(tag = "outcome", rename_all = "lowercase")]
+#[serde(
+    tag = "outcome",
+    rename_all = "lowercase",
+    rename_all_fields = "camelCase"
+)]
 enum Answer {
     Fetched {
         packages: Vec<Found>,
         #[serde(default)]
         others: Vec<Found>,
         provided: Vec<Found>,
+        #[serde(default)]
+        replaced: Vec<Found>,
+        #[serde(default)]
+        aside: Vec<Aside>,
+        #[serde(default)]
+        gave_way: Vec<Clash>,
+        #[serde(default)]
+        left_out: Vec<Clash>,
         files: Vec<Download>,
         bytes: u64,
     },
@@ -138,7 +177,10 @@ impl Client {
         match self {
             Self::Pip => Script {
                 command: &["python3", "-I", "-"],
-                program: include_str!("programs/fetch.py"),
+                program: concat!(
+                    include_str!("programs/runner.py"),
+                    include_str!("programs/fetch.py")
+                ),
             },
             Self::Bun => Script {
                 command: &["bun", "--no-install", "--no-env-file", "run", "-"],
@@ -152,7 +194,10 @@ impl Client {
         match self {
             Self::Pip => Script {
                 command: &["python3", "-I", "-"],
-                program: include_str!("programs/unpack.py"),
+                program: concat!(
+                    include_str!("programs/runner.py"),
+                    include_str!("programs/unpack.py")
+                ),
             },
             Self::Bun => Script {
                 command: &["/bin/sh"],
@@ -192,12 +237,20 @@ impl Fetched {
                 packages,
                 others,
                 provided,
+                replaced,
+                aside,
+                gave_way,
+                left_out,
                 files,
                 ..
             } => Ok(Self {
                 packages,
                 others,
                 provided,
+                replaced,
+                aside,
+                gave_way,
+                left_out,
                 files,
             }),
             Answer::Failed { reason, detail } => Err(failure(&reason, &detail)),

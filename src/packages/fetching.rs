@@ -38,8 +38,8 @@ impl Packages {
                 // The index may have it.
                 (Err(PackagesError::NotFound(_)), Ok(_)) => {}
                 (Err(error @ PackagesError::Incompatible(_)), Ok(_)) => unfit = Some(error),
-                (Err(PackagesError::NotFound(_)), Err(reason)) => {
-                    return Err(PackagesError::Offline(self.without_network(reason)));
+                (Err(PackagesError::NotFound(what)), Err(reason)) => {
+                    return Err(PackagesError::Offline(self.without_network(&what, reason)));
                 }
                 (done, _) => return done,
             }
@@ -61,12 +61,12 @@ impl Packages {
     }
 
     /// Why something that is not on this host is not available.
-    fn without_network(&self, reason: &str) -> String {
+    fn without_network(&self, what: &str, reason: &str) -> String {
         let place = match self.config.wheelhouse {
             Some(_) => "part of the runner or in the operator's directory of packages",
             None => "part of the runner",
         };
-        format!("what was asked for is not {place}, and it cannot be downloaded: {reason}")
+        format!("what was asked for is not {place} ({what}), and it cannot be downloaded: {reason}")
     }
 
     /// Performs the first step once.

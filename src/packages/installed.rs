@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::client::{Fetched, Found};
+use super::client::{Aside, Clash, Fetched, Found};
 use super::note::Note;
 use super::requirement::{Ecosystem, Name, Requirement};
 
@@ -73,7 +73,8 @@ impl Change<'_> {
             sentences.push(format!("{} is part of the runner", named(&provided)));
         }
         sentences.extend(self.removals());
-        sentences.extend(self.about_the_runner());
+        sentences.extend(self.clashes());
+        sentences.extend(self.about_the_runner(&new));
         Installed {
             installed: told
                 .iter()
@@ -128,9 +129,35 @@ impl Change<'_> {
         sentences
     }
 
-    /// What of the runner has taken the place of an installed version.
-    fn about_the_runner(&self) -> Vec<String> {
+    /// Which packages could not be there together.
+    fn clashes(&self) -> impl Iterator<Item = String> {
+        let told = |what: &'static str| {
+            move |clash: &Clash| {
+                let Clash {
+                    name,
+                    other,
+                    module,
+                } = clash;
+                format!("{name} was {what}: it has the same files as {other} ({module})")
+            }
+        };
+        let removed = self.fetched.gave_way.iter().map(told("removed"));
+        let left_out = self.fetched.left_out.iter().map(told("left out"));
+        removed.chain(left_out)
+    }
+
+    /// What of the runner is there in another version or not at all, where nobody asked for that.
+    fn about_the_runner(&self, new: &[&&Found]) -> Vec<String> {
         let mut sentences = Vec::new();
+        for Found { name, version } in &self.fetched.replaced {
+            let found = new.iter().find(|found| found.name == *name);
+            if let Some(found) = found.filter(|found| self.place(found).is_none()) {
+                let now = &found.version;
+                sentences.push(format!(
+                    "{name} {now} takes the place of the runner's {version}"
+                ));
+            }
+        }
         for found in &self.fetched.provided {
             let version = self.before.version_of(self.language, &found.name);
             if let Some(version) = version.filter(|_| self.place(found).is_none()) {
@@ -139,6 +166,20 @@ impl Change<'_> {
                     "{name} {now} is part of the runner by now, in place of {version}"
                 ));
             }
+        }
+        let aside = self.fetched.aside.iter().map(|one| {
+            let Aside {
+                name,
+                version,
+                needs,
+            } = one;
+            format!("{name} {version} (needs {needs})")
+        });
+        let aside = aside.collect::<Vec<_>>().join(", ");
+        if !aside.is_empty() {
+            sentences.push(format!(
+                "Of the runner, {aside} cannot be imported beside that: if need be, install other versions by name"
+            ));
         }
         sentences
     }

@@ -1,4 +1,4 @@
-//! Packages that go again, and those that do not load.
+//! Packages that go again: because they are not wanted any more, or because another one has the same files.
 
 use std::fs;
 
@@ -116,6 +116,37 @@ async fn npm_packages_can_be_taken_back() {
     // What there is of the other language stays.
     assert!(!packages.join("typescript").exists());
     assert!(packages.join("python/tinyone").exists());
+    host.ends().await;
+}
+
+#[tokio::test]
+async fn of_two_with_the_same_files_the_newer_wish_stays() {
+    let host = Host::new().await;
+    let messages = host
+        .messages(
+            "python",
+            &[
+                (json!(["tinycv", "tinyone"]), json!([])),
+                (json!(["tinycv-headless"]), json!([])),
+                (json!(["tinyother"]), json!([])),
+                (json!(["tinyviewer"]), json!([])),
+                (json!(["tinycv", "tinycv-headless"]), json!([])),
+                (json!([]), json!(["tinycv-headless"])),
+                (json!(["tinyserver"]), json!([])),
+            ],
+        )
+        .await;
+    insta::assert_snapshot!(messages, @r#"
+    null "Installed tinycv 1.0, tinyone 2.0, tiny-dep 1.5"
+    null "Installed tinycv-headless 1.0. tinycv was removed: it has the same files as tinycv-headless (tinycv2)"
+    null "Installed tinyother 1.0"
+    null "Installed tinyviewer 1.0. tinycv was left out: it has the same files as tinycv-headless (tinycv2)"
+    "package_incompatible" "incompatible: tinycv-headless has the same files as tinycv (tinycv2): ask for one of them"
+    null "Installed tinycv 1.0. Removed tinycv-headless"
+    null "Installed tinyserver 1.0, tinycv-headless 1.0. tinycv was left out: it has the same files as tinycv-headless (tinycv2)"
+    "#);
+    let code = "import tinycv2, tinyone, tinyviewer, tinyserver; print(tinycv2.VALUE)";
+    assert_eq!(host.run("python", code).await, "tinycv_headless\n");
     host.ends().await;
 }
 

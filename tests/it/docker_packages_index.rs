@@ -298,9 +298,9 @@ async fn use_index(app: &TestApp, index: &Index) {
         answers.push_str(&line);
     }
     insta::assert_snapshot!(answers, @r#"
-    python nosuch "package_not_found": "not found: Could not find a version that satisfies the requirement nosuch (from versions: none) No matching distribution found for nosuch. Check the spelling of the name, and ask for a version that there is, or for any"
-    python tinyone==7 "package_not_found": "not found: Could not find a version that satisfies the requirement tinyone==7 (from versions: 1.0, 2.0) No matching distribution found for tinyone==7. Check the spelling of the name, and ask for a version that there is, or for any"
-    python tinyforeign "package_incompatible": "incompatible: Could not find a version that satisfies the requirement tinyforeign (from versions: none) No matching distribution found for tinyforeign. What there is does not fit this Python and machine, or has no wheel"
+    python nosuch "package_not_found": "not found: there is no nosuch. Check the spelling of the name, and ask for a version that there is, or for any"
+    python tinyone==7 "package_not_found": "not found: there is no tinyone==7: the versions are 1.0, 2.0. Check the spelling of the name, and ask for a version that there is, or for any"
+    python tinyforeign "package_incompatible": "incompatible: tinyforeign has no wheel for Python 3.13 and this machine, nor has any other version"
     python tinylarge "package_too_large": "too large: the packages take 3146700 bytes, the limit is 2097152 (PACKAGE_SIZE_LIMIT). Ask for less, or for smaller packages"
     python unwell "package_offline": "off-line: the package index cannot be reached"
     typescript nosuch "package_not_found": "not found: GET (address) - 404 nosuch@* failed to resolve. Check the spelling of the name, and ask for a version that there is, or for any"

@@ -9,7 +9,8 @@ library, and what is parked is a fork of it. When a program wants more, that pro
 a helper that has the large libraries too and forks the process that runs it. If a conversation is waiting, the light
 one parks at once, and the full one loads beside the first programs, at its leisure: nothing of it is open to them, and
 only those that name what it loads wait for it. A program that names settings which these libraries read when they are
-loaded, such as PANDAS_FUTURE_INFER_STRING, stays with the light one and loads them anew.
+loaded, such as PANDAS_FUTURE_INFER_STRING, stays with the light one and loads them anew. So does every program and
+kernel of a conversation that has one of these libraries in another version: two versions do not go into one process.
 
 All runs of a driver share one thing that a program can see: the hash seed of strings.
 """
@@ -23,7 +24,7 @@ from types import SimpleNamespace
 
 from _sandbox_input import give
 from _sandbox_shelf import Shelf
-from _sandbox_start import PACKAGES, REPLACED
+from _sandbox_start import ANEW, PACKAGES, REPLACED
 
 CHANNEL = 3
 SOON = 4  # open if a conversation waits: how run.sh tells what the environment must not
@@ -123,6 +124,8 @@ class LightDriver:
 
     def _wants_full_driver(self, program):
         code = program["code"]
+        if os.path.exists(ANEW):
+            return False
         # A kernel lives long enough for its later cells to want more.
         if "cell" in program:
             return True
@@ -256,8 +259,10 @@ def _fork_full_driver(shelf, tools, soon):
         from _sandbox_pace import Pace
 
         shelf.before_each = Pace(taking).breathe
-    with tools.side_by_side():
-        load(shelf)
+    # If a conversation waits, it is known already whether it has other versions.
+    if not (soon and os.path.exists(ANEW)):
+        with tools.side_by_side():
+            load(shelf)
     return FullDriver(tools, taking, answering, loaded)
 
 

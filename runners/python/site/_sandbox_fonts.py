@@ -10,7 +10,10 @@ import functools
 import glob
 import logging
 import os
+import shutil
 import unicodedata
+
+from _sandbox_start import FONT_LISTS, REPLACED
 
 FONTS = "/usr/share/fonts/truetype"
 NAMES = "/opt/common/font-names"
@@ -51,7 +54,23 @@ class Once(logging.Filter):
         return True
 
 
+def keep_list(font_manager):
+    """Keep the list of fonts that another version of matplotlib makes when it is first loaded, for later runs: it takes
+    seconds."""
+    name = f"fontlist-v{font_manager.FontManager.__version__}.json"
+    made, kept = f"{font_manager.mpl.get_cachedir()}/{name}", FONT_LISTS[-1]
+    if os.path.islink(made) or not os.path.isdir(f"{REPLACED}/matplotlib"):
+        return
+    try:
+        os.makedirs(kept, exist_ok=True)
+        shutil.copyfile(made, f"{kept}/.{os.getpid()}")
+        os.replace(f"{kept}/.{os.getpid()}", f"{kept}/{name}")
+    except OSError:
+        pass  # no list, no room, or nothing to write to
+
+
 def fit_matplotlib(font_manager):
+    keep_list(font_manager)
     manager = font_manager.FontManager
     find, find_all, expand = manager.findfont, manager._find_fonts_by_props, manager._expand_aliases
     fonts = font_manager.fontManager

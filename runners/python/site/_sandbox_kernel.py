@@ -18,6 +18,7 @@ from traitlets import Type
 from traitlets.config import Config
 
 from _sandbox_display import forms, show
+from _sandbox_hooks import HOOKS
 from _sandbox_input import give, renew, take_away
 from _sandbox_magics import pointer, register
 
@@ -137,6 +138,7 @@ def serve():
     from _sandbox_driver import first_cell as request
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    HOOKS["pandas"] = ("_sandbox_libraries", "show_columns")  # where it is not loaded ahead
     os.set_inheritable(CHANNEL, False)
     sys.argv[:] = [""]
     shell, own = make_shell(), os.getpid()

@@ -55,7 +55,7 @@ def _load(shelf):
     shelf.when_shown("logging", _count_from_now)
     shelf.when_shown("matplotlib", _read_settings)
     shelf.when_shown("asyncio", _in_kernels(_let_tasks_outlive_cells))
-    shelf.when_shown("pandas", _in_kernels(_show_columns))
+    shelf.when_shown("pandas", _in_kernels(lambda: show_columns(sys.modules["pandas"])))
 
 
 def _count_from_now():
@@ -88,9 +88,9 @@ def _let_tasks_outlive_cells():
     import _sandbox_tasks  # noqa: F401
 
 
-def _show_columns():
+def show_columns(pandas):
     """Show as many as in a notebook, on more lines if need be: nobody can make the window wider."""
-    sys.modules["pandas"].set_option("display.max_columns", 20)
+    pandas.set_option("display.max_columns", 20)
 
 
 def _warm_pandas(pandas):

@@ -9,6 +9,9 @@ import _sandbox_hooks
 
 PACKAGES = "/data/.packages/python"
 REPLACED = "/data/.packages/python/.replaced"
+# There if something that is loaded ahead was installed in another version.
+ANEW = "/data/.packages/python/.anew"
+FONT_LISTS = ("/opt/runner/matplotlib", "/data/.packages/python/.replaced/.fonts")
 
 
 class _Packages(_importing.FileFinder):
@@ -103,11 +106,13 @@ def _is_pipe(number):
 def lend_font_cache():
     """Give matplotlib the writable cache directory that it insists on, and would otherwise spend seconds filling."""
     try:
-        os.mkdir(os.environ["MPLCONFIGDIR"])
-        for name in os.listdir("/opt/runner/matplotlib"):
-            os.symlink(f"/opt/runner/matplotlib/{name}", f"{os.environ['MPLCONFIGDIR']}/{name}")
+        own = os.environ["MPLCONFIGDIR"]
+        os.mkdir(own)
+        for directory in FONT_LISTS:
+            for name in os.listdir(directory):
+                os.symlink(f"{directory}/{name}", f"{own}/{name}")
     except (KeyError, OSError):
-        pass  # there already, or not ours
+        pass  # there already, or not ours; or no other version of matplotlib has left a list
 
 
 def is_driver():

@@ -77,10 +77,9 @@ pub(super) fn tool(packages: &Packages) -> Tool {
         "Installs packages for programs of the same conversation: every later run_code can import them, with \
          `network` off. For Python (wheels from the package index) and TypeScript (npm, no install scripts). Look at \
          list_runners first: what is named there is installed already; Python's can be had in another version, such \
-         as requests==2.31.0, but for numpy, pandas, matplotlib, pyarrow and what they need. Do not run pip or npm in \
-         a program. Names and versions only, at most {MAX_ASKED} in a call; may take up to {} s. `remove` takes back \
-         what was installed. When it fails, `code` says whether it was blocked, not found, incompatible, too large or \
-         off-line, and the packages of before are still there. Example: {{\"conversationId\": \"conv_1f…\", \"language\": \"python\", \"packages\": \
+         as pandas==2.2.3. Do not run pip or npm in a program. Names and versions only, at most {MAX_ASKED} in a \
+         call; may take up to {} s. `remove` takes back what was installed. When it fails, `code` says whether it was \
+         blocked, not found, incompatible, too large or off-line, and the packages of before are still there. Example: {{\"conversationId\": \"conv_1f…\", \"language\": \"python\", \"packages\": \
          [\"six==1.17.0\"]}}",
         config.timeout.as_secs(),
     );
