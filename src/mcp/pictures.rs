@@ -115,6 +115,8 @@ pub(crate) async fn of_run(
         .iter()
         .filter(|file| PICTURES.contains(&file.mime_type.as_str()) && file.size <= MAX_FILE)
         .collect();
+    // figure-2 comes before figure-10.
+    candidates.sort_by(|one, other| natord::compare(&one.name, &other.name));
     let more = candidates.split_off(candidates.len().min(MAX_PICTURES));
     let due = Instant::now()
         + match status {

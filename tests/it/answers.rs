@@ -208,7 +208,7 @@ async fn pictures_beyond_those_that_are_shown_are_named() {
     let folder = app.workspace("demo");
     let drawn = async {
         eventually("it runs", || folder.join("begun").exists()).await;
-        for number in 1..=6 {
+        for number in [1, 2, 3, 4, 10, 11] {
             std::fs::write(folder.join(format!("figure-{number}.png")), &picture).unwrap();
         }
     };
@@ -217,7 +217,7 @@ async fn pictures_beyond_those_that_are_shown_are_named() {
     assert_eq!(
         result["structuredContent"]["notes"],
         json!([
-            "More new pictures than are shown at once: [\"figure-5.png\", \"figure-6.png\"]. read_file shows them."
+            "More new pictures than are shown at once: [\"figure-10.png\", \"figure-11.png\"]. read_file shows them."
         ])
     );
 }

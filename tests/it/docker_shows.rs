@@ -73,7 +73,7 @@ async fn fonts_are_found_by_the_names_that_their_files_have_elsewhere() {
     malgun.ttf is WenQuanYi Micro Hei Regular
     NotoColorEmoji.ttf is Symbola Regular
     True True
-    6
+    10
     ");
     app.assert_nothing_is_left().await;
 }
@@ -82,12 +82,13 @@ async fn fonts_are_found_by_the_names_that_their_files_have_elsewhere() {
 async fn documents_have_letters_that_the_standard_fonts_of_pdf_lack() {
     let app = TestApp::on_docker().await;
     let written = ran(&app, "python", program!("pdf.py")).await;
-    insta::assert_snapshot!(written["output"].as_str().unwrap(), @"
-    canvas.pdf ['Größe', '€', '世界', 'Русский', '한국어', 'हिन्दी'] ['/Courier', '/Helvetica', '/Times-Bold', 'LiberationMono', 'LiberationSerif-Bold', 'NotoSansDevanagari-Regular', 'WenQuanYiMicroHei-0']
-    canvas.pdf ['二', 'Ω'] ['/Courier', '/Helvetica', '/Times-Bold', 'LiberationMono', 'LiberationSerif-Bold', 'NotoSansDevanagari-Regular', 'WenQuanYiMicroHei-0']
+    insta::assert_snapshot!(written["output"].as_str().unwrap(), @r#"
+    canvas.pdf ['Größe', '€', '世界', 'Русский', '한국어', 'हिन्दी'] ['/Courier', '/Helvetica', '/Times-Bold', 'LiberationMono-Image', 'LiberationSerif-Bold-Image', 'NotoSansDevanagari-Regular-Image', 'WenQuanYiMicroHei-Image-0']
+    canvas.pdf ['二', 'Ω'] ['/Courier', '/Helvetica', '/Times-Bold', 'LiberationMono-Image', 'LiberationSerif-Bold-Image', 'NotoSansDevanagari-Regular-Image', 'WenQuanYiMicroHei-Image-0']
+    both.pdf ['页', 'Ж', '页', 'Ж', '\x00', 'Ж'] ['/Helvetica', 'LiberationSans', 'LiberationSans-Image', 'WenQuanYiMicroHei-0', 'WenQuanYiMicroHei-Image-0']
     latin.pdf ['Größe', '€'] ['/Helvetica']
-    story.pdf ['标题', 'Title', 'Text', '粗体', 'bold', 'курсив'] ['/Helvetica', '/Helvetica-Bold', 'LiberationSans-Italic', 'WenQuanYiMicroHei-0']
-    ");
+    story.pdf ['标题', 'Title', 'Text', '粗体', 'bold', 'курсив'] ['/Helvetica', '/Helvetica-Bold', 'LiberationSans-Italic-Image', 'WenQuanYiMicroHei-Image-0']
+    "#);
     app.assert_nothing_is_left().await;
 }
 
@@ -102,7 +103,7 @@ async fn what_a_program_shows_becomes_a_file() {
     0    北京  3
     1  Oslo  4
     <pandas.io.formats.style.Styler
-    image-1.png image-2.png image-3.png page-1.html page-2.html page-3.html page-4.html page-5.html
+    image-1.png image-2.png image-3.png page-1.html page-2.html page-3.html page-4.html page-5.html page-6.html
     ");
     for file in shown["files"].as_array().unwrap() {
         let content = app.download(&file["url"]).await;

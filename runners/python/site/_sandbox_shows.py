@@ -29,15 +29,10 @@ def fit_plotly(renderers):
     which is not here."""
 
     class Renderer(renderers.ExternalRenderer):
-        shown = None
-
         def render(self, figure):
             from IPython.display import display
             from plotly.io import to_html
 
-            if figure is self.shown:
-                return  # by another name: some renderers are two
-            self.shown = figure
             page = to_html(figure, include_plotlyjs=True, full_html=True, validate=False)
             display({"text/html": page}, raw=True)
 
@@ -45,6 +40,16 @@ def fit_plotly(renderers):
     for name in {"sandbox", *renderers.renderers} - {*WRITERS}:
         renderers.renderers[name] = ours
     renderers.renderers.default = "sandbox"
+
+    perform = type(renderers.renderers)._perform_external_rendering
+
+    def once(self, figure, renderers_string=None, **settings):
+        # Some names are two, such as "colab+notebook", and are ours both.
+        names = (renderers_string or self.default).split("+")
+        wanted = {name if name in WRITERS else "sandbox" for name in names}
+        return perform(self, figure, "+".join(sorted(wanted)), **settings)
+
+    type(renderers.renderers)._perform_external_rendering = once
 
 
 def fit_offline_plotly(offline):
