@@ -480,7 +480,7 @@ async fn a_kernel_does_not_wait_for_libraries_within_its_time_limit() {
         app.app.runs.pool.count().1 == 1
     })
     .await;
-    let outcome = Notebook::new(&app, "python").answer("print(1)", 0.5).await;
+    let outcome = Notebook::new(&app, "python").answer("print(1)", 1.0).await;
     let outcome = &outcome["structuredContent"];
     assert_eq!(outcome["stdout"], "1\n", "{outcome}");
     app.assert_nothing_is_left().await;
