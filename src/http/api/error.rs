@@ -80,8 +80,13 @@ fn status(code: &str) -> StatusCode {
         "host_not_allowed" | "origin_not_allowed" | "network_refused" | "package_blocked" => {
             StatusCode::FORBIDDEN
         }
-        "file_not_found" | "run_not_found" | "session_not_found" | "package_not_found"
-        | "no_such_route" | "not_found" => StatusCode::NOT_FOUND,
+        "file_not_found"
+        | "run_not_found"
+        | "session_not_found"
+        | "package_not_found"
+        | "package_not_installed"
+        | "no_such_route"
+        | "not_found" => StatusCode::NOT_FOUND,
         "method_not_allowed" => StatusCode::METHOD_NOT_ALLOWED,
         "too_slow" | "install_timeout" => StatusCode::REQUEST_TIMEOUT,
         "is_directory"
