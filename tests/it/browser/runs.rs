@@ -306,7 +306,7 @@ async fn settings_of_a_run_and_history(page: &Page) {
     assert_eq!(entries.len(), 2);
     entries[1].click().await.unwrap();
     page.click("#run").await;
-    page.until("document.getElementById('output').textContent === \"it's me\\n\"")
+    page.until("document.getElementById('output').textContent === \"it's me\\ntyped\"")
         .await;
     page.ended().await;
     // The token is in the storage of the tab and nowhere else, and values of variables are nowhere.
