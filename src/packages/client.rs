@@ -60,7 +60,7 @@ pub(super) struct Wanted<'a> {
     name: &'a str,
     versions: &'a str,
     text: String,
-    /// Asked for by an earlier call: gives way to what the runner now has and cannot have in another version.
+    /// Asked for by an earlier call: gives way to what is asked for now and clashes with it.
     earlier: bool,
 }
 
