@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::TestApp;
 
 /// Programs, and a part of the hint that each gets; nothing for one that needs none.
-const PROGRAMS: [(&str, &str, &str); 22] = [
+const PROGRAMS: [(&str, &str, &str); 23] = [
     (
         "python",
         "import requests\nrequests.get('https://example.com')",
@@ -61,6 +61,7 @@ const PROGRAMS: [(&str, &str, &str); 22] = [
         "",
     ),
     ("shell", "python3.9 x.py; python x.py", "language python"),
+    ("shell", "python3 -c 'import pandas'", "language python"),
     ("shell", "wget https://example.com", "curl"),
     ("shell", "curl https://example.com", "network: true"),
     ("shell", "apt-get install jq", "Nothing can be installed"),
