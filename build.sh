@@ -14,6 +14,11 @@ cd "$(dirname "$0")"
 USUAL=(python shell typescript)
 VARIANT=full
 
+# Seconds that the larger images take on two cores, with all that they download.
+declare -A TAKES=([python]=120 [typescript]=60 [shell]=40 [workbench]=120)
+# shellcheck source=scripts/progress.sh
+. scripts/progress.sh
+
 say() { printf '%s\n' "$*" >&2; }
 
 die() {
@@ -36,9 +41,9 @@ build() {
     local name=$1 log
     [[ -f runners/$name/Dockerfile ]] || die "there is no runners/$name/Dockerfile"
     log=.build/image-$name.log
-    say "Building mcp-sandbox-$name"
-    docker build ${FRESH:+--no-cache} --build-arg "variant=$VARIANT" --tag "mcp-sandbox-$name:latest" \
-        --file "runners/$name/Dockerfile" runners >"$log" 2>&1 || {
+    with_progress "Building mcp-sandbox-$name" "${TAKES[$name]:-60}" "$log" \
+        docker build ${FRESH:+--no-cache} --build-arg "variant=$VARIANT" --tag "mcp-sandbox-$name:latest" \
+        --file "runners/$name/Dockerfile" runners || {
         tail -n 40 "$log" >&2
         die "building mcp-sandbox-$name failed; all of it is in $log"
     }

@@ -1,10 +1,14 @@
 #!/usr/bin/env bash
 # From a fresh clone to a running server: Docker, runner images, the program, settings, firewall rules.
 #
-#   ./start.sh             all of it, then serves until Ctrl-C
-#   ./start.sh --no-run    all of it but serving
-#   ./start.sh --compose   serves from a container, by docker-compose.yml, and comes back; needs no Rust
-#   ./start.sh --tunnel    the same behind a Cloudflare Tunnel, by docker-compose-cloudflare.yml
+#   ./start.sh               all of it, then serves until Ctrl-C
+#   ./start.sh --no-run      all of it but serving
+#   ./start.sh --compose     serves from a container, by docker-compose.yml, and comes back; needs no Rust
+#   ./start.sh --tunnel      the same behind a Cloudflare Tunnel, by docker-compose-cloudflare.yml
+#   ./start.sh --token       prints the token
+#
+#   --yes                    answers every question with yes
+#   --no-firewall            installs no firewall rules, and does not ask
 #
 # What is done already is not done again: a second start takes seconds. What .env sets stays as it is.
 set -euo pipefail
@@ -13,8 +17,13 @@ cd "$(dirname "$0")"
 # Cargo's own configuration may name another directory, which is not looked for here.
 TARGET=${CARGO_TARGET_DIR:-target}
 PROGRAM=$TARGET/release/mcp-code-sandbox
+# On two cores, of which it uses as many as there are.
+SERVER_SECONDS=$((480 / $(nproc) + 40))
+YES="" FIREWALL=ask
 # shellcheck source=scripts/find-rust.sh
 . scripts/find-rust.sh
+# shellcheck source=scripts/progress.sh
+. scripts/progress.sh
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -32,11 +41,23 @@ need_packages() {
     if [[ $EUID -ne 0 ]] || ! command -v apt-get >/dev/null; then
         die "$command is missing. Install it (on Debian: sudo apt-get install -y $*)"
     fi
-    say "Installing $*"
-    {
-        apt-get update -qq
-        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
-    } </dev/null >/dev/null
+    with_progress "Installing $*" 20 .build/packages.log install_packages "$@" || {
+        tail -n 20 .build/packages.log >&2
+        die "installing $* failed"
+    }
+}
+
+install_packages() {
+    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
+}
+
+# Whether somebody at a terminal agrees. Where nobody can be asked, only --yes does.
+agrees() {
+    local answer
+    if [[ -n $YES ]]; then return 0; fi
+    if [[ ! -t 0 || ! -t 2 ]]; then return 1; fi
+    read -r -p "$* [Y/n] " answer || return 1
+    [[ ! $answer =~ ^[Nn] ]]
 }
 
 # A setting from the environment, else from .env, where the last one counts. As the server reads it: with blanks
@@ -84,15 +105,62 @@ write_settings() {
     mv .env.new .env
 }
 
+# Whether runs with `network: true` are wanted enough for rules on this host. Those that are there are only renewed.
+wants_rules() {
+    [[ $FIREWALL != no ]] || return 1
+    scripts/firewall.sh check >/dev/null 2>&1 || [[ $ACTION != serve && -n $(running firewall-keeper) ]] ||
+        agrees "Install firewall rules, which keep runs with network: true away from this host and private networks?" \
+            "Without them such runs are refused. (scripts/firewall.sh remove takes them away.)"
+}
+
 install_rules() {
     local resolvers=$1
-    if [[ $EUID -eq 0 ]]; then
-        say "Installing firewall rules for runs with network: true (scripts/firewall.sh remove takes them away)"
+    if [[ $EUID -eq 0 ]] && wants_rules; then
+        say "Installing firewall rules for runs with network: true"
         # shellcheck disable=SC2086 # several addresses
         scripts/firewall.sh install $resolvers && return
     fi
     say "note: network: true will be refused, since no firewall rules keep such runs away from this host." \
         "To change it: sudo scripts/firewall.sh install $resolvers"
+}
+
+# Makes sure, before anything is built, that nobody listens where the setting $1, or else $2, has the server listen.
+need_free_address() {
+    local name=$1 address port host free
+    address=$(setting "$name")
+    address=${address:-$2}
+    port=${address##*:}
+    host=${address%"$port"}
+    is_taken "$host" "$port" || return 0
+    free=$port
+    while is_taken "$host" "$free"; do free=$((free + 1)); done
+    agrees "Another program, or this server, listens on port $port. Serve on $free, and keep that in .env?" ||
+        die "another program, or this server, listens on port $port: stop it, or run: $name=$host$free $0 $OPTIONS"
+    sed -i "/^$name=/d" .env
+    end_last_line
+    say "Adding $name to .env"
+    printf '%s=%s\n' "$name" "$host$free" >>.env
+    export "$name=$host$free"
+}
+
+# Whether something listens on a port of an address, written as the server takes it.
+is_taken() {
+    local host=${1%:}
+    case $host in
+        "" | 0.0.0.0 | localhost) host=127.0.0.1 ;;
+        '[::]') host=::1 ;;
+        \[*) host=${host:1:-1} ;;
+    esac
+    (: <>"/dev/tcp/$host/$2") 2>/dev/null
+}
+
+# Whoever called sudo keeps what was made in the clone. What conversations make there belongs to the server.
+give_back() {
+    local path
+    [[ $EUID -eq 0 && ${SUDO_UID:-0} -ne 0 ]] || return 0
+    for path in .env .build "$TARGET"; do
+        [[ ! -e $path ]] || chown -R --no-dereference "$SUDO_UID:${SUDO_GID:-$SUDO_UID}" "$path"
+    done
 }
 
 # One value of the configuration as the program understands it.
@@ -109,35 +177,48 @@ local_url() {
 }
 
 greet() {
-    local url=$1 token
-    token=$(setting MCP_API_TOKEN)
+    local url=$1
     cat >&2 <<END
 
 Page:     $(effective PUBLIC_BASE_URL)
 MCP:      $(effective PUBLIC_BASE_URL)/mcp
-Token:    $token
+Token:    $(setting MCP_API_TOKEN)
+
+Claude Code, from this directory:
+claude mcp add --transport http sandbox $url/mcp --header "Authorization: Bearer \$(./start.sh --token)"
 
 Try it:
-curl -s $url/mcp -H 'Authorization: Bearer $token' -H 'Content-Type: application/json' \\
+curl -s $url/mcp -H "Authorization: Bearer \$(./start.sh --token)" -H 'Content-Type: application/json' \\
   -d '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"run_code","arguments":{"language":"python","code":"print(6*7)"}}}'
 
 END
 }
 
+# With anything in $1, nobody serves yet.
 prepare() {
     find_rust
     need_packages curl curl ca-certificates
     need_packages cc gcc libc6-dev
     write_settings
+    [[ -n $1 ]] || need_free_address MCP_HTTP_ADDR 127.0.0.1:8080
     DOCKER_HOST=$(setting DOCKER_HOST)
     if [[ -n $DOCKER_HOST ]]; then export DOCKER_HOST; else unset DOCKER_HOST; fi
     scripts/install-docker.sh
     follow_context
     ./build.sh
-    say "Building the server"
-    cargo build --release --locked --target-dir "$TARGET"
+    build_server
     CONFIGURATION=$("$PROGRAM" check-config) || exit
     install_rules "$(effective RUN_DNS | tr ',' ' ')"
+}
+
+# Cargo counts what it builds only where it is told that somebody looks.
+build_server() {
+    CARGO_TERM_PROGRESS_WHEN=always CARGO_TERM_PROGRESS_WIDTH=100 \
+        with_progress "Building the server" "$SERVER_SECONDS" .build/server.log \
+        cargo build --release --locked --target-dir "$TARGET" || {
+        tail -n 40 .build/server.log >&2
+        die "building the server failed; all of it is in .build/server.log"
+    }
 }
 
 # Docker's client goes where its context leads, as with Docker Desktop and without root, and of that the server knows
@@ -158,13 +239,20 @@ compose() {
     if docker compose version >/dev/null 2>&1; then docker compose "$@"; else docker-compose "$@"; fi
 }
 
+# The container of a service, if it runs.
+running() { compose ps --quiet "$1" 2>/dev/null || true; }
+
 # A setting that .env has not, or has without a value.
 set_once() {
     [[ -z $(setting "$1") ]] || return 0
-    # The last line may have no end, which what follows would continue.
-    if [[ -n $(tail -c 1 .env) ]]; then echo >>.env; fi
+    end_last_line
     say "Adding $1 to .env"
     printf '%s=%s\n' "$1" "$2" >>.env
+}
+
+# The last line may have no end, which what follows would continue.
+end_last_line() {
+    if [[ -n $(tail -c 1 .env) ]]; then echo >>.env; fi
 }
 
 # What nobody but the operator knows.
@@ -187,6 +275,8 @@ serve_behind_tunnel() {
 serve_in_container() {
     local published
     write_settings
+    # A server that is there already is replaced.
+    [[ -n $(running server) ]] || need_free_address PUBLISH_ADDR 127.0.0.1:8080
     published=$(setting PUBLISH_ADDR)
     # In its container the server does not know where it is published.
     [[ -z $published ]] || set_once PUBLIC_BASE_URL "$(local_url "$published")"
@@ -212,12 +302,19 @@ start_containers() {
         "$socket is $gid. Where the server cannot reach the engine, change it in .env"
     set_once SANDBOX_ROOT "$(quoted "$PWD/sandboxes")"
     ./build.sh
-    say "Building and starting the server"
     # Compose 1.29 takes BuildKit for granted.
     docker buildx version >/dev/null 2>&1 || export DOCKER_BUILDKIT=0 COMPOSE_DOCKER_CLI_BUILD=0
-    SOURCE_COMMIT=$(git rev-parse --short=12 HEAD 2>/dev/null || true) compose build
+    SOURCE_COMMIT=$(git rev-parse --short=12 HEAD 2>/dev/null || true)
+    export SOURCE_COMMIT
+    with_progress "Building the server" $((SERVER_SECONDS + 90)) .build/server.log compose build || {
+        tail -n 40 .build/server.log >&2
+        die "building the server failed; all of it is in .build/server.log"
+    }
+    say "Starting the server"
     # Bad settings would have the server end and be started again and again.
     CONFIGURATION=$(compose run --rm --no-deps -T server check-config) || exit
+    # In Compose the rules are put there by services.
+    wants_rules || set -- "$@" --scale firewall=0 --scale firewall-keeper=0
     compose up --detach "$@"
     wait_for_server
 }
@@ -232,21 +329,43 @@ wait_for_server() {
     die "the server does not start: its log is above"
 }
 
-case ${1:-} in
-    "")
-        prepare
+OPTIONS=$*
+ACTION=serve
+while (($#)); do
+    case $1 in
+        --no-run | --compose | --tunnel | --token) ACTION=${1#--} ;;
+        --yes) YES=yes ;;
+        --no-firewall) FIREWALL=no ;;
+        -h | --help)
+            usage
+            exit
+            ;;
+        *)
+            usage >&2
+            exit 2
+            ;;
+    esac
+    shift
+done
+trap give_back EXIT
+case $ACTION in
+    serve)
+        prepare ""
+        # Since it was looked for, minutes may have gone by.
+        need_free_address MCP_HTTP_ADDR 127.0.0.1:8080
+        CONFIGURATION=$("$PROGRAM" check-config)
         greet "$(local_url "$(effective MCP_HTTP_ADDR)")"
+        give_back
         exec "$PROGRAM"
         ;;
-    --no-run)
-        prepare
+    no-run)
+        prepare "$ACTION"
         say "Ready to serve: $PROGRAM"
         ;;
-    --compose) serve_in_container ;;
-    --tunnel) serve_behind_tunnel ;;
-    -h | --help) usage ;;
-    *)
-        usage >&2
-        exit 2
+    compose) serve_in_container ;;
+    tunnel) serve_behind_tunnel ;;
+    token)
+        [[ -n $(setting MCP_API_TOKEN) ]] || die "there is no token yet: ./start.sh makes one"
+        printf '%s\n' "$(setting MCP_API_TOKEN)"
         ;;
 esac

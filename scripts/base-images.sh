@@ -4,6 +4,8 @@
 # It is pulled if a registry answers. Where none does, it is bootstrapped from Debian packages, with the
 # host's CA certificates on top, so that TLS inside builds trusts whatever this host trusts.
 set -euo pipefail
+# shellcheck source=scripts/progress.sh
+. "$(dirname "$0")/progress.sh"
 
 IMAGE=debian:trixie-slim
 SUITE=trixie
@@ -48,15 +50,16 @@ add_host_certificates() {
 
 main() {
     [[ -z ${FRESH:-} ]] && docker image inspect "$IMAGE" >/dev/null 2>&1 && return
-    say "Pulling $IMAGE"
     work=$(mktemp -d)
     trap 'rm -rf "$work"' EXIT
-    timeout "$PULL_SECONDS" docker pull --quiet "$IMAGE" >/dev/null 2>"$work/error" && return
+    with_progress "Pulling $IMAGE" 10 "$work/error" timeout "$PULL_SECONDS" docker pull --quiet "$IMAGE" && return
 
     say "It cannot be pulled: $(tail -n 1 "$work/error" | grep . || echo "no answer in $PULL_SECONDS s")"
-    say "Bootstrapping $IMAGE from Debian packages instead (about half a minute)"
     need_mmdebstrap
-    bootstrap "$work/root.tar"
+    with_progress "Bootstrapping $IMAGE from Debian packages instead" 30 "$work/log" bootstrap "$work/root.tar" || {
+        tail -n 20 "$work/log" >&2
+        die "$IMAGE could not be bootstrapped"
+    }
     docker import --change 'CMD ["bash"]' "$work/root.tar" "$IMAGE-bootstrap" >/dev/null
     rm "$work/root.tar"
     add_host_certificates "$work"

@@ -6,6 +6,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+# shellcheck source=scripts/progress.sh
+. scripts/progress.sh
+
 LOG=.build/dockerd.log
 START_SECONDS=60
 
@@ -48,11 +51,14 @@ explain_and_leave() {
 }
 
 install_packages() {
-    say "Installing $*"
-    {
-        apt-get update -qq
-        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
-    } </dev/null >/dev/null
+    with_progress "Installing $*" 40 .build/packages.log apt_install "$@" || {
+        tail -n 20 .build/packages.log >&2
+        die "installing $* failed"
+    }
+}
+
+apt_install() {
+    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
 }
 
 # In newer releases the client is a package of its own.

@@ -95,8 +95,8 @@ readme() {
   mkdir -p "$work/readme"
   awk '/<!-- tested:begin -->/ { on = 1 } /<!-- tested:end -->/ { on = 0 }
        /^```/ { inside = on && $0 == "```sh"; next } inside' ../../README.md >"$work/readme/blocks.sh"
-  echo "MCP_API_TOKEN=$MCP_API_TOKEN" >"$work/readme/.env"
-  (cd "$work/readme" && SERVER=$MCP_URL bash -euo pipefail blocks.sh >printed)
+  printf '%s\n' "MCP_API_TOKEN=$MCP_API_TOKEN" "MCP_HTTP_ADDR=127.0.0.1:${MCP_URL##*:}" >"$work/readme/.env"
+  (cd "$work/readme" && bash -euo pipefail blocks.sh >printed)
   diff "$work/readme/printed" - <<'END'
 "42\n"
 "python"
@@ -111,6 +111,23 @@ sales.png
 sales.csv
 PNG"The conversation's files were deleted"
 END
+}
+
+# What is said instead of `null`: $1 is what makes a call of the README fail, $2 what it says then.
+readme_says() {
+  sed -n '1,/^call run_code/p' "$work/readme/blocks.sh" >"$work/readme/first.sh"
+  (cd "$work/readme" && env "SERVER=$MCP_URL" "$1" bash first.sh >printed 2>&1)
+  if grep null "$work/readme/printed"; then return 1; fi
+  grep --fixed-strings "$2" "$work/readme/printed"
+}
+
+readme_says_what_is_wrong() {
+  readme_says SERVER=http://localhost:9 "Failed to connect"
+  sed -i 's/^MCP_API_TOKEN=.*/MCP_API_TOKEN=of-somebody-else/' "$work/readme/.env"
+  readme_says "SERVER=$MCP_URL" unauthorized
+  sed -i "s/^MCP_API_TOKEN=.*/MCP_API_TOKEN=$MCP_API_TOKEN/" "$work/readme/.env"
+  sed -i 's/"language": "python"/"language": "cobol"/' "$work/readme/blocks.sh"
+  readme_says "SERVER=$MCP_URL" cobol
 }
 
 # The code blocks of document $1 below heading $2, with this server's address and token.
@@ -265,6 +282,7 @@ all_clients() {
   export MCP_URL=$REPLY SANDBOX_ROOT=$work/http
   check 'curl' curl_runs_code
   check 'README, curl' readme
+  check 'README, curl that fails' readme_says_what_is_wrong
   check 'docs/rest.md' documented_rest
   python_client auto legacy 2026-07-28 sse
   typescript_client sdk-http sdk-sse client-legacy client-auto

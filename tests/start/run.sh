@@ -24,12 +24,17 @@ make_clone() {
     clone=$(mktemp -d -p "$work")
     cp start.sh .env.example Cargo.toml "$clone"
     mkdir "$clone/scripts"
-    cp scripts/{find-rust,install-compose}.sh "$clone/scripts"
+    cp scripts/{find-rust,install-compose,progress}.sh "$clone/scripts"
     printf '%s' "$1" >"$clone/.env"
     touch "$clone/socket"
-    for program in scripts/install-docker.sh scripts/firewall.sh build.sh bin/cargo bin/cc bin/curl bin/sleep; do
+    for program in scripts/install-docker.sh build.sh bin/cargo bin/cc bin/curl bin/sleep; do
         stand_in "$clone/$program" </dev/null
     done
+    # Its rules are never there.
+    stand_in "$clone/scripts/firewall.sh" <<'END'
+echo "$*" >>rules
+[[ $1 != check ]]
+END
     stand_in "$clone/bin/rustc" <<'END'
 echo "rustc $(cat rust 2>/dev/null || echo 1.100.0) (0123456 2026-01-01)"
 END
@@ -109,7 +114,8 @@ DOCKER_SOCKET=socket
     touch "$clone/broken"
     if start --compose 2>"$clone/said"; then return 1; fi
     diff "$clone/said" - <<'END'
-Building and starting the server
+Building the server
+Starting the server
 SANDBOX_ROOT is not usable
 error: the server does not start: its log is above
 END
@@ -240,7 +246,107 @@ a_tunnel_ends_where_the_server_is_published_instead() {
     make_clone $'SANDBOX_ROOT=/srv/files\nDOCKER_GID=998\nDOCKER_SOCKET=socket\nTUNNEL_TOKEN=t\nPUBLIC_BASE_URL=https://a.example\n'
     start --tunnel
     start --compose
-    grep '^compose up' "$clone/asked" | diff - <(printf '%s\n' "compose up --detach" "compose up --detach --remove-orphans")
+    grep '^compose up' "$clone/asked" | sed 's/ --scale.*//' |
+        diff - <(printf '%s\n' "compose up --detach" "compose up --detach --remove-orphans")
+}
+
+# A program that listens on a port of its own, $taken, until the check ends.
+occupy() {
+    python3 -c 'import socket, time
+listening = socket.create_server(("127.0.0.1", 0))
+print(listening.getsockname()[1], flush=True)
+time.sleep(60)' >"$clone/port" &
+    # shellcheck disable=SC2064 # this very process
+    trap "kill $!" EXIT
+    until [[ -s $clone/port ]]; do sleep 0.05; done
+    taken=$(<"$clone/port")
+}
+
+a_port_that_is_taken_is_told_before_anything_is_built() {
+    make_clone ''
+    occupy
+    settings=(MCP_API_TOKEN=aaa FILE_SECRET=bbb "MCP_HTTP_ADDR=127.0.0.1:$taken")
+    if start_bare 2>"$clone/said"; then return 1; fi
+    sed -E "s/$taken/TAKEN/; s/:[0-9]+ /:FREE /" "$clone/said" | diff - <(
+        echo "error: another program, or this server, listens on port TAKEN: stop it, or run: MCP_HTTP_ADDR=127.0.0.1:FREE ./start.sh "
+    )
+}
+
+a_free_port_is_taken_and_kept_when_somebody_agrees() {
+    local settings=(MCP_API_TOKEN=aaa FILE_SECRET=bbb)
+    make_clone ''
+    occupy
+    printf 'MCP_HTTP_ADDR=127.0.0.1:%s' "$taken" >"$clone/.env"
+    start_bare --yes 2>"$clone/said"
+    grep -qx 'MCP_HTTP_ADDR=127.0.0.1:[0-9]*' "$clone/.env"
+    if grep -q "$taken" "$clone/.env"; then return 1; fi
+    grep -q "^curl -s http://localhost:$(sed 's/.*://' "$clone/.env")/mcp " "$clone/said"
+    # And a published one.
+    printf 'PUBLISH_ADDR=127.0.0.1:%s\nSANDBOX_ROOT=/srv/files\nDOCKER_GID=998\nDOCKER_SOCKET=socket\n' "$taken" >"$clone/.env"
+    start_bare --compose --yes 2>"$clone/said"
+    if grep -q "PUBLISH_ADDR=127.0.0.1:$taken$" "$clone/.env"; then return 1; fi
+}
+
+# At a terminal, on which somebody types $1.
+start_at_a_terminal() {
+    (cd "$clone" && script -qec "env -i PATH='$clone/bin:$PATH' HOME='$clone' MCP_API_TOKEN=aaa FILE_SECRET=bbb ./start.sh ${*:2}" said <<<"$1" >/dev/null)
+}
+
+rules_are_installed() { grep -q '^install' "$clone/rules"; }
+
+rules_of_the_firewall_are_asked_for() {
+    make_clone ''
+    start 2>"$clone/said"
+    if rules_are_installed; then return 1; fi
+    grep -q '^note: network: true will be refused' "$clone/said"
+    start_at_a_terminal n
+    grep -q 'Install firewall rules' "$clone/said"
+    if rules_are_installed; then return 1; fi
+    start_at_a_terminal y --no-firewall
+    if rules_are_installed || grep -q 'Install firewall rules' "$clone/said"; then return 1; fi
+    start_at_a_terminal y
+    rules_are_installed
+    make_clone ''
+    start --yes
+    rules_are_installed
+}
+
+# Those that are there are renewed.
+rules_that_are_there_are_not_asked_for() {
+    make_clone ''
+    stand_in "$clone/scripts/firewall.sh" <<<'echo "$*" >>rules'
+    start
+    rules_are_installed
+}
+
+rules_in_compose_are_asked_for_too() {
+    make_clone $'SANDBOX_ROOT=/srv/files\nDOCKER_GID=998\nDOCKER_SOCKET=socket\n'
+    start --compose
+    start --compose --yes
+    grep '^compose up' "$clone/asked" | diff - <(
+        printf '%s\n' "compose up --detach --remove-orphans --scale firewall=0 --scale firewall-keeper=0" "compose up --detach --remove-orphans"
+    )
+}
+
+the_token_can_be_had() {
+    make_clone ''
+    if start_bare --token 2>"$clone/said"; then return 1; fi
+    grep -qx 'error: there is no token yet: ./start.sh makes one' "$clone/said"
+    echo "MCP_API_TOKEN='aaa'" >"$clone/.env"
+    [[ $(start_bare --token) == aaa ]]
+    start_bare --no-run
+    # Which the commands that are printed do without.
+    start_bare 2>"$clone/said"
+    if grep -E '^(curl|claude|  -d).*aaa' "$clone/said"; then return 1; fi
+    grep -qx "claude mcp add --transport http sandbox http://localhost:8080/mcp --header \"Authorization: Bearer \$(./start.sh --token)\"" "$clone/said"
+}
+
+files_belong_to_whoever_called_sudo() {
+    make_clone ''
+    rm "$clone/.env"
+    settings=(SUDO_UID=4711 SUDO_GID=4712)
+    start_bare
+    [[ $(stat -c %u:%g "$clone/.env" "$clone/.build" "$clone/target/release" | sort -u) == 4711:4712 ]]
 }
 
 check "a last line of .env without an end stays whole" a_last_line_without_an_end_stays_whole
@@ -263,5 +369,14 @@ check "help is there from everywhere" help_is_there_from_everywhere
 check "settings of the tunnel are asked for" settings_of_the_tunnel_are_asked_for
 check "a tunnel ends where the server is published instead" a_tunnel_ends_where_the_server_is_published_instead
 check "the server has the engine of docker's context" the_engine_is_that_of_the_context
+check "a port that is taken is told before anything is built" a_port_that_is_taken_is_told_before_anything_is_built
+check "a free port is taken and kept when somebody agrees" a_free_port_is_taken_and_kept_when_somebody_agrees
+if ((EUID == 0)); then
+    check "rules of the firewall are asked for" rules_of_the_firewall_are_asked_for
+    check "rules that are there are not asked for" rules_that_are_there_are_not_asked_for
+    check "files belong to whoever called sudo" files_belong_to_whoever_called_sudo
+fi
+check "rules in Compose are asked for too" rules_in_compose_are_asked_for_too
+check "the token can be had, and is in no command" the_token_can_be_had
 echo "$passed passed, $failed failed"
 ((failed == 0))
