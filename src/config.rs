@@ -265,13 +265,20 @@ impl Config {
     /// Checks what no single variable shows.
     fn check_across(&self, reader: &mut Reader<'_>) {
         if self.limits.timeout > self.limits.timeout_max {
-            reader.reject("RUN_TIMEOUT", "a duration that is at most RUN_TIMEOUT_MAX");
+            let most = humantime::format_duration(self.limits.timeout_max);
+            reader.reject(
+                "RUN_TIMEOUT",
+                &format!("a duration of at most RUN_TIMEOUT_MAX, which is {most}"),
+            );
         }
         let ttl = self.storage.conversation_ttl;
         if ttl.is_some_and(|ttl| ttl <= self.pool.idle_ttl) {
+            let least = humantime::format_duration(self.pool.idle_ttl);
             reader.reject(
                 "CONVERSATION_TTL",
-                "0 or a duration that is longer than SANDBOX_IDLE_TTL, such as `7d`",
+                &format!(
+                    "0 or a duration longer than SANDBOX_IDLE_TTL, which is {least}, such as `7d`"
+                ),
             );
         }
         if !self.storage.host_path.is_absolute() {

@@ -24,9 +24,77 @@ const UNAVAILABLE: u8 = 69;
 /// Fills in what the environment does not set; read from the working directory and none above it.
 const DOTENV: &str = ".env";
 
-/// MCP server that runs code in hardened, ephemeral containers. Settings are environment variables: see .env.example.
+const HELP: &str = "\
+Examples:
+  mcp-code-sandbox                                   serve, with the settings of ./.env
+  MCP_HTTP_ADDR=127.0.0.1:9300 mcp-code-sandbox      on another port
+  mcp-code-sandbox help selftest                     about one command
+
+All settings, with their defaults: .env.example and docs/configuration.md.";
+
+const SERVE_HELP: &str = "\
+Examples:
+  mcp-code-sandbox serve
+  MCP_HTTP_ADDR=127.0.0.1:9300 mcp-code-sandbox serve
+
+Settings that matter most:
+  MCP_API_TOKEN    what clients authenticate with, at least 16 characters; required
+  FILE_SECRET      the secret behind names of directories, at least 32 characters; required
+  MCP_HTTP_ADDR    where to listen [127.0.0.1:8080]
+  PUBLIC_BASE_URL  where clients reach the server, for links to files
+  SANDBOX_ROOT     where conversations' files are kept [./sandboxes]
+  DOCKER_HOST      the engine [Docker's usual socket]
+
+Exit codes: 0 stopped, 1 the address or the directory is not usable, 64 bad configuration.";
+
+const STDIO_HELP: &str = "\
+Examples:
+  claude mcp add sandbox -- /usr/local/bin/mcp-code-sandbox stdio
+  RUN_MEMORY=1g mcp-code-sandbox stdio
+
+Settings that matter most:
+  SANDBOX_ROOT     where conversations' files are kept [a directory of the user's own]
+  RUN_MEMORY       memory of one run [256m]
+  MCP_TOOLSET      default, artifacts or python [default]
+  DOCKER_HOST      the engine [Docker's usual socket]
+
+Exit codes: 0 the client has closed standard input, 1 something is not usable, 64 bad configuration.";
+
+const CHECK_CONFIG_HELP: &str = "\
+Examples:
+  mcp-code-sandbox check-config
+  RUN_MEMORY=1g mcp-code-sandbox check-config | grep RUN_
+
+Every mistake is told at once, before anything is started.
+
+Exit codes: 0 the configuration can be served with, 64 bad configuration.";
+
+const SELFTEST_HELP: &str = "\
+Examples:
+  mcp-code-sandbox selftest
+  mcp-code-sandbox selftest --json --only network-off,fork-bomb > report.json
+
+Settings that matter most: those of the server, such as DOCKER_HOST, SANDBOX_RUNTIME, RUN_MEMORY, RUN_PIDS. It needs no
+token, and may run beside a server.
+
+Exit codes: 0 all held, 1 one failed, 64 bad configuration, 69 no engine or no runner, 75 some were not tried.";
+
+const HEALTHCHECK_HELP: &str = "\
+Examples:
+  mcp-code-sandbox healthcheck
+  docker exec SERVER mcp-code-sandbox healthcheck && echo alive
+
+Settings that matter most:
+  MCP_HTTP_ADDR    where the server listens; it is asked on the loopback if that is all interfaces [127.0.0.1:8080]
+
+It tells whether the server is alive. Whether it can run programs, GET /readyz says.
+
+Exit codes: 0 alive, 1 no answer within 3 s or not 200, 64 bad configuration.";
+
+/// MCP server that runs code in hardened, ephemeral containers. Settings are environment variables, or lines of .env in
+/// the working directory.
 #[derive(Debug, Parser)]
-#[command(version = mcp_code_sandbox::VERSION)]
+#[command(version = mcp_code_sandbox::VERSION, after_help = HELP)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
@@ -35,15 +103,17 @@ struct Cli {
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
     /// Serve MCP over HTTP (the default).
+    #[command(after_help = SERVE_HELP)]
     Serve,
     /// Serve one MCP client on standard input and output, and files over HTTP on loopback. Needs no settings, and reads
     /// no .env.
+    #[command(after_help = STDIO_HELP)]
     Stdio,
     /// Print the effective configuration with secrets hidden.
+    #[command(after_help = CHECK_CONFIG_HELP)]
     CheckConfig,
     /// Run hostile programs in sandboxes of this configuration and say which controls hold. Takes a minute or two.
-    ///
-    /// Exit codes: 0 all held, 1 one failed, 64 bad configuration, 69 no engine or no runner, 75 some were not tried.
+    #[command(after_help = SELFTEST_HELP)]
     Selftest {
         /// Print one JSON object at the end instead of a table.
         #[arg(long)]
@@ -53,6 +123,7 @@ enum Command {
         only: Vec<Control>,
     },
     /// Ask the server of this configuration whether it is alive; for container health checks.
+    #[command(after_help = HEALTHCHECK_HELP)]
     Healthcheck,
 }
 
@@ -78,34 +149,46 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Stdio => Environment::default(),
         _ => Environment::with_file(Path::new(DOTENV))?,
     };
-    for warning in config::misspelt(environment.names()) {
+    for warning in config::misspelt(environment.names(), environment.names_in_file()) {
         complain(&warning);
     }
     let lookup = |name: &str| environment.get(name);
     for note in config::foreign(&lookup) {
         complain(&note);
     }
-    match command {
-        Command::Serve => {
-            let config = Config::from_lookup(&lookup).inspect_err(|_| {
-                let is_set = ["MCP_API_TOKEN", "FILE_SECRET"].map(|name| lookup(name).is_some());
-                if is_set == [false; 2] && !io::stdin().is_terminal() {
-                    complain("did you mean `mcp-code-sandbox stdio`? It needs no settings.");
-                }
-            });
-            serve(config?)
+    let no_settings = || {
+        let is_set = ["MCP_API_TOKEN", "FILE_SECRET"].map(|name| lookup(name).is_some());
+        if is_set == [false; 2] && !io::stdin().is_terminal() {
+            complain("did you mean `mcp-code-sandbox stdio`? It needs no settings.");
         }
+    };
+    // What is wrong with lines hides nothing that is wrong with the settings of others.
+    let lines = environment.check_lines();
+    let checked = |config: Result<Config, ConfigErrors>| match (lines, config) {
+        (Err(lines), Err(errors)) => {
+            complain(&lines.to_string());
+            Err(errors.into())
+        }
+        (Err(lines), Ok(_)) => Err(anyhow::Error::from(lines)),
+        (Ok(()), config) => Ok(config?),
+    };
+    match command {
+        Command::Serve => serve(checked(
+            Config::from_lookup(&lookup).inspect_err(|_| no_settings()),
+        )?),
         Command::Stdio => serve_stdio(stdio::set_up(&lookup)?),
         Command::CheckConfig => {
-            let config = Config::from_lookup(&lookup)?;
+            let config = checked(Config::from_lookup(&lookup))?;
             runtime()?.block_on(App::check_engine(&config))?;
             print(config.to_string().trim_end());
             Ok(ExitCode::SUCCESS)
         }
         // Needs no secrets, since nobody connects.
-        Command::Selftest { json, only } => selftest(Config::for_selftest(&lookup)?, json, &only),
+        Command::Selftest { json, only } => {
+            selftest(checked(Config::for_selftest(&lookup))?, json, &only)
+        }
         Command::Healthcheck => {
-            mcp_code_sandbox::healthcheck(Config::from_lookup(&lookup)?.http.addr)
+            mcp_code_sandbox::healthcheck(checked(Config::from_lookup(&lookup))?.http.addr)
                 .context("the server does not answer")?;
             Ok(ExitCode::SUCCESS)
         }

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use secrecy::SecretString;
 use thiserror::Error;
 
+use super::variables::VARIABLES;
+
 /// What some editors put at the start of a file.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
@@ -26,30 +28,55 @@ pub enum DotenvError {
         /// What the operating system said.
         source: io::Error,
     },
-    /// A line is not a setting.
-    #[error(
-        "line {line} of {} is no setting: it must be NAME=value, with a value that has spaces or signs in single \
-         quotes",
-        .path.display()
-    )]
-    Line {
+    /// Some lines are not settings.
+    #[error("{}", lines.iter().map(|line| line.told(path)).collect::<Vec<_>>().join("\n"))]
+    Lines {
         /// The file.
         path: PathBuf,
-        /// Which line, from 1 on.
-        line: usize,
+        /// Which lines.
+        lines: Vec<BadLine>,
     },
 }
 
-/// Reads the settings of a file, by name. A missing file has none, and neither has a directory.
+/// A line that is not a setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadLine {
+    /// Which one, from 1 on.
+    number: usize,
+    /// The setting that it seems to be meant for.
+    name: Option<&'static str>,
+}
+
+impl BadLine {
+    fn told(&self, path: &Path) -> String {
+        let number = self.number;
+        let path = path.display();
+        let value = "a value that has spaces or signs in single quotes";
+        match self.name {
+            Some(name) => {
+                format!(
+                    "{name}, line {number} of {path}, is no setting: it must be {name}=value, with {value}"
+                )
+            }
+            None => {
+                format!(
+                    "line {number} of {path} is no setting: it must be NAME=value, with {value}"
+                )
+            }
+        }
+    }
+}
+
+/// Reads the settings of a file, by name, and the lines that are none. A missing file has neither, nor has a directory.
 ///
 /// # Errors
-/// The file cannot be read, or a line of it is not a setting.
-pub(super) fn read(path: &Path) -> Result<Settings, DotenvError> {
+/// The file cannot be read.
+pub(super) fn read(path: &Path) -> Result<(Settings, Vec<BadLine>), DotenvError> {
     use io::ErrorKind::{IsADirectory, NotFound};
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if matches!(error.kind(), NotFound | IsADirectory) => {
-            return Ok(Settings::new());
+            return Ok(Default::default());
         }
         Err(source) => {
             return Err(DotenvError::Read {
@@ -58,14 +85,11 @@ pub(super) fn read(path: &Path) -> Result<Settings, DotenvError> {
             });
         }
     };
-    parse(&text).map_err(|line| DotenvError::Line {
-        path: path.to_owned(),
-        line,
-    })
+    Ok(parse(&text))
 }
 
-/// The settings of a text, or the number of the first line that is not one.
-fn parse(text: &str) -> Result<Settings, usize> {
+/// The settings of a text, and the lines that are none.
+fn parse(text: &str) -> (Settings, Vec<BadLine>) {
     // To dotenvy, a last line with trailing spaces is unfinished unless it ends with a newline.
     let text = format!("{}\n", text.trim_start_matches(BYTE_ORDER_MARK));
     let read = Cell::new(0);
@@ -73,12 +97,30 @@ fn parse(text: &str) -> Result<Settings, usize> {
         rest: text.as_bytes(),
         read: &read,
     };
-    let settings = dotenvy::from_read_iter(lines).map(|setting| {
-        let (name, value) = setting.map_err(|error| first_line(&error, read.get()))?;
-        Ok((name, SecretString::from(value)))
-    });
     // If a name is repeated, the last value stays.
-    settings.collect()
+    let (mut settings, mut bad) = (Settings::new(), Vec::new());
+    for setting in dotenvy::from_read_iter(lines) {
+        match setting {
+            Ok((name, value)) => {
+                settings.insert(name, SecretString::from(value));
+            }
+            Err(error) => {
+                let number = first_line(&error, read.get());
+                let line = text.lines().nth(number - 1);
+                let name = line.and_then(meant);
+                bad.push(BadLine { number, name });
+            }
+        }
+    }
+    (settings, bad)
+}
+
+/// The setting that a line begins with.
+fn meant(line: &str) -> Option<&'static str> {
+    let (name, _) = line.split_once('=')?;
+    let name = name.trim().trim_start_matches("export ").trim();
+    let ours = VARIABLES.iter().map(|variable| variable.name);
+    ours.into_iter().find(|ours| *ours == name)
 }
 
 /// The line on which the text of an error begins; it ends with the last line that was read.
@@ -128,14 +170,15 @@ mod tests {
             ("A=x\nB='two\nlines' more\n", 2),
             (&format!("A={}\nB=a b", "x".repeat(20_000)), 2),
         ] {
-            assert_eq!(parse(text).unwrap_err(), line, "{text:?}");
+            assert_eq!(parse(text).1[0].number, line, "{text:?}");
         }
     }
 
     #[test]
     fn what_editors_and_shells_write_is_understood() {
         let text = "\u{feff}A=x\r\n# B=1\nexport C='two words' # why\nD=\nE=x  ";
-        let settings = parse(text).unwrap();
+        let (settings, bad) = parse(text);
+        assert_eq!(bad, []);
         let shown = settings.iter();
         let shown = shown.map(|(name, value)| format!("{name}={}", value.expose_secret()));
         insta::assert_snapshot!(shown.collect::<Vec<_>>().join("\n"), @r"
@@ -149,8 +192,8 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_has_settings_or_a_line_that_is_none(text in "(\\PC|[-='\"\\\\$#{}A \n\r]){0,64}") {
-            if let Err(line) = parse(&text) {
-                prop_assert!((1..=text.lines().count() + 1).contains(&line), "{line}");
+            for BadLine { number, .. } in parse(&text).1 {
+                prop_assert!((1..=text.lines().count() + 1).contains(&number), "{number}");
             }
         }
     }

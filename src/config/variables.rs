@@ -19,6 +19,19 @@ const fn variable(name: &'static str, default: &'static str, help: &'static str)
     }
 }
 
+/// What `.env` may set for the compose files, beside what the server reads.
+pub const OF_COMPOSE: &[&str] = &[
+    "PUBLISH_ADDR",
+    "DOCKER_SOCKET",
+    "DOCKER_GID",
+    "STOP_GRACE_PERIOD",
+    "ENV_FILE",
+    "SERVER_IMAGE",
+    "SERVER_BINARY",
+    "TUNNEL_TOKEN",
+    "CLOUDFLARED_IMAGE",
+];
+
 /// Every variable that the server reads, in the order in which the documents list them.
 pub const VARIABLES: &[Variable] = &[
     variable(

@@ -2,22 +2,10 @@
 
 use mcp_code_sandbox::config::Config;
 use mcp_code_sandbox::config::foreign::FOREIGN;
-use mcp_code_sandbox::config::variables::{VARIABLES, Variable};
+use mcp_code_sandbox::config::variables::{OF_COMPOSE, VARIABLES, Variable};
 
 use crate::support::{SECRET, TOKEN};
 
-/// Read by the compose files, not by the server.
-const NOT_OURS: &[&str] = &[
-    "PUBLISH_ADDR",
-    "DOCKER_SOCKET",
-    "DOCKER_GID",
-    "STOP_GRACE_PERIOD",
-    "ENV_FILE",
-    "SERVER_IMAGE",
-    "SERVER_BINARY",
-    "TUNNEL_TOKEN",
-    "CLOUDFLARED_IMAGE",
-];
 /// What `start.sh` gives to the compose files.
 const NOT_A_SETTING: &str = "SOURCE_COMMIT";
 
@@ -30,7 +18,7 @@ fn the_example_lists_every_variable_with_its_default() {
         .collect();
     let listed: Vec<_> = listed
         .into_iter()
-        .filter(|(name, _)| !name.contains(' ') && !NOT_OURS.contains(name))
+        .filter(|(name, _)| !name.contains(' ') && !OF_COMPOSE.contains(name))
         .collect();
     let expected: Vec<_> = VARIABLES
         .iter()
@@ -67,7 +55,7 @@ fn the_example_lists_every_variable_of_the_compose_files() {
             ".env.example does not have {name}, which a compose file reads"
         );
     }
-    for name in NOT_OURS {
+    for name in OF_COMPOSE {
         assert!(
             names.contains(name),
             ".env.example has {name}, which no compose file reads"
@@ -256,7 +244,7 @@ fn all_mistakes_are_told_at_once_and_no_secret_is_shown() {
     RUN_TIMEOUT=soon is not valid: it must be a duration greater than zero, such as `30s` or `5m`, at most 100 years
     RUN_MEMORY=1k is not valid: it must be a size of at least 16m, such as `512k`, `256m` or `1g`
     MAX_CONCURRENT_RUNS=0 is not valid: it must be a whole number of at least 1
-    CONVERSATION_TTL=1m is not valid: it must be 0 or a duration that is longer than SANDBOX_IDLE_TTL, such as `7d`
+    CONVERSATION_TTL=1m is not valid: it must be 0 or a duration longer than SANDBOX_IDLE_TTL, which is 5m, such as `7d`
     ");
 }
 

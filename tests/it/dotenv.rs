@@ -107,9 +107,24 @@ async fn a_line_that_is_no_setting_is_told_without_its_text() {
         seen.push(format!("{} {said}", output.status.code().unwrap()));
     }
     insta::assert_snapshot!(seen.concat(), @"
-    64 line 3 of .env is no setting: it must be NAME=value, with a value that has spaces or signs in single quotes
-    64 line 1 of .env is no setting: it must be NAME=value, with a value that has spaces or signs in single quotes
+    64 FILE_SECRET, line 3 of .env, is no setting: it must be FILE_SECRET=value, with a value that has spaces or signs in single quotes
+    64 FILE_SECRET, line 1 of .env, is no setting: it must be FILE_SECRET=value, with a value that has spaces or signs in single quotes
     64 .env cannot be read: stream did not contain valid UTF-8
+    ");
+}
+
+#[tokio::test]
+async fn lines_that_are_no_settings_hide_no_other_mistake() {
+    let directory = tempfile::tempdir().unwrap();
+    let lines = "CONVERSATION_TTL=1 week\nRUN_TIMEOUT=9m\nhello there\nMCP_HTTP_ADDRESS=:9000\n";
+    fs::write(directory.path().join(".env"), lines).unwrap();
+    let output = call_in(directory.path(), &["check-config"], &[]).await;
+    assert_eq!(output.status.code(), Some(64));
+    insta::assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @"
+    warning: MCP_HTTP_ADDRESS is no setting and is ignored: is MCP_HTTP_ADDR meant?
+    CONVERSATION_TTL, line 1 of .env, is no setting: it must be CONVERSATION_TTL=value, with a value that has spaces or signs in single quotes
+    line 3 of .env is no setting: it must be NAME=value, with a value that has spaces or signs in single quotes
+    RUN_TIMEOUT=9m is not valid: it must be a duration of at most RUN_TIMEOUT_MAX, which is 5m
     ");
 }
 

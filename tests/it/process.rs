@@ -121,3 +121,20 @@ async fn a_directory_that_cannot_be_used_is_named() {
         "{complaint}"
     );
 }
+
+#[tokio::test]
+async fn the_help_of_every_command_has_examples_and_exit_codes() {
+    for command in ["serve", "stdio", "check-config", "selftest", "healthcheck"] {
+        let help = String::from_utf8(call(&["help", command], &[]).await.stdout).unwrap();
+        let (_, examples) = help.split_once("\nExamples:\n").expect(command);
+        let (examples, _) = examples.split_once("\n\n").unwrap();
+        let is_call = |line: &&str| line.contains("mcp-code-sandbox");
+        assert_eq!(examples.lines().filter(is_call).count(), 2, "{examples}");
+        assert!(help.contains("\nExit codes: 0 "), "{help}");
+    }
+    // The one that names controls names those there are.
+    let only = ["selftest", "--only", "network-off,fork-bomb"];
+    let nowhere = [("DOCKER_HOST", "unix:///nowhere")];
+    let tried = call(&only, &nowhere).await;
+    assert_eq!(tried.status.code(), Some(69), "{tried:?}");
+}
