@@ -349,6 +349,21 @@ files_belong_to_whoever_called_sudo() {
     [[ $(stat -c %u:%g "$clone/.env" "$clone/.build" "$clone/target/release" | sort -u) == 4711:4712 ]]
 }
 
+# $1 is a line that a builder prints, and $2 what is said of it.
+step_is_told() {
+    echo "$1" >"$work/line"
+    SHELL=$BASH script -qec ". scripts/progress.sh; with_progress Making 100 $work/log sh -c 'cat $work/line; sleep 2'" /dev/null |
+        grep "[0-9] s of about 2 min, step $2"
+}
+
+long_commands_say_how_far_they_are() {
+    step_is_told "Step 2/9 : RUN" "2 of 9"
+    step_is_told '#8 [build-1 3/7] COPY' "3 of 7"
+    step_is_told 'Building [==> ] 12/340: serde' "12 of 340"
+    # Whoever waits for all output does not wait for more than the command.
+    [[ $( (. scripts/progress.sh && with_progress Making 100 "$work/log" false || echo failed) 2>&1) == $'Making\nfailed' ]]
+}
+
 check "a last line of .env without an end stays whole" a_last_line_without_an_end_stays_whole
 check "secrets that .env lacks are made" secrets_that_are_missing_are_made
 check "however it is written, a setting is one" however_it_is_written_a_setting_is_one
@@ -378,5 +393,6 @@ if ((EUID == 0)); then
 fi
 check "rules in Compose are asked for too" rules_in_compose_are_asked_for_too
 check "the token can be had, and is in no command" the_token_can_be_had
+check "long commands say how far they are" long_commands_say_how_far_they_are
 echo "$passed passed, $failed failed"
 ((failed == 0))
