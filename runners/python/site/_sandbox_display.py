@@ -61,9 +61,6 @@ def forms(formatter):
     """Make the forms that can be shown, and show objects that only wrap a text as that text."""
     formatter.active_types = ["text/plain", "text/html", *PICTURES]
     formatter.formatters["image/png"].for_type_by_name("matplotlib.figure", "Figure", figure_as_png)
-    # The text has what the page would have.
-    for module in ("pandas", "pandas.core.frame"):
-        formatter.formatters["text/html"].for_type_by_name(module, "DataFrame", nothing)
     plain = formatter.formatters["text/plain"]
     for name in ("HTML", "Latex", "Markdown", "Math"):
         plain.for_type_by_name("IPython.core.display", name, print_data)
@@ -73,10 +70,6 @@ def print_data(shown, printer, cycle):
     """Print what the object wraps: in part, if it is a page, which is a file as well."""
     text = str(shown.data)
     printer.text(text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…")
-
-
-def nothing(shown):
-    return None
 
 
 def figure_as_png(figure):
