@@ -4,18 +4,15 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::time::Duration;
 
 use super::Verdict;
-use super::stage::{Act, Ended, Stage, until};
+use super::stage::{Act, BEGINNING, Ended, Stage, until};
 use crate::conversation::ConversationId;
 use crate::executor::spec::NetworkAccess;
 use crate::network::{self, State};
 
 const DIAL: &str = include_str!("programs/dial.py");
 const LISTEN: &str = include_str!("programs/listen.py");
-/// How long the other run may take to listen.
-const BEGINNING: Duration = Duration::from_secs(30);
 const SECONDS: u64 = 50;
 /// Where the other run listens.
 const PORT: u16 = 8000;

@@ -1,8 +1,11 @@
 //! Where hostile programs are run: conversations of the selftest's own, which are deleted afterwards.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -15,6 +18,7 @@ use crate::executor::spec::NetworkAccess;
 use crate::executor::{Executor, Stream};
 use crate::run::outcome::{RunStatus, Usage};
 use crate::run::{Finished, KernelWish, Live, Place, RunError, RunRequest, Runs};
+use crate::workspace::Existing;
 
 /// The language that the programs are written in.
 const LANGUAGE: &str = "python";
@@ -27,6 +31,10 @@ const OUTPUT: usize = 256 << 10;
 /// How often a place is asked for while others take all there are, and the pause in between.
 const PLACE_TRIES: usize = 60;
 const PLACE_PAUSE: Duration = Duration::from_secs(1);
+/// How long a program may take to begin, and the files by which it says so and is told to end.
+pub(super) const BEGINNING: Duration = Duration::from_secs(30);
+const BEGUN: &str = "begun";
+const STOP: &str = "stop";
 /// How long a sandbox may take to be parked, or cleaned, on a slow machine.
 const WARM_WAIT: Duration = Duration::from_mins(1);
 /// Time between two checks of what happens after answers.
@@ -202,6 +210,39 @@ impl<'a> Stage<'a> {
                 }
             }
         }
+    }
+
+    /// Runs one program from when another has begun, which goes on until this one has ended: it makes the file `begun`
+    /// and ends once there is the file `stop`. Returns how both ended, the one that was there first at first.
+    pub(super) async fn beside(
+        &self,
+        first: Act<'_>,
+        second: Act<'_>,
+    ) -> Result<(Ended, Ended), Verdict> {
+        let conversation = self.conversation();
+        let is_over = AtomicBool::new(false);
+        let begin_and_end = async {
+            let ended = self.run(&conversation, first).await;
+            is_over.store(true, Ordering::Relaxed);
+            ended
+        };
+        let then = async {
+            until(BEGINNING, || async {
+                is_over.load(Ordering::Relaxed) || self.size(&conversation, BEGUN).await > 0
+            })
+            .await;
+            let ended = self.alone(second).await;
+            let content = STANDARD.encode(STOP);
+            let told = self
+                .runs
+                .upload(&conversation, STOP.to_owned(), content, Existing::Replace);
+            // A program that is not told ends at its time limit, and that is seen.
+            let _ = told.await;
+            ended
+        };
+        let (first, second) = tokio::join!(begin_and_end, then);
+        self.forget(&conversation).await;
+        Ok((first?, second?))
     }
 
     /// Skips a control without a runner to try it in.

@@ -1,16 +1,12 @@
 //! While one conversation takes what the kernel counts for a user, or for the host, another one must get what it needs.
 
-use std::time::Duration;
-
 use super::Verdict;
 use super::stage::{Act, Ended, Stage};
 use crate::run::outcome::RunStatus;
 
 const TAKE: &str = include_str!("programs/take_tables.py");
 const NEED: &str = include_str!("programs/need_tables.py");
-const SECONDS: u64 = 20;
-/// By then, the first program has what it can get, and not ended.
-const HEAD_START: Duration = Duration::from_secs(3);
+const SECONDS: u64 = 50;
 
 pub(super) async fn holds(stage: &Stage<'_>) -> Verdict {
     // With one user for all conversations, the rest of it is shared.
@@ -22,13 +18,9 @@ pub(super) async fn holds(stage: &Stage<'_>) -> Verdict {
         seconds: SECONDS,
         ..Act::default()
     };
-    let needs = async {
-        tokio::time::sleep(HEAD_START).await;
-        stage.alone(act(NEED)).await
-    };
-    match tokio::join!(stage.alone(act(TAKE)), needs) {
-        (Ok(takes), Ok(needs)) => judge(&takes, &needs),
-        (Err(verdict), _) | (_, Err(verdict)) => verdict,
+    match stage.beside(act(TAKE), act(NEED)).await {
+        Ok((takes, needs)) => judge(&takes, &needs),
+        Err(verdict) => verdict,
     }
 }
 

@@ -1,8 +1,9 @@
-# Keeps the machine busy: processor, processes, memory, disk and output, all below the limits.
+# Keeps the machine busy until the file `stop` is there: processor, processes, memory, disk and output, all below the
+# limits.
 import os
 import time
 
-end = time.monotonic() + 6
+HEAD_START = 2
 for _ in range(4):
     try:
         if os.fork() == 0:
@@ -10,7 +11,12 @@ for _ in range(4):
     except OSError:
         break
 block = os.urandom(1 << 20)
-while time.monotonic() < end:
+begin, has_begun = time.monotonic() + HEAD_START, False
+while not os.path.exists("/data/stop"):
+    if not has_begun and time.monotonic() > begin:
+        has_begun = True
+        with open("/data/begun", "w") as file:
+            file.write("begun")
     os.write(2, b"noise\n" * 10)
     with open(f"/data/{os.getpid()}", "wb") as file:
         file.write(block)
@@ -19,4 +25,5 @@ while time.monotonic() < end:
         os.waitpid(-1, 0)
     except OSError:
         pass
-print("done")
+if has_begun:
+    print("done")

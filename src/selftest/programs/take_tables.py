@@ -1,10 +1,12 @@
-# Takes what the kernel counts for a user, or for the host, as far as it gets, and keeps it for a while.
+# Takes what the kernel counts for a user, or for the host, as far as it gets, and keeps it until the file `stop`
+# is there.
 import ctypes
 import os
 import socket
 import time
 
-SECONDS = 6
+# Later, there may be no descriptor left for it.
+begun = open("/data/begun", "w")
 held = []
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.argtypes = [ctypes.c_long] * 3
@@ -37,5 +39,8 @@ if os.environ["ALL"] == "1":
     for number in range(100):
         libc.mq_open(b"/%d" % number, os.O_CREAT | os.O_RDWR, 0o600, None)
 
-time.sleep(SECONDS)
+begun.write("begun")
+begun.flush()
+while not os.path.exists("/data/stop"):
+    time.sleep(0.05)
 print("done")
