@@ -341,7 +341,7 @@ impl Init {
                 Ok(())
             }
             State::Running(run) if run.clock.deadline.is_some_and(|deadline| now >= deadline) => {
-                run.clock.timed_out |= !run.stopped;
+                run.clock.time_is_up(run.stopped);
                 self.kill_run();
                 Ok(())
             }

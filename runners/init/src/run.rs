@@ -87,6 +87,11 @@ impl Clock {
         found.is_some()
     }
 
+    /// The time limit was reached, unless it is only that what was killed before is not gone yet.
+    pub(crate) fn time_is_up(&mut self, was_stopped: bool) {
+        self.timed_out |= !was_stopped && self.excess.is_none();
+    }
+
     /// The content of the end record. `ended` is `None` when the run process could not be started, or lives on.
     pub(crate) fn end(&self, status: Status, ended: Option<&Ended>, after: Usage) -> End {
         let Usage {
@@ -273,6 +278,21 @@ mod tests {
             Usage::default(),
         );
         assert_eq!((end.cpu_ms, end.oom_kills), (3, 0));
+    }
+
+    #[test]
+    fn what_takes_long_to_die_has_not_reached_its_time_limit() {
+        let timed_out = |was_stopped, excess| {
+            let mut clock = Clock::start(0, Usage::default());
+            clock.excess = excess;
+            clock.time_is_up(was_stopped);
+            clock
+                .end(Status::Signal(9), None, Usage::default())
+                .timed_out
+        };
+        assert!(timed_out(false, None));
+        assert!(!timed_out(true, None));
+        assert!(!timed_out(false, Some(Excess::Sockets)));
     }
 
     #[test]
