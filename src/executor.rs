@@ -285,4 +285,6 @@ pub enum ErrorKind {
     Conflict,
     /// The engine refused or failed.
     Refused,
+    /// It failed over something that is not asked of it any more: the next try may succeed.
+    Again,
 }

@@ -22,11 +22,12 @@ use bollard::query_parameters::{
 use bollard::{API_DEFAULT_VERSION, Docker};
 use futures::stream::{BoxStream, StreamExt as _, TryStreamExt as _};
 
-use self::answers::{chunk, image, limits, with_advice};
+use self::answers::{chunk, image, lacks_disk_weight, limits, with_advice};
 use self::unreachable::Unreachable;
 use super::outage::chain;
 use super::spec::{
     ContainerLimits, ContainerSpec, Dialect, LANE_PREFIX, LaneSpec, Priority, lane_number,
+    leave_disk_weight_out,
 };
 use super::{
     Attached, ContainerId, ContainerInfo, ContainerState, Engine, ErrorKind, Executor,
@@ -59,6 +60,8 @@ struct Client {
     is_podman: bool,
     /// Whether users of containers are mapped to others of the host.
     maps_users: bool,
+    /// Whether its kernel is not known to have no weights for disks.
+    weighs_disk: bool,
 }
 
 impl DockerExecutor {
@@ -143,6 +146,7 @@ impl DockerExecutor {
             docker,
             is_podman,
             maps_users: options.any(|option| option.split(',').any(|word| word == "name=userns")),
+            weighs_disk: true,
         };
         *self.lock() = Some(client.clone());
         Ok((client, version, info))
@@ -162,6 +166,19 @@ impl DockerExecutor {
                 None => error(operation, source),
             }),
             Err(_) => Err(Unreachable::slow(&self.host, limit).into_error(operation)),
+        }
+    }
+
+    /// Asks for no more weight of a disk once the engine has failed over it.
+    fn without_what_it_lacks(&self, error: ExecutorError) -> ExecutorError {
+        if !lacks_disk_weight(&error) {
+            return error;
+        }
+        let mut client = self.lock();
+        client.iter_mut().for_each(|one| one.weighs_disk = false);
+        ExecutorError {
+            kind: ErrorKind::Again,
+            ..error
         }
     }
 
@@ -268,7 +285,7 @@ impl Executor for DockerExecutor {
     async fn create(&self, spec: &ContainerSpec) -> Result<ContainerId, ExecutorError> {
         let operation = "create a container";
         let client = self.connected(operation).await?;
-        let body = if client.is_podman {
+        let mut body = if client.is_podman {
             // Podman does not change a container's limits through this interface.
             let priority = Priority::Run;
             let spec = ContainerSpec {
@@ -283,6 +300,9 @@ impl Executor for DockerExecutor {
                 Dialect::Docker
             })
         };
+        if !client.weighs_disk {
+            leave_disk_weight_out(&mut body);
+        }
         let create = client.docker.create_container(None, body);
         let created = self.within(SLOW, operation, create).await;
         let created = created.map_err(|error| with_advice(error, spec.limits.nano_cpus))?;
@@ -326,8 +346,9 @@ impl Executor for DockerExecutor {
     async fn start(&self, container: &ContainerId) -> Result<(), ExecutorError> {
         let operation = "start a container";
         let client = self.client(operation).await?;
-        self.within(SLOW, operation, client.start_container(&container.0, None))
-            .await
+        let start = client.start_container(&container.0, None);
+        let started = self.within(SLOW, operation, start).await;
+        started.map_err(|error| self.without_what_it_lacks(error))
     }
 
     async fn end_warm_up(

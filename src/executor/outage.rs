@@ -40,7 +40,8 @@ impl Outage {
                 ErrorKind::Unavailable
                 | ErrorKind::NotFound
                 | ErrorKind::Conflict
-                | ErrorKind::Refused => false,
+                | ErrorKind::Refused
+                | ErrorKind::Again => false,
             },
         }
     }

@@ -32,7 +32,7 @@ pub const RUN_SHARES: i64 = 1024;
 const WARM_UP_SHARES: i64 = 128;
 const ONE_CPU: i64 = 1_000_000_000;
 /// The least there is: what else is on the host reads and writes its disk first. Engines leave it out where the kernel
-/// has no weights; Podman fails there.
+/// has no weights; Podman fails there, and so does Docker with version 2 of control groups.
 const DISK_WEIGHT: u16 = 10;
 /// Buffers of a TCP connection without a network: least, usual and most bytes. The older kind of control groups does not
 /// count them as memory, and left alone the kernel lets them grow to ten megabytes a connection.
@@ -233,6 +233,13 @@ impl ContainerSpec {
         // A mount follows the directory and not its name, so both paths become the conversation's at once.
         mounts.extend(self.data_alias.map(|path| bind(&self.data, path, false)));
         mounts
+    }
+}
+
+/// Asks for no weight, for an engine whose kernel has none for disks.
+pub fn leave_disk_weight_out(body: &mut ContainerCreateBody) {
+    if let Some(host) = &mut body.host_config {
+        host.blkio_weight = None;
     }
 }
 
@@ -451,6 +458,17 @@ mod tests {
         assert!(podman["HostConfig"].get("BlkioWeight").is_none());
         podman["HostConfig"]["BlkioWeight"] = docker["HostConfig"]["BlkioWeight"].clone();
         assert_eq!(podman, docker);
+    }
+
+    #[test]
+    fn where_disks_have_no_weights_nothing_else_changes() {
+        let spec = spec(NetworkAccess::None);
+        let with = spec.to_create_body(Dialect::Docker);
+        let mut without = with.clone();
+        leave_disk_weight_out(&mut without);
+        let weight = &mut without.host_config.as_mut().unwrap().blkio_weight;
+        assert_eq!(weight.replace(DISK_WEIGHT), None);
+        assert_eq!(without, with);
     }
 
     #[test]

@@ -143,22 +143,36 @@ impl Launcher {
     }
 
     /// Starts a container, with a lane if it may use the network. Tries again with a new one if somebody removed the
-    /// lane while nothing was on it, as `docker network prune` does. `None` when nobody waits for the container any more.
+    /// lane while nothing was on it, as `docker network prune` does, or if less is asked of the engine now. `None` when
+    /// nobody waits for the container any more.
     async fn start_in_lane(
         &self,
         mut spec: ContainerSpec,
         is_wanted: impl Fn() -> bool,
     ) -> Result<Option<Sandbox>, ExecutorError> {
-        if spec.network == NetworkAccess::None {
-            return self.start_now(&spec, None, &is_wanted).await;
-        }
-        match self.start_in_some_lane(&mut spec, &is_wanted).await {
-            Err(error) if error.kind == ErrorKind::NotFound => {
+        match self.start_wherever(&mut spec, &is_wanted).await {
+            Err(error) if error.kind == ErrorKind::Again => {
+                self.start_wherever(&mut spec, &is_wanted).await
+            }
+            Err(error)
+                if error.kind == ErrorKind::NotFound && spec.network != NetworkAccess::None =>
+            {
                 self.0.lanes.forget_free();
-                self.start_in_some_lane(&mut spec, &is_wanted).await
+                self.start_wherever(&mut spec, &is_wanted).await
             }
             started => started,
         }
+    }
+
+    async fn start_wherever(
+        &self,
+        spec: &mut ContainerSpec,
+        is_wanted: impl Fn() -> bool,
+    ) -> Result<Option<Sandbox>, ExecutorError> {
+        if spec.network == NetworkAccess::None {
+            return self.start_now(spec, None, is_wanted).await;
+        }
+        self.start_in_some_lane(spec, is_wanted).await
     }
 
     async fn start_in_some_lane(

@@ -36,6 +36,15 @@ pub(super) fn with_advice(error: ExecutorError, nano_cpus: Option<i64>) -> Execu
     }
 }
 
+/// Whether an engine failed for the weight of a container's disk. With version 2 of control groups, Docker does not
+/// notice that the kernel has none.
+pub(super) fn lacks_disk_weight(error: &ExecutorError) -> bool {
+    let said = error.source.to_string();
+    ["/io.weight", "/io.bfq.weight"]
+        .iter()
+        .any(|file| said.contains(file))
+}
+
 /// A piece of a container's output.
 pub(super) fn chunk(output: LogOutput) -> Chunk {
     let stream = match output {
@@ -76,5 +85,29 @@ pub(super) fn image(summary: ImageSummary, details: ImageInspect) -> Image {
         labels,
         command,
         env: config.env.unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_missing_weight_is_taken_for_one() {
+        let lacks = |source: &str| {
+            lacks_disk_weight(&ExecutorError {
+                kind: ErrorKind::Refused,
+                operation: "start a container",
+                source: source.into(),
+            })
+        };
+        for file in ["io.weight", "io.bfq.weight"] {
+            assert!(lacks(&format!(
+                "runc create failed: openat2 /sys/fs/cgroup/docker/0a1b/{file}: no such file or directory"
+            )));
+        }
+        assert!(!lacks(
+            "runc create failed: openat2 /sys/fs/cgroup/docker/0a1b/cpu.weight: no such file or directory"
+        ));
     }
 }
