@@ -1,14 +1,13 @@
 //! Controls that one program and its outcome can test: each program takes more of something than it may.
 
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use super::Verdict;
 use super::stage::{Act, Ended, Stage};
 use crate::control::Control;
 use crate::run::outcome::RunStatus;
 
-/// How much later than its time limit a run may be answered.
-const LATE_MS: u64 = 5_000;
 /// Factor over the processor limit that imprecise timing explains.
 const CPU_TOLERANCE: f64 = 1.3;
 
@@ -106,18 +105,24 @@ pub(super) async fn holds(stage: &Stage<'_>, control: Control) -> Verdict {
         ..Act::default()
     };
     match stage.alone(act).await {
-        Ok(ended) => judge(attack, &ended, limit),
+        Ok(ended) => {
+            let due = Duration::from_secs(attack.seconds);
+            let by = due + stage.lateness(ended.took, due).await;
+            judge(attack, &ended, limit, by)
+        }
         Err(verdict) => verdict,
     }
 }
 
-fn judge(attack: &Attack, ended: &Ended, limit: u64) -> Verdict {
-    let took = u64::try_from(ended.took.as_millis()).unwrap_or(u64::MAX);
+fn judge(attack: &Attack, ended: &Ended, limit: u64, by: Duration) -> Verdict {
     if !ended.was_run() {
         return Verdict::Fail(format!("there was no run: {}", ended.ending()));
     }
-    if took > attack.seconds * 1000 + LATE_MS {
-        return Verdict::Fail(format!("the answer came after {took} ms"));
+    if ended.took > by {
+        return Verdict::Fail(format!(
+            "the answer came after {} ms",
+            ended.took.as_millis()
+        ));
     }
     (attack.judge)(ended, limit)
 }
@@ -180,8 +185,6 @@ fn flood(ended: &Ended, kept: u64) -> Verdict {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::super::stage::ended;
     use super::*;
     use crate::run::outcome::Usage;
@@ -191,7 +194,7 @@ mod tests {
             .iter()
             .find(|attack| attack.control == control)
             .unwrap();
-        judge(attack, ended, limit).as_str()
+        judge(attack, ended, limit, Duration::from_secs(25)).as_str()
     }
 
     #[test]

@@ -12,8 +12,6 @@ use crate::run::outcome::RunStatus;
 const LISTEN: Duration = Duration::from_millis(400);
 /// How long after the answer what is left may take to be killed.
 const SETTLE: Duration = Duration::from_millis(500);
-/// How much later than due an answer may come.
-const LATE: Duration = Duration::from_secs(5);
 
 /// What was seen.
 struct Seen {
@@ -56,17 +54,21 @@ pub(super) async fn holds(stage: &Stage<'_>, control: Control) -> Verdict {
     }
     stage.forget(&conversation).await;
     match ended {
-        Ok(ended) => judge(&Seen { ended, beats }, due.0, due.1),
+        Ok(ended) => {
+            let (status, due) = due;
+            let late = stage.lateness(ended.took, due).await;
+            judge(&Seen { ended, beats }, status, due + late)
+        }
         Err(verdict) => verdict,
     }
 }
 
-fn judge(seen: &Seen, status: RunStatus, due: Duration) -> Verdict {
+fn judge(seen: &Seen, status: RunStatus, by: Duration) -> Verdict {
     let took = seen.ended.took;
     if seen.ended.outcome.status != status {
         return Verdict::Fail(seen.ended.ending());
     }
-    if took > due + LATE {
+    if took > by {
         return Verdict::Fail(format!("the answer came after {} ms", took.as_millis()));
     }
     for (name, before, after) in &seen.beats {
@@ -98,7 +100,7 @@ mod tests {
             judge(
                 &Seen { ended, beats },
                 RunStatus::Timeout,
-                Duration::from_secs(2),
+                Duration::from_secs(7),
             )
             .as_str()
         };

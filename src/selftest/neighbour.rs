@@ -3,17 +3,12 @@
 use std::time::Duration;
 
 use super::Verdict;
-use super::stage::{Act, Ended, Stage};
+use super::stage::{Act, Ended, HARMLESS, Stage, prompt};
 use crate::run::outcome::RunStatus;
 
 const HOSTILE: &str = include_str!("programs/neighbour.py");
-const HARMLESS: &str = "print('well')";
 /// What is given to the hostile one: it ends with the harmless one.
 const SECONDS: u64 = 50;
-/// How long a harmless program may take beside the hostile one, or how many times as long as alone, where that is more:
-/// on a slow machine, everything takes long.
-const NEIGHBOURLY: Duration = Duration::from_secs(5);
-const TIMES: u32 = 4;
 
 pub(super) async fn holds(stage: &Stage<'_>) -> Verdict {
     let act = |program| Act {
@@ -44,7 +39,7 @@ fn judge(hostile: &Ended, neighbour: &Ended, alone: Duration) -> Verdict {
         neighbour.took.as_millis(),
         alone.as_millis()
     );
-    Verdict::when(neighbour.took <= NEIGHBOURLY.max(alone * TIMES), found)
+    Verdict::when(neighbour.took <= prompt(alone), found)
 }
 
 #[cfg(test)]

@@ -31,6 +31,11 @@ const OUTPUT: usize = 256 << 10;
 /// How often a place is asked for while others take all there are, and the pause in between.
 const PLACE_TRIES: usize = 60;
 const PLACE_PAUSE: Duration = Duration::from_secs(1);
+/// A program that takes no time on an idle machine, and how long its answer may take, or how many times as long as
+/// before, where that is more: on a slow machine, everything takes long.
+pub(super) const HARMLESS: &str = "print('well')";
+const PROMPT: Duration = Duration::from_secs(5);
+const TIMES: u32 = 4;
 /// How long a program may take to begin, and the files by which it says so and is told to end.
 pub(super) const BEGINNING: Duration = Duration::from_secs(30);
 const BEGUN: &str = "begun";
@@ -245,6 +250,21 @@ impl<'a> Stage<'a> {
         Ok((first?, second?))
     }
 
+    /// How much later than due this answer may have come. The machine is measured only if that is needed.
+    pub(super) async fn lateness(&self, took: Duration, due: Duration) -> Duration {
+        if took <= due + PROMPT {
+            return PROMPT;
+        }
+        let act = Act {
+            program: HARMLESS,
+            seconds: LONGEST.as_secs(),
+            ..Act::default()
+        };
+        self.alone(act)
+            .await
+            .map_or(PROMPT, |alone| prompt(alone.took))
+    }
+
     /// Skips a control without a runner to try it in.
     pub(super) fn has_runner(&self, language: &str) -> Result<(), Verdict> {
         if self.runs.catalog.view().find(language).is_some() {
@@ -336,6 +356,11 @@ impl Ended {
     pub(super) fn was_run(&self) -> bool {
         self.outcome.status != RunStatus::EngineLost
     }
+}
+
+/// How long an answer may take that took so long before.
+pub(super) fn prompt(before: Duration) -> Duration {
+    PROMPT.max(before * TIMES)
 }
 
 /// Asks until the answer is yes. Returns whether it came in time.
