@@ -37,7 +37,7 @@ const FILL_SOCKETS: &str = include_str!("../../../src/selftest/programs/socket_m
 
 /// Each socket is small and each program has few descriptors, but there can be many processes.
 async fn what_no_limit_on_memory_counts_has_a_limit(target: &Target) {
-    for kind in ["tcp", "reset", "udp", "netlink"] {
+    for kind in ["tcp", "reset", "udp", "ping", "netlink"] {
         let arguments = json!({
             "conversationId": "demo", "language": "python", "code": FILL_SOCKETS, "timeoutSeconds": 60,
             "environment": { "KINDS": kind, "COUNT": "4000" },

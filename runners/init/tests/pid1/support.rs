@@ -37,6 +37,7 @@ mkdir /dev/shm /dev/mqueue /dev/pts
 mount -t devpts -o newinstance,ptmxmode=666 devpts /dev/pts; ln -s pts/ptmx /dev/ptmx
 ip link set lo up
 for buffers in tcp_rmem tcp_wmem; do echo 4096 32768 65536 >/proc/sys/net/ipv4/$buffers; done
+echo 0 2147483647 >/proc/sys/net/ipv4/ping_group_range
 mount -t tmpfs -o mode=1777,size=16m tmpfs /dev/shm
 mount -t mqueue mqueue /dev/mqueue; chmod 1777 /dev/mqueue
 mkdir /mnt/data; chown "$user:$user" /mnt/data; cd /mnt/data; unset OLDPWD

@@ -23,7 +23,7 @@ fn fill(kind: &str, count: u32) -> Run {
 
 #[test]
 fn the_buffers_of_all_sockets_together_have_a_limit() {
-    for kind in ["udp", "tcp", "reset", "netlink"] {
+    for kind in ["udp", "tcp", "reset", "ping", "netlink"] {
         let mut sandbox = Sandbox::start(PYTHON);
         let outcome = sandbox.run(fill(kind, 4_000));
         assert_eq!(outcome.end.status, Status::Signal(9), "{kind}: {outcome:?}");
@@ -33,7 +33,7 @@ fn the_buffers_of_all_sockets_together_have_a_limit() {
 
 #[test]
 fn full_sockets_that_are_few_are_left_alone() {
-    for kind in ["udp", "tcp", "netlink"] {
+    for kind in ["udp", "tcp", "ping", "netlink"] {
         let mut sandbox = Sandbox::start(PYTHON);
         let outcome = sandbox.run(fill(kind, 100));
         outcome.exits(0).prints("past 100\n");
