@@ -2,7 +2,7 @@
 //! name that nothing reads.
 
 use super::foreign::FOREIGN;
-use super::variables::{OF_COMPOSE, VARIABLES};
+use super::variables::{OF_COMPOSE, OF_START, VARIABLES};
 
 /// How many letters may be wrong, missing, extra or swapped.
 const MISTAKES: usize = 2;

@@ -26,11 +26,15 @@ pub const OF_COMPOSE: &[&str] = &[
     "DOCKER_GID",
     "STOP_GRACE_PERIOD",
     "ENV_FILE",
-    "SERVER_IMAGE",
+    "IMAGE_PREFIX",
+    "IMAGE_TAG",
     "SERVER_BINARY",
     "TUNNEL_TOKEN",
     "CLOUDFLARED_IMAGE",
 ];
+
+/// What `.env` may set for `start.sh`.
+pub const OF_START: &str = "RELEASE_URL";
 
 /// Every variable that the server reads, in the order in which the documents list them.
 pub const VARIABLES: &[Variable] = &[

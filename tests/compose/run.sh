@@ -18,7 +18,9 @@ die() {
 
 work=$(mktemp -d)
 PROJECT=mcp-compose-test-$$
-export SERVER_IMAGE=mcp-code-sandbox:test-$$ SERVER_BINARY=""
+# The images have names of their own.
+export IMAGE_PREFIX=test/ IMAGE_TAG=test-$$ SERVER_BINARY=""
+SERVER_IMAGE=${IMAGE_PREFIX}mcp-code-sandbox:$IMAGE_TAG
 port=${COMPOSE_TEST_PORT:-$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')}
 token=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
 url=http://localhost:$port
@@ -40,19 +42,16 @@ compose() { "${COMPOSE[@]}" --project-name "$PROJECT" --env-file "$work/.env" "$
 # The resolvers of the firewall's rules, in one line; fails when there are none.
 rules() { iptables -w -S MCP-SANDBOX 2>/dev/null | sed -n 's|^-A MCP-SANDBOX -d \(.*\)/32 -p udp .*|\1|p' | tr '\n' ' '; }
 
-has_image() { docker image inspect "$1" >/dev/null 2>&1; }
-
-# The firewall's services leave their rules and their image on the host.
-FIREWALL_IMAGE=mcp-code-sandbox-firewall
-had_rules="" resolvers="" had_image=""
+# The firewall's services leave their rules on the host.
+had_rules="" resolvers=""
 if resolvers=$(rules); then had_rules=1; fi
-if has_image "$FIREWALL_IMAGE"; then had_image=1; fi
 
 restore_firewall() {
-    [[ $had_image ]] || ! has_image "$FIREWALL_IMAGE" || docker rmi "$FIREWALL_IMAGE"
     # shellcheck disable=SC2086 # a word for each resolver
     if [[ $had_rules ]]; then scripts/firewall.sh install $resolvers; else scripts/firewall.sh remove; fi
 }
+
+images() { docker images --format '{{.Repository}}:{{.Tag}}' --filter "reference=$IMAGE_PREFIX*:$IMAGE_TAG"; }
 
 # The server's files belong to another user by now, so a container has to delete them.
 clean_up() {
@@ -60,7 +59,7 @@ clean_up() {
     restore_firewall >>"$work/log" 2>&1 || cat "$work/log" >&2
     docker run --rm --network none --user 0:0 --entrypoint sh --volume "$work:/work" "$SERVER_IMAGE" \
         -c 'rm -rf /work/data' >/dev/null 2>&1 || true
-    docker rmi "$SERVER_IMAGE" >/dev/null 2>&1 || true
+    images | xargs --no-run-if-empty docker rmi >/dev/null || true
     rm -rf "$work" .build/image
 }
 trap clean_up EXIT
@@ -231,7 +230,7 @@ start_behind_tunnel() {
     cat >"$work/stand-in.yml" <<'END'
 services:
   cloudflared:
-    image: ${SERVER_IMAGE}
+    image: ${IMAGE_PREFIX}mcp-code-sandbox:${IMAGE_TAG}
     entrypoint: [sleep]
     command: [infinity]
     stop_signal: SIGKILL
@@ -279,13 +278,14 @@ missing_settings_are_named() {
     grep -q 'stat -c %g' "$work/missing"
 }
 
-runner_images() { docker images --no-trunc --quiet --filter label=sandbox.runner=true | sort; }
+runner_images() { docker images --no-trunc --quiet --filter label=sandbox.runner=true | sort -u; }
 
-# From the same files as build.sh, and so from the cache and the same images.
+# From the same files as build.sh, and so from the cache and the same images, under the names to pull them by.
 runners_are_built() {
     runner_images >"$work/images"
     compose --profile runners build runner-python runner-shell runner-typescript
     runner_images | diff "$work/images" -
+    images | sort | diff - <(printf "$IMAGE_PREFIX%s:$IMAGE_TAG\n" mcp-sandbox-{python,shell,typescript})
 }
 
 has_no_socket() { ! docker exec "$(server)" test -S /var/run/docker.sock; }

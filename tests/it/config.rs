@@ -2,7 +2,7 @@
 
 use mcp_code_sandbox::config::Config;
 use mcp_code_sandbox::config::foreign::FOREIGN;
-use mcp_code_sandbox::config::variables::{OF_COMPOSE, VARIABLES, Variable};
+use mcp_code_sandbox::config::variables::{OF_COMPOSE, OF_START, VARIABLES, Variable};
 
 use crate::support::{SECRET, TOKEN};
 
@@ -18,7 +18,7 @@ fn the_example_lists_every_variable_with_its_default() {
         .collect();
     let listed: Vec<_> = listed
         .into_iter()
-        .filter(|(name, _)| !name.contains(' ') && !OF_COMPOSE.contains(name))
+        .filter(|(name, _)| !name.contains(' ') && !OF_COMPOSE.contains(name) && *name != OF_START)
         .collect();
     let expected: Vec<_> = VARIABLES
         .iter()
