@@ -7,6 +7,7 @@
 #   ./start.sh --tunnel      the same behind a Cloudflare Tunnel, by docker-compose-cloudflare.yml
 #   ./start.sh --token       prints the token
 #
+#   --build                  builds everything here instead of taking the release (docs/operating.md)
 #   --yes                    answers every question with yes
 #   --no-firewall            installs no firewall rules, and does not ask
 #
@@ -16,14 +17,20 @@ cd "$(dirname "$0")"
 
 # Cargo's own configuration may name another directory, which is not looked for here.
 TARGET=${CARGO_TARGET_DIR:-target}
+# Set where nothing is taken from a release.
+BUILD=""
 PROGRAM=$TARGET/release/mcp-code-sandbox
 # On two cores, of which it uses as many as there are.
 SERVER_SECONDS=$((480 / $(nproc) + 40))
 YES="" FIREWALL=ask
+# The setting of an address that somebody agreed to change.
+CHANGED_ADDRESS=""
 # shellcheck source=scripts/find-rust.sh
 . scripts/find-rust.sh
 # shellcheck source=scripts/progress.sh
 . scripts/progress.sh
+# shellcheck source=scripts/release-facts.sh
+. scripts/release-facts.sh
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -136,11 +143,19 @@ need_free_address() {
     while is_taken "$host" "$free"; do free=$((free + 1)); done
     agrees "Another program, or this server, listens on port $port. Serve on $free, and keep that in .env?" ||
         die "another program, or this server, listens on port $port: stop it, or run: $name=$host$free $0 $OPTIONS"
+    export "$name=$host$free"
+    CHANGED_ADDRESS=$name
+}
+
+# Once there is an .env.
+keep_address() {
+    local name=$CHANGED_ADDRESS
+    [[ -n $name ]] || return 0
+    CHANGED_ADDRESS=""
     sed -i "/^$name=/d" .env
     end_last_line
     say "Adding $name to .env"
-    printf '%s=%s\n' "$name" "$host$free" >>.env
-    export "$name=$host$free"
+    printf '%s=%s\n' "$name" "${!name}" >>.env
 }
 
 # Whether something listens on a port of an address, written as the server takes it.
@@ -194,19 +209,47 @@ curl -s $url/mcp -H "Authorization: Bearer \$(./start.sh --token)" -H 'Content-T
 END
 }
 
+# Takes parts of the release of this version; fails where everything has to be built.
+take_release() {
+    local status=0
+    [[ -z $BUILD ]] || return 1
+    RELEASE_URL=$(setting RELEASE_URL) IMAGE_PREFIX=$(setting IMAGE_PREFIX) IMAGE_TAG=$(setting IMAGE_TAG) \
+        scripts/fetch-release.sh "$@" || status=$?
+    case $status in
+        0) ;;
+        3)
+            BUILD=1
+            say "Building everything instead, which takes about ten minutes on two cores when nothing was built before"
+            return 1
+            ;;
+        *) exit "$status" ;;
+    esac
+}
+
 # With anything in $1, nobody serves yet.
 prepare() {
-    find_rust
-    need_packages curl curl ca-certificates
-    need_packages cc gcc libc6-dev
-    write_settings
     [[ -n $1 ]] || need_free_address MCP_HTTP_ADDR 127.0.0.1:8080
+    need_packages curl curl ca-certificates
+    if take_release program; then
+        PROGRAM=.build/release/$(version)/mcp-code-sandbox
+    else
+        find_rust
+        need_packages cc gcc libc6-dev
+    fi
+    write_settings
+    keep_address
     DOCKER_HOST=$(setting DOCKER_HOST)
     if [[ -n $DOCKER_HOST ]]; then export DOCKER_HOST; else unset DOCKER_HOST; fi
     scripts/install-docker.sh
     follow_context
-    ./build.sh
-    build_server
+    if [[ -n $BUILD ]]; then
+        ./build.sh
+        build_server
+    else
+        take_release runner
+    fi
+    mkdir -p .build
+    ln -sfn "$(realpath "$PROGRAM")" .build/mcp-code-sandbox
     CONFIGURATION=$("$PROGRAM" check-config) || exit
     install_rules "$(effective RUN_DNS | tr ',' ' ')"
 }
@@ -277,6 +320,7 @@ serve_in_container() {
     write_settings
     # A server that is there already is replaced.
     [[ -n $(running server) ]] || need_free_address PUBLISH_ADDR 127.0.0.1:8080
+    keep_address
     published=$(setting PUBLISH_ADDR)
     # In its container the server does not know where it is published.
     [[ -z $published ]] || set_once PUBLIC_BASE_URL "$(local_url "$published")"
@@ -301,15 +345,9 @@ start_containers() {
     [[ $(setting DOCKER_GID) == "$gid" ]] || say "note: DOCKER_GID is $(setting DOCKER_GID), and the group of" \
         "$socket is $gid. Where the server cannot reach the engine, change it in .env"
     set_once SANDBOX_ROOT "$(quoted "$PWD/sandboxes")"
-    ./build.sh
     # Compose 1.29 takes BuildKit for granted.
     docker buildx version >/dev/null 2>&1 || export DOCKER_BUILDKIT=0 COMPOSE_DOCKER_CLI_BUILD=0
-    SOURCE_COMMIT=$(git rev-parse --short=12 HEAD 2>/dev/null || true)
-    export SOURCE_COMMIT
-    with_progress "Building the server" $((SERVER_SECONDS + 90)) .build/server.log compose build || {
-        tail -n 40 .build/server.log >&2
-        die "building the server failed; all of it is in .build/server.log"
-    }
+    take_release server runner || build_images
     say "Starting the server"
     # Bad settings would have the server end and be started again and again.
     CONFIGURATION=$(compose run --rm --no-deps -T server check-config) || exit
@@ -317,6 +355,19 @@ start_containers() {
     wants_rules || set -- "$@" --scale firewall=0 --scale firewall-keeper=0
     compose up --detach "$@"
     wait_for_server
+    # It has the first one, and takes up the others as they come.
+    [[ -n $BUILD ]] || take_release runners
+}
+
+# All of them, the server's too.
+build_images() {
+    ./build.sh
+    SOURCE_COMMIT=$(git rev-parse --short=12 HEAD 2>/dev/null || true)
+    export SOURCE_COMMIT
+    with_progress "Building the server" $((SERVER_SECONDS + 90)) .build/server.log compose build || {
+        tail -n 40 .build/server.log >&2
+        die "building the server failed; all of it is in .build/server.log"
+    }
 }
 
 # One that cannot go on is started again and again, and says why in its log only.
@@ -334,6 +385,7 @@ ACTION=serve
 while (($#)); do
     case $1 in
         --no-run | --compose | --tunnel | --token) ACTION=${1#--} ;;
+        --build) BUILD=1 ;;
         --yes) YES=yes ;;
         --no-firewall) FIREWALL=no ;;
         -h | --help)
@@ -353,13 +405,17 @@ case $ACTION in
         prepare ""
         # Since it was looked for, minutes may have gone by.
         need_free_address MCP_HTTP_ADDR 127.0.0.1:8080
+        keep_address
         CONFIGURATION=$("$PROGRAM" check-config)
         greet "$(local_url "$(effective MCP_HTTP_ADDR)")"
+        # Beside the server, which has the first image and takes up the others as they come. It is no child of it.
+        [[ -n $BUILD ]] || (take_release runners &)
         give_back
         exec "$PROGRAM"
         ;;
     no-run)
         prepare "$ACTION"
+        [[ -n $BUILD ]] || take_release runners
         say "Ready to serve: $PROGRAM"
         ;;
     compose) serve_in_container ;;

@@ -24,7 +24,7 @@ make_clone() {
     clone=$(mktemp -d -p "$work")
     cp start.sh .env.example Cargo.toml "$clone"
     mkdir "$clone/scripts"
-    cp scripts/{find-rust,install-compose,progress}.sh "$clone/scripts"
+    cp scripts/{find-rust,install-compose,progress,release-facts}.sh "$clone/scripts"
     printf '%s' "$1" >"$clone/.env"
     touch "$clone/socket"
     for program in scripts/install-docker.sh build.sh bin/cargo bin/cc bin/curl bin/sleep; do
@@ -35,6 +35,8 @@ make_clone() {
 echo "$*" >>rules
 [[ $1 != check ]]
 END
+    # There is none.
+    stand_in "$clone/scripts/fetch-release.sh" <<<'echo "$*" >>fetched; exit 3'
     stand_in "$clone/bin/rustc" <<'END'
 echo "rustc $(cat rust 2>/dev/null || echo 1.100.0) (0123456 2026-01-01)"
 END
@@ -114,6 +116,7 @@ DOCKER_SOCKET=socket
     touch "$clone/broken"
     if start --compose 2>"$clone/said"; then return 1; fi
     diff "$clone/said" - <<'END'
+Building everything instead, which takes about ten minutes on two cores when nothing was built before
 Building the server
 Starting the server
 SANDBOX_ROOT is not usable
@@ -140,7 +143,7 @@ another_group_of_the_engine_is_told() {
 an_old_compiler_is_told_before_anything_is_made() {
     make_clone ''
     echo 1.85.0 >"$clone/rust"
-    if start 2>"$clone/said"; then return 1; fi
+    if start --build 2>"$clone/said"; then return 1; fi
     diff "$clone/said" - <<END
 error: Rust is 1.85.0 and must be $(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml) or newer. Get it by: rustup update stable (https://rustup.rs)
 END
@@ -196,6 +199,7 @@ the_engine_is_that_of_the_context() {
     : >"$clone/.env"
     if start 2>"$clone/said"; then return 1; fi
     diff "$clone/said" - <<'END'
+Building everything instead, which takes about ten minutes on two cores when nothing was built before
 error: docker's context leads to ssh://me@box. Set DOCKER_HOST in .env to an engine of this machine, or run: docker context use default
 END
 }
@@ -364,6 +368,54 @@ long_commands_say_how_far_they_are() {
     [[ $( (. scripts/progress.sh && with_progress Making 100 "$work/log" false || echo failed) 2>&1) == $'Making\nfailed' ]]
 }
 
+# Makes a clone whose release has all that is asked for, and where nothing can be built.
+make_released_clone() {
+    local version program
+    version=$(sed -n '/^\[workspace.package\]/,/^$/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+    make_clone "$1"
+    program=$clone/.build/release/$version/mcp-code-sandbox
+    stand_in "$clone/scripts/fetch-release.sh" <<<'echo "$*" >>fetched'
+    mkdir -p "$(dirname "$program")"
+    mv "$clone/target/release/mcp-code-sandbox" "$program"
+    for program in build.sh bin/cargo bin/cc bin/rustc; do stand_in "$clone/$program" <<<'touch built; exit 1'; done
+}
+
+a_release_is_taken_in_place_of_a_build() {
+    make_released_clone ''
+    served_from "the usual socket"
+    # The others come beside the server, which is there already.
+    for _ in {1..100}; do
+        ! grep -qx runners "$clone/fetched" || break
+        sleep 0.1
+    done
+    diff "$clone/fetched" <(printf '%s\n' program runner runners)
+    [[ ! -e $clone/built ]]
+    "$clone/.build/mcp-code-sandbox" check-config | grep -q PUBLIC_BASE_URL
+}
+
+a_release_is_served_from_a_container() {
+    make_released_clone $'SANDBOX_ROOT=/srv/files\nDOCKER_GID=998\nDOCKER_SOCKET=socket\n'
+    start --compose
+    diff "$clone/fetched" <(printf '%s\n' "server runner" runners)
+    [[ ! -e $clone/built ]]
+    if grep -x 'compose build.*' "$clone/asked"; then return 1; fi
+}
+
+a_build_that_is_asked_for_takes_no_release() {
+    make_clone ''
+    [[ $(start --build 2>"$clone/said") == "serves from the usual socket" ]]
+    [[ ! -e $clone/fetched ]]
+    if grep 'instead' "$clone/said"; then return 1; fi
+}
+
+a_release_that_is_wrong_ends_it() {
+    make_released_clone ''
+    stand_in "$clone/scripts/fetch-release.sh" <<<"[[ \$1 == program ]]"
+    if start 2>"$clone/said"; then return 1; fi
+    [[ ! -e $clone/built ]]
+    if grep 'Try it' "$clone/said"; then return 1; fi
+}
+
 check "a last line of .env without an end stays whole" a_last_line_without_an_end_stays_whole
 check "secrets that .env lacks are made" secrets_that_are_missing_are_made
 check "however it is written, a setting is one" however_it_is_written_a_setting_is_one
@@ -383,6 +435,10 @@ check "what is only made is not announced" what_is_only_made_is_not_announced
 check "help is there from everywhere" help_is_there_from_everywhere
 check "settings of the tunnel are asked for" settings_of_the_tunnel_are_asked_for
 check "a tunnel ends where the server is published instead" a_tunnel_ends_where_the_server_is_published_instead
+check "a release is taken in place of a build" a_release_is_taken_in_place_of_a_build
+check "a release is served from a container" a_release_is_served_from_a_container
+check "a build that is asked for takes no release" a_build_that_is_asked_for_takes_no_release
+check "a release that is wrong ends it" a_release_that_is_wrong_ends_it
 check "the server has the engine of docker's context" the_engine_is_that_of_the_context
 check "a port that is taken is told before anything is built" a_port_that_is_taken_is_told_before_anything_is_built
 check "a free port is taken and kept when somebody agrees" a_free_port_is_taken_and_kept_when_somebody_agrees
