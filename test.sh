@@ -14,20 +14,21 @@
 # clients  other people's MCP clients and applications against the server
 # unit     the tests that need no container engine
 # compose  the server in a container, by the compose files
+# release  a release, and clones that take it; needs root
 # docker   the tests that need one; they need root, for engines and networks of their own
 # long     a client that follows a run of 90 seconds
 # browser  the page in Chromium, on Docker
 # languages the images that are built only when asked for
 # fuzz     a minute of it, for everything that takes bytes from outside; needs a nightly compiler
 #
-# Tools are built beside the setup. The tests without an engine wait more than they compute: these and Compose go on
-# beside the clients. Who follows a long run only waits, beside the tests on Docker. Fuzzing takes what the browser leaves
+# Tools are built beside the setup. The tests without an engine wait more than they compute: these, Compose and a release
+# go on beside the clients. Who follows a long run only waits, beside the tests on Docker. Fuzzing takes what the browser leaves
 # of the processor.
 set -euo pipefail
 cd "$(dirname "$0")"
 
-STEPS=(packages setup tools lint shell deny compile clients unit compose docker long languages browser fuzz)
-PACKAGES=(busybox-static ca-certificates curl g++ iproute2 iptables jq libc6-dev openssl python3 shellcheck)
+STEPS=(packages setup tools lint shell deny compile clients unit compose release docker long languages browser fuzz)
+PACKAGES=(busybox-static ca-certificates curl g++ iproute2 iptables jq libc6-dev openssh-client openssl python3 shellcheck)
 # The fonts are those that the page asks for first, so that its pictures look alike everywhere.
 BROWSER_PACKAGES=(chromium chromium-driver fonts-inter fonts-jetbrains-mono)
 TOOLS=$PWD/.build/tools
@@ -35,7 +36,7 @@ CARGO_DENY=0.20.2
 CARGO_FUZZ=0.13.1
 FUZZ_TARGETS=(frames messages names envelope range)
 # The steps that go on beside another one, which comes before them.
-declare -A BESIDE=([setup]=tools [clients]="unit compose" [docker]=long [browser]=fuzz)
+declare -A BESIDE=([setup]=tools [clients]="unit compose release" [docker]=long [browser]=fuzz)
 # Tests on Docker watch the clock, and have both cores busy with three. Those without it wait more than they compute.
 DOCKER_THREADS=3
 UNIT_THREADS=4
@@ -204,6 +205,13 @@ step_compose() {
     scripts/install-compose.sh
     cargo build --locked
     tests/compose/run.sh
+}
+
+# With the same program.
+step_release() {
+    [[ $EUID -eq 0 ]] || die "the test of releases needs root. Run: sudo ./test.sh release"
+    cargo build --locked
+    tests/release/run.sh
 }
 
 SUMMARY=()
