@@ -1,5 +1,6 @@
-//! The use cases of a conversation's files: upload, list, read, delete.
+//! The use cases of a conversation's files: upload, list, read, rename, delete, and all in one archive.
 
+mod archive;
 mod encoded;
 mod page;
 
@@ -79,6 +80,16 @@ pub enum FilesError {
     /// There is no such file.
     #[error("{Filename} {0:?} is not a file of this conversation: see list_files")]
     NotFound(String),
+    /// There are more files than an archive can have.
+    #[error(
+        "{0} An archive would not have them all: have a program pack what you want into one file"
+    )]
+    TooManyForArchive(String),
+    /// The files have more bytes than an archive may have.
+    #[error(
+        "the files have {0} bytes, and an archive has at most {1} (WORKSPACE_QUOTA): download them one by one"
+    )]
+    TooLargeForArchive(u64, u64),
     /// The storage refused or failed.
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
@@ -345,6 +356,25 @@ impl ConversationFiles {
             return Err(not_found());
         }
         Ok(())
+    }
+
+    /// Gives a file of a conversation another name, which nothing has yet.
+    ///
+    /// # Errors
+    /// There is no such file, it is a folder, the name is taken or none for a file, or trouble with the storage.
+    pub async fn rename(
+        &self,
+        id: &ConversationId,
+        name: &str,
+        new: &str,
+    ) -> Result<FileLink, FilesError> {
+        let path = RelativePath::given(name)?;
+        let new = RelativePath::given_for_upload(new)?;
+        let not_found = || FilesError::NotFound(name.chars().take(255).collect());
+        let key = self.key(id);
+        let workspace = self.workspaces.find(&key).await?.ok_or_else(not_found)?;
+        let renamed = workspace.rename_file(&path, &new).await?;
+        Ok(link(&self.links, &key, &renamed.ok_or_else(not_found)?))
     }
 
     /// Whether a conversation has a directory.

@@ -26,6 +26,7 @@ use axum::http::header::{
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::{any, get, post};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tower::util::MapRequest;
@@ -55,6 +56,8 @@ struct Shared {
     refused_hosts: RefusedHosts,
     /// Where large bodies are held.
     room: Room,
+    /// Archives in the making.
+    archives: Arc<Semaphore>,
     config: HttpConfig,
     mcp: McpTransport,
     runs: Runs,
@@ -80,6 +83,7 @@ impl HttpState {
             rate: config.rate_limit.map(Rate::new),
             refused_hosts: RefusedHosts::default(),
             room: mcp.room(),
+            archives: Arc::new(Semaphore::new(api::ARCHIVES)),
             config,
             mcp,
             runs,
@@ -166,7 +170,13 @@ fn cors(config: &HttpConfig) -> CorsLayer {
     };
     CorsLayer::new()
         .allow_origin(origins)
-        .allow_methods([Method::GET, Method::POST, Method::PUT, Method::DELETE])
+        .allow_methods([
+            Method::GET,
+            Method::POST,
+            Method::PUT,
+            Method::PATCH,
+            Method::DELETE,
+        ])
         .allow_headers([
             AUTHORIZATION,
             CONTENT_TYPE,

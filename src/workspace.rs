@@ -33,6 +33,7 @@ mod packages;
 pub mod path;
 mod places;
 mod removal;
+mod rename;
 mod scratch;
 mod settle;
 mod slot;

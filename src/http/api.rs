@@ -3,6 +3,7 @@
 //! It calls the same use cases as the tools. The documentation and the routes come from the same declarations: the
 //! document is at `/api/v1/openapi.json`, and `/docs` is a page to try it.
 
+mod archive;
 mod conversation_files;
 mod docs;
 mod envelope;
@@ -24,6 +25,7 @@ use utoipa::{Modify, OpenApi};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+pub(super) use self::archive::AT_A_TIME as ARCHIVES;
 pub(super) use self::error::ApiError;
 pub(super) use self::sessions::Sessions;
 use super::HttpState;
@@ -79,8 +81,10 @@ fn guarded() -> OpenApiRouter<HttpState> {
         .routes(routes!(
             conversation_files::download,
             conversation_files::upload,
-            conversation_files::remove
+            conversation_files::remove,
+            conversation_files::rename
         ))
+        .routes(routes!(archive::download))
         .routes(routes!(one_shot::execute))
         .routes(routes!(one_shot::install))
 }

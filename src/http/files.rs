@@ -8,6 +8,7 @@ pub(super) mod condition;
 mod content;
 mod range;
 mod transfer;
+mod written;
 
 use std::time::{Duration, SystemTime};
 
@@ -23,6 +24,7 @@ use axum::response::Response;
 use percent_encoding::percent_decode_str;
 
 use self::range::Selection;
+pub(super) use self::written::written;
 use super::HttpState;
 use crate::conversation::ConversationKey;
 use crate::links::FileLinks;

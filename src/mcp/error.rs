@@ -257,7 +257,10 @@ impl From<FilesError> for ToolError {
             | FilesError::Base64(_)
             | FilesError::DataUri
             | FilesError::Cursor => "invalid_arguments",
-            FilesError::TooLarge(..) | FilesError::TooLong(_) => "file_too_large",
+            FilesError::TooLarge(..)
+            | FilesError::TooLong(_)
+            | FilesError::TooLargeForArchive(..) => "file_too_large",
+            FilesError::TooManyForArchive(_) => "too_many_files",
             FilesError::BodyTooLong(_) => "body_too_large",
             FilesError::TooSlow => "too_slow",
             FilesError::Interrupted => "interrupted",
@@ -284,7 +287,7 @@ impl From<&WorkspaceError> for ToolError {
             WorkspaceError::DiskFull => "disk_full",
             WorkspaceError::IsDirectory => "is_directory",
             WorkspaceError::NotADirectory => "not_a_directory",
-            WorkspaceError::Exists => "file_exists",
+            WorkspaceError::Exists | WorkspaceError::NameTaken => "file_exists",
             WorkspaceError::Unmet => "precondition_failed",
             WorkspaceError::TooManyUploads | WorkspaceError::FoldersVanish => "busy",
             WorkspaceError::TooManyEntries { .. } => "too_many_files",

@@ -63,6 +63,9 @@ pub enum WorkspaceError {
         "there is a file of that name already: choose another name, or say that it may be replaced"
     )]
     Exists,
+    /// A file was to have the name of something else.
+    #[error("there is something of that name already: choose another name, or delete that first")]
+    NameTaken,
     /// The file of that name, or its absence, does not meet the demand.
     #[error("the file is not as was demanded: look at it again")]
     Unmet,

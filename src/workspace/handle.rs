@@ -17,7 +17,7 @@ use super::spool::Spool;
 use super::upload::{Existing, Placed};
 use super::usage::{self, Usage};
 use super::uses::Deleted;
-use super::{Demand, Owner, Store, upload};
+use super::{Demand, Owner, Store, rename, upload};
 use crate::conversation::ConversationKey;
 
 /// The directory of one conversation: `/data` for its programs.
@@ -259,6 +259,27 @@ impl Workspace {
                 let removed = upload::remove(store, this.dir(), &path);
                 store.uses.book().changed(&this.key);
                 removed
+            })
+            .await
+    }
+
+    /// Gives a regular file another name that nothing has. `None` if there is no such file.
+    ///
+    /// # Errors
+    /// It is a folder, the name is taken, there is no room for new folders, or the operating system failed.
+    pub async fn rename_file(
+        &self,
+        from: &RelativePath,
+        to: &RelativePath,
+    ) -> Result<Option<FileEntry>, WorkspaceError> {
+        let (this, from, to) = (self.clone(), from.clone(), to.clone());
+        self.store
+            .work(move |store| {
+                store.uses.note(&this.key);
+                store.make_accessible(this.dir())?;
+                let renamed = rename::rename(store, &this.key, this.dir(), &from, &to);
+                store.uses.book().changed(&this.key);
+                renamed
             })
             .await
     }

@@ -6,6 +6,7 @@ mod owners;
 mod packages;
 mod races;
 mod removals;
+mod renames;
 mod uploads;
 
 use std::fs;

@@ -242,6 +242,24 @@ fn replaced_bytes(store: &Store, dir: BorrowedFd<'_>, path: &RelativePath) -> u6
     }
 }
 
+/// Opens the folder that `path` is in, and makes what is missing if the conversation may have so many entries. `None`
+/// stands for the workspace itself.
+pub(super) fn make_room(
+    store: &Store,
+    key: &ConversationKey,
+    dir: BorrowedFd<'_>,
+    path: &RelativePath,
+) -> Result<Option<OwnedFd>, WorkspaceError> {
+    // One is the file's own entry, which it has already.
+    if added(store, dir, path) > 1 {
+        store.measured(key, check_room(store, key, dir, path, 0)?);
+    }
+    match make_folders(store, dir, path) {
+        Err(error) if error.is_gone() => Err(WorkspaceError::FoldersVanish),
+        folder => folder,
+    }
+}
+
 /// Opens the folder that `path` is in and makes what is missing. `None` stands for the workspace itself.
 fn make_folders(
     store: &Store,

@@ -25,11 +25,13 @@ async fn the_document_is_valid_and_has_every_route() {
     insta::assert_snapshot!(operations.into_iter().collect::<Vec<_>>().join("\n"), @"
     DELETE /api/v1/conversations/{id}/files/{name} delete_file
     DELETE /api/v1/sessions/{session_id} end_session
+    GET /api/v1/conversations/{id}/archive download_archive
     GET /api/v1/conversations/{id}/files list_files
     GET /api/v1/conversations/{id}/files/{name} download_file
     GET /api/v1/health health
     GET /api/v1/sessions list_sessions
     GET /api/v1/sessions/{session_id} show_session
+    PATCH /api/v1/conversations/{id}/files/{name} rename_file
     POST /api/v1/conversations/{id}/files upload_form
     POST /api/v1/execute execute
     POST /api/v1/execute_sync execute_sync

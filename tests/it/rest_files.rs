@@ -1,6 +1,8 @@
 //! Files of conversations over the REST interface: streamed, in forms, and whole or not at all.
 
+mod archives;
 mod demands;
+mod renames;
 
 use std::time::Duration;
 

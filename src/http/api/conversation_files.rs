@@ -8,12 +8,13 @@ use axum::http::header::{CONTENT_RANGE, EXPECT};
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use futures::TryStreamExt as _;
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::ApiError;
 use super::error::{ErrorBody, Failures};
-use super::extract::{FilePath, SessionPath};
+use super::extract::{FilePath, JsonBody, SessionPath};
 use crate::body::{PATIENCE_REFUSED, declared, drain};
 use crate::conversation::ConversationId;
 use crate::files::{FileList, FilesError, StoredFile};
@@ -288,6 +289,42 @@ pub(super) async fn remove(
     let removed = state.0.runs.files.remove(&id, &name, demand);
     removed.await.map_err(failed)?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// The new name of a file.
+#[derive(Debug, Deserialize, JsonSchema, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NewName {
+    /// Below /data, with folders.
+    #[schema(min_length = 1)]
+    filename: String,
+}
+
+/// Renames a file
+///
+/// Nothing may have the new name. Folders on the way are made, and the file keeps its content and its date.
+#[utoipa::path(
+    patch, path = "/api/v1/conversations/{id}/files/{*name}", tag = "files", operation_id = "rename_file",
+    params(
+        ("id" = String, Path, description = "The conversation, percent-encoded", min_length = 1, max_length = 256),
+        ("name" = String, Path, description = "The file below /data, with folders; percent-encoded", min_length = 1),
+    ),
+    request_body = NewName,
+    responses(
+        (status = 200, description = "The file under its new name", body = Stored),
+        (status = 404, description = "There is no such file", body = ErrorBody),
+        (status = 409, description = "It is a folder, something has the new name, or there are too many files", body = ErrorBody),
+        Failures
+    )
+)]
+pub(super) async fn rename(
+    State(state): State<HttpState>,
+    FilePath(id, name): FilePath,
+    JsonBody(NewName { filename }): JsonBody<NewName>,
+) -> Result<Json<Stored>, ApiError> {
+    let file = state.0.runs.files.rename(&id, &name, &filename).await?;
+    let success = true;
+    Ok(Json(Stored { success, file }))
 }
 
 /// A failure; a demand that is not met is put in the words of HTTP.

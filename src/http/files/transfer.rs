@@ -20,9 +20,9 @@ use crate::body::time_for;
 use crate::workspace::Place;
 
 /// Bytes that are read at a time.
-const PIECE_BYTES: usize = 64 << 10;
+pub(super) const PIECE_BYTES: usize = 64 << 10;
 /// How long a client may take to ask for the next piece.
-const PATIENCE: Duration = Duration::from_mins(1);
+pub(super) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The body with `length` bytes from `first` on.
 ///
