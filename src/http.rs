@@ -116,6 +116,7 @@ pub fn router(state: HttpState) -> Router {
         .route_layer(from_fn_with_state(state.clone(), access::require_operator));
     let public = Router::new()
         .route("/files/{*path}", get(files::route))
+        .route("/framed/{*path}", get(files::framed::route))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/health", get(health::ready));

@@ -6,6 +6,7 @@
 
 pub(super) mod condition;
 mod content;
+pub(super) mod framed;
 mod range;
 mod transfer;
 mod written;
@@ -93,8 +94,13 @@ impl<'a> FilePart<'a> {
 impl<'a> FileRequest<'a> {
     /// Takes what matters from a request.
     pub(crate) fn new(method: &Method, uri: &'a Uri, headers: &'a HeaderMap) -> Self {
+        Self::below(PREFIX, method, uri, headers)
+    }
+
+    /// The same for a route elsewhere.
+    fn below(prefix: &str, method: &Method, uri: &'a Uri, headers: &'a HeaderMap) -> Self {
         Self {
-            path: uri.path().strip_prefix(PREFIX).unwrap_or_default(),
+            path: uri.path().strip_prefix(prefix).unwrap_or_default(),
             query: uri.query().unwrap_or_default(),
             part: FilePart {
                 is_head: method == Method::HEAD,

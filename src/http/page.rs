@@ -8,10 +8,11 @@ use axum::routing::get;
 use super::HttpState;
 use super::asset::Asset;
 
-/// Allows scripts, styles, pictures and requests of this origin, and nothing else. No text can become markup: the page
+/// Allows scripts, styles, pictures, requests and frames of this origin, and nothing else; frames cannot go elsewhere
+/// either. No text can become markup: the page
 /// has no trusted types, so a browser refuses every such assignment.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
-    connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+    connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
     require-trusted-types-for 'script'; trusted-types 'none'";
 
 /// A file of the page.

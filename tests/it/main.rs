@@ -38,6 +38,7 @@ mod envelopes;
 mod expiry;
 mod fairness;
 mod files;
+mod framed;
 mod hints;
 mod inputs;
 mod kernels;

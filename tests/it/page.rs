@@ -11,7 +11,7 @@ async fn the_page_comes_with_its_rules() {
     let answer = app.get("/").await;
     assert_eq!(answer.header("content-type"), "text/html; charset=utf-8");
     assert!(answer.text().starts_with("<!doctype html>"));
-    insta::assert_snapshot!(answer.header("content-security-policy"), @"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'");
+    insta::assert_snapshot!(answer.header("content-security-policy"), @"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'");
     for (name, value) in [
         ("x-content-type-options", "nosniff"),
         ("referrer-policy", "no-referrer"),
