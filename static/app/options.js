@@ -88,8 +88,13 @@ function addVariable() {
   });
   const name = field("Name of the variable", "NAME");
   const value = field("Value of the variable", "value");
+  const show = make("button", { type: "button", className: "button quiet icon-only", ariaLabel: "Show the value", title: "Show the value", ariaPressed: "false" }, icon("show"));
+  // Values are often secrets, and screens are often seen by others. A field for passwords would be one that browsers
+  // fill in and keep.
+  value.classList.add("masked");
+  show.onclick = () => { show.ariaPressed = String(!value.classList.toggle("masked")); };
   const remove = make("button", { type: "button", className: "button quiet icon-only", ariaLabel: "Remove the variable" }, icon("close"));
-  const row = make("tr", {}, make("td", {}, name), make("td", {}, value), make("td", {}, remove));
+  const row = make("tr", {}, make("td", {}, name), make("td", {}, value), make("td", {}, show, remove));
   remove.onclick = () => {
     row.remove();
     count();

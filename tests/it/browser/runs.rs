@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use thirtyfour::Key;
 use thirtyfour::prelude::*;
+use tokio::process::Command;
 use tokio::time::Instant;
 
 use super::page::{Page, on_one_page};
@@ -283,6 +284,14 @@ async fn settings_of_a_run_and_history(page: &Page) {
         .map(|place| format!("#variables {place}"));
     page.find(&name).await.send_keys("GREETING").await.unwrap();
     page.find(&value).await.send_keys("it's me").await.unwrap();
+    // Whoever looks over a shoulder sees the value only if it is to be seen.
+    let look =
+        format!("return getComputedStyle(document.querySelector('{value}')).webkitTextSecurity");
+    assert_eq!(page.js(&look, Vec::new()).await, "disc");
+    page.click("#variables [aria-label='Show the value']").await;
+    assert_eq!(page.js(&look, Vec::new()).await, "none");
+    page.click("#variables [aria-pressed='true']").await;
+    assert_eq!(page.js(&look, Vec::new()).await, "disc");
     page.find("#timeout").await.send_keys("20").await.unwrap();
     page.click("#toggle-input").await;
     page.find("#stdin").await.send_keys("typed").await.unwrap();
@@ -290,11 +299,24 @@ async fn settings_of_a_run_and_history(page: &Page) {
     assert_eq!(output, "it's me\ntyped");
     page.click("#open-curl").await;
     let command = page.text("#curl-command").await;
-    assert!(
-        command.contains("it'\\''s me") && command.contains("\"timeoutSeconds\": 20"),
-        "{command}"
+    assert!(command.contains("\"timeoutSeconds\": 20"), "{command}");
+    // What may be secret is left to the shell, where the command does the same.
+    assert!(!command.contains("s me") && !command.contains(crate::support::TOKEN));
+    assert_eq!(
+        page.text("#curl-variables").await,
+        "MCP_API_TOKEN and GREETING"
     );
-    assert!(command.contains("Bearer $MCP_API_TOKEN"), "{command}");
+    let variables = [
+        ("MCP_API_TOKEN", crate::support::TOKEN),
+        ("GREETING", "it's me"),
+    ];
+    let shell = Command::new("sh")
+        .args(["-c", &command])
+        .envs(variables)
+        .output();
+    let answer: Value = serde_json::from_slice(&shell.await.unwrap().stdout).unwrap();
+    let printed = &answer["result"]["structuredContent"]["stdout"];
+    assert_eq!(printed, "it's me\ntyped", "{answer}");
     page.click("#curl-dialog [data-close]").await;
     page.run("shell", "echo second").await;
     page.click("#open-history").await;
