@@ -118,6 +118,16 @@ export function body(status, content, retryAfter) {
   return message;
 }
 
+/** What an answer without success says, as an error. */
+export function failed(...answer) {
+  try {
+    body(...answer);
+  } catch (error) {
+    return error;
+  }
+  return new Refused("no_json", "The server gave an unexpected answer.");
+}
+
 /** What proxies say while the server behind them is gone; those above 520 are Cloudflare's. */
 const isOfProxy = (status) => status >= 502 && status <= 504 || status >= 520 && status <= 530;
 

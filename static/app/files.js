@@ -1,20 +1,26 @@
-// The files of the conversation: list, thumbnails, downloads, deletion.
+// The files of the conversation: asked for, listed with thumbnails, filtered and ordered, and kept up to date.
 
-import { callTool, Unreachable } from "./api.js";
-import { conversation, unlessHere } from "./conversation.js";
-import { byId, icon, keepFocus, make, openDialog } from "./dom.js";
+import { callTool } from "./api.js";
+import { conversation } from "./conversation.js";
+import { byId, icon, keepFocus, make } from "./dom.js";
+import { askToDelete, askToRename, connectFileActions } from "./file-actions.js";
+import { address, fresh, isPicture } from "./links.js";
 import { notice } from "./notices.js";
+import { arranged, total } from "./order.js";
+import { connectPreview, openFile } from "./preview.js";
+import { browser } from "./store.js";
 import { size, visibleName } from "./text.js";
 import { hasToken, withToken } from "./token.js";
 
-const PICTURES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 /** Larger pictures are not loaded for a thumbnail. */
 const MOST_FOR_THUMBNAIL = 8e6;
 /** Milliseconds until links are renewed, whatever they say: clocks differ, and timers have a longest time. */
 const SOONEST = 10_000;
 const LATEST = 86_400_000;
 const list = byId("file-list");
-/** What is on the screen: files, each with its row, and whether there are more. */
+const filter = byId("files-filter");
+const order = byId("files-order");
+/** What there is, as the server lists it: files, each with its row, and whether there are more. */
 let shown = { rows: [], truncated: null };
 /** Names that are marked as new. */
 let marked = new Set();
@@ -24,21 +30,7 @@ let waiting = 0;
 /** The refresh before links end. */
 let renewal = null;
 
-/** Where the page gets a file: from its own server, whatever name the server has in links. */
-export function address(url) {
-  const { pathname, search } = new URL(url);
-  const at = pathname.search(/\/files\/[0-9a-f]{64}\//);
-  return new URL(`.${pathname.slice(at)}${search}`, document.baseURI).href;
-}
-
-const isPicture = (file) => PICTURES.includes(file.mimeType) && file.size <= MOST_FOR_THUMBNAIL;
-
-/** An address that is used once: browsers show a picture from memory when they have one of the same address. */
-function fresh(file) {
-  const url = new URL(address(file.url));
-  url.searchParams.set("shown", Date.now());
-  return url.href;
-}
+const isSmallPicture = (file) => isPicture(file) && file.size <= MOST_FOR_THUMBNAIL;
 
 /** All files: the server lists them page by page. */
 async function listAll(token, conversationId) {
@@ -62,7 +54,7 @@ async function ask(take) {
   try {
     const { files, truncated } = await withToken((token) => listAll(token, conversationId));
     if (!isLatest()) return;
-    take(inOrder(files), truncated);
+    take(files, truncated);
     renewInTime(files);
   } catch (error) {
     if (isLatest()) throw error;
@@ -71,11 +63,11 @@ async function ask(take) {
   }
 }
 
-/** Shows the files of the conversation. Names in `changed` are marked as new. */
-export async function showFiles(changed = []) {
+/** Shows the files of the conversation. Names in `changed` are marked as new. `next` is named if it is to have the focus. */
+export async function showFiles(changed = [], next = changed[0]) {
   marked = new Set(changed);
   try {
-    await ask(show);
+    await ask((files, truncated) => show(files, truncated, next));
   } catch (error) {
     notice("problem", `The files cannot be shown. ${error.message}`, { label: "Try again", act: () => showFiles(changed) });
   }
@@ -96,7 +88,6 @@ export async function refresh() {
 }
 
 const isNew = ({ name }) => marked.has(name);
-const inOrder = (files) => [...files.filter(isNew), ...files.filter((file) => !isNew(file))];
 const isSame = (one, other) => one.name === other.name && one.size === other.size && one.mimeType === other.mimeType;
 
 /** Gives rows their new links, where the files are the same: a row that is replaced would be lost to mouse and keyboard. */
@@ -120,43 +111,72 @@ function renewInTime(files) {
   if (end < Infinity) renewal = setTimeout(refresh, Math.min(Math.max((end - Date.now()) / 2, SOONEST), LATEST));
 }
 
-function show(files, truncated) {
-  keepFocus(byId("files"), byId("upload"), () => replace(files, truncated));
+const rowOf = (name) => shown.rows.find(({ file }) => file.name === name)?.row;
+
+function show(files, truncated, next) {
+  const focus = () => (rowOf(next)?.querySelector("button") ?? byId("upload")).focus();
+  keepFocus(byId("files"), { focus }, () => replace(files, truncated));
 }
 
 function replace(files, truncated) {
   shown = { rows: files.map((file) => ({ file, row: entry(file) })), truncated };
-  list.replaceChildren(...shown.rows.map(({ row }) => row));
-  if (truncated) list.append(make("li", { className: "note" }, truncated));
-  byId("files-count").textContent = files.length ? String(files.length) : "";
-  byId("no-files").hidden = files.length > 0;
-  byId("delete-files").hidden = files.length === 0;
+  const isEmpty = files.length === 0;
+  byId("no-files").hidden = !isEmpty;
+  for (const id of ["delete-files", "download-files"]) byId(id).hidden = isEmpty;
+  byId("files-size").textContent = isEmpty ? "" : size(total(files));
+  // One file needs no search.
+  byId("files-tools").hidden = files.length < 2;
+  if (files.length < 2) filter.value = "";
+  arrange();
+}
+
+/** Shows the rows that are asked for, in the order that is asked for. */
+function arrange() {
+  const files = shown.rows.map(({ file }) => file);
+  const found = arranged(files, { order: order.value, filter: filter.value, isNew });
+  list.replaceChildren(...found.map(({ name }) => rowOf(name)));
+  if (shown.truncated) list.append(make("li", { className: "note" }, shown.truncated));
+  const all = files.length ? String(files.length) : "";
+  byId("files-count").textContent = found.length < files.length ? `${found.length} of ${all}` : all;
+  byId("none-matches").hidden = found.length > 0 || files.length === 0;
+}
+
+/** The name that stands after another one, or else before it. */
+function neighbour(name) {
+  const names = [...list.children].map((row) => shown.rows.find((other) => other.row === row)?.file.name);
+  const at = names.indexOf(name);
+  return names[at + 1] ?? names[at - 1];
 }
 
 function entry(file) {
   const name = visibleName(file.name);
-  const face = isPicture(file)
-    ? make("button", { type: "button", className: "thumbnail", ariaLabel: `Show ${name}`, onclick: () => openPicture(file) },
-        // Which is asked for as soon as it has an address.
-        make("img", { loading: "lazy", decoding: "async", alt: "", width: 40, height: 40, src: fresh(file) }))
-    : make("span", { className: "thumbnail" }, icon("file"));
-  const download = make("a", {
-    className: "button quiet icon-only", href: address(file.url), download: file.name, ariaLabel: `Download ${name}`,
-  }, icon("download"));
-  return make("li", {}, face,
-    make("bdi", { className: "file-name mono", title: name }, name),
+  const face = isSmallPicture(file)
+    // Which is asked for as soon as it has an address.
+    ? make("img", { loading: "lazy", decoding: "async", alt: "", width: 40, height: 40, src: fresh(file) })
+    : icon("file");
+  const act = (symbol, label, onclick) => make("button", {
+    type: "button", className: `button quiet icon-only ${symbol}-one`, ariaLabel: `${label} ${name}`, title: label, onclick,
+  }, icon(symbol));
+  return make("li", {},
+    make("button", { type: "button", className: "file-open", title: name, onclick: () => openFile(file) },
+      make("span", { className: "thumbnail" }, face),
+      make("bdi", { className: "file-name mono" }, name)),
     ...(isNew(file) ? [make("span", { className: "badge" }, "new")] : []),
     make("span", { className: "file-size" }, size(file.size)),
-    download);
+    act("rename", "Rename", () => askToRename(file)),
+    act("delete", "Delete", () => askToDelete(file, neighbour(file.name))),
+    make("a", {
+      className: "button quiet icon-only", href: address(file.url), download: file.name, ariaLabel: `Download ${name}`, title: "Download",
+    }, icon("download")));
 }
 
 /** Shows the pictures that a run made, large, below its output. */
 export function showPictures(files) {
-  const pictures = files.filter((file) => file.new && isPicture(file)).slice(0, 8);
+  const pictures = files.filter((file) => file.new && isSmallPicture(file)).slice(0, 8);
   byId("pictures").replaceChildren(...pictures.map((file) => {
     const name = visibleName(file.name);
     return make("figure", {},
-      make("button", { type: "button", ariaLabel: `Show ${name}`, onclick: () => openPicture(file) },
+      make("button", { type: "button", ariaLabel: `Show ${name}`, onclick: () => openFile(latest(file)) },
         make("img", { src: fresh(file), alt: `Picture made by the program: ${name}`, decoding: "async" })),
       make("figcaption", {}, make("bdi", { className: "mono" }, name)));
   }));
@@ -168,31 +188,15 @@ function latest(file) {
   return shown.rows.find((row) => path(row.file) === path(file))?.file ?? file;
 }
 
-function openPicture(picture) {
-  const file = latest(picture);
-  const name = visibleName(file.name);
-  byId("picture-title").textContent = name;
-  Object.assign(byId("picture"), { src: fresh(file), alt: `Picture: ${name}` });
-  Object.assign(byId("picture-download"), { href: address(file.url), download: file.name });
-  openDialog(byId("picture-dialog"));
-}
-
-/** Connects the deletion, and keeps the list up to date. */
+/** Connects the controls, and keeps the list up to date. */
 export function connectFiles() {
-  const dialog = byId("delete-dialog");
-  byId("delete-files").onclick = () => openDialog(dialog);
-  byId("confirm-delete").onclick = async () => {
-    dialog.close();
-    const conversationId = conversation();
-    try {
-      await withToken((token) => callTool(token, "delete_conversation", { conversationId }));
-    } catch (error) {
-      const isUnknown = error instanceof Unreachable;
-      notice("problem", `The files ${isUnknown ? "may not have been" : "were not"} deleted${unlessHere(conversationId)}. ${error.message}`);
-      if (isUnknown) refresh();
-      return;
-    }
-    if (conversationId === conversation()) showFiles();
+  connectFileActions({ showFiles, refresh });
+  connectPreview((file) => askToDelete(file, neighbour(file.name)));
+  filter.oninput = arrange;
+  order.value = browser.kept("files-order", "new");
+  order.onchange = () => {
+    browser.keep("files-order", order.value);
+    arrange();
   };
   addEventListener("focus", refresh);
   document.addEventListener("visibilitychange", refresh);

@@ -1,5 +1,6 @@
 // The runs of this browser, the latest first.
 
+import { nameOf, noteConversation } from "./conversations.js";
 import { byId, keepFocus, make, openDialog } from "./dom.js";
 import { browser } from "./store.js";
 import { duration, visibleName } from "./text.js";
@@ -8,9 +9,11 @@ const MOST = 50;
 /** Longer programs are not kept. */
 const MOST_CODE = 100_000;
 const dialog = byId("history-dialog");
+const search = byId("history-search");
 
 /** Remembers a run that has ended. */
 export function remember({ language, code, conversationId }, { status, exitCode, durationMs }) {
+  noteConversation(conversationId);
   if (code.length > MOST_CODE) return;
   const run = { at: Date.now(), language, code, conversationId, status, exitCode, durationMs };
   const runs = browser.kept("history", []).filter((other) => other.code !== code || other.language !== language);
@@ -20,8 +23,13 @@ export function remember({ language, code, conversationId }, { status, exitCode,
 /** Connects button and drawer. `onPick` gets the run whose program is to be edited again. */
 export function connectHistory(onPick) {
   byId("open-history").onclick = () => {
+    search.value = "";
     show(onPick);
     openDialog(dialog);
+  };
+  search.oninput = () => {
+    const found = show(onPick);
+    byId("history-found").textContent = `${found} ${found === 1 ? "run" : "runs"}`;
   };
   const question = byId("clear-dialog");
   byId("clear-history").onclick = () => openDialog(question);
@@ -33,11 +41,21 @@ export function connectHistory(onPick) {
   };
 }
 
+/** Whether a run has all the words in it that are looked for. */
+function isFound(run) {
+  const text = [run.code, run.language, run.conversationId, nameOf(run.conversationId)].join("\n").toLowerCase();
+  return search.value.toLowerCase().split(/\s+/).every((word) => text.includes(word));
+}
+
+/** Shows the runs that are looked for, and gives how many there are. */
 function show(onPick) {
   const runs = browser.kept("history", []);
+  const found = runs.filter(isFound);
   byId("no-history").hidden = runs.length > 0;
-  byId("clear-history").hidden = runs.length === 0;
-  byId("history-list").replaceChildren(...runs.map((run) => make("li", {}, entry(run, onPick))));
+  byId("no-history-found").hidden = found.length > 0 || runs.length === 0;
+  for (const part of [byId("clear-history"), search]) part.hidden = runs.length === 0;
+  byId("history-list").replaceChildren(...found.map((run) => make("li", {}, entry(run, onPick))));
+  return found.length;
 }
 
 function entry(run, onPick) {
@@ -51,5 +69,5 @@ function entry(run, onPick) {
   return make("button", { type: "button", className: "history-entry", onclick },
     make("code", {}, begin || "(empty)"),
     make("span", { className: "facts" }, facts.join(" · ")),
-    make("span", { className: "facts mono" }, visibleName(run.conversationId)));
+    make("bdi", { className: nameOf(run.conversationId) ? "facts" : "facts mono" }, visibleName(nameOf(run.conversationId) || run.conversationId)));
 }

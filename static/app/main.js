@@ -3,6 +3,7 @@
 import { createEditor } from "../vendor/editor.js";
 import { callTool, isPassing, Unreachable } from "./api.js";
 import { connectConversation, conversation, goTo, goToTyped } from "./conversation.js";
+import { connectConversations } from "./conversations.js";
 import { connectCurl } from "./curl.js";
 import { byId, keepFocus } from "./dom.js";
 import { connectFiles, showFiles, showPictures } from "./files.js";
@@ -211,6 +212,7 @@ connectConversation(() => {
   forgetOutcome();
   showFiles();
 });
+connectConversations();
 connectToken(begin);
 connectUpload();
 connectFiles();

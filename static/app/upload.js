@@ -2,9 +2,11 @@
 
 import { body, callTool, isPassing, Unreachable } from "./api.js";
 import { conversation, goToTyped, unlessHere } from "./conversation.js";
+import { noteConversation } from "./conversations.js";
 import { byId, make } from "./dom.js";
 import { refresh, showFiles } from "./files.js";
 import { announce, notice } from "./notices.js";
+import { addressOfFile, isPartOfPath } from "./rest.js";
 import { size, visibleName } from "./text.js";
 import { withToken } from "./token.js";
 
@@ -34,9 +36,10 @@ async function upload(file, conversationId) {
     if (file.size > most) throw new Error(`It is ${size(file.size)}, and the server takes at most ${size(most)}.`);
     await assertReadable(file);
     const act = isPartOfPath(conversationId)
-      ? (token) => send(token, address(conversationId, file.name), file, bar)
+      ? (token) => send(token, addressOfFile(conversationId, file.name), file, bar)
       : (token) => hand(token, conversationId, file);
     await withToken(act);
+    noteConversation(conversationId);
     announce(`${name} was uploaded${unlessHere(conversationId)}.`);
     if (conversationId === conversation()) showFiles([file.name]);
   } catch (error) {
@@ -55,15 +58,6 @@ async function assertReadable(file) {
   } catch (error) {
     throw new Error("The browser cannot read it. To upload a folder, pack it into one file first.", { cause: error });
   }
-}
-
-/** Whether an id can be one part of a path: browsers resolve dots and proxies split at slashes, encoded or not. */
-const isPartOfPath = (id) => !/^\.\.?$|\//.test(id);
-
-/** Where a file of a conversation is put: beside the page, as all calls go. */
-function address(conversationId, name) {
-  const [id, file] = [conversationId, name].map(encodeURIComponent);
-  return new URL(`api/v1/conversations/${id}/files/${file}`, document.baseURI);
 }
 
 /** Sends a file as it is, which the browser reads while it goes. Only XMLHttpRequest tells how much of it has gone. */

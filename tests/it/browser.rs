@@ -4,12 +4,14 @@
 //! `unit` and `docker` leave them out.
 
 mod accessibility;
+mod conversations;
 mod docs;
 mod fields;
 mod files;
 mod hostile;
 mod packages;
 mod page;
+mod preview;
 mod proxied;
 mod runs;
 mod trouble;

@@ -26,6 +26,24 @@ async fn assert_accessible(page: &Page, what: &str) {
     assert_eq!(found.json(), &Value::Array(Vec::new()), "{what}");
 }
 
+/// Looks at a state of the page in light and dark and on screens of three sizes, and leaves pictures of it.
+pub(super) async fn assert_good_everywhere(page: &Page, what: &str) {
+    for (width, height, phone) in [(1440, 900, false), (1024, 600, false), (390, 844, true)] {
+        page.size(width, height, phone).await;
+        for scheme in ["light", "dark"] {
+            page.scheme(scheme).await;
+            page.screenshot(&format!("{what}-{width}-{scheme}")).await;
+            if width != 1024 {
+                assert_accessible(page, &format!("{what}, {width}, {scheme}")).await;
+            }
+        }
+        let wide = "return document.documentElement.scrollWidth";
+        assert_eq!(page.js(wide, Vec::new()).await, width, "{what}");
+    }
+    page.size(1360, 860, false).await;
+    page.scheme("light").await;
+}
+
 const CHART: usize = 1;
 const ERRORS: usize = 3;
 

@@ -1,11 +1,13 @@
 //! Files on the page: uploads by button and by dropping, pictures, downloads, deletion.
 
 use std::fs;
+use std::io::Read as _;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use thirtyfour::Key;
 
+use super::accessibility::assert_good_everywhere;
 use super::page::{Page, on_one_page};
 use crate::support::wait::within;
 
@@ -18,6 +20,9 @@ async fn files_on_one_page() {
     on_one_page!(
         page,
         a_table_is_uploaded_and_analysed,
+        one_file_is_renamed_and_deleted,
+        all_files_come_in_one_archive,
+        files_are_filtered_and_ordered,
         a_file_goes_to_the_conversation_that_was_typed,
         an_answer_that_comes_late_is_not_shown
     );
@@ -57,16 +62,167 @@ async fn a_table_is_uploaded_and_analysed(page: &Page) {
     page.click("#pictures button").await;
     page.until("document.getElementById('picture').naturalWidth > 100")
         .await;
-    assert_eq!(page.text("#picture-title").await, "sales.png");
+    assert_eq!(page.text("#file-title").await, "sales.png");
     let alternative = page.js("return document.getElementById('picture').alt", Vec::new());
     assert_eq!(alternative.await, "Picture: sales.png");
-    page.click("#picture-dialog [data-close]").await;
+    page.click("#file-dialog [data-close]").await;
     page.click("#delete-files").await;
     page.click("#confirm-delete").await;
     page.until("!document.getElementById('no-files').hidden")
         .await;
     // The button for that is gone.
     assert_eq!(page.focused().await, "upload");
+}
+
+/// What has the focus, as screen readers name it.
+async fn focused_name(page: &Page) -> Value {
+    let script = "const { ariaLabel, textContent } = document.activeElement; return ariaLabel ?? textContent";
+    page.js(script, Vec::new()).await
+}
+
+async fn one_file_is_renamed_and_deleted(page: &Page) {
+    page.run(
+        "shell",
+        "mkdir d; echo a > a.txt; echo b > 'd/b <i>.txt'; echo c > c.txt",
+    )
+    .await;
+    page.until("document.querySelectorAll('#file-list li').length === 3")
+        .await;
+    page.click("[aria-label='Rename d/b <i>.txt']").await;
+    let name = page.find("#new-name").await;
+    // What is selected is the name without folder and ending.
+    name.send_keys("new").await.unwrap();
+    assert_eq!(name.prop("value").await.unwrap().unwrap(), "d/new.txt");
+    let instead = |text: &str| Key::Control + "a" + Key::Null + text + Key::Enter;
+    for (wrong, reason) in [
+        (
+            "a.txt",
+            "there is something of that name already: choose another name, or delete that first",
+        ),
+        (
+            "../up",
+            "filename contains the part \"..\": name the folders on the way down instead",
+        ),
+    ] {
+        name.send_keys(instead(wrong)).await.unwrap();
+        page.until("document.getElementById('rename-error').textContent")
+            .await;
+        assert_eq!(page.text("#rename-error").await, reason);
+        page.js(
+            "document.getElementById('rename-error').textContent = ''",
+            Vec::new(),
+        )
+        .await;
+    }
+    assert_good_everywhere(page, "rename").await;
+    name.send_keys(instead("folder/2.txt")).await.unwrap();
+    page.until("document.querySelector('#file-list .badge')")
+        .await;
+    page.until("!document.getElementById('rename-dialog').open")
+        .await;
+    assert_eq!(listed(page).await, "folder/2.txt (new),a.txt,c.txt");
+    assert_eq!(focused_name(page).await, "folder/2.txt");
+    let said = "d/b <i>.txt is now folder/2.txt.";
+    assert_eq!(page.text("#announcement").await, said);
+    // Nothing is deleted by mistake, and the keyboard goes on with the next one.
+    page.click("[aria-label='Delete a.txt']").await;
+    let question = "This deletes a.txt. It cannot be undone.";
+    assert_eq!(page.text("#delete-text").await, question);
+    page.press(Key::Escape).await;
+    assert_eq!(focused_name(page).await, "Delete a.txt");
+    page.click("[aria-label='Delete a.txt']").await;
+    page.click("#confirm-delete").await;
+    page.until("document.querySelectorAll('#file-list li').length === 2")
+        .await;
+    assert_eq!(focused_name(page).await, "c.txt");
+    // One that is gone meanwhile is told, and taken off the list.
+    let id = page.conversation().await;
+    let gone = json!({ "conversationId": id, "language": "shell", "code": "rm c.txt" });
+    page.server.as_ref().unwrap().call("run_code", gone).await;
+    page.click("[aria-label='Delete c.txt']").await;
+    page.click("#confirm-delete").await;
+    page.until("document.querySelectorAll('#file-list li').length === 1")
+        .await;
+    assert!(
+        page.text("#notices")
+            .await
+            .contains("c.txt was not deleted.")
+    );
+    // The same is there where the file is looked at.
+    page.click("#file-list .file-open").await;
+    page.click("#delete-file").await;
+    page.click("#confirm-delete").await;
+    page.until("!document.getElementById('no-files').hidden")
+        .await;
+    assert_eq!(page.focused().await, "upload");
+}
+
+async fn all_files_come_in_one_archive(page: &Page) {
+    page.run("shell", "mkdir d; echo a > a.txt; echo b > d/b.txt")
+        .await;
+    page.until("document.querySelectorAll('#file-list li').length === 2")
+        .await;
+    page.click("#open-conversations").await;
+    let name = page.find("#conversation-name").await;
+    name.send_keys("my sales").await.unwrap();
+    page.click("#conversations-dialog [data-close]").await;
+    page.click("#download-files").await;
+    let path = page.downloads().join("my sales.zip");
+    let there = async || path.exists().then_some(());
+    within(Duration::from_secs(30), "the archive is there", there).await;
+    let mut archive = zip::ZipArchive::new(fs::File::open(&path).unwrap()).unwrap();
+    let mut content = String::new();
+    archive
+        .by_name("d/b.txt")
+        .unwrap()
+        .read_to_string(&mut content)
+        .unwrap();
+    assert_eq!((archive.len(), content.as_str()), (2, "b\n"));
+    // An id that can be no part of an address is told to be the reason.
+    type_conversation(page, "a/b").await;
+    page.run("shell", "echo a > a.txt").await;
+    page.until("document.querySelectorAll('#file-list li').length === 1")
+        .await;
+    page.click("#download-files").await;
+    page.until("document.getElementById('notices').textContent.includes('has no slash')")
+        .await;
+}
+
+async fn files_are_filtered_and_ordered(page: &Page) {
+    let code = "head -c 3000 /dev/zero > small10.bin; head -c 9000 /dev/zero > small9.bin; echo x > readme.txt";
+    page.run("shell", code).await;
+    page.until("document.querySelectorAll('#file-list li').length === 3")
+        .await;
+    assert_good_everywhere(page, "files").await;
+    assert_eq!(page.text("#files-size").await, "12 kB");
+    let names = async || listed(page).await.replace(" (new)", "");
+    for (order, expected) in [
+        ("name", "readme.txt,small9.bin,small10.bin"),
+        ("size", "small9.bin,small10.bin,readme.txt"),
+        ("type", "small9.bin,small10.bin,readme.txt"),
+    ] {
+        page.choose("#files-order", order).await;
+        assert_eq!(names().await, expected, "{order}");
+    }
+    let filter = page.find("#files-filter").await;
+    filter.send_keys("BIN 10").await.unwrap();
+    assert_eq!(names().await, "small10.bin");
+    assert_eq!(page.text("#files-count").await, "1 of 3");
+    filter.send_keys("0").await.unwrap();
+    assert_eq!(page.text("#files-count").await, "0 of 3");
+    page.until("!document.getElementById('none-matches').hidden")
+        .await;
+    filter.clear().await.unwrap();
+    // A new one is not out of sight, and the order stays for the next time.
+    page.run("shell", "echo y > y.txt").await;
+    page.until("document.querySelectorAll('#file-list li').length === 4")
+        .await;
+    assert_eq!(names().await, "small9.bin,small10.bin,readme.txt,y.txt");
+    page.choose("#files-order", "new").await;
+    assert_eq!(
+        listed(page).await,
+        "y.txt (new),readme.txt,small10.bin,small9.bin"
+    );
 }
 
 /// Drops files of these names and sizes on the editor.

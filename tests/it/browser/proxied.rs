@@ -10,6 +10,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use reqwest::Client;
 use serde_json::json;
+use thirtyfour::Key;
 use tokio::net::TcpListener;
 
 use super::page::{PUBLIC_HOST, Page};
@@ -98,6 +99,31 @@ async fn try_the_interface(page: &Page, home: &str) {
     .await;
 }
 
+/// Files are looked at and renamed below the path as well. Pages of programs are not shown: without TLS the browser does
+/// not say what they are for.
+async fn files_are_at_hand(page: &Page) {
+    page.run(
+        "shell",
+        "echo text > note.txt; echo '<p>' > page.html; rm *.png",
+    )
+    .await;
+    page.until("document.querySelectorAll('#file-list li').length === 2")
+        .await;
+    page.click("#file-list [title='note.txt']").await;
+    page.until("document.querySelector('#preview pre')?.textContent === 'text\\n'")
+        .await;
+    page.click("#rename-file").await;
+    let name = page.find("#new-name").await;
+    name.send_keys("other").await.unwrap();
+    name.send_keys(Key::Enter).await.unwrap();
+    page.until("document.querySelector('#file-list [title=\"other.txt\"]')")
+        .await;
+    page.click("#file-list [title='page.html']").await;
+    page.until("document.getElementById('preview-note').textContent.startsWith('Pages are shown only where')")
+        .await;
+    page.click("#file-dialog [data-close]").await;
+}
+
 #[tokio::test]
 async fn it_works_below_a_path_of_another_name() {
     let server = free_address().await;
@@ -141,6 +167,7 @@ async fn it_works_below_a_path_of_another_name() {
             link.as_str().unwrap().starts_with(&format!("{home}files/")),
             "{link}"
         );
+        files_are_at_hand(&page).await;
         copy_by_hand(&page).await;
         try_the_interface(&page, &home).await;
         page.close().await;
