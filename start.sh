@@ -298,6 +298,30 @@ end_last_line() {
     if [[ -n $(tail -c 1 .env) ]]; then echo >>.env; fi
 }
 
+# Where the server is published is written down, so that the next start, without the variable, finds it there again.
+keep_published() {
+    local given=${PUBLISH_ADDR:-} kept
+    kept=$(PUBLISH_ADDR="" setting PUBLISH_ADDR)
+    if [[ -n $given && -n $kept && $given != "$kept" ]]; then
+        say "note: PUBLISH_ADDR is $given for this start only, since .env says $kept"
+    elif [[ -z $given && -z $kept ]]; then
+        # As an earlier start was told, whose variable nobody has any longer.
+        given=$(published_before)
+    fi
+    [[ -z $given ]] || PUBLISH_ADDR="" set_once PUBLISH_ADDR "$given"
+}
+
+# Where the server of this clone is published now, or was when it was stopped, unless that is the default.
+published_before() {
+    local id
+    command -v docker >/dev/null || return 0
+    id=$(docker ps --all --quiet --latest --filter label=com.docker.compose.service=server \
+        --filter "label=com.docker.compose.project.working_dir=$PWD" 2>/dev/null) || return 0
+    [[ -n $id ]] || return 0
+    docker inspect --format '{{range index .HostConfig.PortBindings "8080/tcp"}}{{.HostIp}}:{{.HostPort}}{{end}}' "$id" |
+        sed -E '/^127\.0\.0\.1:8080$/d; s/^:([0-9]+)$/0.0.0.0:\1/; s/^(.*:.*):/[\1]:/'
+}
+
 # What nobody but the operator knows.
 need_tunnel() {
     local name missing=()
@@ -318,6 +342,7 @@ serve_behind_tunnel() {
 serve_in_container() {
     local published
     write_settings
+    keep_published
     # A server that is there already is replaced.
     [[ -n $(running server) ]] || need_free_address PUBLISH_ADDR 127.0.0.1:8080
     keep_address

@@ -46,6 +46,8 @@ case $* in
     *check-config*) echo PUBLIC_BASE_URL=http://localhost:8080 ;;
     *healthcheck*) [[ ! -e broken ]] ;;
     *"logs --tail 20 server"*) echo "SANDBOX_ROOT is not usable" ;;
+    "ps "*) [[ ! -e published ]] || echo 0123456789ab ;;
+    "inspect "*0123456789ab) cat published ;;
     "context inspect"*) cat context 2>/dev/null || echo unix:///var/run/docker.sock ;;
 esac
 END
@@ -218,6 +220,7 @@ the_greeting_calls_where_the_server_listens() {
     said_to_call MCP_HTTP_ADDR=172.17.0.1:8080 172.17.0.1:8080
     said_to_call PUBLISH_ADDR=172.17.0.1:8080 172.17.0.1:8080 --compose
     said_to_call PUBLISH_ADDR=9000 localhost:9000 --compose
+    make_clone $'SANDBOX_ROOT=/srv/files\nDOCKER_GID=998\nDOCKER_SOCKET=socket\n'
     said_to_call PUBLISH_ADDR= localhost:8080 --compose
 }
 
@@ -225,6 +228,42 @@ links_lead_where_the_server_is_published() {
     make_clone $'SANDBOX_ROOT=/srv/files\nDOCKER_GID=998\nDOCKER_SOCKET=socket\nPUBLISH_ADDR=127.0.0.1:9000\n'
     start --compose
     grep -qx PUBLIC_BASE_URL=http://localhost:9000 "$clone/.env"
+}
+
+# $1 is what .env says of it in the end, after a start that was told $2 and one that was not.
+stays_published() {
+    local settings=(MCP_API_TOKEN=aaa FILE_SECRET=bbb)
+    PUBLISH_ADDR=$2 start_with_address
+    start_with_address
+    sed -n 's/^PUBLISH_ADDR=//p' "$clone/.env" | diff - <(printf '%s' "${1:+$1$'\n'}")
+    grep -q "^curl -s http://localhost:${1##*:}/mcp " "$clone/said"
+}
+
+start_with_address() { settings+=("PUBLISH_ADDR=${PUBLISH_ADDR:-}"); start_bare --compose 2>"$clone/said"; }
+
+where_it_is_published_outlives_an_upgrade() {
+    local rest=$'SANDBOX_ROOT=/srv/files\nDOCKER_GID=998\nDOCKER_SOCKET=socket\n'
+    make_clone "$rest"
+    stays_published 127.0.0.1:9000 127.0.0.1:9000
+    make_clone "$rest"PUBLISH_ADDR=127.0.0.1:9000
+    stays_published 127.0.0.1:9000 127.0.0.1:9100
+    # As an earlier start without this left it, running or stopped.
+    local before
+    for before in 127.0.0.1:9000 0.0.0.0:9000; do
+        make_clone "$rest"
+        echo "$before" >"$clone/published"
+        stays_published "$before" ""
+    done
+    make_clone "$rest"
+    echo ::1:9000 >"$clone/published"
+    stays_published "[::1]:9000" ""
+    make_clone "$rest"
+    echo :9000 >"$clone/published"
+    stays_published 0.0.0.0:9000 ""
+    make_clone "$rest"
+    echo 127.0.0.1:8080 >"$clone/published"
+    start_with_address
+    if grep PUBLISH_ADDR "$clone/.env"; then return 1; fi
 }
 
 what_is_only_made_is_not_announced() {
@@ -431,6 +470,7 @@ fi
 check "links to the socket are followed" links_to_the_socket_are_followed
 check "the greeting calls where the server listens" the_greeting_calls_where_the_server_listens
 check "links lead where the server is published" links_lead_where_the_server_is_published
+check "where it is published outlives an upgrade" where_it_is_published_outlives_an_upgrade
 check "what is only made is not announced" what_is_only_made_is_not_announced
 check "help is there from everywhere" help_is_there_from_everywhere
 check "settings of the tunnel are asked for" settings_of_the_tunnel_are_asked_for
