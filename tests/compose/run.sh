@@ -122,6 +122,15 @@ is_unprivileged() {
         tee /dev/stderr | grep -qF "1000:1000 [ALL] true {\"8080/tcp\":[{\"HostIp\":\"127.0.0.1\",\"HostPort\":\"$port\"}]}"
 }
 
+# Of those that have ended too.
+logs_have_limits() {
+    docker ps --all --quiet --filter "label=com.docker.compose.project=$PROJECT" >"$work/containers"
+    [[ $(wc -l <"$work/containers") -ge $1 ]]
+    # shellcheck disable=SC2046 # an id in each line
+    docker inspect --format '{{.Name}} {{.HostConfig.LogConfig}}' $(<"$work/containers") | tee "$work/limits"
+    ! grep -v 'max-file:5 max-size:10m' "$work/limits"
+}
+
 healthcheck() { docker exec "$(server)" mcp-code-sandbox healthcheck; }
 
 version() { docker exec "$(server)" mcp-code-sandbox --version | tee /dev/stderr | grep -Eq '^mcp-code-sandbox [0-9.]+ \([0-9a-f]{12}\)$'; }
@@ -185,6 +194,23 @@ network_is_allowed() {
     echo "not after $try s"
     compose logs --tail 20 firewall firewall-keeper
     return 1
+}
+
+status_with() { curl --silent --output /dev/null --write-out '%{http_code}' "$url/api/v1/sessions" --header "Authorization: Bearer $1"; }
+
+# As docs/operating.md has it for a token that leaked.
+a_new_token_ends_the_old_one() {
+    local old=$token try
+    [[ $(status_with "$old") == 200 ]]
+    sed -i -E "s/^(MCP_API_TOKEN|METRICS_TOKEN)=.*/\1=new-$old/" "$work/.env"
+    compose up --detach
+    for try in {1..60}; do
+        [[ $(status_with "new-$old") != 200 ]] || break
+        sleep 1
+    done
+    echo "$(status_with "$old") $(status_with "new-$old") after $try s"
+    [[ $(status_with "$old") == 401 && $(status_with "new-$old") == 200 ]]
+    download $'42\n42'
 }
 
 # It installs the rules once; the keeper looks after them.
@@ -318,6 +344,7 @@ check "the file for the tunnel is valid and publishes no port" tunnel
 check "the runner images are built by Compose too" runners_are_built
 start
 check "the server is unprivileged and on the loopback only" is_unprivileged
+check "the log of every service has a limit" logs_have_limits 4
 check "the health check of the image passes" healthcheck
 check "--version has the commit" version
 check "upload" upload
@@ -330,12 +357,15 @@ check "sandboxes mount the host's paths" sandboxes_are_siblings
 check "the firewall's services let programs have the network" network_is_allowed
 check "the one that installs the rules has ended" firewall_has_ended
 check "the other one brings lost rules back" lost_rules_come_back
+check "a new token ends the old one, and files stay" a_new_token_ends_the_old_one
+token=new-$token
 check "down" down
 check "down leaves nothing" nothing_is_left
 
 FILES+=(--file deploy/docker-compose-socket-proxy.yml)
 start
 check "through the filter: the server has no socket" has_no_socket
+check "through the filter: the log of every service has a limit" logs_have_limits 5
 check "through the filter: upload" upload
 check "through the filter: run" run
 check "through the filter: the conversation keeps its sandbox" conversation_keeps_its_sandbox
@@ -347,6 +377,7 @@ check "through the filter: down leaves nothing" nothing_is_left
 
 start_behind_tunnel
 check "behind a tunnel: the routes to it lead to the server" routes_of_tunnels_lead_here
+check "behind a tunnel: the log of every service has a limit" logs_have_limits 5
 check "behind a tunnel: down" down
 check "behind a tunnel: down leaves nothing" nothing_is_left
 echo "$passed passed, $failed failed"
