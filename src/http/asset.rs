@@ -1,4 +1,5 @@
-//! Files of the server's own pages: compressed once for all clients that accept it, and sent again only when changed.
+//! Files of the server's own pages: compressed once for all clients that accept it, and sent again only when changed, or
+//! never where their address changes with them.
 
 use std::io::Write as _;
 use std::sync::{Arc, OnceLock};
@@ -14,19 +15,34 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use sha2::{Digest as _, Sha256};
 
+/// A year, the longest that caches keep anything.
+const FOR_GOOD: &str = "public, max-age=31536000, immutable";
+
 /// A file, and what is made of it when it is first needed.
 pub(super) struct Asset {
     media_type: String,
     body: Bytes,
+    caching: &'static str,
     etag: OnceLock<String>,
     compressed: OnceLock<Bytes>,
 }
 
 impl Asset {
+    /// A file that clients ask for each time, whether it has changed.
     pub(super) fn new(media_type: &str, body: Bytes) -> Arc<Self> {
+        Self::cached(media_type, body, "no-cache")
+    }
+
+    /// A file that clients keep without asking, since another one is at another address.
+    pub(super) fn for_good(media_type: &str, body: Bytes) -> Arc<Self> {
+        Self::cached(media_type, body, FOR_GOOD)
+    }
+
+    fn cached(media_type: &str, body: Bytes, caching: &'static str) -> Arc<Self> {
         Arc::new(Self {
             media_type: media_type.to_owned(),
             body,
+            caching,
             etag: OnceLock::new(),
             compressed: OnceLock::new(),
         })
@@ -46,7 +62,7 @@ impl Asset {
                 HeaderName::from_static("cross-origin-resource-policy"),
                 "same-origin",
             ),
-            (CACHE_CONTROL, "no-cache"),
+            (CACHE_CONTROL, self.caching),
             (VARY, "accept-encoding"),
             (ETAG, self.etag()),
         ];

@@ -1,11 +1,20 @@
 //! The page at `/`: its files, embedded, and the rules that a browser holds it to.
+//!
+//! What the page is made of is below a folder that is named after the contents of all of it. So browsers keep these
+//! files for good, modules import each other by relative names, and another version of the page has other addresses.
+
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Bytes;
+use axum::extract::{Request, State};
 use axum::http::HeaderMap;
-use axum::routing::get;
+use axum::routing::{MethodRouter, get};
+use sha2::{Digest as _, Sha256};
 
 use super::HttpState;
+use super::addresses;
 use super::asset::Asset;
 
 /// Allows scripts, styles, pictures, requests and frames of this origin, and nothing else; frames cannot go elsewhere
@@ -71,19 +80,64 @@ const FILES: &[File] = embedded!(
     "/vendor/editor.LICENSES.txt"
 );
 
-/// A route for every file.
+/// What the page itself is called below `static/`.
+const INDEX: &str = "/index.html";
+const ICON: &str = "/favicon.svg";
+
+/// Routes for the page, for its icon, which browsers also look for without it, and for all that it is made of.
 pub(super) fn routes() -> Router<HttpState> {
+    let folder = format!("assets/{}", version());
     let mut routes = Router::new();
+    let mut parts = HashMap::new();
     for file in FILES {
-        let path = match file.path {
-            "/index.html" => "/",
-            path => path,
-        };
-        let asset = Asset::new(media_type(file.path), Bytes::from_static(file.body));
-        let answer = async move |headers: HeaderMap| asset.answer(POLICY, &headers);
-        routes = routes.route(path, get(answer));
+        let media_type = media_type(file.path);
+        let body = Bytes::from_static(file.body);
+        if file.path == INDEX {
+            let page = Asset::new(media_type, referring_to(&folder, file.body).into());
+            routes = routes.route("/", answered_with(page));
+            continue;
+        }
+        let part = Asset::for_good(media_type, body.clone());
+        parts.insert(format!("/{folder}{}", file.path), part);
+        if file.path == ICON {
+            routes = routes.route(ICON, answered_with(Asset::new(media_type, body)));
+        }
     }
-    routes
+    let parts = Arc::new(parts);
+    let part = async move |state: State<HttpState>, request: Request| match parts
+        .get(request.uri().path())
+    {
+        Some(part) => part.answer(POLICY, request.headers()),
+        // Of another version of the server too: its page is to be loaded again.
+        None => addresses::no_such_route(state, request).await,
+    };
+    routes.route("/assets/{*path}", get(part))
+}
+
+fn answered_with(asset: Arc<Asset>) -> MethodRouter<HttpState> {
+    get(async move |headers: HeaderMap| asset.answer(POLICY, &headers))
+}
+
+/// Names the contents of all files.
+fn version() -> String {
+    let mut hash = Sha256::new();
+    for file in FILES {
+        hash.update(file.path);
+        hash.update(file.body.len().to_le_bytes());
+        hash.update(file.body);
+    }
+    hex::encode(&hash.finalize()[..8])
+}
+
+/// The page with all that it is made of in a folder. Its addresses stay relative, since a proxy may have the whole server
+/// below a path.
+fn referring_to(folder: &str, index: &[u8]) -> String {
+    let mut index = String::from_utf8_lossy(index).into_owned();
+    for file in FILES {
+        let name = file.path.trim_start_matches('/');
+        index = index.replace(&format!("=\"{name}\""), &format!("=\"{folder}/{name}\""));
+    }
+    index
 }
 
 fn media_type(path: &str) -> &'static str {

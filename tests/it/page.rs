@@ -26,13 +26,13 @@ async fn the_page_comes_with_its_rules() {
 async fn its_files_have_their_types() {
     let app = TestApp::on_fake().await;
     for (path, media_type) in [
-        ("/app/main.js", "text/javascript; charset=utf-8"),
-        ("/vendor/editor.js", "text/javascript; charset=utf-8"),
-        ("/style/base.css", "text/css; charset=utf-8"),
-        ("/favicon.svg", "image/svg+xml"),
-        ("/vendor/editor.LICENSES.txt", "text/plain; charset=utf-8"),
+        ("app/main.js", "text/javascript; charset=utf-8"),
+        ("vendor/editor.js", "text/javascript; charset=utf-8"),
+        ("style/base.css", "text/css; charset=utf-8"),
+        ("favicon.svg", "image/svg+xml"),
+        ("vendor/editor.LICENSES.txt", "text/plain; charset=utf-8"),
     ] {
-        let answer = app.get(path).await;
+        let answer = app.get(&part(&app, path).await).await;
         assert_eq!(
             (answer.status, answer.header("content-type")),
             (StatusCode::OK, media_type),
@@ -40,23 +40,65 @@ async fn its_files_have_their_types() {
         );
         assert_eq!(answer.header("x-content-type-options"), "nosniff", "{path}");
     }
+    let page = part(&app, "").await;
     for path in [
-        "/index.html",
-        "/app/",
-        "/app/../Cargo.toml",
-        "/editor/package.json",
+        "/index.html".to_owned(),
+        "/app/main.js".to_owned(),
+        page.clone(),
+        format!("{page}index.html"),
+        format!("{page}app/"),
+        format!("{page}app/../../../Cargo.toml"),
+        format!("{page}editor/package.json"),
+        "/assets/0123456789abcdef/app/main.js".to_owned(),
     ] {
-        assert_eq!(app.get(path).await.status, StatusCode::NOT_FOUND, "{path}");
+        let answer = app.get(&path).await;
+        assert_eq!(answer.status, StatusCode::NOT_FOUND, "{path}");
     }
+}
+
+/// The address of a file of the page, whose folder is known from the page alone.
+async fn part(app: &TestApp, path: &str) -> String {
+    let page = app.get("/").await.text();
+    let (_, rest) = page.split_once("src=\"assets/").expect("a script");
+    let (version, _) = rest.split_once('/').expect("a folder");
+    format!("/assets/{version}/{path}")
+}
+
+#[tokio::test]
+async fn a_browser_asks_for_the_page_alone_again() {
+    let app = TestApp::on_fake().await;
+    let page = app.get("/").await.text();
+    let head = page.split_once("</head>").unwrap().0;
+    let parts = head
+        .match_indices("href=\"")
+        .chain(head.match_indices("src=\""));
+    let parts: Vec<_> = parts
+        .map(|(at, name)| head[at + name.len()..].split('"').next().unwrap())
+        .collect();
+    assert!(parts.len() > 20, "{parts:?}");
+    for part in parts {
+        let answer = app.get(&format!("/{part}")).await;
+        assert_eq!(answer.status, StatusCode::OK, "{part}");
+        assert_eq!(
+            answer.header("cache-control"),
+            "public, max-age=31536000, immutable",
+            "{part}"
+        );
+    }
+    assert_eq!(
+        app.get("/favicon.svg").await.header("cache-control"),
+        "no-cache"
+    );
 }
 
 #[tokio::test]
 async fn what_a_browser_has_is_not_sent_again() {
     let app = TestApp::on_fake().await;
-    let first = app.get("/app/main.js").await;
+    let main = part(&app, "app/main.js").await;
+    let first = app.get(&main).await;
     let etag = first.header("etag");
     let again = |etag: &str| {
-        let request = get("/app/main.js").header("if-none-match", etag);
+        let request = get(&main).header("if-none-match", etag);
         app.send(request.body(Body::empty()).unwrap())
     };
     for etag in [etag.to_owned(), format!("W/\"old\", {etag}")] {
@@ -68,13 +110,15 @@ async fn what_a_browser_has_is_not_sent_again() {
         assert_eq!(answer.header("etag"), first.header("etag"));
     }
     assert_eq!(again("W/\"old\"").await.body, first.body);
-    assert_ne!(app.get("/app/api.js").await.header("etag"), etag);
+    let other = app.get(&part(&app, "app/api.js").await).await;
+    assert_ne!(other.header("etag"), etag);
 }
 
 #[tokio::test]
 async fn the_editor_is_sent_compressed() {
     let app = TestApp::on_fake().await;
-    let request = get("/vendor/editor.js").header("accept-encoding", "gzip");
+    let editor = part(&app, "vendor/editor.js").await;
+    let request = get(&editor).header("accept-encoding", "gzip");
     let answer = app.send(request.body(Body::empty()).unwrap()).await;
     assert_eq!(answer.header("content-encoding"), "gzip");
     assert!(answer.header("vary").contains("accept-encoding"));

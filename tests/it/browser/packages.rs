@@ -156,7 +156,8 @@ async fn an_install_that_fails_or_is_cancelled_is_told() {
 async fn names_are_read_as_people_write_them() {
     let page = Page::open(&[]).await;
     let script = "const [texts, language, done] = arguments;
-        import('/app/requirements.js').then(({ requirements }) => done(texts.map((text) => requirements(text, language))));";
+        const main = document.querySelector('script[type=module]').src;
+        import(new URL('requirements.js', main).href).then(({ requirements }) => done(texts.map((text) => requirements(text, language))));";
     let read = async |language: &str, texts: &[&str]| {
         let arguments = vec![json!(texts), json!(language)];
         let read = page.driver.execute_async(script, arguments).await.unwrap();
