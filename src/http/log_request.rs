@@ -8,13 +8,22 @@ use axum::http::Method;
 use axum::middleware::Next;
 use axum::response::Response;
 use tokio::time::Instant;
-use tracing::info;
+use tracing::{Level, event};
 
 use super::HttpState;
 use crate::metrics::HttpLabels;
 
 /// The status of a request whose client went away before it had an answer. HTTP has no such status; this is nginx's.
 const GIVEN_UP: u16 = 499;
+
+/// What machines ask for every few seconds, day and night.
+const ROUTINE: [&str; 5] = [
+    "/healthz",
+    "/readyz",
+    "/health",
+    "/api/v1/health",
+    "/metrics",
+];
 
 /// Logs and counts a request when its answer begins, or when there will be none because its client went away.
 pub(super) async fn log_request(
@@ -50,22 +59,38 @@ struct Logged {
     state: HttpState,
 }
 
+impl Logged {
+    /// Writes the line. What is asked for all the time, and is well, is only a detail.
+    fn log(&self) {
+        macro_rules! at {
+            ($level:expr) => {
+                event!(
+                    $level,
+                    http.method = %self.method,
+                    http.route = self.route,
+                    http.status = self.status,
+                    duration_us = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX),
+                    "request"
+                )
+            };
+        }
+        if ROUTINE.contains(&self.route.as_str()) && self.status < 400 {
+            at!(Level::DEBUG);
+        } else {
+            at!(Level::INFO);
+        }
+    }
+}
+
 impl Drop for Logged {
     fn drop(&mut self) {
-        info!(
-            http.method = %self.method,
-            http.route = self.route,
-            http.status = self.status,
-            duration_us = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX),
-            "request"
-        );
+        self.log();
         let labels = HttpLabels {
             method: known(&self.method),
             route: mem::take(&mut self.route),
             status: self.status,
         };
-        let counted = &self.state.0.runs.metrics.http_requests;
-        counted.get_or_create_owned(&labels).inc();
+        self.state.0.runs.metrics.answered(&labels);
     }
 }
 

@@ -93,6 +93,33 @@ async fn a_refused_host_is_told_once_with_the_setting_that_allows_it() {
     "#);
 }
 
+/// They come every few seconds, and would be most of the log.
+#[tokio::test]
+async fn health_checks_that_go_well_are_details() {
+    let root = tempfile::tempdir().unwrap();
+    let nowhere = format!("unix://{}/nowhere", root.path().display());
+    let settings = [("DOCKER_HOST", &*nowhere), ("RUST_LOG", "debug")];
+    let server = Server::start(root.path(), &settings).await;
+    for path in ["/healthz", "/metrics", "/readyz", "/"] {
+        let address = format!("http://{}{path}", server.addr());
+        reqwest::get(address).await.unwrap();
+    }
+    let level = |route: &str| {
+        let log = server.log();
+        let route = format!("http.route=\"{route}\"");
+        let line = log.lines().rfind(|line| line.contains(&route))?;
+        let level = ["DEBUG", "INFO"]
+            .iter()
+            .find(|level| line.contains(**level));
+        level.map(|level| (*level).to_owned())
+    };
+    let last = async || level("/");
+    within(Duration::from_secs(5), "the last one is logged", last).await;
+    // Without an engine there is no readiness.
+    let levels = ["/healthz", "/metrics", "/readyz", "/"].map(|route| level(route).unwrap());
+    assert_eq!(levels, ["DEBUG", "DEBUG", "INFO", "INFO"]);
+}
+
 /// A client that hangs up is no error of the server's, and not worth a line.
 #[tokio::test]
 async fn a_client_that_hangs_up_makes_no_error() {
