@@ -15,6 +15,7 @@
 # unit     the tests that need no container engine
 # compose  the server in a container, by the compose files
 # release  a release, and clones that take it; needs root
+# deploy   what deploy/ has for operators: alert rules, the dashboard, nginx, Caddy and Traefik in front of the server
 # docker   the tests that need one; they need root, for engines and networks of their own
 # long     a client that follows a run of 90 seconds
 # browser  the page in Chromium, on Docker
@@ -27,10 +28,12 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-STEPS=(packages setup tools lint shell deny compile clients unit compose release docker long languages browser fuzz)
+STEPS=(packages setup tools lint shell deny compile clients unit compose deploy release docker long languages browser fuzz)
 PACKAGES=(busybox-static ca-certificates curl g++ iproute2 iptables jq libc6-dev openssh-client openssl python3 shellcheck)
 # The fonts are those that the page asks for first, so that its pictures look alike everywhere.
 BROWSER_PACKAGES=(chromium chromium-driver fonts-inter fonts-jetbrains-mono)
+# They would begin to serve as soon as they were installed, so they are only unpacked.
+UNPACKED_PACKAGES=(caddy nginx prometheus)
 TOOLS=$PWD/.build/tools
 CARGO_DENY=0.20.2
 CARGO_FUZZ=0.13.1
@@ -72,7 +75,24 @@ install_packages() {
     } </dev/null >/dev/null
 }
 
+# Programs of packages without the packages: below .build/tools.
+unpack_packages() {
+    local name into=$TOOLS/unpacked fresh=""
+    mkdir -p "$into/packages"
+    for name in "$@"; do
+        [[ ! -e $into/packages/$name ]] || continue
+        say "Fetching $name"
+        [[ $fresh || $EUID -ne 0 ]] || apt-get update -qq
+        fresh=1
+        (cd "$into" && apt-get download -qq "$name" && dpkg-deb --extract "$name"_*.deb . && rm "$name"_*.deb)
+        touch "$into/packages/$name"
+    done
+    PATH=$PATH:$into/usr/bin:$into/usr/sbin
+}
+
 need_npm() { command -v npm >/dev/null || install_packages npm; }
+
+need_venv() { python3 -c 'import ensurepip' 2>/dev/null || install_packages python3 python3-venv; }
 
 need_component() {
     ! cargo "$1" --version >/dev/null 2>&1 || return 0
@@ -166,6 +186,13 @@ step_browser() {
     say "Pictures of the page are in ${CARGO_TARGET_DIR:-target}/tmp/page"
 }
 
+step_deploy() {
+    cargo build --locked
+    unpack_packages "${UNPACKED_PACKAGES[@]}"
+    need_venv
+    tests/deploy/run.sh
+}
+
 step_languages() {
     cargo build --locked
     tests/languages/run.sh
@@ -183,7 +210,7 @@ step_long() { run_clients long; }
 run_clients() {
     need_npm
     cargo build --locked
-    python3 -c 'import ensurepip' 2>/dev/null || install_packages python3 python3-venv
+    need_venv
     tests/clients/run.sh "$@"
 }
 

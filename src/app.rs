@@ -34,7 +34,7 @@ use crate::kernels::Kernels;
 use crate::links::FileLinks;
 use crate::mcp::McpHandler;
 use crate::mcp::transport::{McpTransport, TransportSettings};
-use crate::metrics::Metrics;
+use crate::metrics::{self, Metrics};
 use crate::network::NetworkPolicy;
 use crate::packages::Packages;
 use crate::pool::{Pool, Setup};
@@ -159,6 +159,7 @@ impl App {
             .link_ttl
             .map(|ttl| (ttl, config.storage.file_secret.clone()));
         let metrics = Metrics::new(config.toolset);
+        metrics::set(&metrics.storage_limit, config.storage.limit.unwrap_or(0));
         let kernels = Kernels::new(config.kernels, Arc::clone(&metrics));
         let runs = Runs {
             limits: config.limits.clone(),

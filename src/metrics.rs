@@ -25,6 +25,14 @@ use crate::config::Toolset;
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// The language of a run that named none that has a runner.
 pub const UNKNOWN_LANGUAGE: &str = "unknown";
+/// How HTTP requests are answered: well, without a valid token, too early, with a mistake of the caller or of the server.
+pub const ANSWER_KINDS: [&str; 5] = [
+    "ok",
+    "unauthorized",
+    "too_many",
+    "caller_error",
+    "server_error",
+];
 /// From a warm run's millisecond to the longest time limit.
 const SECONDS: [f64; 16] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0,
@@ -107,6 +115,13 @@ pub struct HttpLabels {
     pub status: u16,
 }
 
+/// How HTTP requests were answered, in short.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct AnswerLabels {
+    /// One of [`ANSWER_KINDS`].
+    pub kind: &'static str,
+}
+
 /// What was built.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct BuildLabels {
@@ -155,12 +170,16 @@ pub struct Metrics {
     pub conversations: Gauge,
     /// What they take of the disk.
     pub stored_bytes: Gauge,
+    /// What they may take, `STORAGE_LIMIT`; 0 where there is no limit.
+    pub storage_limit: Gauge,
     /// When that was measured.
     pub storage_measured: Gauge,
     /// Free space on the file system of `SANDBOX_ROOT`.
     pub free_bytes: Gauge,
     /// Requests, including those whose client went away.
     pub http_requests: Family<HttpLabels, Counter>,
+    /// The same by little, so that all of it is there before the first request.
+    pub http_answers: Family<AnswerLabels, Counter>,
     /// The same under the names of other servers, if clients see their tools.
     service: Option<ServiceMetrics>,
     /// Held while gauges are set and written, so that two simultaneous requests do not get half of each.
@@ -191,9 +210,11 @@ impl Metrics {
             uploaded_bytes: Counter::default(),
             conversations: Gauge::default(),
             stored_bytes: Gauge::default(),
+            storage_limit: Gauge::default(),
             storage_measured: Gauge::default(),
             free_bytes: Gauge::default(),
             http_requests: Family::default(),
+            http_answers: Family::default(),
             service: None,
             registry: Mutex::default(),
         };
@@ -254,6 +275,15 @@ impl Metrics {
             "HTTP requests by route, with status 499 when the client went away",
             self.http_requests.clone(),
         );
+        ours.register(
+            "http_answers",
+            "HTTP requests by what came of them: ok, unauthorized, too_many, caller_error, server_error",
+            self.http_answers.clone(),
+        );
+        for kind in ANSWER_KINDS {
+            self.http_answers
+                .get_or_create_owned(&AnswerLabels { kind });
+        }
         ours.register("uploads", "Files uploaded", self.uploads.clone());
         ours.register_with_unit(
             "uploaded",
@@ -319,6 +349,12 @@ impl Metrics {
             &self.stored_bytes,
         );
         with_unit(
+            "storage_limit",
+            "Disk that conversations may take, 0 without STORAGE_LIMIT",
+            Unit::Bytes,
+            &self.storage_limit,
+        );
+        with_unit(
             "storage_free",
             "Free space on the file system of SANDBOX_ROOT",
             Unit::Bytes,
@@ -330,6 +366,65 @@ impl Metrics {
             Unit::Seconds,
             &self.storage_measured,
         );
+    }
+
+    /// Has everything that runs of a language can add to at zero, if it is not there yet: a rate needs a zero to start
+    /// from.
+    pub fn expect_runs(
+        &self,
+        language: &str,
+        statuses: impl IntoIterator<Item = &'static str>,
+        phases: impl IntoIterator<Item = &'static str>,
+    ) {
+        for status in statuses {
+            let language = language.to_owned();
+            self.runs
+                .get_or_create_owned(&RunLabels { language, status });
+            if let Some(service) = &self.service {
+                service.expect(status);
+            }
+        }
+        for phase in phases {
+            let language = language.to_owned();
+            self.phases
+                .get_or_create_owned(&PhaseLabels { language, phase });
+        }
+    }
+
+    /// The same for installs.
+    pub fn expect_installs(
+        &self,
+        language: &str,
+        outcomes: impl IntoIterator<Item = &'static str>,
+    ) {
+        for outcome in outcomes {
+            let language = language.to_owned();
+            if outcome == "ok" {
+                let language = language.clone();
+                self.install_times
+                    .get_or_create_owned(&InstallTimeLabels { language });
+            }
+            self.installs
+                .get_or_create_owned(&InstallLabels { language, outcome });
+            if let Some(service) = &self.service {
+                service.expect(outcome);
+            }
+        }
+    }
+
+    /// Counts an HTTP request.
+    pub fn answered(&self, labels: &HttpLabels) {
+        let kind = match labels.status {
+            0..400 => "ok",
+            401 => "unauthorized",
+            429 => "too_many",
+            400..500 => "caller_error",
+            _ => "server_error",
+        };
+        self.http_requests.get_or_create_owned(labels).inc();
+        self.http_answers
+            .get_or_create_owned(&AnswerLabels { kind })
+            .inc();
     }
 
     /// Adds a run, and how long its program took if there was one.

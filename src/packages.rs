@@ -128,6 +128,10 @@ impl Packages {
             .find(&request.language)
             .map_or(UNKNOWN_LANGUAGE, |runner| &runner.language);
         let outcome = result.as_ref().map_or_else(PackagesError::as_str, |_| "ok");
+        debug_assert!(
+            outcome == "ok" || PackagesError::WORDS.contains(&outcome),
+            "{outcome} is not expected by the metrics"
+        );
         let took = started.elapsed();
         self.runs.metrics.installed(language, outcome, took);
         let key = self.runs.files.key(&request.conversation);

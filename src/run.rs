@@ -187,6 +187,10 @@ impl Runs {
             Ok(finished) => finished.verdict.status.as_str(),
             Err(error) => error.as_str(),
         };
+        debug_assert!(
+            RunStatus::ENDED.contains(&status) || RunError::WORDS.contains(&status),
+            "{status} is not expected by the metrics"
+        );
         let took = result.as_ref().ok().map(|finished| finished.wall);
         self.metrics.count_run(language, status, took);
         timing.tell(&self.metrics, language);

@@ -5,8 +5,10 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::IntoResponse;
 
 use super::HttpState;
-use crate::metrics::{KernelLabels, MEDIA_TYPE, Metrics, WarmLabels, set};
-use crate::run::Runs;
+use crate::metrics::{KernelLabels, MEDIA_TYPE, Metrics, UNKNOWN_LANGUAGE, WarmLabels, set};
+use crate::packages::{Packages, PackagesError};
+use crate::run::outcome::RunStatus;
+use crate::run::{Phase, RunError, Runs};
 
 /// All metrics, in the format of `OpenMetrics`.
 pub(super) async fn show(State(state): State<HttpState>) -> impl IntoResponse {
@@ -35,7 +37,10 @@ fn refresh(metrics: &Metrics, runs: &Runs) {
     // Runners come and go.
     metrics.warm.clear();
     metrics.kernels.clear();
+    metrics.expect_runs(UNKNOWN_LANGUAGE, RunError::WORDS, []);
+    metrics.expect_installs(UNKNOWN_LANGUAGE, PackagesError::WORDS);
     for runner in view.runners.values() {
+        expect(metrics, &runner.language);
         let depth = runs.pool.depth(runner);
         let states = [
             ("pooled", depth.pooled),
@@ -56,5 +61,15 @@ fn refresh(metrics: &Metrics, runs: &Runs) {
                 set(&metrics.kernels.get_or_create_owned(&labels), count);
             }
         }
+    }
+}
+
+/// What is counted of a language, before there is any.
+fn expect(metrics: &Metrics, language: &str) {
+    let statuses = RunStatus::ENDED.into_iter().chain(RunError::WORDS);
+    metrics.expect_runs(language, statuses, Phase::WORDS);
+    if Packages::are_for(language) {
+        let outcomes = ["ok"].into_iter().chain(PackagesError::WORDS);
+        metrics.expect_installs(language, outcomes);
     }
 }

@@ -71,6 +71,16 @@ impl ServiceMetrics {
         metrics
     }
 
+    /// Has the errors of something that can end in this way at zero.
+    pub(super) fn expect(&self, outcome: &'static str) {
+        if outcome != "ok" {
+            let wrong = Wrong {
+                error_type: outcome,
+            };
+            self.errors.get_or_create_owned(&wrong);
+        }
+    }
+
     pub(super) fn run(&self, status: &'static str, took: Option<Duration>) {
         self.count(&self.executions, status);
         if let Some(took) = took {

@@ -118,6 +118,31 @@ impl PackagesError {
         }
     }
 
+    /// Every word of [`PackagesError::as_str`].
+    pub const WORDS: [&str; 21] = [
+        "invalid_requirement",
+        "invalid_arguments",
+        "package_not_installed",
+        "unknown_language",
+        "package_blocked",
+        "package_not_found",
+        "package_incompatible",
+        "package_too_large",
+        "package_offline",
+        "rate_limited",
+        "install_busy",
+        "install_timeout",
+        "cancelled",
+        "stopping",
+        "busy",
+        "sandbox_not_proven",
+        "quota_exceeded",
+        "storage_full",
+        "disk_full",
+        "too_many_files",
+        "internal",
+    ];
+
     /// One word, for machines and metrics.
     pub fn as_str(&self) -> &'static str {
         match self {

@@ -116,6 +116,9 @@ impl From<Ending> for NotBegun {
 }
 
 impl RunError {
+    /// Every word of [`RunError::as_str`].
+    pub const WORDS: [&str; 5] = ["busy", "stopping", "unproven", "refused", "failed"];
+
     /// The word in metrics.
     pub(super) const fn as_str(&self) -> &'static str {
         match self {

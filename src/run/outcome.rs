@@ -133,6 +133,18 @@ pub enum RunStatus {
 }
 
 impl RunStatus {
+    /// The words of those that have ended.
+    pub const ENDED: [&str; 8] = [
+        "ok",
+        "error",
+        "timeout",
+        "out_of_memory",
+        "output_limit",
+        "disk_limit",
+        "cancelled",
+        "engine_lost",
+    ];
+
     /// The word in answers and logs.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -21,6 +21,9 @@ pub enum Phase {
 }
 
 impl Phase {
+    /// Every word of [`Phase::as_str`].
+    pub const WORDS: [&str; 4] = ["queue", "start", "run", "answer"];
+
     /// The word in metrics.
     pub const fn as_str(self) -> &'static str {
         match self {

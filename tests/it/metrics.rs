@@ -113,6 +113,55 @@ async fn runs_are_counted_by_how_they_ended() {
     app.assert_nothing_is_left().await;
 }
 
+/// A counter that begins with its first event begins with 1, and no rate shows that event.
+#[tokio::test(start_paused = true)]
+async fn everything_is_there_before_it_happens() {
+    let app = TestApp::on_fake_with(&[OPEN, ("STORAGE_LIMIT", "10g")]).await;
+    let text = scrape(&app).await;
+    // What one process has by chance, the version, and the many limits of histograms.
+    let changes = ["process_", "mcp_sandbox_build_info", "mcp_sandbox_storage_"];
+    let lines = text.lines().filter(|line| !line.contains("_bucket{"));
+    let lines: Vec<_> = lines
+        .map(|line| match line.rsplit_once(' ') {
+            Some((name, _)) if changes.iter().any(|start| name.starts_with(start)) => {
+                name.split('{').next().unwrap_or(name)
+            }
+            _ => line,
+        })
+        .collect();
+    insta::assert_snapshot!(lines.join("\n"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_are_counted_by_kind() {
+    let app = TestApp::on_fake_with(&[OPEN, ("RATE_LIMIT", "1/h")]).await;
+    app.get("/healthz").await;
+    app.get("/secret").await;
+    app.send(get("/mcp").body(Body::empty()).unwrap()).await;
+    for _ in 0..3 {
+        run(&app, "echo hi", 5).await;
+    }
+    let text = scrape(&app).await;
+    let kinds = [
+        "ok",
+        "unauthorized",
+        "too_many",
+        "caller_error",
+        "server_error",
+    ];
+    let counts = kinds.map(|kind| {
+        value(
+            &text,
+            &format!("mcp_sandbox_http_answers_total{{kind=\"{kind}\"}}"),
+        )
+    });
+    assert_eq!(
+        counts,
+        [Some(2.0), Some(1.0), Some(2.0), Some(1.0), Some(0.0)],
+        "{text}"
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn gauges_show_the_pool_and_the_queue() {
     let app = TestApp::on_fake_with(&[
@@ -357,6 +406,7 @@ async fn dashboard_alerts_and_documents_name_metrics_that_there_are() {
             include_str!("../../deploy/grafana-dashboard.json"),
         ),
         ("alerts.yml", include_str!("../../deploy/alerts.yml")),
+        ("deploy/alerts.yml", include_str!("../deploy/alerts.yml")),
         ("operating.md", include_str!("../../docs/operating.md")),
     ] {
         let names = names_in(content);
