@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use secrecy::{ExposeSecret as _, SecretString};
+use url::Url;
 
 use super::reader::{Reader, show_size};
 use super::{RateLimit, names};
@@ -33,6 +34,8 @@ pub struct PackageConfig {
     pub wheelhouse: Option<PathBuf>,
     /// Certificates that package clients trust, as the engine's host sees the file (`PACKAGE_CA_BUNDLE`).
     pub ca_bundle: Option<PathBuf>,
+    /// HTTP proxy that they go through, which may have a password in it (`PACKAGE_PROXY`).
+    pub proxy: Option<SecretString>,
     /// Settings of the package clients by name, which may have passwords in them (`PIP_INDEX_URL` and the like).
     pub client: Vec<(&'static str, SecretString)>,
     /// Longest time of one install (`PACKAGE_TIMEOUT`).
@@ -59,6 +62,7 @@ impl PackageConfig {
             source_builds: reader.flag("ALLOW_SOURCE_BUILDS"),
             wheelhouse: host_path(reader, "PACKAGE_WHEELHOUSE"),
             ca_bundle: host_path(reader, "PACKAGE_CA_BUNDLE"),
+            proxy: proxy(reader, "PACKAGE_PROXY"),
             timeout: reader.duration("PACKAGE_TIMEOUT"),
             max_bytes: reader.size("PACKAGE_SIZE_LIMIT", 1 << 10),
             max_packages: reader.count("PACKAGE_COUNT_LIMIT", 1),
@@ -82,11 +86,11 @@ impl PackageConfig {
             ),
             ("PACKAGE_WHEELHOUSE", path(&self.wheelhouse)),
             ("PACKAGE_CA_BUNDLE", path(&self.ca_bundle)),
+            ("PACKAGE_PROXY", shown(self.proxy.as_ref())),
         ];
         lines.extend(CLIENT_SETTINGS.iter().map(|name| {
             let set = self.client.iter().find(|(set, _)| set == name);
-            let shown = set.map(|(_, value)| without_password(value.expose_secret()));
-            (*name, shown.unwrap_or_default())
+            (*name, shown(set.map(|(_, value)| value)))
         }));
         let timeout = humantime::format_duration(self.timeout).to_string();
         let cache = self.cache.map_or_else(|| "0".to_owned(), show_size);
@@ -109,6 +113,25 @@ fn host_path(reader: &mut Reader<'_>, name: &'static str) -> Option<PathBuf> {
         reader.reject(name, "an absolute path, since the engine resolves it");
     }
     Some(path)
+}
+
+/// The address of an HTTP proxy, as all package clients understand it.
+fn proxy(reader: &mut Reader<'_>, name: &'static str) -> Option<SecretString> {
+    let value = reader.text(name)?;
+    let url = Url::parse(&value).ok();
+    let is_proxy = |url: &Url| {
+        ["http", "https"].contains(&url.scheme()) && url.has_host() && url.path() == "/"
+    };
+    if !url.as_ref().is_some_and(is_proxy) {
+        reader.reject(name, "an address such as `http://proxy.example.org:3128`");
+    }
+    Some(SecretString::from(value))
+}
+
+/// What operators see of addresses.
+fn shown(addresses: Option<&SecretString>) -> String {
+    let shown = addresses.map(|addresses| without_password(addresses.expose_secret()));
+    shown.unwrap_or_default()
 }
 
 /// Hides what comes before an `@` in addresses.

@@ -308,6 +308,11 @@ pub const VARIABLES: &[Variable] = &[
         "file of certificates that package clients trust, as the engine's host sees it; default: the runner's own",
     ),
     variable(
+        "PACKAGE_PROXY",
+        "",
+        "HTTP proxy that packages are fetched through, such as `http://proxy.example.org:3128`; default: none",
+    ),
+    variable(
         "PIP_INDEX_URL",
         "",
         "index of Python packages; default: pip's",

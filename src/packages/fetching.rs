@@ -137,6 +137,15 @@ impl Packages {
         let mut environment: BTreeMap<_, _> = settings
             .map(|(name, value)| ((*name).to_owned(), value.expose_secret().to_owned()))
             .collect();
+        if let Some(proxy) = &self.config.proxy {
+            // Clients differ in which they read. What our own program serves to Bun is in the container.
+            for name in ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"] {
+                environment.insert(name.to_owned(), proxy.expose_secret().to_owned());
+            }
+            for name in ["NO_PROXY", "no_proxy"] {
+                environment.insert(name.to_owned(), "localhost,127.0.0.1".to_owned());
+            }
+        }
         if self.config.ca_bundle.is_some() {
             for name in ["PIP_CERT", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"] {
                 environment.insert(name.to_owned(), client::CERTIFICATES.to_owned());

@@ -2,6 +2,7 @@
 //! as if it were on the internet.
 
 use std::fs;
+use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -168,7 +169,7 @@ fn named(files: &Path, prefix: &str, extension: &str) -> impl Iterator<Item = St
     })
 }
 
-async fn run(app: &TestApp, conversation: &str, language: &str, code: &str) -> Value {
+pub(crate) async fn run(app: &TestApp, conversation: &str, language: &str, code: &str) -> Value {
     let arguments = json!({ "conversationId": conversation, "language": language, "code": code });
     app.call("run_code", arguments).await["stdout"].clone()
 }
@@ -178,6 +179,7 @@ async fn run(app: &TestApp, conversation: &str, language: &str, code: &str) -> V
 async fn packages_come_from_indexes_of_all_kinds() {
     packages_come_from_the_configured_index_and_then_need_no_network().await;
     an_index_with_certificates_of_its_own_is_trusted_when_the_operator_says_so().await;
+    crate::docker_packages_proxy::packages_come_through_the_operators_proxy().await;
 }
 
 async fn packages_come_from_the_configured_index_and_then_need_no_network() {
@@ -383,13 +385,13 @@ Server().serve_forever()
 "#;
 
 /// An index by TLS, as files, with the certificate of its authority.
-struct TlsIndex {
+pub(crate) struct TlsIndex {
     directory: TempDir,
     _server: Child,
 }
 
 impl TlsIndex {
-    async fn new() -> Self {
+    pub(crate) async fn on(listener: TcpListener) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let made = Command::new("bash")
             .args(["-e", "-c", MAKE_CERTIFICATES])
@@ -401,7 +403,6 @@ impl TlsIndex {
         assert!(made.status.success(), "{made:?}");
         let site = directory.path().join("site");
         fs::create_dir_all(site.join("files")).unwrap();
-        let listener = in_the_world(|| tcp(TLS));
         let server = Command::new("python3")
             .args(["-c", SERVE])
             .current_dir(&site)
@@ -416,12 +417,12 @@ impl TlsIndex {
         }
     }
 
-    fn authority(&self) -> String {
+    pub(crate) fn authority(&self) -> String {
         self.directory.path().join("ca.pem").display().to_string()
     }
 
     /// Offers one package of each language.
-    async fn fill(&self, app: &TestApp) {
+    pub(crate) async fn fill(&self, app: &TestApp) {
         let site = self.directory.path().join("site");
         let files = site.join("files");
         make_packages(app, &files).await;
@@ -437,7 +438,7 @@ impl TlsIndex {
 async fn an_index_with_certificates_of_its_own_is_trusted_when_the_operator_says_so() {
     let _world = World::new();
     install_rules();
-    let index = TlsIndex::new().await;
+    let index = TlsIndex::on(in_the_world(|| tcp(TLS))).await;
     let resolver = in_the_world(|| udp(PRIVATE, DNS));
     tokio::select! {
         () = use_tls_index(&index) => {}

@@ -24,6 +24,7 @@ mod docker_packages;
 mod docker_packages_changes;
 mod docker_packages_index;
 mod docker_packages_npm;
+mod docker_packages_proxy;
 mod docker_packages_versions;
 mod docker_parity;
 mod docker_selftest;
