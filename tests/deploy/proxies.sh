@@ -137,7 +137,7 @@ office_meets_no_limit() {
     local parts
     parts=$(ask "https://$NAME:$https/" | grep -Eo '(href|src)="assets/[^"]*' | cut -d '"' -f 2)
     [[ $(wc -l <<<"$parts") -gt 20 ]]
-    for _ in {1..40}; do printf '%s\n' "" "$parts" api/v1/health api/v1/openapi.json favicon.svg; done | fetched >"$work/office"
+    for _ in {1..40}; do printf '%s\n' "" "$parts" healthz api/v1/openapi.json favicon.svg; done | fetched >"$work/office"
     codes "$work/office" | tee "$work/codes"
     [[ $(awk '{print $2}' "$work/codes") == 200 ]]
 }
@@ -161,7 +161,7 @@ hundred_streams_stay_open() {
         authorized --no-buffer "https://$NAME:$https/sse" >"$work/stream-$number" 2>/dev/null &
         streams+=($!)
     done
-    if ! all_have "event: endpoint" || ! all_have ": "; then status=1; fi
+    if ! all_have "event: endpoint" || ! all_have :; then status=1; fi
     kill "${streams[@]}"
     rm "$work"/stream-*
     return "$status"
