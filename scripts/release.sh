@@ -43,6 +43,12 @@ usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' scripts/release.sh; }
 # As the same bytes, whoever makes it, wherever and whenever.
 archive() { tar --sort=name --format=gnu --owner=0 --group=0 --numeric-owner --mode=go=u,go-w --mtime="@$SOURCE_DATE_EPOCH" "$@"; }
 
+# What an image was made of stays, for the next one.
+clean_up() {
+    rm -rf "$work"
+    ((${#UNNAMED[@]} == 0)) || docker rmi --no-prune "${UNNAMED[@]}" >/dev/null 2>&1 || true
+}
+
 need_tools() {
     local tool
     for tool in jq docker git sha256sum; do
@@ -129,8 +135,10 @@ build_images() {
     ./build.sh "${RUNNERS[@]}"
     install -D "$PROGRAM" "$work/context/program"
     id=$(build_image --build-arg BINARY=program --file Dockerfile "$work/context")
+    UNNAMED+=("$id")
     pack_image mcp-code-sandbox "$id"
     id=$(build_image deploy/firewall)
+    UNNAMED+=("$id")
     pack_image mcp-code-sandbox-firewall "$id"
     for runner in "${RUNNERS[@]}"; do pack_image "mcp-sandbox-$runner" "mcp-sandbox-$runner:latest"; done
 }
@@ -167,7 +175,7 @@ main() {
     COMMIT=$(git rev-parse --short=12 HEAD)
     SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
     export SOURCE_DATE_EPOCH
-    IMAGES=()
+    IMAGES=() UNNAMED=()
     need_tools
     if changed=$(changed_sources) && [[ -z ${RELEASE_PROGRAM:-} ]]; then
         die "$changed is not committed, and a release is one of a commit"
@@ -175,7 +183,7 @@ main() {
     rm -rf "$DIR"
     mkdir -p "$DIR"
     work=$(mktemp -d)
-    trap 'rm -rf "$work"' EXIT
+    trap clean_up EXIT
     sources >"$DIR/sources-$VERSION.txt"
     build_programs
     build_images

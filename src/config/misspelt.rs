@@ -49,9 +49,8 @@ fn is_foreign(name: &str) -> bool {
 }
 
 fn is_unread(name: &str) -> bool {
-    let is_read = ours()
-        .chain(OF_COMPOSE.iter().copied())
-        .any(|read| read == name)
+    let of_scripts = OF_COMPOSE.iter().copied().chain([OF_START]);
+    let is_read = ours().chain(of_scripts).any(|read| read == name)
         || OF_OTHERS.iter().any(|start| name.starts_with(start));
     !is_read && !is_foreign(name)
 }

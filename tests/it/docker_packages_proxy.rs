@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio_util::task::TaskTracker;
 
 use crate::docker_network::{
     NAME, PRIVATE, PUBLIC, RULES, WEB, World, checked, in_the_world, install_rules, tcp,
@@ -33,9 +34,10 @@ impl Proxy {
         let listener = in_the_world(|| tcp(WEB));
         listener.set_nonblocking(true).unwrap();
         let listener = TcpListener::from_std(listener).unwrap();
+        let clients = TaskTracker::new();
         loop {
             let (client, _) = listener.accept().await.unwrap();
-            tokio::spawn(self.clone().pass(client));
+            clients.spawn(self.clone().pass(client));
         }
     }
 

@@ -23,7 +23,10 @@ async fn only_a_frame_of_our_page_gets_a_page_with_scripts() {
     let link = &link[link.find("/files/").unwrap()..];
     let page = link.replacen("/files/", "/framed/", 1);
     let found = app.framed(&page, "iframe", "same-origin").await;
-    assert_eq!((found.status, found.text()), (StatusCode::OK, "<p>"));
+    assert_eq!(
+        (found.status, found.text().as_str()),
+        (StatusCode::OK, "<p>")
+    );
     insta::assert_debug_snapshot!(
         [
             "content-security-policy", "content-type", "content-disposition", "x-content-type-options",

@@ -14,12 +14,12 @@ const ARCHIVE: &str = "/api/v1/conversations/demo/archive";
 fn unpacked(answer: &Answer) -> Vec<(String, String)> {
     assert_eq!(answer.status, StatusCode::OK, "{}", answer.text());
     let mut archive = ZipArchive::new(Cursor::new(&answer.body)).unwrap();
-    let mut files = Vec::new();
+    let mut files: Vec<(String, String)> = Vec::new();
     for index in 0..archive.len() {
         let mut file = archive.by_index(index).unwrap();
         let mut content = String::new();
         file.read_to_string(&mut content).unwrap();
-        files.push((file.name().to_owned(), content));
+        files.push((file.name().unwrap().into_owned(), content));
     }
     files
 }

@@ -37,8 +37,9 @@ async fn a_file_gets_another_name_and_takes_nothing_from_others() {
         seen.push(format!("{name} -> {new}: {outcome}"));
     }
     let address = format!("{FILES}/f");
-    let wrong = app.rest(Method::PATCH, &address, &json!({ "name": "x" }));
-    seen.push(format!("no filename: {}", code(&wrong.await)));
+    let wrong = json!({ "name": "x" });
+    let answer = app.rest(Method::PATCH, &address, &wrong).await;
+    seen.push(format!("no filename: {}", code(&answer)));
     insta::assert_snapshot!(seen.join("\n"), @r#"
     f -> g: 409 file_exists
     f -> folder: 409 file_exists
