@@ -6,6 +6,7 @@
 //! ```
 
 mod instance;
+mod parts;
 mod selftest;
 pub mod stdio;
 mod upkeep;
@@ -23,9 +24,9 @@ use tracing::{debug, info, warn};
 
 use self::instance::Instance;
 use crate::admission::Admission;
-use crate::config::{Config, StorageConfig, Toolset};
+use crate::config::Config;
 use crate::executor::docker::DockerExecutor;
-use crate::executor::spec::{ContainerLimits, DATA_ALIAS};
+use crate::executor::spec::Source;
 use crate::executor::{EngineNeeds, Executor, UnfitError};
 use crate::expiry::{Expiry, ExpiryRules};
 use crate::files::ConversationFiles;
@@ -37,13 +38,13 @@ use crate::mcp::transport::{McpTransport, TransportSettings};
 use crate::metrics::{self, Metrics};
 use crate::network::NetworkPolicy;
 use crate::packages::Packages;
-use crate::pool::{Pool, Setup};
+use crate::pool::Pool;
 use crate::proof::Proof;
 use crate::run::ledger::Ledger;
 use crate::run::{ActiveRuns, Floor, Runs};
 use crate::runner::catalog::{Catalog, EngineView};
 use crate::sandbox::Launcher;
-use crate::workspace::{Owners, WorkspaceLimits, Workspaces};
+use crate::workspace::{Owners, Workspaces};
 
 /// How long the engine may take to answer before the server starts.
 const FIRST_ANSWER: Duration = Duration::from_secs(1);
@@ -118,8 +119,8 @@ impl App {
     }
 
     async fn check_executor(executor: &dyn Executor, config: &Config) -> Result<(), UnfitError> {
-        match tokio::time::timeout(FIRST_ANSWER, executor.engine()).await {
-            Ok(Ok(engine)) => engine.check(config.into()),
+        match tokio::time::timeout(FIRST_ANSWER, executor.fitting(&config.into())).await {
+            Ok(Ok(fitting)) => fitting.map(drop),
             // The server starts without an engine too, and checks the settings when there is one.
             Ok(Err(_)) | Err(_) => Ok(()),
         }
@@ -138,18 +139,17 @@ impl App {
         workspaces.prove_owners()?;
         let instance =
             Instance::register(root).map_err(|error| instance::unusable(root, error.into()))?;
-        let init = config.storage.host_path.join(&instance.init_name);
         let launcher = Launcher::new(
             Arc::clone(&executor),
             instance.identity.clone(),
-            init,
+            Source::from(&config.storage).join(&instance.init_name),
             config.engine.subnets,
             tasks.clone(),
         );
         let catalog = Catalog::default();
         let pool = Pool::new(
             config.pool.clone(),
-            setup(&config, &instance, catalog.clone()),
+            parts::setup(&config, &instance, catalog.clone()),
             launcher.clone(),
             workspaces.clone(),
             tasks.clone(),
@@ -254,12 +254,13 @@ impl App {
         );
         let needs = EngineNeeds::from(&self.config);
         self.tasks
-            .spawn(async move { catalog.follow(&*executor, needs, &stop).await });
+            .spawn(async move { catalog.follow(&*executor, &needs, &stop).await });
         let (runs, stop) = (self.runs.clone(), self.hard.clone());
-        let has_runtime = self.config.engine.runtime.is_some();
+        let is_special =
+            self.config.engine.runtime.is_some() || self.config.storage.volume.is_some();
         self.tasks.spawn(async move {
-            // Otherwise, a runtime that does not work would be tried again and again.
-            if has_runtime {
+            // Otherwise, a runtime or a volume that does not work would be tried again and again.
+            if is_special {
                 stop.run_until_cancelled(runs.proof.held()).await;
             }
             runs.pool.keep(&runs.catalog, &runs.admission, &stop).await;
@@ -417,46 +418,6 @@ impl App {
         {
             debug!(tasks = self.tasks.len(), "did not wait for the last tasks");
         }
-    }
-}
-
-impl From<&StorageConfig> for WorkspaceLimits {
-    fn from(config: &StorageConfig) -> Self {
-        Self {
-            quota_bytes: config.quota,
-            free_space_floor: config.free_space_floor,
-            max_entries: config.max_entries,
-            storage_bytes: config.limit,
-        }
-    }
-}
-
-impl From<&Config> for EngineNeeds {
-    fn from(config: &Config) -> Self {
-        Self {
-            nano_cpus: config.limits.nano_cpus,
-            uids: config.engine.uids,
-        }
-    }
-}
-
-/// What all containers have in common.
-fn setup(config: &Config, instance: &Instance, catalog: Catalog) -> Setup {
-    let host_path = config.storage.host_path.clone();
-    Setup {
-        catalog,
-        seccomp: host_path.join(&instance.seccomp_name),
-        host_path,
-        data_alias: (config.toolset == Toolset::Artifacts).then_some(DATA_ALIAS),
-        idle: config.longest_idle(),
-        limits: ContainerLimits {
-            nano_cpus: config.limits.nano_cpus,
-            memory: config.limits.memory,
-            pids: config.limits.pids,
-            file_size: config.limits.file_size,
-        },
-        runtime: config.engine.runtime.clone(),
-        cgroup_parent: config.engine.cgroup_parent.clone(),
     }
 }
 

@@ -55,6 +55,9 @@ const ENGINE_SCHEMES: [&str; 3] = ["unix:///", "tcp://", "http://"];
 /// The form of `DOCKER_HOST`, in words.
 const ENGINE: &str =
     "an address such as `unix:///run/podman/podman.sock` or `tcp://127.0.0.1:2375`";
+/// The form of `SANDBOX_VOLUME`, in words.
+const VOLUME: &str = "the name of a volume, such as `mcp-code-sandbox`: letters, digits, `.`, `_` and `-`, at least two, \
+                      with a letter or a digit first";
 
 /// The whole configuration.
 #[derive(Clone, Debug)]
@@ -132,6 +135,8 @@ pub struct StorageConfig {
     pub root: PathBuf,
     /// The same directory as the container engine sees it (`SANDBOX_HOST_PATH`).
     pub host_path: PathBuf,
+    /// The engine's volume that it is instead (`SANDBOX_VOLUME`).
+    pub volume: Option<String>,
     /// Secret that turns conversation ids into directory names (`FILE_SECRET`).
     pub file_secret: SecretString,
     /// How long links to files are valid; `None` means unsigned links that do not expire (`FILE_URL_TTL`).
@@ -281,6 +286,12 @@ impl Config {
                 ),
             );
         }
+        if self.storage.volume.is_some() && reader.is_set("SANDBOX_HOST_PATH") {
+            reader.reject(
+                "SANDBOX_VOLUME",
+                "left out where SANDBOX_HOST_PATH is set: files are in a volume or in a directory of the engine's host",
+            );
+        }
         if !self.storage.host_path.is_absolute() {
             reader.reject(
                 "SANDBOX_HOST_PATH",
@@ -298,6 +309,9 @@ impl StorageConfig {
                 .path("SANDBOX_HOST_PATH")
                 .unwrap_or_else(|| root.clone()),
             root,
+            volume: reader
+                .text("SANDBOX_VOLUME")
+                .map(|_| reader.parse("SANDBOX_VOLUME", VOLUME, String::new(), names::volume)),
             file_secret: reader.secret("FILE_SECRET", 32),
             link_ttl: reader.optional_duration("FILE_URL_TTL"),
             conversation_ttl: reader.optional_duration("CONVERSATION_TTL"),

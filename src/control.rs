@@ -8,6 +8,8 @@ use std::fmt;
 pub enum Control {
     /// The engine's runtime does what the server relies on.
     Runtime,
+    /// Containers have the directories that the server means.
+    Workspace,
     /// Programs have no privileges.
     Identity,
     /// The system call filter.
@@ -73,6 +75,7 @@ impl Control {
     /// All of them, in the order in which they are tried.
     pub const ALL: &[Self] = &[
         Self::Runtime,
+        Self::Workspace,
         Self::Identity,
         Self::Syscalls,
         Self::WritablePaths,
@@ -114,6 +117,7 @@ impl Control {
     pub const fn about(self) -> About {
         let (name, tried, advice) = match self {
             Self::Runtime
+            | Self::Workspace
             | Self::Identity
             | Self::Syscalls
             | Self::WritablePaths
@@ -138,6 +142,12 @@ impl Control {
                 "runtime",
                 "mount /data, list it, read and write in it, be killed and be gone",
                 "set SANDBOX_RUNTIME to a runtime that `docker info` lists, or to nothing for the engine's own",
+            ),
+            Self::Workspace => (
+                "workspace",
+                "rename the directory that a container has as /data, and read there what the server wrote since",
+                "SANDBOX_VOLUME must be the volume that is mounted at SANDBOX_ROOT, and no more than that; without it \
+                 SANDBOX_HOST_PATH must be the path of SANDBOX_ROOT on the engine's host",
             ),
             Self::Identity => (
                 "identity",

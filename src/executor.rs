@@ -28,11 +28,32 @@ pub trait Executor: fmt::Debug + Send + Sync {
     /// Asks the engine what it is, and speaks to it accordingly from then on.
     async fn engine(&self) -> Result<Engine, ExecutorError>;
 
+    /// The same, and whether it can do what settings need of it.
+    async fn fitting(
+        &self,
+        needs: &EngineNeeds,
+    ) -> Result<Result<Engine, UnfitError>, ExecutorError> {
+        let engine = self.engine().await?;
+        if let Err(unfit) = engine.check(needs) {
+            return Ok(Err(unfit));
+        }
+        match &needs.volume {
+            Some(volume) if !self.has_volume(volume).await? => {
+                let volume = volume.clone();
+                Ok(Err(UnfitError::NoVolume { volume }))
+            }
+            _ => Ok(Ok(engine)),
+        }
+    }
+
     /// Asks the engine whether it is there, which costs it almost nothing.
     async fn ping(&self) -> Result<(), ExecutorError>;
 
     /// All local images that are labelled as runners.
     async fn runner_images(&self) -> Result<Vec<Image>, ExecutorError>;
+
+    /// Whether there is a volume of that name.
+    async fn has_volume(&self, name: &str) -> Result<bool, ExecutorError>;
 
     /// One item whenever an image appears, disappears or is tagged. Ends when the engine goes away.
     async fn image_events(&self) -> Result<BoxStream<'static, ()>, ExecutorError>;
@@ -104,15 +125,19 @@ pub struct Engine {
     pub cores: Option<u32>,
     /// Whether it refuses containers with a limit on processor time, because its kernel has none.
     pub refuses_cpu_limit: bool,
+    /// Whether it mounts parts of volumes. Docker before version 26 mounts the whole volume in place of a part.
+    pub mounts_parts: bool,
 }
 
 /// What settings need of an engine.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EngineNeeds {
     /// A limit on processor time, in billionths of a core (`RUN_CPUS`).
     pub nano_cpus: Option<i64>,
     /// Users for containers to run as (`SANDBOX_UIDS`).
     pub uids: Option<UidRange>,
+    /// The volume whose parts containers see (`SANDBOX_VOLUME`).
+    pub volume: Option<String>,
 }
 
 impl Engine {
@@ -120,9 +145,18 @@ impl Engine {
     ///
     /// # Errors
     /// The setting that would work instead.
-    pub fn check(&self, needs: EngineNeeds) -> Result<(), UnfitError> {
+    pub fn check(&self, needs: &EngineNeeds) -> Result<(), UnfitError> {
         match needs.uids {
             Some(uids) if self.rootless => return Err(UnfitError::NoUsers { uids }),
+            _ => {}
+        }
+        match &needs.volume {
+            Some(volume) if !self.mounts_parts => {
+                return Err(UnfitError::NoParts {
+                    volume: volume.clone(),
+                    engine: self.name.clone(),
+                });
+            }
             _ => {}
         }
         self.check_cpus(needs.nano_cpus)
@@ -149,7 +183,7 @@ impl Engine {
 }
 
 /// A setting that this engine cannot carry out.
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum UnfitError {
     /// It has fewer cores.
     #[error(
@@ -177,6 +211,28 @@ pub enum UnfitError {
     NoUsers {
         /// The setting.
         uids: UidRange,
+    },
+    /// It mounts volumes as a whole only.
+    #[error(
+        "SANDBOX_VOLUME={volume} is not valid: the container engine is {engine}, and only Docker 26 and later mount parts \
+         of a volume (API 1.45), Podman does not. Update the engine, or leave SANDBOX_VOLUME out and keep the files in a \
+         directory of the engine's host: SANDBOX_ROOT, or SANDBOX_HOST_PATH where the engine sees it at another path"
+    )]
+    NoParts {
+        /// The setting.
+        volume: String,
+        /// Its name and version.
+        engine: String,
+    },
+    /// It does not have the volume.
+    #[error(
+        "SANDBOX_VOLUME={volume} is not valid: the container engine has no volume of that name, and none is made. Set it \
+         to the name that `docker volume ls` shows for what is mounted at SANDBOX_ROOT; Compose puts the name of its \
+         project in front, unless the file has a `name` for the volume"
+    )]
+    NoVolume {
+        /// The setting.
+        volume: String,
     },
 }
 

@@ -286,7 +286,7 @@ impl Packages {
             environment: BTreeMap::new(),
             scratch: Arc::clone(&scratch),
             shown: vec![Shown {
-                source: self.runs.pool.on_host(from.path()),
+                source: self.runs.pool.source(from.path()),
                 target: client::FETCHED,
             }],
             kept: vec![from],

@@ -16,17 +16,17 @@
 //!                             Retired ◀───────────────────────────────────────────┘
 //! ```
 //!
-//! A pooled sandbox has a *slot* as its `/data`. A bind mount follows the directory and not its name: renamed to the
+//! A pooled sandbox has a *slot* as its `/data`. A mount follows the directory and not its name: renamed to the
 //! conversation's key, the slot *becomes* the workspace. A sandbox never serves two conversations.
 //!
-//! [`shelf`] keeps the books and is pure; [`keeper`] starts and retires sandboxes in the background; [`Lease`] is the
-//! guard.
+//! [`shelf`] keeps the books and is pure; [`start`] says what a container is to be; [`keeper`] starts and retires
+//! sandboxes in the background; [`Lease`] is the guard.
 
 mod keeper;
 mod lease;
 mod shelf;
+mod start;
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -40,20 +40,18 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 pub use self::lease::{Lease, Way};
 pub use self::shelf::Depth;
 use self::shelf::{Claim, Shelf};
+pub use self::start::Apart;
 use crate::config::PoolConfig;
 use crate::conversation::ConversationKey;
-use crate::executor::Outage;
-use crate::executor::spec::{ContainerLimits, ContainerSpec, NetworkAccess, Priority, Shown, User};
+use crate::executor::spec::{ContainerLimits, Source, User};
 use crate::runner::Runner;
 use crate::runner::catalog::{Catalog, EngineView};
-use crate::sandbox::{Launcher, Sandbox, SandboxError};
-use crate::workspace::{DirectoryId, Owner, Scratch, Slot, Workspace, WorkspaceError, Workspaces};
+use crate::sandbox::{Launcher, Sandbox};
+use crate::workspace::{DirectoryId, Owner, Slot, WorkspaceError, Workspaces};
 
 /// How long a run waits while its conversation's sandbox is being cleaned, before it starts another. Cleaning takes
 /// milliseconds; if it takes longer, every core is busy, and a start would make everybody wait longer still.
 const CLEANING_WAIT: Duration = Duration::from_secs(2);
-/// How long a start may take, including the wait for its turn at the engine and the parking of an interpreter.
-const START_WAIT: Duration = Duration::from_mins(1);
 
 /// All warm sandboxes.
 #[derive(Clone, Debug)]
@@ -76,8 +74,8 @@ struct Shared {
 /// What all containers have in common.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// The directory of all workspaces as the engine's host sees it.
-    pub host_path: PathBuf,
+    /// The directory of all workspaces.
+    pub root: Source,
     /// The system call filter as the engine's host sees it.
     pub seccomp: PathBuf,
     /// Another path for `/data`.
@@ -115,27 +113,6 @@ struct Warm {
     slot: Option<Slot>,
     /// The directory that it has as `/data`, once it belongs to a conversation.
     data: Option<DirectoryId>,
-}
-
-/// The directory that becomes `/data`.
-#[derive(Debug)]
-struct Data<'a> {
-    /// As the engine's host sees it.
-    path: PathBuf,
-    owner: Owner,
-    /// The container's label that tells what directory it has.
-    label: (&'static str, &'a str),
-}
-
-/// What is special about a container that serves no conversation.
-#[derive(Debug)]
-pub struct Apart {
-    /// Used instead of the image's own command; it reads a program on standard input.
-    pub command: Vec<String>,
-    /// What else it sees.
-    pub shown: Vec<Shown>,
-    /// What it may reach.
-    pub network: NetworkAccess,
 }
 
 /// Which runs may share a sandbox: those of one image.
@@ -287,165 +264,6 @@ impl Pool {
                     Ok(None)
                 }
             };
-        }
-    }
-
-    /// Starts a container for one run in a conversation's workspace, which keeps it afterwards if `may_stay` and the settings allow
-    /// it.
-    ///
-    /// # Errors
-    /// The engine failed.
-    pub async fn start_cold(
-        &self,
-        workspace: &Workspace,
-        runner: &Runner,
-        network: NetworkAccess,
-        may_stay: bool,
-    ) -> Result<Lease, SandboxError> {
-        let data = self.data_of(workspace)?;
-        let spec = self.spec(runner, data, network, Priority::Run);
-        let sandbox = self.start(spec).await?;
-        let key = workspace.key().clone();
-        let mut lease = Lease::new(self.clone(), sandbox, key, runner, Way::Cold, None);
-        lease.reuse &= may_stay;
-        Ok(lease)
-    }
-
-    /// Starts a container that serves no conversation: it has a directory of its own as `/data`, and [`Apart::command`]
-    /// instead of the image's command.
-    ///
-    /// # Errors
-    /// The engine failed.
-    pub async fn start_apart(
-        &self,
-        runner: &Runner,
-        scratch: &Scratch,
-        apart: Apart,
-    ) -> Result<Sandbox, SandboxError> {
-        let data = Data {
-            path: self.on_host(scratch.path()),
-            owner: scratch.owner(),
-            label: ("sandbox.scratch", scratch.name()),
-        };
-        let mut spec = self.spec(runner, data, apart.network, Priority::Run);
-        spec.command = apart.command;
-        spec.shown = apart.shown;
-        self.start(spec).await
-    }
-
-    /// A path below `SANDBOX_ROOT` as the engine's host sees it.
-    pub fn on_host(&self, path: impl AsRef<std::path::Path>) -> PathBuf {
-        self.0.setup.host_path.join(path)
-    }
-
-    /// Starts a container for a kernel of a conversation, and has its interpreter parked with `env`.
-    ///
-    /// # Errors
-    /// The engine failed, or the interpreter was not parked.
-    pub async fn start_parked(
-        &self,
-        workspace: &Workspace,
-        runner: &Runner,
-        network: NetworkAccess,
-        env: &BTreeMap<String, String>,
-    ) -> Result<Lease, SandboxError> {
-        let data = self.data_of(workspace)?;
-        let spec = self.spec(runner, data, network, Priority::Load);
-        let sandbox = self.start_and_park(spec, runner, env).await?;
-        let key = workspace.key().clone();
-        Ok(Lease::new(
-            self.clone(),
-            sandbox,
-            key,
-            runner,
-            Way::Cold,
-            None,
-        ))
-    }
-
-    fn data_of<'a>(&self, workspace: &'a Workspace) -> Result<Data<'a>, SandboxError> {
-        Ok(Data {
-            path: self.on_host(workspace.key().as_str()),
-            owner: workspace.owner().map_err(SandboxError::Data)?,
-            label: ("sandbox.conversation", workspace.key().short()),
-        })
-    }
-
-    /// Starts a container.
-    async fn start(&self, spec: ContainerSpec) -> Result<Sandbox, SandboxError> {
-        self.in_time(self.0.launcher.start(spec)).await
-    }
-
-    /// The same, with an interpreter parked in it.
-    async fn start_and_park(
-        &self,
-        spec: ContainerSpec,
-        runner: &Runner,
-        env: &BTreeMap<String, String>,
-    ) -> Result<Sandbox, SandboxError> {
-        let parked = async {
-            let sandbox = self.0.launcher.start(spec).await?;
-            self.parked(sandbox, runner, env).await
-        };
-        self.in_time(parked).await
-    }
-
-    /// The result of a start, as long as the engine answers at all.
-    async fn in_time(
-        &self,
-        start: impl Future<Output = Result<Sandbox, SandboxError>>,
-    ) -> Result<Sandbox, SandboxError> {
-        tokio::select! {
-            // First: an engine that is lost is not asked.
-            biased;
-            outage = self.0.setup.catalog.lost() => Err(SandboxError::NotStarted(outage)),
-            () = tokio::time::sleep(START_WAIT) => {
-                let seconds = START_WAIT.as_secs();
-                let outage = Outage::passing(format!("it took longer than {seconds} s"));
-                Err(SandboxError::NotStarted(outage))
-            }
-            sandbox = start => sandbox,
-        }
-    }
-
-    fn spec(
-        &self,
-        runner: &Runner,
-        data: Data<'_>,
-        network: NetworkAccess,
-        priority: Priority,
-    ) -> ContainerSpec {
-        let setup = &self.0.setup;
-        let labels = [
-            (data.label.0, data.label.1.to_owned()),
-            ("sandbox.run-language", runner.language.clone()),
-        ];
-        ContainerSpec {
-            image: runner.image_id.clone(),
-            command: runner.command.clone(),
-            env: runner.env.clone(),
-            init: self.0.launcher.init(),
-            seccomp: setup.seccomp.clone(),
-            data: data.path,
-            shown: Vec::new(),
-            data_alias: setup.data_alias,
-            user: setup.user(data.owner),
-            limits: self.limits(runner),
-            network,
-            lane: None,
-            priority,
-            runtime: setup.runtime.clone(),
-            cgroup_parent: setup.cgroup_parent.clone(),
-            labels: self.0.launcher.labels(&labels),
-        }
-    }
-
-    /// The limits of a run, plus the memory that the runner's driver holds.
-    fn limits(&self, runner: &Runner) -> ContainerLimits {
-        let limits = self.0.setup.limits;
-        ContainerLimits {
-            memory: limits.memory.saturating_add(runner.driver_memory),
-            ..limits
         }
     }
 

@@ -16,6 +16,7 @@ mod runtime;
 mod stage;
 mod tables;
 mod verdict;
+mod workspace;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -52,6 +53,8 @@ pub struct Selftest {
     pub executor: Arc<dyn Executor>,
     /// How the engine is used.
     pub engine: EngineConfig,
+    /// Whether the files are in one of the engine's volumes.
+    in_volume: bool,
     /// The conversations that there are now.
     conversations: Arc<Mutex<Vec<ConversationId>>>,
 }
@@ -84,14 +87,15 @@ pub fn has_warm_runs(config: &Config) -> bool {
 
 impl Selftest {
     /// A test of these runs on this engine.
-    pub fn new(mut runs: Runs, executor: Arc<dyn Executor>, engine: EngineConfig) -> Self {
+    pub fn new(mut runs: Runs, executor: Arc<dyn Executor>, config: &Config) -> Self {
         // The programs are ours, so limits on what callers may ask for do not apply to them.
         runs.limits.timeout_max = runs.limits.timeout_max.max(stage::LONGEST);
         runs.limits.code = runs.limits.code.max(stage::LARGEST);
         Self {
             runs,
             executor,
-            engine,
+            engine: config.engine.clone(),
+            in_volume: config.storage.volume.is_some(),
             conversations: Arc::default(),
         }
     }
@@ -111,16 +115,24 @@ impl Selftest {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tries the controls that the start waits for: the runtime if it is not the engine's own, and all that can be seen
-    /// from inside. `None` if the engine was lost or the server is stopping, so that nothing was found out.
+    /// Tries the controls that the start waits for: the runtime if it is not the engine's own, the directories of
+    /// containers if they are in a volume, and all that can be seen from inside. `None` if the engine was lost or the
+    /// server is stopping, so that nothing was found out.
     pub async fn at_start(&self) -> Option<Vec<Row>> {
         let stage = Stage::new(self, Way::Cold);
         let mut rows = Vec::new();
-        if self.engine.runtime.is_some() {
-            let verdict = runtime::holds(&stage).await;
-            let is_of_use = matches!(verdict, Verdict::Pass(_))
-                || self.engine.allow_weaker.contains(&Control::Runtime);
-            rows.push(Row::new(Control::Runtime, Way::Cold, verdict));
+        let first = [
+            (Control::Workspace, self.in_volume),
+            (Control::Runtime, self.engine.runtime.is_some()),
+        ];
+        for (control, _) in first.into_iter().filter(|(_, is_wanted)| *is_wanted) {
+            let verdict = match control {
+                Control::Workspace => workspace::holds(&stage).await,
+                _ => runtime::holds(&stage).await,
+            };
+            let is_of_use =
+                matches!(verdict, Verdict::Pass(_)) || self.engine.allow_weaker.contains(&control);
+            rows.push(Row::new(control, Way::Cold, verdict));
             if !is_of_use {
                 return self.could_be_tried().then_some(rows);
             }
@@ -163,9 +175,12 @@ impl Selftest {
     }
 }
 
-/// Runs with the network, and the check of the runtime, always have a new sandbox.
+/// Runs with the network, and the checks of the runtime and of directories, always have a new sandbox.
 const fn can_differ_when_warm(control: Control) -> bool {
-    !matches!(control, Control::Runtime | Control::NetworkOn)
+    !matches!(
+        control,
+        Control::Runtime | Control::Workspace | Control::NetworkOn
+    )
 }
 
 /// Tries one control. The first of those that are seen from inside tries all of them.
@@ -195,6 +210,7 @@ async fn try_one(
     }
     let verdict = match control {
         Control::Runtime => runtime::holds(stage).await,
+        Control::Workspace => workspace::holds(stage).await,
         Control::NetworkOn => Box::pin(network::holds(stage)).await,
         Control::Timeout | Control::Background => lingering::holds(stage, control).await,
         Control::Links => links::holds(stage, download).await,

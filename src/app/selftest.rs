@@ -32,7 +32,7 @@ impl App {
     /// The selftest of this server.
     fn selftest(&self) -> Selftest {
         let (runs, executor) = (self.runs.clone(), Arc::clone(&self.executor));
-        Selftest::new(runs, executor, self.config.engine.clone())
+        Selftest::new(runs, executor, &self.config)
     }
 
     /// Checks the sandbox in the background, now and whenever the engine or an image used for the check has changed. No
@@ -196,8 +196,10 @@ async fn keep_proving(selftest: &Selftest) {
 fn judge(rows: &[Row], allowed: &[Control]) -> State {
     let refuses = |row: &&Row| match row.verdict {
         Verdict::Pass(_) => false,
-        // Without the runner that tries it, nobody knows. A runtime that was not tried is not used.
-        Verdict::Skipped(_) if row.control != Control::Runtime => false,
+        // Without the runner that tries it, nobody knows. What containers depend on is not used before it was tried.
+        Verdict::Skipped(_) if !matches!(row.control, Control::Runtime | Control::Workspace) => {
+            false
+        }
         Verdict::Skipped(_) | Verdict::Fail(_) => !allowed.contains(&row.control),
     };
     let weaknesses: Vec<_> = rows

@@ -1,4 +1,4 @@
-//! Entries of lists: names of hosts, origins and packages, in the form in which they are compared. Pure.
+//! Names of hosts, origins, packages and volumes, in the form in which they are compared. Pure.
 
 use std::net::Ipv6Addr;
 
@@ -10,6 +10,13 @@ const ANY: &str = "*";
 const ANY_PORT: &str = ":*";
 /// What browsers send for pages from files, and for sandboxed pages.
 const OPAQUE: &str = "null";
+
+/// A volume's name as engines take it: a path would be mounted as a directory of the host.
+pub(super) fn volume(name: &str) -> Option<String> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    let starts_well = name.starts_with(|first: char| first.is_ascii_alphanumeric());
+    (starts_well && name.len() > 1 && name.bytes().all(is_plain)).then(|| name.to_owned())
+}
 
 /// A host's name with or without a port, or `*`. The brackets of an IPv6 address matter only before a port.
 pub(super) fn host(entry: &str) -> Option<String> {

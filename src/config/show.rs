@@ -116,10 +116,16 @@ impl AnswerConfig {
 }
 
 impl StorageConfig {
-    fn lines(&self) -> [Line; 9] {
+    fn lines(&self) -> [Line; 10] {
         [
             ("SANDBOX_ROOT", self.root.display().to_string()),
-            ("SANDBOX_HOST_PATH", self.host_path.display().to_string()),
+            (
+                "SANDBOX_HOST_PATH",
+                self.volume
+                    .as_ref()
+                    .map_or_else(|| self.host_path.display().to_string(), |_| String::new()),
+            ),
+            ("SANDBOX_VOLUME", self.volume.clone().unwrap_or_default()),
             ("FILE_SECRET", "(hidden)".to_owned()),
             (
                 "FILE_URL_TTL",

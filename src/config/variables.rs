@@ -124,6 +124,11 @@ pub const VARIABLES: &[Variable] = &[
         "the same directory as the container engine sees it; default: SANDBOX_ROOT",
     ),
     variable(
+        "SANDBOX_VOLUME",
+        "",
+        "the engine's volume that is mounted at SANDBOX_ROOT, in place of SANDBOX_HOST_PATH, where the server is a container and the engine's host has no such directory; needs Docker 26; see docs/operating.md",
+    ),
+    variable(
         "FILE_URL_TTL",
         "0",
         "how long links to files are valid, such as `24h`; 0: unsigned links that do not expire",

@@ -3,6 +3,7 @@
 //! Every request has its own time limit, since an engine in trouble tends to keep requests open indefinitely.
 
 mod answers;
+mod client;
 mod network;
 mod unreachable;
 
@@ -22,7 +23,8 @@ use bollard::query_parameters::{
 use bollard::{API_DEFAULT_VERSION, Docker};
 use futures::stream::{BoxStream, StreamExt as _, TryStreamExt as _};
 
-use self::answers::{chunk, image, lacks_disk_weight, limits, with_advice};
+use self::answers::{chunk, image, lacks_disk_weight, limits, with_advice, without_parts};
+use self::client::Client;
 use self::unreachable::Unreachable;
 use super::outage::chain;
 use super::spec::{
@@ -52,16 +54,6 @@ pub struct DockerExecutor {
     host: String,
     /// For the engine that was there when it was last asked what it is.
     client: Mutex<Option<Client>>,
-}
-
-#[derive(Clone, Debug)]
-struct Client {
-    docker: Docker,
-    is_podman: bool,
-    /// Whether users of containers are mapped to others of the host.
-    maps_users: bool,
-    /// Whether its kernel is not known to have no weights for disks.
-    weighs_disk: bool,
 }
 
 impl DockerExecutor {
@@ -139,15 +131,7 @@ impl DockerExecutor {
             }
             Err(_) => return Err(Unreachable::slow(&self.host, QUICK).into_error(operation)),
         };
-        let mut components = version.components.iter().flatten();
-        let is_podman = components.any(|component| component.name.contains("Podman"));
-        let mut options = info.security_options.iter().flatten();
-        let client = Client {
-            docker,
-            is_podman,
-            maps_users: options.any(|option| option.split(',').any(|word| word == "name=userns")),
-            weighs_disk: true,
-        };
+        let client = Client::of(docker, &version, &info);
         *self.lock() = Some(client.clone());
         Ok((client, version, info))
     }
@@ -230,6 +214,7 @@ impl Executor for DockerExecutor {
                 .and_then(|cores| u32::try_from(cores).ok())
                 .filter(|cores| *cores > 0),
             refuses_cpu_limit: !client.is_podman && info.cpu_cfs_quota == Some(false),
+            mounts_parts: client.mounts_parts(),
         })
     }
 
@@ -265,6 +250,17 @@ impl Executor for DockerExecutor {
         Ok(images)
     }
 
+    async fn has_volume(&self, name: &str) -> Result<bool, ExecutorError> {
+        let operation = "look for the volume of SANDBOX_VOLUME";
+        let client = self.client(operation).await?;
+        let inspect = client.inspect_volume(name);
+        match self.within(QUICK, operation, inspect).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     async fn image_events(&self) -> Result<BoxStream<'static, ()>, ExecutorError> {
         let client = self.client("follow image events").await?;
         let filters = HashMap::from([("type", vec!["image"])]);
@@ -285,6 +281,9 @@ impl Executor for DockerExecutor {
     async fn create(&self, spec: &ContainerSpec) -> Result<ContainerId, ExecutorError> {
         let operation = "create a container";
         let client = self.connected(operation).await?;
+        if spec.has_parts_of_volumes() && !client.mounts_parts() {
+            return Err(without_parts(operation));
+        }
         let mut body = if client.is_podman {
             // Podman does not change a container's limits through this interface.
             let priority = Priority::Run;

@@ -3,9 +3,11 @@
 //! Inside each lives a small imitation of sandbox-init that speaks the same frames and records, and runs the few
 //! lines of shell that [`program`] knows. Tests inject trouble through [`FakeExecutor::trouble`].
 
+mod images;
 mod init;
 mod lanes;
 mod program;
+mod volumes;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,6 +25,7 @@ use tokio_util::task::TaskTracker;
 
 use self::init::Init;
 use self::lanes::FakeLanes;
+use self::volumes::FakeVolumes;
 use super::spec::{ContainerLimits, ContainerSpec, LaneSpec, Priority};
 use super::{
     Attached, Chunk, ContainerId, ContainerInfo, ContainerState, Engine, ErrorKind, Executor,
@@ -56,6 +59,7 @@ struct Inner {
     /// What is run instead of programs that contain a word.
     imitations: Vec<(&'static str, String)>,
     lanes: FakeLanes,
+    volumes: FakeVolumes,
     trouble: Trouble,
 }
 
@@ -97,69 +101,6 @@ impl FakeExecutor {
             executor.add_image(language, "", 1);
         }
         executor
-    }
-
-    /// Adds a runner image, as a build would.
-    pub fn add_image(&self, language: &str, aliases: &str, created: i64) {
-        let label = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-        let labels = [
-            label("sandbox.runner", "true"),
-            label("sandbox.language", language),
-            label("sandbox.aliases", aliases),
-            label("sandbox.description", "Imitates a shell"),
-            label("sandbox.stdin", "programs"),
-        ];
-        self.lock().images.push(Image {
-            id: format!("sha256:{language}-{created}"),
-            name: format!("fake-{language}:latest"),
-            created,
-            labels: HashMap::from(labels),
-            command: vec!["sh".to_owned()],
-            env: Vec::new(),
-        });
-        self.announce();
-    }
-
-    /// Adds a runner image of the language `notebook`, which has kernels.
-    pub fn add_notebook(&self, created: i64) {
-        self.add_image("notebook", "", created);
-        let more = [
-            ("sandbox.protocol", "3"),
-            ("sandbox.driver", r#"["fake"]"#),
-            ("sandbox.kernel", "true"),
-            ("sandbox.cold-env", "EARLY_*"),
-            ("sandbox.stdin", "all"),
-        ];
-        if let Some(image) = self.lock().images.last_mut() {
-            let more = more.map(|(name, value)| (name.to_owned(), value.to_owned()));
-            image.labels.extend(more);
-        }
-        self.announce();
-    }
-
-    /// Changes a label of all images of a language, as another build of them would.
-    pub fn label(&self, language: &str, name: &str, value: &str) {
-        for image in &mut self.lock().images {
-            if image
-                .labels
-                .get("sandbox.language")
-                .is_some_and(|it| it == language)
-            {
-                image.labels.insert(name.to_owned(), value.to_owned());
-            }
-        }
-        self.announce();
-    }
-
-    /// Removes all images of a language.
-    pub fn remove_images(&self, language: &str) {
-        self.lock().images.retain(|image| {
-            image
-                .labels
-                .get("sandbox.language")
-                .is_none_or(|name| name != language)
-        });
-        self.announce();
     }
 
     /// Makes things go wrong from now on. An engine that goes down takes its containers with it.
@@ -345,6 +286,7 @@ impl Executor for FakeExecutor {
             limits: Vec::new(),
             cores: None,
             refuses_cpu_limit: false,
+            mounts_parts: true,
         })
     }
 
@@ -354,6 +296,10 @@ impl Executor for FakeExecutor {
 
     async fn runner_images(&self) -> Result<Vec<Image>, ExecutorError> {
         Ok(self.request("list runner images")?.images.clone())
+    }
+
+    async fn has_volume(&self, name: &str) -> Result<bool, ExecutorError> {
+        Ok(self.request("look for a volume")?.volumes.has(name))
     }
 
     async fn image_events(&self) -> Result<BoxStream<'static, ()>, ExecutorError> {
@@ -404,25 +350,25 @@ impl Executor for FakeExecutor {
 
     async fn start(&self, id: &ContainerId) -> Result<(), ExecutorError> {
         let operation = "start a container";
-        let mut inner = self.request(operation)?;
+        let mut guard = self.request(operation)?;
+        let inner = &mut *guard;
         let container = inner
             .containers
             .get_mut(id)
             .ok_or_else(|| no_such_container(operation))?;
-        container.state.running = true;
         let Some((input, output)) = container.streams.take() else {
             return Err(error(ErrorKind::Conflict, operation, "nobody is attached"));
         };
-        let (executor, id, data, kill, warming_up) = (
+        // Like a mount, this follows the directory wherever it is renamed to.
+        let data = inner.volumes.open(&container.spec.data)?;
+        container.state.running = true;
+        let (executor, id, kill, warming_up) = (
             self.clone(),
             id.clone(),
-            container.spec.data.clone(),
             container.kill.clone(),
             Arc::clone(&container.warming_up),
         );
         self.0.tasks.spawn(async move {
-            // Like a mount, this follows the directory wherever it is renamed to.
-            let data = std::fs::File::open(data).ok();
             let live = Init::new(executor.clone(), input, output, data, warming_up).live();
             let exit_code = kill.run_until_cancelled(live).await.unwrap_or(137);
             executor.ended(&id, exit_code);

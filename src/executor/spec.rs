@@ -3,6 +3,7 @@
 
 mod lane;
 mod limits;
+mod mounts;
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -10,12 +11,12 @@ use std::path::PathBuf;
 
 use bollard::models::{
     ContainerCreateBody, HealthConfig, HostConfig, HostConfigCgroupnsModeEnum, HostConfigLogConfig,
-    Mount, MountBindOptions, MountBindOptionsPropagationEnum, MountType, RestartPolicy,
-    RestartPolicyNameEnum,
+    RestartPolicy, RestartPolicyNameEnum,
 };
 
 pub use self::lane::{LANE_PREFIX, LaneSpec, lane_number, lane_subnet};
 pub use self::limits::ContainerLimits;
+pub use self::mounts::{Shown, Source};
 use super::LaneId;
 
 /// Where sandbox-init is in every container.
@@ -49,12 +50,12 @@ pub struct ContainerSpec {
     pub command: Vec<String>,
     /// Environment in addition to the image's own, as `NAME=value`.
     pub env: Vec<String>,
-    /// sandbox-init as the engine's host sees it.
-    pub init: PathBuf,
-    /// [`SECCOMP_PROFILE`] as a file, as the engine's host sees it.
+    /// sandbox-init.
+    pub init: Source,
+    /// [`SECCOMP_PROFILE`] as a file, as the engine's host sees it. Only [`Dialect::Podman`] needs it.
     pub seccomp: PathBuf,
-    /// The directory that becomes `/data`, as the engine's host sees it.
-    pub data: PathBuf,
+    /// The directory that becomes `/data`.
+    pub data: Source,
     /// What else can be read there. Containers that run a conversation's programs have none.
     pub shown: Vec<Shown>,
     /// Another path for the same directory.
@@ -75,15 +76,6 @@ pub struct ContainerSpec {
     pub cgroup_parent: Option<String>,
     /// Labels by which to find the container.
     pub labels: BTreeMap<String, String>,
-}
-
-/// A file or directory of the engine's host that a container sees and cannot change.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown {
-    /// As the engine's host sees it.
-    pub source: PathBuf,
-    /// Its path in the container, which must not be below `/data`.
-    pub target: &'static str,
 }
 
 /// A numeric user and group.
@@ -221,19 +213,6 @@ impl ContainerSpec {
             ..Default::default()
         }
     }
-
-    /// Only `/data`, under all its names, can be written to.
-    fn mounts(&self) -> Vec<Mount> {
-        let mut mounts = vec![
-            bind(&self.data, DATA_PATH, false),
-            bind(&self.init, INIT_PATH, true),
-        ];
-        let shown = self.shown.iter();
-        mounts.extend(shown.map(|shown| bind(&shown.source, shown.target, true)));
-        // A mount follows the directory and not its name, so both paths become the conversation's at once.
-        mounts.extend(self.data_alias.map(|path| bind(&self.data, path, false)));
-        mounts
-    }
 }
 
 /// Asks for no weight, for an engine whose kernel has none for disks.
@@ -269,34 +248,18 @@ fn scratch(dialect: Dialect) -> HashMap<String, String> {
     mounts
 }
 
-/// A bind mount. As `Mounts` and not `Binds`, so that a missing source is an error instead of a new directory owned by
-/// root.
-fn bind(source: &std::path::Path, target: &str, read_only: bool) -> Mount {
-    Mount {
-        typ: Some(MountType::BIND),
-        source: Some(source.display().to_string()),
-        target: Some(target.to_owned()),
-        read_only: Some(read_only),
-        bind_options: Some(MountBindOptions {
-            propagation: Some(MountBindOptionsPropagationEnum::RPRIVATE),
-            ..Default::default()
-        }),
-        ..Default::default()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn spec(network: NetworkAccess) -> ContainerSpec {
+    pub(super) fn spec(network: NetworkAccess) -> ContainerSpec {
         ContainerSpec {
             image: "sha256:abc".to_owned(),
             command: vec!["/bin/sh".to_owned()],
             env: vec!["HOME=/tmp".to_owned()],
-            init: PathBuf::from("/srv/sandboxes/.bin/init"),
+            init: Source::Host(PathBuf::from("/srv/sandboxes/.bin/init")),
             seccomp: PathBuf::from("/srv/sandboxes/.bin/seccomp"),
-            data: PathBuf::from("/srv/sandboxes/key"),
+            data: Source::Host(PathBuf::from("/srv/sandboxes/key")),
             shown: Vec::new(),
             data_alias: None,
             user: User {
@@ -318,7 +281,7 @@ mod tests {
         }
     }
 
-    fn body(spec: &ContainerSpec, dialect: Dialect) -> serde_json::Value {
+    pub(super) fn body(spec: &ContainerSpec, dialect: Dialect) -> serde_json::Value {
         serde_json::to_value(spec.to_create_body(dialect)).unwrap()
     }
 
@@ -384,44 +347,6 @@ mod tests {
         let sizes = &with["HostConfig"]["Sysctls"]["net.ipv4.tcp_rmem"];
         assert_eq!(*sizes, "4096 131072 524288");
         with["HostConfig"]["Sysctls"] = without["HostConfig"]["Sysctls"].clone();
-        assert_eq!(with, without);
-    }
-
-    #[test]
-    fn what_is_shown_can_be_read_only_and_changes_nothing_else() {
-        let without = body(&spec(NetworkAccess::None), Dialect::Docker);
-        let mut spec = spec(NetworkAccess::None);
-        spec.shown = vec![Shown {
-            source: PathBuf::from("/srv/wheels"),
-            target: "/packages/wheelhouse",
-        }];
-        let mut with = body(&spec, Dialect::Docker);
-        let mounts = with["HostConfig"]["Mounts"].as_array_mut().unwrap();
-        insta::assert_json_snapshot!(mounts.pop().unwrap(), @r#"
-        {
-          "Target": "/packages/wheelhouse",
-          "Source": "/srv/wheels",
-          "Type": "bind",
-          "ReadOnly": true,
-          "BindOptions": {
-            "Propagation": "rprivate"
-          }
-        }
-        "#);
-        assert_eq!(with, without);
-    }
-
-    #[test]
-    fn another_name_for_the_directory_is_one_more_mount_of_it() {
-        let without = body(&spec(NetworkAccess::None), Dialect::Docker);
-        let mut spec = spec(NetworkAccess::None);
-        spec.data_alias = Some(DATA_ALIAS);
-        let mut with = body(&spec, Dialect::Docker);
-        let mounts = with["HostConfig"]["Mounts"].as_array_mut().unwrap();
-        let mut alias = mounts.pop().unwrap();
-        assert_eq!(alias["Target"], "/mnt/data");
-        alias["Target"] = mounts[0]["Target"].clone();
-        assert_eq!(alias, mounts[0]);
         assert_eq!(with, without);
     }
 

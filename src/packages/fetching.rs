@@ -1,7 +1,6 @@
 //! The first step of an install: what is wanted is found and downloaded, in a container of its own.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use secrecy::ExposeSecret as _;
@@ -13,7 +12,7 @@ use super::error::PackagesError;
 use super::prepared::Prepared;
 use super::requirement::Requirement;
 use super::step::{self, Step};
-use crate::executor::spec::{NetworkAccess, Shown};
+use crate::executor::spec::{NetworkAccess, Shown, Source};
 use crate::workspace::{Kept, Owner, Scratch};
 
 /// The first step may write this many times what it may download: files, their cache, and their unpacked contents.
@@ -112,21 +111,16 @@ impl Packages {
     /// What the first step sees besides its own directory.
     async fn shown(&self) -> Result<Vec<Shown>, PackagesError> {
         let mut shown = Vec::new();
-        let mut show = |source: &PathBuf, target| {
-            shown.push(Shown {
-                source: source.clone(),
-                target,
-            });
-        };
+        let mut show = |source, target| shown.push(Shown { source, target });
         if let Some(wheelhouse) = &self.config.wheelhouse {
-            show(wheelhouse, client::WHEELHOUSE);
+            show(Source::Host(wheelhouse.clone()), client::WHEELHOUSE);
         }
         if let Some(bundle) = &self.config.ca_bundle {
-            show(bundle, client::CERTIFICATES);
+            show(Source::Host(bundle.clone()), client::CERTIFICATES);
         }
         if self.config.cache.is_some() {
             let cache = self.runs.files.workspaces.downloads().await?;
-            show(&self.runs.pool.on_host(cache), client::CACHE);
+            show(self.runs.pool.source(cache), client::CACHE);
         }
         Ok(shown)
     }

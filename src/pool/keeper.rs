@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use super::{Data, Kind, Pool, Warm};
+use super::{Kind, Pool, Warm};
 use crate::admission::Admission;
 use crate::executor::spec::{NetworkAccess, Priority};
 use crate::runner::Runner;
@@ -114,11 +114,7 @@ impl Pool {
             .new_slot()
             .await
             .map_err(SandboxError::Data)?;
-        let data = Data {
-            path: self.on_host(slot.path()),
-            owner: slot.owner(),
-            label: ("sandbox.slot", slot.name()),
-        };
+        let data = self.data_of_slot(&slot);
         let spec = self.spec(runner, data, NetworkAccess::None, Priority::WarmUp);
         let sandbox = self.start_and_park(spec, runner, &BTreeMap::new()).await?;
         Ok(Warm {

@@ -140,7 +140,7 @@ impl Catalog {
     pub async fn follow(
         &self,
         executor: &dyn Executor,
-        needs: EngineNeeds,
+        needs: &EngineNeeds,
         stop: &CancellationToken,
     ) {
         let follow = async {
@@ -158,13 +158,13 @@ impl Catalog {
     async fn follow_events(
         &self,
         executor: &dyn Executor,
-        needs: EngineNeeds,
+        needs: &EngineNeeds,
     ) -> Result<Infallible, ExecutorError> {
         let mut early = 0;
         loop {
             let since = Instant::now();
-            let engine = executor.engine().await?;
-            engine.check(needs).map_err(|unfit| ExecutorError {
+            let fitting = executor.fitting(needs).await?;
+            let engine = fitting.map_err(|unfit| ExecutorError {
                 kind: ErrorKind::Unusable,
                 operation: "use the container engine",
                 source: unfit.into(),
@@ -347,7 +347,7 @@ mod tests {
     async fn doubts(fake: &FakeExecutor, meanwhile: impl Future<Output = ()>) -> u64 {
         let (catalog, stop) = (Catalog::default(), CancellationToken::new());
         tokio::select! {
-            () = catalog.follow(fake, EngineNeeds::default(), &stop) => {}
+            () = catalog.follow(fake, &EngineNeeds::default(), &stop) => {}
             () = meanwhile => {}
         }
         assert!(catalog.view().find("shell").is_some());

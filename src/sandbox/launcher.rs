@@ -1,7 +1,6 @@
 //! Starts sandboxes, and makes sure that every container that was created is removed.
 
 use std::collections::{BTreeMap, HashSet};
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -15,7 +14,7 @@ use tracing::{info, warn};
 use super::lanes::{LaneLease, Lanes};
 use super::scale::Scale;
 use super::{Input, Sandbox, SandboxError, drain};
-use crate::executor::spec::{ContainerLimits, ContainerSpec, NetworkAccess};
+use crate::executor::spec::{ContainerLimits, ContainerSpec, NetworkAccess, Source};
 use crate::executor::{
     ContainerId, ContainerInfo, ContainerState, ErrorKind, Executor, ExecutorError, LaneInfo,
 };
@@ -63,7 +62,7 @@ pub struct Launcher(Arc<Shared>);
 struct Shared {
     executor: Arc<dyn Executor>,
     identity: Identity,
-    init: PathBuf,
+    init: Source,
     tasks: TaskTracker,
     /// Containers, from before the engine is asked to create them until they are removed.
     containers: TaskTracker,
@@ -74,12 +73,12 @@ struct Shared {
 }
 
 impl Launcher {
-    /// Starts containers on `executor` with the sandbox-init that is at `init` on the engine's host. Those with a network
-    /// have addresses out of `subnets`.
+    /// Starts containers on `executor` with the sandbox-init that the engine finds at `init`. Those with a network have
+    /// addresses out of `subnets`.
     pub fn new(
         executor: Arc<dyn Executor>,
         identity: Identity,
-        init: PathBuf,
+        init: Source,
         subnets: Ipv4Net,
         tasks: TaskTracker,
     ) -> Self {
@@ -98,8 +97,8 @@ impl Launcher {
         }))
     }
 
-    /// sandbox-init as the engine's host sees it.
-    pub fn init(&self) -> PathBuf {
+    /// sandbox-init.
+    pub fn init(&self) -> Source {
         self.0.init.clone()
     }
 

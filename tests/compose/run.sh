@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # docker-compose.yml for real, with and without the filter in front of the engine's socket: builds the server's image,
 # starts it, uploads, runs and downloads through the published port with sandboxes beside it, and stops it.
-# In docker-compose-cloudflare.yml a container that does nothing stands in for the tunnel's client. Needs Docker with Compose, the runner
-# images, curl and jq. One line per check, at the end a count.
+# In docker-compose-cloudflare.yml a container that does nothing stands in for the tunnel's client. With files in a
+# volume it is an engine of the test's own that does all of it. Needs Docker with Compose, the runner images, curl and
+# jq. One line per check, at the end a count.
 #
 # The program has to be built by cargo first, so that nothing is compiled in a container; COMPILE=1 compiles there
 # anyway.
@@ -36,6 +37,11 @@ fi
 if ! docker buildx version >/dev/null 2>&1; then export DOCKER_BUILDKIT=0 COMPOSE_DOCKER_CLI_BUILD=0; fi
 
 FILES=(--file docker-compose.yml)
+BUILD=(--build)
+# In which it runs a program, and one that adds the numbers of in.txt.
+LANGUAGE=python PROGRAM='print(sum(map(int, open("in.txt").read().split())), file=open("out.txt", "a"))'
+# Where programs of in_volume see the directory of all files, when it is a volume.
+IN_VOLUME=""
 
 compose() { "${COMPOSE[@]}" --project-name "$PROJECT" --env-file "$work/.env" "${FILES[@]}" "$@"; }
 
@@ -55,6 +61,8 @@ images() { docker images --format '{{.Repository}}:{{.Tag}}' --filter "reference
 
 # The server's files belong to another user by now, so a container has to delete them.
 clean_up() {
+    leave_engine >>"$work/log" 2>&1 || cat "$work/log" >&2
+    FILES=(--file docker-compose.yml)
     compose down --volumes --timeout 30 >>"$work/log" 2>&1 || cat "$work/log" >&2
     restore_firewall >>"$work/log" 2>&1 || cat "$work/log" >&2
     docker run --rm --network none --user 0:0 --entrypoint sh --volume "$work:/work" "$SERVER_IMAGE" \
@@ -64,14 +72,15 @@ clean_up() {
 }
 trap clean_up EXIT
 
+# Where the server is published, and the group of the engine's socket.
 write_settings() {
     cat >"$work/.env" <<END
 MCP_API_TOKEN=$token
 METRICS_TOKEN=$token
 FILE_SECRET=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
-DOCKER_GID=$(stat -c %g /var/run/docker.sock)
+DOCKER_GID=$2
 SANDBOX_ROOT=$work/data
-PUBLISH_ADDR=127.0.0.1:$port
+PUBLISH_ADDR=$1
 PUBLIC_BASE_URL=$url
 DISK_FREE_FLOOR=1m
 POOL_SIZE=python=1
@@ -91,7 +100,7 @@ take_binary() {
 
 start() {
     scripts/base-images.sh
-    compose up --detach --build >"$work/log" 2>&1 || {
+    compose up --detach "${BUILD[@]}" >"$work/log" 2>&1 || {
         cat "$work/log" >&2
         exit 1
     }
@@ -104,6 +113,8 @@ start() {
 
 # shellcheck source=tests/check.sh
 . tests/check.sh
+# shellcheck source=tests/compose/volume.sh
+. tests/compose/volume.sh
 
 call() {
     jq -n --arg tool "$1" --argjson arguments "$2" \
@@ -115,7 +126,9 @@ server() { compose ps -q server; }
 
 inspect() { docker inspect --format "$1" "$(server)"; }
 
-of_sandboxes() { docker ps --all --quiet --filter "label=sandbox.root=$(<"$work/data/.root-id")"; }
+root_id() { ${IN_VOLUME:+in_volume} cat "${IN_VOLUME:-$work/data}/.root-id"; }
+
+of_sandboxes() { docker ps --all --quiet --filter "label=sandbox.root=$(root_id)"; }
 
 is_unprivileged() {
     inspect '{{.Config.User}} {{.HostConfig.CapDrop}} {{.HostConfig.ReadonlyRootfs}} {{json .NetworkSettings.Ports}}' |
@@ -141,8 +154,8 @@ upload() {
 }
 
 run() {
-    call run_code '{"conversationId": "compose", "language": "python",
-        "code": "print(sum(map(int, open(\"in.txt\").read().split())), file=open(\"out.txt\", \"a\"))"}' >"$work/result"
+    call run_code "$(jq -n --arg language "$LANGUAGE" --arg code "$PROGRAM" \
+        '{conversationId: "compose", $language, $code}')" >"$work/result"
     tee /dev/stderr <"$work/result" | jq -e '.status == "ok" and .files[0].name == "out.txt"'
 }
 
@@ -156,7 +169,7 @@ metric() { metrics | sed -n "s/^mcp_sandbox_$1 //p"; }
 # After the answer, a sandbox that was started for a run loads an interpreter for the next one, which takes seconds.
 conversation_keeps_its_sandbox() {
     for _ in {1..60}; do
-        [[ $(metric 'warm_sandboxes{language="python",state="owned"}') != 1 ]] || return 0
+        [[ $(metric "warm_sandboxes{language=\"$LANGUAGE\",state=\"owned\"}") != 1 ]] || return 0
         sleep 0.5
     done
     metrics
@@ -237,7 +250,7 @@ nothing_is_left() {
     local left
     left=$(of_sandboxes; docker ps --all --quiet --filter "label=com.docker.compose.project=$PROJECT"
         docker network ls --quiet --filter "label=com.docker.compose.project=$PROJECT"
-        docker network ls --quiet --filter "label=sandbox.root=$(<"$work/data/.root-id")")
+        docker network ls --quiet --filter "label=sandbox.root=$(root_id)")
     [[ -z $left ]] || { echo "left: $left"; return 1; }
 }
 
@@ -337,7 +350,7 @@ other_calls_are_refused() {
     done
 }
 
-write_settings
+write_settings "127.0.0.1:$port" "$(stat -c %g /var/run/docker.sock)"
 take_binary
 check "a setting that is missing is named" missing_settings_are_named
 check "the file for the tunnel is valid and publishes no port" tunnel
@@ -380,5 +393,24 @@ check "behind a tunnel: the routes to it lead to the server" routes_of_tunnels_l
 check "behind a tunnel: the log of every service has a limit" logs_have_limits 5
 check "behind a tunnel: down" down
 check "behind a tunnel: down leaves nothing" nothing_is_left
+
+enter_engine
+start
+check "in a volume: upload" upload
+check "in a volume: run" run
+check "in a volume: download" download 42
+check "in a volume: the conversation keeps its sandbox" conversation_keeps_its_sandbox
+check "in a volume: run again, warm" run_warm
+check "in a volume: download again" download $'42\n42'
+check "in a volume: a new conversation gets a warm sandbox" new_conversation_is_warm
+check "in a volume: sandboxes have parts of it" sandboxes_have_parts_of_the_volume
+check "in a volume: programs see no more than their part" sees_no_more
+check "in a volume: the firewall's services let programs have the network" network_is_allowed
+check "in a volume: a conversation is deleted" deletes
+check "in a volume: files outlive a server that is killed" outlives_a_kill
+check "in a volume: a volume that is not there is refused" unknown_volume_is_refused
+check "in a volume: another volume is told" other_volume_is_told
+check "in a volume: down" down
+check "in a volume: down leaves nothing" nothing_is_left
 echo "$passed passed, $failed failed"
 ((failed == 0))

@@ -41,6 +41,7 @@ fn the_example_lists_every_variable_of_the_compose_files() {
         include_str!("../../docker-compose.yml"),
         include_str!("../../docker-compose-cloudflare.yml"),
         include_str!("../../deploy/docker-compose-socket-proxy.yml"),
+        include_str!("../../deploy/docker-compose-volume.yml"),
     ];
     let used = files.iter().flat_map(|file| file.split("${").skip(1));
     let mut names: Vec<_> = used
@@ -350,6 +351,7 @@ fn check_config_hides_secrets() {
     PICTURES=auto
     SANDBOX_ROOT=/srv/sandboxes
     SANDBOX_HOST_PATH=/srv/sandboxes
+    SANDBOX_VOLUME=
     FILE_SECRET=(hidden)
     FILE_URL_TTL=0
     CONVERSATION_TTL=7days

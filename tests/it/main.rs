@@ -73,4 +73,5 @@ mod stop;
 mod support;
 mod toolsets;
 mod uids;
+mod volume;
 mod waits;

@@ -371,6 +371,7 @@ fn first_engine() -> mcp_code_sandbox::runner::catalog::EngineView {
         limits: Vec::new(),
         cores: None,
         refuses_cpu_limit: false,
+        mounts_parts: true,
     };
     mcp_code_sandbox::runner::catalog::EngineView::Up(engine)
 }

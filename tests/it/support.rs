@@ -141,7 +141,8 @@ impl TestApp {
         app
     }
 
-    async fn at(
+    /// On a directory that other servers may share.
+    pub(crate) async fn at(
         root: Arc<TempDir>,
         settings: &[(&str, &str)],
         executor: Arc<dyn Executor>,

@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::process::Output;
 
 use mcp_code_sandbox::config::UidRange;
+use mcp_code_sandbox::executor::spec::Source;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -95,7 +96,10 @@ async fn containers_have_the_user_of_their_directory() {
     for spec in &specs {
         assert_eq!(spec.user.uid, spec.user.gid);
         // A slot may have become a conversation's directory since.
-        let data = std::fs::metadata(&spec.data);
+        let Source::Host(data) = &spec.data else {
+            panic!("{spec:?}")
+        };
+        let data = std::fs::metadata(data);
         let is_its_users = data.map_or_else(
             |_| users.contains(&spec.user.uid),
             |data| data.uid() == spec.user.uid,

@@ -45,6 +45,15 @@ pub(super) fn lacks_disk_weight(error: &ExecutorError) -> bool {
         .any(|file| said.contains(file))
 }
 
+/// The error for a container that would see the files of all conversations.
+pub(super) fn without_parts(operation: &'static str) -> ExecutorError {
+    ExecutorError {
+        kind: ErrorKind::Unusable,
+        operation,
+        source: "the engine that answers now mounts no parts of volumes (SANDBOX_VOLUME)".into(),
+    }
+}
+
 /// A piece of a container's output.
 pub(super) fn chunk(output: LogOutput) -> Chunk {
     let stream = match output {

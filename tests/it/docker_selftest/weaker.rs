@@ -20,6 +20,15 @@ pub(super) const NO_LANDLOCK: &str = r#"{"defaultAction":"SCMP_ACT_ALLOW","sysca
 /// Within one sandbox.
 pub(super) const WEAKER: &[Weaker] = &[
     Weaker {
+        what: "another directory in place of the workspace",
+        weaken: |body| {
+            let mounts = host(body).mounts.as_mut().unwrap();
+            mounts.retain(|mount| mount.target.as_deref() != Some("/data"));
+            mount(body, MountType::TMPFS, None, "/data");
+        },
+        noticed: &[(Control::Workspace, "does not see what the server writes")],
+    },
+    Weaker {
         what: "no system call filter",
         weaken: |body| {
             host(body).security_opt = Some(vec![

@@ -86,6 +86,10 @@ impl Executor for WeakExecutor {
         Ok(images)
     }
 
+    async fn has_volume(&self, name: &str) -> Result<bool, ExecutorError> {
+        self.real.has_volume(name).await
+    }
+
     async fn image_events(&self) -> Result<BoxStream<'static, ()>, ExecutorError> {
         self.real.image_events().await
     }

@@ -1,0 +1,71 @@
+//! Runner images of a fake engine, which come and go as builds make them.
+
+use std::collections::HashMap;
+
+use super::FakeExecutor;
+use crate::executor::Image;
+
+impl FakeExecutor {
+    /// Adds a runner image, as a build would.
+    pub fn add_image(&self, language: &str, aliases: &str, created: i64) {
+        let label = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let labels = [
+            label("sandbox.runner", "true"),
+            label("sandbox.language", language),
+            label("sandbox.aliases", aliases),
+            label("sandbox.description", "Imitates a shell"),
+            label("sandbox.stdin", "programs"),
+        ];
+        self.lock().images.push(Image {
+            id: format!("sha256:{language}-{created}"),
+            name: format!("fake-{language}:latest"),
+            created,
+            labels: HashMap::from(labels),
+            command: vec!["sh".to_owned()],
+            env: Vec::new(),
+        });
+        self.announce();
+    }
+
+    /// Adds a runner image of the language `notebook`, which has kernels.
+    pub fn add_notebook(&self, created: i64) {
+        self.add_image("notebook", "", created);
+        let more = [
+            ("sandbox.protocol", "3"),
+            ("sandbox.driver", r#"["fake"]"#),
+            ("sandbox.kernel", "true"),
+            ("sandbox.cold-env", "EARLY_*"),
+            ("sandbox.stdin", "all"),
+        ];
+        if let Some(image) = self.lock().images.last_mut() {
+            let more = more.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            image.labels.extend(more);
+        }
+        self.announce();
+    }
+
+    /// Changes a label of all images of a language, as another build of them would.
+    pub fn label(&self, language: &str, name: &str, value: &str) {
+        for image in &mut self.lock().images {
+            if image
+                .labels
+                .get("sandbox.language")
+                .is_some_and(|it| it == language)
+            {
+                image.labels.insert(name.to_owned(), value.to_owned());
+            }
+        }
+        self.announce();
+    }
+
+    /// Removes all images of a language.
+    pub fn remove_images(&self, language: &str) {
+        self.lock().images.retain(|image| {
+            image
+                .labels
+                .get("sandbox.language")
+                .is_none_or(|name| name != language)
+        });
+        self.announce();
+    }
+}

@@ -1,0 +1,221 @@
+//! Starts sandboxes for the pool and for those that get none from it: what a container is to be, and how long its start
+//! may take.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use super::{Lease, Pool, Way};
+use crate::executor::Outage;
+use crate::executor::spec::{
+    ContainerLimits, ContainerSpec, NetworkAccess, Priority, Shown, Source,
+};
+use crate::runner::Runner;
+use crate::sandbox::{Sandbox, SandboxError};
+use crate::workspace::{Owner, Scratch, Slot, Workspace};
+
+/// How long a start may take, including the wait for its turn at the engine and the parking of an interpreter.
+const START_WAIT: Duration = Duration::from_mins(1);
+
+/// The directory that becomes `/data`.
+#[derive(Debug)]
+pub(super) struct Data<'a> {
+    source: Source,
+    owner: Owner,
+    /// The container's label that tells what directory it has.
+    label: (&'static str, &'a str),
+}
+
+/// What is special about a container that serves no conversation.
+#[derive(Debug)]
+pub struct Apart {
+    /// Used instead of the image's own command; it reads a program on standard input.
+    pub command: Vec<String>,
+    /// What else it sees.
+    pub shown: Vec<Shown>,
+    /// What it may reach.
+    pub network: NetworkAccess,
+}
+
+impl Pool {
+    /// Starts a container for one run in a conversation's workspace, which keeps it afterwards if `may_stay` and the settings allow
+    /// it.
+    ///
+    /// # Errors
+    /// The engine failed.
+    pub async fn start_cold(
+        &self,
+        workspace: &Workspace,
+        runner: &Runner,
+        network: NetworkAccess,
+        may_stay: bool,
+    ) -> Result<Lease, SandboxError> {
+        let data = self.data_of(workspace)?;
+        let spec = self.spec(runner, data, network, Priority::Run);
+        let sandbox = self.start(spec).await?;
+        let key = workspace.key().clone();
+        let mut lease = Lease::new(self.clone(), sandbox, key, runner, Way::Cold, None);
+        lease.reuse &= may_stay;
+        Ok(lease)
+    }
+
+    /// Starts a container that serves no conversation: it has a directory of its own as `/data`, and [`Apart::command`]
+    /// instead of the image's command.
+    ///
+    /// # Errors
+    /// The engine failed.
+    pub async fn start_apart(
+        &self,
+        runner: &Runner,
+        scratch: &Scratch,
+        apart: Apart,
+    ) -> Result<Sandbox, SandboxError> {
+        let data = Data {
+            source: self.source(scratch.path()),
+            owner: scratch.owner(),
+            label: ("sandbox.scratch", scratch.name()),
+        };
+        let mut spec = self.spec(runner, data, apart.network, Priority::Run);
+        spec.command = apart.command;
+        spec.shown = apart.shown;
+        self.start(spec).await
+    }
+
+    /// Starts a container that has a slot as `/data`, with nothing parked in it. Who starts it keeps it.
+    ///
+    /// # Errors
+    /// The engine failed.
+    pub async fn start_on_slot(
+        &self,
+        runner: &Runner,
+        slot: &Slot,
+    ) -> Result<Sandbox, SandboxError> {
+        let data = self.data_of_slot(slot);
+        self.start(self.spec(runner, data, NetworkAccess::None, Priority::Run))
+            .await
+    }
+
+    pub(super) fn data_of_slot<'a>(&self, slot: &'a Slot) -> Data<'a> {
+        Data {
+            source: self.source(slot.path()),
+            owner: slot.owner(),
+            label: ("sandbox.slot", slot.name()),
+        }
+    }
+
+    /// Where the engine finds what is at a path below `SANDBOX_ROOT`.
+    pub fn source(&self, path: impl AsRef<Path>) -> Source {
+        self.0.setup.root.join(path)
+    }
+
+    /// Starts a container for a kernel of a conversation, and has its interpreter parked with `env`.
+    ///
+    /// # Errors
+    /// The engine failed, or the interpreter was not parked.
+    pub async fn start_parked(
+        &self,
+        workspace: &Workspace,
+        runner: &Runner,
+        network: NetworkAccess,
+        env: &BTreeMap<String, String>,
+    ) -> Result<Lease, SandboxError> {
+        let data = self.data_of(workspace)?;
+        let spec = self.spec(runner, data, network, Priority::Load);
+        let sandbox = self.start_and_park(spec, runner, env).await?;
+        let key = workspace.key().clone();
+        Ok(Lease::new(
+            self.clone(),
+            sandbox,
+            key,
+            runner,
+            Way::Cold,
+            None,
+        ))
+    }
+
+    fn data_of<'a>(&self, workspace: &'a Workspace) -> Result<Data<'a>, SandboxError> {
+        Ok(Data {
+            source: self.source(workspace.key().as_str()),
+            owner: workspace.owner().map_err(SandboxError::Data)?,
+            label: ("sandbox.conversation", workspace.key().short()),
+        })
+    }
+
+    /// Starts a container.
+    async fn start(&self, spec: ContainerSpec) -> Result<Sandbox, SandboxError> {
+        self.in_time(self.0.launcher.start(spec)).await
+    }
+
+    /// The same, with an interpreter parked in it.
+    pub(super) async fn start_and_park(
+        &self,
+        spec: ContainerSpec,
+        runner: &Runner,
+        env: &BTreeMap<String, String>,
+    ) -> Result<Sandbox, SandboxError> {
+        let parked = async {
+            let sandbox = self.0.launcher.start(spec).await?;
+            self.parked(sandbox, runner, env).await
+        };
+        self.in_time(parked).await
+    }
+
+    /// The result of a start, as long as the engine answers at all.
+    async fn in_time(
+        &self,
+        start: impl Future<Output = Result<Sandbox, SandboxError>>,
+    ) -> Result<Sandbox, SandboxError> {
+        tokio::select! {
+            // First: an engine that is lost is not asked.
+            biased;
+            outage = self.0.setup.catalog.lost() => Err(SandboxError::NotStarted(outage)),
+            () = tokio::time::sleep(START_WAIT) => {
+                let seconds = START_WAIT.as_secs();
+                let outage = Outage::passing(format!("it took longer than {seconds} s"));
+                Err(SandboxError::NotStarted(outage))
+            }
+            sandbox = start => sandbox,
+        }
+    }
+
+    pub(super) fn spec(
+        &self,
+        runner: &Runner,
+        data: Data<'_>,
+        network: NetworkAccess,
+        priority: Priority,
+    ) -> ContainerSpec {
+        let setup = &self.0.setup;
+        let labels = [
+            (data.label.0, data.label.1.to_owned()),
+            ("sandbox.run-language", runner.language.clone()),
+        ];
+        ContainerSpec {
+            image: runner.image_id.clone(),
+            command: runner.command.clone(),
+            env: runner.env.clone(),
+            init: self.0.launcher.init(),
+            seccomp: setup.seccomp.clone(),
+            data: data.source,
+            shown: Vec::new(),
+            data_alias: setup.data_alias,
+            user: setup.user(data.owner),
+            limits: self.limits(runner),
+            network,
+            lane: None,
+            priority,
+            runtime: setup.runtime.clone(),
+            cgroup_parent: setup.cgroup_parent.clone(),
+            labels: self.0.launcher.labels(&labels),
+        }
+    }
+
+    /// The limits of a run, plus the memory that the runner's driver holds.
+    pub(super) fn limits(&self, runner: &Runner) -> ContainerLimits {
+        let limits = self.0.setup.limits;
+        ContainerLimits {
+            memory: limits.memory.saturating_add(runner.driver_memory),
+            ..limits
+        }
+    }
+}
