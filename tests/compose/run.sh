@@ -99,7 +99,7 @@ take_binary() {
 }
 
 start() {
-    scripts/base-images.sh
+    [[ ${BUILD[*]} != --build ]] || scripts/base-images.sh
     compose up --detach "${BUILD[@]}" >"$work/log" 2>&1 || {
         cat "$work/log" >&2
         exit 1
