@@ -125,6 +125,8 @@ services:
 END
     local files=("${FILES[@]}")
     FILES+=(--file "$work/elsewhere.yml")
+    # Version 1.29 of Compose cannot replace a container on an engine as new as this.
+    compose rm --force --stop server
     compose up --detach --no-build server
     for _ in {1..30}; do
         ! curl --silent "$url/readyz" | tee /dev/stderr | grep -q 'control workspace failed (no container starts' || break
