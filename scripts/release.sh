@@ -137,7 +137,7 @@ build_images() {
     id=$(build_image --build-arg BINARY=program --file Dockerfile "$work/context")
     UNNAMED+=("$id")
     pack_image mcp-code-sandbox "$id"
-    id=$(build_image deploy/firewall)
+    id=$(build_image --file deploy/firewall/Dockerfile .)
     UNNAMED+=("$id")
     pack_image mcp-code-sandbox-firewall "$id"
     for runner in "${RUNNERS[@]}"; do pack_image "mcp-sandbox-$runner" "mcp-sandbox-$runner:latest"; done
