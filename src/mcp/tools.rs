@@ -86,7 +86,7 @@ pub(super) async fn call(
         cancel_run::NAME => cancel_run::call(call, arguments).await,
         delete_conversation::NAME => delete_conversation::call(runs, arguments).await,
         get_run::NAME => get_run::call(call, arguments).await,
-        install_packages::NAME => install_packages::call(call, arguments).await,
+        install_packages::NAME => Box::pin(install_packages::call(call, arguments)).await,
         list_files::NAME => list_files::call(runs, arguments).await,
         list_runners::NAME => Ok(list_runners::call(runs)),
         read_file::NAME => read_file::call(runs, arguments).await,

@@ -346,8 +346,9 @@ mod tests {
     /// How often an engine is doubted while `meanwhile` runs.
     async fn doubts(fake: &FakeExecutor, meanwhile: impl Future<Output = ()>) -> u64 {
         let (catalog, stop) = (Catalog::default(), CancellationToken::new());
+        let needs = EngineNeeds::default();
         tokio::select! {
-            () = catalog.follow(fake, &EngineNeeds::default(), &stop) => {}
+            () = catalog.follow(fake, &needs, &stop) => {}
             () = meanwhile => {}
         }
         assert!(catalog.view().find("shell").is_some());

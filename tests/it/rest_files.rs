@@ -41,7 +41,9 @@ fn code(answer: &Answer) -> String {
     let status = answer.status.as_u16();
     format!(
         "{status} {}",
-        answer.json()["error"]["code"].as_str().unwrap()
+        answer.json()["error"]["code"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{}", answer.text()))
     )
 }
 

@@ -37,7 +37,7 @@ async fn a_file_gets_another_name_and_takes_nothing_from_others() {
         seen.push(format!("{name} -> {new}: {outcome}"));
     }
     let address = format!("{FILES}/f");
-    let wrong = json!({ "name": "x" });
+    let wrong = json!({ "into": "x" });
     let answer = app.rest(Method::PATCH, &address, &wrong).await;
     seen.push(format!("no filename: {}", code(&answer)));
     insta::assert_snapshot!(seen.join("\n"), @r#"
