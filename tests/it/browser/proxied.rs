@@ -167,8 +167,8 @@ async fn it_works_below_a_path_of_another_name() {
             link.as_str().unwrap().starts_with(&format!("{home}files/")),
             "{link}"
         );
-        files_are_at_hand(&page).await;
         copy_by_hand(&page).await;
+        files_are_at_hand(&page).await;
         try_the_interface(&page, &home).await;
         page.close().await;
     };
