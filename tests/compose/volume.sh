@@ -21,7 +21,7 @@ enter_engine() {
         ! docker version >/dev/null 2>&1 || break
         sleep 0.2
     done
-    outer save "$SERVER_IMAGE" "$FIREWALL_IMAGE" mcp-sandbox-shell | docker load >>"$work/log"
+    outer save "$SERVER_IMAGE" "${IMAGE_PREFIX}mcp-code-sandbox-firewall:$IMAGE_TAG" mcp-sandbox-shell | docker load >>"$work/log"
     url=http://$address:8080
     write_settings "0.0.0.0:8080" "$(outer exec "$ENGINE" stat -c %g /var/run/docker.sock)"
     sed -i 's/^POOL_SIZE=.*/POOL_SIZE=shell=1/; /^SANDBOX_ROOT=/d' "$work/.env"
