@@ -321,7 +321,7 @@ async fn the_exit_code_says_what_could_be_tried() {
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(
-        said.contains("the controls are runtime, identity"),
+        said.contains("the controls are runtime, workspace, identity"),
         "{said}"
     );
 

@@ -103,7 +103,7 @@ async fn what_a_program_shows_becomes_a_file() {
     0    北京  3
     1  Oslo  4
     <pandas.io.formats.style.Styler
-    image-1.png image-2.png image-3.png page-1.html page-2.html page-3.html page-4.html page-5.html page-6.html
+    image-1.png image-2.png image-3.png page-1.html page-2.html page-3.html page-4.html page-5.html page-6.html page-7.html
     ");
     for file in shown["files"].as_array().unwrap() {
         let content = app.download(&file["url"]).await;
@@ -149,24 +149,24 @@ async fn a_cell_gives_rich_values_as_files() {
     insta::assert_snapshot!(told.join("\n---\n"), @r#"
        x  y
     0  1  2
-
+    page-1.html
     ---
-    <pandas.io.formats.style.Stylerpage-1.html
+    <pandas.io.formats.style.Stylerpage-2.html
     ---
-    page-2.html
+    page-3.html
     ---
     image-1.png
     ---
-    page-3.html
+    page-4.html
     ---
     image-2.png
     ---
     LinearRegression()
-    page-4.html
+    page-5.html
     ---
 
     ---
-    <IPython.utils.capture.RichOutputpage-5.html
+    <IPython.utils.capture.RichOutputpage-6.html
     ---
     <ipython-input-10-aea8a3d8d177>:3: UserWarning: Glyph 77824 (\N{EGYPTIAN HIEROGLYPH A001})
     "#);

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -46,13 +46,14 @@ fn unpack(data: &Path) {
         .status()
         .unwrap();
     assert!(status.success());
-    // As if it had just been used; the other conversation is as old as the file.
-    fs::File::options()
-        .write(true)
-        .open(data.join(".used").join(DEMO))
-        .unwrap()
-        .set_modified(std::time::SystemTime::now())
-        .unwrap();
+    let now = SystemTime::now();
+    for (conversation, last_use) in [(DEMO, now), (OTHER, now - Duration::from_hours(48))] {
+        let note = fs::File::options()
+            .write(true)
+            .open(data.join(".used").join(conversation))
+            .unwrap();
+        note.set_modified(last_use).unwrap();
+    }
 }
 
 fn names(directory: &Path) -> BTreeSet<String> {

@@ -76,7 +76,13 @@ pub(super) async fn call(
     } = parse(NAME, arguments)?;
     check_language(NAME, language.as_deref(), call.runs)?;
     let (packages, caller) = (call.packages, &call.caller.principal);
-    let install = Box::pin(install(packages, caller, package, version, &call.context.ct));
+    let install = Box::pin(install(
+        packages,
+        caller,
+        package,
+        version,
+        &call.context.ct,
+    ));
     let installed = with_signs_of_life(install, call.context, &call.caller).await?;
     Ok(structured(&installed))
 }
