@@ -168,6 +168,7 @@ async fn it_works_below_a_path_of_another_name() {
             "{link}"
         );
         copy_by_hand(&page).await;
+        page.click("#curl-dialog [data-close]").await;
         files_are_at_hand(&page).await;
         try_the_interface(&page, &home).await;
         page.close().await;
