@@ -140,7 +140,9 @@ documented_rest() {
   documented docs/rest.md 'Try it' >"$work/readme/rest.sh"
   (cd "$work/readme" && bash -euo pipefail rest.sh >printed)
   grep --fixed-strings '"text":"42\n"' "$work/readme/printed"
-  [[ $(tail -n 1 "$work/readme/printed") == *region,amount ]]
+  grep 'region,amount$' "$work/readme/printed"
+  grep --fixed-strings '"name":"reports/sales.csv"' "$work/readme/printed"
+  python3 -m zipfile --list "$work/readme/files.zip" | grep reports/sales.csv
 }
 
 documented_python() {
