@@ -48,14 +48,7 @@ need_packages() {
     if [[ $EUID -ne 0 ]] || ! command -v apt-get >/dev/null; then
         die "$command is missing. Install it (on Debian: sudo apt-get install -y $*)"
     fi
-    with_progress "Installing $*" 20 .build/packages.log install_packages "$@" || {
-        tail -n 20 .build/packages.log >&2
-        die "installing $* failed"
-    }
-}
-
-install_packages() {
-    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
+    install_with_progress 20 "$@"
 }
 
 # Whether somebody at a terminal agrees. Where nobody can be asked, only --yes does.

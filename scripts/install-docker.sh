@@ -50,17 +50,6 @@ explain_and_leave() {
     die "no container engine answers. Run: sudo $PWD/scripts/install-docker.sh"
 }
 
-install_packages() {
-    with_progress "Installing $*" 40 .build/packages.log apt_install "$@" || {
-        tail -n 20 .build/packages.log >&2
-        die "installing $* failed"
-    }
-}
-
-apt_install() {
-    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
-}
-
 # In newer releases the client is a package of its own.
 client_package() {
     if apt-cache show docker-cli >/dev/null 2>&1; then echo docker-cli; else echo docker.io; fi
@@ -73,8 +62,8 @@ apparmor_package() {
 
 install_docker() {
     # shellcheck disable=SC2046 # none or one
-    install_packages ca-certificates curl docker.io $(apparmor_package)
-    has docker || install_packages "$(client_package)"
+    install_with_progress 40 ca-certificates curl docker.io $(apparmor_package)
+    has docker || install_with_progress 40 "$(client_package)"
 }
 
 wait_until_it_answers() {
@@ -123,7 +112,7 @@ need_client() {
     if [[ $EUID -ne 0 ]] || ! is_debian; then
         die "the docker command is missing. Install it (on Debian: sudo apt-get install -y docker-cli)"
     fi
-    install_packages "$(client_package)"
+    install_with_progress 40 "$(client_package)"
 }
 
 need_engine

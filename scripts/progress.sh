@@ -43,3 +43,19 @@ steps_of() {
 time_of() {
     if (($1 < 90)); then printf '%d s' "$1"; else printf '%d min' $((($1 + 30) / 60)); fi
 }
+
+# install_with_progress SECONDS NAME...
+#
+# Installs packages of Debian, or ends the script and shows why not.
+install_with_progress() {
+    local seconds=$1 log=.build/packages.log
+    shift
+    with_progress "Installing $*" "$seconds" "$log" apt_install "$@" || {
+        tail -n 20 "$log" >&2
+        die "installing $* failed"
+    }
+}
+
+apt_install() {
+    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
+}
