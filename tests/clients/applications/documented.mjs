@@ -11,5 +11,6 @@ export async function documented(heading, language, { url, token }) {
   assert.ok(section, `docs/clients.md has no section ${heading}`);
   const block = section.match(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\``, "ms"));
   assert.ok(block, `${heading} has no block of ${language}`);
-  return block[1].replaceAll("YOUR_MCP_API_TOKEN", token).replaceAll("http://localhost:8080", url);
+  return block[1].replaceAll("YOUR_MCP_API_TOKEN", token).replaceAll("$(./start.sh --token)", token)
+    .replaceAll("http://localhost:8080", url);
 }

@@ -22,11 +22,11 @@ async function put(path, text) {
 
 // Both ways of Claude Code: a program of its own, and a script for Node.
 const claudeCode = (command, first) => async ({ model, home, ...server }) => {
-  const line = (await documented("Claude Code", "sh", server)).split("\n")[0].replace(/^claude/, '"$@"');
+  const [line] = (await documented("Claude Code", "sh", server)).match(/^claude mcp add .* http:.*$/m);
   const env = { ANTHROPIC_BASE_URL: model, ANTHROPIC_API_KEY: "none", CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
     DISABLE_AUTOUPDATER: "1" };
   return [
-    { command: "bash", args: ["-c", line, "claude", command, ...first], env },
+    { command: "bash", args: ["-c", line.replace(/^claude/, '"$@"'), "claude", command, ...first], env },
     { command, args: [...first, "-p", PROMPT, "--allowedTools", "mcp__sandbox"], env },
   ];
 };
