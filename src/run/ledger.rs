@@ -30,6 +30,9 @@ use crate::sandbox::Captured;
 /// How long the outcome of a run can be read after its end.
 pub const KEPT: Duration = Duration::from_mins(10);
 
+/// What ids of runs begin with, before 32 hexadecimal digits.
+const PREFIX: &str = "run_";
+
 /// How a run ended.
 pub type RunResult = Arc<Result<RunOutcome, RunError>>;
 
@@ -75,8 +78,32 @@ impl Ledger {
     /// Starts a run that ends by itself, by [`LiveRun::cancel`] or when the server stops, whether or not anybody waits
     /// for it.
     pub fn start(&self, owner: Principal, request: RunRequest) -> Arc<LiveRun> {
-        let run = Arc::new(LiveRun {
-            id: format!("run_{}", hex::encode(rand::random::<[u8; 16]>())),
+        let run = self.planned(new_id(), owner, &request);
+        // Nobody has made up an id of 128 random bits before.
+        self.lock().begin(Arc::clone(&run));
+        self.launch(&run, request);
+        run
+    }
+
+    /// The same under an id that its caller has made up, unless there is a run of that id: whoever sends the same
+    /// request again starts nothing.
+    pub fn start_as(
+        &self,
+        id: String,
+        owner: Principal,
+        request: RunRequest,
+    ) -> Option<Arc<LiveRun>> {
+        let run = self.planned(id, owner, &request);
+        if !self.lock().begin(Arc::clone(&run)) {
+            return None;
+        }
+        self.launch(&run, request);
+        Some(run)
+    }
+
+    fn planned(&self, id: String, owner: Principal, request: &RunRequest) -> Arc<LiveRun> {
+        Arc::new(LiveRun {
+            id,
             owner,
             conversation: request.conversation.clone(),
             created: SystemTime::now(),
@@ -86,9 +113,11 @@ impl Ledger {
             output_for_model: self.runs.limits.output_for_model,
             stop: CancellationToken::new(),
             end: watch::Sender::new(None),
-        });
-        self.lock().begin(Arc::clone(&run));
-        let (ledger, live) = (self.clone(), Arc::clone(&run));
+        })
+    }
+
+    fn launch(&self, run: &Arc<LiveRun>, request: RunRequest) {
+        let (ledger, live) = (self.clone(), Arc::clone(run));
         self.tasks.spawn(async move {
             let execute = async {
                 let execute = ledger.runs.execute(&request, &live.live, &live.stop);
@@ -101,7 +130,6 @@ impl Ledger {
             }));
             ledger.lock().end(live.id.clone(), bytes);
         });
-        run
     }
 
     /// A caller's run by its id.
@@ -124,6 +152,17 @@ impl Ledger {
     fn lock(&self) -> MutexGuard<'_, Entries> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn new_id() -> String {
+    format!("{PREFIX}{}", hex::encode(rand::random::<[u8; 16]>()))
+}
+
+/// Whether a text is like the ids that runs have.
+pub fn is_id(text: &str) -> bool {
+    let digits = text.strip_prefix(PREFIX).unwrap_or_default();
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    digits.len() == 32 && digits.bytes().all(is_digit)
 }
 
 impl LiveRun {

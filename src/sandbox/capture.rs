@@ -1,4 +1,4 @@
-//! What a program printed, up to a limit per stream, readable while it still runs.
+//! What a program printed, up to a limit per stream, readable while it still runs, and the last of what went beyond it.
 //!
 //! Writers never wait, and readers hold nothing: a slow reader looks at the same buffer later.
 //!
@@ -6,6 +6,7 @@
 //! output of the other stream does not end up in the middle of it.
 
 mod sources;
+mod tail;
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
 use self::sources::Sources;
+use self::tail::Tail;
 use crate::executor::Stream;
 
 /// A run that writes this many times its limit, both streams together, is not meant to be read, and is stopped.
@@ -32,6 +34,8 @@ pub struct Capture {
 pub struct Captured {
     /// Copied by a writer that has more to keep while somebody still reads it.
     kept: Arc<Kept>,
+    /// The last of what was left out.
+    tail: Arc<Tail>,
     /// An incomplete last character of each stream: at most three bytes.
     begun: [Vec<u8>; 2],
     /// The run is over: no rest of a character is waited for.
@@ -129,7 +133,8 @@ impl Captured {
         let (counter, begun) = self.of(stream);
         let room = limit - counter.kept - begun.len();
         let accepted = &bytes[..bytes.len().min(room)];
-        counter.dropped += (bytes.len() - accepted.len()) as u64;
+        let rest = &bytes[accepted.len()..];
+        counter.dropped += rest.len() as u64;
         let mut next = std::mem::take(begun);
         next.extend_from_slice(accepted);
         // Once the limit is reached, no rest can come.
@@ -137,6 +142,9 @@ impl Captured {
             *begun = next.split_off(whole_characters(&next));
         }
         self.append(stream, &next);
+        if !rest.is_empty() {
+            Arc::make_mut(&mut self.tail).push(stream, rest);
+        }
     }
 
     fn of(&mut self, stream: Stream) -> (&mut Counter, &mut Vec<u8>) {
@@ -197,9 +205,14 @@ impl Captured {
         self.read(Some(stream), 0, usize::MAX).into()
     }
 
+    /// The last of what was left out, in pieces, each from one stream.
+    pub fn tail(&self) -> Vec<(Stream, Vec<u8>)> {
+        self.tail.pieces()
+    }
+
     /// Bytes of memory that all of this takes: those of the output, and an eighth of that.
     pub fn size(&self) -> usize {
-        self.kept.bytes.capacity() + self.kept.sources.size()
+        self.kept.bytes.capacity() + self.kept.sources.size() + self.tail.size()
     }
 
     fn read(&self, stream: Option<Stream>, offset: usize, most: usize) -> Vec<u8> {

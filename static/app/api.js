@@ -6,11 +6,13 @@ const BROKEN = "The connection to the server was lost.";
 
 /** Where output with its streams is agreed on; see src/mcp/live/pieces.rs. */
 const OUTPUT = "mcp-code-sandbox/output";
+/** Where a run is named that is to go on without its call; see src/mcp/tools/run_code.rs. */
+const RUN = "mcp-code-sandbox/run";
 
 /** The token is missing or wrong. */
 export class Unauthorized extends Error {}
 
-/** The server does not answer, or stopped in the middle of an answer. */
+/** The server does not answer, or stopped in the middle of an answer. With `isUnsent` there was no connection to it. */
 export class Unreachable extends Error {}
 
 /** The server answered that it will not. `code` is one of docs/errors.md. */
@@ -46,11 +48,12 @@ export function toolCall(name, args) {
 export const endpoint = () => new URL("mcp", document.baseURI);
 
 /**
- * Calls a tool and gives its result. With `onOutput` it tells what the program prints, from the byte `offset` on.
+ * Calls a tool and gives its result. With `onOutput` it tells what the program prints, from the byte `offset` on. A run
+ * that is named by `runId` goes on whatever becomes of the call.
  */
-export async function callTool(token, name, args, { onOutput, offset = 0, signal } = {}) {
+export async function callTool(token, name, args, { onOutput, offset = 0, runId, signal } = {}) {
   const message = toolCall(name, args);
-  if (onOutput) message.params._meta = { progressToken: message.id, [OUTPUT]: { offset } };
+  if (onOutput) message.params._meta = { progressToken: message.id, [OUTPUT]: { offset }, [RUN]: runId };
   let response;
   try {
     response = await fetch(endpoint(), {
@@ -65,7 +68,7 @@ export async function callTool(token, name, args, { onOutput, offset = 0, signal
       signal,
     });
   } catch (error) {
-    throw lost(error, "The server does not answer.");
+    throw Object.assign(lost(error, "The server does not answer."), { isUnsent: true });
   }
   return result(await answer(response, message.id, onOutput));
 }

@@ -3,7 +3,7 @@
 import { nameOf, noteConversation } from "./conversations.js";
 import { byId, keepFocus, make, openDialog } from "./dom.js";
 import { browser } from "./store.js";
-import { duration, visibleName } from "./text.js";
+import { duration, visibleName, wordFor } from "./text.js";
 
 const MOST = 50;
 /** Longer programs are not kept. */
@@ -61,7 +61,7 @@ function show(onPick) {
 function entry(run, onPick) {
   const begin = run.code.split("\n").filter((line) => line.trim()).slice(0, 3).join("\n");
   const when = new Date(run.at).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
-  const facts = [run.language, run.status.replaceAll("_", " "), duration(run.durationMs), when];
+  const facts = [run.language, wordFor(run.status), duration(run.durationMs), when];
   const onclick = () => {
     dialog.close();
     onPick(run);

@@ -1,29 +1,33 @@
 // Puts the page together: what happens when, and what is shown of it.
 
 import { createEditor } from "../vendor/editor.js";
-import { callTool, isPassing, Unreachable } from "./api.js";
+import { adviceFor } from "./advice.js";
+import { callTool, isPassing } from "./api.js";
 import { connectConversation, conversation, goTo, goToTyped } from "./conversation.js";
 import { connectConversations } from "./conversations.js";
 import { connectCurl } from "./curl.js";
 import { byId, keepFocus } from "./dom.js";
-import { connectFiles, showFiles, showPictures } from "./files.js";
+import { connectFiles, showFiles } from "./files.js";
 import { connectHistory, remember } from "./history.js";
 import { connectLanguages, isExample, language, setRunners, showFirstExample, showLanguage } from "./languages.js";
-import { announce, clearNotices, copy, notice } from "./notices.js";
-import { areOptionsRight, connectOptions, options, optionsUnused, optionsUsed, setLimits } from "./options.js";
-import { Output } from "./output.js";
+import { announce, clearNotices, notice } from "./notices.js";
+import { areOptionsRight, connectOptions, options, optionsUnused, optionsUsed, restoreOptions, setLimits } from "./options.js";
 import { connectPackages, forgetOutcome } from "./packages.js";
+import { beginResult, connectResult, endResult, markOld, output, showWhose } from "./result.js";
 import { Run } from "./run.js";
 import { showIdle, showOutcome, showProblem, showRunning, tellOutcome } from "./status.js";
 import { keepHere, keptHere, tab } from "./store.js";
-import { isMac } from "./text.js";
+import { isMac, wordFor } from "./text.js";
 import { connectToken, withToken } from "./token.js";
 import { connectUpload, setMostBytes } from "./upload.js";
 
-const output = new Output(byId("output"));
+/** Milliseconds that a run has to begin before what is shown is said to be of another one. */
+const PATIENCE = 1000;
 const runButton = byId("run");
 const stopButton = byId("stop");
 let running = null;
+/** Asks for the run that goes on without us, if there is one. */
+let lost = null;
 /** What somebody wrote and what took its place, `written` and `by`, as long as that can be undone. */
 let replaced = null;
 
@@ -59,75 +63,91 @@ async function run() {
   const wanted = request();
   if (!wanted) return;
   optionsUsed();
-  const live = new Run(output);
   const { conversationId, language, code } = wanted;
-  live.begun.then(() => tab.keep("run", { id: live.id, since: live.since, conversationId, language, code }));
+  const live = new Run(output, () => beginResult(conversationId));
+  const before = tab.kept("run");
+  tab.keep("run", { id: live.id, since: live.since, conversationId, language, code });
   clearNotices();
   // Whoever runs a program of their own again does not want the one before it back.
   if (!isUntouched(code)) forgetReplaced();
-  clearResult();
   // Where the result is below the program it is out of sight.
   if (matchMedia("(max-width: 899px)").matches) byId("result").scrollIntoView();
   await follow(live, wanted, () => live.execute(wanted));
+  // One that never began takes the place of none.
+  if (!live.hasBegun && tab.kept("run")?.id === live.id) tab.keep("run", before);
 }
 
 /** Follows the run that went on when the page was left, as for loading it again. Gives whether there is one. */
 function resume() {
   const before = tab.kept("run");
   if (!before) return false;
-  const live = new Run(output, before);
-  clearResult();
+  const live = new Run(output, () => beginResult(before.conversationId), before);
   follow(live, before, () => live.ask());
   return true;
-}
-
-function clearResult() {
-  output.clear();
-  showPictures([]);
-  byId("empty").hidden = true;
-  byId("nothing-printed").hidden = true;
 }
 
 /** Waits for the outcome of a run and shows it. */
 async function follow(live, wanted, outcome) {
   running = live;
+  lost = null;
   showButtons(true);
   showRunning(live.since);
+  const slow = setTimeout(() => markOld(!live.hasBegun), PATIENCE);
   try {
     const ended = await outcome();
     tab.keep("run", null);
     showOutcome(ended);
-    const nothing = byId("nothing-printed");
-    nothing.hidden = !output.isEmpty;
-    tellOutcome(ended, nothing.hidden ? null : nothing.textContent);
+    const advice = (hint) => adviceFor(hint, wanted, run);
+    tellOutcome(ended, endResult(ended), advice);
     remember(wanted, ended);
-    showPictures(ended.files);
     const changed = ended.files.filter((file) => file.new).map((file) => file.name);
     if (wanted.conversationId === conversation()) showFiles(changed);
   } catch (error) {
     fail(live, wanted, error);
   } finally {
+    clearTimeout(slow);
     running = null;
     showButtons(false);
   }
 }
 
+/** Says why there is no outcome, and offers what may help. */
 function fail(live, wanted, error) {
-  const isForgotten = error.code === "run_not_found";
-  // One that never had an id leaves the run that is kept from before, which may go on.
-  if ((!live.id || isForgotten) && tab.kept("run")?.since === live.since) tab.keep("run", null);
-  if (!live.id && wanted.conversationId === conversation()) optionsUnused(wanted);
+  const { hasBegun } = live;
+  const isForgotten = hasBegun && error.code === "run_not_found";
+  if (isForgotten) tab.keep("run", null);
+  if (!hasBegun) {
+    // What is shown is still of the run before.
+    markOld(true);
+    if (wanted.conversationId === conversation()) optionsUnused(wanted);
+  }
   if (error.name === "AbortError") {
-    showProblem("Stopped");
+    showProblem(wordFor("cancelled"));
     return;
   }
-  // With an id it has begun, and may have ended meanwhile.
   if (isForgotten) showProblem("Run not found");
-  else showProblem(live.id || error instanceof Unreachable ? "Connection lost" : "Not run");
+  else showProblem(hasBegun ? "Connection lost" : "Not run");
   let again;
-  if (live.id && !isForgotten) again = { label: "Ask again", act: () => follow(live, wanted, () => live.ask()) };
-  else if (isPassing(error)) again = { label: "Try again", act: run };
+  if (hasBegun && !isForgotten) {
+    lost = () => follow(live, wanted, () => live.ask());
+    again = { label: "Ask again", act: () => lost?.() };
+  } else if (isPassing(error)) {
+    again = { label: "Try again", act: () => tryAgain(live, wanted) };
+  }
   notice("problem", error.message, again);
+}
+
+/** Runs what is to be run now, unless the run that was asked for has begun after all: then that is followed. */
+async function tryAgain(live, wanted) {
+  if (live.hasBegun === null && await live.isThere()) follow(live, wanted, () => live.ask());
+  else run();
+}
+
+/** Asks for a run that goes on as soon as the connection may be back. */
+function askForLost() {
+  if (!lost || running || document.hidden || !navigator.onLine) return;
+  clearNotices();
+  lost();
 }
 
 async function stop() {
@@ -150,6 +170,7 @@ async function begin() {
     setLimits(limits);
     setMostBytes(limits.uploadBytes);
     setRunners(runners);
+    restoreOptions();
     runButton.disabled = runners.length === 0;
     if (unavailable) notice("problem", `Programs cannot be run now: ${unavailable}`, { label: "Try again", act: begin });
     else if (!runners.length) notice("problem", "This server has no languages yet. Its operator can build them with ./build.sh.", { label: "Try again", act: begin });
@@ -210,10 +231,12 @@ connectOptions();
 connectConversation(() => {
   clearNotices();
   forgetOutcome();
+  showWhose();
   showFiles();
 });
 connectConversations();
-connectToken(begin);
+connectResult();
+connectToken(begin, editor.focus);
 connectUpload();
 connectFiles();
 connectPackages();
@@ -223,12 +246,13 @@ connectHistory(replace);
 byId("run-key").textContent = isMac ? "⌘ ↵" : "Ctrl ↵";
 runButton.onclick = run;
 stopButton.onclick = stop;
-byId("copy-output").onclick = ({ currentTarget }) => copy(output.text(), currentTarget, byId("output"));
-byId("streams").onchange = ({ target }) => { byId("output").dataset.show = target.value; };
 addEventListener("keydown", (event) => {
   const inDialog = document.querySelector("dialog[open]");
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.defaultPrevented && !inDialog) run();
 });
+
+addEventListener("online", askForLost);
+document.addEventListener("visibilitychange", askForLost);
 
 const draft = keptHere("draft");
 if (draft) edit(draft);

@@ -1,6 +1,8 @@
 // Input, network, state, time limit and environment of the next run.
 
 import { byId, icon, make } from "./dom.js";
+import { announce } from "./notices.js";
+import { tab } from "./store.js";
 
 const network = byId("network");
 const stateful = byId("stateful");
@@ -73,6 +75,48 @@ export function optionsUnused({ restart: wasAsked = false }) {
   if (wasAsked && stateful.checked) askForRestart(true);
 }
 
+/** What is kept of it: for this tab only, since variables have secrets in them. */
+const chosen = () => ({
+  network: network.checked, stateful: stateful.checked, timeout: timeout.value,
+  variables: Array.from(variables.rows, (row) => Array.from(row.querySelectorAll("input"), (input) => input.value)),
+});
+
+let isRestored = false;
+const keepOptions = () => isRestored && tab.keep("options", chosen());
+
+/** Brings back what was chosen before the page was loaded again, once it is known what the server allows. */
+export function restoreOptions() {
+  if (isRestored) return;
+  isRestored = true;
+  const kept = tab.kept("options");
+  if (!kept) return;
+  network.checked = kept.network && !network.disabled;
+  stateful.checked = kept.stateful && !stateful.disabled;
+  timeout.value = kept.timeout;
+  for (const texts of kept.variables) {
+    const row = addVariable().closest("tr");
+    row.querySelectorAll("input").forEach((input, index) => { input.value = texts[index]; });
+  }
+  count();
+  showRestart();
+}
+
+/** What switches an option on, "network" or "stateful", unless it is on already or there is no way to. */
+export function switchOn(option) {
+  const { checked, disabled } = byId(option);
+  if (checked || disabled) return null;
+  return () => {
+    byId(option).click();
+    announce(`${option === "network" ? "Network" : "Stateful"} is on`);
+  };
+}
+
+/** Opens what the program reads from its standard input. */
+export function openInput() {
+  if (byId("input").hidden) toggleInput.click();
+  stdin.focus();
+}
+
 function count() {
   const set = Object.keys(options().environment ?? {}).length;
   toggle.textContent = set ? `Environment (${set})` : "Environment";
@@ -98,6 +142,7 @@ function addVariable() {
   remove.onclick = () => {
     row.remove();
     count();
+    keepOptions();
     (variables.querySelector("tr:last-child input") ?? byId("add-variable")).focus();
   };
   variables.append(row);
@@ -114,6 +159,7 @@ function opened(button, part) {
 
 /** Connects the controls. */
 export function connectOptions() {
+  for (const part of [network, stateful, timeout, variables]) part.addEventListener("input", keepOptions);
   toggle.onclick = () => {
     if (opened(toggle, "environment") && !variables.rows.length) addVariable().focus();
   };

@@ -63,6 +63,12 @@ export class Output {
     this.#showSoon();
   }
 
+  /** Marks where something is missing, with a sentence. What comes then begins anew. */
+  gap(sentence) {
+    this.end();
+    this.#queue.push(["gap", sentence]);
+  }
+
   /** Nothing more comes: what looked like the beginning of a sequence is text. */
   end() {
     this.#queue.push(["stdout", null], ["stderr", null]);
@@ -88,12 +94,23 @@ export class Output {
     while (done < this.#queue.length && performance.now() < until) {
       const [stream, text] = this.#queue[done];
       const show = (part, look) => this.#write(stream, look, part);
-      if (text === null) this.#readers[stream].end(show);
+      if (stream === "gap") this.#mark(text);
+      else if (text === null) this.#readers[stream].end(show);
       else this.#readers[stream].read(text, show);
       done += 1;
     }
     this.#queue.splice(0, done);
     if (this.#queue.length) this.#showSoon();
+  }
+
+  #mark(sentence) {
+    this.#box.append(make("div", { className: "note gap" }, sentence));
+    this.#readers = { stdout: new AnsiReader(), stderr: new AnsiReader() };
+    this.#again = false;
+    this.#lineEnded = true;
+    // However much came before, there is room for the end.
+    this.#shown = 0;
+    this.#newBlock();
   }
 
   #write(stream, look, text) {

@@ -40,8 +40,10 @@ function show() {
   });
 }
 
-/** Installs for one conversation and language, whichever are on the screen when it is done. */
-async function begin(wanted) {
+/**
+ * Installs for one conversation and language, whichever are on the screen when it is done. `next` is what to offer then.
+ */
+async function begin(wanted, next) {
   if (going) return;
   going = new AbortController();
   outcome.replaceChildren();
@@ -56,7 +58,7 @@ async function begin(wanted) {
     // What is told meanwhile keeps proxies from giving up; there is nothing in it to be shown.
     const onOutput = () => {};
     const { message, durationMs } = await withToken((token) => callTool(token, "install_packages", wanted, { onOutput, signal }));
-    tell("good", `${message}. It took ${duration(durationMs)}.`);
+    tell("good", `${message}. It took ${duration(durationMs)}.`, next);
     announce(message);
     if (requirements(names.value, wanted.language).join() === wanted.packages.join()) names.value = "";
   } catch (error) {
@@ -66,7 +68,7 @@ async function begin(wanted) {
       return;
     }
     const done = error instanceof Unreachable ? "It is not known whether anything was installed." : "Nothing was installed.";
-    tell("problem", `${done} ${error.message}`, isPassing(error) && { label: "Try again", act: () => begin(wanted) });
+    tell("problem", `${done} ${error.message}`, isPassing(error) && { label: "Try again", act: () => begin(wanted, next) });
   } finally {
     clearInterval(clock);
     going = null;
@@ -80,6 +82,16 @@ function submit(event) {
   const packages = requirements(names.value, language);
   if (packages.length) begin({ conversationId: conversation(), language, packages });
   else names.focus();
+}
+
+/** Whether packages can be installed for a language, as far as is known of it. */
+export const canInstall = (name) => allowed && name === language;
+
+/** Installs what a program lacks, where it is seen. `again` is what to offer then. */
+export function installFor(wanted, again) {
+  if (form.hidden) toggle.click();
+  begin(wanted, again);
+  outcome.scrollIntoView({ block: "nearest" });
 }
 
 /** What was said is about another conversation. */

@@ -1,14 +1,15 @@
-// One run from its request to its outcome. The server ends a run whose call breaks off before it was answered; one that
-// outlived its call goes on whatever happens to the connection. Either way the server is asked what became of it.
+// One run from its request to its outcome. The page makes up its id, and the server lets a run go on that its caller has
+// named: what becomes of the call or of the page is no reason to end it. Whoever lost it asks for it by that id.
 
 import { callTool, Refused, TooMany, Unreachable } from "./api.js";
+import { size } from "./text.js";
 import { withToken } from "./token.js";
 
 /** Seconds that one question for a run that outlived its call waits. */
 const WAIT = 30;
 /** Pauses before asking again after the connection was lost, in milliseconds. */
 const PAUSES = [500, 1000, 2000, 4000];
-/** How long a stop waits for the id of the run. */
+/** How long a stop waits for the run to begin. */
 const PATIENCE = 3000;
 
 /** Codes of answers that are not about the run. Any other one says that it did not begin. */
@@ -16,50 +17,54 @@ const TELL_NOTHING = ["no_json", "protocol", "run_not_found"];
 
 /** What the server says of every run that was cancelled, before what became of its kernel. */
 const CANCELLED = "The run was cancelled before its end.";
-/** Why it did that with a run that nobody stopped here. */
-const LOST = "The connection was lost, and the server ended the run.";
-const LEFT = "The page was reloaded, and the server ended the run.";
 
 const pause = (milliseconds) => new Promise((resolve) => { setTimeout(resolve, milliseconds); });
 
+// As the server makes them.
+function newId() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return `run_${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+}
+
 export class Run {
-  /** Its id, as soon as the server has told it. There is none any more when the server says that it did not begin. */
-  id = null;
-  /** When it began. */
+  /** What the server knows it by. */
+  id = newId();
+  /** When it was asked for. */
   since = Date.now();
-  #known = Promise.withResolvers();
+  /** Whether the server has it: nobody can know before it has said so. */
+  hasBegun = null;
+  #began = Promise.withResolvers();
+  #onBegin;
   #abort = new AbortController();
   #output;
   #next = 0;
   #total = 0;
   #missed = false;
+  /** How an output ended that is longer than what the server keeps, and how much is missing before that. */
+  #tail = null;
   #stopped = false;
-  /** Why it was cancelled, if it was and nobody stopped it here. */
-  #reason = null;
 
-  /** Everything that is printed goes to `output`. `before` is the run that went on when the page was left. */
-  constructor(output, before = null) {
+  /**
+   * Everything that is printed goes to `output`, and `onBegin` is called before the first of it. `before` is the run
+   * that went on when the page was left.
+   */
+  constructor(output, onBegin, before = null) {
     this.#output = output;
+    this.#onBegin = onBegin;
     if (!before) return;
+    this.id = before.id;
     this.since = before.since;
-    this.#reason = LEFT;
-    this.#named(before.id);
-  }
-
-  /** Resolves as soon as it has an id. */
-  get begun() {
-    return this.#known.promise;
+    this.#begins();
   }
 
   /** Runs a program to its end and gives its outcome. */
   async execute(request) {
     let outcome;
     try {
-      outcome = await this.#call("run_code", request);
+      outcome = await this.#call("run_code", request, { runId: this.id });
     } catch (error) {
-      if (!this.id || pauseAfter(error, 0) === null) throw error;
-      this.#reason = LOST;
-      return this.ask();
+      if (this.hasBegun === false || error.name === "AbortError") throw error;
+      return await this.#afterLoss(error);
     }
     return this.#toItsEnd(outcome);
   }
@@ -67,6 +72,25 @@ export class Run {
   /** Asks how the run stands after the connection was lost, and follows it to its end. */
   async ask() {
     return this.#toItsEnd(await this.#state({ waitSeconds: WAIT }));
+  }
+
+  /** Whether the server has it after all, as far as it answers. */
+  async isThere() {
+    await this.#call("get_run", { runId: this.id }).catch(() => {});
+    return this.hasBegun === true;
+  }
+
+  /** The outcome of a run whose call broke off with an error. If it never began, that is why. */
+  async #afterLoss(error) {
+    try {
+      // Who could not even send it need not wait until the server is back.
+      if (error.isUnsent) await this.#call("get_run", { runId: this.id });
+      return await this.ask();
+    } catch (later) {
+      if (this.hasBegun) throw later;
+      if (later.code === "run_not_found") this.hasBegun = false;
+      throw this.hasBegun === false && later.code !== "run_not_found" ? later : error;
+    }
   }
 
   /** Asks for the run, and again for as long as that may help. */
@@ -85,28 +109,22 @@ export class Run {
   /** Ends the run. Its outcome comes from `execute`. */
   async stop() {
     this.#stopped = true;
-    await Promise.race([this.#known.promise, pause(PATIENCE)]);
-    if (!this.id) {
-      // The server ends a run whose caller goes away.
-      this.#abort.abort();
-      return;
-    }
+    await Promise.race([this.#began.promise, pause(PATIENCE)]);
     try {
       await withToken((token) => callTool(token, "cancel_run", { runId: this.id }));
     } catch (error) {
-      this.#stopped = false;
-      throw error;
+      if (this.hasBegun || error.code !== "run_not_found") {
+        this.#stopped = false;
+        throw error;
+      }
+      // Its request is still on its way.
+      this.#abort.abort();
     }
   }
 
   async #toItsEnd(first) {
     let outcome = first;
-    this.#named(outcome.runId || this.id);
-    while (outcome.status === "running") {
-      // It goes on whatever happened to the connection, and ends for another reason.
-      this.#reason = null;
-      outcome = await this.#state({ waitSeconds: WAIT });
-    }
+    while (outcome.status === "running") outcome = await this.#state({ waitSeconds: WAIT });
     if (this.#missed) {
       // It printed faster than it could be followed: now there is time for all of it.
       this.#output.clear();
@@ -117,44 +135,52 @@ export class Run {
       before = this.#next;
       await this.#state();
     }
+    if (this.#tail?.leftOut) this.#output.gap(`${size(this.#tail.leftOut)} were left out here.`);
+    this.#push(this.#tail?.tail ?? []);
     this.#output.end();
-    return outcome.status === "cancelled" ? { ...outcome, hint: this.#why(outcome) } : outcome;
+    return outcome.status === "cancelled" && this.#stopped ? { ...outcome, hint: restOf(outcome.hint) } : outcome;
   }
 
-  /** Whoever stopped it here knows why it ended, and not what became of its kernel. */
-  #why({ hint }) {
-    if (!this.#stopped && !this.#reason) return hint;
-    const rest = hint.replace(CANCELLED, "").trim();
-    return [!this.#stopped && this.#reason, rest].filter(Boolean).join(" ") || null;
+  #begins() {
+    if (this.hasBegun) return;
+    this.hasBegun = true;
+    this.#began.resolve();
+    this.#onBegin();
   }
 
-  #named(id) {
-    this.id = id;
-    this.#known.resolve();
-  }
-
-  async #call(tool, args) {
+  async #call(tool, args, how = {}) {
     const onOutput = (told) => this.#take(told);
     const { signal } = this.#abort;
     try {
-      return await withToken((token) => callTool(token, tool, args, { onOutput, offset: this.#next, signal }));
+      const outcome = await withToken((token) => callTool(token, tool, args, { onOutput, offset: this.#next, signal, ...how }));
+      this.#begins();
+      return outcome;
     } catch (error) {
-      // It has an id while it waits for its turn, and may be turned away then.
-      if (error instanceof Refused && !TELL_NOTHING.includes(error.code)) this.id = null;
+      // It is known while it waits for its turn, and may be turned away then.
+      if (error instanceof Refused && !TELL_NOTHING.includes(error.code)) this.hasBegun = false;
+      if (error instanceof TooMany && tool === "run_code") this.hasBegun ??= false;
       throw error;
     }
   }
 
-  #take({ runId, offset, nextOffset, total, pieces }) {
-    this.#named(runId);
+  #take({ offset, nextOffset, total, pieces, leftOut, tail }) {
+    this.#begins();
+    if (tail) this.#tail = { leftOut, tail };
     this.#total = total;
     // Of an answer that was lost the same may come twice.
     if (offset < this.#next) return;
     if (offset > this.#next) this.#missed = true;
     this.#next = nextOffset;
+    this.#push(pieces);
+  }
+
+  #push(pieces) {
     for (const { stream, text } of pieces) this.#output.push(stream, text);
   }
 }
+
+/** Whoever stopped a run knows why it ended, and not what became of its kernel. */
+const restOf = (hint) => hint.replace(CANCELLED, "").trim() || null;
 
 /** The milliseconds after which to ask again for a run that goes on meanwhile, or nothing where that is no use. */
 function pauseAfter(error, failures) {

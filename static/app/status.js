@@ -2,20 +2,11 @@
 
 import { byId, make } from "./dom.js";
 import { announce, notice } from "./notices.js";
-import { duration, size } from "./text.js";
+import { duration, size, wordFor } from "./text.js";
 
-const WORDS = {
-  ok: "Finished",
-  error: "Failed",
-  timeout: "Timed out",
-  out_of_memory: "Out of memory",
-  output_limit: "Too much output",
-  disk_limit: "Disk limit",
-  cancelled: "Stopped",
-  engine_lost: "Engine lost",
-};
-/** A program that chose how it ends has said why. */
-const explainsItself = (status, exitCode) => status === "error" && exitCode <= 128;
+/** What the figures and the output say already of a program that chose how it ends. */
+const SEEN = /^The program ended with exit code \d+(?:: see stderr\.| and printed nothing to stderr\.)\s*(?:The kernel and its variables live on\.)?\s*/;
+const TITLE = document.title;
 
 const pill = byId("status");
 const facts = byId("facts");
@@ -25,6 +16,8 @@ function show(state, word, figures = []) {
   clearInterval(clock);
   pill.dataset.state = state;
   pill.textContent = word;
+  // Whoever waits in another tab sees it there.
+  document.title = state === "idle" ? TITLE : `${word} · ${TITLE}`;
   facts.replaceChildren(...figures.map(([title, text]) => make("span", { title }, text)));
 }
 
@@ -40,9 +33,9 @@ export function showProblem(word) {
 /** A run goes on, and its time is counted from `since`. */
 export function showRunning(since) {
   const time = () => duration(Math.floor((Date.now() - since) / 100) * 100);
-  show("running", "Running", [["Time", time()]]);
+  show("running", wordFor("running"), [["Time", time()]]);
   clock = setInterval(() => { facts.firstChild.textContent = time(); }, 100);
-  announce("Running");
+  announce(wordFor("running"));
 }
 
 /** The word and the figures of an outcome. */
@@ -52,21 +45,25 @@ export function showOutcome({ status, exitCode, durationMs, usage }) {
   figures.push(["Time", duration(durationMs)]);
   if (usage.peakMemoryBytes !== null) figures.push(["Peak memory", size(usage.peakMemoryBytes)]);
   if (usage.cpuMs !== null) figures.push(["Processor time", `${duration(usage.cpuMs)} CPU`]);
-  show(status === "ok" ? "good" : status === "cancelled" ? "idle" : "bad", WORDS[status] ?? status, figures);
+  show(status === "ok" ? "good" : status === "cancelled" ? "idle" : "bad", wordFor(status), figures);
 }
 
-/** Says how it ended, why, and what was left out. `lack` is what is shown in the place of its output, if it has none. */
-export function tellOutcome({ status, exitCode, durationMs, hint, truncated, kernelRestartReason }, lack) {
-  const reason = explainsItself(status, exitCode) ? null : hint;
-  if (reason && status !== "ok") notice("problem", reason);
+/**
+ * Says how it ended, why, and what was left out. `lack` is what is shown in the place of its output, if it has none, and
+ * `advice` gives the button for a hint.
+ */
+export function tellOutcome({ status, exitCode, durationMs, hint, truncated, kernelRestartReason }, lack, advice) {
+  const reason = hint?.replace(SEEN, "");
+  // What a program has said itself is a problem enough.
+  const isProblem = reason === hint && status !== "ok";
+  if (reason) notice(isProblem ? "problem" : "note", reason, advice(reason));
   const left = truncated.stdout + truncated.stderr;
   const notes = [
-    status === "ok" && reason,
     kernelRestartReason,
     left && `The program printed ${size(left)} more than the server keeps. Have it write to a file instead.`,
   ].filter(Boolean);
   for (const note of notes) notice("note", note);
   const code = exitCode === null ? "" : `, exit code ${exitCode}`;
-  const said = [`${WORDS[status] ?? status}${code}, after ${duration(durationMs)}.`, lack, ...notes];
+  const said = [`${wordFor(status)}${code}, after ${duration(durationMs)}.`, lack, !isProblem && reason, ...notes];
   announce(said.filter(Boolean).join(" "));
 }

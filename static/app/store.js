@@ -1,4 +1,5 @@
-// What the browser keeps of the page. Only its tab ever has the token, and nothing has values of environment variables.
+// What the browser keeps of the page. Only its tab ever has values of environment variables, and the token too, unless
+// somebody wants the browser to keep it.
 
 const nameOf = (name) => `mcp-code-sandbox-${name}`;
 

@@ -37,3 +37,10 @@ export function duration(milliseconds) {
   if (seconds < 60) return `${seconds.toFixed(1)} s`;
   return `${Math.floor(seconds / 60)} min ${Math.floor(seconds % 60)} s`;
 }
+
+/** A status of a run as the page says it everywhere: in the word that the server and its tools have for it. */
+export function wordFor(status) {
+  if (status === "ok") return "OK";
+  const words = status.replaceAll("_", " ");
+  return words[0].toUpperCase() + words.slice(1);
+}

@@ -1,18 +1,26 @@
-// The token: asked for once, kept for this tab only, and asked for again when the server does not take it.
+// The token: asked for once, kept for this tab or, for whoever chooses that, in this browser, and asked for again when
+// the server does not take it.
 
 import { Unauthorized } from "./api.js";
 import { byId, openDialog } from "./dom.js";
-import { tab } from "./store.js";
+import { browser, tab } from "./store.js";
 
 const dialog = byId("token-dialog");
 const input = byId("token");
 const error = byId("token-error");
 const closeButton = byId("close-token");
+const keepToken = byId("keep-token");
 
 let waiting = null;
 
-/** The token of this tab, or nothing. */
-export const token = () => tab.kept("token", "");
+/** The token of this tab or of this browser, or nothing. */
+export const token = () => tab.kept("token") || browser.kept("token", "");
+
+/** Keeps a token where the person wants it, and nowhere else. */
+function keep(given, inBrowser) {
+  tab.keep("token", given);
+  if (inBrowser || browser.kept("token")) browser.keep("token", inBrowser ? given : null);
+}
 
 /** Whether calls can be made without asking for a token first. */
 export const hasToken = () => token() !== "" && !dialog.open;
@@ -30,6 +38,7 @@ export function askForToken(complaint = "") {
 function open() {
   // Without a token nothing else works.
   closeButton.hidden = !token();
+  if (!dialog.open) keepToken.checked = Boolean(browser.kept("token"));
   openDialog(dialog);
   input.focus();
 }
@@ -44,14 +53,17 @@ export async function withToken(act) {
     } catch (failure) {
       if (!(failure instanceof Unauthorized)) throw failure;
       // Another one may have been given meanwhile.
-      if (token() === given) tab.keep("token", null);
+      if (token() === given) keep(null, false);
       if (!token()) await askForToken("The server does not accept this token.");
     }
   }
 }
 
-/** Connects the dialog. `onChange` is called when a person asked for another token and gave one. */
-export function connectToken(onChange) {
+/**
+ * Connects the dialog. `onChange` is called when a person asked for another token and gave one, and `onIn` when somebody
+ * was let in who had not been anywhere on the page yet.
+ */
+export function connectToken(onChange, onIn) {
   byId("open-token").onclick = () => {
     // One that can be closed again, since there may be a good token already.
     askForToken().then(onChange, () => {});
@@ -65,9 +77,12 @@ export function connectToken(onChange) {
       askForToken("A token can have unaccented letters, digits and punctuation marks only.");
       return;
     }
-    tab.keep("token", given);
+    keep(given, keepToken.checked);
     input.value = "";
     dialog.close();
+    // Else it is back where it was.
+    const { activeElement, body } = document;
+    if (activeElement === body || dialog.contains(activeElement)) onIn();
     waiting?.resolve();
     waiting = null;
   });

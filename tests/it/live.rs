@@ -119,6 +119,19 @@ async fn all_of_it_can_be_read_after_the_end() {
         told.windows(2).all(|pair| pair[0][1] == pair[1][0]),
         "nothing is missing"
     );
+    // Of what is not kept it is told the end, and how much is missing before that.
+    let last = &messages[messages.len() - 2]["params"]["_meta"]["mcp-code-sandbox/output"];
+    let pieces = last["tail"].as_array().unwrap().iter();
+    let end: String = pieces
+        .map(|piece| piece["text"].as_str().unwrap())
+        .collect();
+    assert!(
+        end.starts_with("y\ny\n") && end.len() > 16_000,
+        "{}",
+        end.len()
+    );
+    let dropped = outcome["truncated"]["stdout"].as_u64().unwrap();
+    assert_eq!(last["leftOut"], dropped - end.len() as u64);
 }
 
 #[tokio::test(start_paused = true)]

@@ -53,6 +53,7 @@ mod meanings;
 mod metrics;
 mod mistakes;
 mod moving;
+mod named_runs;
 mod network;
 mod packages;
 mod page;

@@ -6,8 +6,9 @@
 
 use rmcp::model::{JsonObject, MetaObject, NotificationMetaObject, RequestMetaObject};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
+use crate::executor::Stream;
 use crate::mcp::arguments::whole;
 use crate::run::ledger::LiveRun;
 use crate::run::render;
@@ -34,6 +35,9 @@ pub(super) struct Pieces {
     /// Whether it knows the run's id, with which it can be cancelled.
     #[serde(skip)]
     named: bool,
+    /// Whether it was sent how an output ended that was longer than what is kept.
+    #[serde(skip)]
+    complete: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -60,11 +64,31 @@ impl Pieces {
 
     /// What is left when the run has ended.
     pub(super) fn rest(&mut self, run: &LiveRun) -> Option<NotificationMetaObject> {
-        self.take(run, true)
+        self.take(run, true).or_else(|| self.tail(run))
+    }
+
+    /// The end of what is not kept, and how much is missing before it.
+    fn tail(&mut self, run: &LiveRun) -> Option<NotificationMetaObject> {
+        let captured = run.live.capture.snapshot();
+        let dropped = captured.stdout.dropped + captured.stderr.dropped;
+        if std::mem::replace(&mut self.complete, true) || dropped == 0 {
+            return None;
+        }
+        let tail = captured.tail();
+        let sent: usize = tail.iter().map(|(_, bytes)| bytes.len()).sum();
+        let mut output = self.output(run, self.offset, &[]);
+        output["leftOut"] = json!(dropped - sent as u64);
+        output["tail"] = json!(pieces(&tail));
+        Some(meta(output))
+    }
+
+    /// What a notification says of pieces that begin at `offset`.
+    fn output(&self, run: &LiveRun, offset: usize, pieces: &[Piece]) -> Value {
+        json!({ "runId": run.id, "offset": offset, "nextOffset": self.offset, "total": run.live.capture.kept(), "pieces": pieces })
     }
 
     fn take(&mut self, run: &LiveRun, ended: bool) -> Option<NotificationMetaObject> {
-        let (offset, mut end) = (self.offset, self.offset);
+        let offset = self.offset;
         let mut read = run.live.capture.read_apart(offset, MAX_BYTES, MAX_PIECES);
         if let Some((_, last)) = read.last_mut() {
             // The end of a character may still be on its way.
@@ -73,24 +97,28 @@ impl Pieces {
                 last.truncate(whole);
             }
         }
-        let read = read.iter().filter(|(_, bytes)| !bytes.is_empty());
-        let pieces: Vec<_> = read
-            .map(|(stream, bytes)| {
-                end += bytes.len();
-                Piece {
-                    stream: stream.as_str(),
-                    text: String::from_utf8_lossy(bytes).into_owned(),
-                }
-            })
-            .collect();
+        let end = offset + read.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
         self.behind = end > offset && end < run.live.capture.kept();
         if end == offset && self.named {
             return None;
         }
         (self.offset, self.named) = (end, true);
-        let output = json!({ "runId": run.id, "offset": offset, "nextOffset": end, "total": run.live.capture.kept(), "pieces": pieces });
-        let mut meta = JsonObject::new();
-        meta.insert(KEY.to_owned(), output);
-        Some(NotificationMetaObject(MetaObject(meta)))
+        Some(meta(self.output(run, offset, &pieces(&read))))
     }
+}
+
+/// Bytes with their streams as text; what is empty is left out.
+fn pieces(read: &[(Stream, Vec<u8>)]) -> Vec<Piece> {
+    let read = read.iter().filter(|(_, bytes)| !bytes.is_empty());
+    read.map(|(stream, bytes)| Piece {
+        stream: stream.as_str(),
+        text: String::from_utf8_lossy(bytes).into_owned(),
+    })
+    .collect()
+}
+
+fn meta(output: Value) -> NotificationMetaObject {
+    let mut meta = JsonObject::new();
+    meta.insert(KEY.to_owned(), output);
+    NotificationMetaObject(MetaObject(meta))
 }

@@ -1,18 +1,21 @@
 //! `run_code`: runs a program and returns its output, its files and how it ended.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::model::{CallToolResponse, CreateTaskResult, JsonObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::time::Instant;
+use tokio_util::sync::DropGuard;
 
 use super::{Call, conversation, define, outcome, parse, structured};
 use crate::mcp::arguments::ignored;
 use crate::mcp::error::ToolError;
 use crate::mcp::live::{self, Woken};
 use crate::mcp::{logs, tasks};
+use crate::run::ledger::{self, LiveRun};
 use crate::run::outcome::RunOutcome;
 use crate::run::{KernelWish, RunError, RunRequest, Runs, TimeArgument, size_as_set, time_limit};
 
@@ -22,6 +25,9 @@ pub(super) const NAME: &str = "run_code";
 const TASK_AFTER: Duration = Duration::from_secs(5);
 /// A run whose limit is within the budget is over this soon after it, unless it still waits for a place or its turn.
 const SHORT_GRACE: Duration = Duration::from_secs(5);
+/// Where a client says in `_meta` by which id it will ask for the run. It can find it again whatever becomes of the
+/// call, so the run goes on when the call breaks off. Clients that do not ask see no difference.
+const RUN_ID: &str = "mcp-code-sandbox/run";
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -117,9 +123,7 @@ pub(super) async fn call(
     let request = request(call.runs, arguments)?;
     call.client.remember(&request.conversation);
     let limits = &call.runs.limits;
-    let run = call.ledger.start(call.caller.principal.clone(), request);
-    // Whatever happens to this call, a run that nobody waits for is cancelled, or its caller has been told about it.
-    let guard = run.cancel_on_drop();
+    let Started { run, guard } = start(call, request)?;
     let patience = if run.timeout <= limits.call_budget {
         limits.call_budget + SHORT_GRACE
     } else if call.supports_tasks() {
@@ -130,7 +134,7 @@ pub(super) async fn call(
     let due = Some(Instant::now() + patience);
     match live::wait(&run, call.context, &call.caller, 0, due).await {
         Woken::Ended(result) => {
-            guard.disarm();
+            guard.map(DropGuard::disarm);
             let outcome = result.as_ref().as_ref().map_err(ToolError::from)?;
             logs::ended(call.context, &call.caller, call.client, outcome).await;
             let outcome = RunOutcome {
@@ -141,11 +145,11 @@ pub(super) async fn call(
         }
         Woken::Cancelled => {
             drop(guard);
-            // Nobody reads this. The run is ending, and the server does not stop before it has ended.
+            // Nobody reads this. A run that is ending has ended before the server stops.
             Ok(structured(&run.unread()).into())
         }
         Woken::Due => {
-            guard.disarm();
+            guard.map(DropGuard::disarm);
             if call.supports_tasks() {
                 return Ok(CallToolResponse::Task(CreateTaskResult::new(tasks::task(
                     &run,
@@ -154,6 +158,33 @@ pub(super) async fn call(
             Ok(structured(&run.so_far().await).into())
         }
     }
+}
+
+/// A run, and what ends it together with its call.
+struct Started {
+    run: Arc<LiveRun>,
+    guard: Option<DropGuard>,
+}
+
+/// Whatever happens to a call, a run that nobody waits for is cancelled, or its caller knows its id.
+fn start(call: &Call<'_>, request: RunRequest) -> Result<Started, ToolError> {
+    let owner = call.caller.principal.clone();
+    let Some(id) = call.context.meta.get(RUN_ID) else {
+        let run = call.ledger.start(owner, request);
+        let guard = Some(run.cancel_on_drop());
+        return Ok(Started { run, guard });
+    };
+    let Some(id) = id.as_str().filter(|id| ledger::is_id(id)) else {
+        return Err(ToolError::invalid(&format!(
+            "run_code: {RUN_ID} in _meta is no id of a run: give run_ and 32 random hexadecimal digits, in lower case"
+        )));
+    };
+    let Some(run) = call.ledger.start_as(id.to_owned(), owner, request) else {
+        return Err(ToolError::invalid(&format!(
+            "run_code: {RUN_ID} in _meta names a run that has begun already: ask for it with get_run, or give a new id"
+        )));
+    };
+    Ok(Started { run, guard: None })
 }
 
 fn request(runs: &Runs, arguments: JsonObject) -> Result<RunRequest, ToolError> {

@@ -1,5 +1,6 @@
 //! Which runs are remembered: all that are under way, and the latest of those that have ended.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -29,10 +30,14 @@ struct KeptRun {
 }
 
 impl Entries {
-    /// Remembers a run that begins.
-    pub(super) fn begin(&mut self, run: Arc<LiveRun>) {
+    /// Remembers a run that begins, unless there is one of that id.
+    pub(super) fn begin(&mut self, run: Arc<LiveRun>) -> bool {
         self.forget();
-        self.runs.insert(run.id.clone(), run);
+        let Entry::Vacant(place) = self.runs.entry(run.id.clone()) else {
+            return false;
+        };
+        place.insert(run);
+        true
     }
 
     /// Notes that a run has ended, of which `bytes` are kept for a while.

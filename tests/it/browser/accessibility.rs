@@ -14,7 +14,7 @@ const AXE: &str = concat!(
 );
 
 /// Fails for what is serious or critical.
-async fn assert_accessible(page: &Page, what: &str) {
+pub(super) async fn assert_accessible(page: &Page, what: &str) {
     let axe =
         fs::read_to_string(Path::new(AXE)).expect("axe-core is missing: run ./test.sh browser");
     page.js(&axe, Vec::new()).await;

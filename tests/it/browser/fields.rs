@@ -44,7 +44,7 @@ async fn a_time_limit_that_cannot_be_is_no_other_one(page: &Page) {
     limit.send_keys("0.5").await.unwrap();
     limit.send_keys(RUN()).await.unwrap();
     page.until("calls[0]?.[1].timeoutSeconds === 0.5").await;
-    assert_eq!(page.ended().await, "Timed out");
+    assert_eq!(page.ended().await, "Timeout");
 }
 
 async fn a_run_takes_place_in_the_conversation_that_was_typed(page: &Page) {
@@ -58,7 +58,7 @@ async fn a_run_takes_place_in_the_conversation_that_was_typed(page: &Page) {
     field.send_keys(RUN()).await.unwrap();
     page.until("document.querySelector('#file-list .file-name')?.textContent === 'here'")
         .await;
-    assert_eq!(page.ended().await, "Finished");
+    assert_eq!(page.ended().await, "OK");
     let arguments = serde_json::json!({ "conversationId": "typed" });
     let server = page.server.as_ref().unwrap();
     let there = server.call("list_files", arguments).await;
@@ -86,11 +86,11 @@ async fn a_draft_is_kept_for_its_tab_with_the_language_that_was_chosen_last(page
         localStorage.setItem('mcp-code-sandbox-conversation', JSON.stringify('theirs'));";
     page.js(other, Vec::new()).await;
     let mine = page.conversation().await;
-    page.driver.refresh().await.unwrap();
+    page.reload().await;
     page.until("!document.getElementById('run').disabled").await;
     assert_eq!(page.conversation().await, mine);
     page.click("#run").await;
-    assert_eq!(page.ended().await, "Finished");
+    assert_eq!(page.ended().await, "OK");
     assert_eq!(page.text("#output").await, "hi\n");
     page.js(
         "const token = sessionStorage.getItem('mcp-code-sandbox-token');
@@ -100,7 +100,7 @@ async fn a_draft_is_kept_for_its_tab_with_the_language_that_was_chosen_last(page
     )
     .await;
     page.js(other, Vec::new()).await;
-    page.driver.refresh().await.unwrap();
+    page.reload().await;
     page.until("!document.getElementById('run').disabled").await;
     assert_eq!(page.conversation().await, "theirs");
     page.click("#run").await;
@@ -180,12 +180,12 @@ async fn a_program_that_was_replaced_is_brought_back(page: &Page) {
     page.click("#run").await;
     page.until("document.getElementById('output').textContent === 'past\\n'")
         .await;
-    assert_eq!(page.ended().await, "Finished");
+    assert_eq!(page.ended().await, "OK");
     page.choose("#example", "0").await;
     page.click("#replaced button").await;
     assert_eq!(desk(page).await, mine);
     // What is brought back is kept like anything that was typed.
-    page.driver.refresh().await.unwrap();
+    page.reload().await;
     page.until("!document.getElementById('run').disabled").await;
     assert_eq!(desk(page).await, mine);
 }

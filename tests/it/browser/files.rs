@@ -40,7 +40,7 @@ async fn a_table_is_uploaded_and_analysed(page: &Page) {
     page.until("document.querySelector('#file-list .file-name')?.textContent === 'sales.csv'")
         .await;
     let (word, output) = page.run("python", CHART).await;
-    assert_eq!(word, "Finished", "{output}");
+    assert_eq!(word, "OK", "{output}");
     assert!(
         output.contains("north    17") && output.contains("south     7"),
         "{output}"

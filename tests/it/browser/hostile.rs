@@ -34,7 +34,7 @@ async fn output_and_names_stay_text(page: &Page) {
          open('broken.png', 'w').write(markup)"
     );
     let (word, output) = page.run("python", &code).await;
-    assert_eq!(word, "Finished", "{output}");
+    assert_eq!(word, "OK", "{output}");
     assert!(
         output.contains(MARKUP) && output.contains("green ‹U+202E›abc‹U+202C›"),
         "{output}"
@@ -104,11 +104,11 @@ async fn a_hostile_file_cannot_read_the_token(page: &Page) {
         }
         let stolen = page
             .js(
-                "return [localStorage.stolen ?? null, document.title]",
+                "return [localStorage.stolen ?? null, document.title.endsWith('Code sandbox')]",
                 Vec::new(),
             )
             .await;
-        assert_eq!(stolen, json!([null, "Code sandbox"]), "{link}");
+        assert_eq!(stolen, json!([null, true]), "{link}");
     }
     // Nor are there frames of anything but this server.
     let script = "const frame = document.createElement('iframe'); frame.src = 'https://elsewhere.example/'; document.body.append(frame);

@@ -59,6 +59,26 @@ async fn outcome(page: &Page) -> String {
     page.text("#install-outcome").await
 }
 
+/// What a program lacks is one click away, and the program one more.
+#[tokio::test]
+async fn a_package_that_a_program_lacks_is_installed() {
+    let (page, _wheelhouse) = open().await;
+    page.run("python", "import tinyone; print('there')").await;
+    let told = page.text("#notices .note").await;
+    assert!(told.starts_with("tinyone is not installed"), "{told}");
+    assert_eq!(page.text("#notices button").await, "Install tinyone");
+    page.click("#notices button").await;
+    let told = outcome(&page).await;
+    assert!(told.starts_with("Installed tinyone"), "{told}");
+    page.screenshot("installed").await;
+    assert_eq!(page.text("#install-outcome button").await, "Run again");
+    page.click("#install-outcome button").await;
+    page.until("document.getElementById('output').textContent === 'there\\n'")
+        .await;
+    assert_eq!(page.ended().await, "OK");
+    page.close().await;
+}
+
 #[tokio::test]
 async fn packages_are_installed_for_the_conversation() {
     let (page, _wheelhouse) = open().await;
@@ -87,14 +107,11 @@ async fn packages_are_installed_for_the_conversation() {
         .await;
     let code = "import tinyone, tinyfast; print(tinyone.VALUE, tinyfast.VALUE)";
     let (word, output) = page.run("python", code).await;
-    assert_eq!(
-        (word.as_str(), output.as_str()),
-        ("Finished", "one 1.0 fast\n")
-    );
+    assert_eq!((word.as_str(), output.as_str()), ("OK", "one 1.0 fast\n"));
     // Another conversation has none, and nothing is said of one there.
     page.click("#new-conversation").await;
     assert_eq!(page.text("#install-outcome").await, "");
-    assert_eq!(page.run("python", code).await.0, "Failed");
+    assert_eq!(page.run("python", code).await.0, "Error");
     page.close().await;
 }
 

@@ -88,6 +88,16 @@ impl Page {
         self.driver.browser_log().await.unwrap();
     }
 
+    /// Loads the page again, as often as it takes, as `load` does.
+    pub(super) async fn reload(&self) {
+        let there = async || {
+            let _ = self.driver.refresh().await;
+            let script = "return Boolean(document.querySelector('#editor')?.shadowRoot)";
+            (self.js(script, Vec::new()).await == true).then_some(())
+        };
+        within(SOON, "the page is loaded again", there).await;
+    }
+
     /// Goes to another page until it has an element, and forgets what the browser had to say against the way.
     pub(super) async fn go(&self, url: &str, element: &str) {
         self.driver.goto(url).await.unwrap();

@@ -62,7 +62,7 @@ with open('long.csv', 'w') as file:
 open('empty.csv', 'w')
 "#;
     let (word, output) = page.run("python", code).await;
-    assert_eq!(word, "Finished", "{output}");
+    assert_eq!(word, "OK", "{output}");
     assert_eq!(open(page, "sales.csv").await, "3 rows, 2 columns");
     let expected = json!([
         ["region", "amount", "number"],
@@ -191,7 +191,7 @@ async fn a_page_of_a_program_runs_in_a_frame_of_its_own(page: &Page) {
          open('frame.htm', 'w').write('<iframe src=\"/\"></iframe><iframe src=\"/docs/\"></iframe>')"
     );
     let (word, output) = page.run("python", &code).await;
-    assert_eq!(word, "Finished", "{output}");
+    assert_eq!(word, "OK", "{output}");
     open(page, "hostile.html").await;
     let frame = page.find("#preview iframe").await;
     frame.enter_frame().await.unwrap();
@@ -243,7 +243,7 @@ async fn a_page_of_a_program_runs_in_a_frame_of_its_own(page: &Page) {
 async fn a_chart_of_plotly_is_drawn(page: &Page) {
     let code = "import plotly.express as px\npx.bar(x=['a', 'b'], y=[3, 5]).show()";
     let (word, output) = page.run("python", code).await;
-    assert_eq!(word, "Finished", "{output}");
+    assert_eq!(word, "OK", "{output}");
     let name = page.text("#file-list .file-name").await;
     let note = open(page, &name).await;
     assert!(note.starts_with("Made by a program"), "{note}");

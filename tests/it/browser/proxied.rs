@@ -75,7 +75,7 @@ async fn copy_by_hand(page: &Page) {
     let agent = page.js("return navigator.userAgent", Vec::new()).await;
     let mac = json!({ "userAgent": agent, "platform": "MacIntel" });
     page.cdp("Emulation.setUserAgentOverride", mac).await;
-    page.driver.refresh().await.unwrap();
+    page.reload().await;
     page.until("!document.getElementById('run').disabled").await;
     page.click("#open-curl").await;
     page.click("#copy-curl").await;
@@ -146,7 +146,7 @@ async fn it_works_below_a_path_of_another_name() {
         page.until("!document.getElementById('run').disabled").await;
         let code = "from PIL import Image\nprint('drawn', flush=True)\nImage.new('RGB', (300, 200)).save('a b.png')";
         let (word, output) = page.run("python", code).await;
-        assert_eq!((word.as_str(), output.as_str()), ("Finished", "drawn\n"));
+        assert_eq!((word.as_str(), output.as_str()), ("OK", "drawn\n"));
         page.until("document.querySelector('#pictures img')?.naturalWidth === 300")
             .await;
         // The same name again is another picture.

@@ -30,15 +30,12 @@ async fn programs_on_one_page() {
 
 async fn python_and_typescript_run(page: &Page) {
     let (word, output) = page.run("python", "print(6 * 7)").await;
-    assert_eq!((word.as_str(), output.as_str()), ("Finished", "42\n"));
+    assert_eq!((word.as_str(), output.as_str()), ("OK", "42\n"));
     let facts = page.text("#facts").await;
     assert!(facts.contains("exit 0") && facts.contains("MB"), "{facts}");
     let code = "const words: string[] = ['type', 'script'];\nconsole.log(words.join(''))";
     let (word, output) = page.run("typescript", code).await;
-    assert_eq!(
-        (word.as_str(), output.as_str()),
-        ("Finished", "typescript\n")
-    );
+    assert_eq!((word.as_str(), output.as_str()), ("OK", "typescript\n"));
     let (word, output) = page
         .run(
             "python",
@@ -46,7 +43,7 @@ async fn python_and_typescript_run(page: &Page) {
         )
         .await;
     // Which of two streams is read first is the machine's choice.
-    assert_eq!((word.as_str(), output.len()), ("Failed", 8));
+    assert_eq!((word.as_str(), output.len()), ("Error", 8));
     assert!(page.text("#facts").await.contains("exit 1"));
     assert_eq!(page.text("#output .stdout").await, "out\n");
     assert_eq!(page.text("#output .stderr").await, "err\n");
@@ -64,7 +61,7 @@ async fn keys_write_and_run_a_program(page: &Page) {
         .await;
     page.ended().await;
     // What was typed is still there after the page was loaded again, and the token too.
-    page.driver.refresh().await.unwrap();
+    page.reload().await;
     page.until("!document.getElementById('run').disabled").await;
     page.click("#run").await;
     page.until("document.getElementById('output').textContent === 'typed 3\\n'")
@@ -88,7 +85,7 @@ async fn output_is_seen_before_the_end(page: &Page) {
         .await
         .unwrap();
     assert!(red.contains("179, 38, 30"), "{red}");
-    assert_eq!(page.ended().await, "Finished");
+    assert_eq!(page.ended().await, "OK");
     assert!(page.text("#output").await.ends_with("last\n"));
     page.click("#streams input[value='stderr']").await;
     let shown = page.find("#output").await.text().await.unwrap();
@@ -146,7 +143,7 @@ async fn a_run_is_stopped(page: &Page) {
         .await;
     let since = Instant::now();
     page.click("#stop").await;
-    assert_eq!(page.ended().await, "Stopped");
+    assert_eq!(page.ended().await, "Cancelled");
     assert!(
         since.elapsed() < Duration::from_secs(10),
         "{:?}",
@@ -164,10 +161,7 @@ async fn a_run_that_outlives_its_call_is_followed() {
     let code =
         "import time\nfor number in range(5):\n    print(number, flush=True)\n    time.sleep(0.7)";
     let (word, output) = page.run("python", code).await;
-    assert_eq!(
-        (word.as_str(), output.as_str()),
-        ("Finished", "0\n1\n2\n3\n4\n")
-    );
+    assert_eq!((word.as_str(), output.as_str()), ("OK", "0\n1\n2\n3\n4\n"));
     page.intercept("() => undefined").await;
     page.start(
         "python",
@@ -180,27 +174,26 @@ async fn a_run_that_outlives_its_call_is_followed() {
     ))
     .await;
     // Whoever loads the page again finds it where it was.
-    page.driver.refresh().await.unwrap();
+    page.reload().await;
     page.until(&format!(
         "{is_printed} && document.getElementById('status').textContent === 'Running'"
     ))
     .await;
     page.click("#stop").await;
-    assert_eq!(page.ended().await, "Stopped");
+    assert_eq!(page.ended().await, "Cancelled");
     assert_eq!(page.text("#notices").await, "");
     // Then there is nothing to follow, and nothing of a run that the server has forgotten.
-    page.driver.refresh().await.unwrap();
+    page.reload().await;
     page.until("document.getElementById('status').textContent === 'Ready'")
         .await;
-    let forgotten =
-        "sessionStorage.setItem('mcp-code-sandbox-run', JSON.stringify({ id: 'run_1', since: 0 }))";
+    let forgotten = "sessionStorage.setItem('mcp-code-sandbox-run', JSON.stringify({ id: 'run_1', since: 0, conversationId: 'gone' }))";
     page.js(forgotten, Vec::new()).await;
     // One that does not begin takes the place of none.
     page.intercept("(tool) => { if (tool === 'run_code') throw new TypeError('gone'); }")
         .await;
-    assert_eq!(page.run("shell", "echo").await.0, "Connection lost");
+    assert_eq!(page.run("shell", "echo").await.0, "Not run");
     for word in ["Run not found", "Ready"] {
-        page.driver.refresh().await.unwrap();
+        page.reload().await;
         page.until(&format!(
             "document.getElementById('status').textContent === '{word}'"
         ))
@@ -219,12 +212,22 @@ async fn long_output_freezes_nothing(page: &Page) {
     .await;
     let code = "for number in range(200_000):\n    print(f'line {number:06}')";
     let (word, _) = page.run("python", code).await;
-    assert_eq!(word, "Finished");
-    // As much as the server keeps: 1 MiB, all of it.
-    page.until("document.getElementById('output').textContent.length === 1048576")
+    assert_eq!(word, "OK");
+    // As much as the server keeps, which is 1 MiB, then what is missing, and the end.
+    page.until("document.getElementById('output').textContent.endsWith('line 199999\\n')")
         .await;
     let output = page.text("#output").await;
     assert!(output.starts_with("line 000000\nline 000001\n") && output.contains("line 087380\n"));
+    let gap = page.text("#output .gap").await;
+    assert_eq!(gap, "1.3 MB were left out here.");
+    assert_eq!(output.find(&gap), Some(1 << 20));
+    let rest = output.split(&gap).nth(1).unwrap();
+    let first: usize = rest[5..11].parse().unwrap();
+    let lines = rest.lines().zip(first..200_000);
+    assert!(lines.clone().count() > 1000);
+    for (line, number) in lines {
+        assert_eq!(line, format!("line {number:06}"));
+    }
     assert!(
         page.text("#notices")
             .await
@@ -272,10 +275,12 @@ async fn a_program_that_prints_nothing_is_told_of(page: &Page) {
     page.until("document.getElementById('status').textContent === 'Running'")
         .await;
     // Who knows what it prints yet?
+    page.until("document.getElementById('nothing-printed').hidden")
+        .await;
     let running = json!(["", [""], []]);
     assert_eq!(page.js(screen, Vec::new()).await, running);
     page.click("#stop").await;
-    assert_eq!(page.ended().await, "Stopped");
+    assert_eq!(page.ended().await, "Cancelled");
 }
 
 async fn settings_of_a_run_and_history(page: &Page) {
@@ -331,7 +336,7 @@ async fn settings_of_a_run_and_history(page: &Page) {
     page.until("document.getElementById('output').textContent === \"it's me\\ntyped\"")
         .await;
     page.ended().await;
-    // The token is in the storage of the tab and nowhere else, and values of variables are nowhere.
+    // The token and values of variables are in the storage of the tab and nowhere else.
     let kept = page.js("return [JSON.stringify(localStorage), JSON.stringify(sessionStorage), document.cookie]", Vec::new()).await;
     let [local, tab] = [0, 1].map(|index| kept[index].as_str().unwrap());
     assert!(tab.contains(crate::support::TOKEN) && !local.contains(crate::support::TOKEN));
@@ -378,7 +383,7 @@ async fn a_stateful_program_finds_the_variables_of_the_last(page: &Page) {
     page.js("document.getElementById('stateful').click()", Vec::new())
         .await;
     let (word, _) = page.run("python", "x = 41").await;
-    assert_eq!(word, "Finished");
+    assert_eq!(word, "OK");
     let (_, output) = page.run("python", "x + 1").await;
     assert_eq!(output, "42\n");
     assert_eq!(page.text("#notices").await, "");
@@ -389,10 +394,7 @@ async fn a_stateful_program_finds_the_variables_of_the_last(page: &Page) {
     let told = page.text("#notices").await;
     assert!(told.starts_with("A new kernel was asked for"), "{told}");
     let said = page.text("#announcement").await;
-    assert!(
-        said.starts_with("Finished") && said.ends_with(&told),
-        "{said}"
-    );
+    assert!(said.starts_with("OK") && said.ends_with(&told), "{said}");
     assert_eq!(page.text("#restart").await, "Restart");
     // Who stops a cell is told what became of the variables.
     page.start(
@@ -403,7 +405,7 @@ async fn a_stateful_program_finds_the_variables_of_the_last(page: &Page) {
     page.until("document.getElementById('output').textContent === 'on\\n'")
         .await;
     page.click("#stop").await;
-    assert_eq!(page.ended().await, "Stopped");
+    assert_eq!(page.ended().await, "Cancelled");
     let told = page.text("#notices").await;
     assert_eq!(told, "The kernel and its variables live on.");
 }
