@@ -145,7 +145,8 @@ async fn what_was_chosen_is_there_after_a_reload(page: &Page) {
     assert_eq!(page.run("python", code).await.1, "'hello'\n");
     // What is taken back does not return.
     page.click("#toggle-environment").await;
-    page.click("#variables button").await;
+    page.click("#variables [aria-label=\"Remove the variable\"]")
+        .await;
     page.js("document.getElementById('stateful').click()", Vec::new())
         .await;
     page.reload().await;
