@@ -5,9 +5,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener as StdListener;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse as _, Json, Response};
@@ -110,8 +111,10 @@ async fn an_address_that_leads_to_no_engine_is_told_by_its_cause() {
 struct Imitation {
     /// What `docker info` reports.
     info: Value,
-    /// How it refuses every container.
+    /// How it refuses every container; without, it creates them and fails to start them.
     refusal: &'static str,
+    /// The weights that containers were created with.
+    weights: Arc<Mutex<Vec<Value>>>,
 }
 
 impl Imitation {
@@ -124,7 +127,7 @@ impl Imitation {
 }
 
 /// Lists images as early containerd image stores do: without their labels.
-async fn imitate(State(engine): State<Imitation>, uri: Uri) -> Response {
+async fn imitate(State(engine): State<Imitation>, uri: Uri, body: Bytes) -> Response {
     let path = uri.path();
     if path.ends_with("/version") {
         Json(json!({ "ApiVersion": "1.41", "Version": "1" })).into_response()
@@ -144,9 +147,25 @@ async fn imitate(State(engine): State<Imitation>, uri: Uri) -> Response {
             .into_response()
     } else if path.ends_with("/containers/json") {
         Json(json!([])).into_response()
+    } else if path.ends_with("/containers/create") && engine.refusal.is_empty() {
+        let mut wanted: Value = serde_json::from_slice(&body).unwrap();
+        let weight = wanted["HostConfig"]["BlkioWeight"].take();
+        engine.weights.lock().unwrap().push(weight);
+        Json(json!({ "Id": "c1", "Warnings": [] })).into_response()
     } else if path.ends_with("/containers/create") {
         let refusal = json!({ "message": engine.refusal });
         (StatusCode::BAD_REQUEST, Json(refusal)).into_response()
+    } else if path.ends_with("/attach") {
+        let upgrade = [("connection", "upgrade"), ("upgrade", "tcp")];
+        (StatusCode::SWITCHING_PROTOCOLS, upgrade).into_response()
+    } else if path.ends_with("/start") {
+        let weight = engine.weights.lock().unwrap().last().cloned();
+        let reason = match weight {
+            Some(Value::Null) => "no space",
+            _ => "openat2 /sys/fs/cgroup/docker/c1/io.weight: no such file or directory",
+        };
+        let failure = json!({ "message": reason });
+        (StatusCode::INTERNAL_SERVER_ERROR, Json(failure)).into_response()
     } else if path.ends_with("/events") {
         axum::body::Body::from_stream(futures::stream::pending::<Result<Vec<u8>, std::io::Error>>())
             .into_response()
@@ -159,7 +178,13 @@ async fn imitate(State(engine): State<Imitation>, uri: Uri) -> Response {
 fn engine(info: Value, refusal: &'static str) -> (tempfile::TempDir, String) {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("engine.sock");
-    Imitation { info, refusal }.listen(&socket);
+    let weights = Arc::default();
+    Imitation {
+        info,
+        refusal,
+        weights,
+    }
+    .listen(&socket);
     let host = format!("unix://{}", socket.display());
     (directory, host)
 }
@@ -227,7 +252,12 @@ async fn an_engine_that_comes_later_and_has_too_few_cores_is_not_called_a_weak_s
     let settings = [("DOCKER_HOST", &*host), ("RUN_CPUS", "3")];
     let server = Server::start(directory.path(), &settings).await;
     let info = json!({ "NCPU": 2, "CpuCfsQuota": true });
-    Imitation { info, refusal: "" }.listen(&socket);
+    Imitation {
+        info,
+        refusal: "",
+        weights: Arc::default(),
+    }
+    .listen(&socket);
     let unfit = "failed to use the container engine: RUN_CPUS=3 is not valid: the container engine has 2 cores, so it \
                  must be at most 2";
     let is_told = async || (server.get("/readyz").await.1["reason"] == unfit).then_some(());
@@ -251,6 +281,28 @@ async fn an_engine_that_refuses_the_processor_limit_is_not_called_a_weak_sandbox
     assert_eq!(app.run("python", "1").await["code"], "sandbox_not_proven");
 }
 
+#[tokio::test]
+async fn a_kernel_without_weights_of_disks_is_asked_for_none_the_second_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("engine.sock");
+    let weights = Arc::<Mutex<Vec<Value>>>::default();
+    Imitation {
+        info: json!({}),
+        refusal: "",
+        weights: weights.clone(),
+    }
+    .listen(&socket);
+    let host = format!("unix://{}", socket.display());
+    let app = TestApp::unproved(&[], Arc::new(DockerExecutor::new(Some(&host)))).await;
+    app.app.prove();
+    eventually("it is checked", || !app.app.runs.proof.is_pending()).await;
+    let reason = app.get("/readyz").await.json()["reason"].to_string();
+    assert!(reason.contains("no space"), "{reason}");
+    let asked = weights.lock().unwrap();
+    assert!(asked[0].is_u64() && asked[1].is_null(), "{asked:?}");
+    assert!(asked[2..].iter().all(Value::is_null), "{asked:?}");
+}
+
 /// What a caller is told while the engine is not there.
 async fn hint(app: &TestApp) -> String {
     let outcome = app.run("python", "1").await;
@@ -270,7 +322,12 @@ async fn callers_try_again_only_where_it_helps() {
     let file = hint(&app).await.replace(&host, "unix:///engine.sock");
     fs::remove_file(&socket).unwrap();
     let info = json!({ "NCPU": 2, "CpuCfsQuota": true });
-    let engine = Imitation { info, refusal: "" }.listen(&socket);
+    let engine = Imitation {
+        info,
+        refusal: "",
+        weights: Arc::default(),
+    }
+    .listen(&socket);
     eventually("it answers", is_up).await;
     // An engine that has answered is probably being restarted.
     engine.abort();
