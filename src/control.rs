@@ -1,5 +1,5 @@
 //! The controls that keep programs in their sandbox, by name: one table for `mcp-code-sandbox selftest`, the check at
-//! the start, `ALLOW_WEAKER_SANDBOX` and `SECURITY.md`.
+//! the start, `ALLOW_WEAKER_SANDBOX` and `docs/threat-model.md`.
 
 use std::fmt;
 

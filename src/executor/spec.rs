@@ -123,7 +123,7 @@ pub enum NetworkAccess {
 }
 
 impl ContainerSpec {
-    /// The engine's request. Every setting of `SECURITY.md` is here and nowhere else.
+    /// The engine's request. Every setting of `docs/hardening.md` is here and nowhere else.
     pub fn to_create_body(&self, dialect: Dialect) -> ContainerCreateBody {
         ContainerCreateBody {
             image: Some(self.image.clone()),

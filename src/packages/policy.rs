@@ -1,4 +1,4 @@
-//! Which packages may be installed, by name. A convenience, not a control: see SECURITY.md.
+//! Which packages may be installed, by name. A convenience, not a control: see docs/hardening.md.
 
 use std::collections::BTreeSet;
 

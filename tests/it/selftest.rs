@@ -216,11 +216,38 @@ async fn a_runtime_that_nobody_tried_is_not_used() {
 
 #[test]
 fn the_threat_model_names_every_control() {
+    let threats = include_str!("../../docs/threat-model.md");
+    let missing = controls_missing_in(threats);
+    assert!(
+        missing.is_empty(),
+        "docs/threat-model.md does not name {missing:?}"
+    );
+}
+
+#[test]
+fn every_promise_names_a_control_and_every_control_proves_a_promise() {
     let security = include_str!("../../SECURITY.md");
-    let missing: Vec<_> = Control::ALL
-        .iter()
-        .map(|control| format!("`{control}`"))
-        .filter(|name| !security.contains(name))
+    let (_, section) = security.split_once("\n## What we promise\n").unwrap();
+    let (section, _) = section.split_once("\n## ").unwrap();
+    let promises: Vec<_> = section
+        .lines()
+        .filter(|line| line.starts_with("- "))
         .collect();
-    assert!(missing.is_empty(), "SECURITY.md does not name {missing:?}");
+    assert!(promises.len() > 5, "there are promises");
+    for promise in promises {
+        assert!(
+            controls_missing_in(promise).len() < Control::ALL.len(),
+            "no control proves: {promise}"
+        );
+    }
+    let missing = controls_missing_in(section);
+    assert!(missing.is_empty(), "{missing:?} prove no promise");
+}
+
+/// The controls that a text does not name, as documents write them.
+fn controls_missing_in(text: &str) -> Vec<String> {
+    (Control::ALL.iter())
+        .map(|control| format!("`{control}`"))
+        .filter(|name| !text.contains(name))
+        .collect()
 }
