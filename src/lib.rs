@@ -1,6 +1,7 @@
 //! An MCP server that runs code in hardened, ephemeral containers.
 //!
-//! `ARCHITECTURE.md` has the map of the modules and the rules that hold between them.
+//! `ARCHITECTURE.md` has the order of the modules and the rules that hold between them, `docs/design/map.md` where each
+//! thing is.
 #![forbid(unsafe_code)]
 
 pub mod admission;
