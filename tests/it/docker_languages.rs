@@ -378,9 +378,9 @@ async fn an_image_without_glibc_is_a_runner_cold_and_warm() {
 
 /// Under another name, since all tests share the runners.
 #[tokio::test]
-async fn the_readme_tells_how_to_add_a_language() {
-    let readme = include_str!("../../README.md");
-    let (_, dockerfile) = readme.split_once("```dockerfile\n").unwrap();
+async fn a_language_is_added_as_the_document_does() {
+    let document = include_str!("../../docs/languages.md");
+    let (_, dockerfile) = document.split_once("```dockerfile\n").unwrap();
     let (dockerfile, _) = dockerfile.split_once("```").unwrap();
     let dockerfile = dockerfile
         .replace("sandbox.language=tcl", "sandbox.language=test-tcl")
