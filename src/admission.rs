@@ -6,9 +6,10 @@
 
 mod queue;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, interval, sleep_until};
@@ -103,7 +104,7 @@ impl Admission {
         tell: impl Fn(usize),
     ) -> Result<Permit, AdmissionError> {
         let mut waiting = {
-            let mut queue = self.queue();
+            let mut queue = self.0.queue.lock();
             if queue.try_enter(key)? {
                 return Ok(self.permit(key));
             }
@@ -125,9 +126,9 @@ impl Admission {
                 granted = &mut waiting.place => {
                     return granted.map(|()| self.permit(key)).map_err(|_| AdmissionError::Closed);
                 }
-                () = &mut deadline => return Err(self.queue().busy(key)),
+                () = &mut deadline => return Err(self.0.queue.lock().busy(key)),
                 _ = tick.tick() => {
-                    let position = self.queue().position(key, waiting.ticket);
+                    let position = self.0.queue.lock().position(key, waiting.ticket);
                     position.into_iter().for_each(&tell);
                 }
             }
@@ -139,22 +140,22 @@ impl Admission {
     /// # Errors
     /// [`AdmissionError::Closed`] when the server is stopping.
     pub fn check_open(&self) -> Result<(), AdmissionError> {
-        self.queue().check_open()
+        self.0.queue.lock().check_open()
     }
 
     /// Lets no run in any more; those that wait are told.
     pub fn close(&self) {
-        self.queue().close();
+        self.0.queue.lock().close();
     }
 
     /// How many runs wait for a place.
     pub fn waiting(&self) -> usize {
-        self.queue().waiting()
+        self.0.queue.lock().waiting()
     }
 
     /// How many runs have a place.
     pub fn running(&self) -> usize {
-        self.queue().running()
+        self.0.queue.lock().running()
     }
 
     /// How many runs there may be.
@@ -164,7 +165,7 @@ impl Admission {
 
     /// Whether runs wait because all places are taken, and not because of their conversation.
     pub fn is_crowded(&self) -> bool {
-        self.queue().is_crowded()
+        self.0.queue.lock().is_crowded()
     }
 
     fn permit(&self, key: &ConversationKey) -> Permit {
@@ -174,13 +175,9 @@ impl Admission {
         }
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue<oneshot::Sender<()>>> {
-        self.0.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Gives a place back, and free places to the runs whose turn it is.
     fn leave(&self, key: &ConversationKey) {
-        let mut queue = self.queue();
+        let mut queue = self.0.queue.lock();
         queue.leave(key);
         while let Some((key, turn)) = queue.serve() {
             // Nobody leaves the queue without saying so, but a place must never get lost.
@@ -207,7 +204,7 @@ struct Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.gate.queue().give_up(self.key, self.ticket);
+        self.gate.0.queue.lock().give_up(self.key, self.ticket);
         // Its turn came, but nobody took it.
         if self.place.try_recv().is_ok() {
             self.gate.leave(self.key);

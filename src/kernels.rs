@@ -21,9 +21,10 @@ mod lost;
 mod turn;
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use thiserror::Error;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -142,7 +143,7 @@ impl Kernels {
         loop {
             let changed = self.0.changed.notified();
             let ticket = waiting.as_ref().map(|waiting| waiting.ticket);
-            let claim = self.books().claim(&place, ticket);
+            let claim = self.0.books.lock().claim(&place, ticket);
             match claim {
                 Claim::Granted { kernel, lost } => {
                     return Ok(Turn::new(self.clone(), place, kernel, lost));
@@ -158,7 +159,12 @@ impl Kernels {
 
     /// Keeps room for the new kernel of a run that begins. If necessary, the kernel that was idle longest makes way.
     fn make_room(&self, place: &Place) -> Result<(), KernelError> {
-        let evicted = self.books().make_room(place).map_err(|_| self.full())?;
+        let evicted = self
+            .0
+            .books
+            .lock()
+            .make_room(place)
+            .map_err(|_| self.full())?;
         self.let_go(
             evicted
                 .map(|kernel| (kernel, Lost::Evicted))
@@ -173,7 +179,7 @@ impl Kernels {
     }
 
     fn line_up(&self, place: &Place) -> Result<Waiting, KernelError> {
-        let ticket = self.books().line_up(place);
+        let ticket = self.0.books.lock().line_up(place);
         let ticket = ticket.ok_or(KernelError::Crowded(books::MAX_WAITING))?;
         Ok(Waiting {
             kernels: self.clone(),
@@ -184,7 +190,7 @@ impl Kernels {
 
     /// Ends the kernels of a conversation: idle ones at once, the others with the runs that have them.
     pub fn retire(&self, key: &ConversationKey, why: Lost) {
-        let retired = self.books().retire(key, why);
+        let retired = self.0.books.lock().retire(key, why);
         self.let_go(retired);
     }
 
@@ -196,7 +202,7 @@ impl Kernels {
             let is_much = held.seen() >= LITTLE;
             (is_much || held.unseen).then_some((is_much, held.seen()))
         };
-        let ended = self.books().take_heaviest(weight, Lost::Floor);
+        let ended = self.0.books.lock().take_heaviest(weight, Lost::Floor);
         let is_there = ended.is_some();
         self.let_go(ended.into_iter().collect());
         is_there
@@ -213,8 +219,8 @@ impl Kernels {
                     .values()
                     .map(|runner| runner.image_id.as_str())
                     .collect();
-                self.books().visit_idle(Kernel::count_held);
-                let retired = self.books().expire(Instant::now(), |kernel| {
+                self.0.books.lock().visit_idle(Kernel::count_held);
+                let retired = self.0.books.lock().expire(Instant::now(), |kernel| {
                     let is_there = images.contains(kernel.image_id());
                     let replaced = (!is_there && view.engine.is_up()).then_some(Lost::Replaced);
                     let holds_much = || kernel.held().seen() > most_held;
@@ -235,14 +241,14 @@ impl Kernels {
 
     /// Ends all kernels, and starts none from now on.
     pub fn close(&self) {
-        let retired = self.books().close();
+        let retired = self.0.books.lock().close();
         drop(retired);
         self.0.changed.notify_waiters();
     }
 
     /// How many kernels of a language are idle, and how many are working.
     pub fn count_of(&self, language: &str) -> (usize, usize) {
-        self.books().count_of(language)
+        self.0.books.lock().count_of(language)
     }
 
     fn let_go(&self, retired: Vec<(Kernel, Lost)>) {
@@ -258,10 +264,6 @@ impl Kernels {
     fn count(&self, why: Lost) {
         self.0.metrics.lost_kernel(why.as_str());
     }
-
-    fn books(&self) -> MutexGuard<'_, Books<Kernel>> {
-        self.0.books.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// A run that waits for its turn. Dropping it leaves the line.
@@ -274,7 +276,11 @@ struct Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.kernels.books().leave_line(&self.place, self.ticket);
+        self.kernels
+            .0
+            .books
+            .lock()
+            .leave_line(&self.place, self.ticket);
         self.kernels.0.changed.notify_waiters();
     }
 }

@@ -7,9 +7,10 @@
 mod process;
 mod service;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -475,7 +476,7 @@ impl Metrics {
 
     /// All metrics as `OpenMetrics` text, after `refresh` has set the gauges.
     pub fn render(&self, refresh: impl FnOnce(&Self)) -> String {
-        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        let registry = self.registry.lock();
         refresh(self);
         let mut text = String::new();
         text::encode(&mut text, &registry).expect("writing to a string cannot fail");

@@ -28,9 +28,10 @@ mod shelf;
 mod start;
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -179,7 +180,7 @@ impl Pool {
         if self.0.workspaces.find(key).await?.is_some() {
             return Ok(());
         }
-        let Some(kind) = self.shelf().likeliest_kind() else {
+        let Some(kind) = self.0.shelf.lock().likeliest_kind() else {
             return Ok(());
         };
         if let Some((sandbox, data, place)) = self.claim_pooled(key, &kind).await? {
@@ -188,7 +189,7 @@ impl Pool {
                 slot: None,
                 data: Some(data),
             };
-            let mut shelf = self.shelf();
+            let mut shelf = self.0.shelf.lock();
             drop(place);
             let retired = shelf.give_back(key, &kind, warm, Instant::now());
             drop(shelf);
@@ -207,7 +208,7 @@ impl Pool {
         loop {
             let changed = self.0.changed.notified();
             let claim = {
-                let mut shelf = self.shelf();
+                let mut shelf = self.0.shelf.lock();
                 let claim = shelf.claim_own(key, kind);
                 claim.map(|warm| (warm, shelf.lend()))
             };
@@ -230,7 +231,7 @@ impl Pool {
     ) -> Result<Option<(Sandbox, DirectoryId, TaskTrackerToken)>, WorkspaceError> {
         loop {
             let claimed = {
-                let mut shelf = self.shelf();
+                let mut shelf = self.0.shelf.lock();
                 let claimed = shelf.claim_pooled(kind);
                 claimed.map(|warm| (warm, shelf.lend()))
             };
@@ -259,7 +260,7 @@ impl Pool {
                         slot: Some(slot),
                         data: None,
                     };
-                    let unwanted = self.shelf().put_back(kind, warm, Instant::now());
+                    let unwanted = self.0.shelf.lock().put_back(kind, warm, Instant::now());
                     drop(unwanted);
                     Ok(None)
                 }
@@ -269,44 +270,40 @@ impl Pool {
 
     /// Removes all sandboxes of a conversation that are not running anything.
     pub fn retire(&self, key: &ConversationKey) {
-        let retired = self.shelf().retire(key);
+        let retired = self.0.shelf.lock().retire(key);
         drop(retired);
     }
 
     /// Removes all warm sandboxes, and keeps none from now on.
     pub fn close(&self) {
         self.0.closed.cancel();
-        let retired = self.shelf().close();
+        let retired = self.0.shelf.lock().close();
         drop(retired);
         self.0.changed.notify_waiters();
     }
 
     /// How many sandboxes wait in the pool, and how many with a conversation.
     pub fn count(&self) -> (usize, usize) {
-        self.shelf().count()
+        self.0.shelf.lock().count()
     }
 
     /// Whether a sandbox of this conversation is being cleaned after a run.
     pub fn is_cleaning(&self, key: &ConversationKey) -> bool {
-        self.shelf().is_cleaning(key)
+        self.0.shelf.lock().is_cleaning(key)
     }
 
     /// Whether a sandbox waits for this conversation's next run.
     pub fn keeps(&self, key: &ConversationKey) -> bool {
-        self.shelf().keeps(key)
+        self.0.shelf.lock().keeps(key)
     }
 
     /// How many sandboxes wait in the pool for runs of this runner.
     pub fn ready(&self, runner: &Runner) -> usize {
-        self.shelf().ready(&Kind::of(runner))
+        self.0.shelf.lock().ready(&Kind::of(runner))
     }
 
     /// How many warm sandboxes of this runner there are.
     pub fn depth(&self, runner: &Runner) -> Depth {
-        self.shelf().depth(&Kind::of(runner))
-    }
-
-    fn shelf(&self) -> MutexGuard<'_, Shelf<Warm>> {
-        self.0.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.shelf.lock().depth(&Kind::of(runner))
     }
 }

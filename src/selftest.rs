@@ -19,9 +19,10 @@ mod verdict;
 mod workspace;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 
 pub use self::report::{Report, header};
 use self::stage::Stage;
@@ -102,17 +103,11 @@ impl Selftest {
 
     /// Deletes what an interrupted test left behind.
     pub async fn clean_up(&self) {
-        let left = std::mem::take(&mut *self.conversations());
+        let left = std::mem::take(&mut *self.conversations.lock());
         for conversation in left {
             // Only deleting its directory can fail, and that logs its own failures.
             let _ = self.runs.delete_conversation(&conversation).await;
         }
-    }
-
-    fn conversations(&self) -> MutexGuard<'_, Vec<ConversationId>> {
-        self.conversations
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tries the controls that the start waits for: the runtime if it is not the engine's own, the directories of

@@ -9,7 +9,6 @@ mod unreachable;
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
@@ -22,6 +21,7 @@ use bollard::query_parameters::{
 };
 use bollard::{API_DEFAULT_VERSION, Docker};
 use futures::stream::{BoxStream, StreamExt as _, TryStreamExt as _};
+use parking_lot::Mutex;
 
 use self::answers::{chunk, image, lacks_disk_weight, limits, with_advice, without_parts};
 use self::client::Client;
@@ -101,7 +101,7 @@ impl DockerExecutor {
     }
 
     async fn connected(&self, operation: &'static str) -> Result<Client, ExecutorError> {
-        let client = self.lock().clone();
+        let client = self.client.lock().clone();
         match client {
             Some(client) => Ok(client),
             None => Ok(self.connect(operation).await?.0),
@@ -132,7 +132,7 @@ impl DockerExecutor {
             Err(_) => return Err(Unreachable::slow(&self.host, QUICK).into_error(operation)),
         };
         let client = Client::of(docker, &version, &info);
-        *self.lock() = Some(client.clone());
+        *self.client.lock() = Some(client.clone());
         Ok((client, version, info))
     }
 
@@ -158,16 +158,12 @@ impl DockerExecutor {
         if !lacks_disk_weight(&error) {
             return error;
         }
-        let mut client = self.lock();
+        let mut client = self.client.lock();
         client.iter_mut().for_each(|one| one.weighs_disk = false);
         ExecutorError {
             kind: ErrorKind::Again,
             ..error
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<Client>> {
-        self.client.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -10,13 +10,14 @@ mod program;
 mod volumes;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::io::DuplexStream;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_stream::wrappers::{BroadcastStream, UnboundedReceiverStream};
@@ -105,7 +106,7 @@ impl FakeExecutor {
 
     /// Makes things go wrong from now on. An engine that goes down takes its containers with it.
     pub fn trouble(&self, trouble: Trouble) {
-        let mut inner = self.lock();
+        let mut inner = self.0.inner.lock();
         if trouble.engine_down {
             inner
                 .containers
@@ -119,13 +120,13 @@ impl FakeExecutor {
 
     /// Ends what is being followed, like a restart that is over before anybody asks for anything.
     pub fn restart(&self) {
-        self.lock().restarts += 1;
+        self.0.inner.lock().restarts += 1;
         self.announce();
     }
 
     /// From now on, event streams end at once, as behind a proxy that does not let them through.
     pub fn end_events(&self) {
-        self.lock().ends_events = true;
+        self.0.inner.lock().ends_events = true;
     }
 
     /// Whether, from now on, the engine forwards no output of containers and does not report their state.
@@ -140,19 +141,19 @@ impl FakeExecutor {
 
     /// From now on, the engine takes this long to create a container.
     pub fn slow_down(&self, making_takes: Duration) {
-        self.lock().making_takes = making_takes;
+        self.0.inner.lock().making_takes = making_takes;
     }
 
     /// From now on, a program with this word in it is replaced by these few lines of shell.
     pub fn imitate(&self, word: &'static str, shell: &str) {
-        let mut inner = self.lock();
+        let mut inner = self.0.inner.lock();
         inner.imitations.retain(|(known, _)| *known != word);
         inner.imitations.push((word, shell.to_owned()));
     }
 
     /// The shell that a program is replaced by.
     fn shell(&self, code: &str) -> String {
-        let inner = self.lock();
+        let inner = self.0.inner.lock();
         let mut imitations = inner.imitations.iter();
         let found = imitations.find(|(word, _)| code.contains(word));
         found.map_or_else(|| code.to_owned(), |(_, shell)| shell.clone())
@@ -160,29 +161,31 @@ impl FakeExecutor {
 
     /// How many containers there are, running or not.
     pub fn container_count(&self) -> usize {
-        self.lock().containers.len()
+        self.0.inner.lock().containers.len()
     }
 
     /// How many containers were ever created.
     pub fn made(&self) -> u64 {
-        self.lock().made
+        self.0.inner.lock().made
     }
 
     /// Makes every try to remove this container fail, as when something on its host holds on to it.
     pub fn hold_on_to(&self, id: &ContainerId, error: ErrorKind) {
-        self.lock().stuck.insert(id.clone(), error);
+        self.0.inner.lock().stuck.insert(id.clone(), error);
     }
 
     /// Removes all containers, as somebody else on the same engine might.
     pub fn remove_all(&self) {
-        for (_, container) in self.lock().containers.drain() {
+        for (_, container) in self.0.inner.lock().containers.drain() {
             container.kill.cancel();
         }
     }
 
     /// The descriptions of all containers.
     pub fn specs(&self) -> Vec<ContainerSpec> {
-        self.lock()
+        self.0
+            .inner
+            .lock()
             .containers
             .values()
             .map(|container| container.spec.clone())
@@ -194,13 +197,9 @@ impl FakeExecutor {
         let _ = self.0.image_events.send(());
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The state, unless the request has to fail.
     fn request(&self, operation: &'static str) -> Result<MutexGuard<'_, Inner>, ExecutorError> {
-        let inner = self.lock();
+        let inner = self.0.inner.lock();
         if inner.trouble.engine_down {
             return Err(error(
                 ErrorKind::Unavailable,
@@ -252,7 +251,7 @@ impl FakeExecutor {
     }
 
     fn ended(&self, id: &ContainerId, exit_code: i64) {
-        if let Some(container) = self.lock().containers.get_mut(id) {
+        if let Some(container) = self.0.inner.lock().containers.get_mut(id) {
             container.state = ContainerState {
                 running: false,
                 exit_code: Some(exit_code),
@@ -312,7 +311,7 @@ impl Executor for FakeExecutor {
         let executor = self.clone();
         let events = BroadcastStream::new(self.0.image_events.subscribe());
         let is_same = move |_: &Result<(), _>| {
-            let inner = executor.lock();
+            let inner = executor.0.inner.lock();
             std::future::ready(inner.restarts == restarts && !inner.trouble.engine_down)
         };
         Ok(events.take_while(is_same).map(|_| ()).boxed())

@@ -1,8 +1,8 @@
 //! Tells the operator which names requests came for in vain: each once, and only so many.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use tracing::warn;
 
 /// Names that are remembered. Anybody can make names up, so further ones are not told.
@@ -22,7 +22,7 @@ impl RefusedHosts {
             .take(LONGEST)
             .collect::<String>()
             .to_ascii_lowercase();
-        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.0.lock();
         if told.len() >= MOST || !told.insert(name.clone()) {
             return false;
         }
@@ -44,7 +44,7 @@ mod tests {
         assert!(!hosts.note("box.example"));
         let told = (0..1000).filter(|number| hosts.note(&format!("{number}.example")));
         assert_eq!(told.count(), MOST - 1);
-        let kept = hosts.0.lock().unwrap();
+        let kept = hosts.0.lock();
         assert!(kept.iter().all(|name| name.len() <= LONGEST));
     }
 }

@@ -235,7 +235,7 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         let hold = mem::replace(&mut self.hold, Hold::Nothing);
-        let mut books = self.kernels.books();
+        let mut books = self.kernels.0.books.lock();
         let gone = match hold {
             Hold::Ready(kernel) => {
                 if let Some(why) = self.lost {

@@ -4,7 +4,8 @@
 pub(super) mod known;
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::Mutex;
 
 use super::logs::LogLevel;
 use crate::conversation::ConversationId;
@@ -22,7 +23,7 @@ pub(super) struct Client {
 impl Client {
     /// Notes that the client has worked with a conversation, so that its files are listed as resources.
     pub(super) fn remember(&self, id: &ConversationId) {
-        let mut conversations = self.lock();
+        let mut conversations = self.conversations.lock();
         conversations.retain(|known| known != id);
         conversations.push_front(id.clone());
         conversations.truncate(MAX_CONVERSATIONS);
@@ -30,28 +31,16 @@ impl Client {
 
     /// The conversations it has worked with, the latest first.
     pub(super) fn conversations(&self) -> Vec<ConversationId> {
-        self.lock().iter().cloned().collect()
+        self.conversations.lock().iter().cloned().collect()
     }
 
     /// The least serious log messages that it wants to receive, if it has asked.
     pub(super) fn log_level(&self) -> Option<LogLevel> {
-        *self
-            .log_level
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        *self.log_level.lock()
     }
 
     /// Notes that it wants log messages of this level and more serious ones.
     pub(super) fn set_log_level(&self, level: LogLevel) {
-        *self
-            .log_level
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(level);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<ConversationId>> {
-        self.conversations
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        *self.log_level.lock() = Some(level);
     }
 }

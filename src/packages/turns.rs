@@ -2,12 +2,13 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use governor::RateLimiter;
 use governor::clock::{Clock as _, DefaultClock};
 use governor::state::keyed::HashMapStateStore;
+use parking_lot::Mutex;
 
 use super::error::PackagesError;
 use crate::config::RateLimit;
@@ -51,17 +52,13 @@ impl Turns {
 
     /// Lets an install in, unless one is in progress.
     pub(super) fn enter(&self, key: &ConversationKey) -> Result<Turn, PackagesError> {
-        if !self.busy().insert(key.clone()) {
+        if !self.0.busy.lock().insert(key.clone()) {
             return Err(PackagesError::Busy);
         }
         Ok(Turn {
             turns: self.clone(),
             key: key.clone(),
         })
-    }
-
-    fn busy(&self) -> MutexGuard<'_, HashSet<ConversationKey>> {
-        self.0.busy.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -84,7 +81,7 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.turns.busy().remove(&self.key);
+        self.turns.0.busy.lock().remove(&self.key);
     }
 }
 

@@ -54,7 +54,7 @@ impl Pool {
         let kinds = runners
             .map(|runner| (Kind::of(runner), size.of(&runner.language, &runner.aliases)))
             .collect();
-        let mut shelf = self.shelf();
+        let mut shelf = self.0.shelf.lock();
         let mut retired = shelf.set_kinds(&kinds);
         retired.extend(shelf.expire(Instant::now(), |warm| !warm.sandbox.is_alive()));
         drop(shelf);
@@ -67,7 +67,7 @@ impl Pool {
         let by_kind: BTreeMap<Kind, &Arc<Runner>> =
             runners.map(|runner| (Kind::of(runner), runner)).collect();
         loop {
-            let mut shelf = self.shelf();
+            let mut shelf = self.0.shelf.lock();
             if shelf.starting() >= STARTS_AT_A_TIME {
                 return;
             }
@@ -78,7 +78,7 @@ impl Pool {
             drop(shelf);
             drop(evicted);
             let Some(runner) = by_kind.get(&kind) else {
-                self.shelf().start_failed(&kind, Instant::now());
+                self.0.shelf.lock().start_failed(&kind, Instant::now());
                 continue;
             };
             let (pool, runner) = (self.clone(), Arc::clone(runner));
@@ -91,17 +91,17 @@ impl Pool {
     async fn start_ahead(&self, kind: Kind, runner: &Runner) {
         match self.started(runner).await {
             Ok(warm) => {
-                let unwanted = self.shelf().started(&kind, warm, Instant::now());
+                let unwanted = self.0.shelf.lock().started(&kind, warm, Instant::now());
                 drop(unwanted);
             }
-            Err(SandboxError::Stopped) => self.shelf().start_failed(&kind, Instant::now()),
+            Err(SandboxError::Stopped) => self.0.shelf.lock().start_failed(&kind, Instant::now()),
             Err(error) => {
                 let error = &error as &dyn std::error::Error;
                 warn!(
                     runner.language = runner.language,
                     error, "failed to start a sandbox ahead"
                 );
-                self.shelf().start_failed(&kind, Instant::now());
+                self.0.shelf.lock().start_failed(&kind, Instant::now());
             }
         }
         self.0.changed.notify_waiters();

@@ -208,7 +208,9 @@ impl Lease {
         };
         let ticket = self
             .pool
-            .shelf()
+            .0
+            .shelf
+            .lock()
             .begin_cleaning(&self.key, &self.kind, back);
         // From here on, the ticket holds its place.
         self.place = None;
@@ -254,7 +256,7 @@ impl Lease {
             slot: None,
             data,
         };
-        let mut shelf = pool.shelf();
+        let mut shelf = pool.0.shelf.lock();
         let is_wanted = shelf.end_cleaning(ticket);
         let retired = match cleaned {
             Some(Ok(())) if is_wanted => shelf.give_back(&key, &kind, warm, Instant::now()),

@@ -1,8 +1,9 @@
 //! The runs in progress by conversation, so that deleting a conversation and stopping the server end them.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -36,7 +37,7 @@ pub(crate) struct ActiveRun {
 
 impl ActiveRuns {
     pub(crate) fn enter(&self, key: &ConversationKey) -> ActiveRun {
-        let mut book = self.lock();
+        let mut book = self.0.book.lock();
         book.next += 1;
         let (number, stop) = (book.next, CancellationToken::new());
         book.runs.insert(number, (key.clone(), stop.clone()));
@@ -49,7 +50,7 @@ impl ActiveRuns {
 
     /// Ends the runs of a conversation.
     pub fn stop(&self, key: &ConversationKey) {
-        let book = self.lock();
+        let book = self.0.book.lock();
         book.runs
             .values()
             .filter(|(owner, _)| owner == key)
@@ -78,7 +79,9 @@ impl ActiveRuns {
 
     /// Ends all runs.
     pub fn stop_all(&self) {
-        self.lock()
+        self.0
+            .book
+            .lock()
             .runs
             .values()
             .for_each(|(_, stop)| stop.cancel());
@@ -86,22 +89,23 @@ impl ActiveRuns {
 
     /// Whether a conversation has a run in progress or waiting.
     pub fn is_busy(&self, key: &ConversationKey) -> bool {
-        self.lock().runs.values().any(|(owner, _)| owner == key)
+        self.0
+            .book
+            .lock()
+            .runs
+            .values()
+            .any(|(owner, _)| owner == key)
     }
 
     /// How many runs are in progress.
     pub fn count(&self) -> usize {
-        self.lock().runs.len()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Book> {
-        self.0.book.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.book.lock().runs.len()
     }
 }
 
 impl Drop for ActiveRun {
     fn drop(&mut self) {
-        self.active.lock().runs.remove(&self.number);
+        self.active.0.book.lock().runs.remove(&self.number);
         self.active.0.over.notify_waiters();
     }
 }

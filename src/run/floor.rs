@@ -6,10 +6,11 @@
 
 mod takers;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -82,7 +83,7 @@ impl Floor {
     /// A program begins that finds files of this size. What it holds without a name is asked by `scale`.
     pub(crate) fn enter(&self, found: Usage, scale: Scale) -> Taker {
         let gone = CancellationToken::new();
-        let number = self.takers().enter(gone.clone(), scale);
+        let number = self.0.takers.lock().enter(gone.clone(), scale);
         Taker {
             floor: self.clone(),
             number,
@@ -129,7 +130,7 @@ impl Floor {
             }
             *blameless = None;
             self.weigh_all().await;
-            if !self.takers().doom() {
+            if !self.0.takers.lock().doom() {
                 let at = Instant::now();
                 *blameless = Some(Blameless { at, free });
                 break;
@@ -137,7 +138,7 @@ impl Floor {
             info!("stopped the program that had taken most: the disk is nearly full");
             self.settle(free).await;
             // Its files may have names, and stay. Those who go on have taken nothing since.
-            self.takers().forgive();
+            self.0.takers.lock().forgive();
         }
         workspaces.check_space().map(drop)
     }
@@ -158,20 +159,17 @@ impl Floor {
     /// Asks everybody what they hold, and lets them measure their files meanwhile.
     async fn weigh_all(&self) {
         let begun = Instant::now();
-        let scales = self.takers().scales();
+        let scales = self.0.takers.lock().scales();
         let asked = scales
             .into_iter()
             .map(|(number, scale)| async move { (number, scale.weigh().await) });
         for (number, held) in join_all(asked).await {
-            self.takers().hold(number, held);
+            self.0.takers.lock().hold(number, held);
         }
-        while !self.takers().all_measured_since(begun - FRESH) && begun.elapsed() < MEASURING {
+        while !self.0.takers.lock().all_measured_since(begun - FRESH) && begun.elapsed() < MEASURING
+        {
             tokio::time::sleep(LOOK).await;
         }
-    }
-
-    fn takers(&self) -> MutexGuard<'_, Takers> {
-        self.0.takers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -180,7 +178,9 @@ impl Taker {
     pub(crate) fn measured(&self, usage: &Usage) {
         let taken = Taken::since(&self.found, usage);
         self.floor
-            .takers()
+            .0
+            .takers
+            .lock()
             .measured(self.number, taken, Instant::now());
     }
 
@@ -197,6 +197,6 @@ impl Taker {
 
 impl Drop for Taker {
     fn drop(&mut self) {
-        self.floor.takers().leave(self.number);
+        self.floor.0.takers.lock().leave(self.number);
     }
 }

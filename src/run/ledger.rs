@@ -7,10 +7,11 @@
 mod entries;
 
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use futures::FutureExt as _;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -80,7 +81,7 @@ impl Ledger {
     pub fn start(&self, owner: Principal, request: RunRequest) -> Arc<LiveRun> {
         let run = self.planned(new_id(), owner, &request);
         // Nobody has made up an id of 128 random bits before.
-        self.lock().begin(Arc::clone(&run));
+        self.entries.lock().begin(Arc::clone(&run));
         self.launch(&run, request);
         run
     }
@@ -94,7 +95,7 @@ impl Ledger {
         request: RunRequest,
     ) -> Option<Arc<LiveRun>> {
         let run = self.planned(id, owner, &request);
-        if !self.lock().begin(Arc::clone(&run)) {
+        if !self.entries.lock().begin(Arc::clone(&run)) {
             return None;
         }
         self.launch(&run, request);
@@ -128,29 +129,25 @@ impl Ledger {
                 error!("a run panicked");
                 Err(RunError::Broken)
             }));
-            ledger.lock().end(live.id.clone(), bytes);
+            ledger.entries.lock().end(live.id.clone(), bytes);
         });
     }
 
     /// A caller's run by its id.
     pub fn find(&self, owner: &Principal, id: &str) -> Option<Arc<LiveRun>> {
-        let mut entries = self.lock();
+        let mut entries = self.entries.lock();
         entries.get(id).filter(|run| run.owner == *owner).cloned()
     }
 
     /// The latest run of a caller's conversation, for a client that never learned its id. A refused call does not count
     /// as a run.
     pub fn latest(&self, owner: &Principal, conversation: &ConversationId) -> Option<Arc<LiveRun>> {
-        let mut entries = self.lock();
+        let mut entries = self.entries.lock();
         let refused = |run: &LiveRun| run.result().is_some_and(|result| result.is_err());
         let theirs = entries.iter().filter(|run| {
             run.owner == *owner && run.conversation == *conversation && !refused(run)
         });
         theirs.max_by_key(|run| run.started).cloned()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Entries> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

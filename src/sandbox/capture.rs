@@ -9,8 +9,9 @@ mod sources;
 mod tail;
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use self::sources::Sources;
@@ -78,34 +79,34 @@ impl Capture {
         if bytes.is_empty() {
             return;
         }
-        self.lock().push(self.limit, stream, bytes);
+        self.captured.lock().push(self.limit, stream, bytes);
         self.seen.send_modify(|seen| *seen += bytes.len() as u64);
     }
 
     /// Ends the run: what has begun is as complete as it will ever be.
     pub(crate) fn finish(&self) {
-        self.lock().finish();
+        self.captured.lock().finish();
         self.seen.send_modify(|_| {});
     }
 
     /// The output so far, as it is now.
     pub fn snapshot(&self) -> Captured {
-        self.lock().clone()
+        self.captured.lock().clone()
     }
 
     /// Up to `most` bytes from `offset` on, of one stream or of both in the order in which they came.
     pub fn read(&self, stream: Option<Stream>, offset: usize, most: usize) -> Vec<u8> {
-        self.lock().read(stream, offset, most)
+        self.captured.lock().read(stream, offset, most)
     }
 
     /// The same for both streams, in at most `pieces` pieces, each from one stream.
     pub fn read_apart(&self, offset: usize, most: usize, pieces: usize) -> Vec<(Stream, Vec<u8>)> {
-        self.lock().read_apart(offset, most, pieces)
+        self.captured.lock().read_apart(offset, most, pieces)
     }
 
     /// How many bytes of both streams can be read.
     pub fn kept(&self) -> usize {
-        let captured = self.lock();
+        let captured = self.captured.lock();
         captured.stdout.kept + captured.stderr.kept
     }
 
@@ -120,10 +121,6 @@ impl Capture {
         let mut seen = self.seen.subscribe();
         // The sender lives in `self`, so waiting cannot fail.
         let _ = seen.wait_for(|seen| *seen > limit).await;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Captured> {
-        self.captured.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

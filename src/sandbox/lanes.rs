@@ -5,10 +5,11 @@
 //! lent to the next.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures::StreamExt as _;
 use ipnet::Ipv4Net;
+use parking_lot::Mutex;
 use tracing::debug;
 
 use crate::executor::spec::{LaneSpec, lane_subnet};
@@ -74,7 +75,7 @@ impl Lanes {
     }
 
     fn lease_free(&self) -> Option<LaneLease> {
-        let mut books = self.books();
+        let mut books = self.0.books.lock();
         let (number, id) = books.free.pop_first()?;
         books.leased.insert(number, Some(id));
         drop(books);
@@ -99,7 +100,7 @@ impl Lanes {
             };
             match self.0.executor.make_lane(&spec).await {
                 Ok(id) => {
-                    self.books().leased.insert(lane.number, Some(id));
+                    self.0.books.lock().leased.insert(lane.number, Some(id));
                     return Ok(lane);
                 }
                 Err(error) if matches!(error.kind, ErrorKind::Conflict | ErrorKind::Refused) => {
@@ -114,7 +115,7 @@ impl Lanes {
 
     /// The lowest number that is neither taken nor ours, with its addresses.
     fn reserve(&self, taken: &HashSet<u32>) -> Option<(LaneLease, Ipv4Net)> {
-        let mut books = self.books();
+        let mut books = self.0.books.lock();
         let number =
             (0..=u32::MAX).find(|number| !taken.contains(number) && !books.knows(*number))?;
         let subnet = lane_subnet(self.0.range, number)?;
@@ -141,13 +142,13 @@ impl Lanes {
 
     /// Lends none of the lanes again that are free now: somebody removed one of them, and perhaps all.
     pub(super) fn forget_free(&self) {
-        self.books().free.clear();
+        self.0.books.lock().free.clear();
     }
 
     /// Does not lend a lane again: the engine may have something on it, or have it no more. It is removed when nothing
     /// is on it.
     pub(super) fn give_up(&self, number: u32) {
-        let mut books = self.books();
+        let mut books = self.0.books.lock();
         books.free.remove(&number);
         if let Some(id) = books.leased.get_mut(&number) {
             *id = None;
@@ -179,7 +180,7 @@ impl Lanes {
     fn has_forgotten(&self, lane: &LaneInfo) -> bool {
         let mut labels = self.0.labels.iter();
         labels.all(|(name, value)| lane.labels.get(name) == Some(value))
-            && !self.books().knows(lane.number)
+            && !self.0.books.lock().knows(lane.number)
     }
 
     /// Removes all that no container is on. What the engine does not remove now, a later server does.
@@ -188,10 +189,6 @@ impl Lanes {
         if let Err(error) = self.reap(|_| false).await {
             debug!(%error, "left networks to the next start");
         }
-    }
-
-    fn books(&self) -> MutexGuard<'_, Books> {
-        self.0.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -215,13 +212,13 @@ impl LaneLease {
 
     /// What the engine knows it by.
     pub(super) fn id(&self) -> Option<LaneId> {
-        self.lanes.books().leased.get(&self.number)?.clone()
+        self.lanes.0.books.lock().leased.get(&self.number)?.clone()
     }
 }
 
 impl Drop for LaneLease {
     fn drop(&mut self) {
-        let mut books = self.lanes.books();
+        let mut books = self.lanes.0.books.lock();
         if let Some(Some(id)) = books.leased.remove(&self.number) {
             books.free.insert(self.number, id);
         }

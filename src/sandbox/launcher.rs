@@ -1,10 +1,11 @@
 //! Starts sandboxes, and makes sure that every container that was created is removed.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ipnet::Ipv4Net;
+use parking_lot::Mutex;
 use sandbox_init::Held;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
@@ -243,7 +244,7 @@ impl Launcher {
                     Err(_) => tokio::time::sleep(REMOVE_PAUSE.min(Duration::from_millis(100) * attempt)).await,
                 }
             }
-            launcher.live().remove(&id);
+            launcher.0.live.lock().remove(&id);
             // In this order: when no container is there any more, the lanes that are free are removed.
             drop(lane);
             drop(there);
@@ -296,12 +297,12 @@ impl Launcher {
             return is_dead(label(SERVER_LABEL));
         }
         let created: u64 = label(CREATED_LABEL).parse().unwrap_or_default();
-        !self.live().contains(&info.id) && epoch_seconds() > created + UNKNOWN_GRACE
+        !self.0.live.lock().contains(&info.id) && epoch_seconds() > created + UNKNOWN_GRACE
     }
 
     /// How many containers are alive or being removed.
     pub fn live_count(&self) -> usize {
-        self.live().len()
+        self.0.live.lock().len()
     }
 
     /// Resolves when all our containers and networks are removed and none is being created.
@@ -309,10 +310,6 @@ impl Launcher {
         self.0.containers.close();
         self.0.containers.wait().await;
         self.0.lanes.close().await;
-    }
-
-    fn live(&self) -> std::sync::MutexGuard<'_, HashSet<ContainerId>> {
-        self.0.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -334,7 +331,7 @@ pub(super) struct Container {
 
 impl Container {
     fn new(launcher: Launcher, id: ContainerId, lane: Option<LaneLease>) -> Self {
-        launcher.live().insert(id.clone());
+        launcher.0.live.lock().insert(id.clone());
         let there = launcher.0.containers.token();
         Self {
             launcher,

@@ -313,7 +313,7 @@ impl<'a> Stage<'a> {
     /// Creates a conversation, which [`forget`](Self::forget) deletes.
     pub(super) fn conversation(&self) -> ConversationId {
         let conversation = ConversationId::mint();
-        self.test.conversations().push(conversation.clone());
+        self.test.conversations.lock().push(conversation.clone());
         conversation
     }
 
@@ -321,7 +321,10 @@ impl<'a> Stage<'a> {
     pub(super) async fn forget(&self, conversation: &ConversationId) {
         // Only deleting its directory can fail, and that logs its own failures.
         let _ = self.runs.delete_conversation(conversation).await;
-        self.test.conversations().retain(|one| one != conversation);
+        self.test
+            .conversations
+            .lock()
+            .retain(|one| one != conversation);
     }
 
     /// Bytes of a file of the conversation; 0 if there is none.

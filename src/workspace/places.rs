@@ -2,7 +2,9 @@
 //! conversation, so that those who have the links of one do not keep others from theirs.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::conversation::ConversationKey;
 
@@ -25,7 +27,7 @@ pub(crate) struct Place {
 impl Places {
     /// Takes a place. `None` if none is free.
     pub(super) fn take(self: &Arc<Self>, key: &ConversationKey) -> Option<Place> {
-        let mut taken = self.taken();
+        let mut taken = self.0.lock();
         if taken.values().sum::<usize>() >= IN_ALL {
             return None;
         }
@@ -39,15 +41,11 @@ impl Places {
             key: key.clone(),
         })
     }
-
-    fn taken(&self) -> MutexGuard<'_, HashMap<ConversationKey, usize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut taken = self.places.taken();
+        let mut taken = self.places.0.lock();
         if let Some(own) = taken.get_mut(&self.key) {
             *own -= 1;
             if *own == 0 {

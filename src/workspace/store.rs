@@ -5,9 +5,10 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, fchmod, flock, fstatvfs, mkdirat, openat};
 use rustix::io::Errno;
 use tokio::sync::Semaphore;
@@ -100,7 +101,7 @@ pub(super) struct Claim<'a> {
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        *self.store.claimed() -= self.bytes;
+        *self.store.claimed.lock() -= self.bytes;
     }
 }
 
@@ -270,15 +271,11 @@ impl Store {
 
     /// Sets `bytes` of free space aside for an upload. Refuses if that would leave too little.
     pub(super) fn claim_space(&self, bytes: u64) -> Result<Claim<'_>, WorkspaceError> {
-        let mut claimed = self.claimed();
+        let mut claimed = self.claimed.lock();
         let all = claimed.saturating_add(bytes);
         self.check_space(all)?;
         *claimed = all;
         Ok(Claim { store: self, bytes })
-    }
-
-    fn claimed(&self) -> MutexGuard<'_, u64> {
-        self.claimed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How much a conversation takes: as of a moment ago, if finding out takes long and `fresh` is false.

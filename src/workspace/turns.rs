@@ -2,8 +2,9 @@
 //! Those of other conversations go on meanwhile: measuring a large tree takes seconds.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::conversation::ConversationKey;
@@ -31,7 +32,7 @@ impl Turns {
     }
 
     fn of(&self, key: &ConversationKey) -> Arc<Semaphore> {
-        let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut turns = self.0.lock();
         if let Some(turn) = turns.get(key).and_then(Weak::upgrade) {
             return turn;
         }
@@ -73,7 +74,7 @@ mod tests {
         for number in 1..=1_000 {
             turns.take(&key(number)).await;
         }
-        assert!(turns.0.lock().unwrap().len() <= UNUSED);
+        assert!(turns.0.lock().len() <= UNUSED);
         assert!(turns.take(&key(0)).now_or_never().is_none());
         drop(held);
     }

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
@@ -16,6 +16,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256, Sha512};
 use tempfile::TempDir;
@@ -51,7 +52,7 @@ impl Index {
 
     /// The packages that were downloaded since the last time.
     fn downloads(&self) -> Vec<String> {
-        let asked = std::mem::take(&mut *self.asked.lock().unwrap());
+        let asked = std::mem::take(&mut *self.asked.lock());
         let files = asked
             .into_iter()
             .filter_map(|path| Some(path.strip_prefix("/files/")?.to_owned()));
@@ -63,7 +64,7 @@ impl Index {
 
 async fn answer(State(index): State<Index>, request: Request) -> Response {
     let path = request.uri().path().replace("%2f", "/");
-    index.asked.lock().unwrap().push(path.clone());
+    index.asked.lock().push(path.clone());
     if path.contains("unwell") {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }

@@ -2,8 +2,9 @@
 //! the proxy knows where the index is.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -56,7 +57,7 @@ impl Proxy {
         });
         let first = head.swap_remove(0);
         let is_ours = first.starts_with(&format!("CONNECT {NAME}:443 "));
-        self.asked.lock().unwrap().push((first, is_known));
+        self.asked.lock().push((first, is_known));
         if !is_ours || !is_known {
             let _ = client.write_all(b"HTTP/1.1 403 Forbidden\r\n\r\n").await;
             return;
@@ -101,7 +102,7 @@ async fn use_proxy(index: &TlsIndex, proxy: &Proxy) {
     for (language, package) in [("python", "tiny-dep"), ("typescript", "tinyb")] {
         let answer = install_for(&app, "demo", language, json!([package])).await;
         assert_eq!(answer["success"], true, "{answer}");
-        let asked = std::mem::take(&mut *proxy.asked.lock().unwrap());
+        let asked = std::mem::take(&mut *proxy.asked.lock());
         assert!(!asked.is_empty(), "{language} asked somebody else");
         for (first, is_known) in asked {
             assert_eq!(first, format!("CONNECT {NAME}:443 HTTP/1.1"));

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener as StdListener;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Bytes;
@@ -13,6 +13,7 @@ use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse as _, Json, Response};
 use mcp_code_sandbox::executor::docker::DockerExecutor;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, UnixListener};
 use tokio_util::task::TaskTracker;
@@ -150,7 +151,7 @@ async fn imitate(State(engine): State<Imitation>, uri: Uri, body: Bytes) -> Resp
     } else if path.ends_with("/containers/create") && engine.refusal.is_empty() {
         let mut wanted: Value = serde_json::from_slice(&body).unwrap();
         let weight = wanted["HostConfig"]["BlkioWeight"].take();
-        engine.weights.lock().unwrap().push(weight);
+        engine.weights.lock().push(weight);
         Json(json!({ "Id": "c1", "Warnings": [] })).into_response()
     } else if path.ends_with("/containers/create") {
         let refusal = json!({ "message": engine.refusal });
@@ -159,7 +160,7 @@ async fn imitate(State(engine): State<Imitation>, uri: Uri, body: Bytes) -> Resp
         let upgrade = [("connection", "upgrade"), ("upgrade", "tcp")];
         (StatusCode::SWITCHING_PROTOCOLS, upgrade).into_response()
     } else if path.ends_with("/start") {
-        let weight = engine.weights.lock().unwrap().last().cloned();
+        let weight = engine.weights.lock().last().cloned();
         let reason = match weight {
             Some(Value::Null) => "no space",
             _ => "openat2 /sys/fs/cgroup/docker/c1/io.weight: no such file or directory",
@@ -298,7 +299,7 @@ async fn a_kernel_without_weights_of_disks_is_asked_for_none_the_second_time() {
     eventually("it is checked", || !app.app.runs.proof.is_pending()).await;
     let reason = app.get("/readyz").await.json()["reason"].to_string();
     assert!(reason.contains("no space"), "{reason}");
-    let asked = weights.lock().unwrap();
+    let asked = weights.lock();
     assert!(asked[0].is_u64() && asked[1].is_null(), "{asked:?}");
     assert!(asked[2..].iter().all(Value::is_null), "{asked:?}");
 }

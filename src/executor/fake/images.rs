@@ -16,7 +16,7 @@ impl FakeExecutor {
             label("sandbox.description", "Imitates a shell"),
             label("sandbox.stdin", "programs"),
         ];
-        self.lock().images.push(Image {
+        self.0.inner.lock().images.push(Image {
             id: format!("sha256:{language}-{created}"),
             name: format!("fake-{language}:latest"),
             created,
@@ -37,7 +37,7 @@ impl FakeExecutor {
             ("sandbox.cold-env", "EARLY_*"),
             ("sandbox.stdin", "all"),
         ];
-        if let Some(image) = self.lock().images.last_mut() {
+        if let Some(image) = self.0.inner.lock().images.last_mut() {
             let more = more.map(|(name, value)| (name.to_owned(), value.to_owned()));
             image.labels.extend(more);
         }
@@ -46,7 +46,7 @@ impl FakeExecutor {
 
     /// Changes a label of all images of a language, as another build of them would.
     pub fn label(&self, language: &str, name: &str, value: &str) {
-        for image in &mut self.lock().images {
+        for image in &mut self.0.inner.lock().images {
             if image
                 .labels
                 .get("sandbox.language")
@@ -60,7 +60,7 @@ impl FakeExecutor {
 
     /// Removes all images of a language.
     pub fn remove_images(&self, language: &str) {
-        self.lock().images.retain(|image| {
+        self.0.inner.lock().images.retain(|image| {
             image
                 .labels
                 .get("sandbox.language")

@@ -16,13 +16,13 @@ pub(super) struct FakeLanes {
 impl FakeExecutor {
     /// The lanes that there are, and how many were ever made.
     pub fn lanes(&self) -> (Vec<LaneInfo>, u64) {
-        let inner = self.lock();
+        let inner = self.0.inner.lock();
         (inner.lanes.there(), inner.lanes.made)
     }
 
     /// Removes all lanes that no container is on, as `docker network prune` does.
     pub fn prune(&self) {
-        let mut inner = self.lock();
+        let mut inner = self.0.inner.lock();
         for lane in inner.lanes.there() {
             if !inner.is_on(&lane.id) {
                 let _ = inner.lanes.remove(&lane.id, false);

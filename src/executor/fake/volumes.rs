@@ -15,7 +15,7 @@ pub(super) struct FakeVolumes(HashMap<String, PathBuf>);
 impl FakeExecutor {
     /// Adds a volume, whose content is that of a directory.
     pub fn add_volume(&self, name: &str, directory: impl Into<PathBuf>) {
-        let volumes = &mut self.lock().volumes;
+        let volumes = &mut self.0.inner.lock().volumes;
         volumes.0.insert(name.to_owned(), directory.into());
     }
 }

@@ -6,11 +6,11 @@
 pub(super) mod single;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::extract::State;
 use axum::{Extension, Json};
+use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::time::Instant;
 use utoipa::ToSchema;
@@ -49,7 +49,7 @@ impl Sessions {
 
     /// Notes that a caller uses a session, and starts so many programs in it.
     fn touch(&self, caller: &Principal, id: &ConversationId, runs: u64) {
-        let mut book = self.lock();
+        let mut book = self.0.lock();
         let (now, seen) = (SystemTime::now(), Instant::now());
         book.retain(|_, each| seen.duration_since(each.seen) < LISTED);
         let key = (caller.clone(), id.clone());
@@ -71,7 +71,7 @@ impl Sessions {
 
     /// Takes a note back: the program was refused, so none was started.
     pub(super) fn take_back(&self, caller: &Principal, id: &ConversationId) {
-        let mut book = self.lock();
+        let mut book = self.0.lock();
         let key = (caller.clone(), id.clone());
         let Some(entry) = book.get_mut(&key) else {
             return;
@@ -85,7 +85,7 @@ impl Sessions {
     /// How many there are, of all callers.
     pub(super) fn count(&self) -> usize {
         let now = Instant::now();
-        let book = self.lock();
+        let book = self.0.lock();
         book.values()
             .filter(|each| now.duration_since(each.seen) < LISTED)
             .count()
@@ -93,12 +93,15 @@ impl Sessions {
 
     /// Forgets a session. Returns whether the caller had it.
     fn forget(&self, caller: &Principal, id: &ConversationId) -> bool {
-        self.lock().remove(&(caller.clone(), id.clone())).is_some()
+        self.0
+            .lock()
+            .remove(&(caller.clone(), id.clone()))
+            .is_some()
     }
 
     fn of(&self, caller: &Principal) -> Vec<(ConversationId, Use)> {
         let now = Instant::now();
-        let book = self.lock();
+        let book = self.0.lock();
         let theirs = book
             .iter()
             .filter(|((owner, _), each)| owner == caller && now.duration_since(each.seen) < LISTED);
@@ -107,14 +110,10 @@ impl Sessions {
 
     /// A session of a caller.
     fn get(&self, caller: &Principal, id: &ConversationId) -> Result<Use, ApiError> {
-        let book = self.lock();
+        let book = self.0.lock();
         let found = book.get(&(caller.clone(), id.clone()));
         let recent = |each: &&Use| each.seen.elapsed() < LISTED;
         found.filter(recent).copied().ok_or_else(unknown)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<(Principal, ConversationId), Use>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::any::TypeId;
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
 
+use parking_lot::Mutex;
 use rmcp::model::JsonObject;
 use schemars::JsonSchema;
 use serde_json::Value;
@@ -46,7 +47,7 @@ impl Properties {
     pub(super) fn of_type<T: JsonSchema + 'static>() -> Arc<Self> {
         static KNOWN: LazyLock<Mutex<HashMap<TypeId, Arc<Properties>>>> =
             LazyLock::new(Mutex::default);
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = KNOWN.lock();
         let read = || Arc::new(Self::of(&schema::accepted::<T>()));
         Arc::clone(known.entry(TypeId::of::<T>()).or_insert_with(read))
     }

@@ -4,11 +4,12 @@
 //! kept for a while: a client that comes back with the id of the last one gets all that followed, then live ones.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::stream;
+use parking_lot::Mutex;
 use rmcp::model::JsonRpcMessage;
 use rmcp::transport::streamable_http_server::session::{
     EventId, EventStore, EventStoreError, EventStream, ServerSseMessage, SessionId,
@@ -149,7 +150,7 @@ impl Reader {
         loop {
             self.grown.mark_unchanged();
             {
-                let inner = self.events.lock();
+                let inner = self.events.0.lock();
                 let log = inner.logs.get(&self.stream)?;
                 if let Some((number, message)) = log.at(self.next) {
                     drop(inner);
@@ -174,7 +175,7 @@ impl Events {
     /// Notes whose stream an event is on.
     pub(super) fn give(&self, event: &str, session: &SessionId) {
         if let Some((stream, _)) = event.rsplit_once('_')
-            && let Some(log) = self.lock().logs.get_mut(stream)
+            && let Some(log) = self.0.lock().logs.get_mut(stream)
         {
             log.session.get_or_insert_with(|| Arc::clone(session));
         }
@@ -188,18 +189,14 @@ impl Events {
         if let Some(owner) = stream.strip_suffix(OF_A_SESSION) {
             return owner == &**session;
         }
-        let inner = self.lock();
+        let inner = self.0.lock();
         let owner = inner.logs.get(stream).and_then(|log| log.session.as_ref());
         owner == Some(session)
     }
 
     /// Ends a session's own stream for its readers: the session is closed.
     pub(super) fn end(&self, session: &str) {
-        self.lock().remove(&format!("{session}{OF_A_SESSION}"));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().remove(&format!("{session}{OF_A_SESSION}"));
     }
 }
 
@@ -213,7 +210,7 @@ impl EventStore for Events {
         // Measured before locking: answers can be large, and the lock is for all sessions.
         let json = event.message.as_deref().map(serde_json::to_vec);
         let bytes = json.and_then(Result::ok).map_or(0, |json| json.len());
-        Ok(self.lock().append(stream_id, event, bytes))
+        Ok(self.0.lock().append(stream_id, event, bytes))
     }
 
     async fn replay_events_after(
@@ -225,7 +222,7 @@ impl EventStore for Events {
             .ok_or("the event id is not one of ours")?;
         let number: u64 = number.parse()?;
         let grown = {
-            let inner = self.lock();
+            let inner = self.0.lock();
             let log = inner
                 .logs
                 .get(stream)
@@ -298,7 +295,7 @@ mod tests {
             events.store_event("new", &message(1)).await.unwrap();
         }
         assert!(events.replay_events_after(&first).await.is_err());
-        assert_eq!(events.lock().logs["new"].events.len(), MAX_EVENTS);
+        assert_eq!(events.0.lock().logs["new"].events.len(), MAX_EVENTS);
         let next = events
             .replay_events_after("new_1")
             .await
@@ -338,7 +335,7 @@ mod tests {
         // The oldest stream goes on.
         events.store_event("0", &answer()).await.unwrap();
         events.store_event("new", &answer()).await.unwrap();
-        let inner = events.lock();
+        let inner = events.0.lock();
         let there = ["0", "1", "2", "new"].map(|stream| inner.logs.contains_key(stream));
         assert_eq!(there, [true, false, true, true]);
         assert_eq!(

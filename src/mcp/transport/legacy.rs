@@ -5,12 +5,13 @@
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use axum::http::request::Parts;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use futures::{SinkExt as _, Stream, StreamExt as _, stream};
+use parking_lot::Mutex;
 use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::service::serve_server_with_ct;
 use rmcp::transport::TransportAdapterIdentity;
@@ -62,7 +63,7 @@ struct Closing {
 
 impl Drop for Closing {
     fn drop(&mut self) {
-        self.streams.lock().remove(&self.id);
+        self.streams.open.lock().remove(&self.id);
     }
 }
 
@@ -88,7 +89,7 @@ impl LegacyStreams {
         let transport = UniqueIds::new(transport, stop.clone());
         let id = hex::encode(rand::random::<[u8; 16]>());
         {
-            let mut open = self.lock();
+            let mut open = self.open.lock();
             if open.len() >= MAX_STREAMS {
                 return EnvelopeError::TooManyStreams.into_response();
             }
@@ -129,7 +130,7 @@ impl LegacyStreams {
         incoming: Incoming,
     ) -> Result<(), EnvelopeError> {
         let open = stream_id(parts)
-            .and_then(|id| self.lock().get(id).cloned())
+            .and_then(|id| self.open.lock().get(id).cloned())
             .filter(|open| open.owner == *caller);
         let open = open.ok_or(EnvelopeError::UnknownSession)?;
         for mut message in incoming.parse()? {
@@ -141,10 +142,6 @@ impl LegacyStreams {
             taken.map_err(|_| EnvelopeError::UnknownSession)?;
         }
         Ok(())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Open>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,9 +5,10 @@
 //! Here a session is in use while one of its answers is being made or its stream is open.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rmcp::model::RequestId;
 use rmcp::transport::streamable_http_server::session::SessionId;
 use rmcp::transport::streamable_http_server::session::SessionManager as _;
@@ -98,7 +99,7 @@ impl Sessions {
         loop {
             sleep(pause).await;
             let silent: Vec<_> = {
-                let mut known = self.lock();
+                let mut known = self.known.lock();
                 let ended = known
                     .open
                     .extract_if(|_, session| session.is_silent(self.idle));
@@ -113,7 +114,7 @@ impl Sessions {
 
     /// Whether there may be one more.
     pub(super) fn has_room(&self) -> bool {
-        self.lock().open.len() < MAX_SESSIONS
+        self.known.lock().open.len() < MAX_SESSIONS
     }
 
     /// Remembers a new session.
@@ -125,13 +126,13 @@ impl Sessions {
             answering: HashSet::new(),
             used: Instant::now(),
         };
-        self.lock().open.insert(id.into(), session);
+        self.known.lock().open.insert(id.into(), session);
     }
 
     /// Forgets a session that its client has ended.
     pub(super) async fn end(&self, id: &str) {
         {
-            let mut known = self.lock();
+            let mut known = self.known.lock();
             if known.open.remove(id).is_none() {
                 return;
             }
@@ -151,7 +152,7 @@ impl Sessions {
 
     /// How this caller stands to the session.
     pub(super) fn standing(&self, id: &str, caller: &Principal) -> Standing {
-        let known = self.lock();
+        let known = self.known.lock();
         match known.open.get(id) {
             Some(session) if session.owner != *caller => Standing::Gone,
             Some(session) if session.is_silent(self.idle) => Standing::Unknown,
@@ -163,7 +164,8 @@ impl Sessions {
 
     /// The revision of a session.
     pub(super) fn revision(&self, id: &str) -> Option<String> {
-        self.lock()
+        self.known
+            .lock()
             .open
             .get(id)
             .map(|session| session.revision.clone())
@@ -171,7 +173,7 @@ impl Sessions {
 
     /// Uses a session for as long as the guard lives.
     pub(super) fn enter(&self, id: &str) -> InUse {
-        if let Some(session) = self.lock().open.get_mut(id) {
+        if let Some(session) = self.known.lock().open.get_mut(id) {
             session.uses += 1;
             session.used = Instant::now();
         }
@@ -184,7 +186,7 @@ impl Sessions {
     /// Notes that a session answers a request; `None` if it is already answering another one with the same id, whose
     /// answer the session could not distinguish from this one's.
     pub(super) fn answer(&self, id: &str, request: &RequestId) -> Option<Arc<Answering>> {
-        let mut known = self.lock();
+        let mut known = self.known.lock();
         let session = known.open.get_mut(id)?;
         session.answering.insert(request.clone()).then(|| {
             Arc::new(Answering {
@@ -194,15 +196,11 @@ impl Sessions {
             })
         })
     }
-
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for InUse {
     fn drop(&mut self) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if let Some(session) = known.open.get_mut(&self.session) {
             session.uses = session.uses.saturating_sub(1);
             session.used = Instant::now();
@@ -212,7 +210,7 @@ impl Drop for InUse {
 
 impl Drop for Answering {
     fn drop(&mut self) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if let Some(session) = known.open.get_mut(&self.session) {
             session.answering.remove(&self.request);
             session.used = Instant::now();

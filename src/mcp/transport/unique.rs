@@ -4,8 +4,9 @@
 //! gets an id of ours on the way in, and its answer the client's id on the way out.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::Mutex;
 use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
 };
@@ -132,10 +133,7 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for UniqueIds<T> {
         &mut self,
         mut item: ServerJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        self.ids
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .translate_out(&mut item);
+        self.ids.lock().translate_out(&mut item);
         let (sent, pending) = (self.inner.send(item), Arc::clone(&self.pending));
         async move {
             let result = sent.await;
@@ -149,10 +147,7 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for UniqueIds<T> {
             self.gone.cancel();
             return None;
         };
-        self.ids
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .translate_in(&mut message);
+        self.ids.lock().translate_in(&mut message);
         if matches!(message, JsonRpcMessage::Request(_)) {
             message.insert_extension(Arc::clone(&self.pending));
         }

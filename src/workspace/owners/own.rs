@@ -7,9 +7,9 @@
 //! second to be found gets another at its next use.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{
     AtFlags, FlockOperation, Mode, OFlags, fchmod, flock, fstat, mkdirat, openat, statat,
 };
@@ -91,11 +91,7 @@ impl Own {
     }
 
     pub(super) fn books(&self) -> Books<'_> {
-        Books(self.state())
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        Books(self.state.lock())
     }
 
     /// As for [`Users::settle`](super::Users::settle).
@@ -105,7 +101,7 @@ impl Own {
         dir: BorrowedFd<'_>,
         name: &str,
     ) -> std::result::Result<(Owner, bool), WorkspaceError> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         // Not before: somebody else may just have given it away.
         let stat = fstat(dir).map_err(WorkspaceError::of("examine a folder"))?;
         let is_its_own = self

@@ -152,11 +152,11 @@ async fn a_tree_that_nobody_wants_any_more_changes_nothing() {
 #[tokio::test]
 async fn what_a_tree_is_placed_with_lasts_as_long_as_that_takes() {
     /// Notes what was in place when it went.
-    struct Guard(PathBuf, Arc<std::sync::Mutex<Vec<bool>>>);
+    struct Guard(PathBuf, Arc<parking_lot::Mutex<Vec<bool>>>);
 
     impl Drop for Guard {
         fn drop(&mut self) {
-            self.1.lock().unwrap().push(self.0.exists());
+            self.1.lock().push(self.0.exists());
         }
     }
 
@@ -173,7 +173,7 @@ async fn what_a_tree_is_placed_with_lasts_as_long_as_that_takes() {
     let _ = futures::poll!(placed.as_mut());
     drop(placed);
     fixture.workspaces.settle().await;
-    assert_eq!(*gone.lock().unwrap(), [true]);
+    assert_eq!(*gone.lock(), [true]);
 }
 
 #[tokio::test]
