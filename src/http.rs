@@ -2,7 +2,6 @@
 
 mod access;
 mod addresses;
-mod api;
 mod asset;
 mod files;
 mod health;
@@ -11,6 +10,7 @@ mod metrics;
 mod page;
 mod rate;
 mod refused_hosts;
+mod rest;
 mod serve;
 
 use std::sync::Arc;
@@ -63,7 +63,7 @@ struct Shared {
     runs: Runs,
     packages: Packages,
     ledger: Ledger,
-    sessions: api::Sessions,
+    sessions: rest::Sessions,
     /// Calls that have no answer yet.
     calls: TaskTracker,
     started: Instant,
@@ -83,13 +83,13 @@ impl HttpState {
             rate: config.rate_limit.map(Rate::new),
             refused_hosts: RefusedHosts::default(),
             room: mcp.room(),
-            archives: Arc::new(Semaphore::new(api::ARCHIVES)),
+            archives: Arc::new(Semaphore::new(rest::ARCHIVES)),
             config,
             mcp,
             runs,
             packages,
             ledger,
-            sessions: api::Sessions::default(),
+            sessions: rest::Sessions::default(),
             calls,
             started: Instant::now(),
         }))
@@ -107,7 +107,7 @@ pub fn router(state: HttpState) -> Router {
     let with_token = with_token
         .route_layer(from_fn_with_state(state.clone(), rate::limit))
         .route_layer(from_fn_with_state(state.clone(), access::require_token));
-    let (rest, rest_for_all) = api::routes(&state);
+    let (rest, rest_for_all) = rest::routes(&state);
     let rest = rest
         .route_layer(from_fn_with_state(state.clone(), rate::limit_rest))
         .route_layer(from_fn_with_state(state.clone(), access::require_token));

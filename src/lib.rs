@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
+mod api;
 pub mod app;
 pub mod argument;
 pub mod config;

@@ -2,16 +2,12 @@
 //!
 //! rmcp speaks the protocol. Our parts are the tools, the [`transport`] in front of rmcp, and the table of errors.
 
-pub(crate) mod arguments;
 mod caller;
 mod client;
-pub(crate) mod error;
-pub(crate) mod json;
+mod error;
 mod live;
 mod logs;
-pub(crate) mod pictures;
 mod resources;
-mod schema;
 mod tasks;
 pub mod tools;
 pub(crate) mod toolset;

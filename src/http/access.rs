@@ -14,7 +14,8 @@ use secrecy::ExposeSecret as _;
 use subtle::ConstantTimeEq as _;
 
 use super::HttpState;
-use super::api::ApiError;
+use super::rest::ApiError;
+use crate::api::code::Code;
 use crate::principal::Principal;
 
 /// Names of this machine itself, which are always ours.
@@ -46,7 +47,7 @@ pub(super) async fn require_token(
     let message = "the bearer token is missing or wrong: send the header `Authorization: Bearer <MCP_API_TOKEN>`";
     (
         [(WWW_AUTHENTICATE, "Bearer")],
-        refuse("unauthorized", message),
+        refuse(Code::Unauthorized, message),
     )
         .into_response()
 }
@@ -70,7 +71,7 @@ pub(super) async fn require_operator(
             return next.run(request).await;
         }
         let message = "metrics are for this machine alone: its operator can set METRICS_TOKEN to read them from elsewhere";
-        return refuse("not_found", message);
+        return refuse(Code::NotFound, message);
     };
     let given = bearer(request.headers()).unwrap_or_default();
     if bool::from(given.as_bytes().ct_eq(expected.expose_secret().as_bytes())) {
@@ -79,7 +80,7 @@ pub(super) async fn require_operator(
     let message = "the bearer token is missing or wrong: send the header `Authorization: Bearer <METRICS_TOKEN>`";
     (
         [(WWW_AUTHENTICATE, "Bearer")],
-        refuse("unauthorized", message),
+        refuse(Code::Unauthorized, message),
     )
         .into_response()
 }
@@ -110,12 +111,12 @@ pub(super) async fn require_known_host_and_origin(
     let config = &state.0.config;
     let host = match host(&request) {
         Ok(host) => host,
-        Err(message) => return refuse("invalid_request", message),
+        Err(message) => return refuse(Code::InvalidRequest, message),
     };
     if !allows_host(&config.allowed_hosts, host) {
         state.0.refused_hosts.note(name_of(host).unwrap_or(host));
         let message = "this server does not answer for that Host: its operator can add the name to ALLOWED_HOSTS";
-        return refuse("host_not_allowed", message);
+        return refuse(Code::HostNotAllowed, message);
     }
     let origin_is_fine = match request.headers().get(ORIGIN) {
         None => true,
@@ -127,7 +128,7 @@ pub(super) async fn require_known_host_and_origin(
     if !origin_is_fine {
         let message =
             "pages of that Origin may not call: the operator can add it to ALLOWED_ORIGINS";
-        return refuse("origin_not_allowed", message);
+        return refuse(Code::OriginNotAllowed, message);
     }
     next.run(request).await
 }
@@ -216,7 +217,7 @@ pub(super) fn allows_origin(allowed: &[String], origin: &str) -> bool {
     })
 }
 
-fn refuse(code: &'static str, message: &str) -> Response {
+fn refuse(code: Code, message: &str) -> Response {
     ApiError::new(code, message).into_response()
 }
 

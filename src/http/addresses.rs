@@ -12,7 +12,8 @@ use percent_encoding::percent_decode_str;
 use serde_json::json;
 
 use super::HttpState;
-use super::api::ApiError;
+use super::rest::ApiError;
+use crate::api::code::Code;
 use crate::mcp::transport::MESSAGES;
 
 /// The endpoint of streamable HTTP.
@@ -85,7 +86,7 @@ pub(super) async fn no_such_route(State(state): State<HttpState>, request: Reque
         "there is nothing here: MCP clients connect to {public_path}{MCP}, and the REST interface is described at \
          {public_path}/docs"
     );
-    ApiError::new("no_such_route", message).into_response()
+    ApiError::new(Code::NoSuchRoute, message).into_response()
 }
 
 pub(super) async fn method_not_allowed(State(state): State<HttpState>) -> ApiError {
@@ -93,7 +94,7 @@ pub(super) async fn method_not_allowed(State(state): State<HttpState>) -> ApiErr
         "this address takes other methods, see the header Allow; MCP clients connect to {}{MCP}",
         state.0.config.public_path()
     );
-    ApiError::new("method_not_allowed", message)
+    ApiError::new(Code::MethodNotAllowed, message)
 }
 
 #[cfg(test)]

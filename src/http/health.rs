@@ -9,7 +9,8 @@ use axum::response::{IntoResponse as _, Response};
 use serde_json::json;
 
 use super::HttpState;
-use super::api::ApiError;
+use super::rest::ApiError;
+use crate::api::code::Code;
 
 /// The process answers.
 pub(super) async fn alive() -> Response {
@@ -33,7 +34,7 @@ pub(super) async fn ready(State(state): State<HttpState>) -> Response {
 /// A handler panicked. The log has the details.
 pub(super) fn panicked(_panic: Box<dyn Any + Send + 'static>) -> Response {
     ApiError::new(
-        "internal",
+        Code::Internal,
         "the server made a mistake: its log has the details",
     )
     .into_response()

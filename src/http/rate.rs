@@ -11,7 +11,7 @@ use governor::clock::{Clock as _, DefaultClock};
 use governor::state::keyed::HashMapStateStore;
 
 use super::HttpState;
-use super::api::ApiError;
+use super::rest::ApiError;
 use crate::config::RateLimit;
 use crate::mcp::transport::{self, Toll};
 use crate::principal::Principal;

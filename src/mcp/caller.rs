@@ -9,7 +9,8 @@ use rmcp::service::{RequestContext, RoleServer};
 use tokio::sync::Notify;
 use tracing::error;
 
-use super::error::{RETRY_AFTER_SECONDS, broken};
+use super::error::broken;
+use crate::api::error::RETRY_AFTER_SECONDS;
 use crate::principal::Principal;
 
 /// The sender of one request.

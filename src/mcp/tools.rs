@@ -18,11 +18,13 @@ use rmcp::service::{RequestContext, RoleServer};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::arguments::parse;
 use super::caller::Caller;
 use super::client::known::Answers;
-use super::error::{ToolError, unknown_tool};
-use super::{Client, schema, toolset};
+use super::error::unknown_tool;
+use super::{Client, toolset};
+use crate::api::arguments::parse;
+use crate::api::error::CallError;
+use crate::api::schema;
 use crate::config::Toolset;
 use crate::conversation::{ConversationId, ConversationIdError};
 use crate::packages::Packages;
@@ -102,7 +104,7 @@ pub(super) async fn call(
             return Err(unknown_tool(unknown, &listed));
         }
     };
-    result.or_else(ToolError::into_result).map(Into::into)
+    result.or_else(CallError::into_result).map(Into::into)
 }
 
 /// The answer of `run_code` for a run that has ended, as a task gives it.
@@ -112,7 +114,7 @@ pub(super) async fn ended(
 ) -> Result<CallToolResult, ErrorData> {
     match result.as_ref() {
         Ok(outcome) => Ok(outcome::answer(call, outcome).await),
-        Err(error) => ToolError::from(error).into_result(),
+        Err(error) => CallError::from(error).into_result(),
     }
 }
 

@@ -12,9 +12,9 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use rmcp::model::{CallToolResult, ErrorData, JsonObject, Tool};
 
-use super::error::ToolError;
 use super::live::{self, Woken};
 use super::tools::{self, Call};
+use crate::api::error::CallError;
 use crate::config::Toolset;
 use crate::packages::Packages;
 use crate::run::outcome::RunOutcome;
@@ -71,7 +71,7 @@ pub(super) fn find(toolset: Toolset, name: &str) -> Option<&'static Adapter> {
 }
 
 /// Checks the language that a client gives to a tool which runs nothing but Python.
-fn check_language(tool: &str, language: Option<&str>, runs: &Runs) -> Result<(), ToolError> {
+fn check_language(tool: &str, language: Option<&str>, runs: &Runs) -> Result<(), CallError> {
     let Some(language) = language else {
         return Ok(());
     };
@@ -81,15 +81,15 @@ fn check_language(tool: &str, language: Option<&str>, runs: &Runs) -> Result<(),
         return Ok(());
     }
     let language: String = language.chars().take(64).collect();
-    Err(ToolError::invalid(&format!(
+    Err(CallError::invalid(&format!(
         "{tool}: language is {language:?}, and this tool runs Python only: send a program in Python, without language"
     )))
 }
 
 /// The time limit that an argument named `timeout` asks for.
-fn time_limited(seconds: f64, most: Duration) -> Result<Duration, ToolError> {
+fn time_limited(seconds: f64, most: Duration) -> Result<Duration, CallError> {
     time_limit(seconds, most).ok_or_else(|| {
-        ToolError::invalid(&format!(
+        CallError::invalid(&format!(
             "timeout is {seconds:?}: it must be greater than 0 and at most {} seconds",
             most.as_secs_f64()
         ))
@@ -97,7 +97,7 @@ fn time_limited(seconds: f64, most: Duration) -> Result<Duration, ToolError> {
 }
 
 /// Why there was no run, for a caller that cannot choose the language.
-fn of_python(error: &RunError) -> ToolError {
+fn of_python(error: &RunError) -> CallError {
     let message = match error {
         RunError::Fence { fence, .. } => format!(
             "code is one Markdown block of {fence}, and this tool runs Python only: send a program in Python"
@@ -107,14 +107,14 @@ fn of_python(error: &RunError) -> ToolError {
         }
         _ => return error.into(),
     };
-    ToolError {
+    CallError {
         message,
         ..error.into()
     }
 }
 
 /// Runs a program to its end while its client watches.
-async fn run(call: &Call<'_>, request: RunRequest) -> Result<RunOutcome, ToolError> {
+async fn run(call: &Call<'_>, request: RunRequest) -> Result<RunOutcome, CallError> {
     call.client.remember(&request.conversation);
     let run = call.ledger.start(call.caller.principal.clone(), request);
     let guard = run.cancel_on_drop();

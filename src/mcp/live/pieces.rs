@@ -8,8 +8,8 @@ use rmcp::model::{JsonObject, MetaObject, NotificationMetaObject, RequestMetaObj
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::api::arguments::whole;
 use crate::executor::Stream;
-use crate::mcp::arguments::whole;
 use crate::run::ledger::LiveRun;
 use crate::run::render;
 

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Call, define, outcome, parse};
-use crate::mcp::error::ToolError;
+use crate::api::error::CallError;
 use crate::run::outcome::RunOutcome;
 
 pub(super) const NAME: &str = "cancel_run";
@@ -36,16 +36,16 @@ pub(super) fn tool() -> Tool {
 pub(super) async fn call(
     call: &Call<'_>,
     arguments: JsonObject,
-) -> Result<CallToolResult, ToolError> {
+) -> Result<CallToolResult, CallError> {
     let arguments: Arguments = parse(NAME, arguments)?;
     let id = &arguments.run_id;
     let run = call
         .ledger
         .find(&call.caller.principal, id)
-        .ok_or_else(|| ToolError::no_run(id))?;
+        .ok_or_else(|| CallError::no_run(id))?;
     run.cancel();
     let outcome = match tokio::time::timeout(WAIT, run.ended()).await {
-        Ok(result) => result.as_ref().as_ref().map_err(ToolError::from)?.clone(),
+        Ok(result) => result.as_ref().as_ref().map_err(CallError::from)?.clone(),
         Err(_) => run.so_far().await,
     };
     Ok(outcome::answer(call, &outcome).await)

@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{define, parse, structured};
+use crate::api::error::CallError;
 use crate::conversation::ConversationId;
-use crate::mcp::error::ToolError;
 use crate::run::Runs;
 
 pub(super) const NAME: &str = "delete_conversation";
@@ -44,7 +44,7 @@ pub(super) fn tool() -> Tool {
     )
 }
 
-pub(super) async fn call(runs: &Runs, arguments: JsonObject) -> Result<CallToolResult, ToolError> {
+pub(super) async fn call(runs: &Runs, arguments: JsonObject) -> Result<CallToolResult, CallError> {
     let arguments: Arguments = parse(NAME, arguments)?;
     let id: ConversationId = arguments.conversation_id.parse()?;
     let existed = runs.delete_conversation(&id).await?;

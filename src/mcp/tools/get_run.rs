@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::{Call, define, outcome, parse, structured};
+use crate::api::arguments::some_whole;
+use crate::api::error::CallError;
 use crate::conversation::ConversationId;
 use crate::executor::Stream;
-use crate::mcp::arguments::some_whole;
-use crate::mcp::error::ToolError;
 use crate::mcp::live::{self, Woken};
 use crate::run::Runs;
 use crate::run::ledger::LiveRun;
@@ -96,7 +96,7 @@ pub(super) fn tool(runs: &Runs) -> Tool {
 pub(super) async fn call(
     call: &Call<'_>,
     arguments: JsonObject,
-) -> Result<CallToolResult, ToolError> {
+) -> Result<CallToolResult, CallError> {
     let arguments: Arguments = parse(NAME, arguments)?;
     let budget = call.runs.limits.call_budget;
     let wait = wait(arguments.wait_seconds.unwrap_or_default(), budget)?;
@@ -106,7 +106,7 @@ pub(super) async fn call(
     let from = run.live.capture.kept();
     let whole = arguments.stream.is_none() && arguments.offset.is_none();
     let outcome = match live::wait(&run, call.context, &call.caller, from, Some(due)).await {
-        Woken::Ended(result) => result.as_ref().as_ref().map_err(ToolError::from)?.clone(),
+        Woken::Ended(result) => result.as_ref().as_ref().map_err(CallError::from)?.clone(),
         // A client that asks about a run and goes away does not end it.
         Woken::Cancelled | Woken::Due if whole => run.so_far().await,
         Woken::Cancelled | Woken::Due => run.unread(),
@@ -135,9 +135,9 @@ pub(super) async fn call(
 }
 
 /// How long to wait at most. A caller that asks for longer than a call may take is answered then, and can ask again.
-fn wait(seconds: f64, budget: Duration) -> Result<Duration, ToolError> {
+fn wait(seconds: f64, budget: Duration) -> Result<Duration, CallError> {
     if !seconds.is_finite() || seconds < 0.0 {
-        return Err(ToolError::invalid(&format!(
+        return Err(CallError::invalid(&format!(
             "get_run: waitSeconds is {seconds:?}: it must be at least 0"
         )));
     }
@@ -145,20 +145,20 @@ fn wait(seconds: f64, budget: Duration) -> Result<Duration, ToolError> {
     Ok(Duration::try_from_secs_f64(seconds).map_or(budget, |wait| wait.min(budget)))
 }
 
-fn find(call: &Call<'_>, arguments: &Arguments) -> Result<std::sync::Arc<LiveRun>, ToolError> {
+fn find(call: &Call<'_>, arguments: &Arguments) -> Result<std::sync::Arc<LiveRun>, CallError> {
     let owner = &call.caller.principal;
     match (&arguments.run_id, &arguments.conversation_id) {
         (Some(id), _) => call
             .ledger
             .find(owner, id)
-            .ok_or_else(|| ToolError::no_run(id)),
+            .ok_or_else(|| CallError::no_run(id)),
         (None, Some(conversation)) => {
             let id: ConversationId = conversation.parse()?;
             call.ledger
                 .latest(owner, &id)
-                .ok_or_else(ToolError::no_run_of_conversation)
+                .ok_or_else(CallError::no_run_of_conversation)
         }
-        (None, None) => Err(ToolError::invalid(
+        (None, None) => Err(CallError::invalid(
             "get_run: give runId, as the answer of `run_code` names it, or conversationId for the latest run of a \
              conversation",
         )),

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Call, conversation, define, parse, structured};
-use crate::mcp::error::ToolError;
+use crate::api::error::CallError;
 use crate::mcp::live::with_signs_of_life;
 use crate::packages::{Asked, InstallRequest, MAX_ASKED, Packages};
 
@@ -94,7 +94,7 @@ pub(super) fn tool(packages: &Packages) -> Tool {
 pub(super) async fn call(
     call: &Call<'_>,
     arguments: JsonObject,
-) -> Result<CallToolResult, ToolError> {
+) -> Result<CallToolResult, CallError> {
     let arguments: Arguments = parse(NAME, arguments)?;
     let id = conversation(arguments.conversation_id.as_deref())?;
     call.client.remember(&id);

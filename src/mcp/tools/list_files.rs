@@ -5,9 +5,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{define, parse, structured};
+use crate::api::error::CallError;
 use crate::conversation::ConversationId;
 use crate::files::FilePage;
-use crate::mcp::error::ToolError;
 use crate::run::Runs;
 
 pub(super) const NAME: &str = "list_files";
@@ -34,7 +34,7 @@ pub(super) fn tool() -> Tool {
     define::<Arguments, FilePage>(NAME, "List files", description.to_owned(), annotations)
 }
 
-pub(super) async fn call(runs: &Runs, arguments: JsonObject) -> Result<CallToolResult, ToolError> {
+pub(super) async fn call(runs: &Runs, arguments: JsonObject) -> Result<CallToolResult, CallError> {
     let arguments: Arguments = parse(NAME, arguments)?;
     let id: ConversationId = arguments.conversation_id.parse()?;
     let list = runs.files.list(&id).await?;

@@ -4,7 +4,7 @@
 use rmcp::model::{CallToolResult, ContentBlock, ProtocolVersion, Resource};
 
 use super::{Call, structured};
-use crate::mcp::pictures::{self, Pictures};
+use crate::api::pictures::{self, Pictures};
 use crate::run::outcome::{FileLink, RunOutcome};
 
 /// Links in one answer; `files` has them all.

@@ -9,11 +9,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{define, parse, structured};
+use crate::api::arguments::whole;
+use crate::api::error::CallError;
+use crate::api::pictures::{self, Shown};
 use crate::conversation::ConversationId;
 use crate::files::{Piece, is_picture_name};
-use crate::mcp::arguments::whole;
-use crate::mcp::error::ToolError;
-use crate::mcp::pictures::{self, Shown};
 use crate::run::Runs;
 use crate::run::outcome::FileLink;
 
@@ -96,14 +96,14 @@ pub(super) fn tool() -> Tool {
         .with_meta(meta)
 }
 
-pub(super) async fn call(runs: &Runs, arguments: JsonObject) -> Result<CallToolResult, ToolError> {
+pub(super) async fn call(runs: &Runs, arguments: JsonObject) -> Result<CallToolResult, CallError> {
     let arguments: Arguments = parse(NAME, arguments)?;
     let id: ConversationId = arguments.conversation_id.parse()?;
     let name = &arguments.filename;
     if arguments.offset == 0 && is_picture_name(name) {
         let picture = pictures::of_file(runs, &id, name).await;
         // As base64 it would tell a model nothing.
-        let late = |_| ToolError::busy("the picture was not ready in time", AGAIN);
+        let late = |_| CallError::busy("the picture was not ready in time", AGAIN);
         if let Some((file, shown)) = picture.map_err(late)? {
             return Ok(render_picture(file, shown));
         }

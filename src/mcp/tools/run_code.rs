@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use tokio_util::sync::DropGuard;
 
 use super::{Call, conversation, define, outcome, parse, structured};
-use crate::mcp::arguments::ignored;
-use crate::mcp::error::ToolError;
+use crate::api::arguments::ignored;
+use crate::api::error::CallError;
 use crate::mcp::live::{self, Woken};
 use crate::mcp::{logs, tasks};
 use crate::run::ledger::{self, LiveRun};
@@ -118,7 +118,7 @@ pub(super) fn tool(runs: &Runs) -> Tool {
 pub(super) async fn call(
     call: &Call<'_>,
     arguments: JsonObject,
-) -> Result<CallToolResponse, ToolError> {
+) -> Result<CallToolResponse, CallError> {
     let note = ignored::<Arguments>(NAME, &arguments);
     let request = request(call.runs, arguments)?;
     call.client.remember(&request.conversation);
@@ -135,7 +135,7 @@ pub(super) async fn call(
     match live::wait(&run, call.context, &call.caller, 0, due).await {
         Woken::Ended(result) => {
             guard.map(DropGuard::disarm);
-            let outcome = result.as_ref().as_ref().map_err(ToolError::from)?;
+            let outcome = result.as_ref().as_ref().map_err(CallError::from)?;
             logs::ended(call.context, &call.caller, call.client, outcome).await;
             let outcome = RunOutcome {
                 notes: note.into_iter().collect(),
@@ -167,7 +167,7 @@ struct Started {
 }
 
 /// Whatever happens to a call, a run that nobody waits for is cancelled, or its caller knows its id.
-fn start(call: &Call<'_>, request: RunRequest) -> Result<Started, ToolError> {
+fn start(call: &Call<'_>, request: RunRequest) -> Result<Started, CallError> {
     let owner = call.caller.principal.clone();
     let Some(id) = call.context.meta.get(RUN_ID) else {
         let run = call.ledger.start(owner, request);
@@ -175,19 +175,19 @@ fn start(call: &Call<'_>, request: RunRequest) -> Result<Started, ToolError> {
         return Ok(Started { run, guard });
     };
     let Some(id) = id.as_str().filter(|id| ledger::is_id(id)) else {
-        return Err(ToolError::invalid(&format!(
+        return Err(CallError::invalid(&format!(
             "run_code: {RUN_ID} in _meta is no id of a run: give run_ and 32 random hexadecimal digits, in lower case"
         )));
     };
     let Some(run) = call.ledger.start_as(id.to_owned(), owner, request) else {
-        return Err(ToolError::invalid(&format!(
+        return Err(CallError::invalid(&format!(
             "run_code: {RUN_ID} in _meta names a run that has begun already: ask for it with get_run, or give a new id"
         )));
     };
     Ok(Started { run, guard: None })
 }
 
-fn request(runs: &Runs, arguments: JsonObject) -> Result<RunRequest, ToolError> {
+fn request(runs: &Runs, arguments: JsonObject) -> Result<RunRequest, CallError> {
     let arguments: Arguments = parse(NAME, arguments)?;
     Ok(RunRequest {
         conversation: conversation(arguments.conversation_id.as_deref())?,

@@ -15,11 +15,13 @@ use serde_json::json;
 
 use super::names::{argument, translated};
 use super::{Adapter, PYTHON, python, time_limited};
+use crate::api::arguments::{ignored, parse};
+use crate::api::code::Code;
+use crate::api::error::CallError;
 use crate::config::Toolset;
 use crate::conversation::ConversationId;
 use crate::executor::spec::DATA_ALIAS;
-use crate::mcp::arguments::{ignored, parse};
-use crate::mcp::error::{BROKEN, ToolError, broken};
+use crate::mcp::error::broken;
 use crate::mcp::tools::{Call, define, structured};
 use crate::run::outcome::{FileLink, RunStatus};
 use crate::run::{KernelWish, RunRequest, Runs, size_as_set};
@@ -68,26 +70,32 @@ pub(super) const TOOLS: &[Adapter] = &[
 /// An error with a code of this set.
 #[derive(Debug)]
 struct Refusal {
-    error: ToolError,
+    code: &'static str,
+    error: CallError,
     /// Bytes of the file that the error is about.
     size: Option<u64>,
 }
 
 impl Refusal {
     fn new(code: &'static str, message: impl Into<String>) -> Self {
-        ToolError::new(code, message).into()
+        let error = CallError::new(Code::InvalidArguments, message);
+        Self {
+            code,
+            ..error.into()
+        }
     }
 }
 
-impl From<ToolError> for Refusal {
-    fn from(error: ToolError) -> Self {
+impl From<CallError> for Refusal {
+    fn from(error: CallError) -> Self {
         let code = match error.code {
-            "file_too_large" => "upload_too_large",
-            "file_not_found" => "not_found",
-            code => code,
+            Code::FileTooLarge => "upload_too_large",
+            Code::FileNotFound => "not_found",
+            code => code.as_str(),
         };
         Self {
-            error: ToolError { code, ..error },
+            code,
+            error,
             size: None,
         }
     }
@@ -97,12 +105,12 @@ async fn answered(
     tool: &str,
     call: impl Future<Output = Result<CallToolResult, Refusal>>,
 ) -> Result<CallToolResult, ErrorData> {
-    call.await.or_else(|Refusal { error, size }| {
-        if error.code == BROKEN {
+    call.await.or_else(|Refusal { code, error, size }| {
+        if error.code == Code::Broken {
             return Err(broken());
         }
         let error = error.naming(|about| argument(tool, about));
-        let (code, message) = (error.code, translated(Toolset::Artifacts, &error.message));
+        let message = translated(Toolset::Artifacts, &error.message);
         let mut error = json!({ "error": code, "code": code, "message": message });
         if let Some(size) = size {
             error["size_bytes"] = size.into();
@@ -119,7 +127,7 @@ fn session(id: Option<&str>) -> Result<ConversationId, Refusal> {
     let minted = format!("sess_{}", hex::encode(rand::random::<[u8; 16]>()));
     minted
         .parse()
-        .map_err(|error| ToolError::from(error).into())
+        .map_err(|error| CallError::from(error).into())
 }
 
 /// The id of a session, and what to do if it is none.
@@ -142,7 +150,7 @@ fn known(id: &str) -> Result<ConversationId, Refusal> {
 /// The given session, which must exist.
 async fn existing(call: &Call<'_>, id: &str) -> Result<ConversationId, Refusal> {
     let id = known(id)?;
-    if !call.runs.files.exists(&id).await.map_err(ToolError::from)? {
+    if !call.runs.files.exists(&id).await.map_err(CallError::from)? {
         let message = "there is no such session: leave session_id out of the next run or upload to get a new one";
         return Err(Refusal::new("session_not_found", message));
     }
@@ -312,7 +320,7 @@ async fn close(call: &Call<'_>, arguments: JsonObject) -> Result<CallToolResult,
     idle(call, &known(&session_id)?)?;
     let id = existing(call, &session_id).await?;
     let deleted = call.runs.delete_conversation(&id).await;
-    deleted.map_err(ToolError::from)?;
+    deleted.map_err(CallError::from)?;
     Ok(CallToolResult::structured(json!({ "status": "closed" })))
 }
 

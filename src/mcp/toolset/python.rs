@@ -14,10 +14,10 @@ use utoipa::ToSchema;
 
 use super::names::translated;
 use super::{Adapter, PYTHON, time_limited};
+use crate::api::arguments::{ignored, parse};
+use crate::api::error::CallError;
 use crate::config::Toolset;
 use crate::conversation::ConversationId;
-use crate::mcp::arguments::{ignored, parse};
-use crate::mcp::error::ToolError;
 use crate::mcp::tools::{Call, define, structured};
 use crate::principal::Principal;
 use crate::run::outcome::{RunOutcome, RunStatus};
@@ -44,7 +44,7 @@ pub(super) const TOOLS: &[Adapter] = &[
 ];
 
 async fn answered(
-    call: impl Future<Output = Result<CallToolResult, ToolError>>,
+    call: impl Future<Output = Result<CallToolResult, CallError>>,
 ) -> Result<CallToolResult, ErrorData> {
     call.await.or_else(|mut error| {
         error.message = translated(Toolset::Python, &error.message);
@@ -106,7 +106,7 @@ pub(crate) fn limit_timeout(schema: Option<&mut Value>, runs: &Runs) {
     }
 }
 
-async fn execute(call: &Call<'_>, arguments: JsonObject) -> Result<CallToolResult, ToolError> {
+async fn execute(call: &Call<'_>, arguments: JsonObject) -> Result<CallToolResult, CallError> {
     let note = ignored::<Arguments>(EXECUTE, &arguments);
     let Arguments {
         code,
@@ -162,7 +162,7 @@ pub(super) fn with_reason(toolset: Toolset, outcome: &RunOutcome) -> String {
 }
 
 /// The conversation of all calls of a caller that name no session.
-pub(crate) fn conversation(caller: &Principal) -> Result<ConversationId, ToolError> {
+pub(crate) fn conversation(caller: &Principal) -> Result<ConversationId, CallError> {
     Ok(format!("python-{}", caller.tag()).parse()?)
 }
 
@@ -173,7 +173,7 @@ pub(crate) fn request(
     code: String,
     stdin: Option<String>,
     timeout: Option<f64>,
-) -> Result<RunRequest, ToolError> {
+) -> Result<RunRequest, CallError> {
     let most = longest(runs);
     Ok(RunRequest {
         conversation: conversation(caller)?,

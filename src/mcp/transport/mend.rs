@@ -10,7 +10,7 @@ use self::objects::arguments;
 pub(super) use self::objects::mended as with_objects;
 use super::envelope::{EnvelopeError, Fields};
 use super::message::names_revision;
-use crate::mcp::json;
+use crate::api::json;
 
 /// What a client is called that does not say its name or its version.
 const UNNAMED: &str = "unknown";

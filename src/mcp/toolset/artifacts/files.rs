@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{Artifact, Refusal, base, existing, path, session, tool};
+use crate::api::arguments::parse;
+use crate::api::error::CallError;
 use crate::executor::spec::DATA_ALIAS;
 use crate::files::FilesError;
-use crate::mcp::arguments::parse;
-use crate::mcp::error::ToolError;
 use crate::mcp::tools::{Call, structured};
 use crate::run::{Runs, size_as_set};
 use crate::workspace::path::PathError;
@@ -166,8 +166,8 @@ pub(super) async fn list(
 ) -> Result<CallToolResult, Refusal> {
     let ListArguments { session_id, cursor } = parse(LIST, arguments)?;
     let id = existing(call, &session_id).await?;
-    let list = call.runs.files.list(&id).await.map_err(ToolError::from)?;
-    let page = list.page(cursor.as_deref()).map_err(ToolError::from)?;
+    let list = call.runs.files.list(&id).await.map_err(CallError::from)?;
+    let page = list.page(cursor.as_deref()).map_err(CallError::from)?;
     Ok(structured(&ListAnswer {
         artifacts: page.files.iter().map(Artifact::of).collect(),
         artifacts_truncated: page.truncated.is_some() || page.next_cursor.is_some(),
@@ -192,7 +192,9 @@ fn refusal(error: FilesError, name: &'static str) -> Refusal {
         }
         _ => None,
     };
-    let error = ToolError::from(error);
-    let code = code.unwrap_or(error.code);
-    ToolError { code, ..error }.into()
+    let refusal = Refusal::from(CallError::from(error));
+    Refusal {
+        code: code.unwrap_or(refusal.code),
+        ..refusal
+    }
 }

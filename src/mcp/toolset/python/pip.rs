@@ -7,8 +7,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 
-use crate::mcp::arguments::parse;
-use crate::mcp::error::ToolError;
+use crate::api::arguments::parse;
+use crate::api::error::CallError;
 use crate::mcp::live::with_signs_of_life;
 use crate::mcp::tools::{Call, define, structured};
 use crate::mcp::toolset::names::argument;
@@ -68,7 +68,7 @@ pub(super) fn tool(_runs: &Runs) -> Tool {
 pub(super) async fn call(
     call: &Call<'_>,
     arguments: JsonObject,
-) -> Result<CallToolResult, ToolError> {
+) -> Result<CallToolResult, CallError> {
     let Arguments {
         package,
         version,
@@ -95,7 +95,7 @@ pub(crate) async fn install(
     name: String,
     version: Option<String>,
     cancel: &CancellationToken,
-) -> Result<PipInstalled, ToolError> {
+) -> Result<PipInstalled, CallError> {
     let started = Instant::now();
     let request = InstallRequest {
         conversation: super::conversation(caller)?,
@@ -115,7 +115,7 @@ pub(crate) async fn install(
             installation_time: started.elapsed().as_secs_f64(),
             code: Some(error.as_str()),
         }),
-        Err(error) => Err(ToolError::from(error).naming(|about| argument(NAME, about))),
+        Err(error) => Err(CallError::from(error).naming(|about| argument(NAME, about))),
     }
 }
 

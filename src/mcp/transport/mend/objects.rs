@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::mcp::json;
+use crate::api::json;
 
 /// The place of the parameters in a message.
 #[derive(Deserialize)]

@@ -9,7 +9,7 @@ use rmcp::model::JsonObject;
 use schemars::JsonSchema;
 use serde_json::Value;
 
-use crate::mcp::schema;
+use crate::api::schema;
 
 /// How many references may lead to each other.
 const DEPTH: usize = 8;

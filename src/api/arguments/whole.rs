@@ -10,7 +10,7 @@ const BEYOND: f64 = 18_446_744_073_709_551_616.0;
 
 /// Reads a whole number that is not negative. `65536.0` is one too, as in JSON Schema, since some clients write every
 /// number with a decimal point.
-pub(in crate::mcp) fn whole<'de, D: Deserializer<'de>, T: TryFrom<u64>>(
+pub(crate) fn whole<'de, D: Deserializer<'de>, T: TryFrom<u64>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     struct Whole;
@@ -49,7 +49,7 @@ pub(in crate::mcp) fn whole<'de, D: Deserializer<'de>, T: TryFrom<u64>>(
 }
 
 /// The same for an argument that may be left out.
-pub(in crate::mcp) fn some_whole<'de, D: Deserializer<'de>, T: TryFrom<u64>>(
+pub(crate) fn some_whole<'de, D: Deserializer<'de>, T: TryFrom<u64>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     whole(deserializer).map(Some)

@@ -37,7 +37,7 @@ use super::error::Failure;
 const UNLISTED: &str = "x-unlisted";
 
 /// What a tool takes, as it is published.
-pub(super) fn input<T: JsonSchema>() -> JsonObject {
+pub(crate) fn input<T: JsonSchema>() -> JsonObject {
     let mut schema = accepted::<T>();
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
         properties.retain(|_, property| is_listed(property));
@@ -46,12 +46,12 @@ pub(super) fn input<T: JsonSchema>() -> JsonObject {
 }
 
 /// Whether an argument is published.
-pub(super) fn is_listed(property: &Value) -> bool {
+pub(crate) fn is_listed(property: &Value) -> bool {
     property.get(UNLISTED).is_none()
 }
 
 /// All that a tool takes.
-pub(super) fn accepted<T: JsonSchema>() -> JsonObject {
+pub(crate) fn accepted<T: JsonSchema>() -> JsonObject {
     let settings = settings().with_transform(RecursiveTransform(|part: &mut Schema| {
         plain(part);
         leave_out(part, "title");
@@ -69,7 +69,7 @@ pub(super) fn accepted<T: JsonSchema>() -> JsonObject {
 /// Output Schema). Clients that check this discard what does not conform, and with it the reason that the model needs.
 /// So the fields of both are in one object, of which those are required that both have: of alternatives, typed clients
 /// make worse types, and strict validators refuse them.
-pub(super) fn output<T: JsonSchema>() -> JsonObject {
+pub(crate) fn output<T: JsonSchema>() -> JsonObject {
     let settings = || {
         let settings = settings().for_serialize();
         settings.with_transform(RecursiveTransform(|part: &mut Schema| {

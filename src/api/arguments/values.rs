@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Number, Value};
 
 use super::shape::{Property, Shape};
-use crate::mcp::json::{self, Repeated};
+use crate::api::json::{self, Repeated};
 
 /// Texts that are taken as they are, even if they are numbers: any change might be meant.
 const VERBATIM: &[&str] = &["code", "content", "content_base64"];

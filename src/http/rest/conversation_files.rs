@@ -15,6 +15,7 @@ use utoipa::ToSchema;
 use super::ApiError;
 use super::error::{ErrorBody, Failures};
 use super::extract::{FilePath, JsonBody, SessionPath};
+use crate::api::code::Code;
 use crate::body::{PATIENCE_REFUSED, declared, drain};
 use crate::conversation::ConversationId;
 use crate::files::{FileList, FilesError, StoredFile};
@@ -103,7 +104,7 @@ pub(super) async fn download(
         Unsent::Unmet => Err(unmet()),
         Unsent::Shorter(size) => {
             let message = format!("the range has none of the file's {size} bytes");
-            let error = ApiError::new("range_not_satisfiable", message);
+            let error = ApiError::new(Code::RangeNotSatisfiable, message);
             Ok(([(CONTENT_RANGE, files::none_of(size))], error).into_response())
         }
         Unsent::Busy => Err(ApiError::busy("too many downloads", files::DOWNLOADS_AGAIN)),
@@ -142,7 +143,7 @@ pub(super) async fn upload(
     let stored = store(&state, &id, &name, &head.headers, &mut body).await;
     // A client that was too slow would be so again.
     if let Err(ApiError(error)) = &stored
-        && error.code != "too_slow"
+        && error.code != Code::TooSlow
     {
         drain(&head.headers, body, state.0.runs.files.max_upload_bytes).await;
     }
@@ -216,7 +217,7 @@ pub(super) async fn upload_form(
     let request = request.map(|body| Body::new(http_body_util::Limited::new(body, bounded)));
     let mut form = Multipart::from_request(request, &()).await.map_err(|_| {
         let message = "the body must be a form: send multipart/form-data with a boundary";
-        ApiError::new("unsupported_media_type", message)
+        ApiError::new(Code::UnsupportedMediaType, message)
     })?;
     let mut stored = Vec::new();
     let receive = async {
@@ -338,7 +339,7 @@ fn failed(error: FilesError) -> ApiError {
 fn unmet() -> ApiError {
     let message = "the file is not as the headers If-Match, If-None-Match or If-Unmodified-Since demand: look at it \
                    again";
-    ApiError::new("precondition_failed", message)
+    ApiError::new(Code::PreconditionFailed, message)
 }
 
 fn broken_form(error: &MultipartError, limit: u64) -> ApiError {

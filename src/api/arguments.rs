@@ -16,8 +16,8 @@ use serde_json::Value;
 
 use self::names::Meaning;
 use self::shape::{Properties, Property};
-pub(super) use self::whole::{some_whole, whole};
-use super::error::ToolError;
+pub(crate) use self::whole::{some_whole, whole};
+use super::error::CallError;
 
 /// Longest piece of a caller's text in a message.
 const SHOWN: usize = 64;
@@ -26,15 +26,15 @@ const SHOWN: usize = 64;
 pub(crate) fn parse<T: DeserializeOwned + JsonSchema + 'static>(
     tool: &str,
     arguments: JsonObject,
-) -> Result<T, ToolError> {
+) -> Result<T, CallError> {
     let arguments = normalized(&Properties::of_type::<T>(), arguments)
-        .map_err(|problem| ToolError::invalid(&format!("{tool}: {problem}")))?;
+        .map_err(|problem| CallError::invalid(&format!("{tool}: {problem}")))?;
     serde_path_to_error::deserialize(Value::Object(arguments))
-        .map_err(|error| ToolError::arguments(tool, &error))
+        .map_err(|error| CallError::arguments(tool, &error))
 }
 
 /// What a caller has to know of the arguments that a tool ignores, though other tools that run programs have them.
-pub(super) fn ignored<T: JsonSchema + 'static>(
+pub(crate) fn ignored<T: JsonSchema + 'static>(
     tool: &str,
     arguments: &JsonObject,
 ) -> Option<String> {

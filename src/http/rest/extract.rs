@@ -12,12 +12,13 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::ApiError;
+use crate::api::arguments;
+use crate::api::code::Code;
+use crate::api::error::CallError;
+use crate::api::json::repeated_key;
 use crate::body::{BodyError, LARGE_BODIES, ROOM_AGAIN};
 use crate::conversation::{ConversationId, ConversationIdError};
 use crate::http::HttpState;
-use crate::mcp::arguments;
-use crate::mcp::error::ToolError;
-use crate::mcp::json::repeated_key;
 
 /// Room in a body for everything except the program.
 const MARGIN: usize = 64 << 10;
@@ -39,7 +40,7 @@ impl<T: DeserializeOwned + JsonSchema + 'static> FromRequest<HttpState> for Json
         if !is_json(request.headers()) {
             let message =
                 "the body must be JSON: send it with the header Content-Type: application/json";
-            return Err(ApiError::new("unsupported_media_type", message));
+            return Err(ApiError::new(Code::UnsupportedMediaType, message));
         }
         let (parts, body) = request.into_parts();
         let patience = state.0.config.patience.body;
@@ -49,14 +50,14 @@ impl<T: DeserializeOwned + JsonSchema + 'static> FromRequest<HttpState> for Json
         let body = read.map_err(|error| match error {
             BodyError::TooLarge => {
                 let message = format!("the body has more than {limit} bytes, which is the limit");
-                ApiError::new("body_too_large", message)
+                ApiError::new(Code::BodyTooLarge, message)
             }
-            BodyError::TooSlow => ApiError::new("too_slow", "the body did not come in time"),
+            BodyError::TooSlow => ApiError::new(Code::TooSlow, "the body did not come in time"),
             BodyError::Silent(silence) => {
                 let message = format!("no more of the body came for {} s", silence.as_secs());
-                ApiError::new("too_slow", message)
+                ApiError::new(Code::TooSlow, message)
             }
-            BodyError::Interrupted => ApiError::new("interrupted", "the body ended too early"),
+            BodyError::Interrupted => ApiError::new(Code::Interrupted, "the body ended too early"),
             BodyError::NoRoom => ApiError::busy(LARGE_BODIES, ROOM_AGAIN),
         })?;
         parse(&body.bytes).map(Self)
@@ -98,7 +99,7 @@ fn is_json(headers: &HeaderMap) -> bool {
 
 /// An error about a conversation's id, under the name that the id has here.
 pub(super) fn session_id(error: ConversationIdError) -> ApiError {
-    ApiError(ToolError::from(error).naming(|_| "session_id"))
+    ApiError(CallError::from(error).naming(|_| "session_id"))
 }
 
 /// The session of a path.
@@ -136,7 +137,7 @@ async fn path<T: DeserializeOwned + Send>(
             Err(ApiError::arguments(message))
         }
         Err(_) => Err(ApiError::new(
-            "internal",
+            Code::Internal,
             "the server does not know its own routes",
         )),
     }

@@ -9,10 +9,10 @@ use utoipa::ToSchema;
 use super::{Done, Session};
 use crate::conversation::ConversationId;
 use crate::http::HttpState;
-use crate::http::api::ApiError;
-use crate::http::api::envelope::Envelope;
-use crate::http::api::error::{ErrorBody, Failures};
-use crate::http::api::extract::{JsonBody, SessionPath, session_id};
+use crate::http::rest::ApiError;
+use crate::http::rest::envelope::Envelope;
+use crate::http::rest::error::{ErrorBody, Failures};
+use crate::http::rest::extract::{JsonBody, SessionPath, session_id};
 use crate::principal::Principal;
 
 /// Where programs see the files of their session.
@@ -21,7 +21,7 @@ const DIRECTORY: &str = "/data";
 /// A session to be made.
 #[derive(Debug, Default, Deserialize, JsonSchema, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(in crate::http::api) struct SessionRequest {
+pub(in crate::http::rest) struct SessionRequest {
     /// Its id: 1 to 256 bytes. Left out: a new one is made. One that exists stays as it is.
     #[schema(min_length = 1, max_length = 256)]
     session_id: Option<String>,
@@ -46,7 +46,7 @@ struct FileAddress {
 
 /// A session that is there.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http::api) struct Made {
+pub(in crate::http::rest) struct Made {
     session_id: String,
     /// Where its programs start and see its files.
     #[schema(example = "/data")]
@@ -65,7 +65,7 @@ pub(in crate::http::api) struct Made {
     request_body = Option<SessionRequest>,
     responses((status = 200, description = "It is there", body = Envelope<Made>), Failures)
 )]
-pub(in crate::http::api) async fn make(
+pub(in crate::http::rest) async fn make(
     State(state): State<HttpState>,
     Extension(caller): Extension<Principal>,
     JsonBody(request): JsonBody<SessionRequest>,
@@ -101,7 +101,7 @@ fn not_fetched(url: &str) -> String {
 
 /// A session and its files.
 #[derive(Debug, Serialize, ToSchema)]
-pub(in crate::http::api) struct SessionDetail {
+pub(in crate::http::rest) struct SessionDetail {
     #[serde(flatten)]
     session: Session,
     /// Where its programs start and see its files.
@@ -139,7 +139,7 @@ struct SessionFile {
         Failures
     )
 )]
-pub(in crate::http::api) async fn show(
+pub(in crate::http::rest) async fn show(
     State(state): State<HttpState>,
     Extension(caller): Extension<Principal>,
     SessionPath(id): SessionPath,
@@ -177,7 +177,7 @@ pub(in crate::http::api) async fn show(
         Failures
     )
 )]
-pub(in crate::http::api) async fn interrupt(
+pub(in crate::http::rest) async fn interrupt(
     State(state): State<HttpState>,
     Extension(caller): Extension<Principal>,
     SessionPath(id): SessionPath,

@@ -13,10 +13,10 @@ const LAYERS: usize = 3;
 
 /// An object has a key twice: readers disagree on which of the values counts.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Repeated(pub(super) String);
+pub(crate) struct Repeated(pub(super) String);
 
 /// The object or list that a text is meant as, if it is one.
-pub(super) fn structure(text: &str) -> Result<Option<Value>, Repeated> {
+pub(crate) fn structure(text: &str) -> Result<Option<Value>, Repeated> {
     let Some(json) = within(text) else {
         return Ok(None);
     };
@@ -27,7 +27,7 @@ pub(super) fn structure(text: &str) -> Result<Option<Value>, Repeated> {
 }
 
 /// The JSON of the object or list that a text is meant as, if it is one.
-pub(super) fn within(text: &str) -> Option<Cow<'_, str>> {
+pub(crate) fn within(text: &str) -> Option<Cow<'_, str>> {
     let mut text = Cow::Borrowed(text);
     for _ in 0..LAYERS {
         if !text.trim_start().starts_with('"') {

@@ -18,6 +18,7 @@ use utoipa::ToSchema;
 use super::ApiError;
 use super::error::Failures;
 use super::extract::SessionPath;
+use crate::api::code::Code;
 use crate::conversation::ConversationId;
 use crate::http::HttpState;
 use crate::principal::Principal;
@@ -218,7 +219,7 @@ pub(super) async fn end(
 
 fn unknown() -> ApiError {
     let message = "there is no such session: it has ended already, or it never ran a program";
-    ApiError::new("session_not_found", message)
+    ApiError::new(Code::SessionNotFound, message)
 }
 
 fn seconds(time: SystemTime) -> f64 {

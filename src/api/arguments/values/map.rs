@@ -40,7 +40,7 @@ fn listed(variables: &[Value]) -> Result<Value, String> {
 fn add(map: &mut Map<String, Value>, name: String, value: Value) -> Result<(), String> {
     match map.get(&name) {
         Some(earlier) if *earlier != value => {
-            let name = crate::mcp::arguments::shown(&name);
+            let name = crate::api::arguments::shown(&name);
             Err(format!("{name:?} is there more than once: give it once"))
         }
         _ => {

@@ -44,7 +44,7 @@ fn in_object(object: &Map<String, Value>) -> Result<Vec<Value>, String> {
         Value::Null => Ok(json!({ NAME: name })),
         _ => Err(format!(
             "the version of {:?} is no string: give a list such as [\"six==1.17.0\"]",
-            crate::mcp::arguments::shown(name)
+            crate::api::arguments::shown(name)
         )),
     };
     object.iter().map(entry).collect()

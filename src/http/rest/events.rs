@@ -12,10 +12,10 @@ use tokio_util::sync::DropGuard;
 use utoipa::ToSchema;
 
 use super::ApiError;
-use super::error::public;
+use crate::api::code::Code;
+use crate::api::pictures;
 use crate::executor::Stream;
 use crate::http::HttpState;
-use crate::mcp::pictures;
 use crate::run::ledger::LiveRun;
 use crate::run::outcome::RunOutcome;
 use crate::run::{render, traceback};
@@ -54,7 +54,8 @@ pub(super) enum Event {
         traceback: Vec<String>,
         /// For a run that could not begin: why. Then no result follows.
         #[serde(skip_serializing_if = "Option::is_none")]
-        code: Option<&'static str>,
+        #[schema(value_type = Option<String>)]
+        code: Option<Code>,
     },
     /// The last line.
     Result { result: Box<SessionOutcome> },
@@ -299,9 +300,11 @@ impl Feed {
                     traceback,
                     code: None,
                 } => collected.errors.push(Failed { error, traceback }),
-                Event::Error { error, code, .. } => {
-                    return Err(ApiError::new(code.unwrap_or_default(), error));
-                }
+                Event::Error {
+                    error,
+                    code: Some(code),
+                    ..
+                } => return Err(ApiError::new(code, error)),
                 Event::Result { result } => collected.result = Some(result),
             }
         }
@@ -343,6 +346,6 @@ fn refused(ApiError(error): ApiError) -> Event {
     Event::Error {
         error: error.message,
         traceback: Vec::new(),
-        code: Some(public(error.code)),
+        code: Some(error.code),
     }
 }

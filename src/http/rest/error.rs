@@ -1,4 +1,4 @@
-//! The one table from codes to statuses, and the body that every failure has.
+//! The body that every failure has.
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -10,9 +10,10 @@ use std::time::Duration;
 use utoipa::openapi::{Content, Ref, RefOr, ResponseBuilder};
 use utoipa::{IntoResponses, PartialSchema as _, ToSchema};
 
+use crate::api::code::Code;
+use crate::api::error::CallError;
 use crate::conversation::ConversationIdError;
 use crate::files::FilesError;
-use crate::mcp::error::{BROKEN, ToolError};
 use crate::run::RunError;
 
 /// When a server that cannot run programs may be able to again.
@@ -20,7 +21,7 @@ const SOON: Duration = Duration::from_secs(5);
 
 /// A request that was refused or failed.
 #[derive(Debug)]
-pub(in crate::http) struct ApiError(pub(super) ToolError);
+pub(in crate::http) struct ApiError(pub(super) CallError);
 
 /// What clients read of it.
 #[derive(Debug, Serialize, ToSchema)]
@@ -43,23 +44,23 @@ struct Failure {
 }
 
 impl ApiError {
-    pub(in crate::http) fn new(code: &'static str, message: impl Into<String>) -> Self {
-        Self(ToolError::new(code, message))
+    pub(in crate::http) fn new(code: Code, message: impl Into<String>) -> Self {
+        Self(CallError::new(code, message))
     }
 
     pub(in crate::http) fn arguments(message: impl Into<String>) -> Self {
-        Self::new("invalid_arguments", message)
+        Self::new(Code::InvalidArguments, message)
     }
 
     /// Too much of something at once, and when it is worth trying again.
     pub(super) fn busy(what: &str, again: Duration) -> Self {
-        Self(ToolError::busy(what, again))
+        Self(CallError::busy(what, again))
     }
 
     /// More requests than `RATE_LIMIT`.
     pub(in crate::http) fn too_many(seconds: u64) -> Self {
         let mut error = Self::new(
-            "rate_limited",
+            Code::RateLimited,
             format!("too many requests (RATE_LIMIT): try again in {seconds} s"),
         );
         error.0.retry_after = Some(Duration::from_secs(seconds));
@@ -67,65 +68,17 @@ impl ApiError {
     }
 }
 
-/// The status of a code.
-fn status(code: &str) -> StatusCode {
-    match code {
-        "invalid_request"
-        | "invalid_arguments"
-        | "invalid_requirement"
-        | "unknown_language"
-        | "stateful_unavailable"
-        | "interrupted" => StatusCode::BAD_REQUEST,
-        "unauthorized" => StatusCode::UNAUTHORIZED,
-        "host_not_allowed" | "origin_not_allowed" | "network_refused" | "package_blocked" => {
-            StatusCode::FORBIDDEN
-        }
-        "file_not_found"
-        | "run_not_found"
-        | "session_not_found"
-        | "package_not_found"
-        | "package_not_installed"
-        | "no_such_route"
-        | "not_found" => StatusCode::NOT_FOUND,
-        "method_not_allowed" => StatusCode::METHOD_NOT_ALLOWED,
-        "too_slow" | "install_timeout" => StatusCode::REQUEST_TIMEOUT,
-        "is_directory"
-        | "not_a_directory"
-        | "file_exists"
-        | "too_many_files"
-        | "session_busy"
-        | "install_busy"
-        | "kernel_differs"
-        | "package_incompatible"
-        | "cancelled" => StatusCode::CONFLICT,
-        "precondition_failed" => StatusCode::PRECONDITION_FAILED,
-        "code_too_large" | "file_too_large" | "body_too_large" | "package_too_large"
-        | "quota_exceeded" => StatusCode::PAYLOAD_TOO_LARGE,
-        "unsupported_media_type" => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        "range_not_satisfiable" => StatusCode::RANGE_NOT_SATISFIABLE,
-        "busy" | "rate_limited" => StatusCode::TOO_MANY_REQUESTS,
-        "stopping" | "sandbox_not_proven" | "package_offline" => StatusCode::SERVICE_UNAVAILABLE,
-        "storage_full" | "disk_full" => StatusCode::INSUFFICIENT_STORAGE,
-        _ => StatusCode::INTERNAL_SERVER_ERROR,
-    }
-}
-
-/// A code as callers know it.
-pub(super) fn public(code: &'static str) -> &'static str {
-    if code == BROKEN { "internal" } else { code }
-}
-
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let Self(error) = self;
-        let status = status(error.code);
+        let status = error.code.status();
         let wait = match status {
             StatusCode::SERVICE_UNAVAILABLE => error.retry_after.or(Some(SOON)),
             _ => error.retry_after,
         };
         let seconds = wait.map(|wait| wait.as_secs().max(1));
         let failure = Failure {
-            code: public(error.code),
+            code: error.code.as_str(),
             message: error.message,
             retry_after_seconds: seconds,
         };
@@ -216,23 +169,3 @@ const _: fn() = || {
     // The reference above names a schema that the document has.
     let _ = ErrorBody::schema;
 };
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_code_of_a_use_case_is_a_mistake_of_the_server() {
-        let documented = include_str!("../../../docs/errors.md");
-        let (_, table) = documented.split_once("## Codes of tools").unwrap();
-        let (table, _) = table.split_once("\n## ").unwrap();
-        let codes: Vec<_> = table
-            .lines()
-            .filter_map(|row| row.strip_prefix("| `")?.split('`').next())
-            .collect();
-        assert!(codes.len() > 15, "{codes:?}");
-        for code in codes.into_iter().filter(|code| *code != "internal") {
-            assert_ne!(status(code), StatusCode::INTERNAL_SERVER_ERROR, "{code}");
-        }
-    }
-}

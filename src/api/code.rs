@@ -1,0 +1,143 @@
+//! The codes of failures, which callers may rely on, with the status that HTTP gives each.
+
+use axum::http::StatusCode;
+use serde::Serialize;
+use strum::{IntoStaticStr, VariantArray};
+
+/// Why there is no other answer: the words of docs/errors.md.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, Serialize, VariantArray)]
+#[serde(into = "&str")]
+#[strum(serialize_all = "snake_case")]
+pub(crate) enum Code {
+    BodyTooLarge,
+    /// Our own mistake: over MCP it is an error of the protocol and no result.
+    #[strum(serialize = "internal")]
+    Broken,
+    Busy,
+    Cancelled,
+    CodeTooLarge,
+    DiskFull,
+    FileExists,
+    FileNotFound,
+    FileTooLarge,
+    HostNotAllowed,
+    InstallBusy,
+    InstallTimeout,
+    Internal,
+    Interrupted,
+    InvalidArguments,
+    InvalidRequest,
+    InvalidRequirement,
+    IsDirectory,
+    KernelDiffers,
+    MethodNotAllowed,
+    NetworkRefused,
+    NoSuchRoute,
+    NotADirectory,
+    NotFound,
+    OriginNotAllowed,
+    PackageBlocked,
+    PackageIncompatible,
+    PackageNotFound,
+    PackageNotInstalled,
+    PackageOffline,
+    PackageTooLarge,
+    PreconditionFailed,
+    QuotaExceeded,
+    RangeNotSatisfiable,
+    RateLimited,
+    RunNotFound,
+    SandboxNotProven,
+    SessionBusy,
+    SessionNotFound,
+    StatefulUnavailable,
+    Stopping,
+    StorageFull,
+    TooManyFiles,
+    TooSlow,
+    Unauthorized,
+    UnknownLanguage,
+    UnsupportedMediaType,
+}
+
+impl Code {
+    /// The word that callers see.
+    pub(crate) fn as_str(self) -> &'static str {
+        self.into()
+    }
+
+    pub(crate) const fn status(self) -> StatusCode {
+        match self {
+            Self::InvalidRequest
+            | Self::InvalidArguments
+            | Self::InvalidRequirement
+            | Self::UnknownLanguage
+            | Self::StatefulUnavailable
+            | Self::Interrupted => StatusCode::BAD_REQUEST,
+            Self::Unauthorized => StatusCode::UNAUTHORIZED,
+            Self::HostNotAllowed
+            | Self::OriginNotAllowed
+            | Self::NetworkRefused
+            | Self::PackageBlocked => StatusCode::FORBIDDEN,
+            Self::FileNotFound
+            | Self::RunNotFound
+            | Self::SessionNotFound
+            | Self::PackageNotFound
+            | Self::PackageNotInstalled
+            | Self::NoSuchRoute
+            | Self::NotFound => StatusCode::NOT_FOUND,
+            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Self::TooSlow | Self::InstallTimeout => StatusCode::REQUEST_TIMEOUT,
+            Self::IsDirectory
+            | Self::NotADirectory
+            | Self::FileExists
+            | Self::TooManyFiles
+            | Self::SessionBusy
+            | Self::InstallBusy
+            | Self::KernelDiffers
+            | Self::PackageIncompatible
+            | Self::Cancelled => StatusCode::CONFLICT,
+            Self::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
+            Self::CodeTooLarge
+            | Self::FileTooLarge
+            | Self::BodyTooLarge
+            | Self::PackageTooLarge
+            | Self::QuotaExceeded => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::RangeNotSatisfiable => StatusCode::RANGE_NOT_SATISFIABLE,
+            Self::Busy | Self::RateLimited => StatusCode::TOO_MANY_REQUESTS,
+            Self::Stopping | Self::SandboxNotProven | Self::PackageOffline => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+            Self::StorageFull | Self::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
+            Self::Internal | Self::Broken => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// What is in backquotes in the tables of docs/errors.md.
+    fn documented() -> BTreeSet<&'static str> {
+        let rows = include_str!("../../docs/errors.md")
+            .lines()
+            .filter(|line| line.starts_with('|'));
+        rows.flat_map(|row| row.split('`').skip(1).step_by(2))
+            .collect()
+    }
+
+    #[test]
+    fn every_code_is_documented() {
+        let documented = documented();
+        let missing: Vec<_> = Code::VARIANTS
+            .iter()
+            .map(|code| code.as_str())
+            .filter(|code| !documented.contains(code))
+            .collect();
+        assert_eq!(missing, Vec::<&str>::new());
+    }
+}
