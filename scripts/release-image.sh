@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Lays an image out for everybody: scripts/release-image.sh NAME:TAG IMAGE DIR LAYERS
+# Lays an image out for everybody: scripts/release-image.sh NAME:TAG IMAGE DIR LAYERS [TIME]
 #
 # DIR becomes an OCI image layout of the engine's IMAGE, which skopeo, podman and containerd read, with the manifest.json
 # beside it by which every Docker loads it as NAME:TAG. Compressed layers are kept in LAYERS for the next image.
@@ -7,8 +7,12 @@
 # when it was made.
 #
 # The configuration is the engine's, byte by byte. Tools that convert images write their own, in which there is no
-# HEALTHCHECK, and by which an engine does not see that it has the image already.
+# HEALTHCHECK, and by which an engine does not see that it has the image already. Only with TIME, in seconds, it is
+# another one: nothing in the image is younger than that then, and another build of the same gives the same bytes.
 set -euo pipefail
+
+# What images of a release begin with: scripts/base-images.sh.
+BASE=debian:trixie-slim
 
 die() {
     printf 'error: %s\n' "$*" >&2
@@ -24,6 +28,41 @@ blob() {
     mv "$1" "$dir/blobs/sha256/$hex"
     jq -cn --arg type "$2" --arg digest "sha256:$hex" --argjson size "$(stat -c %s "$dir/blobs/sha256/$hex")" \
         '{mediaType: $type, digest: $digest, size: $size}'
+}
+
+no_younger() {
+    python3 -c '
+import sys, tarfile
+
+layer = tarfile.open(fileobj=sys.stdin.buffer, mode="r|")
+with tarfile.open(fileobj=sys.stdout.buffer, mode="w|", format=tarfile.PAX_FORMAT) as out:
+    for member in layer:
+        member.mtime = min(int(member.mtime), int(sys.argv[1]))
+        for name in ("mtime", "atime", "ctime"):
+            member.pax_headers.pop(name, None)
+        out.addfile(member, layer.extractfile(member) if member.isreg() else None)' "$1"
+}
+
+# Takes what only this build has out of what the engine saved: times, and the containers of the classic builder. Layers
+# of the base stay, since other images share them.
+settle() {
+    local time=$1 base path id number=0 ids=()
+    base=$(docker image inspect --format '{{join .RootFS.Layers "\n"}}' "$BASE")
+    while IFS= read -r path; do
+        id=${unpacked[number]}
+        if ! grep -qxF "$id" <<<"$base"; then
+            gzip -dcf "$saved/$path" | no_younger "$time" >"$saved/settled"
+            mv "$saved/settled" "$saved/$path"
+            id=sha256:$(digest "$saved/$path")
+        fi
+        ids+=("$id")
+        number=$((number + 1))
+    done < <(jq -r '.[0].Layers[]' "$saved/manifest.json")
+    jq -c --arg time "$(date --utc --date "@$time" +%FT%TZ)" 'def settled: [., $time] | min;
+        .created |= settled | .history[].created |= settled | .rootfs.diff_ids = $ARGS.positional
+        | del(.container, .container_config, .config.Image)' "$dir/config" --args "${ids[@]}" >"$saved/config"
+    mv "$saved/config" "$dir/config"
+    unpacked=("${ids[@]}")
 }
 
 # Layer $1 of the archive, which is $2 when it is unpacked. Engines that keep layers compressed save them so.
@@ -42,15 +81,16 @@ layer() {
 }
 
 main() {
-    local name=$1 image=$2 config described=() number=0 path unpacked manifest created
+    local name=$1 image=$2 time=${5:-} config described=() number=0 path unpacked manifest created
     dir=$3 layers=$4
     saved=$(mktemp -d -p "$(dirname "$layers")")
     trap 'rm -rf "$saved"' EXIT
     mkdir -p "$dir/blobs/sha256" "$layers"
     docker save "$image" | tar --extract --directory "$saved"
     cp "$saved/$(jq -r '.[0].Config' "$saved/manifest.json")" "$dir/config"
-    created=$(jq -r .created "$dir/config")
     mapfile -t unpacked < <(jq -r '.rootfs.diff_ids[]' "$dir/config")
+    [[ -z $time ]] || settle "$time"
+    created=$(jq -r .created "$dir/config")
     while IFS= read -r path; do
         described+=("$(layer "$path" "${unpacked[number]#sha256:}")")
         number=$((number + 1))

@@ -8,8 +8,9 @@
 # RELEASE_PROGRAM is a program that was built before, which is taken as it is, and RELEASE_RUNNERS the images to run
 # programs with, if not shell, typescript and python: the first one is what a server starts with.
 #
-# The same commit, compiler and C library give the same program, wherever it is built. Images are those that the engine
-# makes today, for the architecture of this machine; the same image gives the same archive.
+# The same commit, compiler and C library give the same program, wherever it is built, and with the same Debian the same
+# images of the server and the firewall. Runner images are those that the engine has or makes today, for the
+# architecture of this machine; the same image gives the same archive.
 #
 # What start.sh fetches (scripts/fetch-release.sh), all of it named in SHA256SUMS, which is what is signed:
 #
@@ -51,7 +52,7 @@ clean_up() {
 
 need_tools() {
     local tool
-    for tool in jq docker git sha256sum; do
+    for tool in jq docker git python3 sha256sum; do
         command -v "$tool" >/dev/null || die "$tool is missing: install it and start again"
     done
     [[ -n $UNSIGNED ]] || [[ -r ${RELEASE_KEY:-} ]] ||
@@ -136,18 +137,18 @@ build_images() {
     install -D "$PROGRAM" "$work/context/program"
     id=$(build_image --build-arg BINARY=program --file Dockerfile "$work/context")
     UNNAMED+=("$id")
-    pack_image mcp-code-sandbox "$id"
+    pack_image mcp-code-sandbox "$id" "$SOURCE_DATE_EPOCH"
     id=$(build_image --file deploy/firewall/Dockerfile .)
     UNNAMED+=("$id")
-    pack_image mcp-code-sandbox-firewall "$id"
+    pack_image mcp-code-sandbox-firewall "$id" "$SOURCE_DATE_EPOCH"
     for runner in "${RUNNERS[@]}"; do pack_image "mcp-sandbox-$runner" "mcp-sandbox-$runner:latest"; done
 }
 
-# As the archive of an image that is called $1, from the engine's $2.
+# As the archive of an image that is called $1, from the engine's $2, with nothing in it that is younger than $3.
 pack_image() {
     local name=$1 file=$1-$VERSION-$ARCH.tar digests
     say "Packing $name"
-    digests=$(scripts/release-image.sh "$name:latest" "$2" "$work/image" "$work/layers")
+    digests=$(scripts/release-image.sh "$name:latest" "$2" "$work/image" "$work/layers" ${3:+"$3"})
     archive --create --directory "$work/image" . >"$DIR/$file"
     rm -r "$work/image"
     printf '%s %s\n' "$name" "$digests" >>"$DIR/images-$VERSION-$ARCH.txt"
