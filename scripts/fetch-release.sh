@@ -162,32 +162,45 @@ is_newer_here() {
     [[ ${here:0:19} > ${created:0:19} ]]
 }
 
-take_image() {
-    local image=$1 archive=$1-$VERSION-$ARCH.tar configuration manifest created begun
+# Whether the engine has the image of the release, or a newer one, under its name.
+has_image() {
+    local image=$1 configuration manifest created
     read -r configuration manifest created < <(sed -n "s/^$image //p" "$DIRECTORY/$IMAGES")
     if is_newer_here "$image" "$created"; then
         say "note: $image was built here after the release, and stays"
         return
     fi
     # By the one or the other it is known to the engine, if it is there.
-    ! docker tag "$configuration" "$image:latest" 2>/dev/null || return 0
-    ! docker tag "$manifest" "$image:latest" 2>/dev/null || return 0
-    take_file "$archive"
+    docker tag "$configuration" "$image:latest" 2>/dev/null || docker tag "$manifest" "$image:latest" 2>/dev/null
+}
+
+archive_of() { printf '%s' "$1-$VERSION-$ARCH.tar"; }
+
+load_image() {
+    local image=$1 archive begun=$SECONDS
+    archive=$DIRECTORY/$(archive_of "$image")
     say "Loading $image"
-    begun=$SECONDS
-    docker load --quiet --input "$DIRECTORY/$archive" >/dev/null
+    docker load --quiet --input "$archive" >/dev/null
     # Now the engine keeps it.
-    rm "$DIRECTORY/$archive"
+    rm "$archive"
     say "Loaded $image in $((SECONDS - begun)) s"
 }
 
-# In the order of the release: small ones first, which are there soon.
+# In the order of the release: a small one first, which is there soon.
 runners() { sed -n 's/^\(mcp-sandbox-[^ ]*\) .*/\1/p' "$DIRECTORY/$IMAGES"; }
 
+# The next one is fetched while one is loaded.
 take_images() {
     local image
     for image in "$@"; do
-        take_image "$image"
+        if has_image "$image"; then
+            name_for_compose "$image"
+        else
+            take_file "$(archive_of "$image")"
+            echo "$image"
+        fi
+    done | while read -r image; do
+        load_image "$image"
         name_for_compose "$image"
     done
 }

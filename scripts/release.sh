@@ -6,7 +6,8 @@
 #
 # RELEASE_KEY is the private key of ssh-keygen that signs; its public half belongs into scripts/release-signers.
 # RELEASE_PROGRAM is a program that was built before, which is taken as it is, and RELEASE_RUNNERS the images to run
-# programs with, if not shell, typescript and python: the first one is what a server starts with.
+# programs with, if not shell, python and typescript: the first one is what a server starts with, and the others follow
+# in this order.
 #
 # The same commit, compiler and C library give the same program, wherever it is built, and with the same Debian the same
 # images of the server and the firewall. Runner images are those that the engine has or makes today, for the
@@ -22,7 +23,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-read -ra RUNNERS <<<"${RELEASE_RUNNERS:-shell typescript python}"
+read -ra RUNNERS <<<"${RELEASE_RUNNERS:-shell python typescript}"
 ARCH=$(uname -m)
 # The compiler of the Dockerfile, so that there is one of them.
 RUST=$(sed -n 's/^ARG RUST=//p' Dockerfile)
