@@ -76,6 +76,7 @@ const FILES: &[File] = embedded!(
     "/app/store.js"
     "/app/table.js"
     "/app/text.js"
+    "/app/title.js"
     "/app/token.js"
     "/app/upload.js"
     "/vendor/editor.js"

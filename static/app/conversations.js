@@ -6,6 +6,7 @@ import { announce } from "./notices.js";
 import { ask } from "./question.js";
 import { browser } from "./store.js";
 import { visibleName } from "./text.js";
+import { showInTitle } from "./title.js";
 
 /** Those that were used last are kept. */
 const MOST = 200;
@@ -30,7 +31,7 @@ export function noteConversation(id, name = nameOf(id)) {
 function showName() {
   const name = visibleName(calledNow());
   byId("conversation-called").textContent = name || "All";
-  document.title = name ? `${name} – Code sandbox` : "Code sandbox";
+  showInTitle({ name });
 }
 
 function show() {

@@ -1,6 +1,7 @@
 // What is shown of a run: its output and its pictures, which run they are of, and how they are looked at.
 
 import { conversation } from "./conversation.js";
+import { nameOf } from "./conversations.js";
 import { byId } from "./dom.js";
 import { showPictures } from "./files.js";
 import { copy } from "./notices.js";
@@ -40,7 +41,7 @@ export function showWhose() {
   const isElsewhere = shownOf !== null && shownOf !== conversation();
   const run = isOld ? "the run before" : "a run";
   whose.hidden = shownOf === null || !isOld && !isElsewhere;
-  whose.textContent = `Below is the result of ${run}${isElsewhere ? ` in ${visibleName(shownOf)}` : ""}.`;
+  whose.textContent = `Below is the result of ${run}${isElsewhere ? ` in ${visibleName(nameOf(shownOf) || shownOf)}` : ""}.`;
 }
 
 /** Shows the pictures of a run that has ended, and says if it printed nothing. Gives what was said. */

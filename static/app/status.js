@@ -3,10 +3,10 @@
 import { byId, make } from "./dom.js";
 import { announce, notice } from "./notices.js";
 import { duration, size, wordFor } from "./text.js";
+import { showInTitle } from "./title.js";
 
 /** What the figures and the output say already of a program that chose how it ends. */
 const SEEN = /^The program ended with exit code \d+(?:: see stderr\.| and printed nothing to stderr\.)\s*(?:The kernel and its variables live on\.)?\s*/;
-const TITLE = document.title;
 
 const pill = byId("status");
 const facts = byId("facts");
@@ -16,13 +16,15 @@ function show(state, word, figures = []) {
   clearInterval(clock);
   pill.dataset.state = state;
   pill.textContent = word;
-  // Whoever waits in another tab sees it there.
-  document.title = state === "idle" ? TITLE : `${word} · ${TITLE}`;
+  showInTitle({ state: word });
   facts.replaceChildren(...figures.map(([title, text]) => make("span", { title }, text)));
 }
 
 /** Nothing was run yet. */
-export const showIdle = () => show("idle", "Ready");
+export function showIdle() {
+  show("idle", "Ready");
+  showInTitle({ state: "" });
+}
 
 /** There is no outcome. */
 export function showProblem(word) {

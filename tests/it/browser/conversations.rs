@@ -47,8 +47,18 @@ async fn conversations_have_names_and_are_listed(page: &Page) {
     page.click("#conversations-dialog [data-close]").await;
     go_and_run(page, "first", "Sales <b>2024</b>", "echo 1 > one.txt").await;
     assert_eq!(page.text("#conversation-called").await, "Sales <b>2024</b>");
-    let title = page.js("return document.title", Vec::new()).await;
-    assert_eq!(title, "Sales <b>2024</b> – Code sandbox");
+    let title = async || page.driver.title().await.unwrap();
+    assert_eq!(title().await, "OK · Sales <b>2024</b> – Code sandbox");
+    page.reload().await;
+    page.until("!document.getElementById('run').disabled").await;
+    assert_eq!(title().await, "Sales <b>2024</b> – Code sandbox");
+    page.run("shell", "echo 1 > one.txt").await;
+    page.click("#new-conversation").await;
+    assert_eq!(title().await, "OK · Code sandbox");
+    assert_eq!(
+        page.text("#whose").await,
+        "Below is the result of a run in Sales <b>2024</b>."
+    );
     go_and_run(page, "second", "", "echo 2 > two.txt").await;
     assert_eq!(page.text("#conversation-called").await, "All");
     // After a reload, and in another tab.

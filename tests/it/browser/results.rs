@@ -213,6 +213,10 @@ async fn low_screens_are_high_enough() {
         for part in ["#package-names", "#install", "#package-help", "#open-curl"] {
             let seen = "
                 const part = document.querySelector(arguments[0]);
+    page.start("shell", "sleep 30").await;
+    page.click("#stop").await;
+    let word = page.ended().await;
+    assert_eq!(title().await, format!("{word} · Code sandbox"));
                 part.scrollIntoView({ block: 'center', behavior: 'instant' });
                 const { left, top, width, height } = part.getBoundingClientRect();
                 const found = document.elementFromPoint(left + width / 2, top + height / 2);
