@@ -33,9 +33,14 @@ export class Output {
   constructor(box) {
     this.#box = box;
     const screen = box.parentElement;
-    // Whoever has scrolled up stays there; others follow the end, also when what is beside it grows.
+    // Whoever has scrolled up stays there; others follow the end, also when what is beside it grows: that can happen
+    // before the browser tells of the scrolling, and the end is elsewhere then.
+    let before = 0;
     screen.addEventListener("scroll", () => {
-      this.#follows = screen.scrollHeight - screen.scrollTop - screen.clientHeight < 40;
+      const { scrollHeight, scrollTop, clientHeight } = screen;
+      if (scrollHeight - scrollTop - clientHeight < 40) this.#follows = true;
+      else if (scrollTop < before) this.#follows = false;
+      before = scrollTop;
     });
     const sizes = new ResizeObserver(() => {
       if (this.#follows) screen.scrollTop = screen.scrollHeight;

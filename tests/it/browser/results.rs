@@ -13,6 +13,7 @@ async fn results_on_one_page() {
         page,
         a_result_is_of_its_conversation,
         wide_tables_are_scrolled_or_wrapped,
+        the_end_stays_in_sight,
         hints_are_shown_with_what_can_be_done,
         what_was_chosen_is_there_after_a_reload,
         the_title_says_how_the_run_stands
@@ -80,6 +81,37 @@ async fn wide_tables_are_scrolled_or_wrapped(page: &Page) {
     page.until(narrow).await;
     page.js(wrap, Vec::new()).await;
     assert_eq!(page.js(room, Vec::new()).await, json!([true, true]));
+}
+
+async fn the_end_stays_in_sight(page: &Page) {
+    page.run("shell", "seq 300").await;
+    // What is said of a run often comes between two frames, before the browser tells of the scrolling.
+    let hint = "const tall = () => {
+          const part = document.createElement('div');
+          part.style.height = '120px';
+          return part;
+        };
+        requestAnimationFrame(() => {
+          document.getElementById('output').append(tall());
+          setTimeout(() => document.getElementById('notices').append(tall()));
+        });
+        setTimeout(() => { window.hinted = true; }, 300)";
+    let from_end = "(({ scrollHeight, scrollTop, clientHeight }) => scrollHeight - scrollTop - clientHeight)(document.querySelector('.screen'))";
+    page.js(hint, Vec::new()).await;
+    page.until(&format!("window.hinted && {from_end} < 2"))
+        .await;
+    // Whoever has scrolled up stays there.
+    page.js(
+        "document.querySelector('.screen').scrollTop -= 300; window.hinted = false",
+        Vec::new(),
+    )
+    .await;
+    page.js(hint, Vec::new()).await;
+    page.until("window.hinted").await;
+    let left = page.js(&format!("return {from_end}"), Vec::new()).await;
+    assert!(left.as_f64().unwrap() > 300.0, "{left}");
+    page.reload().await;
+    page.until("!document.getElementById('run').disabled").await;
 }
 
 async fn hints_are_shown_with_what_can_be_done(page: &Page) {
