@@ -77,7 +77,7 @@ export function optionsUnused({ restart: wasAsked = false }) {
 
 /** What is kept of it: for this tab only, since variables have secrets in them. */
 const chosen = () => ({
-  network: network.checked, stateful: stateful.checked, timeout: timeout.value,
+  network: network.checked, stateful: stateful.checked, timeout: timeout.value, stdin: stdin.value,
   variables: Array.from(variables.rows, (row) => Array.from(row.querySelectorAll("input"), (input) => input.value)),
 });
 
@@ -93,6 +93,8 @@ export function restoreOptions() {
   network.checked = kept.network && !network.disabled;
   stateful.checked = kept.stateful && !stateful.disabled;
   timeout.value = kept.timeout;
+  stdin.value = kept.stdin ?? "";
+  showInput();
   for (const texts of kept.variables) {
     const row = addVariable().closest("tr");
     row.querySelectorAll("input").forEach((input, index) => { input.value = texts[index]; });
@@ -159,7 +161,7 @@ function opened(button, part) {
 
 /** Connects the controls. */
 export function connectOptions() {
-  for (const part of [network, stateful, timeout, variables]) part.addEventListener("input", keepOptions);
+  for (const part of [network, stateful, timeout, stdin, variables]) part.addEventListener("input", keepOptions);
   toggle.onclick = () => {
     if (opened(toggle, "environment") && !variables.rows.length) addVariable().focus();
   };

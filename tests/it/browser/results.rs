@@ -158,6 +158,8 @@ async fn hints_are_shown_with_what_can_be_done(page: &Page) {
 
 async fn what_was_chosen_is_there_after_a_reload(page: &Page) {
     page.find("#timeout").await.send_keys("7.5").await.unwrap();
+    page.click("#toggle-input").await;
+    page.find("#stdin").await.send_keys("typed").await.unwrap();
     page.js("document.getElementById('stateful').click()", Vec::new())
         .await;
     page.click("#toggle-environment").await;
@@ -168,10 +170,18 @@ async fn what_was_chosen_is_there_after_a_reload(page: &Page) {
     page.reload().await;
     page.until("!document.getElementById('run').disabled").await;
     let chosen = "return [document.getElementById('timeout').value, document.getElementById('stateful').checked,
-        document.getElementById('restart').checkVisibility(), document.getElementById('toggle-environment').textContent]";
+        document.getElementById('restart').checkVisibility(), document.getElementById('toggle-environment').textContent,
+        document.getElementById('stdin').value, document.getElementById('toggle-input').textContent]";
     assert_eq!(
         page.js(chosen, Vec::new()).await,
-        json!(["7.5", true, true, "Environment (1)"])
+        json!([
+            "7.5",
+            true,
+            true,
+            "Environment (1)",
+            "typed",
+            "Input (given)"
+        ])
     );
     let code = "import os\nos.environ['GREETING']";
     assert_eq!(page.run("python", code).await.1, "'hello'\n");
@@ -181,11 +191,14 @@ async fn what_was_chosen_is_there_after_a_reload(page: &Page) {
         .await;
     page.js("document.getElementById('stateful').click()", Vec::new())
         .await;
+    page.click("#toggle-input").await;
+    let keys = Key::Control + "a" + Key::Null + Key::Delete;
+    page.find("#stdin").await.send_keys(keys).await.unwrap();
     page.reload().await;
     page.until("!document.getElementById('run').disabled").await;
     assert_eq!(
         page.js(chosen, Vec::new()).await,
-        json!(["7.5", false, false, "Environment"])
+        json!(["7.5", false, false, "Environment", "", "Input"])
     );
 }
 
@@ -199,6 +212,10 @@ async fn the_title_says_how_the_run_stands(page: &Page) {
     let word = page.ended().await;
     assert_eq!(title().await, format!("{word} · Code sandbox"));
     let word = page.run("shell", "exit 1").await.0;
+    assert_eq!(title().await, format!("{word} · Code sandbox"));
+    page.start("shell", "sleep 30").await;
+    page.click("#stop").await;
+    let word = page.ended().await;
     assert_eq!(title().await, format!("{word} · Code sandbox"));
 }
 
@@ -245,10 +262,6 @@ async fn low_screens_are_high_enough() {
         for part in ["#package-names", "#install", "#package-help", "#open-curl"] {
             let seen = "
                 const part = document.querySelector(arguments[0]);
-    page.start("shell", "sleep 30").await;
-    page.click("#stop").await;
-    let word = page.ended().await;
-    assert_eq!(title().await, format!("{word} · Code sandbox"));
                 part.scrollIntoView({ block: 'center', behavior: 'instant' });
                 const { left, top, width, height } = part.getBoundingClientRect();
                 const found = document.elementFromPoint(left + width / 2, top + height / 2);
