@@ -127,7 +127,14 @@ function replace(files, truncated) {
   // One file needs no search.
   byId("files-tools").hidden = files.length < 2;
   if (files.length < 2) filter.value = "";
+  keepHeight();
   arrange();
+}
+
+/** Keeps the list as high as it is while something is looked for: the field is above it, and would move otherwise. */
+function keepHeight() {
+  const { style, offsetHeight } = byId("files");
+  style.minHeight = filter.value && `${offsetHeight}px`;
 }
 
 /** Shows the rows that are asked for, in the order that is asked for. */
@@ -192,7 +199,10 @@ function latest(file) {
 export function connectFiles() {
   connectFileActions({ showFiles, refresh });
   connectPreview((file) => askToDelete(file, neighbour(file.name)));
-  filter.oninput = arrange;
+  filter.oninput = () => {
+    keepHeight();
+    arrange();
+  };
   order.value = browser.kept("files-order", "new");
   order.onchange = () => {
     browser.keep("files-order", order.value);

@@ -59,7 +59,7 @@ const restartIsAsked = () => restart.getAttribute("aria-pressed") === "true";
 
 function askForRestart(yes) {
   restart.setAttribute("aria-pressed", String(yes));
-  restart.textContent = yes ? "Restarts with the next run" : "Restart";
+  restart.textContent = yes ? "Will restart" : "Restart";
 }
 
 function showRestart() {

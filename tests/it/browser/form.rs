@@ -10,6 +10,7 @@ async fn everything_has_its_place() {
     on_one_page!(
         page,
         nothing_jumps,
+        names_and_figures_move_nothing,
         run_covers_nothing_on_a_phone,
         code_has_no_ligatures,
         forced_colours_leave_differences
@@ -27,13 +28,15 @@ async fn places(page: &Page) -> Value {
           return [part, ...[x, isFixed ? y : y + scrollY, width, height].map(Math.round)];
         };
         const button = document.getElementById('run').hidden ? '#stop' : '#run';
-        return ['.bar', '#open-history', '#language', '#example', '.result > .toolbar', '#streams', '#copy-output', '#open-curl', '.screen', button]
+        return ['.bar', '#new-conversation', '#open-history', '#language', '#example', '.result > .toolbar', '#streams', '#copy-output', '#open-curl', '.screen', '#upload', '#files-filter', button]
           .map((part) => place(part).slice(part.startsWith('#run') || part.startsWith('#stop') ? 1 : 0))";
     page.js(script, Vec::new()).await
 }
 
+const SIZES: [(u32, u32, bool); 3] = [(1440, 900, false), (1024, 600, false), (390, 844, true)];
+
 async fn nothing_jumps(page: &Page) {
-    for (width, height, phone) in [(1440, 900, false), (1024, 600, false), (390, 844, true)] {
+    for (width, height, phone) in SIZES {
         page.size(width, height, phone).await;
         let top = "document.getElementById('example').selectedIndex = 0; scrollTo({ top: 0, behavior: 'instant' })";
         page.choose("#language", "python").await;
@@ -63,12 +66,32 @@ async fn nothing_jumps(page: &Page) {
         page.js("document.getElementById('stateful').click()", Vec::new())
             .await;
         page.js(top, Vec::new()).await;
-        if !phone {
-            assert_eq!(places(page).await, before, "stateful, {width}");
-        }
+        assert_eq!(places(page).await, before, "stateful, {width}");
         page.js("document.getElementById('stateful').click()", Vec::new())
             .await;
     }
+}
+
+async fn names_and_figures_move_nothing(page: &Page) {
+    for (width, height, phone) in SIZES {
+        page.size(width, height, phone).await;
+        page.click("#new-conversation").await;
+        let files = "for n in $(seq 12); do head -c 123456 /dev/zero > file$n; done";
+        page.run("shell", files).await;
+        page.until("document.getElementById('files-count').textContent === '12'")
+            .await;
+        let before = places(page).await;
+        let typed = "for (const [id, text] of [['files-filter', 'file1'], ['conversation-name', 'A name as long as names are']]) {
+              const field = document.getElementById(id);
+              field.value = text;
+              field.dispatchEvent(new Event('input'));
+            }";
+        page.js(typed, Vec::new()).await;
+        assert_eq!(page.text("#files-count").await, "4 of 12");
+        assert_eq!(places(page).await, before, "{width}");
+        page.screenshot(&format!("names-{width}")).await;
+    }
+    page.click("#new-conversation").await;
 }
 
 async fn run_covers_nothing_on_a_phone(page: &Page) {

@@ -388,7 +388,7 @@ async fn a_stateful_program_finds_the_variables_of_the_last(page: &Page) {
     assert_eq!(output, "42\n");
     assert_eq!(page.text("#notices").await, "");
     page.click("#restart").await;
-    assert_eq!(page.text("#restart").await, "Restarts with the next run");
+    assert_eq!(page.text("#restart").await, "Will restart");
     let (_, output) = page.run("python", "'x' in globals()").await;
     assert_eq!(output, "False\n");
     let told = page.text("#notices").await;

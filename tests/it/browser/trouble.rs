@@ -224,7 +224,7 @@ async fn a_restart_is_still_asked_for_after_a_run_that_did_not_begin(page: &Page
     page.intercept(&format!("(left => (tool, args, id) => {{ if (tool === 'run_code' && left-- > 0) {{ {answer} }} }})(1)"))
         .await;
     assert_eq!(page.run("python", "'x' in globals()").await.0, "Not run");
-    assert_eq!(page.text("#restart").await, "Restarts with the next run");
+    assert_eq!(page.text("#restart").await, "Will restart");
     let button = page.text("#notices button").await;
     assert_eq!(button, "Try again");
     page.click("#notices button").await;
