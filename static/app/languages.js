@@ -35,6 +35,8 @@ export function setRunners(list) {
 export function showLanguage(name) {
   chosen = name;
   languages.value = name;
+  // The server has not said yet what it has, or it has this no more.
+  if (languages.value !== name) languages.append(make("option", { value: name, selected: true }, name));
   languages.title = runnerOf(name)?.description ?? "";
   allowState(runnerOf(name)?.stateful ?? false);
   allowPackages(name, runnerOf(name)?.packages ?? false);

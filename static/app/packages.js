@@ -5,7 +5,7 @@ import { conversation, unlessHere } from "./conversation.js";
 import { byId, keepFocus } from "./dom.js";
 import { announce, notice } from "./notices.js";
 import { requirements } from "./requirements.js";
-import { duration } from "./text.js";
+import { duration, visibleName } from "./text.js";
 import { withToken } from "./token.js";
 
 const toggle = byId("toggle-packages");
@@ -49,6 +49,7 @@ async function begin(wanted, next) {
   outcome.replaceChildren();
   show();
   announce(`Installing ${wanted.packages.join(", ")}`);
+  byId("install-names").textContent = visibleName(wanted.packages.join(", "));
   const begun = performance.now();
   const clock = setInterval(() => { byId("install-time").textContent = duration(Math.floor((performance.now() - begun) / 1000) * 1000); }, 250);
   byId("install-time").textContent = "";
