@@ -25,7 +25,9 @@ async fn places(page: &Page) -> Value {
           const { x, y, width, height } = document.querySelector(part).getBoundingClientRect();
           // The button of a phone is where it is on the screen, everything else where it is on the page.
           const isFixed = getComputedStyle(document.querySelector('.run-slot')).position === 'fixed' && ['#run', '#stop'].includes(part);
-          return [part, ...[x, isFixed ? y : y + scrollY, width, height].map(Math.round)];
+          // What is not shown has no place, whatever the page is scrolled to.
+          const top = isFixed || !width ? y : y + scrollY;
+          return [part, ...[x, top, width, height].map(Math.round)];
         };
         const button = document.getElementById('run').hidden ? '#stop' : '#run';
         return ['.bar', '#new-conversation', '#open-history', '#language', '#example', '.result > .toolbar', '#streams', '#copy-output', '#open-curl', '.screen', '#upload', '#files-filter', button]
@@ -72,10 +74,13 @@ async fn nothing_jumps(page: &Page) {
     }
 }
 
+/// It is above what the page is scrolled to, and the page scrolls smoothly.
+const NEW: &str = "document.getElementById('new-conversation').click()";
+
 async fn names_and_figures_move_nothing(page: &Page) {
     for (width, height, phone) in SIZES {
         page.size(width, height, phone).await;
-        page.click("#new-conversation").await;
+        page.js(NEW, Vec::new()).await;
         let files = "for n in $(seq 12); do head -c 123456 /dev/zero > file$n; done";
         page.run("shell", files).await;
         page.until("document.getElementById('files-count').textContent === '12'")
@@ -91,7 +96,7 @@ async fn names_and_figures_move_nothing(page: &Page) {
         assert_eq!(places(page).await, before, "{width}");
         page.screenshot(&format!("names-{width}")).await;
     }
-    page.click("#new-conversation").await;
+    page.js(NEW, Vec::new()).await;
 }
 
 async fn run_covers_nothing_on_a_phone(page: &Page) {
