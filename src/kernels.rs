@@ -25,6 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use strum::VariantNames as _;
 use thiserror::Error;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -106,7 +107,7 @@ impl Kernels {
     /// No kernels yet.
     pub fn new(config: KernelConfig, metrics: Arc<Metrics>) -> Self {
         // A rate has to start from zero.
-        for why in Lost::WORDS {
+        for why in Lost::VARIANTS {
             metrics
                 .lost_kernels
                 .get_or_create_owned(&LostLabels { why });
@@ -253,7 +254,7 @@ impl Kernels {
 
     fn let_go(&self, retired: Vec<(Kernel, Lost)>) {
         for (kernel, why) in &retired {
-            debug!(container.id = %kernel.container(), kernel.lost = why.as_str(), "ended a kernel");
+            debug!(container.id = %kernel.container(), kernel.lost = why.into_str(), "ended a kernel");
             self.count(*why);
         }
         drop(retired);
@@ -262,7 +263,7 @@ impl Kernels {
 
     /// Counts a kernel that is lost.
     fn count(&self, why: Lost) {
-        self.0.metrics.lost_kernel(why.as_str());
+        self.0.metrics.lost_kernel(why.into_str());
     }
 }
 

@@ -184,7 +184,7 @@ impl Runs {
             .find(language)
             .map_or(UNKNOWN_LANGUAGE, |runner| &runner.language);
         let status = match result {
-            Ok(finished) => finished.verdict.status.as_str(),
+            Ok(finished) => finished.verdict.status.into_str(),
             Err(error) => error.as_str(),
         };
         debug_assert!(
@@ -431,10 +431,10 @@ async fn read_stderr(finished: &mut Finished, prepared: &Prepared) {
 
 fn log(prepared: &Prepared, verdict: &Verdict, way: Way, wall: Duration) {
     info!(
-        run.way = way.as_str(),
+        run.way = way.into_str(),
         conversation.key = prepared.key.short(),
         run.language = prepared.runner.language,
-        run.status = verdict.status.as_str(),
+        run.status = verdict.status.into_str(),
         run.exit_code = verdict.exit_code,
         run.network = prepared.place.network != NetworkAccess::None,
         duration_ms = outcome::milliseconds(wall),

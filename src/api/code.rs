@@ -7,7 +7,7 @@ use strum::{IntoStaticStr, VariantArray};
 /// Why there is no other answer: the words of docs/errors.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, Serialize, VariantArray)]
 #[serde(into = "&str")]
-#[strum(serialize_all = "snake_case")]
+#[strum(const_into_str, serialize_all = "snake_case")]
 pub(crate) enum Code {
     BodyTooLarge,
     /// Our own mistake: over MCP it is an error of the protocol and no result.
@@ -61,11 +61,6 @@ pub(crate) enum Code {
 }
 
 impl Code {
-    /// The word that callers see.
-    pub(crate) fn as_str(self) -> &'static str {
-        self.into()
-    }
-
     pub(crate) const fn status(self) -> StatusCode {
         match self {
             Self::InvalidRequest
@@ -135,7 +130,7 @@ mod tests {
         let documented = documented();
         let missing: Vec<_> = Code::VARIANTS
             .iter()
-            .map(|code| code.as_str())
+            .map(|code| code.into_str())
             .filter(|code| !documented.contains(code))
             .collect();
         assert_eq!(missing, Vec::<&str>::new());

@@ -45,7 +45,7 @@ impl From<CallError> for Failure {
     fn from(error: CallError) -> Self {
         Self {
             success: false,
-            code: error.code.as_str(),
+            code: error.code.into_str(),
             message: error.message,
             retry_after_seconds: error.retry_after.map(|time| time.as_secs()),
         }
@@ -137,7 +137,7 @@ impl CallError {
     /// The same with the name that an interface has for the argument which it is about.
     pub(crate) fn naming(mut self, name: impl FnOnce(Argument) -> &'static str) -> Self {
         if let Some(argument) = self.argument.take()
-            && let Some(rest) = self.message.strip_prefix(argument.name())
+            && let Some(rest) = self.message.strip_prefix(argument.into_str())
         {
             self.message = [name(argument), rest].concat();
         }

@@ -1,5 +1,7 @@
 //! What answers to MCP clients have beside text and pictures.
 
+use strum::{EnumString, IntoStaticStr};
+
 use super::reader::Reader;
 
 /// What answers to MCP clients have beside text and pictures.
@@ -14,7 +16,8 @@ pub struct AnswerConfig {
 }
 
 /// Who gets a part of an answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumString, IntoStaticStr)]
+#[strum(const_into_str, serialize_all = "snake_case")]
 pub enum Inclusion {
     /// All clients but those that are known to do badly with it.
     #[default]
@@ -36,12 +39,9 @@ impl AnswerConfig {
 }
 
 impl Inclusion {
-    const ALL: [Self; 3] = [Self::Auto, Self::Always, Self::Never];
-
     fn read(reader: &mut Reader<'_>, name: &'static str) -> Self {
         let given = reader.text(name).unwrap_or_default();
-        let found = Self::ALL.into_iter().find(|each| each.as_str() == given);
-        found.unwrap_or_else(|| {
+        given.parse().unwrap_or_else(|_| {
             reader.reject(name, "`auto`, `always` or `never`");
             Self::Auto
         })
@@ -53,15 +53,6 @@ impl Inclusion {
             Self::Auto => takes,
             Self::Always => true,
             Self::Never => false,
-        }
-    }
-
-    /// The word in the configuration.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Always => "always",
-            Self::Never => "never",
         }
     }
 }

@@ -21,7 +21,7 @@ impl fmt::Display for Config {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let limits = &self.limits;
         let lines = self.http.lines().into_iter();
-        let lines = lines.chain([("MCP_TOOLSET", self.toolset.as_str().to_owned())]);
+        let lines = lines.chain([("MCP_TOOLSET", self.toolset.into_str().to_owned())]);
         let lines = lines
             .chain(self.answers.lines())
             .chain(self.storage.lines());
@@ -105,12 +105,12 @@ impl HttpConfig {
 impl AnswerConfig {
     fn lines(self) -> [Line; 3] {
         [
-            ("RESOURCE_LINKS", self.resource_links.as_str().to_owned()),
+            ("RESOURCE_LINKS", self.resource_links.into_str().to_owned()),
             (
                 "STRUCTURED_CONTENT",
-                self.structured_content.as_str().to_owned(),
+                self.structured_content.into_str().to_owned(),
             ),
-            ("PICTURES", self.pictures.as_str().to_owned()),
+            ("PICTURES", self.pictures.into_str().to_owned()),
         ]
     }
 }

@@ -1,9 +1,12 @@
 //! Which tools MCP clients are shown.
 
+use strum::{EnumString, IntoStaticStr};
+
 use super::reader::Reader;
 
 /// A set of tools, under the names that its clients know.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumString, IntoStaticStr)]
+#[strum(const_into_str, serialize_all = "snake_case")]
 pub enum Toolset {
     /// Our own.
     #[default]
@@ -15,23 +18,11 @@ pub enum Toolset {
 }
 
 impl Toolset {
-    const ALL: [Self; 3] = [Self::Default, Self::Artifacts, Self::Python];
-
     pub(super) fn read(reader: &mut Reader<'_>) -> Self {
         let given = reader.text("MCP_TOOLSET").unwrap_or_default();
-        let found = Self::ALL.into_iter().find(|each| each.as_str() == given);
-        found.unwrap_or_else(|| {
+        given.parse().unwrap_or_else(|_| {
             reader.reject("MCP_TOOLSET", "`default`, `artifacts` or `python`");
             Self::Default
         })
-    }
-
-    /// The word in the configuration.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Default => "default",
-            Self::Artifacts => "artifacts",
-            Self::Python => "python",
-        }
     }
 }

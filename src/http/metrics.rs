@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::IntoResponse;
+use strum::VariantNames as _;
 
 use super::HttpState;
 use crate::metrics::{KernelLabels, MEDIA_TYPE, Metrics, UNKNOWN_LANGUAGE, WarmLabels, set};
@@ -67,7 +68,7 @@ fn refresh(metrics: &Metrics, runs: &Runs) {
 /// What is counted of a language, before there is any.
 fn expect(metrics: &Metrics, language: &str) {
     let statuses = RunStatus::ENDED.into_iter().chain(RunError::WORDS);
-    metrics.expect_runs(language, statuses, Phase::WORDS);
+    metrics.expect_runs(language, statuses, Phase::VARIANTS.iter().copied());
     if Packages::are_for(language) {
         let outcomes = ["ok"].into_iter().chain(PackagesError::WORDS);
         metrics.expect_installs(language, outcomes);

@@ -2,13 +2,16 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use strum::{IntoStaticStr, VariantNames};
+
 use super::books::Place;
 
 /// How many lost kernels are remembered: the oldest are forgotten first.
 const REMEMBERED: usize = 1000;
 
 /// Why a kernel, and the state in it, is lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, VariantNames)]
+#[strum(const_into_str, serialize_all = "snake_case")]
 pub enum Lost {
     /// Nobody used it.
     Unused,
@@ -39,42 +42,6 @@ pub enum Lost {
 }
 
 impl Lost {
-    /// Every word of [`Lost::as_str`].
-    pub const WORDS: [&str; 13] = [
-        "unused",
-        "evicted",
-        "memory",
-        "timeout",
-        "deaf",
-        "disk",
-        "held",
-        "floor",
-        "ended",
-        "gone",
-        "replaced",
-        "deleted",
-        "restarted",
-    ];
-
-    /// The word in logs and metrics.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Unused => "unused",
-            Self::Evicted => "evicted",
-            Self::Memory => "memory",
-            Self::Timeout => "timeout",
-            Self::Deaf => "deaf",
-            Self::Disk => "disk",
-            Self::Held => "held",
-            Self::Floor => "floor",
-            Self::Ended(_) => "ended",
-            Self::Gone => "gone",
-            Self::Replaced => "replaced",
-            Self::Deleted => "deleted",
-            Self::Restarted => "restarted",
-        }
-    }
-
     /// The sentence in answers.
     pub fn sentence(self) -> String {
         let why = match self {
@@ -156,26 +123,6 @@ mod tests {
         assert_eq!(memory.take(&place(0)), None);
         assert_eq!(memory.take(&place(1)), Some(Lost::Gone));
         assert_eq!(memory.order.len(), memory.lost.len());
-    }
-
-    #[test]
-    fn every_word_is_listed() {
-        let all = [
-            Lost::Unused,
-            Lost::Evicted,
-            Lost::Memory,
-            Lost::Timeout,
-            Lost::Deaf,
-            Lost::Disk,
-            Lost::Held,
-            Lost::Floor,
-            Lost::Ended(0),
-            Lost::Gone,
-            Lost::Replaced,
-            Lost::Deleted,
-            Lost::Restarted,
-        ];
-        assert_eq!(all.map(Lost::as_str), Lost::WORDS);
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub(super) async fn ended(
     }
     let data = json!({
         "runId": outcome.run_id,
-        "status": outcome.status.as_str(),
+        "status": outcome.status.into_str(),
         "exitCode": outcome.exit_code,
         "durationMs": outcome.duration_ms,
     });

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sandbox_init::End;
+use strum::IntoStaticStr;
 use tokio::time::Instant;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tracing::debug;
@@ -23,7 +24,8 @@ const CLEAN_WAIT: Duration = Duration::from_mins(1);
 const LOADING: Duration = Duration::from_secs(5);
 
 /// How a run got its sandbox.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr)]
+#[strum(const_into_str, serialize_all = "snake_case")]
 pub enum Way {
     /// It already belonged to the conversation.
     Own,
@@ -33,18 +35,6 @@ pub enum Way {
     Cold,
     /// It is the kernel that the conversation already has.
     Kernel,
-}
-
-impl Way {
-    /// The word in logs.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Own => "own",
-            Self::Pool => "pool",
-            Self::Cold => "cold",
-            Self::Kernel => "kernel",
-        }
-    }
 }
 
 /// How an interpreter is parked after a run that began without one.

@@ -327,7 +327,11 @@ mod tests {
         let time = time_limit(2.0, Some(("timeoutSeconds", 300.0)));
         let verdict = Ending::Reported(end).explain(&limits, &time, Duration::from_millis(13));
         let hint = verdict.hint.unwrap_or_default();
-        format!("{} {:?} {hint}", verdict.status.as_str(), verdict.exit_code)
+        format!(
+            "{} {:?} {hint}",
+            verdict.status.into_str(),
+            verdict.exit_code
+        )
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Serialize;
+use strum::IntoStaticStr;
 use utoipa::ToSchema;
 
 use super::ending::Verdict;
@@ -109,8 +110,11 @@ fn is_zero(count: &usize) -> bool {
 }
 
 /// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema, ToSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema, ToSchema, IntoStaticStr,
+)]
 #[serde(rename_all = "snake_case")]
+#[strum(const_into_str, serialize_all = "snake_case")]
 pub enum RunStatus {
     /// It has not ended: `get_run` waits for its end.
     Running,
@@ -144,21 +148,6 @@ impl RunStatus {
         "cancelled",
         "engine_lost",
     ];
-
-    /// The word in answers and logs.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Ok => "ok",
-            Self::Error => "error",
-            Self::Timeout => "timeout",
-            Self::OutOfMemory => "out_of_memory",
-            Self::OutputLimit => "output_limit",
-            Self::DiskLimit => "disk_limit",
-            Self::Cancelled => "cancelled",
-            Self::EngineLost => "engine_lost",
-        }
-    }
 }
 
 /// What a run took.

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use strum::{IntoStaticStr, VariantNames};
 use tokio::time::Instant;
 
 use crate::metrics::{Metrics, WayLabels};
 use crate::pool::Way;
 
 /// A part of a run's time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(const_into_str, serialize_all = "snake_case")]
 pub enum Phase {
     /// It waits for a place.
     Queue,
@@ -18,21 +20,6 @@ pub enum Phase {
     Run,
     /// Its files are listed again and its outcome is put together.
     Answer,
-}
-
-impl Phase {
-    /// Every word of [`Phase::as_str`].
-    pub const WORDS: [&str; 4] = ["queue", "start", "run", "answer"];
-
-    /// The word in metrics.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Queue => "queue",
-            Self::Start => "start",
-            Self::Run => "run",
-            Self::Answer => "answer",
-        }
-    }
 }
 
 /// A stopwatch that is read at the end of each phase.
@@ -73,10 +60,12 @@ impl Timing {
     /// Adds the times to the metrics.
     pub(super) fn tell(&self, metrics: &Metrics, language: &str) {
         for (phase, took) in &self.phases {
-            metrics.observe(language, phase.as_str(), *took);
+            metrics.observe(language, phase.into_str(), *took);
         }
         if let Some(way) = self.way {
-            let labels = WayLabels { way: way.as_str() };
+            let labels = WayLabels {
+                way: way.into_str(),
+            };
             metrics.starts.get_or_create_owned(&labels).inc();
         }
     }

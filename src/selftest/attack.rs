@@ -149,7 +149,7 @@ fn stopped(ended: &Ended, within: RangeInclusive<u64>, by: &str) -> Verdict {
 fn ended_by(ended: &Ended, status: RunStatus, why: &str) -> Verdict {
     let hint = ended.outcome.hint.as_deref().unwrap_or_default();
     if ended.outcome.status == status && hint.contains(why) {
-        return Verdict::Pass(format!("ended as {}", status.as_str()));
+        return Verdict::Pass(format!("ended as {}", status.into_str()));
     }
     let said = ended.last_line();
     Verdict::Fail(format!("{} {said}", ended.ending()))
@@ -194,7 +194,7 @@ mod tests {
             .iter()
             .find(|attack| attack.control == control)
             .unwrap();
-        judge(attack, ended, limit, Duration::from_secs(25)).as_str()
+        judge(attack, ended, limit, Duration::from_secs(25)).into_str()
     }
 
     #[test]

@@ -102,7 +102,7 @@ mod tests {
                 RunStatus::Timeout,
                 Duration::from_secs(7),
             )
-            .as_str()
+            .into_str()
         };
         let all_gone = [("main", 90, 0), ("child", 80, 0)];
         assert_eq!(judge(RunStatus::Timeout, &all_gone, 2), "pass");

@@ -179,7 +179,7 @@ mod tests {
             ..Seen::default()
         };
         let name = || vec!["relative.txt".to_owned()];
-        assert_eq!(judge(&held()).as_str(), "pass");
+        assert_eq!(judge(&held()).into_str(), "pass");
         for broken in [
             Seen {
                 served: name(),
@@ -203,7 +203,7 @@ mod tests {
                 ..held()
             },
         ] {
-            assert_eq!(judge(&broken).as_str(), "FAIL", "{broken:?}");
+            assert_eq!(judge(&broken).into_str(), "FAIL", "{broken:?}");
         }
     }
 }

@@ -54,7 +54,7 @@ mod tests {
             busy.took = Duration::from_secs(hostile);
             let mut other = ended(RunStatus::Ok, said);
             other.took = Duration::from_secs(neighbour);
-            judge(&busy, &other, Duration::from_secs(alone)).as_str()
+            judge(&busy, &other, Duration::from_secs(alone)).into_str()
         };
         let judge =
             |hostile, neighbour, said| judge_as(RunStatus::Ok, "done", hostile, neighbour, said, 1);

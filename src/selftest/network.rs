@@ -134,7 +134,7 @@ mod tests {
     fn a_word_that_came_through_tells() {
         let words = ["hostword".to_owned(), "otherword".to_owned()];
         let judge = |said: &str, without_rules| {
-            judge(&ended(RunStatus::Ok, said), &words, without_rules).as_str()
+            judge(&ended(RunStatus::Ok, said), &words, without_rules).into_str()
         };
         assert_eq!(
             judge("shut 192.0.2.1\nshut 192.0.2.2\ndone\n", false),

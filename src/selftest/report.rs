@@ -80,8 +80,8 @@ impl fmt::Display for Row {
             formatter,
             "{:<15} {:<5} {:<8} {}\n{:30} {}",
             self.control.name(),
-            self.way.as_str(),
-            self.verdict.as_str(),
+            self.way.into_str(),
+            self.verdict.into_str(),
             self.tried,
             "",
             shortened(&self.found)

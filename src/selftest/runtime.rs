@@ -126,7 +126,7 @@ mod tests {
         };
         let said = "lists main.sh seen.txt\nwrote\n";
         let held = seen(RunStatus::Timeout, said, b"erofeb", true);
-        assert_eq!(judge(&held).as_str(), "pass");
+        assert_eq!(judge(&held).into_str(), "pass");
         for (broken, why) in [
             (seen(RunStatus::EngineLost, "", b"", true), "did not start"),
             (

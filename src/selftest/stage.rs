@@ -7,6 +7,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
+use strum::IntoStaticStr;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -46,23 +47,14 @@ const WARM_WAIT: Duration = Duration::from_mins(1);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// How a run gets its sandbox.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(const_into_str, serialize_all = "snake_case")]
 pub enum Way {
     /// It gets a new one.
     Cold,
     /// It gets one that was started ahead, or that the conversation kept.
     Warm,
-}
-
-impl Way {
-    /// The word for it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Cold => "cold",
-            Self::Warm => "warm",
-        }
-    }
 }
 
 /// Where programs are run in one way.
@@ -344,7 +336,7 @@ impl Ended {
 
     /// How it ended, for people.
     pub(super) fn ending(&self) -> String {
-        let status = self.outcome.status.as_str();
+        let status = self.outcome.status.into_str();
         let hint = self.outcome.hint.as_deref().unwrap_or_default();
         let said = self.outcome.stderr.lines().last().unwrap_or_default();
         [status, hint, said].join(" ").trim().to_owned()

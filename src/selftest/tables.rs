@@ -53,7 +53,7 @@ mod tests {
     fn nothing_may_be_taken_or_lacking() {
         let judge = |took, status, got| {
             let verdict = judge(&ended(RunStatus::Ok, took), &ended(status, got));
-            format!("{}: {}", verdict.as_str(), verdict.found())
+            format!("{}: {}", verdict.into_str(), verdict.found())
         };
         insta::assert_snapshot!(judge("done", RunStatus::Ok, "well"), @"pass: the other one got what it needed");
         insta::assert_snapshot!(judge("took requests of io_setup\ndone", RunStatus::Ok, "lacks a terminal: no\nwell"), @"FAIL: took requests of io_setup, lacks a terminal: no");

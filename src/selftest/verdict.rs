@@ -1,32 +1,26 @@
 //! The result of trying a control.
 
 use serde::{Serialize, Serializer};
+use strum::IntoStaticStr;
 
 use super::attack::NO_CPU_LIMIT;
 use super::stage::Way;
 use crate::control::Control;
 
 /// Whether a control held.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(const_into_str, serialize_all = "snake_case")]
 pub enum Verdict {
     /// It did; what was seen.
     Pass(String),
     /// It did not, or there is no evidence that it did; what was found.
+    #[strum(serialize = "FAIL")]
     Fail(String),
     /// It could not be tried; why.
     Skipped(String),
 }
 
 impl Verdict {
-    /// The word for it.
-    pub const fn as_str(&self) -> &'static str {
-        match self {
-            Self::Pass(_) => "pass",
-            Self::Fail(_) => "FAIL",
-            Self::Skipped(_) => "skipped",
-        }
-    }
-
     /// What was seen, or why nothing was.
     pub fn found(&self) -> &str {
         let (Self::Pass(found) | Self::Fail(found) | Self::Skipped(found)) = self;
@@ -112,5 +106,5 @@ fn name<S: Serializer>(control: &Control, serializer: S) -> Result<S::Ok, S::Err
 }
 
 fn word<S: Serializer>(verdict: &Verdict, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&verdict.as_str().to_lowercase())
+    serializer.serialize_str(&verdict.into_str().to_lowercase())
 }

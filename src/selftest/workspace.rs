@@ -103,8 +103,8 @@ mod tests {
 
     #[test]
     fn the_word_must_be_seen() {
-        assert_eq!(judge("word", "word", "").as_str(), "pass");
-        assert_eq!(judge("word", "word\n", "").as_str(), "pass");
+        assert_eq!(judge("word", "word", "").into_str(), "pass");
+        assert_eq!(judge("word", "word\n", "").into_str(), "pass");
         let missing = "cat: seen.txt: No such file or directory\n";
         for (stdout, stderr, why) in [
             ("", missing, "No such file"),
@@ -112,7 +112,7 @@ mod tests {
             ("", "", "nothing"),
         ] {
             let verdict = judge("word", stdout, stderr);
-            assert_eq!(verdict.as_str(), "FAIL");
+            assert_eq!(verdict.into_str(), "FAIL");
             assert!(verdict.found().contains(why), "{verdict:?}");
         }
     }

@@ -142,7 +142,7 @@ async fn the_selftest_finds_the_rules_in_place() {
     let [row] = &report.controls[..] else {
         panic!("{:?}", report.controls);
     };
-    assert_eq!(row.verdict.as_str(), "pass", "{row}");
+    assert_eq!(row.verdict.into_str(), "pass", "{row}");
     assert!(row.found.ends_with("the rules are in place"), "{row}");
 }
 

@@ -78,7 +78,7 @@ impl IntoResponse for ApiError {
         };
         let seconds = wait.map(|wait| wait.as_secs().max(1));
         let failure = Failure {
-            code: error.code.as_str(),
+            code: error.code.into_str(),
             message: error.message,
             retry_after_seconds: seconds,
         };

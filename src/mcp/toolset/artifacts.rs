@@ -91,7 +91,7 @@ impl From<CallError> for Refusal {
         let code = match error.code {
             Code::FileTooLarge => "upload_too_large",
             Code::FileNotFound => "not_found",
-            code => code.as_str(),
+            code => code.into_str(),
         };
         Self {
             code,

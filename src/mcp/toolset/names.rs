@@ -12,7 +12,7 @@ pub(super) fn argument(tool: &str, argument: Argument) -> &'static str {
         (UPLOAD, Argument::Content) => "content_base64",
         (pip::NAME, Argument::Packages) => "package",
         (_, Argument::ConversationId) => "session_id",
-        (_, other) => other.name(),
+        (_, other) => other.into_str(),
     }
 }
 
