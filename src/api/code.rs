@@ -15,7 +15,8 @@ pub(crate) enum Code {
     Broken,
     Busy,
     Cancelled,
-    CodeTooLarge,
+    #[strum(serialize = "code_too_large")]
+    ProgramTooLarge,
     DiskFull,
     FileExists,
     FileNotFound,
@@ -93,7 +94,7 @@ impl Code {
             | Self::PackageIncompatible
             | Self::Cancelled => StatusCode::CONFLICT,
             Self::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
-            Self::CodeTooLarge
+            Self::ProgramTooLarge
             | Self::FileTooLarge
             | Self::BodyTooLarge
             | Self::PackageTooLarge
@@ -130,7 +131,7 @@ mod tests {
         let documented = documented();
         let missing: Vec<_> = Code::VARIANTS
             .iter()
-            .map(|code| code.into_str())
+            .map(Code::into_str)
             .filter(|code| !documented.contains(code))
             .collect();
         assert_eq!(missing, Vec::<&str>::new());

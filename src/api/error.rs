@@ -165,7 +165,7 @@ impl From<RunError> for CallError {
 impl From<&RunError> for CallError {
     fn from(error: &RunError) -> Self {
         let code = match error {
-            RunError::CodeTooLarge(..) => Code::CodeTooLarge,
+            RunError::CodeTooLarge(..) => Code::ProgramTooLarge,
             RunError::StdinTooLarge(..)
             | RunError::NoStdin { .. }
             | RunError::NoStdinInKernel { .. }
