@@ -23,25 +23,25 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, info, warn};
 
 use self::instance::Instance;
-use crate::admission::Admission;
 use crate::config::Config;
 use crate::executor::docker::DockerExecutor;
 use crate::executor::spec::Source;
 use crate::executor::{EngineNeeds, Executor, UnfitError};
 use crate::expiry::{Expiry, ExpiryRules};
 use crate::files::ConversationFiles;
+use crate::gate::Gate;
+use crate::gate::admission::Admission;
+use crate::gate::floor::Floor;
 use crate::http::{self, HttpState};
 use crate::kernels::Kernels;
 use crate::links::FileLinks;
 use crate::mcp::McpHandler;
 use crate::mcp::transport::{McpTransport, TransportSettings};
 use crate::metrics::{self, Metrics};
-use crate::network::NetworkPolicy;
 use crate::packages::Packages;
 use crate::pool::Pool;
-use crate::proof::Proof;
+use crate::run::Runs;
 use crate::run::ledger::Ledger;
-use crate::run::{ActiveRuns, Floor, Runs};
 use crate::runner::catalog::{Catalog, EngineView};
 use crate::sandbox::Launcher;
 use crate::workspace::{Owners, Workspaces};
@@ -169,15 +169,15 @@ impl App {
                 file_secret: config.storage.file_secret.clone(),
                 max_upload_bytes: config.storage.max_upload_bytes,
             },
-            catalog,
-            admission: Admission::new(config.admission),
+            gate: Gate::new(
+                catalog,
+                Admission::new(config.admission),
+                Floor::new(workspaces.clone(), kernels.clone()),
+                workspaces.clone(),
+            ),
             pool,
-            floor: Floor::new(workspaces.clone(), kernels.clone()),
             kernels,
             launcher,
-            network: NetworkPolicy::default(),
-            proof: Proof::default(),
-            active: ActiveRuns::default(),
             metrics,
         };
         let (soft, hard) = (CancellationToken::new(), CancellationToken::new());
@@ -248,7 +248,7 @@ impl App {
     /// The same without tasks that run programs of their own.
     fn start_quietly(&self) -> axum::Router {
         let (catalog, executor, stop) = (
-            self.runs.catalog.clone(),
+            self.runs.gate.catalog.clone(),
             Arc::clone(&self.executor),
             self.hard.clone(),
         );
@@ -261,15 +261,16 @@ impl App {
         self.tasks.spawn(async move {
             // Otherwise, a runtime or a volume that does not work would be tried again and again.
             if is_special {
-                stop.run_until_cancelled(runs.proof.held()).await;
+                stop.run_until_cancelled(runs.gate.proof.held()).await;
             }
-            runs.pool.keep(&runs.catalog, &runs.admission, &stop).await;
+            let is_crowded = || runs.gate.admission.is_crowded();
+            runs.pool.keep(&runs.gate.catalog, is_crowded, &stop).await;
         });
         let (runs, stop) = (self.runs.clone(), self.hard.clone());
         let quota = self.config.storage.quota;
         self.tasks
-            .spawn(async move { runs.kernels.keep(&runs.catalog, quota, &stop).await });
-        let (floor, stop) = (self.runs.floor.clone(), self.hard.clone());
+            .spawn(async move { runs.kernels.keep(&runs.gate.catalog, quota, &stop).await });
+        let (floor, stop) = (self.runs.gate.floor.clone(), self.hard.clone());
         self.tasks
             .spawn(async move { stop.run_until_cancelled(floor.keep()).await });
         let (expiry, stop) = (self.expiry(), self.hard.clone());
@@ -334,7 +335,7 @@ impl App {
     }
 
     async fn announce(&self, listener: &TcpListener) {
-        let first_look = self.runs.catalog.first_look();
+        let first_look = self.runs.gate.catalog.first_look();
         let _ = tokio::time::timeout(Duration::from_secs(2), first_look).await;
         if self.runs.files.workspaces.honours_set_ids() {
             warn!(
@@ -342,7 +343,7 @@ impl App {
                  files to other users of this host"
             );
         }
-        let view = self.runs.catalog.view();
+        let view = self.runs.gate.catalog.view();
         match &view.engine {
             EngineView::Down(outage) => warn!(
                 reason = outage.reason,
@@ -372,11 +373,14 @@ impl App {
 
     /// Takes no new runs and waits for those in progress, until a second signal or the end of the grace period.
     async fn stop_softly(&self, mut signals: Signals) {
-        info!(runs = self.runs.active.count(), "stopping: no new runs");
+        info!(
+            runs = self.runs.gate.active.count(),
+            "stopping: no new runs"
+        );
         self.soft.cancel();
-        self.runs.admission.close();
+        self.runs.gate.admission.close();
         tokio::select! {
-            () = self.runs.active.all_over() => {}
+            () = self.runs.gate.active.all_over() => {}
             () = tokio::time::sleep(self.config.http.shutdown_grace) => warn!("stopping: cancelling what still runs"),
             () = signals.next() => {}
         }
@@ -385,12 +389,12 @@ impl App {
     /// Ends everything at once and waits until no container of ours is left.
     pub async fn shut_down(&self) {
         self.soft.cancel();
-        self.runs.admission.close();
+        self.runs.gate.admission.close();
         self.runs.kernels.close();
-        self.runs.active.stop_all();
+        self.runs.gate.active.stop_all();
         self.runs.pool.close();
         let emptied = async {
-            self.runs.active.all_over().await;
+            self.runs.gate.active.all_over().await;
             self.runs.launcher.emptied().await;
         };
         if tokio::time::timeout(REMOVAL_WAIT, emptied).await.is_err() {

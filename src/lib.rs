@@ -4,30 +4,28 @@
 //! thing is.
 #![forbid(unsafe_code)]
 
-pub mod admission;
 mod api;
 pub mod app;
 pub mod argument;
+pub mod checks;
 pub mod config;
 pub mod control;
 pub mod conversation;
 pub mod executor;
 pub mod expiry;
 pub mod files;
+pub mod gate;
 pub mod http;
 pub mod kernels;
 pub mod links;
 pub mod mcp;
 pub mod metrics;
-pub mod network;
 pub mod packages;
 pub mod pool;
 pub mod principal;
-pub mod proof;
 pub mod run;
 pub mod runner;
 pub mod sandbox;
-pub mod selftest;
 pub mod telemetry;
 pub mod workspace;
 

@@ -15,7 +15,6 @@ mod client;
 mod error;
 mod fetching;
 mod installed;
-mod limits;
 mod note;
 mod policy;
 mod prepared;
@@ -26,7 +25,7 @@ mod turns;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
@@ -34,16 +33,16 @@ use self::client::Client;
 pub use self::error::PackagesError;
 use self::installed::Change;
 pub use self::installed::{Installed, InstalledPackage};
-use self::limits::Limits;
 use self::note::Note;
 use self::policy::Policy;
 use self::prepared::Prepared;
 pub use self::requirement::{Asked, Ecosystem, Name, Requirement, RequirementError};
 use self::step::Step;
-use self::turns::Turns;
+use self::turns::{Turn, Turns};
 use crate::config::PackageConfig;
 use crate::conversation::ConversationId;
 use crate::executor::spec::{NetworkAccess, Shown};
+use crate::gate::{Entered, Visit, Wants};
 use crate::metrics::UNKNOWN_LANGUAGE;
 use crate::run::Runs;
 use crate::workspace::{Owner, Scratch, Workspace};
@@ -123,7 +122,7 @@ impl Packages {
     ) -> Result<Installed, PackagesError> {
         let started = Instant::now();
         let result = self.within_limits(request, cancel, started).await;
-        let view = self.runs.catalog.view();
+        let view = self.runs.gate.catalog.view();
         let language = view
             .find(&request.language)
             .map_or(UNKNOWN_LANGUAGE, |runner| &runner.language);
@@ -153,39 +152,36 @@ impl Packages {
         started: Instant,
     ) -> Result<Installed, PackagesError> {
         let prepared = self.prepare(request, started)?;
-        let key = &prepared.key;
-        let turn = self.turns.enter(key)?;
-        let active = self.runs.active.enter(key);
-        let limits = Limits {
-            cancel: cancel.clone(),
-            stop: active.stop.clone(),
-            timeout: self.config.timeout,
-            ends: prepared.ends,
+        let turn = self.turns.enter(&prepared.key)?;
+        let late = || PackagesError::TimedOut(self.config.timeout);
+        let visit = Visit {
+            key: &prepared.key,
+            wants: Wants::Install,
+            cancel,
         };
         let work = async {
-            self.runs.proof.wait().await?;
-            // Before the install takes a place, since the check needs one. The answer is asked for later, when
-            // fetching.
-            let _ = self.runs.network.wait().await;
-            self.runs.files.workspaces.check_storage()?;
-            let in_use = self.runs.files.workspaces.hold(key).await;
-            let permit = self.runs.admission.enter(key, |_| {}).await?;
+            let mut entered = self.runs.gate.enter(visit).await?;
+            entered.admit(|_| {}).await?;
             turn.count()?;
-            let made = self.make(&prepared).await?;
-            Ok::<_, PackagesError>((made, (in_use, permit)))
+            let made = entered.stop.unless(self.make(&prepared)).await?;
+            Ok::<_, PackagesError>((made, entered))
         };
-        let ((mut installed, ready), held) = tokio::select! {
-            made = work => made?,
-            reason = limits.reached() => return Err(reason),
-        };
+        let made = timeout_at(prepared.ends, work).await;
+        let ((mut installed, ready), entered) = made.map_err(|_| late())??;
         if let Some(ready) = ready {
-            place(
-                &prepared.runner.language,
-                ready,
-                limits,
-                (turn, active, held),
-            )
-            .await?;
+            let held = Held {
+                entered,
+                _turn: turn,
+                ends: prepared.ends,
+            };
+            if !place(&prepared.runner.language, ready, held).await? {
+                let is_late = Instant::now() >= prepared.ends && !cancel.is_cancelled();
+                return Err(if is_late {
+                    late()
+                } else {
+                    PackagesError::Cancelled
+                });
+            }
         }
         installed.duration = started.elapsed();
         Ok(installed)
@@ -299,34 +295,37 @@ impl Packages {
     }
 }
 
+/// What an install holds until it is done.
+struct Held {
+    entered: Entered,
+    _turn: Turn,
+    ends: Instant,
+}
+
+impl Held {
+    fn is_wanted(&self) -> bool {
+        !self.entered.stop.is_requested() && Instant::now() < self.ends
+    }
+}
+
 /// The last step, which happens completely or not at all. Until that is decided, `held` keeps others from deleting the
-/// conversation or installing for it, even if the caller has gone away.
-async fn place(
-    language: &str,
-    ready: Ready,
-    limits: Limits,
-    held: impl Send + 'static,
-) -> Result<(), PackagesError> {
+/// conversation or installing for it, even if the caller has gone away. Returns whether it happened.
+async fn place(language: &str, ready: Ready, held: Held) -> Result<bool, PackagesError> {
     let Ready {
         workspace,
         scratch,
         tree,
         note,
     } = ready;
-    let (held, until) = ((held, Arc::clone(&scratch)), limits.clone());
-    let is_wanted = move || {
-        let _to_the_end = &held;
-        until.check().is_ok()
-    };
-    let placed = if let Some(tree) = tree {
-        let place = workspace.place_packages(&scratch, tree, language, note, is_wanted);
-        place.await?
+    let held = (held, Arc::clone(&scratch));
+    let is_wanted = move || held.0.is_wanted();
+    Ok(if let Some(tree) = tree {
+        workspace
+            .place_packages(&scratch, tree, language, note, is_wanted)
+            .await?
     } else {
-        let remove = workspace.remove_packages(&scratch, language, note, is_wanted);
-        remove.await?
-    };
-    if placed {
-        return Ok(());
-    }
-    limits.check().and(Err(PackagesError::Cancelled))
+        workspace
+            .remove_packages(&scratch, language, note, is_wanted)
+            .await?
+    })
 }

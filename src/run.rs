@@ -7,13 +7,10 @@
 //! `Ending` what caused it, `Ran` how long it took and what became of a kernel, `Verdict` explains it, `Finished` adds
 //! output and files, `RunOutcome` is what clients see.
 
-mod active;
 mod disk;
 mod ending;
 mod environment;
 mod error;
-mod floor;
-mod gate;
 pub mod ledger;
 mod live;
 pub mod outcome;
@@ -35,36 +32,30 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-pub use self::active::ActiveRuns;
 pub use self::ending::size_as_set;
 use self::ending::{Ending, TimeLimit, Verdict};
 pub use self::environment::EnvironmentError;
 use self::error::NotBegun;
 pub use self::error::RunError;
-pub use self::floor::Floor;
-pub(crate) use self::floor::Taker;
-use self::gate::Gate;
 pub use self::live::Live;
 pub(crate) use self::outcome::Finished;
 use self::outcome::RunStatus;
 pub use self::request::{KernelWish, RunRequest, TimeArgument, time_limit};
-use self::seat::{Seat, Stops};
+use self::seat::Seat;
 use self::texts::{ENDS, gone_through};
 pub use self::timing::Phase;
 use self::timing::Timing;
-use crate::admission::Admission;
 use crate::config::RunLimits;
 use crate::conversation::{ConversationId, ConversationKey};
 use crate::executor::Stream;
 use crate::executor::spec::NetworkAccess;
 use crate::files::{ConversationFiles, FilesError, fitting, link};
+use crate::gate::{Gate, Stop, Visit, Wants};
 use crate::kernels::{Kernels, Lost};
 use crate::metrics::{Metrics, UNKNOWN_LANGUAGE};
-use crate::network::NetworkPolicy;
 use crate::pool::{Pool, Way};
-use crate::proof::Proof;
 use crate::runner::Runner;
-use crate::runner::catalog::{Catalog, EngineView};
+use crate::runner::catalog::EngineView;
 use crate::runner::hints::Circumstances;
 use crate::sandbox::{Capture, Launcher, Program};
 use crate::workspace::{Listing, Workspace, WorkspaceError};
@@ -92,42 +83,26 @@ pub struct Runs {
     pub limits: RunLimits,
     /// The files of all conversations.
     pub files: ConversationFiles,
-    /// The available runners.
-    pub catalog: Catalog,
-    /// The gate.
-    pub admission: Admission,
+    /// What has to hold before a run begins.
+    pub gate: Gate,
     /// Warm and cold sandboxes.
     pub pool: Pool,
     /// Sandboxes in which variables live on.
     pub kernels: Kernels,
     /// Starts and removes sandboxes.
     pub launcher: Launcher,
-    /// Whether runs may use the network.
-    pub network: NetworkPolicy,
-    /// Whether the sandbox holds, and so whether programs may run.
-    pub proof: Proof,
-    /// The runs in progress.
-    pub active: ActiveRuns,
-    /// Keeps the space that must stay free.
-    pub floor: Floor,
     /// Where runs are counted.
     pub metrics: Arc<Metrics>,
-}
-
-/// Where a run takes place.
-#[derive(Clone, Debug)]
-pub(crate) struct Place {
-    /// What it may reach.
-    pub(crate) network: NetworkAccess,
-    /// Whether it may use a sandbox that already exists, and leave it for the next run.
-    pub(crate) warm: bool,
 }
 
 /// A request that passed every check, with what it needs.
 struct Prepared {
     runner: Arc<Runner>,
     program: Program,
-    place: Place,
+    /// What it may reach.
+    network: NetworkAccess,
+    /// Whether it may use a sandbox that already exists, and leave it for the next run.
+    may_be_warm: bool,
     key: ConversationKey,
     /// Whether it runs in a kernel.
     stateful: bool,
@@ -140,7 +115,7 @@ struct Job<'a> {
     workspace: &'a Workspace,
     /// Where the output goes.
     capture: &'a Arc<Capture>,
-    stops: Stops<'a>,
+    stop: &'a Stop,
 }
 
 impl Runs {
@@ -155,31 +130,34 @@ impl Runs {
         cancel: &CancellationToken,
     ) -> Result<Finished, RunError> {
         let mut timing = Timing::new();
-        let done = self.carry_out(Gate::Proved, request, live, cancel, &mut timing);
-        let result = self.answered(done.await, live);
+        let wants = Wants::Run {
+            network: request.network,
+        };
+        let ran = self
+            .carry_out(wants, request, live, cancel, &mut timing)
+            .await;
+        let result = self.answered(ran, live);
         self.count(&request.language, &result, &timing);
         result
     }
 
-    /// Like `execute`, in a place that was already chosen and without asking whether the sandbox holds: for runs that
-    /// find that out.
-    pub(crate) async fn execute_in(
+    /// Like `execute`, as [`Wants::Check`]: for runs that find out whether the sandbox or the network holds.
+    pub(crate) async fn check(
         &self,
-        place: &Place,
+        wants: Wants,
         request: &RunRequest,
         live: &Live,
         cancel: &CancellationToken,
     ) -> Result<Finished, RunError> {
         let mut timing = Timing::new();
-        let gate = Gate::Unproved(place);
         // Boxed, because it is large and such runs are few.
-        let done = Box::pin(self.carry_out(gate, request, live, cancel, &mut timing));
-        self.answered(done.await, live)
+        let ran = Box::pin(self.carry_out(wants, request, live, cancel, &mut timing)).await;
+        self.answered(ran, live)
     }
 
     /// Adds a run to the metrics. What the server runs for itself is not counted.
     fn count(&self, language: &str, result: &Result<Finished, RunError>, timing: &Timing) {
-        let view = self.catalog.view();
+        let view = self.gate.catalog.view();
         let language = view
             .find(language)
             .map_or(UNKNOWN_LANGUAGE, |runner| &runner.language);
@@ -199,22 +177,25 @@ impl Runs {
     /// Waits for everything that a run needs, and runs it.
     async fn carry_out(
         &self,
-        gate: Gate<'_>,
+        wants: Wants,
         request: &RunRequest,
         live: &Live,
         cancel: &CancellationToken,
         timing: &mut Timing,
     ) -> Result<Finished, NotBegun> {
-        self.admission.check_open()?;
         let key = self.files.key(&request.conversation);
-        // From here on, a deletion and a shutdown reach it, whatever it waits for.
-        let active = self.active.enter(&key);
-        let stops = Stops {
-            cancel,
-            stop: &active.stop,
+        let may_be_warm = match wants {
+            Wants::Check { may_be_warm, .. } => may_be_warm,
+            Wants::Run { .. } | Wants::Install => true,
         };
-        let first = stops.unless(self.place(gate, request)).await?;
-        let mut prepared = match self.prepare(first, key, request) {
+        let visit = Visit {
+            key: &key,
+            wants,
+            cancel,
+        };
+        let mut entered = self.gate.enter(visit).await?;
+        let network = entered.network.clone();
+        let mut prepared = match self.prepare(network, may_be_warm, key, request) {
             Err(RunError::UnknownLanguage { .. })
                 if let EngineView::Down(outage) = self.engine() =>
             {
@@ -223,26 +204,26 @@ impl Runs {
             prepared => prepared?,
         };
         timing.begin();
-        // Until the run is over, its files do not expire.
-        let _in_use = self.files.workspaces.hold(&prepared.key).await;
-        let turn = async {
-            let turn = request
-                .stateful
-                .then(|| Box::pin(self.turn(&prepared, request.kernel)));
-            futures::future::OptionFuture::from(turn).await.transpose()
+        let turn = if request.stateful {
+            let turn = async { Ok::<_, NotBegun>(self.turn(&prepared, request.kernel).await?) };
+            // Boxed, because it is large and few runs need it.
+            Some(entered.stop.unless(Box::pin(turn)).await?)
+        } else {
+            None
         };
-        let turn = stops.unless(turn).await?;
-        let admitted = self.admitted(gate, request, &prepared.key, live, stops);
-        let (_permit, place) = admitted.await?;
-        prepared.place = place;
+        entered
+            .admit(|position| live.set_position(position))
+            .await?;
+        prepared.network = entered.network.clone();
         timing.end(Phase::Queue);
         live.set_position(0);
-        let (seat, workspace) = stops.unless(self.seat(&prepared, turn)).await?;
+        let seat = async { Ok::<_, NotBegun>(self.seat(&prepared, turn).await?) };
+        let (seat, workspace) = entered.stop.unless(seat).await?;
         let job = Job {
             prepared: &prepared,
             workspace: &workspace,
             capture: &live.capture,
-            stops,
+            stop: &entered.stop,
         };
         let time = TimeLimit {
             length: prepared.program.deadline,
@@ -344,16 +325,17 @@ impl Runs {
     pub async fn delete_conversation(&self, id: &ConversationId) -> Result<bool, FilesError> {
         let key = self.files.key(id);
         self.kernels.retire(&key, Lost::Deleted);
-        self.active.stop(&key);
+        self.gate.active.stop(&key);
         // A run that is about to create its directory would create it again.
-        let _ = tokio::time::timeout(STOP_WAIT, self.active.idle(&key)).await;
+        let _ = tokio::time::timeout(STOP_WAIT, self.gate.active.idle(&key)).await;
         self.pool.retire(&key);
         self.files.delete(id).await
     }
 
     fn prepare(
         &self,
-        place: Place,
+        network: NetworkAccess,
+        may_be_warm: bool,
         key: ConversationKey,
         request: &RunRequest,
     ) -> Result<Prepared, RunError> {
@@ -365,7 +347,7 @@ impl Runs {
             let most = self.limits.timeout_max.as_secs_f64();
             return Err(RunError::Timeout(timeout.as_secs_f64(), most));
         }
-        let view = self.catalog.view();
+        let view = self.gate.catalog.view();
         let runner =
             view.find(&request.language)
                 .cloned()
@@ -394,7 +376,8 @@ impl Runs {
         Ok(Prepared {
             runner,
             program,
-            place,
+            network,
+            may_be_warm,
             key,
             stateful: request.stateful,
         })
@@ -402,7 +385,7 @@ impl Runs {
 
     /// Whether the engine answers, and if not, why.
     pub fn engine(&self) -> EngineView {
-        self.catalog.view().engine.clone()
+        self.gate.catalog.view().engine.clone()
     }
 }
 
@@ -416,7 +399,7 @@ async fn read_stderr(finished: &mut Finished, prepared: &Prepared) {
     } else if let RunStatus::Ok | RunStatus::Error = verdict.status {
         let run = Circumstances {
             failed: verdict.status == RunStatus::Error,
-            network: prepared.place.network != NetworkAccess::None,
+            network: prepared.network != NetworkAccess::None,
             stateful: prepared.stateful,
             stdin: prepared.program.stdin.is_some(),
         };
@@ -436,7 +419,7 @@ fn log(prepared: &Prepared, verdict: &Verdict, way: Way, wall: Duration) {
         run.language = prepared.runner.language,
         run.status = verdict.status.into_str(),
         run.exit_code = verdict.exit_code,
-        run.network = prepared.place.network != NetworkAccess::None,
+        run.network = prepared.network != NetworkAccess::None,
         duration_ms = outcome::milliseconds(wall),
         "run ended"
     );

@@ -7,10 +7,10 @@ use serde::Serialize;
 use tracing::error;
 
 use super::code::Code;
-use crate::admission::AdmissionError;
 use crate::argument::Argument;
 use crate::conversation::ConversationIdError;
 use crate::files::FilesError;
+use crate::gate::admission::AdmissionError;
 use crate::kernels::KernelError;
 use crate::packages::PackagesError;
 use crate::run::RunError;

@@ -13,13 +13,13 @@ use tower::ServiceExt as _;
 use tracing::{debug, error, info, warn};
 
 use super::App;
+use crate::checks::selftest::{self, Download, Report, Row, Selftest, Verdict, Way};
 use crate::config::Config;
 use crate::control::Control;
 use crate::executor::docker::DockerExecutor;
 use crate::executor::{Engine, Executor};
-use crate::proof::{State, Weakness, findings};
+use crate::gate::proof::{State, Weakness, findings};
 use crate::runner::catalog::{EngineView, View};
-use crate::selftest::{self, Download, Report, Row, Selftest, Verdict, Way};
 
 /// How long after a failed check the next one follows: the operator may have fixed the cause.
 const CHECK_AGAIN: Duration = Duration::from_secs(30);
@@ -76,9 +76,9 @@ impl App {
         };
         let app = Self::with_executor(selftest::configuration(config), executor)?;
         // The pool waits until the runtime is proved, which is what happens here.
-        app.runs.proof.set(State::Held);
+        app.runs.gate.proof.set(State::Held);
         let router = app.start_quietly();
-        let _ = tokio::time::timeout(ENGINE_WAIT, app.runs.catalog.first_look()).await;
+        let _ = tokio::time::timeout(ENGINE_WAIT, app.runs.gate.catalog.first_look()).await;
         let (selftest, download) = (app.selftest(), downloads(router));
         let report = tokio::select! {
             report = app.try_controls(&selftest, ways, only, &download, tell) => Ok(report),
@@ -101,7 +101,7 @@ impl App {
         download: &Download,
         tell: &(dyn Fn(&Row) + Sync),
     ) -> Result<Report, String> {
-        let view = self.runs.catalog.view();
+        let view = self.runs.gate.catalog.view();
         let engine = match &view.engine {
             EngineView::Down(outage) => return Err(outage.reason.clone()),
             EngineView::Up(_) if view.runners.is_empty() => {
@@ -155,7 +155,10 @@ fn subject(view: &View) -> Option<Subject> {
 }
 
 async fn keep_proving(selftest: &Selftest) {
-    let (proof, mut views) = (&selftest.runs.proof, selftest.runs.catalog.watch());
+    let (proof, mut views) = (
+        &selftest.runs.gate.proof,
+        selftest.runs.gate.catalog.watch(),
+    );
     let (mut proved_for, mut told, mut doubts) = (None, None, 0);
     loop {
         let view = views.borrow_and_update().clone();

@@ -8,9 +8,10 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::instance::Instance;
+use crate::checks::network::{self, CheckError};
 use crate::config::EngineConfig;
+use crate::gate::network::State;
 use crate::metrics::set;
-use crate::network::{self, CheckError, State};
 use crate::run::Runs;
 use crate::runner::catalog::EngineView;
 use crate::sandbox::Launcher;
@@ -58,17 +59,17 @@ pub(super) async fn reap_leftovers(
 pub(super) async fn watch_network(config: EngineConfig, runs: Runs, stop: CancellationToken) {
     let watch = async {
         // The check runs a program of its own.
-        runs.catalog.first_look().await;
-        let (mut views, mut probed) = (runs.catalog.watch(), None);
+        runs.gate.catalog.first_look().await;
+        let (mut views, mut probed) = (runs.gate.catalog.watch(), None);
         loop {
             if let EngineView::Down(outage) = runs.engine() {
                 // An engine that comes back may have lost its rules.
-                runs.network.forget(outage.reason);
+                runs.gate.network.forget(outage.reason);
                 // The sender lives in the catalogue.
                 let _ = views.changed().await;
                 continue;
             }
-            let is_proved = runs.network.access().is_ok()
+            let is_proved = runs.gate.network.access().is_ok()
                 && probed.is_some_and(|at: Instant| at.elapsed() < PROBE_EVERY);
             let found = if is_proved {
                 Ok(network::by_the_rules(&config).await)
@@ -78,7 +79,7 @@ pub(super) async fn watch_network(config: EngineConfig, runs: Runs, stop: Cancel
             };
             let pause = match found {
                 Ok(state) => {
-                    runs.network.set(state);
+                    runs.gate.network.set(state);
                     CHECK_NETWORK_EVERY
                 }
                 Err(error) => {
@@ -95,9 +96,10 @@ pub(super) async fn watch_network(config: EngineConfig, runs: Runs, stop: Cancel
         }
     };
     stop.run_until_cancelled(watch).await;
-    if runs.network.is_unknown() {
+    if runs.gate.network.is_unknown() {
         // Nobody will find out any more: callers that wait for it are told.
-        runs.network
+        runs.gate
+            .network
             .set(State::Closed("the server is stopping".to_owned()));
     }
 }

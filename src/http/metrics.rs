@@ -23,18 +23,18 @@ pub(super) async fn show(State(state): State<HttpState>) -> impl IntoResponse {
 
 /// Sets the gauges from the books of each part: without a request to the engine or a look at files.
 fn refresh(metrics: &Metrics, runs: &Runs) {
-    let admission = runs.admission.config();
+    let admission = runs.gate.admission.config();
     set(&metrics.places, admission.concurrent);
-    set(&metrics.places_used, runs.admission.running());
+    set(&metrics.places_used, runs.gate.admission.running());
     set(&metrics.queue_places, admission.queued);
-    set(&metrics.queue_length, runs.admission.waiting());
+    set(&metrics.queue_length, runs.gate.admission.waiting());
     set(&metrics.containers, runs.launcher.live_count());
     if let Ok(free) = runs.files.workspaces.free_bytes() {
         set(&metrics.free_bytes, free);
     }
-    let view = runs.catalog.view();
+    let view = runs.gate.catalog.view();
     set(&metrics.engine_up, i64::from(view.engine.is_up()));
-    set(&metrics.ready, i64::from(runs.problem().is_none()));
+    set(&metrics.ready, i64::from(runs.gate.problem().is_none()));
     // Runners come and go.
     metrics.warm.clear();
     metrics.kernels.clear();

@@ -75,7 +75,7 @@ fn check_language(tool: &str, language: Option<&str>, runs: &Runs) -> Result<(),
     let Some(language) = language else {
         return Ok(());
     };
-    let view = runs.catalog.view();
+    let view = runs.gate.catalog.view();
     let found = view.find(language).map(|runner| runner.language.as_str());
     if found.unwrap_or(language).eq_ignore_ascii_case(PYTHON) {
         return Ok(());

@@ -5,9 +5,10 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::requirement::RequirementError;
-use crate::admission::AdmissionError;
 use crate::argument::Argument::{self, Packages, Remove};
-use crate::proof::Unproven;
+use crate::gate::Refused;
+use crate::gate::admission::AdmissionError;
+use crate::gate::proof::Unproven;
 use crate::workspace::WorkspaceError;
 
 /// Why nothing was installed. Each is a sentence that a model can act on; the conversation keeps the packages that it
@@ -103,6 +104,21 @@ pub enum PackagesError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+}
+
+impl From<Refused> for PackagesError {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::EngineLost(outage) => {
+                Self::failed("reach the container engine")(outage.reason.into())
+            }
+            Refused::Cancelled => Self::Cancelled,
+            Refused::Unproven(error) => error.into(),
+            Refused::Network(reason) => Self::Offline(reason),
+            Refused::Storage(error) => error.into(),
+            Refused::Admission(error) => error.into(),
+        }
+    }
 }
 
 impl PackagesError {

@@ -26,7 +26,7 @@ impl Packages {
         owner: Owner,
         wanted: &[Requirement],
     ) -> Result<(Fetched, Arc<Scratch>), PackagesError> {
-        let network = self.runs.network.access();
+        let network = self.runs.gate.network.access();
         let mut unfit = None;
         if self.config.wheelhouse.is_some() || network.is_err() {
             // Also without such a directory: what is asked for may be part of the runner.

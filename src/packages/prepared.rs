@@ -78,7 +78,7 @@ impl Packages {
         request: &InstallRequest,
         started: Instant,
     ) -> Result<Prepared, PackagesError> {
-        let view = self.runs.catalog.view();
+        let view = self.runs.gate.catalog.view();
         let runner = view.find(&request.language);
         let client = runner.and_then(|runner| Client::of(&runner.language));
         let (Some(runner), Some(client)) = (runner, client) else {

@@ -10,8 +10,9 @@ use super::client::{self, Script};
 use super::error::PackagesError;
 use crate::executor::Stream;
 use crate::executor::spec::{NetworkAccess, Shown};
+use crate::gate::floor::Taker;
 use crate::pool::Apart;
-use crate::run::{Runs, Taker, size_as_set};
+use crate::run::{Runs, size_as_set};
 use crate::runner::Runner;
 use crate::sandbox::{Capture, Program, Sandbox};
 use crate::workspace::{Scratch, Usage, WorkspaceError, Workspaces};
@@ -73,7 +74,7 @@ pub(super) async fn perform(
     runner: &Runner,
     step: Step,
 ) -> Result<Vec<u8>, PackagesError> {
-    runs.floor.make_room().await?;
+    runs.gate.floor.make_room().await?;
     let program = Program {
         code: step.script.program.to_owned(),
         stdin: None,
@@ -99,7 +100,10 @@ pub(super) async fn perform(
     working.directories.push(Arc::clone(&step.scratch));
     let sandbox = working.sandbox.as_mut().expect("it was just put there");
     let capture = Arc::new(Capture::new(OUTPUT));
-    let taker = runs.floor.enter(Usage::default(), sandbox.scale().clone());
+    let taker = runs
+        .gate
+        .floor
+        .enter(Usage::default(), sandbox.scale().clone());
     let end = tokio::select! {
         end = sandbox.run(&program, Arc::clone(&capture), false, std::future::pending()) => end,
         error = exceeded(&taker, &runs.files.workspaces, &step.scratch, step.most_bytes) => return Err(error),

@@ -9,7 +9,6 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::{Kind, Pool, Warm};
-use crate::admission::Admission;
 use crate::executor::spec::{NetworkAccess, Priority};
 use crate::runner::Runner;
 use crate::runner::catalog::{Catalog, EngineView};
@@ -27,7 +26,12 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 impl Pool {
     /// Keeps the pool until `stop`.
-    pub async fn keep(&self, catalog: &Catalog, admission: &Admission, stop: &CancellationToken) {
+    pub async fn keep(
+        &self,
+        catalog: &Catalog,
+        is_crowded: impl Fn() -> bool,
+        stop: &CancellationToken,
+    ) {
         let keep = async {
             let mut views = catalog.watch();
             loop {
@@ -35,7 +39,7 @@ impl Pool {
                 let view = views.borrow_and_update().clone();
                 self.tidy(view.runners.values());
                 // While runs wait for a place, every core is theirs.
-                if matches!(view.engine, EngineView::Up(_)) && !admission.is_crowded() {
+                if matches!(view.engine, EngineView::Up(_)) && !is_crowded() {
                     self.fill(view.runners.values());
                 }
                 tokio::select! {

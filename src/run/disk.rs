@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::Runs;
 use super::ending::{mebibytes, size_as_set};
-use super::floor::Taker;
+use crate::gate::floor::Taker;
 use crate::sandbox::Scale;
 use crate::workspace::{FreeSpace, Usage, Workspace, Workspaces};
 
@@ -184,7 +184,7 @@ impl Allowance {
 
     /// Resolves, with a sentence for the model, when the run must be stopped. Never resolves otherwise.
     pub(super) async fn exceeded(self, runs: &Runs, workspace: &Workspace, scale: Scale) -> String {
-        let taker = runs.floor.enter(self.found, scale);
+        let taker = runs.gate.floor.enter(self.found, scale);
         tokio::select! {
             () = taker.blamed() => "The program was stopped because the server's disk is nearly full, and it had \
                                     taken most since its start: write less, or ask the operator for room."

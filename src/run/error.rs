@@ -4,9 +4,10 @@ use thiserror::Error;
 
 use super::ending::Ending;
 use super::environment::EnvironmentError;
-use crate::admission::AdmissionError;
+use crate::gate::Refused;
+use crate::gate::admission::AdmissionError;
+use crate::gate::proof::Unproven;
 use crate::kernels::KernelError;
-use crate::proof::Unproven;
 use crate::workspace::WorkspaceError;
 
 /// Why there was no run. A program that fails is not an error.
@@ -106,6 +107,19 @@ pub(super) enum NotBegun {
 impl<E: Into<RunError>> From<E> for NotBegun {
     fn from(error: E) -> Self {
         Self::Refused(error.into())
+    }
+}
+
+impl From<Refused> for NotBegun {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::EngineLost(outage) => Ending::EngineLost(outage).into(),
+            Refused::Cancelled => Ending::Cancelled.into(),
+            Refused::Unproven(error) => RunError::Unproven(error).into(),
+            Refused::Network(reason) => RunError::Network(reason).into(),
+            Refused::Storage(error) => RunError::Workspace(error).into(),
+            Refused::Admission(error) => RunError::Admission(error).into(),
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use super::ending::{self, Ending, TimeLimit, Verdict, with_kernel};
 use super::error::NotBegun;
 use super::silence::{overdue, reported};
 use super::watch::{Watched, watch};
-use super::{DECISION, Job, Place, Prepared, REPORT_GRACE, Runs};
+use super::{DECISION, Job, Prepared, REPORT_GRACE, Runs};
 use crate::config::RunLimits;
 use crate::executor::spec::NetworkAccess;
 use crate::kernels::{KernelError, Lost, Turn};
@@ -43,38 +43,6 @@ impl Seat {
         match self {
             Self::Once(_) => None,
             Self::Kernel(turn, _) => turn.take_lost(),
-        }
-    }
-}
-
-/// What ends a run from outside.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Stops<'a> {
-    /// The caller no longer wants it.
-    pub(super) cancel: &'a CancellationToken,
-    /// Its conversation is being deleted, or the server stops.
-    pub(super) stop: &'a CancellationToken,
-}
-
-impl Stops<'_> {
-    async fn any(self) {
-        tokio::select! {
-            () = self.cancel.cancelled() => {}
-            () = self.stop.cancelled() => {}
-        }
-    }
-
-    /// Takes a step before the run begins, unless the run is ended from outside first.
-    pub(super) async fn unless<T, E>(
-        self,
-        step: impl Future<Output = Result<T, E>>,
-    ) -> Result<T, NotBegun>
-    where
-        NotBegun: From<E>,
-    {
-        tokio::select! {
-            done = step => Ok(done?),
-            () = self.any() => Err(Ending::Cancelled.into()),
         }
     }
 }
@@ -154,12 +122,13 @@ impl Runs {
         let Prepared {
             runner,
             key,
-            place: Place { network, warm },
+            network,
             program,
             ..
         } = prepared;
-        let may_be_warm =
-            *warm && *network == NetworkAccess::None && runner.can_be_warm(program.env.keys());
+        let may_be_warm = prepared.may_be_warm
+            && *network == NetworkAccess::None
+            && runner.can_be_warm(program.env.keys());
         if may_be_warm && let Some(leased) = self.warm_lease(prepared).await? {
             return Ok(leased);
         }
@@ -188,7 +157,7 @@ impl Runs {
     pub(super) async fn run_in(&self, seat: Seat, job: Job<'_>) -> Ran {
         let allowance = tokio::select! {
             allowance = Allowance::of(&self.files.workspaces, job.workspace) => allowance,
-            () = job.stops.any() => return Ran::not(Ending::Cancelled),
+            () = job.stop.requested() => return Ran::not(Ending::Cancelled),
         };
         let allowance = match allowance {
             Ok(allowance) => allowance,
@@ -205,7 +174,7 @@ impl Runs {
             prepared,
             workspace,
             capture,
-            stops,
+            stop,
         } = job;
         let started = Instant::now();
         let limit = started + prepared.program.deadline;
@@ -224,7 +193,7 @@ impl Runs {
             tokio::select! {
                 () = capture.flooded() => Ending::Flooded,
                 reason = full => Ending::DiskFull(reason),
-                () = stops.cancel.cancelled() => Ending::Cancelled,
+                () = stop.cancel.cancelled() => Ending::Cancelled,
             }
         };
         let late = async {
@@ -232,7 +201,7 @@ impl Runs {
             overdue(late_state, limit + DECISION).await
         };
         let killed = async {
-            stops.stop.cancelled().await;
+            stop.end.cancelled().await;
             Ending::Cancelled
         };
         let watch = watch(run, killed, early, late, &interrupt, REPORT_GRACE);

@@ -22,11 +22,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::disk::{Allowance, held_too_much};
 use super::ending::Ending;
-use super::seat::{LeaseError, Ran, Seat, Stops};
+use super::seat::{LeaseError, Ran, Seat};
 use super::silence::{overdue, reported};
 use super::watch::{Watched, watch};
 use super::{DECISION, Job, KernelWish, Prepared, REPORT_GRACE, RunError, Runs};
 use crate::executor::spec::NetworkAccess;
+use crate::gate::Stop;
 use crate::kernels::{Kernel, Lost, Needs, Turn};
 use crate::pool::Way;
 use crate::sandbox::INTERRUPT_GRACE;
@@ -36,7 +37,7 @@ impl Prepared {
     fn needs(&self) -> Needs<'_> {
         Needs {
             runner: &self.runner,
-            network: self.place.network != NetworkAccess::None,
+            network: self.network != NetworkAccess::None,
             env: &self.program.env,
         }
     }
@@ -61,9 +62,7 @@ impl Runs {
         prepared: &Prepared,
         mut turn: Turn,
     ) -> Result<(Seat, Workspace), LeaseError> {
-        let Prepared {
-            runner, key, place, ..
-        } = prepared;
+        let Prepared { runner, key, .. } = prepared;
         let needs = prepared.needs();
         let found = self.files.workspaces.find(key).await?;
         if turn.has_kernel_for(found.as_ref())
@@ -85,7 +84,7 @@ impl Runs {
             leased
         } else {
             let workspace = self.files.workspaces.create(key).await?;
-            let network = place.network.clone();
+            let network = prepared.network.clone();
             let parked = self.pool.start_parked(&workspace, runner, network, &early);
             (parked.await?, workspace)
         };
@@ -99,7 +98,7 @@ impl Runs {
             prepared,
             workspace,
             capture,
-            stops,
+            stop,
         } = job;
         let started = Instant::now();
         let limit = started + prepared.program.deadline;
@@ -120,7 +119,7 @@ impl Runs {
         let early = async {
             tokio::select! {
                 () = capture.flooded() => Ending::Flooded,
-                () = stops.cancel.cancelled() => Ending::Cancelled,
+                () = stop.cancel.cancelled() => Ending::Cancelled,
             }
         };
         let late = async {
@@ -131,7 +130,7 @@ impl Runs {
             ending
         };
         let grace = INTERRUPT_GRACE + REPORT_GRACE;
-        let watch = watch(cell, killed(full, stops), early, late, &interrupt, grace);
+        let watch = watch(cell, killed(full, stop), early, late, &interrupt, grace);
         let watched = watch.await;
         let wall = *ended.get_or_init(Instant::now) - started;
         let report = watched.report();
@@ -186,10 +185,10 @@ fn unreported(ending: &Ending) -> Lost {
 }
 
 /// What removes the sandbox, however the cell responds to an interrupt.
-async fn killed(full: impl Future<Output = String>, stops: Stops<'_>) -> (Ending, Lost) {
+async fn killed(full: impl Future<Output = String>, stop: &Stop) -> (Ending, Lost) {
     tokio::select! {
         reason = full => (Ending::DiskFull(reason), Lost::Disk),
-        () = stops.stop.cancelled() => (Ending::Cancelled, Lost::Deleted),
+        () = stop.end.cancelled() => (Ending::Cancelled, Lost::Deleted),
     }
 }
 

@@ -8,9 +8,9 @@ use axum::body::Body;
 use mcp_code_sandbox::app::App;
 use mcp_code_sandbox::config::Patience;
 use mcp_code_sandbox::executor::fake::FakeExecutor;
+use mcp_code_sandbox::gate::proof::State;
 use mcp_code_sandbox::http;
 use mcp_code_sandbox::metrics::HttpLabels;
-use mcp_code_sandbox::proof::State;
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -55,8 +55,8 @@ impl Listening {
         let fake = FakeExecutor::with_languages(&["shell"]);
         let app = App::with_executor(config, Arc::new(fake)).unwrap();
         let router = app.start();
-        app.runs.proof.set(State::Held);
-        app.runs.catalog.first_look().await;
+        app.runs.gate.proof.set(State::Held);
+        app.runs.gate.catalog.first_look().await;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let addr = listener.local_addr().unwrap();
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
@@ -389,7 +389,7 @@ async fn a_client_that_closes_without_an_answer_is_counted() {
     let request = format!("{head}{body}");
     stream.write_all(request.as_bytes()).await.unwrap();
     let runs = &server.app.runs;
-    eventually("it runs", || runs.active.count() == 1).await;
+    eventually("it runs", || runs.gate.active.count() == 1).await;
     drop(stream);
     let labels = HttpLabels {
         method: "POST",

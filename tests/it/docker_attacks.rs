@@ -130,7 +130,7 @@ impl Target {
             self.settle().await;
             // The program had a sandbox, and the conversation has it again. On a slow machine, it may not be clean in
             // time.
-            let view = self.app.app.runs.catalog.view();
+            let view = self.app.app.runs.gate.catalog.view();
             let depth = self.app.app.runs.pool.depth(view.find(language)?);
             (self.app.starts("own") > before && depth.owned > 0).then_some(())
         };

@@ -303,7 +303,7 @@ async fn images_that_others_make_work_and_are_seen_at_once() {
     let dockerfile = "FROM debian:trixie-slim\nLABEL sandbox.runner=true sandbox.language=test-perl sandbox.aliases=camel\n\
                       WORKDIR /data\nENTRYPOINT [\"perl\", \"-\"]\n";
     let is_there = |expected: bool| {
-        let runners = &app.app.runs.catalog;
+        let runners = &app.app.runs.gate.catalog;
         within(SEEN, "the image is seen to come or go", async move || {
             (runners.view().runners.contains_key("test-perl") == expected).then_some(())
         })

@@ -13,9 +13,10 @@ use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
+use mcp_code_sandbox::checks::network;
 use mcp_code_sandbox::control::Control;
 use mcp_code_sandbox::executor::docker::DockerExecutor;
-use mcp_code_sandbox::network::{self, State};
+use mcp_code_sandbox::gate::network::State;
 use serde_json::{Value, json};
 
 pub(crate) use self::world::{
@@ -260,7 +261,7 @@ async fn take_the_lanes_away(app: &TestApp) {
 /// Whether the server lets programs use the network, once it knows.
 pub(crate) async fn checked(app: &TestApp) -> Result<(), String> {
     within(CHECK, "the network is checked", async || {
-        match app.app.runs.network.access() {
+        match app.app.runs.gate.network.access() {
             Err(reason) if reason.contains("not checked yet") => None,
             answer => Some(answer.map(drop)),
         }

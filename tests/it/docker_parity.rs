@@ -52,7 +52,7 @@ async fn compare(language: &str, extension: &str, least: usize) {
     let settings = [&SETTINGS[..], &kept].concat();
     let parked = TestApp::on_docker_with(&settings).await;
     // Without a driver, containers lack the extra memory for one.
-    let view = parked.app.runs.catalog.view();
+    let view = parked.app.runs.gate.catalog.view();
     let driver_memory = view.find(language).unwrap().driver_memory;
     let memory = (parked.app.runs.limits.memory + driver_memory).to_string();
     let settings = [&settings[..], &[("RUN_MEMORY", &memory)]].concat();

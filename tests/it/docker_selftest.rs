@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_code_sandbox::app::App;
+use mcp_code_sandbox::checks::selftest::{Report, Row, Verdict, Way};
 use mcp_code_sandbox::control::Control;
 use mcp_code_sandbox::executor::Executor;
 use mcp_code_sandbox::executor::docker::DockerExecutor;
-use mcp_code_sandbox::selftest::{Report, Row, Verdict, Way};
 use serde_json::Value;
 
 use self::weaker::{KEPT_UP, NO_LANDLOCK, SHARED, WEAKER, Weaker, host};

@@ -93,7 +93,10 @@ async fn a_conversation_with_a_hundred_runs_does_not_keep_another_waiting() {
     let app = TestApp::on_fake_with(&settings).await;
     let many = futures::future::join_all((0..100).map(|_| app.run("shell", "sleep 10")));
     let other = async {
-        eventually("all are there", || app.app.runs.admission.waiting() == 98).await;
+        eventually("all are there", || {
+            app.app.runs.gate.admission.waiting() == 98
+        })
+        .await;
         let asked = tokio::time::Instant::now();
         let arguments =
             json!({ "conversationId": "other", "language": "shell", "code": "echo hi" });

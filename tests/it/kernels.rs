@@ -347,7 +347,7 @@ async fn busy(app: &TestApp, dialect: &Dialect) {
     let waiting =
         [dialect.nap, dialect.show].map(|code| dialect.cell_with(app, code, wait.clone()));
     let cancel = async {
-        eventually("they wait", || app.app.runs.active.count() == 3).await;
+        eventually("they wait", || app.app.runs.gate.active.count() == 3).await;
         app.call("cancel_run", json!({ "runId": running["runId"] }))
             .await
     };

@@ -14,7 +14,7 @@ async fn app_with(subnets: &str) -> (TestApp, FakeExecutor) {
     let settings = [("ALLOW_NETWORK", "1"), ("RUN_SUBNETS", subnets)];
     let app = TestApp::on_fake_with(&settings).await;
     let fake = app.fake.clone().unwrap();
-    let policy = &app.app.runs.network;
+    let policy = &app.app.runs.gate.network;
     eventually("the network is checked", || !policy.is_unknown()).await;
     (app, fake)
 }

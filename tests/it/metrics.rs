@@ -179,7 +179,7 @@ async fn gauges_show_the_pool_and_the_queue() {
     let slow = async { tokio::join!(run(&app, "sleep 2", 5), run(&app, "echo hi", 5)) };
     let look = async {
         eventually("one runs and one waits", || {
-            app.app.runs.admission.waiting() == 1
+            app.app.runs.gate.admission.waiting() == 1
         })
         .await;
         scrape(&app).await
@@ -229,7 +229,7 @@ async fn gauges_show_the_pool_and_the_queue() {
     // A runner that is gone leaves no series behind.
     app.fake.as_ref().unwrap().remove_images("shell");
     eventually("the runner is gone", || {
-        app.app.runs.catalog.view().runners.is_empty()
+        app.app.runs.gate.catalog.view().runners.is_empty()
     })
     .await;
     let text = scrape(&app).await;

@@ -3,8 +3,9 @@
 use std::fs;
 use std::sync::Arc;
 
+use mcp_code_sandbox::checks::network::{self, CheckError};
 use mcp_code_sandbox::executor::fake::{FakeExecutor, Trouble};
-use mcp_code_sandbox::network::{self, CheckError, State};
+use mcp_code_sandbox::gate::network::State;
 
 use serde_json::json;
 
@@ -31,7 +32,7 @@ async fn an_open_network_is_closed_when_its_rules_or_its_engine_are_gone() {
     fs::write(report.path(), "in place\n").unwrap();
     let settings = [("FIREWALL_REPORT", report.path().to_str().unwrap())];
     let app = TestApp::on_fake_with(&settings).await;
-    let (fake, policy) = (app.fake.as_ref().unwrap(), &app.app.runs.network);
+    let (fake, policy) = (app.fake.as_ref().unwrap(), &app.app.runs.gate.network);
     fake.imitate(PROBE, &(CLOSED.concat() + "echo done"));
     // Any change at the engine is a reason to check.
     fake.add_image("python", "", 1);
@@ -67,7 +68,7 @@ async fn a_run_waits_until_the_network_of_an_engine_that_came_back_is_checked() 
         ("MAX_CONCURRENT_RUNS", "1"),
     ];
     let app = TestApp::on_fake_with(&settings).await;
-    let (fake, policy) = (app.fake.as_ref().unwrap(), &app.app.runs.network);
+    let (fake, policy) = (app.fake.as_ref().unwrap(), &app.app.runs.gate.network);
     let probe = CLOSED.concat();
     fake.imitate(PROBE, &format!("sleep 2\n{probe}echo done"));
     for trouble in [true, false] {
@@ -104,7 +105,7 @@ async fn a_server_that_is_too_busy_to_try_keeps_its_network_open() {
         ("MAX_QUEUED_RUNS", "0"),
     ];
     let app = TestApp::on_fake_with(&settings).await;
-    let policy = &app.app.runs.network;
+    let policy = &app.app.runs.gate.network;
     eventually("the server's own check is over", || {
         policy.access().is_err_and(|reason| !reason.contains("yet"))
     })

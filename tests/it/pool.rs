@@ -136,7 +136,7 @@ async fn the_least_recently_used_one_makes_room() {
     let (app, fake) = warm_app(&[("MAX_WARM_SANDBOXES", "4")]).await;
     for conversation in ["a", "b", "c"] {
         run_in(&app, conversation, "echo hi").await;
-        eventually("the run is over", || app.app.runs.active.count() == 0).await;
+        eventually("the run is over", || app.app.runs.gate.active.count() == 0).await;
     }
     eventually("there are no more than four", || {
         fake.container_count() <= 4
@@ -357,7 +357,7 @@ async fn a_run_waits_neither_for_an_engine_that_hangs_nor_for_ever() {
             failing,
         });
     };
-    let views = app.app.runs.catalog.watch();
+    let views = app.app.runs.gate.catalog.watch();
     fake.slow_down(Duration::from_mins(10));
     let late = run_in(&app, "a", "echo hi").await;
     let hint = late["hint"].as_str().unwrap();

@@ -312,6 +312,7 @@ async fn runners_come_and_go_without_a_restart() {
     let languages = || {
         app.app
             .runs
+            .gate
             .catalog
             .view()
             .runners
@@ -405,7 +406,7 @@ async fn shutting_down_ends_runs_and_takes_no_new_ones() {
     let app = TestApp::on_fake().await;
     let stop = async {
         eventually("the run is in progress", || {
-            app.app.runs.active.count() == 1
+            app.app.runs.gate.active.count() == 1
         })
         .await;
         app.app.shut_down().await;
@@ -418,7 +419,7 @@ async fn shutting_down_ends_runs_and_takes_no_new_ones() {
     assert_eq!(result["status"], "cancelled");
     assert_eq!(app.fake.as_ref().unwrap().container_count(), 0);
     let key = "0".repeat(64).parse().unwrap();
-    let refused = app.app.runs.admission.enter(&key, |_| {}).await;
+    let refused = app.app.runs.gate.admission.enter(&key, |_| {}).await;
     let refused = refused.unwrap_err();
     assert_eq!(
         refused.to_string(),

@@ -21,7 +21,7 @@ use mcp_code_sandbox::config::Config;
 use mcp_code_sandbox::executor::docker::DockerExecutor;
 use mcp_code_sandbox::executor::fake::FakeExecutor;
 use mcp_code_sandbox::executor::{Executor, LaneInfo};
-use mcp_code_sandbox::proof::State;
+use mcp_code_sandbox::gate::proof::State;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tower::ServiceExt as _;
@@ -100,7 +100,7 @@ impl TestApp {
     pub(crate) async fn on_docker_with(settings: &[(&str, &str)]) -> Self {
         let executor = Arc::new(DockerExecutor::new(None));
         let app = Self::build(settings, executor).await;
-        let view = app.app.runs.catalog.view();
+        let view = app.app.runs.gate.catalog.view();
         assert!(
             !view.runners.is_empty(),
             "no runner images: run ./test.sh, or ./build.sh first ({:?})",
@@ -112,7 +112,7 @@ impl TestApp {
     /// On any engine, whose sandbox counts as proved.
     pub(crate) async fn build(settings: &[(&str, &str)], executor: Arc<dyn Executor>) -> Self {
         let app = Self::unproved(settings, executor).await;
-        app.app.runs.proof.set(State::Held);
+        app.app.runs.gate.proof.set(State::Held);
         app
     }
 
@@ -126,7 +126,7 @@ impl TestApp {
     pub(crate) async fn beside(other: &Self) -> Self {
         let executor = Arc::new(FakeExecutor::with_languages(&["shell"]));
         let app = Self::at(Arc::clone(&other.root), &[], executor).await;
-        app.app.runs.proof.set(State::Held);
+        app.app.runs.gate.proof.set(State::Held);
         app
     }
 
@@ -137,7 +137,7 @@ impl TestApp {
         // The lock on what is in the making is its, as long as it lives.
         drop(self);
         let app = Self::at(root, settings, Arc::new(DockerExecutor::new(None))).await;
-        app.app.runs.proof.set(State::Held);
+        app.app.runs.gate.proof.set(State::Held);
         app
     }
 
@@ -155,7 +155,7 @@ impl TestApp {
         let fake = Arc::new(FakeExecutor::with_languages(&["shell"]));
         let root = Arc::new(tempfile::tempdir().unwrap());
         let app = Self::configured(root, &[], fake, change).await;
-        app.app.runs.proof.set(State::Held);
+        app.app.runs.gate.proof.set(State::Held);
         app
     }
 
@@ -169,7 +169,7 @@ impl TestApp {
         change(&mut config);
         let app = App::with_executor(config, executor).unwrap();
         let router = app.start();
-        app.runs.catalog.first_look().await;
+        app.runs.gate.catalog.first_look().await;
         Self {
             router,
             app,
@@ -262,7 +262,7 @@ impl TestApp {
     /// Waits until `count` sandboxes are parked for new conversations of a language.
     pub(crate) async fn parked(&self, language: &str, count: usize) {
         let ready = || {
-            let view = self.app.runs.catalog.view();
+            let view = self.app.runs.gate.catalog.view();
             view.find(language)
                 .map_or(0, |runner| self.app.runs.pool.ready(runner))
         };

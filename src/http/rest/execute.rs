@@ -193,7 +193,7 @@ async fn begun(run: &LiveRun) {
 impl ExecuteRequest {
     fn into_run(self, runs: &Runs) -> Result<RunRequest, ApiError> {
         let language = self.language.unwrap_or_else(|| LANGUAGE.to_owned());
-        let view = runs.catalog.view();
+        let view = runs.gate.catalog.view();
         let runner = view.find(&language);
         let keeps = runner.is_some_and(|runner| runs.kernels.are_for(runner));
         let kernel_reads =

@@ -156,7 +156,7 @@ pub(super) struct Done {
 impl Session {
     fn of(state: &HttpState, id: &ConversationId, each: Use) -> Self {
         let runs = &state.0.runs;
-        let is_busy = runs.active.is_busy(&runs.files.key(id));
+        let is_busy = runs.gate.active.is_busy(&runs.files.key(id));
         Self {
             session_id: id.as_str().to_owned(),
             is_busy,

@@ -111,7 +111,8 @@ pub(super) async fn call(
         packages: packages.collect(),
         remove: arguments.remove,
     };
-    let install = call.packages.install(&request, &call.context.ct);
+    // Boxed, since it holds a whole run of the package client.
+    let install = Box::pin(call.packages.install(&request, &call.context.ct));
     let installed = with_signs_of_life(install, call.context, &call.caller).await?;
     let packages = installed.installed.into_iter();
     Ok(structured(&Answer {

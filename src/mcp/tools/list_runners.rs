@@ -81,7 +81,7 @@ pub(super) fn tool() -> Tool {
 }
 
 pub(super) fn call(runs: &Runs) -> CallToolResult {
-    let view = runs.catalog.view();
+    let view = runs.gate.catalog.view();
     let runners = view.runners.values().map(|runner| RunnerInfo {
         language: runner.language.clone(),
         aliases: runner.aliases.clone(),
@@ -116,8 +116,8 @@ pub(super) fn call(runs: &Runs) -> CallToolResult {
             upload_bytes: runs.files.max_upload_bytes,
             conversation_bytes: runs.files.workspaces.limits().quota_bytes,
             output_bytes: limits.output,
-            network: runs.network.access().is_ok(),
+            network: runs.gate.network.access().is_ok(),
         },
-        unavailable: runs.problem(),
+        unavailable: runs.gate.problem(),
     })
 }

@@ -91,7 +91,7 @@ impl From<Variable> for String {
 
 pub(super) fn tool(runs: &Runs) -> Tool {
     let limits = &runs.limits;
-    let languages: Vec<_> = runs.catalog.view().runners.keys().cloned().collect();
+    let languages: Vec<_> = runs.gate.catalog.view().runners.keys().cloned().collect();
     let description = format!(
         "Runs a program in an isolated container and returns its output. Use it to calculate, analyse data, draw \
          charts or try code. Languages here: {}. The program starts in /data, which holds the conversation's files; \

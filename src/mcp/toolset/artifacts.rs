@@ -159,7 +159,7 @@ async fn existing(call: &Call<'_>, id: &str) -> Result<ConversationId, Refusal> 
 
 /// Refuses what would disturb a run.
 fn idle(call: &Call<'_>, id: &ConversationId) -> Result<(), Refusal> {
-    if call.runs.active.is_busy(&call.runs.files.key(id)) {
+    if call.runs.gate.active.is_busy(&call.runs.files.key(id)) {
         let message =
             "a program of this session is running: wait for its end, or use another session";
         return Err(Refusal::new("session_busy", message));

@@ -33,7 +33,7 @@ async fn everything_has_a_limit(target: &Target) {
     target.assert_harmless(&attacks).await;
 }
 
-const FILL_SOCKETS: &str = include_str!("../../../src/selftest/programs/socket_memory.py");
+const FILL_SOCKETS: &str = include_str!("../../../src/checks/selftest/programs/socket_memory.py");
 
 /// Each socket is small and each program has few descriptors, but there can be many processes.
 async fn what_no_limit_on_memory_counts_has_a_limit(target: &Target) {
@@ -343,7 +343,7 @@ async fn a_busy_program_gets_its_share_and_leaves_others_theirs() {
     let target = Target::cold(&[]).await;
     let neighbour = async {
         eventually("the program runs", || {
-            target.app.app.runs.active.count() == 1
+            target.app.app.runs.gate.active.count() == 1
         })
         .await;
         target.assert_well("another", "shell").await;
@@ -388,7 +388,7 @@ async fn a_program_need_not_read_its_code() {
          ENTRYPOINT [\"bash\", \"-c\", \"eval \\\"$DO\\\"\"]\n"
     );
     let _image = TestImage::build("mcp-sandbox-test-deaf", &dockerfile);
-    let catalog = &target.app.app.runs.catalog;
+    let catalog = &target.app.app.runs.gate.catalog;
     eventually("the image is seen", || {
         catalog.view().runners.contains_key(language)
     })

@@ -77,7 +77,7 @@ async fn a_call_that_is_turned_away_takes_no_kernel() {
     FAKE.set_x(&app).await;
     let turned_away = async {
         eventually("the only place is taken", || {
-            app.app.runs.admission.running() == 1
+            app.app.runs.gate.admission.running() == 1
         })
         .await;
         let mut arguments = FAKE.arguments(FAKE.set);
@@ -198,7 +198,7 @@ async fn kernels_are_counted() {
 #[tokio::test]
 async fn a_kernel_keeps_the_network_that_it_began_with() {
     let app = TestApp::on_fake_with_notebook(&[("ALLOW_NETWORK", "1")]).await;
-    let network = &app.app.runs.network;
+    let network = &app.app.runs.gate.network;
     eventually("the network is allowed", || network.access().is_ok()).await;
     let (with, without) = (json!({ "network": true }), json!({ "network": false }));
     let first = FAKE.cell_with(&app, FAKE.set, with.clone()).await;

@@ -11,7 +11,7 @@ const PYTHON: &[&str] = &["python3", "-"];
 
 /// Fills sockets in as many processes as it takes, and then does nothing for a while.
 /// Fewer than may be there, so that what they hold is what counts.
-const FILL: &str = include_str!("../../../../src/selftest/programs/socket_memory.py");
+const FILL: &str = include_str!("../../../../src/checks/selftest/programs/socket_memory.py");
 
 fn fill(kind: &str, count: u32) -> Run {
     let count = count.to_string();

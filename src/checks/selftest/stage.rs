@@ -12,13 +12,14 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{Selftest, Verdict};
-use crate::admission::AdmissionError;
 use crate::config::RunLimits;
 use crate::conversation::{ConversationId, ConversationKey};
 use crate::executor::spec::NetworkAccess;
 use crate::executor::{Executor, Stream};
+use crate::gate::Wants;
+use crate::gate::admission::AdmissionError;
 use crate::run::outcome::{RunStatus, Usage};
-use crate::run::{Finished, KernelWish, Live, Place, RunError, RunRequest, Runs};
+use crate::run::{Finished, KernelWish, Live, RunError, RunRequest, Runs};
 use crate::workspace::Existing;
 
 /// The language that the programs are written in.
@@ -127,7 +128,7 @@ impl<'a> Stage<'a> {
 
     /// Bytes that all processes of a sandbox together may take: the program's, and what the image's driver holds.
     pub(super) fn memory(&self) -> u64 {
-        let view = self.runs.catalog.view();
+        let view = self.runs.gate.catalog.view();
         let driver = view.find(LANGUAGE).map_or(0, |runner| runner.driver_memory);
         self.limits().memory.saturating_add(driver)
     }
@@ -160,17 +161,14 @@ impl<'a> Stage<'a> {
         if is_warm {
             self.warm(conversation).await?;
         }
-        let place = Place {
-            network: act.network.unwrap_or(NetworkAccess::None),
-            warm: is_warm,
-        };
+        let network = act.network.unwrap_or(NetworkAccess::None);
         let environment = act.environment.iter();
         let request = RunRequest {
             conversation: conversation.clone(),
             language: language.to_owned(),
             code: act.program.to_owned(),
             stdin: None,
-            network: place.network != NetworkAccess::None,
+            network: network != NetworkAccess::None,
             environment: environment
                 .map(|(name, value)| ((*name).to_owned(), value.clone()))
                 .collect::<BTreeMap<_, _>>(),
@@ -179,19 +177,23 @@ impl<'a> Stage<'a> {
             stateful: false,
             kernel: KernelWish::default(),
         };
-        self.execute(&place, &request)
+        let wants = Wants::Check {
+            network,
+            may_be_warm: is_warm,
+        };
+        self.execute(wants, &request)
             .await
             .map_err(|error| Verdict::Fail(format!("it could not be tried: {error}")))
     }
 
     /// Runs a program as soon as there is a place.
-    async fn execute(&self, place: &Place, request: &RunRequest) -> Result<Ended, RunError> {
+    async fn execute(&self, wants: Wants, request: &RunRequest) -> Result<Ended, RunError> {
         let never = CancellationToken::new();
         let mut tries = 0;
         loop {
             let live = Live::new(OUTPUT.max(self.limits().output));
             let started = Instant::now();
-            let run = self.runs.execute_in(place, request, &live, &never);
+            let run = self.runs.check(wants.clone(), request, &live, &never);
             let finished = run.await;
             let took = started.elapsed();
             tries += 1;
@@ -259,7 +261,7 @@ impl<'a> Stage<'a> {
 
     /// Skips a control without a runner to try it in.
     pub(super) fn has_runner(&self, language: &str) -> Result<(), Verdict> {
-        if self.runs.catalog.view().find(language).is_some() {
+        if self.runs.gate.catalog.view().find(language).is_some() {
             return Ok(());
         }
         Err(Verdict::Skipped(format!(
@@ -282,7 +284,7 @@ impl<'a> Stage<'a> {
             if !is_new {
                 return !self.runs.pool.is_cleaning(&self.key(conversation));
             }
-            let view = self.runs.catalog.view();
+            let view = self.runs.gate.catalog.view();
             view.find(LANGUAGE)
                 .is_some_and(|runner| self.runs.pool.ready(runner) > 0)
         };

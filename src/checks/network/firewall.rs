@@ -13,7 +13,7 @@ use tokio::process::Command;
 use crate::config::EngineConfig;
 
 /// Installs, checks and removes the rules.
-const SCRIPT: &str = include_str!("../../scripts/firewall.sh");
+const SCRIPT: &str = include_str!("../../../scripts/firewall.sh");
 const WAIT: Duration = Duration::from_secs(10);
 /// The service reports every 20 seconds.
 const REPORT_AGE: Duration = Duration::from_secs(70);

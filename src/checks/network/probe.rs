@@ -17,8 +17,9 @@ use crate::conversation::ConversationId;
 use crate::executor::Stream;
 use crate::executor::spec::{LANE_PREFIX, NetworkAccess};
 use crate::files::ConversationFiles;
+use crate::gate::Wants;
 use crate::run::outcome::RunStatus;
-use crate::run::{Finished, KernelWish, Live, Place, RunRequest, Runs};
+use crate::run::{Finished, KernelWish, Live, RunRequest, Runs};
 
 /// Dials its own loopback, then each of `TARGETS`, and says so. Several at a time, since a closed one takes all of its
 /// time, but no more than even a small `RUN_PIDS` leaves room for. The kernel writes addresses with their last byte first.
@@ -87,13 +88,13 @@ pub(super) async fn host_is_closed(runs: &Runs, dns: &[IpAddr]) -> Result<(), Do
         stateful: false,
         kernel: KernelWish::default(),
     };
-    let place = Place {
+    let wants = Wants::Check {
         network: NetworkAccess::Bridge { dns: dns.to_vec() },
-        warm: false,
+        may_be_warm: false,
     };
     let live = Live::new(runs.limits.output);
     let never = CancellationToken::new();
-    let finished = runs.execute_in(&place, &request, &live, &never).await;
+    let finished = runs.check(wants, &request, &live, &never).await;
     judge(&finished.map_err(|error| cannot(&error))?, &targets)
 }
 

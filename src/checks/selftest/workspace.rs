@@ -48,7 +48,7 @@ async fn try_it(
     language: &str,
     program: &str,
 ) -> anyhow::Result<Verdict> {
-    let view = stage.runs.catalog.view();
+    let view = stage.runs.gate.catalog.view();
     let runner = view.find(language).context("the runner is gone")?;
     let files = &stage.runs.files;
     let slot = files.workspaces.new_slot().await?;

@@ -138,7 +138,7 @@ impl Selftest {
 
     /// Whether a failed check says something about the sandbox, and not that the engine or this server is going away.
     fn could_be_tried(&self) -> bool {
-        self.runs.engine().is_up() && self.runs.admission.check_open().is_ok()
+        self.runs.engine().is_up() && self.runs.gate.admission.check_open().is_ok()
     }
 
     /// Tries all controls, or those in `only`, in each way in which runs of this server get a sandbox. `tell` is called

@@ -7,9 +7,10 @@ use std::net::IpAddr;
 
 use super::Verdict;
 use super::stage::{Act, BEGINNING, Ended, Stage, until};
+use crate::checks::network;
 use crate::conversation::ConversationId;
 use crate::executor::spec::NetworkAccess;
-use crate::network::{self, State};
+use crate::gate::network::State;
 
 const DIAL: &str = include_str!("programs/dial.py");
 const LISTEN: &str = include_str!("programs/listen.py");

@@ -58,7 +58,7 @@ impl ActiveRuns {
     }
 
     /// Resolves when no run of a conversation is in progress.
-    pub(super) async fn idle(&self, key: &ConversationKey) {
+    pub(crate) async fn idle(&self, key: &ConversationKey) {
         self.until(|| !self.is_busy(key)).await;
     }
 

@@ -1,0 +1,249 @@
+//! The one way in: whoever runs a program, installs packages or changes files enters here, and what it holds meanwhile
+//! is one guard.
+//!
+//! ```text
+//! enter: engine, proof, network, storage ──▶ Entered ──▶ admit: a place among all ──▶ Entered with a permit
+//!    │                                                      │  what may not hold any more is checked again
+//!    └──────────────────────▶ Refused ◀─────────────────────┘
+//! ```
+//!
+//! A deletion and a shutdown reach everybody inside, whatever they wait for, and wait until they are out.
+
+pub mod active;
+pub mod admission;
+pub mod floor;
+pub mod network;
+pub mod proof;
+mod stop;
+
+use tokio_util::sync::CancellationToken;
+
+use self::active::{ActiveRun, ActiveRuns};
+use self::admission::{Admission, AdmissionError, Permit};
+use self::floor::Floor;
+use self::network::NetworkPolicy;
+use self::proof::{Proof, Unproven};
+pub(crate) use self::stop::Stop;
+use crate::conversation::ConversationKey;
+use crate::executor::outage::Outage;
+use crate::executor::spec::NetworkAccess;
+use crate::runner::catalog::{Catalog, EngineView};
+use crate::workspace::{InUse, WorkspaceError, Workspaces};
+
+/// What has to hold before anybody may begin. Clones share one state.
+#[derive(Clone, Debug)]
+pub struct Gate {
+    /// Whether the engine answers, and which runners there are.
+    pub catalog: Catalog,
+    /// Whether the sandbox holds.
+    pub proof: Proof,
+    /// Whether runs may use the network.
+    pub network: NetworkPolicy,
+    /// Who is inside.
+    pub active: ActiveRuns,
+    /// Whose turn it is.
+    pub admission: Admission,
+    /// Keeps the space that must stay free.
+    pub floor: Floor,
+    workspaces: Workspaces,
+}
+
+/// Somebody who wants in.
+#[derive(Debug)]
+pub(crate) struct Visit<'a> {
+    pub(crate) key: &'a ConversationKey,
+    pub(crate) wants: Wants,
+    /// Its caller does not want it any more.
+    pub(crate) cancel: &'a CancellationToken,
+}
+
+/// What for.
+#[derive(Clone, Debug)]
+pub(crate) enum Wants {
+    /// To run a program, with the network or without.
+    Run { network: bool },
+    /// To install packages. Whether the network is open is known by then, and asked when they are fetched.
+    Install,
+    /// To find out whether the sandbox or the network holds, which nothing may wait for.
+    Check {
+        network: NetworkAccess,
+        /// Whether it may have a sandbox that exists already.
+        may_be_warm: bool,
+    },
+}
+
+/// Why there is no way in.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// The engine does not answer.
+    EngineLost(Outage),
+    /// The caller does not want it any more, its conversation is deleted, or the server stops.
+    Cancelled,
+    /// The sandbox is not proved to hold.
+    Unproven(Unproven),
+    /// Why the network is closed.
+    Network(String),
+    /// There is no room for files.
+    Storage(WorkspaceError),
+    /// Too many at once.
+    Admission(AdmissionError),
+}
+
+/// Somebody who is in. Dropping it lets others in.
+#[derive(Debug)]
+pub(crate) struct Entered {
+    /// What it may reach.
+    pub(crate) network: NetworkAccess,
+    /// What ends it.
+    pub(crate) stop: Stop,
+    gate: Gate,
+    key: ConversationKey,
+    wants: Wants,
+    permit: Option<Permit>,
+    _active: ActiveRun,
+    /// Meanwhile the files of the conversation do not expire.
+    _in_use: InUse,
+}
+
+impl Gate {
+    /// Nothing is known yet, and nobody is inside.
+    pub fn new(
+        catalog: Catalog,
+        admission: Admission,
+        floor: Floor,
+        workspaces: Workspaces,
+    ) -> Self {
+        Self {
+            catalog,
+            proof: Proof::default(),
+            network: NetworkPolicy::default(),
+            active: ActiveRuns::default(),
+            admission,
+            floor,
+            workspaces,
+        }
+    }
+
+    /// Waits until everything holds that the visitor needs, except for its place among all: see [`Entered::admit`].
+    pub(crate) async fn enter(&self, visit: Visit<'_>) -> Result<Entered, Refused> {
+        self.admission.check_open()?;
+        let active = self.active.enter(visit.key);
+        let stop = Stop::new(visit.cancel, &active.stop);
+        let (network, in_use) = stop
+            .unless(async {
+                let network = self.check(&visit.wants).await?;
+                Ok::<_, Refused>((network, self.workspaces.hold(visit.key).await))
+            })
+            .await?;
+        Ok(Entered {
+            network,
+            stop,
+            gate: self.clone(),
+            key: visit.key.clone(),
+            wants: visit.wants,
+            permit: None,
+            _active: active,
+            _in_use: in_use,
+        })
+    }
+
+    /// Checks what the visitor needs, and waits for what is being found out. Returns what it may reach.
+    async fn check(&self, wants: &Wants) -> Result<NetworkAccess, Refused> {
+        let network = match wants {
+            Wants::Check { network, .. } => return Ok(network.clone()),
+            Wants::Run { network } => {
+                // First: without an engine nothing counts as proved, but it is the engine that the caller should hear
+                // about.
+                if let EngineView::Down(outage) = &self.catalog.view().engine {
+                    return Err(Refused::EngineLost(outage.clone()));
+                }
+                *network
+            }
+            Wants::Install => false,
+        };
+        self.proof.wait().await?;
+        let network = if network {
+            self.network.wait().await.map_err(Refused::Network)?
+        } else {
+            NetworkAccess::None
+        };
+        if let Wants::Install = wants {
+            // The check needs a place, which an install would have by now.
+            let _ = self.network.wait().await;
+        }
+        self.workspaces.check_storage()?;
+        self.floor.make_room().await?;
+        Ok(network)
+    }
+
+    /// Whether something is being found out that the visitor has to wait for.
+    fn is_being_checked(&self, wants: &Wants) -> bool {
+        match wants {
+            Wants::Check { .. } => false,
+            Wants::Install => self.proof.is_pending(),
+            Wants::Run { network } => {
+                self.proof.is_pending() || (*network && self.network.is_unknown())
+            }
+        }
+    }
+
+    /// Why nobody gets in at the moment.
+    pub fn problem(&self) -> Option<String> {
+        let view = self.catalog.view();
+        match &view.engine {
+            EngineView::Down(outage) => Some(outage.reason.clone()),
+            EngineView::Up(_) if view.runners.is_empty() => {
+                Some("there is no runner image: run ./build.sh".to_owned())
+            }
+            EngineView::Up(_) => match self.proof.now() {
+                Err(unproved) => Some(unproved.to_string()),
+                Ok(()) => (self.workspaces.check_space().err()).map(|full| full.to_string()),
+            },
+        }
+    }
+}
+
+impl Entered {
+    /// Waits until it is the visitor's turn among all, and reports its position meanwhile. What held before may no
+    /// longer hold by then, so it is checked again.
+    pub(crate) async fn admit(&mut self, report: impl Fn(usize)) -> Result<(), Refused> {
+        let Self {
+            gate,
+            key,
+            wants,
+            stop,
+            ..
+        } = &*self;
+        let (permit, network) = loop {
+            let permit = stop
+                .unless(async { Ok::<_, Refused>(gate.admission.enter(key, &report).await?) })
+                .await?;
+            // The check is a run too, and needs a place.
+            let permit = (!gate.is_being_checked(wants)).then_some(permit);
+            let network = stop.unless(gate.check(wants)).await?;
+            if let Some(permit) = permit {
+                break (permit, network);
+            }
+        };
+        (self.permit, self.network) = (Some(permit), network);
+        Ok(())
+    }
+}
+
+impl From<Unproven> for Refused {
+    fn from(error: Unproven) -> Self {
+        Self::Unproven(error)
+    }
+}
+
+impl From<WorkspaceError> for Refused {
+    fn from(error: WorkspaceError) -> Self {
+        Self::Storage(error)
+    }
+}
+
+impl From<AdmissionError> for Refused {
+    fn from(error: AdmissionError) -> Self {
+        Self::Admission(error)
+    }
+}
