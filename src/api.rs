@@ -6,5 +6,6 @@ pub(crate) mod arguments;
 pub(crate) mod code;
 pub(crate) mod error;
 pub(crate) mod json;
+pub(crate) mod outcome;
 pub(crate) mod pictures;
 pub(crate) mod schema;

@@ -16,8 +16,8 @@ pub use self::page::FilePage;
 pub(crate) use self::page::fitting;
 use crate::argument::Argument::{self, Content, Cursor, Filename};
 use crate::conversation::{ConversationId, ConversationKey};
+use crate::links::FileLink;
 use crate::links::FileLinks;
-use crate::run::outcome::FileLink;
 use crate::workspace::path::{PathError, RelativePath};
 use crate::workspace::{Demand, Existing, FileEntry, OpenFile, Spool, WorkspaceError, Workspaces};
 

@@ -41,10 +41,10 @@ use self::refused_hosts::RefusedHosts;
 pub use self::serve::serve;
 use crate::body::Room;
 use crate::config::HttpConfig;
+use crate::ledger::Ledger;
 use crate::mcp::transport::{MESSAGES, McpTransport};
 use crate::packages::Packages;
 use crate::run::Runs;
-use crate::run::ledger::Ledger;
 
 /// What routes need.
 #[derive(Clone, Debug)]

@@ -126,7 +126,7 @@ impl Kernels {
     }
 
     /// The turn of a run that asks for its conversation's kernel. With `wait`, this may take as long as the runs before
-    /// it.
+    /// it, and `waits` is called when it stands in line for that.
     ///
     /// # Errors
     /// Another run has it, there is no room, or the server is stopping.
@@ -135,7 +135,9 @@ impl Kernels {
         key: &ConversationKey,
         runner: &Runner,
         wait: bool,
+        waits: impl FnOnce(),
     ) -> Result<Turn, KernelError> {
+        let mut waits = Some(waits);
         let place = Place {
             key: key.clone(),
             language: runner.language.clone(),
@@ -152,7 +154,12 @@ impl Kernels {
                 Claim::Full => return Err(self.full()),
                 Claim::Closed => return Err(KernelError::Closed),
                 Claim::Busy if !wait => return Err(KernelError::Busy(place.language)),
-                Claim::Busy if waiting.is_none() => waiting = Some(self.line_up(&place)?),
+                Claim::Busy if waiting.is_none() => {
+                    waiting = Some(self.line_up(&place)?);
+                    if let Some(waits) = waits.take() {
+                        waits();
+                    }
+                }
                 Claim::Busy => changed.await,
             }
         }

@@ -17,6 +17,7 @@ pub mod files;
 pub mod gate;
 pub mod http;
 pub mod kernels;
+pub mod ledger;
 pub mod links;
 pub mod mcp;
 pub mod metrics;

@@ -8,8 +8,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use schemars::JsonSchema;
 use secrecy::{ExposeSecret as _, SecretString};
+use serde::Serialize;
 use sha2::Sha256;
+use utoipa::ToSchema;
 
 use crate::conversation::ConversationKey;
 use crate::workspace::path::RelativePath;
@@ -20,6 +23,22 @@ pub(crate) const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
+
+/// A file of the conversation.
+#[derive(Clone, Debug, Serialize, JsonSchema, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FileLink {
+    /// Its name, with directories below `/data`.
+    pub name: String,
+    /// Where anyone who has this address can download it.
+    pub url: String,
+    /// Bytes.
+    pub size: u64,
+    /// Its type by its name.
+    pub mime_type: String,
+    /// Whether this run made or changed it.
+    pub new: bool,
+}
 
 /// Makes links to files and checks them.
 #[derive(Clone, Debug)]

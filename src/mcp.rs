@@ -36,9 +36,9 @@ use self::client::Client;
 use self::client::known::Answers;
 use self::tools::Call;
 use crate::config::{AnswerConfig, Toolset};
+use crate::ledger::Ledger;
 use crate::packages::Packages;
 use crate::run::Runs;
-use crate::run::ledger::Ledger;
 
 /// What a client's model is told once.
 const INSTRUCTIONS: &str = "Runs code in isolated containers. Give the same conversationId to upload_file, run_code and \
@@ -261,7 +261,9 @@ impl ServerHandler for McpHandler {
         let run = self.ledger.find(&call.caller.principal, &request.task_id);
         let run = run.ok_or_else(|| tasks::unknown(&request.task_id))?;
         let mut result = match run.result() {
-            Some(result) => Some(unless_it_panics("tasks/get", tools::ended(&call, &result)).await),
+            Some(result) => {
+                Some(unless_it_panics("tasks/get", tools::ended(&call, &run, &result)).await)
+            }
             None => None,
         };
         if let Some(Ok(result)) = &mut result {

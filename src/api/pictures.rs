@@ -15,8 +15,9 @@ use tracing::debug;
 
 use crate::conversation::ConversationId;
 use crate::files::PICTURES;
+use crate::links::FileLink;
 use crate::run::Runs;
-use crate::run::outcome::{FileLink, RunStatus};
+use crate::run::outcome::RunStatus;
 
 /// Pictures in one answer.
 const MAX_PICTURES: usize = 4;

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{FileList, FilesError};
-use crate::run::outcome::FileLink;
+use crate::links::FileLink;
 use crate::workspace::path::RelativePath;
 
 /// Most files of one page.

@@ -14,8 +14,10 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 pub(super) use self::beats::with_signs_of_life;
 use self::pieces::Pieces;
 use super::caller::Caller;
-use crate::run::ledger::{LiveRun, RunResult};
+use crate::ledger::LiveRun;
+use crate::run::outcome::RunResult;
 use crate::run::render;
+use crate::run::stage::Stage;
 
 /// Notifications are at least this far apart.
 const GAP: Duration = Duration::from_millis(100);
@@ -89,9 +91,9 @@ struct Relay<'a> {
     /// For a client that wants more than text.
     pieces: Option<Pieces>,
     seen: watch::Receiver<u64>,
-    queue: watch::Receiver<usize>,
+    stages: watch::Receiver<Stage>,
     /// The position that was sent last.
-    position: usize,
+    position: Option<usize>,
     /// How much of the output was sent.
     offset: usize,
     behind: bool,
@@ -142,8 +144,8 @@ impl<'a> Relay<'a> {
             caller,
             token: token.filter(|_| caller.may_stream),
             seen: run.live.capture.watch(),
-            queue: run.live.position.subscribe(),
-            position: 0,
+            stages: run.live.stage.subscribe(),
+            position: None,
             offset,
             pieces,
             // There may be output already.
@@ -165,7 +167,7 @@ impl<'a> Relay<'a> {
             if !self.behind {
                 tokio::select! {
                     _ = self.seen.changed() => {}
-                    _ = self.queue.changed() => {}
+                    _ = self.stages.changed() => {}
                     () = sleep_until(self.last + HEARTBEAT) => {}
                 }
             }
@@ -193,10 +195,12 @@ impl<'a> Relay<'a> {
 
     /// Its position in the queue, if that has changed.
     fn place(&mut self) -> Option<String> {
-        let position = *self.queue.borrow_and_update();
-        let told = std::mem::replace(&mut self.position, position);
-        (position != told && position != 0)
-            .then(|| format!("[waiting for a place: number {position} in the queue]\n"))
+        let position = self.stages.borrow_and_update().position();
+        let sent = std::mem::replace(&mut self.position, position);
+        let position = position.filter(|_| position != sent)?;
+        Some(format!(
+            "[waiting for a place: number {position} in the queue]\n"
+        ))
     }
 
     /// Sends a client that reads pieces the rest before its answer, so that it need not ask for it.

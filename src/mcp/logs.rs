@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::caller::Caller;
 use super::client::Client;
-use crate::run::outcome::RunOutcome;
+use crate::api::outcome::RunOutcome;
 
 /// The lowest level that a client wants to receive, as it asked for its session.
 #[derive(Clone, Copy, Debug)]

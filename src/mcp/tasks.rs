@@ -12,7 +12,7 @@ use rmcp::model::{
 };
 use serde_json::Value;
 
-use crate::run::ledger::{KEPT, LiveRun};
+use crate::ledger::{KEPT, LiveRun};
 
 /// How often a client should ask.
 const POLL_MS: u64 = 1000;
@@ -28,6 +28,7 @@ pub(super) fn task(run: &LiveRun) -> Task {
     )
     .with_ttl_ms(u64::try_from(life.as_millis()).unwrap_or(u64::MAX))
     .with_poll_interval_ms(POLL_MS)
+    .with_status_message(run.live.stage.borrow().describe())
 }
 
 /// A task with its state. `result` is the answer to the call, once there is one.

@@ -24,12 +24,14 @@ use super::error::unknown_tool;
 use super::{Client, toolset};
 use crate::api::arguments::parse;
 use crate::api::error::CallError;
+use crate::api::outcome::RunOutcome;
 use crate::api::schema;
 use crate::config::Toolset;
 use crate::conversation::{ConversationId, ConversationIdError};
+use crate::ledger::{Ledger, LiveRun};
 use crate::packages::Packages;
 use crate::run::Runs;
-use crate::run::ledger::{Ledger, RunResult};
+use crate::run::outcome::RunResult;
 
 /// Older names of tools, accepted and not listed.
 const ALIASES: &[(&str, &str)] = &[
@@ -110,10 +112,11 @@ pub(super) async fn call(
 /// The answer of `run_code` for a run that has ended, as a task gives it.
 pub(super) async fn ended(
     call: &Call<'_>,
+    run: &LiveRun,
     result: &RunResult,
 ) -> Result<CallToolResult, ErrorData> {
     match result.as_ref() {
-        Ok(outcome) => Ok(outcome::answer(call, outcome).await),
+        Ok(rendered) => Ok(outcome::answer(call, run, &RunOutcome::ended(run, rendered)).await),
         Err(error) => CallError::from(error).into_result(),
     }
 }

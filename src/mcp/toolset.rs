@@ -15,9 +15,9 @@ use rmcp::model::{CallToolResult, ErrorData, JsonObject, Tool};
 use super::live::{self, Woken};
 use super::tools::{self, Call};
 use crate::api::error::CallError;
+use crate::api::outcome::RunOutcome;
 use crate::config::Toolset;
 use crate::packages::Packages;
-use crate::run::outcome::RunOutcome;
 use crate::run::{RunError, RunRequest, Runs, time_limit};
 
 /// What a call returns.
@@ -121,10 +121,10 @@ async fn run(call: &Call<'_>, request: RunRequest) -> Result<RunOutcome, CallErr
     match live::wait(&run, call.context, &call.caller, 0, None).await {
         Woken::Ended(result) => {
             guard.disarm();
-            let outcome = result.as_ref().as_ref().map_err(of_python)?;
-            Ok(run.apart(outcome).await)
+            let rendered = result.as_ref().as_ref().map_err(of_python)?;
+            Ok(RunOutcome::apart(&run, rendered).await)
         }
         // Nobody reads the answer.
-        Woken::Cancelled | Woken::Due => Ok(run.unread()),
+        Woken::Cancelled | Woken::Due => Ok(RunOutcome::unread(&run)),
     }
 }

@@ -11,7 +11,7 @@ use sandbox_init::Held;
 use tokio::time::Instant;
 
 use super::Runs;
-use super::ending::{mebibytes, size_as_set};
+use super::hint::{mebibytes, size_as_set};
 use crate::gate::floor::Taker;
 use crate::sandbox::Scale;
 use crate::workspace::{FreeSpace, Usage, Workspace, Workspaces};

@@ -2,8 +2,8 @@
 
 use thiserror::Error;
 
-use super::ending::Ending;
 use super::environment::EnvironmentError;
+use super::observed::Cause;
 use crate::gate::Refused;
 use crate::gate::admission::AdmissionError;
 use crate::gate::proof::Unproven;
@@ -101,7 +101,7 @@ pub(super) enum NotBegun {
     /// It is refused.
     Refused(RunError),
     /// It has already ended, and has an outcome.
-    Ended(Ending),
+    Ended(Cause),
 }
 
 impl<E: Into<RunError>> From<E> for NotBegun {
@@ -113,8 +113,8 @@ impl<E: Into<RunError>> From<E> for NotBegun {
 impl From<Refused> for NotBegun {
     fn from(refused: Refused) -> Self {
         match refused {
-            Refused::EngineLost(outage) => Ending::EngineLost(outage).into(),
-            Refused::Cancelled => Ending::Cancelled.into(),
+            Refused::EngineLost(outage) => Cause::EngineLost(outage).into(),
+            Refused::Cancelled => Cause::Cancelled.into(),
             Refused::Unproven(error) => RunError::Unproven(error).into(),
             Refused::Network(reason) => RunError::Network(reason).into(),
             Refused::Storage(error) => RunError::Workspace(error).into(),
@@ -123,8 +123,8 @@ impl From<Refused> for NotBegun {
     }
 }
 
-impl From<Ending> for NotBegun {
-    fn from(ending: Ending) -> Self {
+impl From<Cause> for NotBegun {
+    fn from(ending: Cause) -> Self {
         Self::Ended(ending)
     }
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 
+use super::stage::Stage;
 use crate::sandbox::Capture;
 
 /// What can be seen of a run while it waits and runs.
@@ -11,8 +13,8 @@ use crate::sandbox::Capture;
 pub struct Live {
     /// What it has printed so far.
     pub capture: Arc<Capture>,
-    /// Its position in the queue: 1 for the next, 0 when it is not waiting.
-    pub position: watch::Sender<usize>,
+    /// Where it is in its life.
+    pub stage: watch::Sender<Stage>,
 }
 
 impl Live {
@@ -20,12 +22,28 @@ impl Live {
     pub fn new(room: usize) -> Self {
         Self {
             capture: Arc::new(Capture::new(room)),
-            position: watch::Sender::new(0),
+            stage: watch::Sender::new(Stage::Entering),
         }
     }
 
-    pub(super) fn set_position(&self, position: usize) {
-        self.position
-            .send_if_modified(|told| std::mem::replace(told, position) != position);
+    pub(super) fn wait_for_kernel(&self) {
+        self.stage.send_replace(Stage::WaitingForKernel);
+    }
+
+    /// Wakes those who watch only if the position is another one.
+    pub(super) fn wait_at(&self, position: usize) {
+        self.stage.send_if_modified(|stage| {
+            let is_new = stage.position() != Some(position);
+            *stage = Stage::Waiting { position };
+            is_new
+        });
+    }
+
+    pub(super) fn start(&self) {
+        self.stage.send_replace(Stage::Starting);
+    }
+
+    pub(super) fn run(&self, since: Instant) {
+        self.stage.send_replace(Stage::Running { since });
     }
 }

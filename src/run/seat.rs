@@ -1,22 +1,13 @@
 //! Where a run takes place: in a sandbox leased for this run, or in the conversation's kernel.
 
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
-
-use sandbox_init::End;
 use thiserror::Error;
-use tokio::time::{Instant, sleep_until};
-use tokio_util::sync::CancellationToken;
 
-use super::disk::Allowance;
-use super::ending::{self, Ending, TimeLimit, Verdict, with_kernel};
 use super::error::NotBegun;
-use super::silence::{overdue, reported};
-use super::watch::{Watched, watch};
-use super::{DECISION, Job, Prepared, REPORT_GRACE, Runs};
-use crate::config::RunLimits;
+use super::observed::Cause;
+use super::prepare::Prepared;
+use super::{KernelWish, RunError, Runs};
 use crate::executor::spec::NetworkAccess;
-use crate::kernels::{KernelError, Lost, Turn};
+use crate::kernels::{Kernel, KernelError, Lost, Needs, Turn};
 use crate::pool::{Lease, Way};
 use crate::sandbox::SandboxError;
 use crate::workspace::{Workspace, WorkspaceError};
@@ -25,7 +16,7 @@ use crate::workspace::{Workspace, WorkspaceError};
 #[derive(Debug)]
 pub(super) enum Seat {
     /// In a clean sandbox, which is cleaned afterwards or removed.
-    Once(Lease),
+    Sandbox(Lease),
     /// In the conversation's kernel.
     Kernel(Turn, Way),
 }
@@ -33,7 +24,7 @@ pub(super) enum Seat {
 impl Seat {
     pub(super) fn way(&self) -> Way {
         match self {
-            Self::Once(lease) => lease.way(),
+            Self::Sandbox(lease) => lease.way(),
             Self::Kernel(_, way) => *way,
         }
     }
@@ -41,42 +32,16 @@ impl Seat {
     /// What became of the kernel that the run would have had.
     pub(super) fn take_lost(&mut self) -> Option<Lost> {
         match self {
-            Self::Once(_) => None,
+            Self::Sandbox(_) => None,
             Self::Kernel(turn, _) => turn.take_lost(),
         }
     }
-}
 
-/// How a run ended, and what became of the kernel if it had one.
-#[derive(Debug)]
-pub(super) struct Ran {
-    pub(super) ending: Ending,
-    pub(super) wall: Duration,
-    /// What was reported about its end, whatever caused it.
-    pub(super) report: Option<End>,
-    pub(super) kernel: Option<Result<(), Lost>>,
-}
-
-impl Ran {
-    /// Explains it to the caller. `time` is what the run was allowed.
-    pub(super) fn explain(&self, limits: &RunLimits, time: &TimeLimit) -> Verdict {
-        let mut verdict = self.ending.explain(limits, time, self.wall);
-        if let Some(end) = &self.report {
-            verdict.usage = ending::usage(end);
-        }
-        match &self.kernel {
-            Some(kernel) => with_kernel(verdict, kernel.is_ok(), time),
-            None => verdict,
-        }
-    }
-
-    /// A run that did not begin.
-    pub(super) fn not(ending: Ending) -> Self {
-        Self {
-            ending,
-            wall: Duration::ZERO,
-            report: None,
-            kernel: None,
+    /// The sandbox to run the program in. There is none if the kernel was lost just now.
+    pub(super) fn begin(&mut self) -> Option<&mut Lease> {
+        match self {
+            Self::Sandbox(lease) => Some(lease),
+            Self::Kernel(turn, _) => turn.begin(),
         }
     }
 }
@@ -97,12 +62,35 @@ impl From<LeaseError> for NotBegun {
         match error {
             LeaseError::Workspace(error) => error.into(),
             LeaseError::Kernel(error) => error.into(),
-            LeaseError::Sandbox(error) => Ending::EngineLost(error.outage()).into(),
+            LeaseError::Sandbox(error) => Cause::EngineLost(error.outage()).into(),
+        }
+    }
+}
+
+impl Prepared {
+    fn needs(&self) -> Needs<'_> {
+        Needs {
+            runner: &self.runner,
+            network: self.network != NetworkAccess::None,
+            env: &self.program.env,
         }
     }
 }
 
 impl Runs {
+    /// The turn of a stateful run: a kernel that fits it, or the place for one. `waits` is called if others come first.
+    pub(super) async fn turn(
+        &self,
+        prepared: &Prepared,
+        wish: KernelWish,
+        waits: impl FnOnce(),
+    ) -> Result<Turn, RunError> {
+        let Prepared { key, runner, .. } = prepared;
+        let mut turn = self.kernels.turn(key, runner, wish.wait, waits).await?;
+        turn.fit(prepared.needs(), wish.restart)?;
+        Ok(turn)
+    }
+
     /// A place for a run, and the workspace that it has as `/data`.
     pub(super) async fn seat(
         &self,
@@ -114,7 +102,7 @@ impl Runs {
             return Box::pin(self.kernel_seat(prepared, turn)).await;
         }
         let (lease, workspace) = self.lease(prepared).await?;
-        Ok((Seat::Once(lease), workspace))
+        Ok((Seat::Sandbox(lease), workspace))
     }
 
     /// A sandbox for one run, warm if there is one that fits.
@@ -142,7 +130,7 @@ impl Runs {
     }
 
     /// A sandbox that already exists.
-    pub(super) async fn warm_lease(
+    async fn warm_lease(
         &self,
         prepared: &Prepared,
     ) -> Result<Option<(Lease, Workspace)>, LeaseError> {
@@ -153,78 +141,40 @@ impl Runs {
         Ok(lease.fits(&workspace).then_some((lease, workspace)))
     }
 
-    /// Runs the program and watches it until it ends or is stopped.
-    pub(super) async fn run_in(&self, seat: Seat, job: Job<'_>) -> Ran {
-        let allowance = tokio::select! {
-            allowance = Allowance::of(&self.files.workspaces, job.workspace) => allowance,
-            () = job.stop.requested() => return Ran::not(Ending::Cancelled),
-        };
-        let allowance = match allowance {
-            Ok(allowance) => allowance,
-            Err(reason) => return Ran::not(Ending::DiskFull(reason)),
-        };
-        match seat {
-            Seat::Once(lease) => self.run_once(lease, job, allowance).await,
-            Seat::Kernel(turn, _) => Box::pin(self.run_cell(turn, job, allowance)).await,
+    /// The kernel of a turn, or a new one, in a warm sandbox if there is one.
+    async fn kernel_seat(
+        &self,
+        prepared: &Prepared,
+        mut turn: Turn,
+    ) -> Result<(Seat, Workspace), LeaseError> {
+        let Prepared { runner, key, .. } = prepared;
+        let needs = prepared.needs();
+        let found = self.files.workspaces.find(key).await?;
+        if turn.has_kernel_for(found.as_ref())
+            && let Some(workspace) = found
+        {
+            return Ok((Seat::Kernel(turn, Way::Kernel), workspace));
         }
-    }
-
-    async fn run_once(&self, mut lease: Lease, job: Job<'_>, allowance: Allowance) -> Ran {
-        let Job {
-            prepared,
-            workspace,
-            capture,
-            stop,
-        } = job;
-        let started = Instant::now();
-        let limit = started + prepared.program.deadline;
-        let (state, late_state) = (lease.state(), lease.state());
-        let scale = lease.scale().clone();
-        let interrupt = CancellationToken::new();
-        let run = lease.run(
-            &prepared.program,
-            Arc::clone(capture),
-            interrupt.cancelled(),
-        );
-        let ended = OnceLock::new();
-        let run = reported(run, state, &ended);
-        let full = allowance.exceeded(self, workspace, scale);
-        let early = async {
-            tokio::select! {
-                () = capture.flooded() => Ending::Flooded,
-                reason = full => Ending::DiskFull(reason),
-                () = stop.cancel.cancelled() => Ending::Cancelled,
-            }
+        turn.make_room()?;
+        let early = needs.early_env();
+        let may_be_warm = !needs.network && early.is_empty();
+        let warm = if may_be_warm {
+            // A kernel needs everything loaded: the cell would wait for that, within its time limit and on half a core.
+            let warm = self.warm_lease(prepared).await?;
+            warm.filter(|(lease, _)| !lease.is_loading())
+        } else {
+            None
         };
-        let late = async {
-            sleep_until(limit + REPORT_GRACE).await;
-            overdue(late_state, limit + DECISION).await
+        let (lease, workspace) = if let Some(leased) = warm {
+            leased
+        } else {
+            let workspace = self.files.workspaces.create(key).await?;
+            let network = prepared.network.clone();
+            let parked = self.pool.start_parked(&workspace, runner, network, &early);
+            (parked.await?, workspace)
         };
-        let killed = async {
-            stop.end.cancelled().await;
-            Ending::Cancelled
-        };
-        let watch = watch(run, killed, early, late, &interrupt, REPORT_GRACE);
-        // Boxed, because it is large and would be part of every caller's future.
-        let watched = Box::pin(watch).await;
-        let wall = *ended.get_or_init(Instant::now) - started;
-        let report = watched.report();
-        let ending = match watched {
-            Watched::Over(Ok(end), None) => Ending::Reported(end),
-            Watched::Over(_, Some(ending))
-            | Watched::Over(Err(ending), None)
-            | Watched::Overdue(ending)
-            | Watched::Killed(ending) => ending,
-        };
-        // Any other ending removes the sandbox.
-        if report.is_some() {
-            lease.finish(workspace);
-        }
-        Ran {
-            ending,
-            wall,
-            report,
-            kernel: None,
-        }
+        let way = lease.way();
+        turn.settle(Kernel::new(lease, needs));
+        Ok((Seat::Kernel(turn, way), workspace))
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sandbox_init::End;
 use tokio::time::Instant;
 
-use super::ending::Ending;
+use super::observed::Cause;
 use crate::executor::{ContainerState, ErrorKind, ExecutorError, Outage};
 use crate::sandbox::SandboxError;
 
@@ -19,14 +19,14 @@ const STATE_WAIT: Duration = Duration::from_secs(2);
 pub(super) async fn overdue(
     state: impl Future<Output = Result<ContainerState, ExecutorError>>,
     due: Instant,
-) -> Ending {
+) -> Cause {
     match answered(state, due).await {
         // First, since not every engine reports a paused container as running.
-        Ok(state) if state.paused => Ending::EngineLost(Outage::passing(
+        Ok(state) if state.paused => Cause::EngineLost(Outage::passing(
             "the sandbox was paused by somebody else while the program ran",
         )),
-        Ok(state) if state.running => Ending::Overdue,
-        Ok(state) => Ending::Died(state),
+        Ok(state) if state.running => Cause::Overdue,
+        Ok(state) => Cause::Died(state),
         Err(lost) => lost,
     }
 }
@@ -37,7 +37,7 @@ pub(super) async fn reported(
     run: impl Future<Output = Result<End, SandboxError>>,
     state: impl Future<Output = Result<ContainerState, ExecutorError>>,
     ended: &OnceLock<Instant>,
-) -> Result<End, Ending> {
+) -> Result<End, Cause> {
     let run = run.await;
     ended.get_or_init(Instant::now);
     let error = match run {
@@ -45,11 +45,11 @@ pub(super) async fn reported(
         Err(error) => error,
     };
     if !matches!(error, SandboxError::Silent) {
-        return Err(Ending::EngineLost(error.outage()));
+        return Err(Cause::EngineLost(error.outage()));
     }
     Err(match answered(state, Instant::now() + STATE_WAIT).await {
-        Ok(state) if !state.running => Ending::Died(state),
-        Ok(_) => Ending::EngineLost(Outage::passing(
+        Ok(state) if !state.running => Cause::Died(state),
+        Ok(_) => Cause::EngineLost(Outage::passing(
             "the container engine dropped the connection",
         )),
         Err(lost) => lost,
@@ -60,7 +60,7 @@ pub(super) async fn reported(
 async fn answered(
     state: impl Future<Output = Result<ContainerState, ExecutorError>>,
     due: Instant,
-) -> Result<ContainerState, Ending> {
+) -> Result<ContainerState, Cause> {
     let reason = match tokio::time::timeout_at(due, state).await {
         Ok(Ok(state)) => return Ok(state),
         Ok(Err(error)) if error.kind == ErrorKind::NotFound => {
@@ -68,14 +68,14 @@ async fn answered(
         }
         Ok(Err(_)) | Err(_) => "the container engine stopped answering",
     };
-    Err(Ending::EngineLost(Outage::passing(reason)))
+    Err(Cause::EngineLost(Outage::passing(reason)))
 }
 
 #[cfg(test)]
 pub(super) mod tests {
     use futures::FutureExt as _;
 
-    use super::super::{DECISION, REPORT_GRACE};
+    use super::super::drive::AFTER_LIMIT;
     use super::*;
 
     pub(in crate::run) const RUNNING: ContainerState = ContainerState {
@@ -105,10 +105,15 @@ pub(super) mod tests {
             tokio::time::sleep(Duration::from_millis(milliseconds)).await;
             state
         };
-        match overdue(answer, Instant::now() + DECISION - REPORT_GRACE).await {
-            Ending::Overdue => "overdue".to_owned(),
-            Ending::Died(state) => format!("died, {state:?}"),
-            Ending::EngineLost(outage) => outage.reason,
+        match overdue(
+            answer,
+            Instant::now() + AFTER_LIMIT.decision - AFTER_LIMIT.report,
+        )
+        .await
+        {
+            Cause::Overdue => "overdue".to_owned(),
+            Cause::Died(state) => format!("died, {state:?}"),
+            Cause::EngineLost(outage) => outage.reason,
             other => format!("{other:?}"),
         }
     }
@@ -136,7 +141,7 @@ pub(super) mod tests {
         let run = second.map(|()| Err(SandboxError::Silent));
         let answer = tokio::time::sleep(Duration::from_secs(2)).then(|()| async { Ok(ENDED) });
         let told = reported(run, answer, &ended).await;
-        assert!(matches!(told, Err(Ending::Died(_))), "{told:?}");
+        assert!(matches!(told, Err(Cause::Died(_))), "{told:?}");
         assert_eq!(begun.elapsed(), Duration::from_secs(2));
         assert_eq!(*ended.get().unwrap() - begun, Duration::from_secs(1));
     }

@@ -18,20 +18,20 @@ const LONG: usize = 256 << 10;
 
 /// Turns at long output, each of which takes a core and a copy of it. These are for runs that end, which may hold a
 /// place.
-pub(super) static ENDS: Semaphore = Semaphore::const_new(2);
+pub(crate) static ENDS: Semaphore = Semaphore::const_new(2);
 /// These are for callers that ask how a run stands, as often as they like: no end waits for them.
-pub(super) static LOOKS: Semaphore = Semaphore::const_new(2);
+pub(crate) static POLLS: Semaphore = Semaphore::const_new(2);
 
 /// What the fields of an outcome hold.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Texts {
-    pub(super) output: String,
-    pub(super) stdout: String,
-    pub(super) stderr: String,
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Texts {
+    pub(crate) output: String,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 /// Goes through what a run has printed: if that is long, in one of `turns` and on a thread that may block.
-pub(super) async fn gone_through<T: Send + 'static>(
+pub(crate) async fn gone_through<T: Send + 'static>(
     turns: &'static Semaphore,
     printed: impl Fn() -> Captured,
     go: impl FnOnce(&Captured) -> T + Send + 'static,
@@ -57,7 +57,7 @@ pub(super) async fn gone_through<T: Send + 'static>(
 
 impl Texts {
     /// The texts of a run's output, with at most about `most` characters in all.
-    pub(super) fn of(captured: &Captured, most: usize, run_id: &str) -> Self {
+    pub(crate) fn of(captured: &Captured, most: usize, run_id: &str) -> Self {
         let [stdout, stderr] =
             [Stream::Stdout, Stream::Stderr].map(|stream| captured.bytes(stream));
         let (both, out, err) = (
@@ -96,7 +96,7 @@ impl Texts {
 
 /// What the two streams hold in an answer without `output`, with at most about `most` characters in all, and whether
 /// something was left out of each. Errors matter most, so standard output leaves half of the room to them.
-pub(super) fn apart(captured: &Captured, most: usize) -> [(String, bool); 2] {
+pub(crate) fn apart(captured: &Captured, most: usize) -> [(String, bool); 2] {
     let [stdout, stderr] = [Stream::Stdout, Stream::Stderr].map(|stream| captured.bytes(stream));
     let (out, err) = (Measured::new(&stdout), Measured::new(&stderr));
     let for_err = most.saturating_sub(out.length).max(most / 2);

@@ -10,7 +10,7 @@ use super::Runs;
 use crate::body::time_for;
 use crate::conversation::ConversationId;
 use crate::files::{FilesError, StoredFile};
-use crate::run::outcome::FileLink;
+use crate::links::FileLink;
 use crate::workspace::{Existing, Spool};
 
 /// How long a client may be silent in the middle of a file.

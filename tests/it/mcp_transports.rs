@@ -3,10 +3,10 @@
 use axum::body::Body;
 use axum::http::Request;
 use mcp_code_sandbox::config::{AnswerConfig, Toolset};
+use mcp_code_sandbox::ledger::Ledger;
 use mcp_code_sandbox::mcp::McpHandler;
 use mcp_code_sandbox::mcp::transport::{McpTransport, TransportSettings};
 use mcp_code_sandbox::principal::Principal;
-use mcp_code_sandbox::run::ledger::Ledger;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;

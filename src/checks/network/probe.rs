@@ -19,7 +19,7 @@ use crate::executor::spec::{LANE_PREFIX, NetworkAccess};
 use crate::files::ConversationFiles;
 use crate::gate::Wants;
 use crate::run::outcome::RunStatus;
-use crate::run::{Finished, KernelWish, Live, RunRequest, Runs};
+use crate::run::{KernelWish, Live, Outcome, RunRequest, Runs};
 
 /// Dials its own loopback, then each of `TARGETS`, and says so. Several at a time, since a closed one takes all of its
 /// time, but no more than even a small `RUN_PIDS` leaves room for. The kernel writes addresses with their last byte first.
@@ -94,13 +94,13 @@ pub(super) async fn host_is_closed(runs: &Runs, dns: &[IpAddr]) -> Result<(), Do
     };
     let live = Live::new(runs.limits.output);
     let never = CancellationToken::new();
-    let finished = runs.check(wants, &request, &live, &never).await;
-    judge(&finished.map_err(|error| cannot(&error))?, &targets)
+    let outcome = runs.check(wants, &request, &live, &never).await;
+    judge(&outcome.map_err(|error| cannot(&error))?, &targets)
 }
 
 /// Draws the conclusion from what the program said.
-fn judge(finished: &Finished, targets: &BTreeSet<String>) -> Result<(), Doubt> {
-    let stdout = finished.captured.text(Stream::Stdout);
+fn judge(outcome: &Outcome, targets: &BTreeSet<String>) -> Result<(), Doubt> {
+    let stdout = outcome.captured.text(Stream::Stdout);
     let says = |target: &String, word: &str| {
         let line = format!("{target} {word}");
         stdout.lines().any(|said| said == line)
@@ -109,10 +109,9 @@ fn judge(finished: &Finished, targets: &BTreeSet<String>) -> Result<(), Doubt> {
         return Err(Doubt::Open);
     }
     let not_tried = |why: &str| Err(Doubt::NotTried(why.to_owned()));
-    let verdict = &finished.verdict;
-    if verdict.status != RunStatus::Ok || !stdout.trim_end().ends_with("done") {
-        let hint = verdict.hint.as_deref();
-        return not_tried(hint.unwrap_or("the probe did not finish"));
+    if outcome.status != RunStatus::Ok || !stdout.trim_end().ends_with("done") {
+        let hint = outcome.hint.text();
+        return not_tried(hint.as_deref().unwrap_or("the probe did not finish"));
     }
     // A shell that cannot dial says something else about its own loopback.
     let is_told = |line: &str| line.contains("/dev/tcp/127.0.0.1/") && line.ends_with("refused");

@@ -19,7 +19,7 @@ use crate::executor::{Executor, Stream};
 use crate::gate::Wants;
 use crate::gate::admission::AdmissionError;
 use crate::run::outcome::{RunStatus, Usage};
-use crate::run::{Finished, KernelWish, Live, RunError, RunRequest, Runs};
+use crate::run::{self, KernelWish, Live, RunError, RunRequest, Runs};
 use crate::workspace::Existing;
 
 /// The language that the programs are written in.
@@ -86,17 +86,14 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    fn of(finished: Finished) -> Self {
-        let Finished {
-            verdict, captured, ..
-        } = finished;
+    fn of(outcome: &run::Outcome) -> Self {
         Self {
-            status: verdict.status,
-            hint: verdict.hint,
-            usage: verdict.usage,
-            stdout: captured.text(Stream::Stdout),
-            stderr: captured.text(Stream::Stderr),
-            dropped: captured.stdout.dropped,
+            status: outcome.status,
+            hint: outcome.hint.text(),
+            usage: outcome.usage,
+            stdout: outcome.captured.text(Stream::Stdout),
+            stderr: outcome.captured.text(Stream::Stderr),
+            dropped: outcome.captured.stdout.dropped,
         }
     }
 }
@@ -204,7 +201,7 @@ impl<'a> Stage<'a> {
                     tokio::time::sleep(PLACE_PAUSE).await;
                 }
                 finished => {
-                    let outcome = finished.map(Outcome::of);
+                    let outcome = finished.map(|outcome| Outcome::of(&outcome));
                     return outcome.map(|outcome| Ended { outcome, took });
                 }
             }

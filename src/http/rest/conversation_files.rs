@@ -21,7 +21,7 @@ use crate::conversation::ConversationId;
 use crate::files::{FileList, FilesError, StoredFile};
 use crate::http::HttpState;
 use crate::http::files::{self, Unsent, condition};
-use crate::run::outcome::FileLink;
+use crate::links::FileLink;
 use crate::workspace::{Existing, WorkspaceError};
 
 /// Most files in one form.

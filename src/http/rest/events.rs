@@ -13,11 +13,12 @@ use utoipa::ToSchema;
 
 use super::ApiError;
 use crate::api::code::Code;
+use crate::api::outcome::RunOutcome;
 use crate::api::pictures;
 use crate::executor::Stream;
 use crate::http::HttpState;
-use crate::run::ledger::LiveRun;
-use crate::run::outcome::RunOutcome;
+use crate::ledger::LiveRun;
+use crate::run::outcome::Rendered;
 use crate::run::{render, traceback};
 
 /// Bytes of output that are read at a time.
@@ -132,7 +133,7 @@ impl Feed {
             if let Some(result) = ended {
                 self.flush();
                 match result.as_ref() {
-                    Ok(outcome) => self.conclude(outcome).await,
+                    Ok(rendered) => self.conclude(rendered).await,
                     Err(error) => {
                         let sessions = &self.state.0.sessions;
                         sessions.take_back(&self.run.owner, &self.run.conversation);
@@ -225,13 +226,14 @@ impl Feed {
         self.ready.push_back(Event::Text { text, stream });
     }
 
-    async fn conclude(&mut self, outcome: &RunOutcome) {
+    async fn conclude(&mut self, rendered: &Rendered) {
+        let outcome = RunOutcome::ended(&self.run, rendered);
         let error = if outcome.success {
             self.let_go();
             None
         } else {
             // Next to long output, there would be no room for a traceback.
-            Some(self.error(&self.run.apart(outcome).await))
+            Some(self.error(&RunOutcome::apart(&self.run, rendered).await))
         };
         let new: Vec<_> = outcome.files.iter().filter(|file| file.new).collect();
         let (runs, id) = (&self.state.0.runs, &self.run.conversation);
@@ -247,10 +249,7 @@ impl Feed {
         self.ready.push_back(Event::Result {
             result: Box::new(SessionOutcome {
                 session_id: outcome.conversation_id.clone(),
-                outcome: RunOutcome {
-                    notes,
-                    ..outcome.clone()
-                },
+                outcome: RunOutcome { notes, ..outcome },
             }),
         });
     }

@@ -12,7 +12,6 @@ use futures::stream::unfold;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use tokio::time::sleep;
 use utoipa::ToSchema;
 
 use super::ApiError;
@@ -24,15 +23,15 @@ use super::variables;
 use crate::conversation::ConversationId;
 use crate::http::HttpState;
 use crate::kernels::KernelError;
+use crate::ledger::LiveRun;
 use crate::principal::Principal;
-use crate::run::ledger::{LiveRun, RunResult};
+use crate::run::outcome::RunResult;
+use crate::run::stage::Stage;
 use crate::run::{KernelWish, RunError, RunRequest, Runs, TimeArgument, time_limit};
 use crate::runner::Input;
 
 /// The language of a program when none is named.
 const LANGUAGE: &str = "python";
-/// A silent run that has its place and has not been refused after this time counts as begun.
-const BEGUN: Duration = Duration::from_secs(1);
 
 /// A program.
 #[derive(Debug, Deserialize, JsonSchema, ToSchema)]
@@ -174,20 +173,11 @@ fn reason(refused: &RunResult) -> ApiError {
     }
 }
 
-/// Waits until a run can no longer be refused, so that a refusal has its own status: it has printed something, has
-/// ended, or no longer waits for a place.
+/// Waits until the answer may begin, so that a run that is refused before has the status of its refusal.
 async fn begun(run: &LiveRun) {
-    let (mut seen, mut position) = (run.live.capture.watch(), run.live.position.subscribe());
-    let placed = async {
-        sleep(BEGUN).await;
-        // The run owns the sender.
-        let _ = position.wait_for(|position| *position == 0).await;
-    };
-    tokio::select! {
-        _ = run.ended() => {}
-        _ = seen.wait_for(|seen| *seen > 0) => {}
-        () = placed => {}
-    }
+    let mut stages = run.live.stage.subscribe();
+    // The run owns the sender.
+    let _ = stages.wait_for(Stage::is_settled).await;
 }
 
 impl ExecuteRequest {

@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 use super::ApiError;
 use super::error::{ErrorBody, Failures};
 use super::extract::JsonBody;
+use crate::api::outcome::RunOutcome;
 use crate::http::HttpState;
 use crate::mcp::toolset::python::pip::{self, PipInstalled};
 use crate::mcp::toolset::python::{self, Executed};
@@ -57,7 +58,10 @@ pub(super) async fn execute(
     let run = state.0.ledger.start(caller, run.map_err(ApiError)?);
     let _guard = run.cancel_on_drop();
     match run.ended().await.as_ref() {
-        Ok(outcome) => Ok(Json(Executed::of(&run.apart(outcome).await))),
+        Ok(rendered) => {
+            let outcome = RunOutcome::apart(&run, rendered).await;
+            Ok(Json(Executed::of(&outcome)))
+        }
         Err(error) => Err(error.into()),
     }
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::api::arguments::whole;
 use crate::executor::Stream;
-use crate::run::ledger::LiveRun;
+use crate::ledger::LiveRun;
 use crate::run::render;
 
 /// The name of the agreement in `_meta`.

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::{Call, define, outcome, parse};
 use crate::api::error::CallError;
-use crate::run::outcome::RunOutcome;
+use crate::api::outcome::RunOutcome;
 
 pub(super) const NAME: &str = "cancel_run";
 
@@ -45,8 +45,11 @@ pub(super) async fn call(
         .ok_or_else(|| CallError::no_run(id))?;
     run.cancel();
     let outcome = match tokio::time::timeout(WAIT, run.ended()).await {
-        Ok(result) => result.as_ref().as_ref().map_err(CallError::from)?.clone(),
-        Err(_) => run.so_far().await,
+        Ok(result) => {
+            let rendered = result.as_ref().as_ref().map_err(CallError::from)?;
+            RunOutcome::ended(&run, rendered)
+        }
+        Err(_) => RunOutcome::so_far(&run).await,
     };
-    Ok(outcome::answer(call, &outcome).await)
+    Ok(outcome::answer(call, &run, &outcome).await)
 }

@@ -10,12 +10,12 @@ use tokio::time::Instant;
 use super::{Call, define, outcome, parse, structured};
 use crate::api::arguments::some_whole;
 use crate::api::error::CallError;
+use crate::api::outcome::RunOutcome;
 use crate::conversation::ConversationId;
 use crate::executor::Stream;
+use crate::ledger::LiveRun;
 use crate::mcp::live::{self, Woken};
 use crate::run::Runs;
-use crate::run::ledger::LiveRun;
-use crate::run::outcome::RunOutcome;
 use crate::run::render;
 
 pub(super) const NAME: &str = "get_run";
@@ -106,13 +106,16 @@ pub(super) async fn call(
     let from = run.live.capture.kept();
     let whole = arguments.stream.is_none() && arguments.offset.is_none();
     let outcome = match live::wait(&run, call.context, &call.caller, from, Some(due)).await {
-        Woken::Ended(result) => result.as_ref().as_ref().map_err(CallError::from)?.clone(),
+        Woken::Ended(result) => {
+            let rendered = result.as_ref().as_ref().map_err(CallError::from)?;
+            RunOutcome::ended(&run, rendered)
+        }
         // A client that asks about a run and goes away does not end it.
-        Woken::Cancelled | Woken::Due if whole => run.so_far().await,
-        Woken::Cancelled | Woken::Due => run.unread(),
+        Woken::Cancelled | Woken::Due if whole => RunOutcome::so_far(&run).await,
+        Woken::Cancelled | Woken::Due => RunOutcome::unread(&run),
     };
     if whole {
-        return Ok(outcome::answer(call, &outcome).await);
+        return Ok(outcome::answer(call, &run, &outcome).await);
     }
     let stream = arguments.stream.unwrap_or(OutputStream::Output);
     let page = page(

@@ -4,19 +4,18 @@
 use rmcp::model::{CallToolResult, ContentBlock, ProtocolVersion, Resource};
 
 use super::{Call, structured};
+use crate::api::outcome::RunOutcome;
 use crate::api::pictures::{self, Pictures};
-use crate::run::outcome::{FileLink, RunOutcome};
+use crate::ledger::LiveRun;
+use crate::links::FileLink;
 
 /// Links in one answer; `files` has them all.
 const MAX_LINKS: usize = 20;
 
 /// The whole answer.
-pub(super) async fn answer(call: &Call<'_>, outcome: &RunOutcome) -> CallToolResult {
+pub(super) async fn answer(call: &Call<'_>, run: &LiveRun, outcome: &RunOutcome) -> CallToolResult {
     let new: Vec<_> = outcome.files.iter().filter(|file| file.new).collect();
-    let pictures = match outcome.conversation_id.parse() {
-        Ok(id) => pictures::of_run(call.runs, &id, outcome.status, &new).await,
-        Err(_) => Pictures::default(),
-    };
+    let pictures = pictures::of_run(call.runs, &run.conversation, outcome.status, &new).await;
     let (scaled, missing) = (pictures.scaled(), pictures.missing());
     let links: Vec<_> = if gets_links(call) {
         new.iter()

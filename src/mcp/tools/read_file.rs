@@ -14,8 +14,8 @@ use crate::api::error::CallError;
 use crate::api::pictures::{self, Shown};
 use crate::conversation::ConversationId;
 use crate::files::{Piece, is_picture_name};
+use crate::links::FileLink;
 use crate::run::Runs;
-use crate::run::outcome::FileLink;
 
 pub(super) const NAME: &str = "read_file";
 

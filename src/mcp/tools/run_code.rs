@@ -13,10 +13,10 @@ use tokio_util::sync::DropGuard;
 use super::{Call, conversation, define, outcome, parse, structured};
 use crate::api::arguments::ignored;
 use crate::api::error::CallError;
+use crate::api::outcome::RunOutcome;
+use crate::ledger::{self, LiveRun};
 use crate::mcp::live::{self, Woken};
 use crate::mcp::{logs, tasks};
-use crate::run::ledger::{self, LiveRun};
-use crate::run::outcome::RunOutcome;
 use crate::run::{KernelWish, RunError, RunRequest, Runs, TimeArgument, size_as_set, time_limit};
 
 pub(super) const NAME: &str = "run_code";
@@ -135,18 +135,18 @@ pub(super) async fn call(
     match live::wait(&run, call.context, &call.caller, 0, due).await {
         Woken::Ended(result) => {
             guard.map(DropGuard::disarm);
-            let outcome = result.as_ref().as_ref().map_err(CallError::from)?;
-            logs::ended(call.context, &call.caller, call.client, outcome).await;
+            let rendered = result.as_ref().as_ref().map_err(CallError::from)?;
             let outcome = RunOutcome {
                 notes: note.into_iter().collect(),
-                ..outcome.clone()
+                ..RunOutcome::ended(&run, rendered)
             };
-            Ok(outcome::answer(call, &outcome).await.into())
+            logs::ended(call.context, &call.caller, call.client, &outcome).await;
+            Ok(outcome::answer(call, &run, &outcome).await.into())
         }
         Woken::Cancelled => {
             drop(guard);
             // Nobody reads this. A run that is ending has ended before the server stops.
-            Ok(structured(&run.unread()).into())
+            Ok(structured(&RunOutcome::unread(&run)).into())
         }
         Woken::Due => {
             guard.map(DropGuard::disarm);
@@ -155,7 +155,7 @@ pub(super) async fn call(
                     &run,
                 ))));
             }
-            Ok(structured(&run.so_far().await).into())
+            Ok(structured(&RunOutcome::so_far(&run).await).into())
         }
     }
 }

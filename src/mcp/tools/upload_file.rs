@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Call, conversation, define, parse, structured};
 use crate::api::error::CallError;
-use crate::run::outcome::FileLink;
+use crate::links::FileLink;
 use crate::run::{Runs, size_as_set};
 use crate::workspace::Existing;
 

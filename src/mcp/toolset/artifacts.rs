@@ -21,9 +21,10 @@ use crate::api::error::CallError;
 use crate::config::Toolset;
 use crate::conversation::ConversationId;
 use crate::executor::spec::DATA_ALIAS;
+use crate::links::FileLink;
 use crate::mcp::error::broken;
 use crate::mcp::tools::{Call, define, structured};
-use crate::run::outcome::{FileLink, RunStatus};
+use crate::run::outcome::RunStatus;
 use crate::run::{KernelWish, RunRequest, Runs, size_as_set};
 
 pub(super) const RUN: &str = "sandbox_run_python";

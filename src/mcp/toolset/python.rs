@@ -16,11 +16,12 @@ use super::names::translated;
 use super::{Adapter, PYTHON, time_limited};
 use crate::api::arguments::{ignored, parse};
 use crate::api::error::CallError;
+use crate::api::outcome::RunOutcome;
 use crate::config::Toolset;
 use crate::conversation::ConversationId;
 use crate::mcp::tools::{Call, define, structured};
 use crate::principal::Principal;
-use crate::run::outcome::{RunOutcome, RunStatus};
+use crate::run::outcome::RunStatus;
 use crate::run::{KernelWish, RunRequest, Runs, TimeArgument, size_as_set};
 
 pub(super) const EXECUTE: &str = "execute_python";
@@ -197,7 +198,8 @@ pub(crate) fn request(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::outcome::{Truncated, Usage};
+    use crate::api::outcome::Truncated;
+    use crate::run::outcome::Usage;
 
     fn told(status: RunStatus, exit_code: Option<i32>, hint: &str) -> String {
         with_reason(

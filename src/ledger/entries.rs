@@ -81,7 +81,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::run::ledger::tests::live_run;
+    use crate::ledger::tests::live_run;
 
     /// A run that has just ended, with `bytes` of output.
     fn ended(entries: &mut Entries, id: &str, bytes: usize) {

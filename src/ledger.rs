@@ -12,30 +12,24 @@ use std::time::{Duration, SystemTime};
 
 use futures::FutureExt as _;
 use parking_lot::Mutex;
-use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::error;
 
 use self::entries::Entries;
-use super::ending::Verdict;
-use super::outcome::{RunOutcome, RunStatus, Truncated, Usage, milliseconds};
-use super::texts::{ENDS, LOOKS, Texts, apart, gone_through};
-use super::{Finished, Live, RunError, RunRequest, Runs};
 use crate::conversation::ConversationId;
-use crate::kernels::Lost;
 use crate::principal::Principal;
-use crate::sandbox::Captured;
+use crate::run::outcome::{Rendered, RunResult, RunStatus};
+use crate::run::stage::Stage;
+use crate::run::texts::{ENDS, Texts, gone_through};
+use crate::run::{Live, Outcome, RunError, RunRequest, Runs};
 
 /// How long the outcome of a run can be read after its end.
 pub const KEPT: Duration = Duration::from_mins(10);
 
 /// What ids of runs begin with, before 32 hexadecimal digits.
 const PREFIX: &str = "run_";
-
-/// How a run ended.
-pub type RunResult = Arc<Result<RunOutcome, RunError>>;
 
 /// All runs that clients can ask for.
 #[derive(Clone, Debug)]
@@ -60,10 +54,10 @@ pub struct LiveRun {
     pub live: Live,
     /// The time limit that it runs under.
     pub timeout: Duration,
+    /// Characters of output in one answer.
+    pub output_for_model: usize,
     started: Instant,
-    output_for_model: usize,
     stop: CancellationToken,
-    end: watch::Sender<Option<RunResult>>,
 }
 
 impl Ledger {
@@ -110,10 +104,9 @@ impl Ledger {
             created: SystemTime::now(),
             live: Live::new(self.runs.limits.output),
             timeout: request.timeout.unwrap_or(self.runs.limits.timeout),
-            started: Instant::now(),
             output_for_model: self.runs.limits.output_for_model,
+            started: Instant::now(),
             stop: CancellationToken::new(),
-            end: watch::Sender::new(None),
         })
     }
 
@@ -122,7 +115,7 @@ impl Ledger {
         self.tasks.spawn(async move {
             let execute = async {
                 let execute = ledger.runs.execute(&request, &live.live, &live.stop);
-                Ok(live.tell(execute.await?).await)
+                Ok(live.render(execute.await?).await)
             };
             let result = AssertUnwindSafe(execute).catch_unwind().await;
             let bytes = live.finish(result.unwrap_or_else(|_panic| {
@@ -165,24 +158,23 @@ pub fn is_id(text: &str) -> bool {
 impl LiveRun {
     /// Its result, when it has ended.
     pub async fn ended(&self) -> RunResult {
-        let mut end = self.end.subscribe();
-        match end.wait_for(Option::is_some).await.as_deref() {
-            Ok(Some(result)) => Arc::clone(result),
-            // The sender is in `self`.
-            _ => Arc::new(Err(RunError::Broken)),
-        }
+        let mut stages = self.live.stage.subscribe();
+        let ended = stages.wait_for(|stage| stage.result().is_some()).await;
+        // The sender is in `self`.
+        let result = ended.ok().and_then(|stage| stage.result().cloned());
+        result.unwrap_or_else(|| Arc::new(Err(RunError::Broken)))
     }
 
     /// Its result, if it has ended.
     pub fn result(&self) -> Option<RunResult> {
-        self.end.borrow().clone()
+        self.live.stage.borrow().result().cloned()
     }
 
     /// Ends it early. A run that has already ended stays as it is.
     pub fn cancel(&self) {
         // Holds the read lock, so the run cannot finish between check and cancel.
-        let end = self.end.borrow();
-        if end.is_none() {
+        let stage = self.live.stage.borrow();
+        if stage.result().is_none() {
             self.stop.cancel();
         }
     }
@@ -195,121 +187,41 @@ impl LiveRun {
     /// Whether it ended because somebody asked for that, and not by itself before.
     pub fn was_cancelled(&self) -> bool {
         let is_stopped = |result: &RunResult| match result.as_ref() {
-            Ok(outcome) => outcome.status == RunStatus::Cancelled,
+            Ok(rendered) => rendered.outcome.status == RunStatus::Cancelled,
             Err(_) => true,
         };
         self.stop.is_cancelled() && self.result().as_ref().is_some_and(is_stopped)
     }
 
-    /// The outcome so far, with `status` `running`.
-    pub async fn so_far(&self) -> RunOutcome {
-        let printed = || self.live.capture.snapshot();
-        let said = gone_through(&LOOKS, printed, self.reading()).await;
-        self.running(said)
-    }
-
-    /// The same without its output, which takes no time.
-    pub fn unread(&self) -> RunOutcome {
-        let truncated = Truncated::of(&self.live.capture.snapshot());
-        self.running((Texts::default(), truncated))
-    }
-
-    fn running(&self, said: (Texts, Truncated)) -> RunOutcome {
-        let wall = self.started.elapsed();
-        let hint = format!(
-            "The program is still running: call get_run with {{\"runId\": \"{}\", \"waitSeconds\": 30}} until \
-             status is not running, or cancel_run to end it.",
-            self.id
-        );
-        let verdict = Verdict {
-            status: RunStatus::Running,
-            exit_code: None,
-            hint: Some(hint),
-            usage: Usage::unreported(wall),
-        };
-        self.outcome(verdict, wall, said)
-    }
-
-    /// The final outcome with separate stdout and stderr and an empty `output`.
-    pub async fn apart(&self, outcome: &RunOutcome) -> RunOutcome {
-        let most = self.output_for_model;
-        let printed = || self.live.capture.snapshot();
-        let texts = gone_through(&ENDS, printed, move |captured| apart(captured, most));
-        let [(stdout, no_stdout), (stderr, no_stderr)] = texts.await;
-        let mut outcome = outcome.clone();
-        outcome.output = String::new();
-        outcome.stdout = stdout;
-        outcome.stderr = stderr;
-        // These answers say that something is missing, but not how much.
-        outcome.truncated.stdout += u64::from(no_stdout);
-        outcome.truncated.stderr += u64::from(no_stderr);
-        outcome
-    }
-
     /// Hands the result to all who wait, and returns how many bytes are kept.
-    fn finish(&self, result: Result<RunOutcome, RunError>) -> usize {
-        let told = result.as_ref().map_or(0, RunOutcome::size);
-        self.end.send_replace(Some(Arc::new(result)));
-        self.live.capture.snapshot().size() + told
+    fn finish(&self, result: Result<Rendered, RunError>) -> usize {
+        let rendered = result.as_ref().map_or(0, Rendered::size);
+        self.live.stage.send_replace(Stage::Ended(Arc::new(result)));
+        self.live.capture.snapshot().size() + rendered
     }
 
-    /// Its outcome, as clients see it.
-    async fn tell(&self, finished: Finished) -> RunOutcome {
-        let said = gone_through(&ENDS, || finished.captured.clone(), self.reading()).await;
-        RunOutcome {
-            files: finished.files,
-            files_truncated: finished.files_truncated,
-            files_left_out: finished.files_left_out,
-            kernel_restarted: finished.lost.is_some(),
-            kernel_restart_reason: finished.lost.map(Lost::sentence),
-            ..self.outcome(finished.verdict, finished.wall, said)
-        }
-    }
-
-    /// How its output becomes the texts of an answer.
-    fn reading(&self) -> impl FnOnce(&Captured) -> (Texts, Truncated) + Send + use<> {
-        let (most, id) = (self.output_for_model, self.id.clone());
-        move |captured| (Texts::of(captured, most, &id), Truncated::of(captured))
-    }
-
-    /// An outcome without files.
-    fn outcome(
-        &self,
-        verdict: Verdict,
-        wall: Duration,
-        (texts, truncated): (Texts, Truncated),
-    ) -> RunOutcome {
-        RunOutcome {
-            success: verdict.status == RunStatus::Ok,
-            output: texts.output,
-            stdout: texts.stdout,
-            stderr: texts.stderr,
-            exit_code: verdict.exit_code,
-            status: verdict.status,
-            hint: verdict.hint,
-            duration_ms: milliseconds(wall),
-            usage: verdict.usage,
-            truncated,
-            files: Vec::new(),
-            files_truncated: false,
-            files_left_out: 0,
-            notes: Vec::new(),
-            conversation_id: self.conversation.as_str().to_owned(),
-            run_id: self.id.clone(),
-            kernel_restarted: false,
-            kernel_restart_reason: None,
+    /// Makes the texts of its outcome.
+    async fn render(&self, outcome: Outcome) -> Rendered {
+        let (max_chars, id) = (self.output_for_model, self.id.clone());
+        let printed = || outcome.captured.clone();
+        let texts = gone_through(&ENDS, printed, move |captured| {
+            Texts::of(captured, max_chars, &id)
+        });
+        Rendered {
+            texts: texts.await,
+            outcome,
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::executor::Stream;
-    use crate::run::outcome::FileLink;
+    use crate::links::FileLink;
 
     /// A run that has just begun.
-    pub(super) fn live_run(id: &str) -> Arc<LiveRun> {
+    pub(crate) fn live_run(id: &str) -> Arc<LiveRun> {
         Arc::new(LiveRun {
             id: id.to_owned(),
             owner: Principal::local(),
@@ -317,31 +229,10 @@ mod tests {
             created: SystemTime::now(),
             live: Live::new(1 << 20),
             timeout: Duration::ZERO,
-            started: Instant::now(),
             output_for_model: 30_000,
+            started: Instant::now(),
             stop: CancellationToken::new(),
-            end: watch::Sender::new(None),
         })
-    }
-
-    #[tokio::test]
-    async fn an_end_does_not_wait_for_those_who_look() {
-        let run = live_run("run");
-        run.live.capture.push(Stream::Stdout, &vec![b'x'; 1 << 20]);
-        let looks = LOOKS.acquire_many(2).await.unwrap();
-        let mut look = Box::pin(run.so_far());
-        assert!(futures::poll!(&mut look).is_pending());
-        assert_eq!(run.unread().output, "");
-        let verdict = Verdict {
-            status: RunStatus::Ok,
-            exit_code: Some(0),
-            hint: None,
-            usage: Usage::default(),
-        };
-        let finished = Finished::bare(verdict, Duration::ZERO, run.live.capture.snapshot());
-        assert!(run.tell(finished).await.success);
-        drop(looks);
-        assert_eq!(look.await.status, RunStatus::Running);
     }
 
     #[tokio::test]
@@ -351,7 +242,7 @@ mod tests {
             run.live.capture.push(Stream::Stdout, b"o");
             run.live.capture.push(Stream::Stderr, b"e");
         }
-        let mut outcome = run.so_far().await;
+        let mut outcome = Outcome::ok(run.live.capture.snapshot());
         outcome.files.push(FileLink {
             name: "n".repeat(500),
             url: "u".repeat(700),
@@ -359,10 +250,11 @@ mod tests {
             mime_type: "m".repeat(10),
             new: true,
         });
+        let rendered = run.render(outcome).await;
         let captured = run.live.capture.snapshot().size();
         assert!(captured > 2000, "{captured}");
         // `output` has everything once more, and so do the two streams together.
         let texts = 2000 + 2000;
-        assert_eq!(run.finish(Ok(outcome)), captured + texts + 500 + 700 + 10);
+        assert_eq!(run.finish(Ok(rendered)), captured + texts + 500 + 700 + 10);
     }
 }

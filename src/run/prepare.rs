@@ -1,0 +1,82 @@
+//! A request becomes a program, a runner and what both need, or is refused.
+
+use std::sync::Arc;
+
+use super::hint::TimeLimit;
+use super::{RunError, RunRequest, Runs, environment, source};
+use crate::conversation::ConversationKey;
+use crate::executor::spec::NetworkAccess;
+use crate::runner::Runner;
+use crate::sandbox::Program;
+
+/// A request that passed every check, with what it needs.
+pub(super) struct Prepared {
+    pub(super) runner: Arc<Runner>,
+    pub(super) program: Program,
+    /// What it may reach.
+    pub(super) network: NetworkAccess,
+    /// Whether it may use a sandbox that already exists, and leave it for the next run.
+    pub(super) may_be_warm: bool,
+    pub(super) key: ConversationKey,
+    /// Whether it runs in a kernel.
+    pub(super) stateful: bool,
+    /// What it is told if it takes too long.
+    pub(super) time: TimeLimit,
+}
+
+impl Runs {
+    pub(super) fn prepare(
+        &self,
+        network: NetworkAccess,
+        may_be_warm: bool,
+        key: ConversationKey,
+        request: &RunRequest,
+    ) -> Result<Prepared, RunError> {
+        if request.code.len() > self.limits.code {
+            return Err(RunError::CodeTooLarge(request.code.len(), self.limits.code));
+        }
+        let timeout = request.timeout.unwrap_or(self.limits.timeout);
+        if timeout.is_zero() || timeout > self.limits.timeout_max {
+            let most = self.limits.timeout_max.as_secs_f64();
+            return Err(RunError::Timeout(timeout.as_secs_f64(), most));
+        }
+        let view = self.gate.catalog.view();
+        let runner =
+            view.find(&request.language)
+                .cloned()
+                .ok_or_else(|| RunError::UnknownLanguage {
+                    language: request.language.chars().take(64).collect(),
+                    known: view.runners.keys().cloned().collect(),
+                });
+        if let (true, Ok(runner)) = (request.stateful, &runner)
+            && !self.kernels.are_for(runner)
+        {
+            let runners = view.runners.values();
+            let with_kernels = runners.filter(|runner| self.kernels.are_for(runner));
+            return Err(RunError::NoKernel {
+                language: runner.language.clone(),
+                known: with_kernels.map(|each| each.language.clone()).collect(),
+            });
+        }
+        let env = environment::environment(&request.environment, self.files.links.base_for(&key))?;
+        let runner = runner?;
+        let program = Program {
+            code: source::program(&request.code, &runner, &view)?,
+            stdin: source::stdin(request, &runner)?,
+            env,
+            deadline: timeout,
+        };
+        Ok(Prepared {
+            runner,
+            program,
+            network,
+            may_be_warm,
+            key,
+            stateful: request.stateful,
+            time: TimeLimit {
+                length: timeout,
+                argument: request.time_argument,
+            },
+        })
+    }
+}
