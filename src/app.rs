@@ -6,8 +6,8 @@
 //! ```
 
 mod instance;
-mod parts;
 mod selftest;
+mod settings;
 pub mod stdio;
 mod upkeep;
 
@@ -40,10 +40,11 @@ use crate::mcp::McpHandler;
 use crate::mcp::transport::{McpTransport, TransportSettings};
 use crate::metrics::{self, Metrics};
 use crate::packages::Packages;
+use crate::parts::Parts;
 use crate::pool::Pool;
-use crate::run::Runs;
 use crate::runner::catalog::{Catalog, EngineView};
 use crate::sandbox::Launcher;
+use crate::services::Services;
 use crate::workspace::{Owners, Workspaces};
 
 /// How long the engine may take to answer before the server starts.
@@ -65,8 +66,8 @@ const NOT_SERVED: &str = "connections are not accepted any more: the log says wh
 /// The composed server.
 #[derive(Debug)]
 pub struct App {
-    /// The use cases.
-    pub runs: Runs,
+    /// What it is put together from.
+    pub parts: Parts,
     /// Libraries for programs.
     pub packages: Packages,
     config: Config,
@@ -149,7 +150,7 @@ impl App {
         let catalog = Catalog::default();
         let pool = Pool::new(
             config.pool.clone(),
-            parts::setup(&config, &instance, catalog.clone()),
+            settings::setup(&config, &instance, catalog.clone()),
             launcher.clone(),
             workspaces.clone(),
             tasks.clone(),
@@ -161,8 +162,8 @@ impl App {
         let metrics = Metrics::new(config.toolset);
         metrics::set(&metrics.storage_limit, config.storage.limit.unwrap_or(0));
         let kernels = Kernels::new(config.kernels, Arc::clone(&metrics));
-        let runs = Runs {
-            limits: config.limits.clone(),
+        let parts = Parts {
+            limits: Arc::new(config.limits.clone()),
             files: ConversationFiles {
                 workspaces: workspaces.clone(),
                 links: FileLinks::new(config.http.public_base_url.clone(), signing),
@@ -182,9 +183,9 @@ impl App {
         };
         let (soft, hard) = (CancellationToken::new(), CancellationToken::new());
         Ok(Self {
-            packages: Packages::new(runs.clone(), config.packages.clone()),
-            ledger: Ledger::new(runs.clone(), tasks.clone()),
-            runs,
+            packages: parts.packages(config.packages.clone()),
+            ledger: Ledger::new(parts.runs(), tasks.clone()),
+            parts,
             config,
             executor,
             instance: Arc::new(instance),
@@ -212,17 +213,21 @@ impl App {
             limit: self.config.storage.limit,
             idle_ttl: self.config.longest_idle(),
         };
-        let workspaces = self.runs.files.workspaces.clone();
-        let runs = &self.runs;
-        Expiry::new(rules, workspaces, runs.pool.clone(), runs.kernels.clone())
+        let workspaces = self.parts.files.workspaces.clone();
+        let parts = &self.parts;
+        Expiry::new(rules, workspaces, parts.pool.clone(), parts.kernels.clone())
+    }
+
+    /// What clients can do, however they connect.
+    pub fn services(&self) -> Services {
+        let (ledger, packages) = (self.ledger.clone(), self.packages.clone());
+        self.parts.services(ledger, packages)
     }
 
     /// What answers MCP clients, however they connect.
     fn handler(&self) -> McpHandler {
         McpHandler::new(
-            self.runs.clone(),
-            self.packages.clone(),
-            self.ledger.clone(),
+            self.services(),
             self.calls.clone(),
             self.config.toolset,
             self.config.answers,
@@ -234,12 +239,12 @@ impl App {
     pub fn start(&self) -> axum::Router {
         self.tasks.spawn(upkeep::watch_network(
             self.config.engine.clone(),
-            self.runs.clone(),
+            self.parts.clone(),
             // It runs programs, which nothing may do once the server is stopping.
             self.soft.clone(),
         ));
         self.tasks.spawn(upkeep::measure_storage(
-            self.runs.clone(),
+            self.parts.clone(),
             self.hard.clone(),
         ));
         self.start_quietly()
@@ -248,36 +253,39 @@ impl App {
     /// The same without tasks that run programs of their own.
     fn start_quietly(&self) -> axum::Router {
         let (catalog, executor, stop) = (
-            self.runs.gate.catalog.clone(),
+            self.parts.gate.catalog.clone(),
             Arc::clone(&self.executor),
             self.hard.clone(),
         );
         let needs = EngineNeeds::from(&self.config);
         self.tasks
             .spawn(async move { catalog.follow(&*executor, &needs, &stop).await });
-        let (runs, stop) = (self.runs.clone(), self.hard.clone());
+        let (parts, stop) = (self.parts.clone(), self.hard.clone());
         let is_special =
             self.config.engine.runtime.is_some() || self.config.storage.volume.is_some();
         self.tasks.spawn(async move {
             // Otherwise, a runtime or a volume that does not work would be tried again and again.
             if is_special {
-                stop.run_until_cancelled(runs.gate.proof.held()).await;
+                stop.run_until_cancelled(parts.gate.proof.held()).await;
             }
-            let is_crowded = || runs.gate.admission.is_crowded();
-            runs.pool.keep(&runs.gate.catalog, is_crowded, &stop).await;
+            let is_crowded = || parts.gate.admission.is_crowded();
+            parts
+                .pool
+                .keep(&parts.gate.catalog, is_crowded, &stop)
+                .await;
         });
-        let (runs, stop) = (self.runs.clone(), self.hard.clone());
+        let (parts, stop) = (self.parts.clone(), self.hard.clone());
         let quota = self.config.storage.quota;
         self.tasks
-            .spawn(async move { runs.kernels.keep(&runs.gate.catalog, quota, &stop).await });
-        let (floor, stop) = (self.runs.gate.floor.clone(), self.hard.clone());
+            .spawn(async move { parts.kernels.keep(&parts.gate.catalog, quota, &stop).await });
+        let (floor, stop) = (self.parts.gate.floor.clone(), self.hard.clone());
         self.tasks
             .spawn(async move { stop.run_until_cancelled(floor.keep()).await });
         let (expiry, stop) = (self.expiry(), self.hard.clone());
         self.tasks
             .spawn(async move { stop.run_until_cancelled(expiry.keep()).await });
         self.tasks.spawn(upkeep::reap_leftovers(
-            self.runs.launcher.clone(),
+            self.parts.launcher.clone(),
             Arc::clone(&self.instance),
             self.hard.clone(),
         ));
@@ -295,9 +303,7 @@ impl App {
         http::router(HttpState::new(
             self.config.http.clone(),
             transport,
-            self.runs.clone(),
-            self.packages.clone(),
-            self.ledger.clone(),
+            self.services(),
             self.calls.clone(),
         ))
     }
@@ -335,15 +341,15 @@ impl App {
     }
 
     async fn announce(&self, listener: &TcpListener) {
-        let first_look = self.runs.gate.catalog.first_look();
+        let first_look = self.parts.gate.catalog.first_look();
         let _ = tokio::time::timeout(Duration::from_secs(2), first_look).await;
-        if self.runs.files.workspaces.honours_set_ids() {
+        if self.parts.files.workspaces.honours_set_ids() {
             warn!(
                 "SANDBOX_ROOT is not mounted nosuid: only the system call filter keeps programs from leaving set-user-ID \
                  files to other users of this host"
             );
         }
-        let view = self.runs.gate.catalog.view();
+        let view = self.parts.gate.catalog.view();
         match &view.engine {
             EngineView::Down(outage) => warn!(
                 reason = outage.reason,
@@ -374,13 +380,13 @@ impl App {
     /// Takes no new runs and waits for those in progress, until a second signal or the end of the grace period.
     async fn stop_softly(&self, mut signals: Signals) {
         info!(
-            runs = self.runs.gate.active.count(),
+            runs = self.parts.gate.active.count(),
             "stopping: no new runs"
         );
         self.soft.cancel();
-        self.runs.gate.admission.close();
+        self.parts.gate.admission.close();
         tokio::select! {
-            () = self.runs.gate.active.all_over() => {}
+            () = self.parts.gate.active.all_over() => {}
             () = tokio::time::sleep(self.config.http.shutdown_grace) => warn!("stopping: cancelling what still runs"),
             () = signals.next() => {}
         }
@@ -389,22 +395,22 @@ impl App {
     /// Ends everything at once and waits until no container of ours is left.
     pub async fn shut_down(&self) {
         self.soft.cancel();
-        self.runs.gate.admission.close();
-        self.runs.kernels.close();
-        self.runs.gate.active.stop_all();
-        self.runs.pool.close();
+        self.parts.gate.admission.close();
+        self.parts.kernels.close();
+        self.parts.gate.active.stop_all();
+        self.parts.pool.close();
         let emptied = async {
-            self.runs.gate.active.all_over().await;
-            self.runs.launcher.emptied().await;
+            self.parts.gate.active.all_over().await;
+            self.parts.launcher.emptied().await;
         };
         if tokio::time::timeout(REMOVAL_WAIT, emptied).await.is_err() {
             warn!(
-                containers = self.runs.launcher.live_count(),
+                containers = self.parts.launcher.live_count(),
                 "left containers to the next start"
             );
         }
         // Deletions that take longer are finished at the next start.
-        let _ = tokio::time::timeout(SETTLE_WAIT, self.runs.files.workspaces.settle()).await;
+        let _ = tokio::time::timeout(SETTLE_WAIT, self.parts.files.workspaces.settle()).await;
         // Cancelled runs have to be answered too.
         self.calls.close();
         let _ = tokio::time::timeout(ANSWER_WAIT, self.calls.wait()).await;

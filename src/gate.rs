@@ -16,6 +16,8 @@ pub mod network;
 pub mod proof;
 mod stop;
 
+use std::time::Duration;
+
 use tokio_util::sync::CancellationToken;
 
 use self::active::{ActiveRun, ActiveRuns};
@@ -29,6 +31,9 @@ use crate::executor::outage::Outage;
 use crate::executor::spec::NetworkAccess;
 use crate::runner::catalog::{Catalog, EngineView};
 use crate::workspace::{InUse, WorkspaceError, Workspaces};
+
+/// How long those inside may take to end when their conversation is deleted.
+const CLEAR_WAIT: Duration = Duration::from_secs(2);
 
 /// What has to hold before anybody may begin. Clones share one state.
 #[derive(Clone, Debug)]
@@ -62,6 +67,8 @@ pub(crate) struct Visit<'a> {
 pub(crate) enum Wants {
     /// To run a program, with the network or without.
     Run { network: bool },
+    /// To store a file, which takes no place and no engine.
+    Upload,
     /// To install packages. Whether the network is open is known by then, and asked when they are fetched.
     Install,
     /// To find out whether the sandbox or the network holds, which nothing may wait for.
@@ -126,7 +133,9 @@ impl Gate {
 
     /// Waits until everything holds that the visitor needs, except for its place among all: see [`Entered::admit`].
     pub(crate) async fn enter(&self, visit: Visit<'_>) -> Result<Entered, Refused> {
-        self.admission.check_open()?;
+        if !matches!(visit.wants, Wants::Upload) {
+            self.admission.check_open()?;
+        }
         let active = self.active.enter(visit.key);
         let stop = Stop::new(visit.cancel, &active.stop);
         let (network, in_use) = stop
@@ -151,6 +160,10 @@ impl Gate {
     async fn check(&self, wants: &Wants) -> Result<NetworkAccess, Refused> {
         let network = match wants {
             Wants::Check { network, .. } => return Ok(network.clone()),
+            Wants::Upload => {
+                self.workspaces.check_storage()?;
+                return Ok(NetworkAccess::None);
+            }
             Wants::Run { network } => {
                 // First: without an engine nothing counts as proved, but it is the engine that the caller should hear
                 // about.
@@ -179,12 +192,23 @@ impl Gate {
     /// Whether something is being found out that the visitor has to wait for.
     fn is_being_checked(&self, wants: &Wants) -> bool {
         match wants {
-            Wants::Check { .. } => false,
+            Wants::Check { .. } | Wants::Upload => false,
             Wants::Install => self.proof.is_pending(),
             Wants::Run { network } => {
                 self.proof.is_pending() || (*network && self.network.is_unknown())
             }
         }
+    }
+
+    /// Whether somebody is inside for a conversation, or waits.
+    pub(crate) fn is_busy(&self, key: &ConversationKey) -> bool {
+        self.active.is_busy(key)
+    }
+
+    /// Ends everybody inside for a conversation, and waits until they are out or take too long.
+    pub(crate) async fn clear(&self, key: &ConversationKey) {
+        self.active.stop(key);
+        let _ = tokio::time::timeout(CLEAR_WAIT, self.active.idle(key)).await;
     }
 
     /// Why nobody gets in at the moment.

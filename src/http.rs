@@ -41,10 +41,8 @@ use self::refused_hosts::RefusedHosts;
 pub use self::serve::serve;
 use crate::body::Room;
 use crate::config::HttpConfig;
-use crate::ledger::Ledger;
 use crate::mcp::transport::{MESSAGES, McpTransport};
-use crate::packages::Packages;
-use crate::run::Runs;
+use crate::services::Services;
 
 /// What routes need.
 #[derive(Clone, Debug)]
@@ -60,9 +58,7 @@ struct Shared {
     archives: Arc<Semaphore>,
     config: HttpConfig,
     mcp: McpTransport,
-    runs: Runs,
-    packages: Packages,
-    ledger: Ledger,
+    services: Services,
     sessions: rest::Sessions,
     /// Calls that have no answer yet.
     calls: TaskTracker,
@@ -74,9 +70,7 @@ impl HttpState {
     pub fn new(
         config: HttpConfig,
         mcp: McpTransport,
-        runs: Runs,
-        packages: Packages,
-        ledger: Ledger,
+        services: Services,
         calls: TaskTracker,
     ) -> Self {
         Self(Arc::new(Shared {
@@ -86,9 +80,7 @@ impl HttpState {
             archives: Arc::new(Semaphore::new(rest::ARCHIVES)),
             config,
             mcp,
-            runs,
-            packages,
-            ledger,
+            services,
             sessions: rest::Sessions::default(),
             calls,
             started: Instant::now(),

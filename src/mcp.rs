@@ -36,9 +36,7 @@ use self::client::Client;
 use self::client::known::Answers;
 use self::tools::Call;
 use crate::config::{AnswerConfig, Toolset};
-use crate::ledger::Ledger;
-use crate::packages::Packages;
-use crate::run::Runs;
+use crate::services::Services;
 
 /// What a client's model is told once.
 const INSTRUCTIONS: &str = "Runs code in isolated containers. Give the same conversationId to upload_file, run_code and \
@@ -52,9 +50,7 @@ const NO_SUBSCRIPTIONS: &str = "changes of resources are not announced, so read 
 /// Answers the requests of one client.
 #[derive(Clone, Debug)]
 pub struct McpHandler {
-    runs: Runs,
-    packages: Packages,
-    ledger: Ledger,
+    services: Services,
     client: Arc<Client>,
     /// Calls that have no answer yet.
     calls: TaskTracker,
@@ -65,17 +61,13 @@ pub struct McpHandler {
 impl McpHandler {
     /// A handler that calls the use cases. Each call is on `calls` until it has its answer.
     pub fn new(
-        runs: Runs,
-        packages: Packages,
-        ledger: Ledger,
+        services: Services,
         calls: TaskTracker,
         toolset: Toolset,
         answers: AnswerConfig,
     ) -> Self {
         Self {
-            runs,
-            packages,
-            ledger,
+            services,
             client: Arc::default(),
             calls,
             toolset,
@@ -94,10 +86,8 @@ impl McpHandler {
 
     fn call<'a>(&'a self, context: &'a RequestContext<RoleServer>) -> Result<Call<'a>, ErrorData> {
         Ok(Call {
-            runs: &self.runs,
-            packages: &self.packages,
+            services: &self.services,
             toolset: self.toolset,
-            ledger: &self.ledger,
             client: &self.client,
             caller: Caller::of(context)?,
             answers: Answers::to(self.answers, context),
@@ -143,7 +133,7 @@ impl ServerHandler for McpHandler {
         _request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let mut tools = toolset::listed(self.toolset, &self.runs, &self.packages);
+        let mut tools = toolset::listed(self.toolset, &self.services);
         if !Answers::to(self.answers, &context).structured_content {
             for tool in &mut tools {
                 tool.output_schema = None;
@@ -187,7 +177,7 @@ impl ServerHandler for McpHandler {
         _request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let list = resources::list(&self.runs.files, &self.client, &context);
+        let list = resources::list(&self.services.files, &self.client, &context);
         let list = unless_it_panics("resources/list", list).await?;
         Ok(list.with_cache_scope(CacheScope::Private))
     }
@@ -205,7 +195,7 @@ impl ServerHandler for McpHandler {
         request: ReadResourceRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let read = resources::read(&self.runs.files, &request.uri);
+        let read = resources::read(&self.services.files, &request.uri);
         let read = unless_it_panics("resources/read", read).await?;
         Ok(ReadResourceResponse::Complete(
             read.with_cache_scope(CacheScope::Private),
@@ -258,7 +248,10 @@ impl ServerHandler for McpHandler {
         context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
         let call = self.call(&context)?;
-        let run = self.ledger.find(&call.caller.principal, &request.task_id);
+        let run = self
+            .services
+            .ledger
+            .find(&call.caller.principal, &request.task_id);
         let run = run.ok_or_else(|| tasks::unknown(&request.task_id))?;
         let mut result = match run.result() {
             Some(result) => {
@@ -278,7 +271,10 @@ impl ServerHandler for McpHandler {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let caller = Caller::of(&context)?;
-        let run = self.ledger.find(&caller.principal, &request.task_id);
+        let run = self
+            .services
+            .ledger
+            .find(&caller.principal, &request.task_id);
         run.ok_or_else(|| tasks::unknown(&request.task_id))?
             .cancel();
         Ok(())

@@ -42,9 +42,10 @@ use self::turns::{Turn, Turns};
 use crate::config::PackageConfig;
 use crate::conversation::ConversationId;
 use crate::executor::spec::{NetworkAccess, Shown};
-use crate::gate::{Entered, Visit, Wants};
-use crate::metrics::UNKNOWN_LANGUAGE;
-use crate::run::Runs;
+use crate::files::ConversationFiles;
+use crate::gate::{Entered, Gate, Visit, Wants};
+use crate::metrics::{Metrics, UNKNOWN_LANGUAGE};
+use crate::pool::Pool;
 use crate::workspace::{Owner, Scratch, Workspace};
 
 /// Most packages that one call may ask for.
@@ -66,7 +67,10 @@ pub struct InstallRequest {
 /// Installs packages. Clones share one state.
 #[derive(Clone, Debug)]
 pub struct Packages {
-    runs: Runs,
+    files: ConversationFiles,
+    gate: Gate,
+    pool: Pool,
+    metrics: Arc<Metrics>,
     config: Arc<PackageConfig>,
     policy: Arc<Policy>,
     turns: Turns,
@@ -90,10 +94,19 @@ struct Ready {
 }
 
 impl Packages {
-    /// Creates installs that share the sandboxes, places and files of `runs`.
-    pub fn new(runs: Runs, config: PackageConfig) -> Self {
+    /// Creates installs that share the sandboxes, places and files of runs.
+    pub fn new(
+        files: ConversationFiles,
+        gate: Gate,
+        pool: Pool,
+        metrics: Arc<Metrics>,
+        config: PackageConfig,
+    ) -> Self {
         Self {
-            runs,
+            files,
+            gate,
+            pool,
+            metrics,
             policy: Arc::new(Policy::new(&config)),
             turns: Turns::new(config.rate_limit),
             config: Arc::new(config),
@@ -122,7 +135,7 @@ impl Packages {
     ) -> Result<Installed, PackagesError> {
         let started = Instant::now();
         let result = self.within_limits(request, cancel, started).await;
-        let view = self.runs.gate.catalog.view();
+        let view = self.gate.catalog.view();
         let language = view
             .find(&request.language)
             .map_or(UNKNOWN_LANGUAGE, |runner| &runner.language);
@@ -132,8 +145,8 @@ impl Packages {
             "{outcome} is not expected by the metrics"
         );
         let took = started.elapsed();
-        self.runs.metrics.installed(language, outcome, took);
-        let key = self.runs.files.key(&request.conversation);
+        self.metrics.installed(language, outcome, took);
+        let key = self.files.key(&request.conversation);
         info!(
             conversation.key = key.short(),
             install.language = language,
@@ -160,7 +173,7 @@ impl Packages {
             cancel,
         };
         let work = async {
-            let mut entered = self.runs.gate.enter(visit).await?;
+            let mut entered = self.gate.enter(visit).await?;
             entered.admit(|_| {}).await?;
             turn.count()?;
             let made = entered.stop.unless(self.make(&prepared)).await?;
@@ -190,7 +203,7 @@ impl Packages {
     /// Does everything except the last step, and returns what to report once that is done too. There is no last step if
     /// nothing is to be installed.
     async fn make(&self, prepared: &Prepared) -> Result<(Installed, Option<Ready>), PackagesError> {
-        let workspaces = &self.runs.files.workspaces;
+        let workspaces = &self.files.workspaces;
         let language = prepared.runner.language.as_str();
         let mut note = match workspaces.find(&prepared.key).await? {
             Some(workspace) => Note::parse(&workspace.packages_note().await?),
@@ -252,7 +265,7 @@ impl Packages {
     ///
     /// Where each conversation has a user of its own, a new one gets its directory for this, even if the install fails.
     async fn home(&self, prepared: &Prepared) -> Result<Home, PackagesError> {
-        if let Some(owner) = self.runs.files.workspaces.common_owner() {
+        if let Some(owner) = self.files.workspaces.common_owner() {
             let workspace = None;
             return Ok(Home { owner, workspace });
         }
@@ -265,8 +278,8 @@ impl Packages {
 
     /// The conversation's directory. A new one gets a warm sandbox, so that its first run is warm too.
     async fn settled(&self, prepared: &Prepared) -> Result<Workspace, PackagesError> {
-        self.runs.pool.settle(&prepared.key).await?;
-        Ok(self.runs.files.workspaces.create(&prepared.key).await?)
+        self.pool.settle(&prepared.key).await?;
+        Ok(self.files.workspaces.create(&prepared.key).await?)
     }
 
     /// Performs the second step, and returns the directory that the tree is in.
@@ -275,14 +288,14 @@ impl Packages {
         prepared: &Prepared,
         from: Arc<Scratch>,
     ) -> Result<Arc<Scratch>, PackagesError> {
-        let workspaces = &self.runs.files.workspaces;
+        let workspaces = &self.files.workspaces;
         let scratch = Arc::new(workspaces.new_scratch(from.owner()).await?);
         let step = Step {
             script: prepared.client.unpack(),
             environment: BTreeMap::new(),
             scratch: Arc::clone(&scratch),
             shown: vec![Shown {
-                source: self.runs.pool.source(from.path()),
+                source: self.pool.source(from.path()),
                 target: client::FETCHED,
             }],
             kept: vec![from],
@@ -290,7 +303,7 @@ impl Packages {
             most_bytes: workspaces.limits().quota_bytes,
             deadline: prepared.time_left(),
         };
-        step::perform(&self.runs, &prepared.runner, step).await?;
+        self.perform(&prepared.runner, step).await?;
         Ok(scratch)
     }
 }

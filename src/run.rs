@@ -27,10 +27,8 @@ pub mod stage;
 pub(crate) mod texts;
 mod timing;
 pub(crate) mod traceback;
-mod uploads;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use tracing::info;
@@ -51,39 +49,32 @@ use self::texts::{ENDS, gone_through};
 pub use self::timing::Phase;
 use self::timing::Timing;
 use crate::config::RunLimits;
-use crate::conversation::ConversationId;
 use crate::executor::Stream;
 use crate::executor::spec::NetworkAccess;
-use crate::files::{ConversationFiles, FilesError};
+use crate::files::ConversationFiles;
 use crate::gate::{Gate, Stop, Visit, Wants};
-use crate::kernels::{Kernels, Lost};
+use crate::kernels::Kernels;
 use crate::metrics::{Metrics, UNKNOWN_LANGUAGE};
 use crate::pool::{Pool, Way};
 use crate::runner::catalog::EngineView;
 use crate::runner::hints::Circumstances;
-use crate::sandbox::Launcher;
 use crate::workspace::Workspace;
-
-/// How long the runs of a conversation that is being deleted may take to end.
-const STOP_WAIT: Duration = Duration::from_secs(2);
 
 /// Runs programs.
 #[derive(Clone, Debug)]
 pub struct Runs {
     /// What one run may use.
-    pub limits: RunLimits,
+    pub(crate) limits: Arc<RunLimits>,
     /// The files of all conversations.
-    pub files: ConversationFiles,
+    pub(crate) files: ConversationFiles,
     /// What has to hold before a run begins.
-    pub gate: Gate,
+    pub(crate) gate: Gate,
     /// Warm and cold sandboxes.
-    pub pool: Pool,
+    pub(crate) pool: Pool,
     /// Sandboxes in which variables live on.
-    pub kernels: Kernels,
-    /// Starts and removes sandboxes.
-    pub launcher: Launcher,
+    pub(crate) kernels: Kernels,
     /// Where runs are counted.
-    pub metrics: Arc<Metrics>,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 /// What is to be done in a sandbox.
@@ -162,25 +153,21 @@ impl Runs {
         timing: &mut Timing,
     ) -> Result<Outcome, NotBegun> {
         let key = self.files.key(&request.conversation);
-        let may_be_warm = match wants {
-            Wants::Check { may_be_warm, .. } => may_be_warm,
-            Wants::Run { .. } | Wants::Install => true,
-        };
         let visit = Visit {
             key: &key,
-            wants,
+            wants: wants.clone(),
             cancel,
         };
         let mut entered = self.gate.enter(visit).await?;
-        let network = entered.network.clone();
-        let mut prepared = match self.prepare(network, may_be_warm, key, request) {
+        let mut prepared = match self.prepare(&wants, key, request) {
             Err(RunError::UnknownLanguage { .. })
-                if let EngineView::Down(outage) = self.engine() =>
+                if let EngineView::Down(outage) = self.gate.catalog.engine() =>
             {
                 return Err(Cause::EngineLost(outage).into());
             }
             prepared => prepared?,
         };
+        prepared.network = entered.network.clone();
         timing.begin();
         let turn = if request.stateful {
             let turn = self.turn(&prepared, request.kernel, || live.wait_for_kernel());
@@ -246,25 +233,6 @@ impl Runs {
         outcome.list(&self.files.links, &prepared.key, listing);
         timing.end(Phase::Answer);
         Ok(outcome)
-    }
-
-    /// Ends the runs of a conversation and deletes its files. Returns whether there were any.
-    ///
-    /// # Errors
-    /// Trouble with the storage.
-    pub async fn delete_conversation(&self, id: &ConversationId) -> Result<bool, FilesError> {
-        let key = self.files.key(id);
-        self.kernels.retire(&key, Lost::Deleted);
-        self.gate.active.stop(&key);
-        // A run that is about to create its directory would create it again.
-        let _ = tokio::time::timeout(STOP_WAIT, self.gate.active.idle(&key)).await;
-        self.pool.retire(&key);
-        self.files.delete(id).await
-    }
-
-    /// Whether the engine answers, and if not, why.
-    pub fn engine(&self) -> EngineView {
-        self.gate.catalog.view().engine.clone()
     }
 }
 

@@ -14,9 +14,9 @@ use tokio::time::{Instant, timeout_at};
 use tracing::debug;
 
 use crate::conversation::ConversationId;
+use crate::files::ConversationFiles;
 use crate::files::PICTURES;
 use crate::links::FileLink;
-use crate::run::Runs;
 use crate::run::outcome::RunStatus;
 
 /// Pictures in one answer.
@@ -107,12 +107,12 @@ impl Pictures {
 /// The first pictures among files of a conversation, each in its share of the room. A file that is gone or no longer a
 /// picture is left out.
 pub(crate) async fn of_run(
-    runs: &Runs,
+    files: &ConversationFiles,
     id: &ConversationId,
     status: RunStatus,
-    files: &[&FileLink],
+    new: &[&FileLink],
 ) -> Pictures {
-    let mut candidates: Vec<_> = files
+    let mut candidates: Vec<_> = new
         .iter()
         .filter(|file| PICTURES.contains(&file.mime_type.as_str()) && file.size <= MAX_FILE)
         .collect();
@@ -131,7 +131,7 @@ pub(crate) async fn of_run(
     let mut room = MAX_BYTES;
     for (index, file) in candidates.iter().enumerate() {
         let share = room / (candidates.len() - index);
-        match in_turn(due, read(runs, id, &file.name), share).await {
+        match in_turn(due, read(files, id, &file.name), share).await {
             Ok(Some((file, shown))) => {
                 room -= shown.data.len();
                 pictures.shown.push((file.name, shown));
@@ -148,15 +148,19 @@ pub(crate) async fn of_run(
 /// # Errors
 /// It was not ready in time: others had their turn.
 pub(crate) async fn of_file(
-    runs: &Runs,
+    files: &ConversationFiles,
     id: &ConversationId,
     name: &str,
 ) -> Result<Option<(FileLink, Shown)>, Elapsed> {
-    in_turn(Instant::now() + PATIENCE, read(runs, id, name), MAX_BYTES).await
+    in_turn(Instant::now() + PATIENCE, read(files, id, name), MAX_BYTES).await
 }
 
-async fn read(runs: &Runs, id: &ConversationId, name: &str) -> Option<(FileLink, Vec<u8>)> {
-    let (file, bytes) = runs.files.read_whole(id, name, MAX_FILE).await.ok()?;
+async fn read(
+    files: &ConversationFiles,
+    id: &ConversationId,
+    name: &str,
+) -> Option<(FileLink, Vec<u8>)> {
+    let (file, bytes) = files.read_whole(id, name, MAX_FILE).await.ok()?;
     Some((file, bytes?))
 }
 

@@ -31,8 +31,8 @@ const ENGINE_WAIT: Duration = Duration::from_secs(10);
 impl App {
     /// The selftest of this server.
     fn selftest(&self) -> Selftest {
-        let (runs, executor) = (self.runs.clone(), Arc::clone(&self.executor));
-        Selftest::new(runs, executor, &self.config)
+        let (parts, executor) = (self.parts.clone(), Arc::clone(&self.executor));
+        Selftest::new(parts, executor, &self.config)
     }
 
     /// Checks the sandbox in the background, now and whenever the engine or an image used for the check has changed. No
@@ -76,9 +76,9 @@ impl App {
         };
         let app = Self::with_executor(selftest::configuration(config), executor)?;
         // The pool waits until the runtime is proved, which is what happens here.
-        app.runs.gate.proof.set(State::Held);
+        app.parts.gate.proof.set(State::Held);
         let router = app.start_quietly();
-        let _ = tokio::time::timeout(ENGINE_WAIT, app.runs.gate.catalog.first_look()).await;
+        let _ = tokio::time::timeout(ENGINE_WAIT, app.parts.gate.catalog.first_look()).await;
         let (selftest, download) = (app.selftest(), downloads(router));
         let report = tokio::select! {
             report = app.try_controls(&selftest, ways, only, &download, tell) => Ok(report),
@@ -101,7 +101,7 @@ impl App {
         download: &Download,
         tell: &(dyn Fn(&Row) + Sync),
     ) -> Result<Report, String> {
-        let view = self.runs.gate.catalog.view();
+        let view = self.parts.gate.catalog.view();
         let engine = match &view.engine {
             EngineView::Down(outage) => return Err(outage.reason.clone()),
             EngineView::Up(_) if view.runners.is_empty() => {
@@ -110,7 +110,7 @@ impl App {
             EngineView::Up(engine) => engine.name.clone(),
         };
         let rows = Box::pin(selftest.all(ways, only, download, tell)).await;
-        if let EngineView::Down(outage) = self.runs.engine() {
+        if let EngineView::Down(outage) = self.parts.gate.catalog.engine() {
             return Err(outage.reason);
         }
         Ok(Report::new(
@@ -156,8 +156,8 @@ fn subject(view: &View) -> Option<Subject> {
 
 async fn keep_proving(selftest: &Selftest) {
     let (proof, mut views) = (
-        &selftest.runs.gate.proof,
-        selftest.runs.gate.catalog.watch(),
+        &selftest.parts.gate.proof,
+        selftest.parts.gate.catalog.watch(),
     );
     let (mut proved_for, mut told, mut doubts) = (None, None, 0);
     loop {

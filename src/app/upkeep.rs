@@ -12,7 +12,7 @@ use crate::checks::network::{self, CheckError};
 use crate::config::EngineConfig;
 use crate::gate::network::State;
 use crate::metrics::set;
-use crate::run::Runs;
+use crate::parts::Parts;
 use crate::runner::catalog::EngineView;
 use crate::sandbox::Launcher;
 
@@ -56,30 +56,30 @@ pub(super) async fn reap_leftovers(
 }
 
 /// Keeps the network policy up to date.
-pub(super) async fn watch_network(config: EngineConfig, runs: Runs, stop: CancellationToken) {
+pub(super) async fn watch_network(config: EngineConfig, parts: Parts, stop: CancellationToken) {
     let watch = async {
         // The check runs a program of its own.
-        runs.gate.catalog.first_look().await;
-        let (mut views, mut probed) = (runs.gate.catalog.watch(), None);
+        parts.gate.catalog.first_look().await;
+        let (mut views, mut probed) = (parts.gate.catalog.watch(), None);
         loop {
-            if let EngineView::Down(outage) = runs.engine() {
+            if let EngineView::Down(outage) = parts.gate.catalog.engine() {
                 // An engine that comes back may have lost its rules.
-                runs.gate.network.forget(outage.reason);
+                parts.gate.network.forget(outage.reason);
                 // The sender lives in the catalogue.
                 let _ = views.changed().await;
                 continue;
             }
-            let is_proved = runs.gate.network.access().is_ok()
+            let is_proved = parts.gate.network.access().is_ok()
                 && probed.is_some_and(|at: Instant| at.elapsed() < PROBE_EVERY);
             let found = if is_proved {
                 Ok(network::by_the_rules(&config).await)
             } else {
                 probed = Some(Instant::now());
-                network::check(&config, &runs).await
+                network::check(&config, &parts).await
             };
             let pause = match found {
                 Ok(state) => {
-                    runs.gate.network.set(state);
+                    parts.gate.network.set(state);
                     CHECK_NETWORK_EVERY
                 }
                 Err(error) => {
@@ -96,26 +96,27 @@ pub(super) async fn watch_network(config: EngineConfig, runs: Runs, stop: Cancel
         }
     };
     stop.run_until_cancelled(watch).await;
-    if runs.gate.network.is_unknown() {
+    if parts.gate.network.is_unknown() {
         // Nobody will find out any more: callers that wait for it are told.
-        runs.gate
+        parts
+            .gate
             .network
             .set(State::Closed("the server is stopping".to_owned()));
     }
 }
 
 /// Keeps the metrics of stored files up to date.
-pub(super) async fn measure_storage(runs: Runs, stop: CancellationToken) {
+pub(super) async fn measure_storage(parts: Parts, stop: CancellationToken) {
     let measure = async {
         loop {
             let begun = Instant::now();
-            match runs.files.workspaces.census().await {
+            match parts.files.workspaces.census().await {
                 Ok(census) => {
-                    set(&runs.metrics.conversations, census.conversations);
-                    set(&runs.metrics.stored_bytes, census.bytes);
+                    set(&parts.metrics.conversations, census.conversations);
+                    set(&parts.metrics.stored_bytes, census.bytes);
                     let now = SystemTime::now().duration_since(UNIX_EPOCH);
                     set(
-                        &runs.metrics.storage_measured,
+                        &parts.metrics.storage_measured,
                         now.unwrap_or_default().as_secs(),
                     );
                 }

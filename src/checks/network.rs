@@ -12,7 +12,7 @@ use crate::config::EngineConfig;
 use crate::executor::outage::chain;
 use crate::executor::{ErrorKind, ExecutorError};
 use crate::gate::network::State;
-use crate::run::Runs;
+use crate::parts::Parts;
 
 /// Why nothing was found out about the network.
 #[derive(Debug, Error)]
@@ -29,13 +29,13 @@ pub enum CheckError {
 ///
 /// # Errors
 /// Nothing was found out: what was known before still holds.
-pub async fn check(config: &EngineConfig, runs: &Runs) -> Result<State, CheckError> {
+pub async fn check(config: &EngineConfig, parts: &Parts) -> Result<State, CheckError> {
     let found = by_the_rules(config).await;
     let State::Open { dns } = &found else {
         return Ok(found);
     };
     // So the first run that asks for the network does not wait for one to be made.
-    match runs.launcher.prepare_lane().await {
+    match parts.launcher.prepare_lane().await {
         Err(error) if error.kind == ErrorKind::Refused => {
             return Ok(State::Closed(chain(&error)));
         }
@@ -45,11 +45,11 @@ pub async fn check(config: &EngineConfig, runs: &Runs) -> Result<State, CheckErr
         return Ok(found);
     }
     let dns = dns.clone();
-    match probe::host_is_closed(runs, &dns).await {
+    match probe::host_is_closed(parts, &dns).await {
         Ok(()) => Ok(State::Open { dns }),
         // The rules that closed the host to an earlier probe are in place, so its result still holds on a server that
         // is too busy for another.
-        Err(Doubt::NotTried(reason)) if runs.gate.network.access().is_ok() => {
+        Err(Doubt::NotTried(reason)) if parts.gate.network.access().is_ok() => {
             Err(CheckError::NotTried(reason))
         }
         Err(Doubt::NotTried(reason)) => Ok(State::Closed(format!(

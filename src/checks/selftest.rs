@@ -32,7 +32,7 @@ use crate::config::{Config, EngineConfig, PoolSize};
 use crate::control::Control;
 use crate::conversation::ConversationId;
 use crate::executor::Executor;
-use crate::run::Runs;
+use crate::parts::Parts;
 
 /// Downloads a path below `/files/` as anyone could. `None` when there is no such file.
 pub type Download = Arc<dyn Fn(String) -> BoxFuture<'static, Option<Vec<u8>>> + Send + Sync>;
@@ -48,8 +48,8 @@ const RUNS_AT_A_TIME: usize = 4;
 /// What is tested.
 #[derive(Clone)]
 pub struct Selftest {
-    /// Where programs run.
-    pub runs: Runs,
+    /// The server.
+    pub parts: Parts,
     /// The engine behind them.
     pub executor: Arc<dyn Executor>,
     /// How the engine is used.
@@ -87,13 +87,10 @@ pub fn has_warm_runs(config: &Config) -> bool {
 }
 
 impl Selftest {
-    /// A test of these runs on this engine.
-    pub fn new(mut runs: Runs, executor: Arc<dyn Executor>, config: &Config) -> Self {
-        // The programs are ours, so limits on what callers may ask for do not apply to them.
-        runs.limits.timeout_max = runs.limits.timeout_max.max(stage::LONGEST);
-        runs.limits.code = runs.limits.code.max(stage::LARGEST);
+    /// A test of this server on this engine.
+    pub fn new(parts: Parts, executor: Arc<dyn Executor>, config: &Config) -> Self {
         Self {
-            runs,
+            parts,
             executor,
             engine: config.engine.clone(),
             in_volume: config.storage.volume.is_some(),
@@ -106,7 +103,7 @@ impl Selftest {
         let left = std::mem::take(&mut *self.conversations.lock());
         for conversation in left {
             // Only deleting its directory can fail, and that logs its own failures.
-            let _ = self.runs.delete_conversation(&conversation).await;
+            let _ = self.parts.conversations().delete(&conversation).await;
         }
     }
 
@@ -138,7 +135,7 @@ impl Selftest {
 
     /// Whether a failed check says something about the sandbox, and not that the engine or this server is going away.
     fn could_be_tried(&self) -> bool {
-        self.runs.engine().is_up() && self.runs.gate.admission.check_open().is_ok()
+        self.parts.gate.catalog.engine().is_up() && self.parts.gate.admission.check_open().is_ok()
     }
 
     /// Tries all controls, or those in `only`, in each way in which runs of this server get a sandbox. `tell` is called

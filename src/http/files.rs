@@ -129,7 +129,7 @@ impl<'a> FileRequest<'a> {
 
 /// The route.
 pub(super) async fn route(State(state): State<HttpState>, request: Request) -> Response {
-    let files = &state.0.runs.files;
+    let files = &state.0.services.files;
     let request = FileRequest::new(request.method(), request.uri(), request.headers());
     serve(&files.workspaces, &files.links, request).await
 }

@@ -20,9 +20,9 @@ pub(super) async fn alive() -> Response {
 /// Answers 200 if the engine is up, there is a runner, the sandbox was proved to hold, and the disk has room; otherwise
 /// 503 and why.
 pub(super) async fn ready(State(state): State<HttpState>) -> Response {
-    let view = state.0.runs.gate.catalog.view();
+    let view = state.0.services.status.view();
     let runners: Vec<_> = view.runners.keys().collect();
-    match state.0.runs.gate.problem() {
+    match state.0.services.status.problem() {
         None => Json(json!({ "status": "ok", "runners": runners })).into_response(),
         Some(reason) => {
             let body = json!({ "status": "unavailable", "reason": reason, "runners": runners });

@@ -90,7 +90,7 @@ impl Drop for Logged {
             route: mem::take(&mut self.route),
             status: self.status,
         };
-        self.state.0.runs.metrics.answered(&labels);
+        self.state.0.services.status.metrics().answered(&labels);
     }
 }
 

@@ -28,10 +28,9 @@ use crate::api::outcome::RunOutcome;
 use crate::api::schema;
 use crate::config::Toolset;
 use crate::conversation::{ConversationId, ConversationIdError};
-use crate::ledger::{Ledger, LiveRun};
-use crate::packages::Packages;
-use crate::run::Runs;
+use crate::ledger::LiveRun;
 use crate::run::outcome::RunResult;
+use crate::services::Services;
 
 /// Older names of tools, accepted and not listed.
 const ALIASES: &[(&str, &str)] = &[
@@ -41,10 +40,8 @@ const ALIASES: &[(&str, &str)] = &[
 
 /// What a tool may use and know.
 pub(super) struct Call<'a> {
-    pub(super) runs: &'a Runs,
-    pub(super) packages: &'a Packages,
+    pub(super) services: &'a Services,
     pub(super) toolset: Toolset,
-    pub(super) ledger: &'a Ledger,
     pub(super) client: &'a Client,
     pub(super) caller: Caller,
     /// What its answer may have.
@@ -61,17 +58,17 @@ impl Call<'_> {
 }
 
 /// All tools, as `tools/list` gives them.
-pub fn list(runs: &Runs, packages: &Packages) -> Vec<Tool> {
+pub fn list(services: &Services) -> Vec<Tool> {
     vec![
         cancel_run::tool(),
         delete_conversation::tool(),
-        get_run::tool(runs),
-        install_packages::tool(packages),
+        get_run::tool(&services.limits),
+        install_packages::tool(&services.packages),
         list_files::tool(),
         list_runners::tool(),
         read_file::tool(),
-        run_code::tool(runs),
-        upload_file::tool(runs),
+        run_code::tool(services),
+        upload_file::tool(&services.files),
     ]
 }
 
@@ -85,15 +82,19 @@ pub(super) async fn call(
     arguments: JsonObject,
 ) -> Result<CallToolResponse, ErrorData> {
     let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
-    let runs = call.runs;
+    let Services {
+        files,
+        conversations,
+        ..
+    } = call.services;
     let result = match alias.map_or(name, |(_, name)| name) {
         cancel_run::NAME => cancel_run::call(call, arguments).await,
-        delete_conversation::NAME => delete_conversation::call(runs, arguments).await,
+        delete_conversation::NAME => delete_conversation::call(conversations, arguments).await,
         get_run::NAME => get_run::call(call, arguments).await,
         install_packages::NAME => Box::pin(install_packages::call(call, arguments)).await,
-        list_files::NAME => list_files::call(runs, arguments).await,
-        list_runners::NAME => Ok(list_runners::call(runs)),
-        read_file::NAME => read_file::call(runs, arguments).await,
+        list_files::NAME => list_files::call(files, arguments).await,
+        list_runners::NAME => Ok(list_runners::call(call.services)),
+        read_file::NAME => read_file::call(files, arguments).await,
         run_code::NAME => {
             return match run_code::call(call, arguments).await {
                 Ok(response) => Ok(response),
@@ -102,7 +103,7 @@ pub(super) async fn call(
         }
         upload_file::NAME => upload_file::call(call, arguments).await,
         unknown => {
-            let listed = toolset::listed(call.toolset, runs, call.packages);
+            let listed = toolset::listed(call.toolset, call.services);
             return Err(unknown_tool(unknown, &listed));
         }
     };

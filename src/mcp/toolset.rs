@@ -17,8 +17,8 @@ use super::tools::{self, Call};
 use crate::api::error::CallError;
 use crate::api::outcome::RunOutcome;
 use crate::config::Toolset;
-use crate::packages::Packages;
-use crate::run::{RunError, RunRequest, Runs, time_limit};
+use crate::run::{RunError, RunRequest, time_limit};
+use crate::services::Services;
 
 /// What a call returns.
 type Answer<'a> = BoxFuture<'a, Result<CallToolResult, ErrorData>>;
@@ -29,7 +29,7 @@ const PYTHON: &str = "python";
 /// A tool of another server.
 pub(super) struct Adapter {
     name: &'static str,
-    tool: fn(&Runs) -> Tool,
+    tool: fn(&Services) -> Tool,
     /// Translates one call.
     pub(super) call: for<'a> fn(&'a Call<'a>, JsonObject) -> Answer<'a>,
 }
@@ -53,12 +53,12 @@ pub(super) fn instructions(toolset: Toolset) -> Option<&'static str> {
 }
 
 /// The tools that are listed.
-pub(super) fn listed(toolset: Toolset, runs: &Runs, packages: &Packages) -> Vec<Tool> {
+pub(super) fn listed(toolset: Toolset, services: &Services) -> Vec<Tool> {
     match adapters(toolset) {
-        [] => tools::list(runs, packages),
+        [] => tools::list(services),
         adapters => adapters
             .iter()
-            .map(|adapter| (adapter.tool)(runs))
+            .map(|adapter| (adapter.tool)(services))
             .collect(),
     }
 }
@@ -71,11 +71,15 @@ pub(super) fn find(toolset: Toolset, name: &str) -> Option<&'static Adapter> {
 }
 
 /// Checks the language that a client gives to a tool which runs nothing but Python.
-fn check_language(tool: &str, language: Option<&str>, runs: &Runs) -> Result<(), CallError> {
+fn check_language(
+    tool: &str,
+    language: Option<&str>,
+    services: &Services,
+) -> Result<(), CallError> {
     let Some(language) = language else {
         return Ok(());
     };
-    let view = runs.gate.catalog.view();
+    let view = services.status.view();
     let found = view.find(language).map(|runner| runner.language.as_str());
     if found.unwrap_or(language).eq_ignore_ascii_case(PYTHON) {
         return Ok(());
@@ -116,7 +120,10 @@ fn of_python(error: &RunError) -> CallError {
 /// Runs a program to its end while its client watches.
 async fn run(call: &Call<'_>, request: RunRequest) -> Result<RunOutcome, CallError> {
     call.client.remember(&request.conversation);
-    let run = call.ledger.start(call.caller.principal.clone(), request);
+    let run = call
+        .services
+        .ledger
+        .start(call.caller.principal.clone(), request);
     let guard = run.cancel_on_drop();
     match live::wait(&run, call.context, &call.caller, 0, None).await {
         Woken::Ended(result) => {

@@ -11,7 +11,7 @@ use super::client::{self, Client, FetchRequest, Fetched, Wanted};
 use super::error::PackagesError;
 use super::prepared::Prepared;
 use super::requirement::Requirement;
-use super::step::{self, Step};
+use super::step::Step;
 use crate::executor::spec::{NetworkAccess, Shown, Source};
 use crate::workspace::{Kept, Owner, Scratch};
 
@@ -26,7 +26,7 @@ impl Packages {
         owner: Owner,
         wanted: &[Requirement],
     ) -> Result<(Fetched, Arc<Scratch>), PackagesError> {
-        let network = self.runs.gate.network.access();
+        let network = self.gate.network.access();
         let mut unfit = None;
         if self.config.wheelhouse.is_some() || network.is_err() {
             // Also without such a directory: what is asked for may be part of the runner.
@@ -55,7 +55,7 @@ impl Packages {
         &self,
         owner: Owner,
     ) -> Result<(Fetched, Arc<Scratch>), PackagesError> {
-        let scratch = self.runs.files.workspaces.new_scratch(owner).await?;
+        let scratch = self.files.workspaces.new_scratch(owner).await?;
         Ok((Fetched::default(), Arc::new(scratch)))
     }
 
@@ -76,7 +76,7 @@ impl Packages {
         wanted: &[Requirement],
         network: NetworkAccess,
     ) -> Result<(Fetched, Arc<Scratch>), PackagesError> {
-        let workspaces = &self.runs.files.workspaces;
+        let workspaces = &self.files.workspaces;
         let scratch = Arc::new(workspaces.new_scratch(owner).await?);
         let (now, earlier) = wanted.split_at(prepared.asked.len());
         let now = now.iter().map(|one| Wanted::new(one, false));
@@ -102,7 +102,7 @@ impl Packages {
             most_bytes: self.config.max_bytes.saturating_mul(FETCH_FACTOR),
             deadline: prepared.time_left(),
         };
-        let output = step::perform(&self.runs, &prepared.runner, step).await?;
+        let output = self.perform(&prepared.runner, step).await?;
         let fetched = Fetched::parse(&output, self.config.max_bytes)?;
         self.keep(prepared.client, &scratch, &fetched).await;
         Ok((fetched, scratch))
@@ -119,8 +119,8 @@ impl Packages {
             show(Source::Host(bundle.clone()), client::CERTIFICATES);
         }
         if self.config.cache.is_some() {
-            let cache = self.runs.files.workspaces.downloads().await?;
-            show(self.runs.pool.source(cache), client::CACHE);
+            let cache = self.files.workspaces.downloads().await?;
+            show(self.pool.source(cache), client::CACHE);
         }
         Ok(shown)
     }
@@ -156,7 +156,7 @@ impl Packages {
             name: file.name.clone(),
             sha256: file.sha256.clone(),
         });
-        let workspaces = &self.runs.files.workspaces;
+        let workspaces = &self.files.workspaces;
         let kept = workspaces.keep_downloads(scratch, client.downloads(), files.collect(), limit);
         if let Err(error) = kept.await {
             let error = &error as &dyn std::error::Error;

@@ -78,7 +78,7 @@ impl Packages {
         request: &InstallRequest,
         started: Instant,
     ) -> Result<Prepared, PackagesError> {
-        let view = self.runs.gate.catalog.view();
+        let view = self.gate.catalog.view();
         let runner = view.find(&request.language);
         let client = runner.and_then(|runner| Client::of(&runner.language));
         let (Some(runner), Some(client)) = (runner, client) else {
@@ -114,7 +114,7 @@ impl Packages {
             client,
             asked,
             removed,
-            key: self.runs.files.key(&request.conversation),
+            key: self.files.key(&request.conversation),
             ends: started + self.config.timeout,
         })
     }

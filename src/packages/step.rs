@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use sandbox_init::Status;
 
+use super::Packages;
 use super::client::{self, Script};
 use super::error::PackagesError;
 use crate::executor::Stream;
 use crate::executor::spec::{NetworkAccess, Shown};
 use crate::gate::floor::Taker;
 use crate::pool::Apart;
-use crate::run::{Runs, size_as_set};
+use crate::run::size_as_set;
 use crate::runner::Runner;
 use crate::sandbox::{Capture, Program, Sandbox};
 use crate::workspace::{Scratch, Usage, WorkspaceError, Workspaces};
@@ -65,68 +66,71 @@ impl Drop for Working {
     }
 }
 
-/// Performs a step, and returns what it printed.
-///
-/// # Errors
-/// It wrote too much, took too long, or failed.
-pub(super) async fn perform(
-    runs: &Runs,
-    runner: &Runner,
-    step: Step,
-) -> Result<Vec<u8>, PackagesError> {
-    runs.gate.floor.make_room().await?;
-    let program = Program {
-        code: step.script.program.to_owned(),
-        stdin: None,
-        env: step.environment,
-        deadline: step.deadline,
-    };
-    let command = step.script.command.iter();
-    let apart = Apart {
-        command: command.map(|&word| word.to_owned()).collect(),
-        shown: step.shown,
-        network: step.network,
-    };
-    let sandbox = runs
-        .pool
-        .start_apart(runner, &step.scratch, apart)
-        .await
-        .map_err(|error| PackagesError::failed("start the package client")(error.into()))?;
-    let mut working = Working {
-        sandbox: Some(sandbox),
-        directories: step.kept,
-        workspaces: runs.files.workspaces.clone(),
-    };
-    working.directories.push(Arc::clone(&step.scratch));
-    let sandbox = working.sandbox.as_mut().expect("it was just put there");
-    let capture = Arc::new(Capture::new(OUTPUT));
-    let taker = runs
-        .gate
-        .floor
-        .enter(Usage::default(), sandbox.scale().clone());
-    let end = tokio::select! {
-        end = sandbox.run(&program, Arc::clone(&capture), false, std::future::pending()) => end,
-        error = exceeded(&taker, &runs.files.workspaces, &step.scratch, step.most_bytes) => return Err(error),
-        () = taker.blamed() => return Err(WorkspaceError::DiskFull.into()),
-        () = capture.flooded() => {
-            return Err(PackagesError::TooLarge("the package client says too much".to_owned()));
+impl Packages {
+    /// Performs a step, and returns what it printed.
+    ///
+    /// # Errors
+    /// It wrote too much, took too long, or failed.
+    pub(super) async fn perform(
+        &self,
+        runner: &Runner,
+        step: Step,
+    ) -> Result<Vec<u8>, PackagesError> {
+        self.gate.floor.make_room().await?;
+        let program = Program {
+            code: step.script.program.to_owned(),
+            stdin: None,
+            env: step.environment,
+            deadline: step.deadline,
+        };
+        let command = step.script.command.iter();
+        let apart = Apart {
+            command: command.map(|&word| word.to_owned()).collect(),
+            shown: step.shown,
+            network: step.network,
+        };
+        let sandbox = self
+            .pool
+            .start_apart(runner, &step.scratch, apart)
+            .await
+            .map_err(|error| PackagesError::failed("start the package client")(error.into()))?;
+        let mut working = Working {
+            sandbox: Some(sandbox),
+            directories: step.kept,
+            workspaces: self.files.workspaces.clone(),
+        };
+        working.directories.push(Arc::clone(&step.scratch));
+        let sandbox = working.sandbox.as_mut().expect("it was just put there");
+        let capture = Arc::new(Capture::new(OUTPUT));
+        let taker = self
+            .gate
+            .floor
+            .enter(Usage::default(), sandbox.scale().clone());
+        let end = tokio::select! {
+            end = sandbox.run(&program, Arc::clone(&capture), false, std::future::pending()) => end,
+            error = exceeded(&taker, &self.files.workspaces, &step.scratch, step.most_bytes) => return Err(error),
+            () = taker.blamed() => return Err(WorkspaceError::DiskFull.into()),
+            () = capture.flooded() => {
+                return Err(PackagesError::TooLarge("the package client says too much".to_owned()));
+            }
+        };
+        let end =
+            end.map_err(|error| PackagesError::failed("run the package client")(error.into()))?;
+        if end.timed_out {
+            return Err(PackagesError::TimedOut(step.deadline));
         }
-    };
-    let end = end.map_err(|error| PackagesError::failed("run the package client")(error.into()))?;
-    if end.timed_out {
-        return Err(PackagesError::TimedOut(step.deadline));
+        if end.oom_kills > 0 {
+            return Err(PackagesError::TooLarge(
+                "the package client needs more memory than a run may have (RUN_MEMORY)".to_owned(),
+            ));
+        }
+        let captured = capture.snapshot();
+        if end.status != Status::Exit(0) {
+            let said = captured.text(Stream::Stderr);
+            return Err(failed(end.status, &said));
+        }
+        Ok(captured.text(Stream::Stdout).into_bytes())
     }
-    if end.oom_kills > 0 {
-        return Err(PackagesError::TooLarge(
-            "the package client needs more memory than a run may have (RUN_MEMORY)".to_owned(),
-        ));
-    }
-    let captured = capture.snapshot();
-    if end.status != Status::Exit(0) {
-        let said = captured.text(Stream::Stderr);
-        return Err(failed(end.status, &said));
-    }
-    Ok(captured.text(Stream::Stdout).into_bytes())
 }
 
 /// The error for a client that failed, most often because a file does not fit.

@@ -1,11 +1,13 @@
 //! A request becomes a program, a runner and what both need, or is refused.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::hint::TimeLimit;
 use super::{RunError, RunRequest, Runs, environment, source};
 use crate::conversation::ConversationKey;
 use crate::executor::spec::NetworkAccess;
+use crate::gate::Wants;
 use crate::runner::Runner;
 use crate::sandbox::Program;
 
@@ -13,7 +15,7 @@ use crate::sandbox::Program;
 pub(super) struct Prepared {
     pub(super) runner: Arc<Runner>,
     pub(super) program: Program,
-    /// What it may reach.
+    /// What it may reach, once that is known.
     pub(super) network: NetworkAccess,
     /// Whether it may use a sandbox that already exists, and leave it for the next run.
     pub(super) may_be_warm: bool,
@@ -27,19 +29,19 @@ pub(super) struct Prepared {
 impl Runs {
     pub(super) fn prepare(
         &self,
-        network: NetworkAccess,
-        may_be_warm: bool,
+        wants: &Wants,
         key: ConversationKey,
         request: &RunRequest,
     ) -> Result<Prepared, RunError> {
-        if request.code.len() > self.limits.code {
-            return Err(RunError::CodeTooLarge(request.code.len(), self.limits.code));
-        }
         let timeout = request.timeout.unwrap_or(self.limits.timeout);
-        if timeout.is_zero() || timeout > self.limits.timeout_max {
-            let most = self.limits.timeout_max.as_secs_f64();
-            return Err(RunError::Timeout(timeout.as_secs_f64(), most));
-        }
+        let may_be_warm = match wants {
+            // The program is ours, so limits on what callers may ask for do not apply to it.
+            Wants::Check { may_be_warm, .. } => *may_be_warm,
+            Wants::Run { .. } | Wants::Install | Wants::Upload => {
+                self.check_limits(request, timeout)?;
+                true
+            }
+        };
         let view = self.gate.catalog.view();
         let runner =
             view.find(&request.language)
@@ -69,7 +71,7 @@ impl Runs {
         Ok(Prepared {
             runner,
             program,
-            network,
+            network: NetworkAccess::None,
             may_be_warm,
             key,
             stateful: request.stateful,
@@ -78,5 +80,17 @@ impl Runs {
                 argument: request.time_argument,
             },
         })
+    }
+
+    fn check_limits(&self, request: &RunRequest, timeout: Duration) -> Result<(), RunError> {
+        let limits = &self.limits;
+        if request.code.len() > limits.code {
+            return Err(RunError::CodeTooLarge(request.code.len(), limits.code));
+        }
+        if timeout.is_zero() || timeout > limits.timeout_max {
+            let most = limits.timeout_max.as_secs_f64();
+            return Err(RunError::Timeout(timeout.as_secs_f64(), most));
+        }
+        Ok(())
     }
 }

@@ -110,6 +110,11 @@ impl Catalog {
         self.0.borrow().clone()
     }
 
+    /// Whether the engine answers, and if not, why.
+    pub fn engine(&self) -> EngineView {
+        self.view().engine.clone()
+    }
+
     /// The current state and all that follow.
     pub fn watch(&self) -> watch::Receiver<Arc<View>> {
         self.0.subscribe()

@@ -55,8 +55,8 @@ impl Listening {
         let fake = FakeExecutor::with_languages(&["shell"]);
         let app = App::with_executor(config, Arc::new(fake)).unwrap();
         let router = app.start();
-        app.runs.gate.proof.set(State::Held);
-        app.runs.gate.catalog.first_look().await;
+        app.parts.gate.proof.set(State::Held);
+        app.parts.gate.catalog.first_look().await;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let addr = listener.local_addr().unwrap();
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
@@ -102,7 +102,7 @@ impl Listening {
 impl Drop for Listening {
     fn drop(&mut self) {
         self.stop.cancel();
-        self.app.runs.pool.close();
+        self.app.parts.pool.close();
     }
 }
 
@@ -388,8 +388,8 @@ async fn a_client_that_closes_without_an_answer_is_counted() {
     let mut stream = server.connect().await;
     let request = format!("{head}{body}");
     stream.write_all(request.as_bytes()).await.unwrap();
-    let runs = &server.app.runs;
-    eventually("it runs", || runs.gate.active.count() == 1).await;
+    let parts = &server.app.parts;
+    eventually("it runs", || parts.gate.active.count() == 1).await;
     drop(stream);
     let labels = HttpLabels {
         method: "POST",
@@ -397,7 +397,7 @@ async fn a_client_that_closes_without_an_answer_is_counted() {
         status: 499,
     };
     eventually("it is counted", || {
-        let given_up = runs.metrics.http_requests.get_or_create_owned(&labels);
+        let given_up = parts.metrics.http_requests.get_or_create_owned(&labels);
         given_up.get() == 1
     })
     .await;

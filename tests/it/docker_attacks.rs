@@ -130,8 +130,8 @@ impl Target {
             self.settle().await;
             // The program had a sandbox, and the conversation has it again. On a slow machine, it may not be clean in
             // time.
-            let view = self.app.app.runs.gate.catalog.view();
-            let depth = self.app.app.runs.pool.depth(view.find(language)?);
+            let view = self.app.app.parts.gate.catalog.view();
+            let depth = self.app.app.parts.pool.depth(view.find(language)?);
             (self.app.starts("own") > before && depth.owned > 0).then_some(())
         };
         within(PATIENCE, "the conversation has a sandbox", own).await;
@@ -208,10 +208,10 @@ impl Target {
 
     /// Waits until the work after an answer is done: every container that is left waits for the next run.
     async fn settle(&self) {
-        let runs = &self.app.app.runs;
+        let parts = &self.app.app.parts;
         let settled = async || {
-            let (pooled, owned) = runs.pool.count();
-            let nothing_else = runs.launcher.live_count() == pooled + owned;
+            let (pooled, owned) = parts.pool.count();
+            let nothing_else = parts.launcher.live_count() == pooled + owned;
             (nothing_else && (self.warm || owned == 0)).then_some(())
         };
         within(PATIENCE, "all containers are gone or clean", settled).await;

@@ -54,7 +54,7 @@ async fn programs_read_what_their_call_brings() {
         for _ in 0..2 {
             let outcome = run(&app, language, code, json!({ "stdin": TEXT })).await;
             assert_eq!(outcome["output"], printed, "{outcome}");
-            eventually("a sandbox waits", || app.app.runs.pool.count().1 > 0).await;
+            eventually("a sandbox waits", || app.app.parts.pool.count().1 > 0).await;
         }
     }
     assert!(app.starts("own") >= 5, "{}", app.starts("own"));
@@ -86,7 +86,7 @@ async fn what_one_program_does_not_read_is_not_there_for_the_next() {
         ] {
             let outcome = run(&app, language, code, stdin).await;
             assert_eq!(outcome["output"], printed, "{language} {outcome}");
-            eventually("a sandbox waits", || app.app.runs.pool.count().1 > 0).await;
+            eventually("a sandbox waits", || app.app.parts.pool.count().1 > 0).await;
         }
     }
     app.assert_nothing_is_left().await;

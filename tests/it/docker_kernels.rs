@@ -445,7 +445,7 @@ async fn many_kernels_leave_nothing() {
             .to_owned();
         assert!(["1\n", "busy"].contains(&seen.as_str()), "{answer}");
     }
-    let (idle, busy) = app.app.runs.kernels.count_of("typescript");
+    let (idle, busy) = app.app.parts.kernels.count_of("typescript");
     assert_eq!((idle.min(3), busy), (idle, 0));
     tokio::time::timeout(Duration::from_mins(1), app.assert_nothing_is_left())
         .await
@@ -477,7 +477,7 @@ async fn a_kernel_does_not_wait_for_libraries_within_its_time_limit() {
     assert_eq!(app.run("python", "").await["status"], "ok");
     // A small interpreter is parked by now, and the large libraries are being loaded alongside it.
     eventually("the conversation has a sandbox", || {
-        app.app.runs.pool.count().1 == 1
+        app.app.parts.pool.count().1 == 1
     })
     .await;
     let outcome = Notebook::new(&app, "python").answer("print(1)", 1.0).await;

@@ -84,7 +84,7 @@ async fn what_was_over_before_its_libraries_were_loaded_never_runs() {
     let app = TestApp::on_docker_with(&[("SANDBOX_REUSE", "conversation")]).await;
     app.run("python", "print('cold')").await;
     eventually("a small interpreter is parked", || {
-        app.app.runs.pool.count().1 == 1
+        app.app.parts.pool.count().1 == 1
     })
     .await;
     // Also more than a pipe holds.
@@ -303,7 +303,7 @@ async fn images_that_others_make_work_and_are_seen_at_once() {
     let dockerfile = "FROM debian:trixie-slim\nLABEL sandbox.runner=true sandbox.language=test-perl sandbox.aliases=camel\n\
                       WORKDIR /data\nENTRYPOINT [\"perl\", \"-\"]\n";
     let is_there = |expected: bool| {
-        let runners = &app.app.runs.gate.catalog;
+        let runners = &app.app.parts.gate.catalog;
         within(SEEN, "the image is seen to come or go", async move || {
             (runners.view().runners.contains_key("test-perl") == expected).then_some(())
         })

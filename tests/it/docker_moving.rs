@@ -202,7 +202,7 @@ async fn a_named_session_keeps_its_variables() {
     // While a program runs, another call is refused at once.
     let (answer, second) = tokio::join!(cell(&app, "import time; time.sleep(3); x"), async {
         eventually("the kernel works", || {
-            app.app.runs.kernels.count_of("python").1 == 1
+            app.app.parts.kernels.count_of("python").1 == 1
         })
         .await;
         app.rest(

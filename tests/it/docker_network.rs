@@ -241,7 +241,7 @@ async fn found_with_a_report_of_rules(app: &TestApp) -> String {
         ("RUN_DNS", PRIVATE),
     ];
     let engine = config(app.root(), &settings).engine;
-    match network::check(&engine, &app.app.runs).await {
+    match network::check(&engine, &app.app.parts).await {
         Ok(State::Closed(reason)) => reason,
         found => panic!("{found:?}"),
     }
@@ -249,7 +249,7 @@ async fn found_with_a_report_of_rules(app: &TestApp) -> String {
 
 /// As `docker network prune` does, which removes unused networks.
 async fn take_the_lanes_away(app: &TestApp) {
-    let server = &app.app.runs.launcher.labels(&[])["sandbox.server"];
+    let server = &app.app.parts.launcher.labels(&[])["sandbox.server"];
     let own = format!("docker network ls --quiet --filter label=sandbox.server={server}");
     let remove = format!("test \"$({own})\" && docker network rm $({own}) >/dev/null");
     within(CHECK, "nothing is on the networks", async || {
@@ -261,7 +261,7 @@ async fn take_the_lanes_away(app: &TestApp) {
 /// Whether the server lets programs use the network, once it knows.
 pub(crate) async fn checked(app: &TestApp) -> Result<(), String> {
     within(CHECK, "the network is checked", async || {
-        match app.app.runs.gate.network.access() {
+        match app.app.parts.gate.network.access() {
             Err(reason) if reason.contains("not checked yet") => None,
             answer => Some(answer.map(drop)),
         }

@@ -171,7 +171,7 @@ async fn what_is_installed_can_be_imported_by_every_later_run() {
         json!({ "conversationId": "demo", "filename": ".packages/python/tinyone/__init__.py" });
     let read = host.app.call("read_file", arguments).await;
     assert_eq!(read["code"], "invalid_arguments");
-    let metrics = host.app.app.runs.metrics.render(|_| {});
+    let metrics = host.app.app.parts.metrics.render(|_| {});
     for series in [
         "mcp_sandbox_installs_total{language=\"python\",outcome=\"ok\"} 1\n",
         "mcp_sandbox_install_duration_seconds_count{language=\"python\"} 1\n",
@@ -410,7 +410,7 @@ async fn an_install_that_is_given_up_leaves_nothing() {
     host.ends().await;
 
     let host = Host::new().await;
-    let live = || host.app.app.runs.launcher.live_count();
+    let live = || host.app.app.parts.launcher.live_count();
     eventually("the maker's container is gone, if there was one", || {
         live() == 0
     })

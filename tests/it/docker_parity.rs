@@ -52,9 +52,9 @@ async fn compare(language: &str, extension: &str, least: usize) {
     let settings = [&SETTINGS[..], &kept].concat();
     let parked = TestApp::on_docker_with(&settings).await;
     // Without a driver, containers lack the extra memory for one.
-    let view = parked.app.runs.gate.catalog.view();
+    let view = parked.app.parts.gate.catalog.view();
     let driver_memory = view.find(language).unwrap().driver_memory;
-    let memory = (parked.app.runs.limits.memory + driver_memory).to_string();
+    let memory = (parked.app.parts.limits.memory + driver_memory).to_string();
     let settings = [&settings[..], &[("RUN_MEMORY", &memory)]].concat();
     let executor = WeakExecutor::without_drivers().await;
     let plain = TestApp::build(&settings, Arc::new(executor)).await;
@@ -112,13 +112,13 @@ async fn warm_conversation(app: &TestApp, language: &str, number: usize) -> Stri
 
 /// Whether the last run's sandbox returns to its conversation.
 async fn settles(app: &TestApp) -> bool {
-    let live = || app.app.runs.launcher.live_count();
+    let live = || app.app.parts.launcher.live_count();
     let counted = || {
-        let (pooled, owned) = app.app.runs.pool.count();
+        let (pooled, owned) = app.app.parts.pool.count();
         pooled + owned
     };
     eventually("sandboxes are clean or gone", || live() == counted()).await;
-    app.app.runs.pool.count().1 == 1
+    app.app.parts.pool.count().1 == 1
 }
 
 async fn run(app: &TestApp, language: &str, program: &Path, conversation: &str) -> Seen {

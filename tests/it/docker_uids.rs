@@ -98,12 +98,12 @@ async fn conversations_keep_users_of_their_own() {
 async fn the_sandbox_holds_with_users_of_their_own() {
     let app = TestApp::on_docker_with(&[UIDS]).await;
     app.app
-        .runs
+        .parts
         .gate
         .proof
         .set(mcp_code_sandbox::gate::proof::State::Pending);
     app.app.prove();
-    eventually("it is checked", || !app.app.runs.gate.proof.is_pending()).await;
+    eventually("it is checked", || !app.app.parts.gate.proof.is_pending()).await;
     run(&app, "demo", "shell", "true").await;
     app.app.shut_down().await;
 }

@@ -51,7 +51,7 @@ async fn an_engine_in_the_place_of_another_is_recognised() {
     let server = async {
         let executor = Arc::new(DockerExecutor::new(Some(&host)));
         let app = TestApp::unproved(&[], executor).await;
-        let name = || match app.app.runs.engine() {
+        let name = || match app.app.parts.gate.catalog.engine() {
             EngineView::Up(engine) => engine.name,
             EngineView::Down(outage) => outage.reason,
         };

@@ -274,7 +274,7 @@ async fn an_engine_that_refuses_the_processor_limit_is_not_called_a_weak_sandbox
     let executor = Arc::new(DockerExecutor::new(Some(&host)));
     let app = TestApp::unproved(&[], executor).await;
     app.app.prove();
-    eventually("it is checked", || !app.app.runs.gate.proof.is_pending()).await;
+    eventually("it is checked", || !app.app.parts.gate.proof.is_pending()).await;
     // The runner was found, by the labels that only its own details have.
     let ready = app.get("/readyz").await.json();
     assert_eq!(ready["runners"], json!(["python"]));
@@ -296,7 +296,7 @@ async fn a_kernel_without_weights_of_disks_is_asked_for_none_the_second_time() {
     let host = format!("unix://{}", socket.display());
     let app = TestApp::unproved(&[], Arc::new(DockerExecutor::new(Some(&host)))).await;
     app.app.prove();
-    eventually("it is checked", || !app.app.runs.gate.proof.is_pending()).await;
+    eventually("it is checked", || !app.app.parts.gate.proof.is_pending()).await;
     let reason = app.get("/readyz").await.json()["reason"].to_string();
     assert!(reason.contains("no space"), "{reason}");
     let asked = weights.lock();
@@ -318,7 +318,7 @@ async fn callers_try_again_only_where_it_helps() {
     fs::write(&socket, "").unwrap();
     let host = format!("unix://{}", socket.display());
     let app = TestApp::unproved(&[], Arc::new(DockerExecutor::new(Some(&host)))).await;
-    let is_up = || app.app.runs.engine().is_up();
+    let is_up = || app.app.parts.gate.catalog.engine().is_up();
     // A file in place of the socket.
     let file = hint(&app).await.replace(&host, "unix:///engine.sock");
     fs::remove_file(&socket).unwrap();

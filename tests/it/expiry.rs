@@ -151,7 +151,7 @@ async fn what_is_in_use_stays_and_its_warm_sandbox_goes_with_it() {
     };
     let (result, expired) = tokio::join!(app.run("shell", "sleep 0.5\necho done"), during);
     assert_eq!((&result["stdout"], expired), (&json!("done\n"), 0));
-    let pool = &app.app.runs.pool;
+    let pool = &app.app.parts.pool;
     eventually("the sandbox is kept", || pool.count().1 == 1).await;
     // For as long as a conversation keeps its sandbox, plus a minute.
     assert_eq!(app.sweep_after(Duration::from_mins(5)).await, 0);
@@ -190,7 +190,7 @@ async fn a_file_system_that_is_full_can_be_emptied() {
     let arguments = json!({ "conversationId": "deleted" });
     let deleted = app.call("delete_conversation", arguments).await;
     assert_eq!(deleted["existed"], true, "{deleted}");
-    app.app.runs.files.workspaces.settle().await;
+    app.app.parts.files.workspaces.settle().await;
     fill("expired");
     assert_eq!(app.sweep_after(8 * DAY).await, 2);
     assert!(!place("expired").exists() && !place("without a note").exists());
@@ -243,7 +243,7 @@ async fn the_least_recently_used_go_first_when_all_take_too_much() {
     assert_eq!(app.sweep_after(Duration::ZERO).await, 0);
     let there = ["second", "third"].map(|name| app.workspace(name).exists());
     assert_eq!(there, [true, true]);
-    assert!(app.app.runs.files.workspaces.stored() <= 1 << 20);
+    assert!(app.app.parts.files.workspaces.stored() <= 1 << 20);
 }
 
 #[tokio::test]

@@ -94,7 +94,7 @@ async fn a_conversation_with_a_hundred_runs_does_not_keep_another_waiting() {
     let many = futures::future::join_all((0..100).map(|_| app.run("shell", "sleep 10")));
     let other = async {
         eventually("all are there", || {
-            app.app.runs.gate.admission.waiting() == 98
+            app.app.parts.gate.admission.waiting() == 98
         })
         .await;
         let asked = tokio::time::Instant::now();

@@ -34,7 +34,7 @@ async fn the_image_says_what_to_do_about_a_line() {
     fake.label("shell", "sandbox.hints", TABLE);
     fake.label("notebook", "sandbox.hints", TABLE);
     eventually("the tables are read", || {
-        let view = app.app.runs.gate.catalog.view();
+        let view = app.app.parts.gate.catalog.view();
         let has = |name| {
             view.find(name)
                 .is_some_and(|runner| runner.hints != Hints::default())
@@ -84,7 +84,7 @@ async fn a_table_that_is_none_is_left_out() {
         .unwrap()
         .label("shell", "sandbox.hints", "[{]");
     eventually("the label is read", || {
-        let view = app.app.runs.gate.catalog.view();
+        let view = app.app.parts.gate.catalog.view();
         let shell = view.find("shell").unwrap();
         shell
             .ignored

@@ -71,7 +71,7 @@ async fn what_cannot_be_given_is_refused() {
     fake.add_image("older", "", 1);
     fake.label("older", "sandbox.stdin", "");
     eventually("the images are seen", || {
-        app.app.runs.gate.catalog.view().find("older").is_some()
+        app.app.parts.gate.catalog.view().find("older").is_some()
     })
     .await;
     let mut told = Vec::new();

@@ -347,7 +347,7 @@ async fn busy(app: &TestApp, dialect: &Dialect) {
     let waiting =
         [dialect.nap, dialect.show].map(|code| dialect.cell_with(app, code, wait.clone()));
     let cancel = async {
-        eventually("they wait", || app.app.runs.gate.active.count() == 3).await;
+        eventually("they wait", || app.app.parts.gate.active.count() == 3).await;
         app.call("cancel_run", json!({ "runId": running["runId"] }))
             .await
     };
@@ -379,7 +379,7 @@ async fn restart(app: &TestApp, dialect: &Dialect) {
 
 async fn idle(app: &TestApp, dialect: &Dialect) {
     dialect.set_x(app).await;
-    let count = || app.app.runs.kernels.count_of(dialect.language);
+    let count = || app.app.parts.kernels.count_of(dialect.language);
     assert_eq!(count(), (1, 0));
     eventually("it has ended", || count() == (0, 0)).await;
     let next = dialect.cell(app, dialect.show).await;
@@ -404,7 +404,7 @@ async fn evicted(app: &TestApp, dialect: &Dialect) {
     let long = dialect.cell_with(app, dialect.nap, other);
     let meanwhile = async {
         eventually("the other works", || {
-            app.app.runs.kernels.count_of(dialect.language) == (0, 1)
+            app.app.parts.kernels.count_of(dialect.language) == (0, 1)
         })
         .await;
         dialect.cell(app, dialect.show).await

@@ -14,7 +14,7 @@ async fn app_with(subnets: &str) -> (TestApp, FakeExecutor) {
     let settings = [("ALLOW_NETWORK", "1"), ("RUN_SUBNETS", subnets)];
     let app = TestApp::on_fake_with(&settings).await;
     let fake = app.fake.clone().unwrap();
-    let policy = &app.app.runs.gate.network;
+    let policy = &app.app.parts.gate.network;
     eventually("the network is checked", || !policy.is_unknown()).await;
     (app, fake)
 }
@@ -77,7 +77,7 @@ async fn a_network_is_not_reused_before_its_container_is_removed() {
     let (app, fake) = app_with("198.19.0.0/16").await;
     let hold = async {
         eventually("it runs", || used(&fake).len() == 1).await;
-        let engine = app.app.runs.launcher.labels(&[]);
+        let engine = app.app.parts.launcher.labels(&[]);
         let label = ("sandbox.server", engine["sandbox.server"].as_str());
         let containers = fake.containers(label.0, label.1).await.unwrap();
         fake.hold_on_to(&containers[0].id, ErrorKind::Refused);
@@ -113,7 +113,7 @@ async fn a_network_on_which_a_start_failed_is_not_used_again() {
 #[tokio::test]
 async fn networks_of_others_stay_theirs_and_those_of_dead_servers_are_removed() {
     let (app, fake) = app_with("198.19.0.0/16").await;
-    let labels = app.app.runs.launcher.labels(&[]);
+    let labels = app.app.parts.launcher.labels(&[]);
     let root = labels["sandbox.root"].as_str();
     let other_root = foreign(&fake, 1, "0123456789abcdef", "gone").await;
     let other_server = foreign(&fake, 2, root, "alive").await;
@@ -128,7 +128,7 @@ async fn networks_of_others_stay_theirs_and_those_of_dead_servers_are_removed() 
     };
     assert!(numbers().into_keys().eq(0..5), "{:?}", numbers());
     app.app
-        .runs
+        .parts
         .launcher
         .reap(|server| server == "gone")
         .await

@@ -157,7 +157,7 @@ async fn an_install_shows_that_it_lives() {
     let app = TestApp::on_fake_speaking(&["shell", "python"], &settings).await;
     let _long = EventStream::open(&app, post_sse(&run(1, "sleep 28"))).await;
     eventually("the run has the only place", || {
-        app.app.runs.launcher.live_count() == 1
+        app.app.parts.launcher.live_count() == 1
     })
     .await;
     let arguments = json!({ "conversationId": "other", "language": "python", "packages": ["six"] });
@@ -227,7 +227,7 @@ const LONG: &str = "echo started\nsleep 25";
 async fn container_is_gone(app: &TestApp) {
     let since = Instant::now();
     eventually("the container is gone", || {
-        app.app.runs.launcher.live_count() == 0
+        app.app.parts.launcher.live_count() == 0
     })
     .await;
     assert!(
@@ -266,7 +266,7 @@ async fn a_dropped_connection_ends_its_run(app: TestApp) {
     let answer = app.send(request);
     tokio::select! {
         _ = answer => panic!("the program ended by itself"),
-        () = eventually("the program runs", || app.app.runs.launcher.live_count() == 1) => {}
+        () = eventually("the program runs", || app.app.parts.launcher.live_count() == 1) => {}
     }
     container_is_gone(&app).await;
 }
@@ -483,14 +483,14 @@ async fn a_client_that_follows_tasks_gets_one() {
     let id = start("sleep 20").await;
     cancel(&id).await;
     eventually("the container is gone", || {
-        app.app.runs.launcher.live_count() == 0
+        app.app.parts.launcher.live_count() == 0
     })
     .await;
     assert_eq!(ended(&id).await["status"], "cancelled");
     // And one that was refused keeps the reason.
-    app.app.runs.gate.proof.set(State::Pending);
+    app.app.parts.gate.proof.set(State::Pending);
     let id = start("echo").await;
-    app.app.runs.gate.proof.set(State::Broken(Vec::new()));
+    app.app.parts.gate.proof.set(State::Broken(Vec::new()));
     ended(&id).await;
     cancel(&id).await;
     let still = get(&id).await;

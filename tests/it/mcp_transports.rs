@@ -358,11 +358,10 @@ async fn over_the_cap_there_are_answers_without_sessions() {
 
 /// The transport without the routes that lead to it.
 fn unguarded(app: &TestApp, tasks: &TaskTracker, stop: &CancellationToken) -> McpTransport {
-    let runs = app.app.runs.clone();
+    let parts = &app.app.parts;
+    let ledger = Ledger::new(parts.runs(), tasks.clone());
     let handler = McpHandler::new(
-        runs.clone(),
-        app.app.packages.clone(),
-        Ledger::new(runs, tasks.clone()),
+        parts.services(ledger, app.app.packages.clone()),
         tasks.clone(),
         Toolset::Default,
         AnswerConfig::default(),

@@ -24,7 +24,7 @@ async fn app() -> TestApp {
         let (_, aliases) = dockerfile.split_once("sandbox.aliases=").unwrap();
         fake.add_image(language, aliases.split_whitespace().next().unwrap(), 2);
     }
-    let mut views = app.app.runs.gate.catalog.watch();
+    let mut views = app.app.parts.gate.catalog.watch();
     let all = views.wait_for(|view| {
         view.runners
             .values()
@@ -162,7 +162,7 @@ async fn a_language_has_many_names() {
         ("shell", &["sh", "bash", "BASH", "zsh", "bash5.2"]),
     ] {
         for name in names {
-            let view = app.app.runs.gate.catalog.view();
+            let view = app.app.parts.gate.catalog.view();
             let found = view.find(name).unwrap_or_else(|| panic!("{name}"));
             assert_eq!(found.language, language, "{name}");
             assert_eq!(app.run(name, "echo on").await["output"], "on\n", "{name}");

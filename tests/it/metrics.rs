@@ -179,7 +179,7 @@ async fn gauges_show_the_pool_and_the_queue() {
     let slow = async { tokio::join!(run(&app, "sleep 2", 5), run(&app, "echo hi", 5)) };
     let look = async {
         eventually("one runs and one waits", || {
-            app.app.runs.gate.admission.waiting() == 1
+            app.app.parts.gate.admission.waiting() == 1
         })
         .await;
         scrape(&app).await
@@ -192,7 +192,7 @@ async fn gauges_show_the_pool_and_the_queue() {
         "{busy}"
     );
     eventually("the pool is full again", || {
-        app.app.runs.pool.count() == (2, 1)
+        app.app.parts.pool.count() == (2, 1)
     })
     .await;
     let idle = scrape(&app).await;
@@ -229,7 +229,7 @@ async fn gauges_show_the_pool_and_the_queue() {
     // A runner that is gone leaves no series behind.
     app.fake.as_ref().unwrap().remove_images("shell");
     eventually("the runner is gone", || {
-        app.app.runs.gate.catalog.view().runners.is_empty()
+        app.app.parts.gate.catalog.view().runners.is_empty()
     })
     .await;
     let text = scrape(&app).await;
@@ -251,7 +251,7 @@ async fn uploads_are_counted_and_conversations_measured() {
         Some(5005.0)
     );
     tokio::time::sleep(Duration::from_secs(301)).await;
-    let measured = || app.app.runs.metrics.conversations.get() == 1;
+    let measured = || app.app.parts.metrics.conversations.get() == 1;
     eventually("the conversation is measured", measured).await;
     let text = scrape(&app).await;
     assert!(
@@ -400,7 +400,7 @@ async fn dashboard_alerts_and_documents_name_metrics_that_there_are() {
     run(&app, "echo hi", 5).await;
     app.get("/healthz").await;
     // The fake engine has no packages to install.
-    let metrics = &app.app.runs.metrics;
+    let metrics = &app.app.parts.metrics;
     metrics.installed("python", "ok", Duration::from_secs(2));
     let text = scrape(&app).await;
     for (file, content) in [

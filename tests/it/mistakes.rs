@@ -149,7 +149,7 @@ async fn a_tool_that_panics_has_an_answer() {
     }
     "#);
     eventually("its run has ended", || {
-        app.app.runs.gate.active.count() == 0
+        app.app.parts.gate.active.count() == 0
     })
     .await;
     // Other calls work as always.

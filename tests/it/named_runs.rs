@@ -53,7 +53,7 @@ async fn a_named_run_is_ended_by_its_id() {
     let outcome = app.call("cancel_run", json!({ "runId": ID })).await;
     assert_eq!(outcome["status"], "cancelled");
     eventually("the container is gone", || {
-        app.app.runs.launcher.live_count() == 0
+        app.app.parts.launcher.live_count() == 0
     })
     .await;
 }
@@ -75,5 +75,5 @@ async fn a_name_is_like_the_ids_of_the_server() {
              lower case"
         );
     }
-    assert_eq!(app.app.runs.gate.active.count(), 0);
+    assert_eq!(app.app.parts.gate.active.count(), 0);
 }

@@ -16,7 +16,7 @@ const PROBE: &str = "/dev/tcp";
 
 async fn check(app: &TestApp, settings: &[(&str, &str)]) -> Result<State, CheckError> {
     let engine = config(app.root(), settings).engine;
-    network::check(&engine, &app.app.runs).await
+    network::check(&engine, &app.app.parts).await
 }
 
 /// What it prints if every address of the host is closed: that it dialled those that it was given, which may change
@@ -32,7 +32,7 @@ async fn an_open_network_is_closed_when_its_rules_or_its_engine_are_gone() {
     fs::write(report.path(), "in place\n").unwrap();
     let settings = [("FIREWALL_REPORT", report.path().to_str().unwrap())];
     let app = TestApp::on_fake_with(&settings).await;
-    let (fake, policy) = (app.fake.as_ref().unwrap(), &app.app.runs.gate.network);
+    let (fake, policy) = (app.fake.as_ref().unwrap(), &app.app.parts.gate.network);
     fake.imitate(PROBE, &(CLOSED.concat() + "echo done"));
     // Any change at the engine is a reason to check.
     fake.add_image("python", "", 1);
@@ -68,7 +68,7 @@ async fn a_run_waits_until_the_network_of_an_engine_that_came_back_is_checked() 
         ("MAX_CONCURRENT_RUNS", "1"),
     ];
     let app = TestApp::on_fake_with(&settings).await;
-    let (fake, policy) = (app.fake.as_ref().unwrap(), &app.app.runs.gate.network);
+    let (fake, policy) = (app.fake.as_ref().unwrap(), &app.app.parts.gate.network);
     let probe = CLOSED.concat();
     fake.imitate(PROBE, &format!("sleep 2\n{probe}echo done"));
     for trouble in [true, false] {
@@ -76,7 +76,7 @@ async fn a_run_waits_until_the_network_of_an_engine_that_came_back_is_checked() 
             engine_down: trouble,
             failing: None,
         });
-        let seen = || app.app.runs.engine().is_up() != trouble;
+        let seen = || app.app.parts.gate.catalog.engine().is_up() != trouble;
         eventually("the catalogue sees it", seen).await;
         let told = || {
             policy
@@ -105,7 +105,7 @@ async fn a_server_that_is_too_busy_to_try_keeps_its_network_open() {
         ("MAX_QUEUED_RUNS", "0"),
     ];
     let app = TestApp::on_fake_with(&settings).await;
-    let policy = &app.app.runs.gate.network;
+    let policy = &app.app.parts.gate.network;
     eventually("the server's own check is over", || {
         policy.access().is_err_and(|reason| !reason.contains("yet"))
     })

@@ -77,11 +77,11 @@ async fn an_install_that_is_ended_while_it_is_put_in_place_changes_nothing() {
                 let arguments = json!({ "conversationId": "demo" });
                 app.call("delete_conversation", arguments).await;
             } else {
-                app.app.runs.gate.active.stop_all();
+                app.app.parts.gate.active.stop_all();
             }
         };
         let (answer, ()) = tokio::join!(app.install("python", &["six"]), ending);
-        app.app.runs.files.workspaces.settle().await;
+        app.app.parts.files.workspaces.settle().await;
         assert_eq!(answer["code"], "cancelled", "{answer}");
         assert!(!data.join(".packages/python").exists());
         assert_eq!(
@@ -116,7 +116,7 @@ async fn an_install_that_takes_place_is_not_answered_as_cancelled() {
         let reader = || other_end(OpenOptions::new().write(true)).is_ok();
         eventually("the list of before is read", reader).await;
         eventually("packages are in place", || python.exists()).await;
-        app.app.runs.gate.active.stop_all();
+        app.app.parts.gate.active.stop_all();
     };
     let (answer, ()) = tokio::join!(app.install("python", &["six"]), ending);
     let _writers_go_on = other_end(OpenOptions::new().read(true)).unwrap();
@@ -136,7 +136,7 @@ async fn an_install_that_got_no_place_is_not_counted() {
     app.index_has(&["six 1.17.0"], &[]);
     let refused = async {
         eventually("the run is in progress", || {
-            app.app.runs.gate.admission.running() == 1
+            app.app.parts.gate.admission.running() == 1
         })
         .await;
         app.install("python", &["six"]).await

@@ -23,13 +23,13 @@ async fn warm_app(settings: &[(&str, &str)]) -> (TestApp, FakeExecutor) {
 }
 
 async fn full(app: &TestApp) {
-    eventually("the pool is full", || app.app.runs.pool.count().0 == 2).await;
+    eventually("the pool is full", || app.app.parts.pool.count().0 == 2).await;
 }
 
 /// Waits until a sandbox has come back to its conversation.
 async fn owned(app: &TestApp, count: usize) {
     eventually("the conversations have their sandboxes", || {
-        app.app.runs.pool.count().1 == count
+        app.app.parts.pool.count().1 == count
     })
     .await;
 }
@@ -136,7 +136,7 @@ async fn the_least_recently_used_one_makes_room() {
     let (app, fake) = warm_app(&[("MAX_WARM_SANDBOXES", "4")]).await;
     for conversation in ["a", "b", "c"] {
         run_in(&app, conversation, "echo hi").await;
-        eventually("the run is over", || app.app.runs.gate.active.count() == 0).await;
+        eventually("the run is over", || app.app.parts.gate.active.count() == 0).await;
     }
     eventually("there are no more than four", || {
         fake.container_count() <= 4
@@ -158,7 +158,7 @@ async fn the_most_in_all_is_kept_and_shared() {
     ];
     let app = TestApp::on_fake_with(&warm).await;
     let fake = app.fake.clone().unwrap();
-    eventually("the pool is full", || app.app.runs.pool.count() == (4, 0)).await;
+    eventually("the pool is full", || app.app.parts.pool.count() == (4, 0)).await;
     for (number, conversation) in ["a", "b"].into_iter().enumerate() {
         run_in(&app, conversation, "echo hi").await;
         owned(&app, number + 1).await;
@@ -175,7 +175,7 @@ async fn the_most_in_all_is_kept_and_shared() {
         owned(&app, 2).await;
     }
     tokio::time::sleep(Duration::from_secs(10)).await;
-    assert_eq!((fake.made(), app.app.runs.pool.count()), (made, (2, 2)));
+    assert_eq!((fake.made(), app.app.parts.pool.count()), (made, (2, 2)));
     app.assert_nothing_is_left().await;
 }
 
@@ -204,7 +204,7 @@ async fn without_reuse_each_run_has_a_sandbox_of_its_own() {
         full(&app).await;
         eventually("its container is gone", || fake.container_count() == 2).await;
     }
-    assert_eq!((fake.made(), app.app.runs.pool.count()), (4, (2, 0)));
+    assert_eq!((fake.made(), app.app.parts.pool.count()), (4, (2, 0)));
     app.assert_nothing_is_left().await;
 }
 
@@ -297,7 +297,7 @@ async fn an_engine_that_comes_back_finds_the_pool_filled_again() {
         failing: None,
     });
     eventually("dead sandboxes are forgotten", || {
-        app.app.runs.pool.count() == (0, 0)
+        app.app.parts.pool.count() == (0, 0)
     })
     .await;
     fake.trouble(Trouble::default());
@@ -321,7 +321,7 @@ async fn a_leftover_that_stays_does_not_keep_the_others() {
     fake.hold_on_to(&left[0], ErrorKind::Refused);
     // As if the attempt hung.
     fake.hold_on_to(&left[1], ErrorKind::Unavailable);
-    let launcher = &app.app.runs.launcher;
+    let launcher = &app.app.parts.launcher;
     let removed = launcher.reap(|server| server == "gone").await;
     assert_eq!(removed.unwrap(), 18);
     let rest = fake.containers("sandbox.server", "gone").await.unwrap();
@@ -357,7 +357,7 @@ async fn a_run_waits_neither_for_an_engine_that_hangs_nor_for_ever() {
             failing,
         });
     };
-    let views = app.app.runs.gate.catalog.watch();
+    let views = app.app.parts.gate.catalog.watch();
     fake.slow_down(Duration::from_mins(10));
     let late = run_in(&app, "a", "echo hi").await;
     let hint = late["hint"].as_str().unwrap();
@@ -368,7 +368,11 @@ async fn a_run_waits_neither_for_an_engine_that_hangs_nor_for_ever() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     trouble(None);
     tokio::time::sleep(Duration::from_secs(10)).await;
-    assert!(!views.has_changed().unwrap(), "{:?}", app.app.runs.engine());
+    assert!(
+        !views.has_changed().unwrap(),
+        "{:?}",
+        app.app.parts.gate.catalog.engine()
+    );
 
     trouble(Some("reach the container engine"));
     let lost = run_in(&app, "b", "echo hi").await;
@@ -388,7 +392,7 @@ async fn a_run_waits_neither_for_an_engine_that_hangs_nor_for_ever() {
 /// Waits until every container and every slot belongs to a warm sandbox.
 async fn settled(app: &TestApp, fake: &FakeExecutor) {
     eventually("every container is a warm sandbox", || {
-        let (pooled, owned) = app.app.runs.pool.count();
+        let (pooled, owned) = app.app.parts.pool.count();
         fake.container_count() == pooled + owned && slots(app) == pooled
     })
     .await;

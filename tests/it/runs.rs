@@ -311,7 +311,7 @@ async fn runners_come_and_go_without_a_restart() {
     let fake = app.fake.clone().unwrap();
     let languages = || {
         app.app
-            .runs
+            .parts
             .gate
             .catalog
             .view()
@@ -350,14 +350,14 @@ async fn a_lost_engine_is_told_and_comes_back_by_itself() {
     ]
     "#);
     eventually("the engine is seen to be down", || {
-        app.app.runs.engine() != first_engine()
+        app.app.parts.gate.catalog.engine() != first_engine()
     })
     .await;
     assert_eq!(app.get("/readyz").await.status, 503);
     assert_eq!(app.run("shell", "echo hi").await["status"], "engine_lost");
     fake.trouble(Trouble::default());
     eventually("the engine is seen again", || {
-        app.app.runs.engine() == first_engine()
+        app.app.parts.gate.catalog.engine() == first_engine()
     })
     .await;
     assert_eq!(app.run("shell", "echo hi").await["stdout"], "hi\n");
@@ -406,7 +406,7 @@ async fn shutting_down_ends_runs_and_takes_no_new_ones() {
     let app = TestApp::on_fake().await;
     let stop = async {
         eventually("the run is in progress", || {
-            app.app.runs.gate.active.count() == 1
+            app.app.parts.gate.active.count() == 1
         })
         .await;
         app.app.shut_down().await;
@@ -419,7 +419,7 @@ async fn shutting_down_ends_runs_and_takes_no_new_ones() {
     assert_eq!(result["status"], "cancelled");
     assert_eq!(app.fake.as_ref().unwrap().container_count(), 0);
     let key = "0".repeat(64).parse().unwrap();
-    let refused = app.app.runs.gate.admission.enter(&key, |_| {}).await;
+    let refused = app.app.parts.gate.admission.enter(&key, |_| {}).await;
     let refused = refused.unwrap_err();
     assert_eq!(
         refused.to_string(),

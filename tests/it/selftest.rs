@@ -80,7 +80,7 @@ async fn runs_wait_until_the_check_is_over() {
     );
     let run = app.run("shell", "echo hi");
     let prove = async {
-        eventually("it waits", || app.app.runs.gate.active.count() == 1).await;
+        eventually("it waits", || app.app.parts.gate.active.count() == 1).await;
         assert_eq!(fake.made(), 0);
         app.app.prove();
     };
@@ -104,7 +104,7 @@ async fn an_engine_is_checked_when_it_comes_back() {
         app.app.prove();
         assert_eq!(app.run("shell", "echo hi").await["status"], "engine_lost");
         fake.trouble(Trouble::default());
-        let ready = || app.app.runs.gate.proof.now().is_ok();
+        let ready = || app.app.parts.gate.proof.now().is_ok();
         eventually("the sandbox is proved", ready).await;
         assert_eq!(app.run("shell", "echo hi").await["stdout"], "hi\n");
 
@@ -112,11 +112,11 @@ async fn an_engine_is_checked_when_it_comes_back() {
         fake.imitate(INSPECTION, "exit 1");
         lose(&fake);
         eventually("the loss is seen", || {
-            app.app.runs.gate.proof.now().is_err()
+            app.app.parts.gate.proof.now().is_err()
         })
         .await;
         fake.trouble(Trouble::default());
-        let up = || app.app.runs.engine().is_up();
+        let up = || app.app.parts.gate.catalog.engine().is_up();
         eventually("the engine is seen", up).await;
         assert_eq!(
             app.run("shell", "echo hi").await["code"],
@@ -141,10 +141,10 @@ async fn an_image_that_is_taken_away_takes_its_failure_with_it() {
     assert_eq!(app.run("shell", "echo hi").await["stdout"], "hi\n");
 
     fake.add_image("awk", "python", 2);
-    let refused = || app.app.runs.gate.proof.now().is_err();
+    let refused = || app.app.parts.gate.proof.now().is_err();
     eventually("the failure is seen", refused).await;
     fake.remove_images("awk");
-    let ready = || app.app.runs.gate.proof.now().is_ok();
+    let ready = || app.app.parts.gate.proof.now().is_ok();
     eventually("the sandbox is proved again", ready).await;
     assert_eq!(app.run("shell", "echo hi").await["stdout"], "hi\n");
     app.assert_nothing_is_left().await;
@@ -200,7 +200,7 @@ async fn a_runtime_that_nobody_tried_is_not_used() {
     app.app.prove();
     let refused = || {
         app.app
-            .runs
+            .parts
             .gate
             .proof
             .now()
@@ -212,8 +212,8 @@ async fn a_runtime_that_nobody_tried_is_not_used() {
         "sandbox_not_proven"
     );
     // The pool would start sandboxes with it, too.
-    assert_eq!(app.app.runs.pool.count(), (0, 0));
-    app.app.runs.gate.proof.set(State::Held);
+    assert_eq!(app.app.parts.pool.count(), (0, 0));
+    app.app.parts.gate.proof.set(State::Held);
     assert_eq!(app.run("lisp", "echo hi").await["stdout"], "hi\n");
     app.assert_nothing_is_left().await;
 }

@@ -100,7 +100,7 @@ impl TestApp {
     pub(crate) async fn on_docker_with(settings: &[(&str, &str)]) -> Self {
         let executor = Arc::new(DockerExecutor::new(None));
         let app = Self::build(settings, executor).await;
-        let view = app.app.runs.gate.catalog.view();
+        let view = app.app.parts.gate.catalog.view();
         assert!(
             !view.runners.is_empty(),
             "no runner images: run ./test.sh, or ./build.sh first ({:?})",
@@ -112,7 +112,7 @@ impl TestApp {
     /// On any engine, whose sandbox counts as proved.
     pub(crate) async fn build(settings: &[(&str, &str)], executor: Arc<dyn Executor>) -> Self {
         let app = Self::unproved(settings, executor).await;
-        app.app.runs.gate.proof.set(State::Held);
+        app.app.parts.gate.proof.set(State::Held);
         app
     }
 
@@ -126,7 +126,7 @@ impl TestApp {
     pub(crate) async fn beside(other: &Self) -> Self {
         let executor = Arc::new(FakeExecutor::with_languages(&["shell"]));
         let app = Self::at(Arc::clone(&other.root), &[], executor).await;
-        app.app.runs.gate.proof.set(State::Held);
+        app.app.parts.gate.proof.set(State::Held);
         app
     }
 
@@ -137,7 +137,7 @@ impl TestApp {
         // The lock on what is in the making is its, as long as it lives.
         drop(self);
         let app = Self::at(root, settings, Arc::new(DockerExecutor::new(None))).await;
-        app.app.runs.gate.proof.set(State::Held);
+        app.app.parts.gate.proof.set(State::Held);
         app
     }
 
@@ -155,7 +155,7 @@ impl TestApp {
         let fake = Arc::new(FakeExecutor::with_languages(&["shell"]));
         let root = Arc::new(tempfile::tempdir().unwrap());
         let app = Self::configured(root, &[], fake, change).await;
-        app.app.runs.gate.proof.set(State::Held);
+        app.app.parts.gate.proof.set(State::Held);
         app
     }
 
@@ -169,7 +169,7 @@ impl TestApp {
         change(&mut config);
         let app = App::with_executor(config, executor).unwrap();
         let router = app.start();
-        app.runs.gate.catalog.first_look().await;
+        app.parts.gate.catalog.first_look().await;
         Self {
             router,
             app,
@@ -186,7 +186,7 @@ impl TestApp {
     /// The directory of a conversation.
     pub(crate) fn workspace(&self, conversation: &str) -> PathBuf {
         let id: mcp_code_sandbox::conversation::ConversationId = conversation.parse().unwrap();
-        self.root().join(self.app.runs.files.key(&id).as_str())
+        self.root().join(self.app.parts.files.key(&id).as_str())
     }
 
     pub(crate) async fn send(&self, request: Request<Body>) -> Answer {
@@ -262,16 +262,16 @@ impl TestApp {
     /// Waits until `count` sandboxes are parked for new conversations of a language.
     pub(crate) async fn parked(&self, language: &str, count: usize) {
         let ready = || {
-            let view = self.app.runs.gate.catalog.view();
+            let view = self.app.parts.gate.catalog.view();
             view.find(language)
-                .map_or(0, |runner| self.app.runs.pool.ready(runner))
+                .map_or(0, |runner| self.app.parts.pool.ready(runner))
         };
         eventually("sandboxes are parked", || ready() >= count).await;
     }
 
     /// How many runs got their sandbox that way: `own`, `pool`, `cold` or `kernel`.
     pub(crate) fn starts(&self, way: &str) -> u64 {
-        let metrics = self.app.runs.metrics.render(|_| {});
+        let metrics = self.app.parts.metrics.render(|_| {});
         let series = format!("mcp_sandbox_run_starts_total{{way=\"{way}\"}} ");
         let count = metrics.lines().find_map(|line| line.strip_prefix(&series));
         count.unwrap().parse().unwrap()
@@ -282,16 +282,16 @@ impl TestApp {
         self.app.shut_down().await;
         if let Some(fake) = &self.fake {
             assert_eq!(fake.container_count(), 0);
-            assert_eq!(self.app.runs.launcher.live_count(), 0);
+            assert_eq!(self.app.parts.launcher.live_count(), 0);
             assert_eq!(self.own(fake.lanes().0), []);
             return;
         }
         // An engine that builds an image for another test may need longer than the server waits.
         eventually("no container is left", || {
-            self.app.runs.launcher.live_count() == 0
+            self.app.parts.launcher.live_count() == 0
         })
         .await;
-        let server = &self.app.runs.launcher.labels(&[])["sandbox.server"];
+        let server = &self.app.parts.launcher.labels(&[])["sandbox.server"];
         let engine = DockerExecutor::new(None);
         let left = engine.containers("sandbox.server", server).await.unwrap();
         assert!(left.is_empty(), "the engine has {left:?}");
@@ -301,7 +301,7 @@ impl TestApp {
 
     /// Those of these lanes that are the server's.
     fn own(&self, mut lanes: Vec<LaneInfo>) -> Vec<LaneInfo> {
-        let server = &self.app.runs.launcher.labels(&[])["sandbox.server"];
+        let server = &self.app.parts.launcher.labels(&[])["sandbox.server"];
         lanes.retain(|lane| lane.labels.get("sandbox.server") == Some(server));
         lanes
     }

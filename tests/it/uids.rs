@@ -114,13 +114,13 @@ async fn a_sandbox_of_a_former_user_is_not_used() {
     let app = TestApp::on_fake_with(&[UIDS, ("SANDBOX_REUSE", "conversation")]).await;
     run_in(&app, "demo", "shell").await;
     eventually("the sandbox is clean", || {
-        app.app.runs.pool.count() == (0, 1)
+        app.app.parts.pool.count() == (0, 1)
     })
     .await;
     run_in(&app, "demo", "shell").await;
     assert_eq!((app.starts("cold"), app.starts("own")), (1, 1));
     eventually("the sandbox is clean", || {
-        app.app.runs.pool.count() == (0, 1)
+        app.app.parts.pool.count() == (0, 1)
     })
     .await;
     // As a server without the setting does.
@@ -168,7 +168,7 @@ async fn who_has_no_user_is_told_and_a_deletion_helps() {
     assert_eq!(run_in(&app, "second", "shell").await["stdout"], "hi\n");
     app.call("delete_conversation", json!({ "conversationId": "first" }))
         .await;
-    app.app.runs.files.workspaces.settle().await;
+    app.app.parts.files.workspaces.settle().await;
     assert_eq!(app.call("upload_file", upload).await["success"], true);
     app.assert_nothing_is_left().await;
 }

@@ -48,7 +48,7 @@ async fn cold_and_warm_runs_have_parts_of_the_volume() {
     assert_eq!(run["files"][0]["name"], "f", "{run}");
     let read = std::fs::read_to_string(app.workspace("demo").join("f")).unwrap();
     assert_eq!(read, "from the pool\n");
-    eventually("the sandbox is clean", || app.app.runs.pool.count().1 == 1).await;
+    eventually("the sandbox is clean", || app.app.parts.pool.count().1 == 1).await;
     assert_eq!(app.run("shell", "cat f").await["stdout"], "from the pool\n");
     assert_eq!((app.starts("pool"), app.starts("own")), (1, 1));
     app.assert_nothing_is_left().await;

@@ -28,11 +28,11 @@ async fn run_in(app: &TestApp, conversation: &str, code: &str) -> Value {
 async fn a_deletion_ends_a_run_that_waits_for_the_check() {
     let app = unproved().await;
     let delete = async {
-        eventually("the run waits", || app.app.runs.gate.active.count() == 1).await;
+        eventually("the run waits", || app.app.parts.gate.active.count() == 1).await;
         let gone = app
             .call("delete_conversation", json!({ "conversationId": "demo" }))
             .await;
-        app.app.runs.gate.proof.set(State::Held);
+        app.app.parts.gate.proof.set(State::Held);
         gone
     };
     let (outcome, gone) = tokio::join!(app.run("shell", "echo hi > f"), delete);
@@ -47,7 +47,7 @@ async fn a_deletion_ends_a_run_that_waits_for_the_check() {
 async fn a_stop_ends_a_run_that_waits_for_the_check() {
     let app = unproved().await;
     let stop = async {
-        eventually("the run waits", || app.app.runs.gate.active.count() == 1).await;
+        eventually("the run waits", || app.app.parts.gate.active.count() == 1).await;
         app.app.shut_down().await;
     };
     let began = tokio::time::Instant::now();
@@ -63,7 +63,7 @@ async fn a_stop_ends_a_run_that_waits_for_the_check() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_stops_lets_nobody_wait_for_the_check() {
     let app = unproved().await;
-    app.app.runs.gate.admission.close();
+    app.app.parts.gate.admission.close();
     let began = tokio::time::Instant::now();
     assert_eq!(app.run("shell", "echo hi").await["code"], "stopping");
     assert!(
@@ -91,7 +91,7 @@ async fn a_run_whose_turn_comes_is_asked_anew() {
     let app = TestApp::on_fake_with(&[("MAX_CONCURRENT_RUNS", "1")]).await;
     let weaken = async {
         eventually("one runs, one waits", || {
-            app.app.runs.gate.admission.waiting() == 1
+            app.app.parts.gate.admission.waiting() == 1
         })
         .await;
         let weakness = Weakness {
@@ -99,7 +99,7 @@ async fn a_run_whose_turn_comes_is_asked_anew() {
             found: "bpf".to_owned(),
             was_tried: true,
         };
-        app.app.runs.gate.proof.set(State::Broken(vec![weakness]));
+        app.app.parts.gate.proof.set(State::Broken(vec![weakness]));
     };
     let (first, second, ()) = tokio::join!(
         run_in(&app, "a", "sleep 0.5"),
@@ -117,7 +117,7 @@ async fn a_run_whose_turn_comes_is_asked_anew() {
 #[tokio::test]
 async fn runs_that_wait_for_the_check_leave_it_a_place() {
     let app = TestApp::on_fake_with(&[("MAX_CONCURRENT_RUNS", "1")]).await;
-    let runs = &app.app.runs;
+    let runs = &app.app.parts;
     let check = async {
         eventually("one runs, one waits", || runs.gate.admission.waiting() == 1).await;
         runs.gate.proof.set(State::Pending);

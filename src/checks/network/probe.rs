@@ -18,8 +18,9 @@ use crate::executor::Stream;
 use crate::executor::spec::{LANE_PREFIX, NetworkAccess};
 use crate::files::ConversationFiles;
 use crate::gate::Wants;
+use crate::parts::Parts;
 use crate::run::outcome::RunStatus;
-use crate::run::{KernelWish, Live, Outcome, RunRequest, Runs};
+use crate::run::{KernelWish, Live, Outcome, RunRequest};
 
 /// Dials its own loopback, then each of `TARGETS`, and says so. Several at a time, since a closed one takes all of its
 /// time, but no more than even a small `RUN_PIDS` leaves room for. The kernel writes addresses with their last byte first.
@@ -58,16 +59,13 @@ pub(super) enum Doubt {
 }
 
 /// Succeeds when a program on the network was not able to reach the host.
-pub(super) async fn host_is_closed(runs: &Runs, dns: &[IpAddr]) -> Result<(), Doubt> {
+pub(super) async fn host_is_closed(parts: &Parts, dns: &[IpAddr]) -> Result<(), Doubt> {
     let cannot = |error: &dyn std::fmt::Display| Doubt::NotTried(error.to_string());
     let listener = Listener::open().await.map_err(|error| cannot(&error))?;
     let targets = host_targets();
-    // The program is ours, so the maximum for callers does not apply to it.
     let timeout = Duration::from_secs(20 + 2 * targets.len() as u64);
-    let mut runs = runs.clone();
-    runs.limits.timeout_max = runs.limits.timeout_max.max(timeout);
     let conversation = Conversation {
-        files: &runs.files,
+        files: &parts.files,
         id: ConversationId::mint(),
     };
     let request = RunRequest {
@@ -92,8 +90,9 @@ pub(super) async fn host_is_closed(runs: &Runs, dns: &[IpAddr]) -> Result<(), Do
         network: NetworkAccess::Bridge { dns: dns.to_vec() },
         may_be_warm: false,
     };
-    let live = Live::new(runs.limits.output);
+    let live = Live::new(parts.limits.output);
     let never = CancellationToken::new();
+    let runs = parts.runs();
     let outcome = runs.check(wants, &request, &live, &never).await;
     judge(&outcome.map_err(|error| cannot(&error))?, &targets)
 }

@@ -64,7 +64,7 @@ const ATTACKS: &[Attack] = &[
         control: Control::Disk,
         program: include_str!("programs/disk.py"),
         seconds: 30,
-        limit: |stage| stage.runs.files.workspaces.limits().quota_bytes,
+        limit: |stage| stage.parts.files.workspaces.limits().quota_bytes,
         judge: |ended, _| {
             ended_by(
                 ended,
@@ -77,7 +77,7 @@ const ATTACKS: &[Attack] = &[
         control: Control::Inodes,
         program: include_str!("programs/inodes.py"),
         seconds: 30,
-        limit: |stage| stage.runs.files.workspaces.limits().max_entries,
+        limit: |stage| stage.parts.files.workspaces.limits().max_entries,
         judge: |ended, _| ended_by(ended, RunStatus::DiskLimit, "/data holds more than"),
     },
     Attack {

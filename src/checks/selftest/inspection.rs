@@ -81,7 +81,7 @@ pub(super) async fn all(stage: &Stage<'_>) -> Vec<Row> {
         program + &call(one.control, one.program)
     });
     let limits = stage.limits();
-    let view = stage.runs.gate.catalog.view();
+    let view = stage.parts.gate.catalog.view();
     let (rootless, limited) = match &view.engine {
         EngineView::Up(engine) => (engine.rootless, engine.limits.join(" ")),
         EngineView::Down(_) => (false, String::new()),

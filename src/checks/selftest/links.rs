@@ -57,10 +57,10 @@ async fn try_links(
         |error: &dyn std::error::Error| Verdict::Fail(format!("it could not be tried: {error}"));
     let content = STANDARD.encode(canary);
     let canary_name = "canary.txt";
-    let upload = stage.runs.files.check_upload(canary_name, &content);
+    let upload = stage.parts.files.check_upload(canary_name, &content);
     let upload = upload.map_err(|error| cannot(&error))?;
     let stored = stage
-        .runs
+        .parts
         .files
         .store(other, upload, Existing::Replace)
         .await;
@@ -89,20 +89,19 @@ async fn try_links(
     for name in &planted {
         // Replacing a link by a file is fine, and so is refusing: only what it led to counts.
         let (name, content) = (name.clone(), uploaded.clone());
-        let upload = stage
-            .runs
-            .upload(own, name.clone(), content, Existing::Replace);
+        let conversations = stage.parts.conversations();
+        let upload = conversations.upload(own, name.clone(), content, Existing::Replace);
         if tokio::time::timeout(WAIT, upload).await.is_err() {
             seen.stuck.push(format!("upload to {name}"));
         }
     }
     let files = stage
-        .runs
+        .parts
         .files
         .list(other)
         .await
         .map_err(|error| cannot(&error))?;
-    let kept = stage.runs.files.read(other, canary_name, 0, 1024).await;
+    let kept = stage.parts.files.read(other, canary_name, 0, 1024).await;
     seen.intact =
         files.files.len() == 1 && kept.is_ok_and(|piece| piece.bytes == canary.as_bytes());
     Ok(seen)
@@ -126,7 +125,7 @@ async fn fetch(
         let path = format!("{}/{name}", stage.key(conversation).as_str());
         let by_route = download(path).await.is_some();
         let by_tool = stage
-            .runs
+            .parts
             .files
             .read(conversation, name, 0, 64)
             .await

@@ -20,7 +20,7 @@ const PORT: u16 = 8000;
 
 pub(super) async fn holds(stage: &Stage<'_>) -> Verdict {
     let engine = &stage.test.engine;
-    let rules = match network::check(engine, stage.runs).await {
+    let rules = match network::check(engine, &stage.parts).await {
         Ok(State::Closed(reason)) => {
             return Verdict::Pass(format!("network: true is refused, {reason}"));
         }
@@ -71,7 +71,7 @@ async fn dial(
         if !began {
             return Err(cannot(&"the other run does not listen"));
         }
-        let address = stage.runs.files.read(listens, "address", 0, 64).await;
+        let address = stage.parts.files.read(listens, "address", 0, 64).await;
         let address = address.map_err(|error| cannot(&error))?.bytes;
         let targets: BTreeSet<String> = network::host_targets()
             .iter()

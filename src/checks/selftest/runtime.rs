@@ -43,9 +43,9 @@ async fn try_it(stage: &Stage<'_>, conversation: &ConversationId) -> Result<Seen
     let content = base64::engine::general_purpose::STANDARD.encode(WORD);
     let cannot =
         |error: crate::files::FilesError| Verdict::Fail(format!("it could not be tried: {error}"));
-    let upload = stage.runs.files.check_upload("seen.txt", &content);
+    let upload = stage.parts.files.check_upload("seen.txt", &content);
     let stored = stage
-        .runs
+        .parts
         .files
         .store(
             conversation,
@@ -64,7 +64,7 @@ async fn try_it(stage: &Stage<'_>, conversation: &ConversationId) -> Result<Seen
     };
     let ended = stage.run(conversation, act).await?;
     let written = stage
-        .runs
+        .parts
         .files
         .read(conversation, "written.txt", 0, 64)
         .await;

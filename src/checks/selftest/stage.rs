@@ -18,16 +18,15 @@ use crate::executor::spec::NetworkAccess;
 use crate::executor::{Executor, Stream};
 use crate::gate::Wants;
 use crate::gate::admission::AdmissionError;
+use crate::parts::Parts;
 use crate::run::outcome::{RunStatus, Usage};
-use crate::run::{self, KernelWish, Live, RunError, RunRequest, Runs};
+use crate::run::{self, KernelWish, Live, RunError, RunRequest};
 use crate::workspace::Existing;
 
 /// The language that the programs are written in.
 const LANGUAGE: &str = "python";
 /// Longest time limit of a program here.
 pub(super) const LONGEST: Duration = Duration::from_mins(1);
-/// Bytes of the largest program here.
-pub(super) const LARGEST: usize = 256 << 10;
 /// Bytes of output that are examined.
 const OUTPUT: usize = 256 << 10;
 /// How often a place is asked for while others take all there are, and the pause in between.
@@ -60,7 +59,7 @@ pub enum Way {
 
 /// Where programs are run in one way.
 pub(super) struct Stage<'a> {
-    pub(super) runs: &'a Runs,
+    pub(super) parts: &'a Parts,
     pub(super) test: &'a Selftest,
     pub(super) way: Way,
 }
@@ -113,19 +112,19 @@ pub(super) struct Act<'a> {
 impl<'a> Stage<'a> {
     pub(super) fn new(test: &'a Selftest, way: Way) -> Self {
         Self {
-            runs: &test.runs,
+            parts: &test.parts,
             test,
             way,
         }
     }
 
     pub(super) fn limits(&self) -> &'a RunLimits {
-        &self.runs.limits
+        &self.parts.limits
     }
 
     /// Bytes that all processes of a sandbox together may take: the program's, and what the image's driver holds.
     pub(super) fn memory(&self) -> u64 {
-        let view = self.runs.gate.catalog.view();
+        let view = self.parts.gate.catalog.view();
         let driver = view.find(LANGUAGE).map_or(0, |runner| runner.driver_memory);
         self.limits().memory.saturating_add(driver)
     }
@@ -135,7 +134,7 @@ impl<'a> Stage<'a> {
     }
 
     pub(super) fn key(&self, conversation: &ConversationId) -> ConversationKey {
-        self.runs.files.key(conversation)
+        self.parts.files.key(conversation)
     }
 
     /// Runs a program in a conversation of its own.
@@ -190,7 +189,8 @@ impl<'a> Stage<'a> {
         loop {
             let live = Live::new(OUTPUT.max(self.limits().output));
             let started = Instant::now();
-            let run = self.runs.check(wants.clone(), request, &live, &never);
+            let runs = self.parts.runs();
+            let run = runs.check(wants.clone(), request, &live, &never);
             let finished = run.await;
             let took = started.elapsed();
             tries += 1;
@@ -229,9 +229,9 @@ impl<'a> Stage<'a> {
             .await;
             let ended = self.alone(second).await;
             let content = STANDARD.encode(STOP);
-            let told = self
-                .runs
-                .upload(&conversation, STOP.to_owned(), content, Existing::Replace);
+            let conversations = self.parts.conversations();
+            let told =
+                conversations.upload(&conversation, STOP.to_owned(), content, Existing::Replace);
             // A program that is not told ends at its time limit, and that is seen.
             let _ = told.await;
             ended
@@ -258,7 +258,7 @@ impl<'a> Stage<'a> {
 
     /// Skips a control without a runner to try it in.
     pub(super) fn has_runner(&self, language: &str) -> Result<(), Verdict> {
-        if self.runs.gate.catalog.view().find(language).is_some() {
+        if self.parts.gate.catalog.view().find(language).is_some() {
             return Ok(());
         }
         Err(Verdict::Skipped(format!(
@@ -270,7 +270,7 @@ impl<'a> Stage<'a> {
     /// back from the previous run: then it gets a new one, as every run does.
     async fn warm(&self, conversation: &ConversationId) -> Result<(), Verdict> {
         let is_new = matches!(
-            self.runs
+            self.parts
                 .files
                 .workspaces
                 .find(&self.key(conversation))
@@ -279,11 +279,11 @@ impl<'a> Stage<'a> {
         );
         let ready = || {
             if !is_new {
-                return !self.runs.pool.is_cleaning(&self.key(conversation));
+                return !self.parts.pool.is_cleaning(&self.key(conversation));
             }
-            let view = self.runs.gate.catalog.view();
+            let view = self.parts.gate.catalog.view();
             view.find(LANGUAGE)
-                .is_some_and(|runner| self.runs.pool.ready(runner) > 0)
+                .is_some_and(|runner| self.parts.pool.ready(runner) > 0)
         };
         if until(WARM_WAIT, || std::future::ready(ready())).await {
             return Ok(());
@@ -298,7 +298,7 @@ impl<'a> Stage<'a> {
     /// Whether a warm run that follows one of this conversation does not get the same sandbox.
     pub(super) async fn has_lost_its_own(&self, conversation: &ConversationId) -> bool {
         let is_warm = self.way == Way::Warm && self.warm(conversation).await.is_ok();
-        is_warm && !self.runs.pool.keeps(&self.key(conversation))
+        is_warm && !self.parts.pool.keeps(&self.key(conversation))
     }
 
     /// Creates a conversation, which [`forget`](Self::forget) deletes.
@@ -311,7 +311,7 @@ impl<'a> Stage<'a> {
     /// Deletes a conversation.
     pub(super) async fn forget(&self, conversation: &ConversationId) {
         // Only deleting its directory can fail, and that logs its own failures.
-        let _ = self.runs.delete_conversation(conversation).await;
+        let _ = self.parts.conversations().delete(conversation).await;
         self.test
             .conversations
             .lock()
@@ -320,7 +320,7 @@ impl<'a> Stage<'a> {
 
     /// Bytes of a file of the conversation; 0 if there is none.
     pub(super) async fn size(&self, conversation: &ConversationId, name: &str) -> u64 {
-        let list = self.runs.files.list(conversation).await;
+        let list = self.parts.files.list(conversation).await;
         let files = list.map(|list| list.files).unwrap_or_default();
         let size = files.iter().find(|file| file.name == name);
         size.map_or(0, |file| file.size)

@@ -48,11 +48,11 @@ async fn try_it(
     language: &str,
     program: &str,
 ) -> anyhow::Result<Verdict> {
-    let view = stage.runs.gate.catalog.view();
+    let view = stage.parts.gate.catalog.view();
     let runner = view.find(language).context("the runner is gone")?;
-    let files = &stage.runs.files;
+    let files = &stage.parts.files;
     let slot = files.workspaces.new_slot().await?;
-    let mut sandbox = match stage.runs.pool.start_on_slot(runner, &slot).await {
+    let mut sandbox = match stage.parts.pool.start_on_slot(runner, &slot).await {
         Ok(sandbox) => sandbox,
         Err(error) => {
             let found = "no container starts with a directory of SANDBOX_ROOT";

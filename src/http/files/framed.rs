@@ -33,7 +33,7 @@ pub(in crate::http) async fn route(State(state): State<HttpState>, request: Requ
     if !is_page(asked.path) {
         return refusal(StatusCode::NOT_FOUND, "There is no such page.\n");
     }
-    let files = &state.0.runs.files;
+    let files = &state.0.services.files;
     let mut response = serve(&files.workspaces, &files.links, asked).await;
     if response.status() != StatusCode::OK {
         return response;

@@ -37,7 +37,7 @@ pub(super) async fn download(
     SessionPath(id): SessionPath,
     method: Method,
 ) -> Result<Response, ApiError> {
-    let files = &state.0.runs.files;
+    let files = &state.0.services.files;
     let archive = files.archive(&id).await?;
     let headers = [
         (CONTENT_TYPE, "application/zip"),

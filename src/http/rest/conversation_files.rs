@@ -64,7 +64,7 @@ pub(super) async fn list(
     State(state): State<HttpState>,
     SessionPath(id): SessionPath,
 ) -> Result<Json<FileList>, ApiError> {
-    Ok(Json(state.0.runs.files.list(&id).await?))
+    Ok(Json(state.0.services.files.list(&id).await?))
 }
 
 /// Downloads a file
@@ -93,7 +93,7 @@ pub(super) async fn download(
     FilePath(id, name): FilePath,
     request: Request,
 ) -> Result<Response, ApiError> {
-    let files = &state.0.runs.files;
+    let files = &state.0.services.files;
     let (file, open) = files.open(&id, &name).await?;
     let part = files::FilePart {
         is_head: request.method() == Method::HEAD,
@@ -145,7 +145,7 @@ pub(super) async fn upload(
     if let Err(ApiError(error)) = &stored
         && error.code != Code::TooSlow
     {
-        drain(&head.headers, body, state.0.runs.files.max_upload_bytes).await;
+        drain(&head.headers, body, state.0.services.files.max_upload_bytes).await;
     }
     let StoredFile { file, created } = stored?;
     // RFC 9110, section 9.3.4.
@@ -165,7 +165,7 @@ async fn store(
     headers: &HeaderMap,
     body: &mut BodyDataStream,
 ) -> Result<StoredFile, ApiError> {
-    let runs = &state.0.runs;
+    let services = &state.0.services;
     if headers.contains_key(CONTENT_RANGE) {
         return Err(ApiError::arguments(
             "a part of a file cannot be stored: send all of it, without Content-Range",
@@ -174,7 +174,7 @@ async fn store(
     let existing = condition::existing(headers);
     // This is checked again when the whole file is there: checking it now only saves sending the file.
     if existing != Existing::Replace {
-        let there = match runs.files.open(id, name).await {
+        let there = match services.files.open(id, name).await {
             Err(FilesError::NotFound(_)) => None,
             there => Some(there?.1),
         };
@@ -184,7 +184,10 @@ async fn store(
     }
     let body = body.map_err(|_| FilesError::Interrupted);
     let patience = state.0.config.patience.body;
-    let file = runs.receive(id, name, existing, declared(headers), patience, body);
+    let file =
+        services
+            .conversations
+            .receive(id, name, existing, declared(headers), patience, body);
     file.await.map_err(failed)
 }
 
@@ -207,7 +210,12 @@ pub(super) async fn upload_form(
     SessionPath(id): SessionPath,
     request: Request,
 ) -> Result<Json<StoredAll>, ApiError> {
-    let limit = state.0.runs.files.max_upload_bytes.saturating_add(MARGIN);
+    let limit = state
+        .0
+        .services
+        .files
+        .max_upload_bytes
+        .saturating_add(MARGIN);
     if declared(request.headers()).is_some_and(|length| length > limit) {
         return Err(FilesError::BodyTooLong(limit).into());
     }
@@ -235,8 +243,11 @@ pub(super) async fn upload_form(
                 )));
             }
             let part = part.map_err(|error| broken_part(&error, limit));
-            let runs = &state.0.runs;
-            let file = runs.receive(&id, &name, Existing::Replace, None, patience, part);
+            let services = &state.0.services;
+            let file =
+                services
+                    .conversations
+                    .receive(&id, &name, Existing::Replace, None, patience, part);
             stored.push(file.await?.file);
         }
         Ok(())
@@ -287,7 +298,7 @@ pub(super) async fn remove(
     headers: HeaderMap,
 ) -> Result<StatusCode, ApiError> {
     let demand = condition::demand(&headers);
-    let removed = state.0.runs.files.remove(&id, &name, demand);
+    let removed = state.0.services.files.remove(&id, &name, demand);
     removed.await.map_err(failed)?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -323,7 +334,7 @@ pub(super) async fn rename(
     FilePath(id, name): FilePath,
     JsonBody(NewName { filename }): JsonBody<NewName>,
 ) -> Result<Json<Stored>, ApiError> {
-    let file = state.0.runs.files.rename(&id, &name, &filename).await?;
+    let file = state.0.services.files.rename(&id, &name, &filename).await?;
     let success = true;
     Ok(Json(Stored { success, file }))
 }

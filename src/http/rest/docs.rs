@@ -53,7 +53,7 @@ pub(super) fn serialized(mut document: Document, state: &HttpState) -> String {
         .collect();
     // It consists of strings and numbers, so this cannot fail.
     let mut document = serde_json::to_value(document).unwrap_or_default();
-    limit_timeout(document.pointer_mut(TIMEOUT), &state.0.runs);
+    limit_timeout(document.pointer_mut(TIMEOUT), &state.0.services);
     document.to_string()
 }
 

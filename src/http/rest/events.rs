@@ -236,8 +236,8 @@ impl Feed {
             Some(self.error(&RunOutcome::apart(&self.run, rendered).await))
         };
         let new: Vec<_> = outcome.files.iter().filter(|file| file.new).collect();
-        let (runs, id) = (&self.state.0.runs, &self.run.conversation);
-        let pictures = pictures::of_run(runs, id, outcome.status, &new).await;
+        let (files, id) = (&self.state.0.services.files, &self.run.conversation);
+        let pictures = pictures::of_run(files, id, outcome.status, &new).await;
         let notes = pictures.scaled();
         for (_, shown) in pictures.shown {
             self.ready.push_back(Event::Image {

@@ -27,8 +27,9 @@ use crate::ledger::LiveRun;
 use crate::principal::Principal;
 use crate::run::outcome::RunResult;
 use crate::run::stage::Stage;
-use crate::run::{KernelWish, RunError, RunRequest, Runs, TimeArgument, time_limit};
+use crate::run::{KernelWish, RunError, RunRequest, TimeArgument, time_limit};
 use crate::runner::Input;
+use crate::services::Services;
 
 /// The language of a program when none is named.
 const LANGUAGE: &str = "python";
@@ -128,7 +129,7 @@ async fn start(
 ) -> Result<Feed, ApiError> {
     // Who asked for no variables gets the program without them, rather than none.
     let implied = request.stateful.is_none() && request.session_id.is_none();
-    let request = request.into_run(&state.0.runs)?;
+    let request = request.into_run(&state.0.services)?;
     match begin(state, caller, request.clone()).await {
         Ok(feed) => Ok(feed),
         Err(refused) => match refused.as_ref() {
@@ -153,7 +154,7 @@ async fn begin(
 ) -> Result<Feed, RunResult> {
     let session = request.conversation.clone();
     state.0.sessions.note(caller, &session);
-    let run = state.0.ledger.start(caller.clone(), request);
+    let run = state.0.services.ledger.start(caller.clone(), request);
     let feed = Feed::new(Arc::clone(&run), state.clone());
     begun(&run).await;
     match run.result() {
@@ -181,11 +182,11 @@ async fn begun(run: &LiveRun) {
 }
 
 impl ExecuteRequest {
-    fn into_run(self, runs: &Runs) -> Result<RunRequest, ApiError> {
+    fn into_run(self, services: &Services) -> Result<RunRequest, ApiError> {
         let language = self.language.unwrap_or_else(|| LANGUAGE.to_owned());
-        let view = runs.gate.catalog.view();
+        let view = services.status.view();
         let runner = view.find(&language);
-        let keeps = runner.is_some_and(|runner| runs.kernels.are_for(runner));
+        let keeps = runner.is_some_and(|runner| services.status.has_kernels_for(runner));
         let kernel_reads =
             self.stdin.is_none() || runner.is_some_and(|runner| runner.stdin == Input::All);
         let implied = keeps && (kernel_reads || self.session_id.is_some());
@@ -206,11 +207,11 @@ impl ExecuteRequest {
             environment: std::collections::BTreeMap::new(),
             timeout: self
                 .timeout
-                .map(|seconds| timeout(seconds, runs.limits.timeout_max))
+                .map(|seconds| timeout(seconds, services.limits.timeout_max))
                 .transpose()?,
             time_argument: Some(TimeArgument {
                 name: "timeout",
-                most: runs.limits.timeout_max,
+                most: services.limits.timeout_max,
             }),
             stateful: self.stateful.unwrap_or(implied),
             kernel: KernelWish {

@@ -36,7 +36,7 @@ impl<T: DeserializeOwned + JsonSchema + 'static> FromRequest<HttpState> for Json
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &HttpState) -> Result<Self, ApiError> {
-        let limit = state.0.runs.limits.code * ESCAPED + MARGIN;
+        let limit = state.0.services.limits.code * ESCAPED + MARGIN;
         if !is_json(request.headers()) {
             let message =
                 "the body must be JSON: send it with the header Content-Type: application/json";

@@ -40,7 +40,7 @@ pub(super) async fn show(
     State(state): State<HttpState>,
     headers: HeaderMap,
 ) -> (StatusCode, Json<Health>) {
-    let reason = state.0.runs.gate.problem();
+    let reason = state.0.services.status.problem();
     let (code, status) = match reason {
         None => (StatusCode::OK, "healthy"),
         Some(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),

@@ -54,8 +54,12 @@ pub(super) async fn execute(
         stdin,
         timeout,
     } = request;
-    let run = python::request(&state.0.runs, &caller, code, stdin, timeout);
-    let run = state.0.ledger.start(caller, run.map_err(ApiError)?);
+    let run = python::request(&state.0.services, &caller, code, stdin, timeout);
+    let run = state
+        .0
+        .services
+        .ledger
+        .start(caller, run.map_err(ApiError)?);
     let _guard = run.cancel_on_drop();
     match run.ended().await.as_ref() {
         Ok(rendered) => {
@@ -100,7 +104,7 @@ pub(super) async fn install(
     // A client that goes away ends the install.
     let _guard = cancel.clone().drop_guard();
     let PackageRequest { package, version } = request;
-    let packages = &state.0.packages;
+    let packages = &state.0.services.packages;
     let installed = pip::install(packages, &caller, package, version, &cancel).await;
     Ok(Json(installed.map_err(ApiError)?))
 }

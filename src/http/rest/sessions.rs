@@ -155,8 +155,7 @@ pub(super) struct Done {
 
 impl Session {
     fn of(state: &HttpState, id: &ConversationId, each: Use) -> Self {
-        let runs = &state.0.runs;
-        let is_busy = runs.gate.active.is_busy(&runs.files.key(id));
+        let is_busy = state.0.services.conversations.is_busy(id);
         Self {
             session_id: id.as_str().to_owned(),
             is_busy,
@@ -206,7 +205,7 @@ pub(super) async fn end(
     Extension(caller): Extension<Principal>,
     SessionPath(id): SessionPath,
 ) -> Result<Json<Done>, ApiError> {
-    let existed = state.0.runs.delete_conversation(&id).await?;
+    let existed = state.0.services.conversations.delete(&id).await?;
     let known = state.0.sessions.forget(&caller, &id);
     if !existed && !known {
         return Err(unknown());

@@ -40,6 +40,7 @@ pub(super) async fn call(
     let arguments: Arguments = parse(NAME, arguments)?;
     let id = &arguments.run_id;
     let run = call
+        .services
         .ledger
         .find(&call.caller.principal, id)
         .ok_or_else(|| CallError::no_run(id))?;

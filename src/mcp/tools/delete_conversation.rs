@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{define, parse, structured};
 use crate::api::error::CallError;
 use crate::conversation::ConversationId;
-use crate::run::Runs;
+use crate::conversations::Conversations;
 
 pub(super) const NAME: &str = "delete_conversation";
 
@@ -44,10 +44,13 @@ pub(super) fn tool() -> Tool {
     )
 }
 
-pub(super) async fn call(runs: &Runs, arguments: JsonObject) -> Result<CallToolResult, CallError> {
+pub(super) async fn call(
+    conversations: &Conversations,
+    arguments: JsonObject,
+) -> Result<CallToolResult, CallError> {
     let arguments: Arguments = parse(NAME, arguments)?;
     let id: ConversationId = arguments.conversation_id.parse()?;
-    let existed = runs.delete_conversation(&id).await?;
+    let existed = conversations.delete(&id).await?;
     let message = if existed {
         "The conversation's files were deleted"
     } else {

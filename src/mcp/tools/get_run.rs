@@ -11,11 +11,11 @@ use super::{Call, define, outcome, parse, structured};
 use crate::api::arguments::some_whole;
 use crate::api::error::CallError;
 use crate::api::outcome::RunOutcome;
+use crate::config::RunLimits;
 use crate::conversation::ConversationId;
 use crate::executor::Stream;
 use crate::ledger::LiveRun;
 use crate::mcp::live::{self, Woken};
-use crate::run::Runs;
 use crate::run::render;
 
 pub(super) const NAME: &str = "get_run";
@@ -78,13 +78,13 @@ struct Page {
     more: bool,
 }
 
-pub(super) fn tool(runs: &Runs) -> Tool {
+pub(super) fn tool(limits: &RunLimits) -> Tool {
     let description = format!(
         "Tells how a run stands that was started by run_code: its output so far while status is \"running\", then its \
          outcome, until 10 minutes after its end. waitSeconds waits for the end, at most {} s a call. With stream and \
          offset it reads the whole of a long output piece by piece. Example: {{\"runId\": \"run_1f…\", \
          \"waitSeconds\": 30}}",
-        runs.limits.call_budget.as_secs_f64(),
+        limits.call_budget.as_secs_f64(),
     );
     let annotations = ToolAnnotations::new()
         .read_only(true)
@@ -98,7 +98,7 @@ pub(super) async fn call(
     arguments: JsonObject,
 ) -> Result<CallToolResult, CallError> {
     let arguments: Arguments = parse(NAME, arguments)?;
-    let budget = call.runs.limits.call_budget;
+    let budget = call.services.limits.call_budget;
     let wait = wait(arguments.wait_seconds.unwrap_or_default(), budget)?;
     let run = find(call, &arguments)?;
     let due = Instant::now() + wait;
@@ -122,7 +122,7 @@ pub(super) async fn call(
         &run,
         stream,
         arguments.offset.unwrap_or(0),
-        call.runs.limits.output_for_model,
+        call.services.limits.output_for_model,
     );
     Ok(structured(&RunView {
         outcome: RunOutcome {
@@ -152,12 +152,14 @@ fn find(call: &Call<'_>, arguments: &Arguments) -> Result<std::sync::Arc<LiveRun
     let owner = &call.caller.principal;
     match (&arguments.run_id, &arguments.conversation_id) {
         (Some(id), _) => call
+            .services
             .ledger
             .find(owner, id)
             .ok_or_else(|| CallError::no_run(id)),
         (None, Some(conversation)) => {
             let id: ConversationId = conversation.parse()?;
-            call.ledger
+            call.services
+                .ledger
                 .latest(owner, &id)
                 .ok_or_else(CallError::no_run_of_conversation)
         }

@@ -112,7 +112,7 @@ pub(super) async fn call(
         remove: arguments.remove,
     };
     // Boxed, since it holds a whole run of the package client.
-    let install = Box::pin(call.packages.install(&request, &call.context.ct));
+    let install = Box::pin(call.services.packages.install(&request, &call.context.ct));
     let installed = with_signs_of_life(install, call.context, &call.caller).await?;
     let packages = installed.installed.into_iter();
     Ok(structured(&Answer {

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use super::{define, parse, structured};
 use crate::api::error::CallError;
 use crate::conversation::ConversationId;
+use crate::files::ConversationFiles;
 use crate::files::FilePage;
-use crate::run::Runs;
 
 pub(super) const NAME: &str = "list_files";
 
@@ -34,9 +34,12 @@ pub(super) fn tool() -> Tool {
     define::<Arguments, FilePage>(NAME, "List files", description.to_owned(), annotations)
 }
 
-pub(super) async fn call(runs: &Runs, arguments: JsonObject) -> Result<CallToolResult, CallError> {
+pub(super) async fn call(
+    files: &ConversationFiles,
+    arguments: JsonObject,
+) -> Result<CallToolResult, CallError> {
     let arguments: Arguments = parse(NAME, arguments)?;
     let id: ConversationId = arguments.conversation_id.parse()?;
-    let list = runs.files.list(&id).await?;
+    let list = files.list(&id).await?;
     Ok(structured(&list.page(arguments.cursor.as_deref())?))
 }

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::{define, structured};
 use crate::config;
 use crate::packages::Packages;
-use crate::run::Runs;
 use crate::runner::catalog::EngineView;
+use crate::services::Services;
 
 pub(super) const NAME: &str = "list_runners";
 
@@ -80,21 +80,21 @@ pub(super) fn tool() -> Tool {
     define::<Arguments, Runners>(NAME, "List languages", description.to_owned(), annotations)
 }
 
-pub(super) fn call(runs: &Runs) -> CallToolResult {
-    let view = runs.gate.catalog.view();
+pub(super) fn call(services: &Services) -> CallToolResult {
+    let view = services.status.view();
     let runners = view.runners.values().map(|runner| RunnerInfo {
         language: runner.language.clone(),
         aliases: runner.aliases.clone(),
         image: runner.image.clone(),
         description: runner.description.clone(),
-        stateful: runs.kernels.are_for(runner),
+        stateful: services.status.has_kernels_for(runner),
         packages: Packages::are_for(&runner.language),
     });
     let languages = view.runners.values().map(|runner| Spoken {
         language: runner.language.clone(),
         image: runner.image.clone(),
     });
-    let limits = &runs.limits;
+    let limits = &services.limits;
     // Without a limit, a run may have all that there are.
     let cores = match &view.engine {
         EngineView::Up(engine) => engine.cores,
@@ -113,11 +113,11 @@ pub(super) fn call(runs: &Runs) -> CallToolResult {
             cpus,
             processes: limits.pids,
             code_bytes: limits.code,
-            upload_bytes: runs.files.max_upload_bytes,
-            conversation_bytes: runs.files.workspaces.limits().quota_bytes,
+            upload_bytes: services.files.max_upload_bytes,
+            conversation_bytes: services.files.workspaces.limits().quota_bytes,
             output_bytes: limits.output,
-            network: runs.gate.network.access().is_ok(),
+            network: services.status.has_network(),
         },
-        unavailable: runs.gate.problem(),
+        unavailable: services.status.problem(),
     })
 }

@@ -15,7 +15,13 @@ const MAX_LINKS: usize = 20;
 /// The whole answer.
 pub(super) async fn answer(call: &Call<'_>, run: &LiveRun, outcome: &RunOutcome) -> CallToolResult {
     let new: Vec<_> = outcome.files.iter().filter(|file| file.new).collect();
-    let pictures = pictures::of_run(call.runs, &run.conversation, outcome.status, &new).await;
+    let pictures = pictures::of_run(
+        &call.services.files,
+        &run.conversation,
+        outcome.status,
+        &new,
+    )
+    .await;
     let (scaled, missing) = (pictures.scaled(), pictures.missing());
     let links: Vec<_> = if gets_links(call) {
         new.iter()

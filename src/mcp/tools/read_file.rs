@@ -13,9 +13,9 @@ use crate::api::arguments::whole;
 use crate::api::error::CallError;
 use crate::api::pictures::{self, Shown};
 use crate::conversation::ConversationId;
+use crate::files::ConversationFiles;
 use crate::files::{Piece, is_picture_name};
 use crate::links::FileLink;
-use crate::run::Runs;
 
 pub(super) const NAME: &str = "read_file";
 
@@ -96,20 +96,22 @@ pub(super) fn tool() -> Tool {
         .with_meta(meta)
 }
 
-pub(super) async fn call(runs: &Runs, arguments: JsonObject) -> Result<CallToolResult, CallError> {
+pub(super) async fn call(
+    files: &ConversationFiles,
+    arguments: JsonObject,
+) -> Result<CallToolResult, CallError> {
     let arguments: Arguments = parse(NAME, arguments)?;
     let id: ConversationId = arguments.conversation_id.parse()?;
     let name = &arguments.filename;
     if arguments.offset == 0 && is_picture_name(name) {
-        let picture = pictures::of_file(runs, &id, name).await;
+        let picture = pictures::of_file(files, &id, name).await;
         // As base64 it would tell a model nothing.
         let late = |_| CallError::busy("the picture was not ready in time", AGAIN);
         if let Some((file, shown)) = picture.map_err(late)? {
             return Ok(render_picture(file, shown));
         }
     }
-    let piece = runs
-        .files
+    let piece = files
         .read(&id, name, arguments.offset, arguments.length)
         .await?;
     Ok(render(piece))

@@ -17,7 +17,8 @@ use crate::api::outcome::RunOutcome;
 use crate::ledger::{self, LiveRun};
 use crate::mcp::live::{self, Woken};
 use crate::mcp::{logs, tasks};
-use crate::run::{KernelWish, RunError, RunRequest, Runs, TimeArgument, size_as_set, time_limit};
+use crate::run::{KernelWish, RunError, RunRequest, TimeArgument, size_as_set, time_limit};
+use crate::services::Services;
 
 pub(super) const NAME: &str = "run_code";
 
@@ -89,9 +90,9 @@ impl From<Variable> for String {
     }
 }
 
-pub(super) fn tool(runs: &Runs) -> Tool {
-    let limits = &runs.limits;
-    let languages: Vec<_> = runs.gate.catalog.view().runners.keys().cloned().collect();
+pub(super) fn tool(services: &Services) -> Tool {
+    let limits = &services.limits;
+    let languages: Vec<_> = services.status.view().runners.keys().cloned().collect();
     let description = format!(
         "Runs a program in an isolated container and returns its output. Use it to calculate, analyse data, draw \
          charts or try code. Languages here: {}. The program starts in /data, which holds the conversation's files; \
@@ -120,9 +121,9 @@ pub(super) async fn call(
     arguments: JsonObject,
 ) -> Result<CallToolResponse, CallError> {
     let note = ignored::<Arguments>(NAME, &arguments);
-    let request = request(call.runs, arguments)?;
+    let request = request(call.services, arguments)?;
     call.client.remember(&request.conversation);
-    let limits = &call.runs.limits;
+    let limits = &call.services.limits;
     let Started { run, guard } = start(call, request)?;
     let patience = if run.timeout <= limits.call_budget {
         limits.call_budget + SHORT_GRACE
@@ -170,7 +171,7 @@ struct Started {
 fn start(call: &Call<'_>, request: RunRequest) -> Result<Started, CallError> {
     let owner = call.caller.principal.clone();
     let Some(id) = call.context.meta.get(RUN_ID) else {
-        let run = call.ledger.start(owner, request);
+        let run = call.services.ledger.start(owner, request);
         let guard = Some(run.cancel_on_drop());
         return Ok(Started { run, guard });
     };
@@ -179,7 +180,7 @@ fn start(call: &Call<'_>, request: RunRequest) -> Result<Started, CallError> {
             "run_code: {RUN_ID} in _meta is no id of a run: give run_ and 32 random hexadecimal digits, in lower case"
         )));
     };
-    let Some(run) = call.ledger.start_as(id.to_owned(), owner, request) else {
+    let Some(run) = call.services.ledger.start_as(id.to_owned(), owner, request) else {
         return Err(CallError::invalid(&format!(
             "run_code: {RUN_ID} in _meta names a run that has begun already: ask for it with get_run, or give a new id"
         )));
@@ -187,7 +188,7 @@ fn start(call: &Call<'_>, request: RunRequest) -> Result<Started, CallError> {
     Ok(Started { run, guard: None })
 }
 
-fn request(runs: &Runs, arguments: JsonObject) -> Result<RunRequest, CallError> {
+fn request(services: &Services, arguments: JsonObject) -> Result<RunRequest, CallError> {
     let arguments: Arguments = parse(NAME, arguments)?;
     Ok(RunRequest {
         conversation: conversation(arguments.conversation_id.as_deref())?,
@@ -202,11 +203,11 @@ fn request(runs: &Runs, arguments: JsonObject) -> Result<RunRequest, CallError> 
             .collect(),
         timeout: arguments
             .timeout_seconds
-            .map(|seconds| timeout(seconds, runs))
+            .map(|seconds| timeout(seconds, services))
             .transpose()?,
         time_argument: Some(TimeArgument {
             name: "timeoutSeconds",
-            most: runs.limits.timeout_max,
+            most: services.limits.timeout_max,
         }),
         stateful: arguments.stateful,
         kernel: KernelWish {
@@ -216,7 +217,7 @@ fn request(runs: &Runs, arguments: JsonObject) -> Result<RunRequest, CallError> 
     })
 }
 
-fn timeout(seconds: f64, runs: &Runs) -> Result<Duration, RunError> {
-    let most = runs.limits.timeout_max;
+fn timeout(seconds: f64, services: &Services) -> Result<Duration, RunError> {
+    let most = services.limits.timeout_max;
     time_limit(seconds, most).ok_or(RunError::Timeout(seconds, most.as_secs_f64()))
 }

@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Call, conversation, define, parse, structured};
 use crate::api::error::CallError;
+use crate::files::ConversationFiles;
 use crate::links::FileLink;
-use crate::run::{Runs, size_as_set};
+use crate::run::size_as_set;
 use crate::workspace::Existing;
 
 pub(super) const NAME: &str = "upload_file";
@@ -37,12 +38,12 @@ struct Uploaded {
     conversation_id: String,
 }
 
-pub(super) fn tool(runs: &Runs) -> Tool {
+pub(super) fn tool(files: &ConversationFiles) -> Tool {
     let description = format!(
         "Stores a file for programs of the same conversation, which find it in /data under the same name. Replaces a \
          file of that name. At most {}. Example: {{\"filename\": \"data.csv\", \
          \"content\": \"YSxiCjEsMgozLDQK\"}}",
-        size_as_set(runs.files.max_upload_bytes),
+        size_as_set(files.max_upload_bytes),
     );
     let annotations = ToolAnnotations::new()
         .read_only(false)
@@ -60,7 +61,8 @@ pub(super) async fn call(
     let id = conversation(arguments.conversation_id.as_deref())?;
     call.client.remember(&id);
     let file = call
-        .runs
+        .services
+        .conversations
         .upload(
             &id,
             arguments.filename,

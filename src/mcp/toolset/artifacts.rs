@@ -25,7 +25,8 @@ use crate::links::FileLink;
 use crate::mcp::error::broken;
 use crate::mcp::tools::{Call, define, structured};
 use crate::run::outcome::RunStatus;
-use crate::run::{KernelWish, RunRequest, Runs, size_as_set};
+use crate::run::{KernelWish, RunRequest, size_as_set};
+use crate::services::Services;
 
 pub(super) const RUN: &str = "sandbox_run_python";
 pub(super) const CLOSE: &str = "sandbox_close_session";
@@ -151,7 +152,13 @@ fn known(id: &str) -> Result<ConversationId, Refusal> {
 /// The given session, which must exist.
 async fn existing(call: &Call<'_>, id: &str) -> Result<ConversationId, Refusal> {
     let id = known(id)?;
-    if !call.runs.files.exists(&id).await.map_err(CallError::from)? {
+    if !call
+        .services
+        .files
+        .exists(&id)
+        .await
+        .map_err(CallError::from)?
+    {
         let message = "there is no such session: leave session_id out of the next run or upload to get a new one";
         return Err(Refusal::new("session_not_found", message));
     }
@@ -160,7 +167,7 @@ async fn existing(call: &Call<'_>, id: &str) -> Result<ConversationId, Refusal> 
 
 /// Refuses what would disturb a run.
 fn idle(call: &Call<'_>, id: &ConversationId) -> Result<(), Refusal> {
-    if call.runs.gate.active.is_busy(&call.runs.files.key(id)) {
+    if call.services.conversations.is_busy(id) {
         let message =
             "a program of this session is running: wait for its end, or use another session";
         return Err(Refusal::new("session_busy", message));
@@ -236,14 +243,14 @@ struct RunAnswer {
     duration_ms: u64,
 }
 
-fn run_tool(runs: &Runs) -> Tool {
+fn run_tool(services: &Services) -> Tool {
     let description = format!(
         "Runs a Python program in an isolated container and returns its output, its exit code (-1 when it was \
          stopped) and the files that it made. Files in /mnt/data are kept for the session, variables are not. Limits: \
          {} s, {} of memory, {} of code, no internet. Example: {{\"code\": \"print(6 * 7)\"}}",
-        runs.limits.timeout.as_secs_f64(),
-        size_as_set(runs.limits.memory),
-        size_as_set(runs.limits.code as u64),
+        services.limits.timeout.as_secs_f64(),
+        size_as_set(services.limits.memory),
+        size_as_set(services.limits.code as u64),
     );
     let annotations = ToolAnnotations::new().read_only(false).destructive(true);
     tool::<RunArguments>(RUN, "Run Python", description, &annotations)
@@ -257,8 +264,8 @@ async fn run(call: &Call<'_>, arguments: JsonObject) -> Result<CallToolResult, R
         language,
         timeout,
     } = parse(RUN, arguments)?;
-    super::check_language(RUN, language.as_deref(), call.runs)?;
-    let timeout = timeout.map(|seconds| time_limited(seconds, call.runs.limits.timeout_max));
+    super::check_language(RUN, language.as_deref(), call.services)?;
+    let timeout = timeout.map(|seconds| time_limited(seconds, call.services.limits.timeout_max));
     let id = session(session_id.as_deref())?;
     idle(call, &id)?;
     let request = RunRequest {
@@ -320,7 +327,7 @@ async fn close(call: &Call<'_>, arguments: JsonObject) -> Result<CallToolResult,
     // Its first program may not have made its directory yet.
     idle(call, &known(&session_id)?)?;
     let id = existing(call, &session_id).await?;
-    let deleted = call.runs.delete_conversation(&id).await;
+    let deleted = call.services.conversations.delete(&id).await;
     deleted.map_err(CallError::from)?;
     Ok(CallToolResult::structured(json!({ "status": "closed" })))
 }

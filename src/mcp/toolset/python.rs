@@ -22,7 +22,8 @@ use crate::conversation::ConversationId;
 use crate::mcp::tools::{Call, define, structured};
 use crate::principal::Principal;
 use crate::run::outcome::RunStatus;
-use crate::run::{KernelWish, RunRequest, Runs, TimeArgument, size_as_set};
+use crate::run::{KernelWish, RunRequest, TimeArgument, size_as_set};
+use crate::services::Services;
 
 pub(super) const EXECUTE: &str = "execute_python";
 
@@ -72,14 +73,14 @@ struct Arguments {
     language: Option<String>,
 }
 
-fn execute_tool(runs: &Runs) -> Tool {
+fn execute_tool(services: &Services) -> Tool {
     let description = format!(
         "Runs a Python program in an isolated container and returns what it printed and its exit code. It starts in \
          /data, where files are kept for the next call. Limits: {} s (timeout up to {}), {} of memory, no internet. \
          Example: {{\"code\": \"print(6 * 7)\"}}",
-        runs.limits.timeout.as_secs_f64(),
-        longest(runs).as_secs_f64(),
-        size_as_set(runs.limits.memory),
+        services.limits.timeout.as_secs_f64(),
+        longest(services).as_secs_f64(),
+        size_as_set(services.limits.memory),
     );
     let annotations = ToolAnnotations::new()
         .read_only(false)
@@ -90,13 +91,13 @@ fn execute_tool(runs: &Runs) -> Tool {
 }
 
 /// Longest time limit that a program of this interface may have.
-fn longest(runs: &Runs) -> Duration {
-    runs.limits.timeout_max.min(MOST)
+fn longest(services: &Services) -> Duration {
+    services.limits.timeout_max.min(MOST)
 }
 
 /// Puts that maximum into the schema of a time limit of the REST interface.
-pub(crate) fn limit_timeout(schema: Option<&mut Value>, runs: &Runs) {
-    let most = longest(runs);
+pub(crate) fn limit_timeout(schema: Option<&mut Value>, services: &Services) {
+    let most = longest(services);
     let seconds = if most.subsec_nanos() == 0 {
         Value::from(most.as_secs())
     } else {
@@ -114,8 +115,8 @@ async fn execute(call: &Call<'_>, arguments: JsonObject) -> Result<CallToolResul
         timeout,
         language,
     } = parse(EXECUTE, arguments)?;
-    super::check_language(EXECUTE, language.as_deref(), call.runs)?;
-    let request = request(call.runs, &call.caller.principal, code, None, timeout)?;
+    super::check_language(EXECUTE, language.as_deref(), call.services)?;
+    let request = request(call.services, &call.caller.principal, code, None, timeout)?;
     let mut answer = structured(&Executed::of(&super::run(call, request).await?));
     answer.content.extend(note.map(ContentBlock::text));
     Ok(answer)
@@ -169,13 +170,13 @@ pub(crate) fn conversation(caller: &Principal) -> Result<ConversationId, CallErr
 
 /// A run of Python.
 pub(crate) fn request(
-    runs: &Runs,
+    services: &Services,
     caller: &Principal,
     code: String,
     stdin: Option<String>,
     timeout: Option<f64>,
 ) -> Result<RunRequest, CallError> {
-    let most = longest(runs);
+    let most = longest(services);
     Ok(RunRequest {
         conversation: conversation(caller)?,
         language: PYTHON.to_owned(),

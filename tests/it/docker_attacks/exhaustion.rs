@@ -282,7 +282,7 @@ async fn delete_is_quick(app: &TestApp) {
         "{:?}",
         started.elapsed()
     );
-    app.app.runs.files.workspaces.settle().await;
+    app.app.parts.files.workspaces.settle().await;
     assert_eq!(
         fs::read_dir(app.root().join(".tmp")).unwrap().count(),
         0,
@@ -343,7 +343,7 @@ async fn a_busy_program_gets_its_share_and_leaves_others_theirs() {
     let target = Target::cold(&[]).await;
     let neighbour = async {
         eventually("the program runs", || {
-            target.app.app.runs.gate.active.count() == 1
+            target.app.app.parts.gate.active.count() == 1
         })
         .await;
         target.assert_well("another", "shell").await;
@@ -388,7 +388,7 @@ async fn a_program_need_not_read_its_code() {
          ENTRYPOINT [\"bash\", \"-c\", \"eval \\\"$DO\\\"\"]\n"
     );
     let _image = TestImage::build("mcp-sandbox-test-deaf", &dockerfile);
-    let catalog = &target.app.app.runs.gate.catalog;
+    let catalog = &target.app.app.parts.gate.catalog;
     eventually("the image is seen", || {
         catalog.view().runners.contains_key(language)
     })

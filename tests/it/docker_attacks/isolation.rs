@@ -37,7 +37,10 @@ async fn no_secret_is_within_reach(target: &Target) {
     assert_safe(&result);
     let seen = result["output"].as_str().unwrap();
     assert!(seen.contains("mountinfo"), "it looked: {seen}");
-    for secret in [TOKEN, target.app.app.runs.files.file_secret.expose_secret()] {
+    for secret in [
+        TOKEN,
+        target.app.app.parts.files.file_secret.expose_secret(),
+    ] {
         assert!(!seen.contains(secret), "{seen}");
     }
 }

@@ -22,7 +22,7 @@ async fn traces_are_gone(target: &Target) {
     // One for each of the two conversations.
     let kept = if target.warm { 2 } else { 0 };
     assert_eq!(
-        target.app.app.runs.pool.count().1,
+        target.app.app.parts.pool.count().1,
         kept,
         "it came back clean"
     );
@@ -115,7 +115,7 @@ async fn what_lies_in_the_workspace_is_not_run_by_itself(target: &Target) {
 #[tokio::test]
 async fn what_is_loaded_beside_a_program_is_closed_to_it() {
     let app = TestApp::on_docker_with(&[("SANDBOX_REUSE", "conversation")]).await;
-    let is_kept = || app.app.runs.pool.count().1 == 1;
+    let is_kept = || app.app.parts.pool.count().1 == 1;
     assert_eq!(app.run("python", "").await["status"], "ok");
     eventually("the conversation has a sandbox", is_kept).await;
     let poison = r#"

@@ -39,7 +39,7 @@ async fn a_kernel_ends_when_its_time_has_come_and_no_earlier() {
     tokio::time::sleep(Duration::from_secs(299)).await;
     assert_eq!(FAKE.x(&app).await, "41");
     tokio::time::sleep(Duration::from_secs(302)).await;
-    assert_eq!(app.app.runs.kernels.count_of("notebook"), (0, 0));
+    assert_eq!(app.app.parts.kernels.count_of("notebook"), (0, 0));
     let next = FAKE.cell(&app, FAKE.show).await;
     assert!(restarted(&next).unwrap().contains("not used for too long"));
 }
@@ -50,7 +50,7 @@ async fn a_new_image_ends_the_kernels_of_the_old() {
     FAKE.set_x(&app).await;
     app.fake.as_ref().unwrap().add_notebook(2);
     eventually("it has ended", || {
-        app.app.runs.kernels.count_of("notebook") == (0, 0)
+        app.app.parts.kernels.count_of("notebook") == (0, 0)
     })
     .await;
     let next = FAKE.cell(&app, FAKE.show).await;
@@ -77,7 +77,7 @@ async fn a_call_that_is_turned_away_takes_no_kernel() {
     FAKE.set_x(&app).await;
     let turned_away = async {
         eventually("the only place is taken", || {
-            app.app.runs.gate.admission.running() == 1
+            app.app.parts.gate.admission.running() == 1
         })
         .await;
         let mut arguments = FAKE.arguments(FAKE.set);
@@ -161,7 +161,7 @@ async fn who_finds_all_kernels_busy_is_told_when_to_come_back() {
     };
     let other = async {
         eventually("the only kernel is busy", || {
-            app.app.runs.kernels.count_of("notebook") == (0, 1)
+            app.app.parts.kernels.count_of("notebook") == (0, 1)
         })
         .await;
         cell("other", "echo hi").await
@@ -198,7 +198,7 @@ async fn kernels_are_counted() {
 #[tokio::test]
 async fn a_kernel_keeps_the_network_that_it_began_with() {
     let app = TestApp::on_fake_with_notebook(&[("ALLOW_NETWORK", "1")]).await;
-    let network = &app.app.runs.gate.network;
+    let network = &app.app.parts.gate.network;
     eventually("the network is allowed", || network.access().is_ok()).await;
     let (with, without) = (json!({ "network": true }), json!({ "network": false }));
     let first = FAKE.cell_with(&app, FAKE.set, with.clone()).await;

@@ -145,7 +145,7 @@ pub(in crate::http::rest) async fn show(
     SessionPath(id): SessionPath,
 ) -> Result<Json<SessionDetail>, ApiError> {
     let known = state.0.sessions.get(&caller, &id)?;
-    let list = state.0.runs.files.list(&id).await?;
+    let list = state.0.services.files.list(&id).await?;
     let files: Vec<_> = list
         .files
         .into_iter()
@@ -183,7 +183,7 @@ pub(in crate::http::rest) async fn interrupt(
     SessionPath(id): SessionPath,
 ) -> Result<Json<Done>, ApiError> {
     state.0.sessions.get(&caller, &id)?;
-    if let Some(run) = state.0.ledger.latest(&caller, &id) {
+    if let Some(run) = state.0.services.ledger.latest(&caller, &id) {
         run.cancel();
     }
     Ok(Json(Done {

@@ -15,7 +15,8 @@ use crate::api::error::CallError;
 use crate::executor::spec::DATA_ALIAS;
 use crate::files::FilesError;
 use crate::mcp::tools::{Call, structured};
-use crate::run::{Runs, size_as_set};
+use crate::run::size_as_set;
+use crate::services::Services;
 use crate::workspace::path::PathError;
 use crate::workspace::{Existing, WorkspaceError};
 
@@ -40,11 +41,11 @@ struct UploadArguments {
     overwrite: bool,
 }
 
-pub(super) fn upload_tool(runs: &Runs) -> Tool {
+pub(super) fn upload_tool(services: &Services) -> Tool {
     let description = format!(
         "Stores a file in /mnt/data for programs of the session. At most {}. Example: {{\"filename\": \
          \"data.csv\", \"content_base64\": \"YSxiCjEsMgo=\"}}",
-        size_as_set(runs.files.max_upload_bytes),
+        size_as_set(services.files.max_upload_bytes),
     );
     // `overwrite` replaces what is there.
     let annotations = ToolAnnotations::new().destructive(true);
@@ -68,7 +69,8 @@ pub(super) async fn upload(
         Existing::Keep
     };
     let stored = call
-        .runs
+        .services
+        .conversations
         .upload(&id, filename, content_base64, existing)
         .await;
     let file = stored.map_err(|error| refusal(error, "invalid_filename"))?;
@@ -111,7 +113,7 @@ pub(super) async fn read(
         path: asked,
     } = parse(READ, arguments)?;
     let id = existing(call, &session_id).await?;
-    let read = call.runs.files.read_whole(&id, &asked, MAX_READ).await;
+    let read = call.services.files.read_whole(&id, &asked, MAX_READ).await;
     let (file, bytes) = read.map_err(|error| refusal(error, "invalid_path"))?;
     let Some(bytes) = bytes else {
         let message = format!(
@@ -166,7 +168,12 @@ pub(super) async fn list(
 ) -> Result<CallToolResult, Refusal> {
     let ListArguments { session_id, cursor } = parse(LIST, arguments)?;
     let id = existing(call, &session_id).await?;
-    let list = call.runs.files.list(&id).await.map_err(CallError::from)?;
+    let list = call
+        .services
+        .files
+        .list(&id)
+        .await
+        .map_err(CallError::from)?;
     let page = list.page(cursor.as_deref()).map_err(CallError::from)?;
     Ok(structured(&ListAnswer {
         artifacts: page.files.iter().map(Artifact::of).collect(),

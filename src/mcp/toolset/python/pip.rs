@@ -15,7 +15,7 @@ use crate::mcp::toolset::names::argument;
 use crate::mcp::toolset::{PYTHON, check_language};
 use crate::packages::{Asked, InstallRequest, Installed, Packages, PackagesError};
 use crate::principal::Principal;
-use crate::run::Runs;
+use crate::services::Services;
 
 pub(in crate::mcp::toolset) const NAME: &str = "pip_install";
 
@@ -49,7 +49,7 @@ struct Arguments {
     language: Option<String>,
 }
 
-pub(super) fn tool(_runs: &Runs) -> Tool {
+pub(super) fn tool(_services: &Services) -> Tool {
     let description = "Installs a Python package for all later programs of execute_python, from wheels of the package \
         index. Call it when an import fails. Example: {\"package\": \"six\", \"version\": \"1.17.0\"}";
     let annotations = ToolAnnotations::new()
@@ -74,8 +74,8 @@ pub(super) async fn call(
         version,
         language,
     } = parse(NAME, arguments)?;
-    check_language(NAME, language.as_deref(), call.runs)?;
-    let (packages, caller) = (call.packages, &call.caller.principal);
+    check_language(NAME, language.as_deref(), call.services)?;
+    let (packages, caller) = (&call.services.packages, &call.caller.principal);
     let install = Box::pin(install(
         packages,
         caller,

@@ -1,22 +1,57 @@
-//! Files that clients send: whole in one message, or as a stream that is never in memory as a whole.
+//! The use cases of a conversation as a whole: files are sent to it, it is deleted, somebody asks whether it is busy.
+//!
+//! A file comes whole in one message, or as a stream that is never in memory as a whole.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
 use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
 
-use super::Runs;
 use crate::body::time_for;
-use crate::conversation::ConversationId;
-use crate::files::{FilesError, StoredFile};
+use crate::conversation::{ConversationId, ConversationKey};
+use crate::files::{ConversationFiles, FilesError, StoredFile};
+use crate::gate::{Entered, Gate, Refused, Visit, Wants};
+use crate::kernels::{Kernels, Lost};
 use crate::links::FileLink;
+use crate::metrics::Metrics;
+use crate::pool::Pool;
 use crate::workspace::{Existing, Spool};
 
 /// How long a client may be silent in the middle of a file.
 const SILENCE: Duration = Duration::from_secs(30);
 
-impl Runs {
+/// The conversations of all clients.
+#[derive(Clone, Debug)]
+pub struct Conversations {
+    pub(crate) files: ConversationFiles,
+    pub(crate) gate: Gate,
+    pub(crate) pool: Pool,
+    pub(crate) kernels: Kernels,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+impl Conversations {
+    /// Whether a conversation has a run in progress or waiting.
+    pub fn is_busy(&self, id: &ConversationId) -> bool {
+        self.gate.is_busy(&self.files.key(id))
+    }
+
+    /// Ends the runs of a conversation and deletes its files. Returns whether there were any.
+    ///
+    /// # Errors
+    /// Trouble with the storage.
+    pub async fn delete(&self, id: &ConversationId) -> Result<bool, FilesError> {
+        let key = self.files.key(id);
+        self.kernels.retire(&key, Lost::Deleted);
+        // A run that is about to create its directory would create it again.
+        self.gate.clear(&key).await;
+        self.pool.retire(&key);
+        self.files.delete(id).await
+    }
+
     /// Stores a file in a conversation. A new conversation gets a warm sandbox, so that its first run is warm too.
     ///
     /// # Errors
@@ -35,9 +70,8 @@ impl Runs {
         let checked = tokio::task::spawn_blocking(check).await;
         let (upload, _place) = checked.map_err(|error| FilesError::Read(error.into()))?;
         let upload = upload?;
-        self.files.workspaces.check_storage()?;
         let key = self.files.key(id);
-        let _in_use = self.files.workspaces.hold(&key).await;
+        let _entered = self.enter(&key).await?;
         self.pool.settle(&key).await?;
         let file = self.files.store(id, upload, existing).await?;
         self.count_upload(&file);
@@ -69,11 +103,28 @@ impl Runs {
         let received = timeout_at(due, self.fill(&mut spool, body)).await;
         received.map_err(|_| FilesError::TooSlow)??;
         let key = self.files.key(id);
-        let _in_use = self.files.workspaces.hold(&key).await;
+        let _entered = self.enter(&key).await?;
         self.pool.settle(&key).await?;
         let stored = self.files.place(id, &path, spool, existing).await?;
         self.count_upload(&stored.file);
         Ok(stored)
+    }
+
+    /// Keeps the conversation from being deleted until the file is there.
+    async fn enter(&self, key: &ConversationKey) -> Result<Entered, FilesError> {
+        let visit = Visit {
+            key,
+            wants: Wants::Upload,
+            cancel: &CancellationToken::new(),
+        };
+        self.gate
+            .enter(visit)
+            .await
+            .map_err(|refused| match refused {
+                Refused::Storage(error) => error.into(),
+                // Uploads wait for nothing else, but a deletion ends them.
+                _ => FilesError::Cancelled,
+            })
     }
 
     async fn fill(

@@ -1,0 +1,27 @@
+//! What clients can do here, for both edges. They hand each tool and each route the part that it uses.
+
+use std::sync::Arc;
+
+use crate::config::RunLimits;
+use crate::conversations::Conversations;
+use crate::files::ConversationFiles;
+use crate::ledger::Ledger;
+use crate::packages::Packages;
+use crate::status::Status;
+
+/// What clients can do here.
+#[derive(Clone, Debug)]
+pub struct Services {
+    /// Reads, renames and deletes files.
+    pub files: ConversationFiles,
+    /// Takes files, and deletes conversations.
+    pub conversations: Conversations,
+    /// Starts runs and finds them again.
+    pub ledger: Ledger,
+    /// Installs libraries.
+    pub packages: Packages,
+    /// Tells how the server is.
+    pub status: Status,
+    /// What one run may use.
+    pub limits: Arc<RunLimits>,
+}

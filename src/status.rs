@@ -1,0 +1,118 @@
+//! How the server is, for those who only look: health checks, lists of languages, metrics.
+
+use std::sync::Arc;
+
+use strum::VariantNames as _;
+
+use crate::gate::Gate;
+use crate::kernels::Kernels;
+use crate::metrics::{KernelLabels, Metrics, UNKNOWN_LANGUAGE, WarmLabels, set};
+use crate::packages::{Packages, PackagesError};
+use crate::pool::Pool;
+use crate::run::outcome::RunStatus;
+use crate::run::{Phase, RunError};
+use crate::runner::Runner;
+use crate::runner::catalog::View;
+use crate::sandbox::Launcher;
+use crate::workspace::Workspaces;
+
+/// How the server is. Clones share one state.
+#[derive(Clone, Debug)]
+pub struct Status {
+    pub(crate) gate: Gate,
+    pub(crate) pool: Pool,
+    pub(crate) kernels: Kernels,
+    pub(crate) launcher: Launcher,
+    pub(crate) workspaces: Workspaces,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+impl Status {
+    /// The engine and its runners.
+    pub(crate) fn view(&self) -> Arc<View> {
+        self.gate.catalog.view()
+    }
+
+    /// Why there can be no runs, if there can be none.
+    pub(crate) fn problem(&self) -> Option<String> {
+        self.gate.problem()
+    }
+
+    /// Whether runs may use the network.
+    pub(crate) fn has_network(&self) -> bool {
+        self.gate.network.access().is_ok()
+    }
+
+    /// Whether variables of this runner's programs can be kept.
+    pub(crate) fn has_kernels_for(&self, runner: &Runner) -> bool {
+        self.kernels.are_for(runner)
+    }
+
+    /// An answer to an HTTP request was sent.
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Everything that is counted and measured, in the format of `OpenMetrics`.
+    pub(crate) fn render_metrics(&self) -> String {
+        self.metrics.render(|metrics| self.refresh(metrics))
+    }
+
+    /// Sets the gauges from the books of each part: without a request to the engine or a look at files.
+    fn refresh(&self, metrics: &Metrics) {
+        let admission = &self.gate.admission;
+        set(&metrics.places, admission.config().concurrent);
+        set(&metrics.places_used, admission.running());
+        set(&metrics.queue_places, admission.config().queued);
+        set(&metrics.queue_length, admission.waiting());
+        set(&metrics.containers, self.launcher.live_count());
+        if let Ok(free) = self.workspaces.free_bytes() {
+            set(&metrics.free_bytes, free);
+        }
+        let view = self.view();
+        set(&metrics.engine_up, i64::from(view.engine.is_up()));
+        set(&metrics.ready, i64::from(self.problem().is_none()));
+        // Runners come and go.
+        metrics.warm.clear();
+        metrics.kernels.clear();
+        metrics.expect_runs(UNKNOWN_LANGUAGE, RunError::WORDS, []);
+        metrics.expect_installs(UNKNOWN_LANGUAGE, PackagesError::WORDS);
+        for runner in view.runners.values() {
+            self.refresh_runner(metrics, runner);
+        }
+    }
+
+    fn refresh_runner(&self, metrics: &Metrics, runner: &Runner) {
+        expect(metrics, &runner.language);
+        let depth = self.pool.depth(runner);
+        let states = [
+            ("pooled", depth.pooled),
+            ("owned", depth.owned),
+            ("cleaning", depth.cleaning),
+            ("starting", depth.starting),
+        ];
+        for (state, count) in states {
+            let language = runner.language.clone();
+            let labels = WarmLabels { language, state };
+            set(&metrics.warm.get_or_create_owned(&labels), count);
+        }
+        if runner.kernel {
+            let (idle, busy) = self.kernels.count_of(&runner.language);
+            for (state, count) in [("idle", idle), ("busy", busy)] {
+                let language = runner.language.clone();
+                let labels = KernelLabels { language, state };
+                set(&metrics.kernels.get_or_create_owned(&labels), count);
+            }
+        }
+    }
+}
+
+/// What is counted of a language, before there is any.
+fn expect(metrics: &Metrics, language: &str) {
+    let statuses = RunStatus::ENDED.into_iter().chain(RunError::WORDS);
+    metrics.expect_runs(language, statuses, Phase::VARIANTS.iter().copied());
+    if Packages::are_for(language) {
+        let outcomes = ["ok"].into_iter().chain(PackagesError::WORDS);
+        metrics.expect_installs(language, outcomes);
+    }
+}
