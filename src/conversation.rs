@@ -1,4 +1,4 @@
-//! What a client calls a conversation, and the key that identifies it on disk and in links.
+//! A conversation: what its client calls it, whose it is, and the key that identifies it on disk and in links.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,6 +9,7 @@ use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
 use crate::argument::Argument;
+use crate::principal::Tenant;
 
 /// Digits of a key.
 const KEY_DIGITS: usize = 64;
@@ -52,7 +53,7 @@ impl ConversationId {
     }
 
     /// The key under `secret`: `hex(SHA256(id + secret))`.
-    pub fn key(&self, secret: &SecretString) -> ConversationKey {
+    fn key(&self, secret: &SecretString) -> ConversationKey {
         let mut hasher = Sha256::new();
         hasher.update(self.0.as_bytes());
         hasher.update(secret.expose_secret().as_bytes());
@@ -76,6 +77,52 @@ impl FromStr for ConversationId {
 impl fmt::Debug for ConversationId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("ConversationId(…)")
+    }
+}
+
+/// A conversation as everything behind the edges knows it: parsed once, with whose it is.
+///
+/// `Debug` shows the tenant and the first digits of the key.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Conversation {
+    tenant: Tenant,
+    id: ConversationId,
+    key: ConversationKey,
+}
+
+impl Conversation {
+    /// The conversation that a tenant calls `id`, under the secret behind all keys.
+    pub fn new(tenant: Tenant, id: ConversationId, secret: &SecretString) -> Self {
+        let key = match tenant {
+            Tenant::Default => id.key(secret),
+        };
+        Self { tenant, id, key }
+    }
+
+    /// Whose it is.
+    pub fn tenant(&self) -> Tenant {
+        self.tenant
+    }
+
+    /// The id as the client wrote it.
+    pub fn id(&self) -> &str {
+        self.id.as_str()
+    }
+
+    /// What identifies it on disk and in links.
+    pub fn key(&self) -> &ConversationKey {
+        &self.key
+    }
+}
+
+impl fmt::Debug for Conversation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "Conversation({:?}, {}…)",
+            self.tenant,
+            self.key.short()
+        )
     }
 }
 

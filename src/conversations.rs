@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::body::time_for;
-use crate::conversation::{ConversationId, ConversationKey};
+use crate::conversation::{Conversation, ConversationKey};
 use crate::files::{ConversationFiles, FilesError, StoredFile};
 use crate::gate::{Entered, Gate, Refused, Visit, Wants};
 use crate::kernels::{Kernels, Lost};
@@ -35,21 +35,21 @@ pub struct Conversations {
 
 impl Conversations {
     /// Whether a conversation has a run in progress or waiting.
-    pub fn is_busy(&self, id: &ConversationId) -> bool {
-        self.gate.is_busy(&self.files.key(id))
+    pub fn is_busy(&self, conversation: &Conversation) -> bool {
+        self.gate.is_busy(conversation.key())
     }
 
     /// Ends the runs of a conversation and deletes its files. Returns whether there were any.
     ///
     /// # Errors
     /// Trouble with the storage.
-    pub async fn delete(&self, id: &ConversationId) -> Result<bool, FilesError> {
-        let key = self.files.key(id);
-        self.kernels.retire(&key, Lost::Deleted);
+    pub async fn delete(&self, conversation: &Conversation) -> Result<bool, FilesError> {
+        let key = conversation.key();
+        self.kernels.retire(key, Lost::Deleted);
         // A run that is about to create its directory would create it again.
-        self.gate.clear(&key).await;
-        self.pool.retire(&key);
-        self.files.delete(id).await
+        self.gate.clear(key).await;
+        self.pool.retire(key);
+        self.files.delete(conversation).await
     }
 
     /// Stores a file in a conversation. A new conversation gets a warm sandbox, so that its first run is warm too.
@@ -58,7 +58,7 @@ impl Conversations {
     /// A bad name or content, too many uploads, no room, or trouble with the storage.
     pub async fn upload(
         &self,
-        id: &ConversationId,
+        conversation: &Conversation,
         name: String,
         content: String,
         existing: Existing,
@@ -70,10 +70,10 @@ impl Conversations {
         let checked = tokio::task::spawn_blocking(check).await;
         let (upload, _place) = checked.map_err(|error| FilesError::Read(error.into()))?;
         let upload = upload?;
-        let key = self.files.key(id);
-        let _entered = self.enter(&key).await?;
-        self.pool.settle(&key).await?;
-        let file = self.files.store(id, upload, existing).await?;
+        let key = conversation.key();
+        let _entered = self.enter(key).await?;
+        self.pool.settle(key).await?;
+        let file = self.files.store(conversation, upload, existing).await?;
         self.count_upload(&file);
         Ok(file)
     }
@@ -88,7 +88,7 @@ impl Conversations {
     /// A bad name, too many bytes, a client that stalls or goes away, no room, or trouble with the storage.
     pub async fn receive(
         &self,
-        id: &ConversationId,
+        conversation: &Conversation,
         name: &str,
         existing: Existing,
         declared: Option<u64>,
@@ -102,10 +102,13 @@ impl Conversations {
         let due = Instant::now() + patience;
         let received = timeout_at(due, self.fill(&mut spool, body)).await;
         received.map_err(|_| FilesError::TooSlow)??;
-        let key = self.files.key(id);
-        let _entered = self.enter(&key).await?;
-        self.pool.settle(&key).await?;
-        let stored = self.files.place(id, &path, spool, existing).await?;
+        let key = conversation.key();
+        let _entered = self.enter(key).await?;
+        self.pool.settle(key).await?;
+        let stored = self
+            .files
+            .place(conversation, &path, spool, existing)
+            .await?;
         self.count_upload(&stored.file);
         Ok(stored)
     }

@@ -15,9 +15,10 @@ use utoipa::ToSchema;
 pub use self::page::FilePage;
 pub(crate) use self::page::fitting;
 use crate::argument::Argument::{self, Content, Cursor, Filename};
-use crate::conversation::{ConversationId, ConversationKey};
+use crate::conversation::{Conversation, ConversationId, ConversationKey};
 use crate::links::FileLink;
 use crate::links::FileLinks;
+use crate::principal::Principal;
 use crate::workspace::path::{PathError, RelativePath};
 use crate::workspace::{Demand, Existing, FileEntry, OpenFile, Spool, WorkspaceError, Workspaces};
 
@@ -155,9 +156,14 @@ pub struct StoredFile {
 }
 
 impl ConversationFiles {
-    /// The key of a conversation.
-    pub fn key(&self, id: &ConversationId) -> ConversationKey {
-        id.key(&self.file_secret)
+    /// The conversation that a caller calls `id`.
+    pub fn conversation(&self, caller: &Principal, id: ConversationId) -> Conversation {
+        Conversation::new(caller.tenant(), id, &self.file_secret)
+    }
+
+    /// A new conversation of a caller, whose id nobody can guess.
+    pub fn new_conversation(&self, caller: &Principal) -> Conversation {
+        self.conversation(caller, ConversationId::mint())
     }
 
     /// Checks the name and content of an upload before anything is created for it.
@@ -183,15 +189,15 @@ impl ConversationFiles {
     /// No room, an older file that is to stay, or trouble with the storage.
     pub async fn store(
         &self,
-        id: &ConversationId,
+        conversation: &Conversation,
         upload: Upload,
         existing: Existing,
     ) -> Result<FileLink, FilesError> {
-        let key = self.key(id);
-        let workspace = self.workspaces.create(&key).await?;
+        let key = conversation.key();
+        let workspace = self.workspaces.create(key).await?;
         let Upload { path, bytes } = upload;
         let entry = workspace.write_file(&path, bytes, existing).await?;
-        Ok(link(&self.links, &key, &entry))
+        Ok(link(&self.links, key, &entry))
     }
 
     /// Moves a file that was received in full into its place, like [`store`](Self::store).
@@ -200,16 +206,16 @@ impl ConversationFiles {
     /// No room, an older file that is to stay, or trouble with the storage.
     pub async fn place(
         &self,
-        id: &ConversationId,
+        conversation: &Conversation,
         path: &RelativePath,
         spool: Spool,
         existing: Existing,
     ) -> Result<StoredFile, FilesError> {
-        let key = self.key(id);
-        let workspace = self.workspaces.create(&key).await?;
+        let key = conversation.key();
+        let workspace = self.workspaces.create(key).await?;
         let placed = workspace.place_file(path, spool, existing).await?;
         Ok(StoredFile {
-            file: link(&self.links, &key, &placed.entry),
+            file: link(&self.links, key, &placed.entry),
             created: placed.created,
         })
     }
@@ -237,9 +243,9 @@ impl ConversationFiles {
     ///
     /// # Errors
     /// Trouble with the storage.
-    pub async fn list(&self, id: &ConversationId) -> Result<FileList, FilesError> {
-        let key = self.key(id);
-        let Some(workspace) = self.workspaces.find(&key).await? else {
+    pub async fn list(&self, conversation: &Conversation) -> Result<FileList, FilesError> {
+        let key = conversation.key();
+        let Some(workspace) = self.workspaces.find(key).await? else {
             return Ok(FileList {
                 files: Vec::new(),
                 truncated: None,
@@ -251,7 +257,7 @@ impl ConversationFiles {
             files: listing
                 .files
                 .iter()
-                .map(|entry| link(&self.links, &key, entry))
+                .map(|entry| link(&self.links, key, entry))
                 .collect(),
             truncated: listing.truncated,
             skipped: listing.skipped,
@@ -264,12 +270,12 @@ impl ConversationFiles {
     /// There is no such file, or trouble with the storage.
     pub async fn read(
         &self,
-        id: &ConversationId,
+        conversation: &Conversation,
         name: &str,
         offset: u64,
         length: u64,
     ) -> Result<Piece, FilesError> {
-        let (file, open) = self.open(id, name).await?;
+        let (file, open) = self.open(conversation, name).await?;
         let mut reader = tokio::fs::File::from_std(open.file);
         reader
             // There is nothing beyond the end, however far the offset.
@@ -295,11 +301,11 @@ impl ConversationFiles {
     /// There is no such file, or trouble with the storage.
     pub async fn read_whole(
         &self,
-        id: &ConversationId,
+        conversation: &Conversation,
         name: &str,
         limit: u64,
     ) -> Result<(FileLink, Option<Vec<u8>>), FilesError> {
-        let (file, open) = self.open(id, name).await?;
+        let (file, open) = self.open(conversation, name).await?;
         if open.size > limit {
             return Ok((file, None));
         }
@@ -319,13 +325,13 @@ impl ConversationFiles {
     /// There is no such file, or trouble with the storage.
     pub async fn open(
         &self,
-        id: &ConversationId,
+        conversation: &Conversation,
         name: &str,
     ) -> Result<(FileLink, OpenFile), FilesError> {
         let mut path = RelativePath::given(name)?;
         let not_found = || FilesError::NotFound(name.chars().take(255).collect());
-        let key = self.key(id);
-        let workspace = self.workspaces.find(&key).await?.ok_or_else(not_found)?;
+        let key = conversation.key();
+        let workspace = self.workspaces.find(key).await?.ok_or_else(not_found)?;
         let mut open = workspace.open_file(&path).await?;
         if open.is_none()
             && let Some(other) = RelativePath::without_quotes(name)
@@ -340,7 +346,7 @@ impl ConversationFiles {
             modified: open.modified,
             new: false,
         };
-        Ok((link(&self.links, &key, &entry), open))
+        Ok((link(&self.links, key, &entry), open))
     }
 
     /// Deletes one file of a conversation, if it is as demanded.
@@ -349,13 +355,13 @@ impl ConversationFiles {
     /// There is no such file, it is a folder or not as demanded, or trouble with the storage.
     pub async fn remove(
         &self,
-        id: &ConversationId,
+        conversation: &Conversation,
         name: &str,
         demand: Option<Demand>,
     ) -> Result<(), FilesError> {
         let path = RelativePath::given(name)?;
         let not_found = || FilesError::NotFound(name.chars().take(255).collect());
-        let workspace = self.workspaces.find(&self.key(id)).await?;
+        let workspace = self.workspaces.find(conversation.key()).await?;
         let workspace = workspace.ok_or_else(not_found)?;
         if !workspace.remove_file(&path, demand).await? {
             return Err(not_found());
@@ -369,34 +375,34 @@ impl ConversationFiles {
     /// There is no such file, it is a folder, the name is taken or none for a file, or trouble with the storage.
     pub async fn rename(
         &self,
-        id: &ConversationId,
+        conversation: &Conversation,
         name: &str,
         new: &str,
     ) -> Result<FileLink, FilesError> {
         let path = RelativePath::given(name)?;
         let new = RelativePath::given_for_upload(new)?;
         let not_found = || FilesError::NotFound(name.chars().take(255).collect());
-        let key = self.key(id);
-        let workspace = self.workspaces.find(&key).await?.ok_or_else(not_found)?;
+        let key = conversation.key();
+        let workspace = self.workspaces.find(key).await?.ok_or_else(not_found)?;
         let renamed = workspace.rename_file(&path, &new).await?;
-        Ok(link(&self.links, &key, &renamed.ok_or_else(not_found)?))
+        Ok(link(&self.links, key, &renamed.ok_or_else(not_found)?))
     }
 
     /// Whether a conversation has a directory.
     ///
     /// # Errors
     /// Trouble with the storage.
-    pub async fn exists(&self, id: &ConversationId) -> Result<bool, FilesError> {
-        let key = self.key(id);
-        Ok(self.workspaces.find(&key).await?.is_some())
+    pub async fn exists(&self, conversation: &Conversation) -> Result<bool, FilesError> {
+        let key = conversation.key();
+        Ok(self.workspaces.find(key).await?.is_some())
     }
 
     /// Deletes all files of a conversation. Returns whether there were any.
     ///
     /// # Errors
     /// Trouble with the storage.
-    pub async fn delete(&self, id: &ConversationId) -> Result<bool, FilesError> {
-        Ok(self.workspaces.remove(&self.key(id)).await?)
+    pub async fn delete(&self, conversation: &Conversation) -> Result<bool, FilesError> {
+        Ok(self.workspaces.remove(conversation.key()).await?)
     }
 }
 

@@ -18,7 +18,7 @@ use tokio_util::task::TaskTracker;
 use tracing::error;
 
 use self::entries::Entries;
-use crate::conversation::ConversationId;
+use crate::conversation::Conversation;
 use crate::principal::Principal;
 use crate::run::outcome::{Rendered, RunResult, RunStatus};
 use crate::run::stage::Stage;
@@ -47,7 +47,7 @@ pub struct LiveRun {
     /// Whose it is.
     pub owner: Principal,
     /// Whose files it sees.
-    pub conversation: ConversationId,
+    pub conversation: Conversation,
     /// When it was asked for.
     pub created: SystemTime,
     /// Its progress.
@@ -134,7 +134,7 @@ impl Ledger {
 
     /// The latest run of a caller's conversation, for a client that never learned its id. A refused call does not count
     /// as a run.
-    pub fn latest(&self, owner: &Principal, conversation: &ConversationId) -> Option<Arc<LiveRun>> {
+    pub fn latest(&self, owner: &Principal, conversation: &Conversation) -> Option<Arc<LiveRun>> {
         let mut entries = self.entries.lock();
         let refused = |run: &LiveRun| run.result().is_some_and(|result| result.is_err());
         let theirs = entries.iter().filter(|run| {
@@ -225,7 +225,11 @@ pub(crate) mod tests {
         Arc::new(LiveRun {
             id: id.to_owned(),
             owner: Principal::local(),
-            conversation: ConversationId::mint(),
+            conversation: Conversation::new(
+                Principal::local().tenant(),
+                crate::conversation::ConversationId::mint(),
+                &"0123456789abcdef0123456789abcdef".into(),
+            ),
             created: SystemTime::now(),
             live: Live::new(1 << 20),
             timeout: Duration::ZERO,

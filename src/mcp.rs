@@ -177,7 +177,8 @@ impl ServerHandler for McpHandler {
         _request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let list = resources::list(&self.services.files, &self.client, &context);
+        let caller = Caller::of(&context)?.principal;
+        let list = resources::list(&self.services.files, &caller, &self.client, &context);
         let list = unless_it_panics("resources/list", list).await?;
         Ok(list.with_cache_scope(CacheScope::Private))
     }
@@ -193,9 +194,10 @@ impl ServerHandler for McpHandler {
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let read = resources::read(&self.services.files, &request.uri);
+        let caller = Caller::of(&context)?.principal;
+        let read = resources::read(&self.services.files, &caller, &request.uri);
         let read = unless_it_panics("resources/read", read).await?;
         Ok(ReadResourceResponse::Complete(
             read.with_cache_scope(CacheScope::Private),

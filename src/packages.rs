@@ -40,7 +40,7 @@ pub use self::requirement::{Asked, Ecosystem, Name, Requirement, RequirementErro
 use self::step::Step;
 use self::turns::{Turn, Turns};
 use crate::config::PackageConfig;
-use crate::conversation::ConversationId;
+use crate::conversation::Conversation;
 use crate::executor::spec::{NetworkAccess, Shown};
 use crate::files::ConversationFiles;
 use crate::gate::{Entered, Gate, Visit, Wants};
@@ -55,7 +55,7 @@ pub const MAX_ASKED: usize = 50;
 #[derive(Clone, Debug)]
 pub struct InstallRequest {
     /// The conversation whose programs will use them.
-    pub conversation: ConversationId,
+    pub conversation: Conversation,
     /// Language or alias.
     pub language: String,
     /// What is asked for.
@@ -146,7 +146,7 @@ impl Packages {
         );
         let took = started.elapsed();
         self.metrics.installed(language, outcome, took);
-        let key = self.files.key(&request.conversation);
+        let key = request.conversation.key();
         info!(
             conversation.key = key.short(),
             install.language = language,

@@ -14,6 +14,11 @@ impl Principal {
         Self(Sha256::digest(token.as_bytes()).into())
     }
 
+    /// To whom the caller belongs.
+    pub fn tenant(&self) -> Tenant {
+        Tenant::Default
+    }
+
     /// A word for this caller that does not reveal the token.
     pub fn tag(&self) -> String {
         let mut hasher = Sha256::new();
@@ -26,6 +31,14 @@ impl Principal {
     pub fn local() -> Self {
         Self([0; 32])
     }
+}
+
+/// Whose conversations are the same when their ids are. There is one, to whom all callers belong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Tenant {
+    /// The only one.
+    #[default]
+    Default,
 }
 
 /// A few digits of the hash, to distinguish callers in a log.

@@ -152,7 +152,7 @@ impl Runs {
         cancel: &CancellationToken,
         timing: &mut Timing,
     ) -> Result<Outcome, NotBegun> {
-        let key = self.files.key(&request.conversation);
+        let key = request.conversation.key().clone();
         let visit = Visit {
             key: &key,
             wants: wants.clone(),

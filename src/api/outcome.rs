@@ -55,6 +55,9 @@ pub(crate) struct RunOutcome {
     pub conversation_id: String,
     /// The run: `get_run` reads its whole output, and its outcome while and after it runs.
     pub run_id: String,
+    /// Whether the kernel of a stateful run goes on, with its variables; missing for other runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel_alive: Option<bool>,
     /// Whether a stateful run had a new kernel although there was one before: what that had in variables is lost.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub kernel_restarted: bool,
@@ -83,8 +86,9 @@ impl RunOutcome {
             files_truncated: outcome.files_truncated,
             files_left_out: outcome.files_left_out,
             notes: Vec::new(),
-            conversation_id: run.conversation.as_str().to_owned(),
+            conversation_id: run.conversation.id().to_owned(),
             run_id: run.id.clone(),
+            kernel_alive: outcome.hint.is_kernel_alive(),
             kernel_restarted: lost.is_some(),
             kernel_restart_reason: lost.map(Lost::sentence),
         }
@@ -136,8 +140,9 @@ impl RunOutcome {
             files_truncated: false,
             files_left_out: 0,
             notes: Vec::new(),
-            conversation_id: run.conversation.as_str().to_owned(),
+            conversation_id: run.conversation.id().to_owned(),
             run_id: run.id.clone(),
+            kernel_alive: None,
             kernel_restarted: false,
             kernel_restart_reason: None,
         }

@@ -13,7 +13,7 @@ use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
 use tracing::debug;
 
-use crate::conversation::ConversationId;
+use crate::conversation::Conversation;
 use crate::files::ConversationFiles;
 use crate::files::PICTURES;
 use crate::links::FileLink;
@@ -108,7 +108,7 @@ impl Pictures {
 /// picture is left out.
 pub(crate) async fn of_run(
     files: &ConversationFiles,
-    id: &ConversationId,
+    id: &Conversation,
     status: RunStatus,
     new: &[&FileLink],
 ) -> Pictures {
@@ -149,7 +149,7 @@ pub(crate) async fn of_run(
 /// It was not ready in time: others had their turn.
 pub(crate) async fn of_file(
     files: &ConversationFiles,
-    id: &ConversationId,
+    id: &Conversation,
     name: &str,
 ) -> Result<Option<(FileLink, Shown)>, Elapsed> {
     in_turn(Instant::now() + PATIENCE, read(files, id, name), MAX_BYTES).await
@@ -157,7 +157,7 @@ pub(crate) async fn of_file(
 
 async fn read(
     files: &ConversationFiles,
-    id: &ConversationId,
+    id: &Conversation,
     name: &str,
 ) -> Option<(FileLink, Vec<u8>)> {
     let (file, bytes) = files.read_whole(id, name, MAX_FILE).await.ok()?;

@@ -30,7 +30,7 @@ pub use self::stage::Way;
 pub use self::verdict::{Row, Verdict};
 use crate::config::{Config, EngineConfig, PoolSize};
 use crate::control::Control;
-use crate::conversation::ConversationId;
+use crate::conversation::Conversation;
 use crate::executor::Executor;
 use crate::parts::Parts;
 
@@ -57,7 +57,7 @@ pub struct Selftest {
     /// Whether the files are in one of the engine's volumes.
     in_volume: bool,
     /// The conversations that there are now.
-    conversations: Arc<Mutex<Vec<ConversationId>>>,
+    conversations: Arc<Mutex<Vec<Conversation>>>,
 }
 
 impl fmt::Debug for Selftest {

@@ -12,7 +12,7 @@ use zip::write::{SimpleFileOptions, StreamWriter};
 use zip::{CompressionMethod, DateTime, ZipWriter};
 
 use super::{ConversationFiles, FilesError};
-use crate::conversation::{ConversationId, ConversationKey};
+use crate::conversation::{Conversation, ConversationKey};
 use crate::workspace::path::RelativePath;
 use crate::workspace::{OpenFile, Workspace};
 
@@ -41,8 +41,8 @@ impl ConversationFiles {
     /// # Errors
     /// There are more files than are listed, or more bytes than a conversation may have, as in files with holes; or
     /// trouble with the storage.
-    pub(crate) async fn archive(&self, id: &ConversationId) -> Result<Archive, FilesError> {
-        let key = self.key(id);
+    pub(crate) async fn archive(&self, conversation: &Conversation) -> Result<Archive, FilesError> {
+        let key = conversation.key().clone();
         let limit = self.workspaces.limits().quota_bytes;
         let workspace = self.workspaces.find(&key).await?;
         let mut archive = Archive {

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use parking_lot::Mutex;
 
 use super::logs::LogLevel;
-use crate::conversation::ConversationId;
+use crate::conversation::Conversation;
 
 /// Conversations that are remembered, the latest ones.
 const MAX_CONVERSATIONS: usize = 16;
@@ -16,13 +16,13 @@ const MAX_CONVERSATIONS: usize = 16;
 /// One client.
 #[derive(Debug, Default)]
 pub(super) struct Client {
-    conversations: Mutex<VecDeque<ConversationId>>,
+    conversations: Mutex<VecDeque<Conversation>>,
     log_level: Mutex<Option<LogLevel>>,
 }
 
 impl Client {
     /// Notes that the client has worked with a conversation, so that its files are listed as resources.
-    pub(super) fn remember(&self, id: &ConversationId) {
+    pub(super) fn remember(&self, id: &Conversation) {
         let mut conversations = self.conversations.lock();
         conversations.retain(|known| known != id);
         conversations.push_front(id.clone());
@@ -30,7 +30,7 @@ impl Client {
     }
 
     /// The conversations it has worked with, the latest first.
-    pub(super) fn conversations(&self) -> Vec<ConversationId> {
+    pub(super) fn conversations(&self) -> Vec<Conversation> {
         self.conversations.lock().iter().cloned().collect()
     }
 

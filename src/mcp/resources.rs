@@ -18,6 +18,7 @@ use super::error::{broken, no_resource};
 use crate::conversation::ConversationId;
 use crate::files::{ConversationFiles, FilesError, PICTURES};
 use crate::links::ENCODED;
+use crate::principal::Principal;
 
 /// What all our addresses begin with.
 const SCHEME: &str = "sandbox://";
@@ -39,6 +40,7 @@ pub(super) fn templates() -> ListResourceTemplatesResult {
 /// The files that the client may know about.
 pub(super) async fn list(
     files: &ConversationFiles,
+    caller: &Principal,
     client: &Client,
     context: &RequestContext<RoleServer>,
 ) -> Result<ListResourcesResult, ErrorData> {
@@ -47,7 +49,7 @@ pub(super) async fn list(
         .get("conversationId")
         .and_then(|id| id.as_str()?.parse().ok());
     let conversations = match named {
-        Some(id) => vec![id],
+        Some(id) => vec![files.conversation(caller, id)],
         None => client.conversations(),
     };
     let mut resources = Vec::new();
@@ -57,7 +59,7 @@ pub(super) async fn list(
         };
         let room = MAX_LISTED - resources.len();
         resources.extend(list.files.into_iter().take(room).map(|file| {
-            Resource::new(address(&id, &file.name), &file.name)
+            Resource::new(address(id.id(), &file.name), &file.name)
                 .with_mime_type(&file.mime_type)
                 .with_size(file.size)
                 .with_description(format!("Download: {}", file.url))
@@ -69,11 +71,13 @@ pub(super) async fn list(
 /// A file as text, or as base64 if it is not text.
 pub(super) async fn read(
     files: &ConversationFiles,
+    caller: &Principal,
     uri: &str,
 ) -> Result<ReadResourceResult, ErrorData> {
     let (id, name) = parse(uri)
         .ok_or_else(|| no_resource("it is not of the form sandbox://{conversationId}/{path}"))?;
-    let (file, bytes) = match files.read_whole(&id, &name, MAX_BYTES).await {
+    let conversation = files.conversation(caller, id);
+    let (file, bytes) = match files.read_whole(&conversation, &name, MAX_BYTES).await {
         Ok(read) => read,
         Err(FilesError::NotFound(_) | FilesError::Path(_)) => {
             return Err(no_resource("the conversation has no such file"));
@@ -113,8 +117,8 @@ fn mime_type(named: String, bytes: &[u8]) -> String {
     found.to_owned()
 }
 
-fn address(id: &ConversationId, name: &str) -> String {
-    let id = utf8_percent_encode(id.as_str(), ENCODED);
+fn address(id: &str, name: &str) -> String {
+    let id = utf8_percent_encode(id, ENCODED);
     let path: Vec<_> = name
         .split('/')
         .map(|part| utf8_percent_encode(part, ENCODED).to_string())
@@ -138,7 +142,7 @@ mod tests {
         #[test]
         fn an_address_leads_back(id in "\\PC{1,40}", name in "(\\PC|[/ %?#]){1,40}") {
             let id: ConversationId = id.parse().unwrap();
-            prop_assert_eq!(parse(&address(&id, &name)), Some((id, name)));
+            prop_assert_eq!(parse(&address(id.as_str(), &name)), Some((id, name)));
         }
     }
 

@@ -27,7 +27,7 @@ use crate::api::error::CallError;
 use crate::api::outcome::RunOutcome;
 use crate::api::schema;
 use crate::config::Toolset;
-use crate::conversation::{ConversationId, ConversationIdError};
+use crate::conversation::{Conversation, ConversationIdError};
 use crate::ledger::LiveRun;
 use crate::run::outcome::RunResult;
 use crate::services::Services;
@@ -50,6 +50,18 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// The given conversation of the caller, or a new one.
+    pub(super) fn conversation(
+        &self,
+        id: Option<&str>,
+    ) -> Result<Conversation, ConversationIdError> {
+        let (files, caller) = (&self.services.files, &self.caller.principal);
+        match id {
+            Some(id) => Ok(files.conversation(caller, id.parse()?)),
+            None => Ok(files.new_conversation(caller)),
+        }
+    }
+
     /// Whether the client polls for the end of long calls itself.
     fn supports_tasks(&self) -> bool {
         let capabilities = self.context.client_capabilities();
@@ -82,19 +94,16 @@ pub(super) async fn call(
     arguments: JsonObject,
 ) -> Result<CallToolResponse, ErrorData> {
     let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
-    let Services {
-        files,
-        conversations,
-        ..
-    } = call.services;
+    let (services, caller) = (call.services, &call.caller.principal);
+    let files = &services.files;
     let result = match alias.map_or(name, |(_, name)| name) {
         cancel_run::NAME => cancel_run::call(call, arguments).await,
-        delete_conversation::NAME => delete_conversation::call(conversations, arguments).await,
+        delete_conversation::NAME => delete_conversation::call(call, arguments).await,
         get_run::NAME => get_run::call(call, arguments).await,
         install_packages::NAME => Box::pin(install_packages::call(call, arguments)).await,
-        list_files::NAME => list_files::call(files, arguments).await,
-        list_runners::NAME => Ok(list_runners::call(call.services)),
-        read_file::NAME => read_file::call(files, arguments).await,
+        list_files::NAME => list_files::call(files, caller, arguments).await,
+        list_runners::NAME => Ok(list_runners::call(services)),
+        read_file::NAME => read_file::call(files, caller, arguments).await,
         run_code::NAME => {
             return match run_code::call(call, arguments).await {
                 Ok(response) => Ok(response),
@@ -103,7 +112,7 @@ pub(super) async fn call(
         }
         upload_file::NAME => upload_file::call(call, arguments).await,
         unknown => {
-            let listed = toolset::listed(call.toolset, call.services);
+            let listed = toolset::listed(call.toolset, services);
             return Err(unknown_tool(unknown, &listed));
         }
     };
@@ -145,9 +154,4 @@ where
 pub(super) fn structured<T: Serialize>(value: &T) -> CallToolResult {
     // Our own types of strings, numbers and lists always become JSON.
     CallToolResult::structured(serde_json::to_value(value).unwrap_or_default())
-}
-
-/// The given conversation, or a new one.
-fn conversation(id: Option<&str>) -> Result<ConversationId, ConversationIdError> {
-    id.map_or_else(|| Ok(ConversationId::mint()), str::parse)
 }

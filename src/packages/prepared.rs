@@ -114,7 +114,7 @@ impl Packages {
             client,
             asked,
             removed,
-            key: self.files.key(&request.conversation),
+            key: request.conversation.key().clone(),
             ends: started + self.config.timeout,
         })
     }

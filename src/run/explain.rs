@@ -171,7 +171,7 @@ mod tests {
                 length: Duration::from_secs(2),
                 argument: Some(TimeArgument {
                     name: "timeoutSeconds",
-                    most: Duration::from_secs(300),
+                    most: Duration::from_mins(5),
                 }),
             },
         };

@@ -84,6 +84,11 @@ impl Hint {
         (!sentences.is_empty()).then(|| sentences.join(" "))
     }
 
+    /// Whether the kernel goes on, if there is one.
+    pub(crate) fn is_kernel_alive(&self) -> Option<bool> {
+        Some(self.kernel? == KernelFate::Lives)
+    }
+
     fn kernel_text(&self) -> Option<String> {
         match self.kernel? {
             KernelFate::Lost(_) => Some(LOST.to_owned()),

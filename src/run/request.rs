@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::conversation::ConversationId;
+use crate::conversation::Conversation;
 
 /// A request to run a program.
 #[derive(Clone, Debug)]
 pub struct RunRequest {
     /// The conversation whose files it sees.
-    pub conversation: ConversationId,
+    pub conversation: Conversation,
     /// Language or alias.
     pub language: String,
     /// Source code.

@@ -15,8 +15,9 @@ const PATIENCE = 3000;
 /** Codes of answers that are not about the run. Any other one says that it did not begin. */
 const TELL_NOTHING = ["no_json", "protocol", "run_not_found"];
 
-/** What the server says of every run that was cancelled, before what became of its kernel. */
-const CANCELLED = "The run was cancelled before its end.";
+/** What became of the kernel of a run that was stopped, for whoever stopped it and so knows why it ended. */
+const KERNEL_ENDED = "The kernel has ended: its variables are lost, and the next stateful run begins with a new one.";
+const KERNEL_LIVES = "The kernel and its variables live on.";
 
 const pause = (milliseconds) => new Promise((resolve) => { setTimeout(resolve, milliseconds); });
 
@@ -138,7 +139,7 @@ export class Run {
     if (this.#tail?.leftOut) this.#output.gap(`${size(this.#tail.leftOut)} were left out here.`);
     this.#push(this.#tail?.tail ?? []);
     this.#output.end();
-    return outcome.status === "cancelled" && this.#stopped ? { ...outcome, hint: restOf(outcome.hint) } : outcome;
+    return outcome.status === "cancelled" && this.#stopped ? { ...outcome, hint: kernelOf(outcome) } : outcome;
   }
 
   #begins() {
@@ -179,8 +180,10 @@ export class Run {
   }
 }
 
-/** Whoever stopped a run knows why it ended, and not what became of its kernel. */
-const restOf = (hint) => hint.replace(CANCELLED, "").trim() || null;
+function kernelOf({ kernelAlive }) {
+  if (kernelAlive === undefined) return null;
+  return kernelAlive ? KERNEL_LIVES : KERNEL_ENDED;
+}
 
 /** The milliseconds after which to ask again for a run that goes on meanwhile, or nothing where that is no use. */
 function pauseAfter(error, failures) {

@@ -81,6 +81,24 @@ async fn who_waits_is_told_the_position() {
     assert_eq!(answer["output"], "mine\n");
 }
 
+#[tokio::test]
+async fn who_asks_for_a_run_that_waits_learns_for_what() {
+    let app = TestApp::on_fake_with(&[("MAX_CONCURRENT_RUNS", "1"), ("CALL_BUDGET", "1")]).await;
+    let hint = async |arguments: serde_json::Value| {
+        let outcome = app.call("run_code", arguments).await;
+        assert_eq!(outcome["status"], "running");
+        assert_eq!(outcome["durationMs"], 0, "{outcome}");
+        let hint = outcome["hint"].as_str().unwrap();
+        hint.split_once(": call get_run").unwrap().0.to_owned()
+    };
+    let nap = json!({ "language": "shell", "code": "sleep 25" });
+    let (_, waits) = tokio::join!(app.call("run_code", nap.clone()), async {
+        eventually("it runs", || app.app.parts.launcher.live_count() == 1).await;
+        hint(nap.clone()).await
+    });
+    insta::assert_snapshot!(waits, @"The run waits for a place: it is number 1 in the queue");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_conversation_with_a_hundred_runs_does_not_keep_another_waiting() {
     let settings = [

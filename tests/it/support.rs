@@ -22,6 +22,7 @@ use mcp_code_sandbox::executor::docker::DockerExecutor;
 use mcp_code_sandbox::executor::fake::FakeExecutor;
 use mcp_code_sandbox::executor::{Executor, LaneInfo};
 use mcp_code_sandbox::gate::proof::State;
+use mcp_code_sandbox::principal::Principal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tower::ServiceExt as _;
@@ -185,8 +186,9 @@ impl TestApp {
 
     /// The directory of a conversation.
     pub(crate) fn workspace(&self, conversation: &str) -> PathBuf {
-        let id: mcp_code_sandbox::conversation::ConversationId = conversation.parse().unwrap();
-        self.root().join(self.app.parts.files.key(&id).as_str())
+        let (files, caller) = (&self.app.parts.files, Principal::local());
+        let conversation = files.conversation(&caller, conversation.parse().unwrap());
+        self.root().join(conversation.key().as_str())
     }
 
     pub(crate) async fn send(&self, request: Request<Body>) -> Answer {

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
 use mcp_code_sandbox::control::Control;
-use mcp_code_sandbox::conversation::ConversationId;
 use mcp_code_sandbox::executor::fake::FakeExecutor;
 use mcp_code_sandbox::gate::proof::{State, Weakness};
+use mcp_code_sandbox::principal::Principal;
 use serde_json::{Value, json};
 
 use crate::support::{TestApp, eventually};
@@ -77,11 +77,9 @@ async fn a_server_that_stops_lets_nobody_wait_for_the_check() {
 async fn a_program_that_is_refused_late_was_in_no_session() {
     let app = unproved().await;
     let body = json!({ "code": "echo hi", "language": "shell" });
-    let stream = app.rest(Method::POST, "/api/v1/execute", &body).await;
-    assert_eq!(stream.status, StatusCode::OK);
-    let text = stream.text();
-    let last: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
-    assert_eq!(last["code"], "sandbox_not_proven");
+    let refused = app.rest(Method::POST, "/api/v1/execute", &body).await;
+    assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(refused.json()["error"]["code"], "sandbox_not_proven");
     let sessions = app.ask(Method::GET, "/api/v1/sessions").await;
     assert_eq!(sessions.json()["total"], 0);
 }
@@ -117,17 +115,17 @@ async fn a_run_whose_turn_comes_is_asked_anew() {
 #[tokio::test]
 async fn runs_that_wait_for_the_check_leave_it_a_place() {
     let app = TestApp::on_fake_with(&[("MAX_CONCURRENT_RUNS", "1")]).await;
-    let runs = &app.app.parts;
+    let parts = &app.app.parts;
     let check = async {
-        eventually("one runs, one waits", || runs.gate.admission.waiting() == 1).await;
-        runs.gate.proof.set(State::Pending);
-        let id: ConversationId = "check".parse().unwrap();
-        let place = runs
-            .gate
-            .admission
-            .enter(&runs.files.key(&id), |_| ())
-            .await;
-        runs.gate.proof.set(State::Held);
+        eventually("one runs, one waits", || {
+            parts.gate.admission.waiting() == 1
+        })
+        .await;
+        parts.gate.proof.set(State::Pending);
+        let (files, caller) = (&app.app.parts.files, Principal::local());
+        let conversation = files.conversation(&caller, "check".parse().unwrap());
+        let place = parts.gate.admission.enter(conversation.key(), |_| ()).await;
+        parts.gate.proof.set(State::Held);
         place.map(drop)
     };
     let (first, second, checked) = tokio::join!(

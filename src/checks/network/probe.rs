@@ -13,12 +13,13 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::conversation::ConversationId;
+use crate::conversation::Conversation;
 use crate::executor::Stream;
 use crate::executor::spec::{LANE_PREFIX, NetworkAccess};
 use crate::files::ConversationFiles;
 use crate::gate::Wants;
 use crate::parts::Parts;
+use crate::principal::Principal;
 use crate::run::outcome::RunStatus;
 use crate::run::{KernelWish, Live, Outcome, RunRequest};
 
@@ -64,12 +65,12 @@ pub(super) async fn host_is_closed(parts: &Parts, dns: &[IpAddr]) -> Result<(), 
     let listener = Listener::open().await.map_err(|error| cannot(&error))?;
     let targets = host_targets();
     let timeout = Duration::from_secs(20 + 2 * targets.len() as u64);
-    let conversation = Conversation {
+    let own = ProbeConversation {
         files: &parts.files,
-        id: ConversationId::mint(),
+        conversation: parts.files.new_conversation(&Principal::local()),
     };
     let request = RunRequest {
-        conversation: conversation.id.clone(),
+        conversation: own.conversation.clone(),
         language: LANGUAGE.to_owned(),
         code: PROGRAM.to_owned(),
         stdin: None,
@@ -124,15 +125,15 @@ fn judge(outcome: &Outcome, targets: &BTreeSet<String>) -> Result<(), Doubt> {
 }
 
 /// The probe's own conversation. Dropping it, even in the middle of the probe, deletes its directory in the background.
-struct Conversation<'a> {
+struct ProbeConversation<'a> {
     files: &'a ConversationFiles,
-    id: ConversationId,
+    conversation: Conversation,
 }
 
-impl Drop for Conversation<'_> {
+impl Drop for ProbeConversation<'_> {
     fn drop(&mut self) {
         // One poll hands it to the background deletion. If that fails, the sweeper deletes it later.
-        let _ = self.files.delete(&self.id).now_or_never();
+        let _ = self.files.delete(&self.conversation).now_or_never();
     }
 }
 

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::stage::{Act, Stage};
 use super::{Download, Verdict};
-use crate::conversation::ConversationId;
+use crate::conversation::Conversation;
 use crate::workspace::Existing;
 
 const PROGRAM: &str = include_str!("programs/links.py");
@@ -49,8 +49,8 @@ pub(super) async fn holds(stage: &Stage<'_>, download: &Download) -> Verdict {
 async fn try_links(
     stage: &Stage<'_>,
     download: &Download,
-    own: &ConversationId,
-    other: &ConversationId,
+    own: &Conversation,
+    other: &Conversation,
     canary: &str,
 ) -> Result<Seen, Verdict> {
     let cannot =
@@ -67,7 +67,7 @@ async fn try_links(
     stored.map_err(|error| cannot(&error))?;
     let act = Act {
         program: PROGRAM,
-        environment: &[("OTHER", stage.key(other).as_str().to_owned())],
+        environment: &[("OTHER", other.key().as_str().to_owned())],
         seconds: 10,
         ..Act::default()
     };
@@ -118,11 +118,11 @@ enum Fetched {
 async fn fetch(
     stage: &Stage<'_>,
     download: &Download,
-    conversation: &ConversationId,
+    conversation: &Conversation,
     name: &str,
 ) -> Fetched {
     let both = async {
-        let path = format!("{}/{name}", stage.key(conversation).as_str());
+        let path = format!("{}/{name}", conversation.key().as_str());
         let by_route = download(path).await.is_some();
         let by_tool = stage
             .parts

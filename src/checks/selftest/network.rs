@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use super::Verdict;
 use super::stage::{Act, BEGINNING, Ended, Stage, until};
 use crate::checks::network;
-use crate::conversation::ConversationId;
+use crate::conversation::Conversation;
 use crate::executor::spec::NetworkAccess;
 use crate::gate::network::State;
 
@@ -20,7 +20,7 @@ const PORT: u16 = 8000;
 
 pub(super) async fn holds(stage: &Stage<'_>) -> Verdict {
     let engine = &stage.test.engine;
-    let rules = match network::check(engine, &stage.parts).await {
+    let rules = match network::check(engine, stage.parts).await {
         Ok(State::Closed(reason)) => {
             return Verdict::Pass(format!("network: true is refused, {reason}"));
         }
@@ -42,8 +42,8 @@ pub(super) async fn holds(stage: &Stage<'_>) -> Verdict {
 async fn dial(
     stage: &Stage<'_>,
     dns: Vec<IpAddr>,
-    listens: &ConversationId,
-    dials: &ConversationId,
+    listens: &Conversation,
+    dials: &Conversation,
 ) -> Result<(Ended, [String; 2]), Verdict> {
     let cannot =
         |error: &dyn std::fmt::Display| Verdict::Fail(format!("it could not be tried: {error}"));

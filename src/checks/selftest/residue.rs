@@ -5,7 +5,7 @@ use super::Verdict;
 use super::inspection;
 use super::stage::{Act, Stage};
 use crate::control::Control;
-use crate::conversation::ConversationId;
+use crate::conversation::Conversation;
 
 const LEAVE: &str = include_str!("programs/leave.py");
 const FIND: &str = include_str!("programs/find.py");
@@ -42,12 +42,12 @@ pub(super) async fn between_conversations(stage: &Stage<'_>) -> Verdict {
 async fn search(
     stage: &Stage<'_>,
     control: Control,
-    leaves: &ConversationId,
-    finds: &ConversationId,
+    leaves: &Conversation,
+    finds: &Conversation,
     places: &str,
 ) -> Verdict {
     // Another conversation must not even see the first one's key, so the key is the mark.
-    let key = stage.key(leaves);
+    let key = leaves.key();
     let mark = if leaves == finds {
         hex::encode(rand::random::<[u8; 8]>())
     } else {

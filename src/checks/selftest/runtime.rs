@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Verdict;
 use super::stage::{Act, Ended, Stage, until};
-use crate::conversation::ConversationId;
+use crate::conversation::Conversation;
 use crate::run::outcome::RunStatus;
 
 const PYTHON: &str = include_str!("programs/runtime.py");
@@ -38,7 +38,7 @@ pub(super) async fn holds(stage: &Stage<'_>) -> Verdict {
     }
 }
 
-async fn try_it(stage: &Stage<'_>, conversation: &ConversationId) -> Result<Seen, Verdict> {
+async fn try_it(stage: &Stage<'_>, conversation: &Conversation) -> Result<Seen, Verdict> {
     use base64::Engine as _;
     let content = base64::engine::general_purpose::STANDARD.encode(WORD);
     let cannot =
@@ -68,7 +68,7 @@ async fn try_it(stage: &Stage<'_>, conversation: &ConversationId) -> Result<Seen
         .files
         .read(conversation, "written.txt", 0, 64)
         .await;
-    let key = stage.key(conversation);
+    let key = conversation.key();
     let removed = || async {
         let containers = stage
             .executor()

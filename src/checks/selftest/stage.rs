@@ -13,12 +13,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Selftest, Verdict};
 use crate::config::RunLimits;
-use crate::conversation::{ConversationId, ConversationKey};
+use crate::conversation::Conversation;
 use crate::executor::spec::NetworkAccess;
 use crate::executor::{Executor, Stream};
 use crate::gate::Wants;
 use crate::gate::admission::AdmissionError;
 use crate::parts::Parts;
+use crate::principal::Principal;
 use crate::run::outcome::{RunStatus, Usage};
 use crate::run::{self, KernelWish, Live, RunError, RunRequest};
 use crate::workspace::Existing;
@@ -133,10 +134,6 @@ impl<'a> Stage<'a> {
         &*self.test.executor
     }
 
-    pub(super) fn key(&self, conversation: &ConversationId) -> ConversationKey {
-        self.parts.files.key(conversation)
-    }
-
     /// Runs a program in a conversation of its own.
     pub(super) async fn alone(&self, act: Act<'_>) -> Result<Ended, Verdict> {
         let conversation = self.conversation();
@@ -148,7 +145,7 @@ impl<'a> Stage<'a> {
     /// Runs a program in a conversation. The error is the verdict on a control that could not be tried.
     pub(super) async fn run(
         &self,
-        conversation: &ConversationId,
+        conversation: &Conversation,
         act: Act<'_>,
     ) -> Result<Ended, Verdict> {
         let language = act.language.unwrap_or(LANGUAGE);
@@ -268,18 +265,14 @@ impl<'a> Stage<'a> {
 
     /// Waits until a run in the conversation will have a sandbox that is there already, unless its own did not come
     /// back from the previous run: then it gets a new one, as every run does.
-    async fn warm(&self, conversation: &ConversationId) -> Result<(), Verdict> {
+    async fn warm(&self, conversation: &Conversation) -> Result<(), Verdict> {
         let is_new = matches!(
-            self.parts
-                .files
-                .workspaces
-                .find(&self.key(conversation))
-                .await,
+            self.parts.files.workspaces.find(conversation.key()).await,
             Ok(None)
         );
         let ready = || {
             if !is_new {
-                return !self.parts.pool.is_cleaning(&self.key(conversation));
+                return !self.parts.pool.is_cleaning(conversation.key());
             }
             let view = self.parts.gate.catalog.view();
             view.find(LANGUAGE)
@@ -296,20 +289,20 @@ impl<'a> Stage<'a> {
     }
 
     /// Whether a warm run that follows one of this conversation does not get the same sandbox.
-    pub(super) async fn has_lost_its_own(&self, conversation: &ConversationId) -> bool {
+    pub(super) async fn has_lost_its_own(&self, conversation: &Conversation) -> bool {
         let is_warm = self.way == Way::Warm && self.warm(conversation).await.is_ok();
-        is_warm && !self.parts.pool.keeps(&self.key(conversation))
+        is_warm && !self.parts.pool.keeps(conversation.key())
     }
 
     /// Creates a conversation, which [`forget`](Self::forget) deletes.
-    pub(super) fn conversation(&self) -> ConversationId {
-        let conversation = ConversationId::mint();
+    pub(super) fn conversation(&self) -> Conversation {
+        let conversation = self.parts.files.new_conversation(&Principal::local());
         self.test.conversations.lock().push(conversation.clone());
         conversation
     }
 
     /// Deletes a conversation.
-    pub(super) async fn forget(&self, conversation: &ConversationId) {
+    pub(super) async fn forget(&self, conversation: &Conversation) {
         // Only deleting its directory can fail, and that logs its own failures.
         let _ = self.parts.conversations().delete(conversation).await;
         self.test
@@ -319,7 +312,7 @@ impl<'a> Stage<'a> {
     }
 
     /// Bytes of a file of the conversation; 0 if there is none.
-    pub(super) async fn size(&self, conversation: &ConversationId, name: &str) -> u64 {
+    pub(super) async fn size(&self, conversation: &Conversation, name: &str) -> u64 {
         let list = self.parts.files.list(conversation).await;
         let files = list.map(|list| list.files).unwrap_or_default();
         let size = files.iter().find(|file| file.name == name);

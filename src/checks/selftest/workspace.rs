@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::Verdict;
 use super::stage::Stage;
-use crate::conversation::ConversationId;
+use crate::conversation::Conversation;
 use crate::executor::Stream;
 use crate::executor::outage::chain;
 use crate::sandbox::{Capture, Program};
@@ -44,7 +44,7 @@ pub(super) async fn holds(stage: &Stage<'_>) -> Verdict {
 /// Goes the way of a run that gets its sandbox from the pool.
 async fn try_it(
     stage: &Stage<'_>,
-    conversation: &ConversationId,
+    conversation: &Conversation,
     language: &str,
     program: &str,
 ) -> anyhow::Result<Verdict> {
@@ -59,10 +59,7 @@ async fn try_it(
             return Ok(Verdict::Fail(format!("{found}: {}", chain(&error))));
         }
     };
-    let adopted = files
-        .workspaces
-        .adopt(slot, &stage.key(conversation))
-        .await?;
+    let adopted = files.workspaces.adopt(slot, conversation.key()).await?;
     adopted.map_err(|_| anyhow!("somebody else has made its directory"))?;
     let word = hex::encode(rand::random::<[u8; 16]>());
     let upload = files.check_upload(FILE, &STANDARD.encode(&word))?;

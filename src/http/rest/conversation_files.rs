@@ -17,7 +17,7 @@ use super::error::{ErrorBody, Failures};
 use super::extract::{FilePath, JsonBody, SessionPath};
 use crate::api::code::Code;
 use crate::body::{PATIENCE_REFUSED, declared, drain};
-use crate::conversation::ConversationId;
+use crate::conversation::Conversation;
 use crate::files::{FileList, FilesError, StoredFile};
 use crate::http::HttpState;
 use crate::http::files::{self, Unsent, condition};
@@ -160,7 +160,7 @@ pub(super) async fn upload(
 
 async fn store(
     state: &HttpState,
-    id: &ConversationId,
+    id: &Conversation,
     name: &str,
     headers: &HeaderMap,
     body: &mut BodyDataStream,

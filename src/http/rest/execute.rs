@@ -20,7 +20,6 @@ use super::error::Failures;
 use super::events::{Collected, Event, Feed};
 use super::extract::{JsonBody, session_id};
 use super::variables;
-use crate::conversation::ConversationId;
 use crate::http::HttpState;
 use crate::kernels::KernelError;
 use crate::ledger::LiveRun;
@@ -129,7 +128,7 @@ async fn start(
 ) -> Result<Feed, ApiError> {
     // Who asked for no variables gets the program without them, rather than none.
     let implied = request.stateful.is_none() && request.session_id.is_none();
-    let request = request.into_run(&state.0.services)?;
+    let request = request.into_run(&state.0.services, caller)?;
     match begin(state, caller, request.clone()).await {
         Ok(feed) => Ok(feed),
         Err(refused) => match refused.as_ref() {
@@ -182,7 +181,8 @@ async fn begun(run: &LiveRun) {
 }
 
 impl ExecuteRequest {
-    fn into_run(self, services: &Services) -> Result<RunRequest, ApiError> {
+    fn into_run(self, services: &Services, caller: &Principal) -> Result<RunRequest, ApiError> {
+        let files = &services.files;
         let language = self.language.unwrap_or_else(|| LANGUAGE.to_owned());
         let view = services.status.view();
         let runner = view.find(&language);
@@ -197,8 +197,8 @@ impl ExecuteRequest {
         };
         Ok(RunRequest {
             conversation: match self.session_id {
-                Some(id) => id.parse().map_err(session_id)?,
-                None => ConversationId::mint(),
+                Some(id) => files.conversation(caller, id.parse().map_err(session_id)?),
+                None => files.new_conversation(caller),
             },
             language,
             code,

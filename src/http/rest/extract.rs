@@ -17,8 +17,9 @@ use crate::api::code::Code;
 use crate::api::error::CallError;
 use crate::api::json::repeated_key;
 use crate::body::{BodyError, LARGE_BODIES, ROOM_AGAIN};
-use crate::conversation::{ConversationId, ConversationIdError};
+use crate::conversation::{Conversation, ConversationIdError};
 use crate::http::HttpState;
+use crate::principal::Principal;
 
 /// Room in a body for everything except the program.
 const MARGIN: usize = 64 << 10;
@@ -103,27 +104,36 @@ pub(super) fn session_id(error: ConversationIdError) -> ApiError {
 }
 
 /// The session of a path.
-pub(super) struct SessionPath(pub(super) ConversationId);
+pub(super) struct SessionPath(pub(super) Conversation);
 
 impl FromRequestParts<HttpState> for SessionPath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &HttpState) -> Result<Self, ApiError> {
         let id: String = path(parts, state).await?;
-        Ok(Self(id.parse()?))
+        Ok(Self(conversation(parts, state, &id)?))
     }
 }
 
 /// The session and the file of a path.
-pub(super) struct FilePath(pub(super) ConversationId, pub(super) String);
+pub(super) struct FilePath(pub(super) Conversation, pub(super) String);
 
 impl FromRequestParts<HttpState> for FilePath {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &HttpState) -> Result<Self, ApiError> {
         let (id, name): (String, String) = path(parts, state).await?;
-        Ok(Self(id.parse()?, name))
+        Ok(Self(conversation(parts, state, &id)?, name))
     }
+}
+
+/// The conversation that the caller of a request calls `id`.
+fn conversation(parts: &Parts, state: &HttpState, id: &str) -> Result<Conversation, ApiError> {
+    let Some(caller) = parts.extensions.get::<Principal>() else {
+        let message = "the server does not know who calls";
+        return Err(ApiError::new(Code::Internal, message));
+    };
+    Ok(state.0.services.files.conversation(caller, id.parse()?))
 }
 
 async fn path<T: DeserializeOwned + Send>(

@@ -104,7 +104,7 @@ pub(super) async fn install(
     // A client that goes away ends the install.
     let _guard = cancel.clone().drop_guard();
     let PackageRequest { package, version } = request;
-    let packages = &state.0.services.packages;
-    let installed = pip::install(packages, &caller, package, version, &cancel).await;
+    let services = &state.0.services;
+    let installed = pip::install(services, &caller, package, version, &cancel).await;
     Ok(Json(installed.map_err(ApiError)?))
 }

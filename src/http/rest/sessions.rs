@@ -19,7 +19,7 @@ use super::ApiError;
 use super::error::Failures;
 use super::extract::SessionPath;
 use crate::api::code::Code;
-use crate::conversation::ConversationId;
+use crate::conversation::Conversation;
 use crate::http::HttpState;
 use crate::principal::Principal;
 
@@ -30,7 +30,7 @@ const MAX_SESSIONS: usize = 10_000;
 
 /// The books on sessions.
 #[derive(Debug, Default)]
-pub(in crate::http) struct Sessions(Mutex<HashMap<(Principal, ConversationId), Use>>);
+pub(in crate::http) struct Sessions(Mutex<HashMap<(Principal, Conversation), Use>>);
 
 #[derive(Clone, Copy, Debug)]
 struct Use {
@@ -44,12 +44,12 @@ struct Use {
 
 impl Sessions {
     /// Notes that a caller starts a program in a session.
-    pub(super) fn note(&self, caller: &Principal, id: &ConversationId) {
+    pub(super) fn note(&self, caller: &Principal, id: &Conversation) {
         self.touch(caller, id, 1);
     }
 
     /// Notes that a caller uses a session, and starts so many programs in it.
-    fn touch(&self, caller: &Principal, id: &ConversationId, runs: u64) {
+    fn touch(&self, caller: &Principal, id: &Conversation, runs: u64) {
         let mut book = self.0.lock();
         let (now, seen) = (SystemTime::now(), Instant::now());
         book.retain(|_, each| seen.duration_since(each.seen) < LISTED);
@@ -71,7 +71,7 @@ impl Sessions {
     }
 
     /// Takes a note back: the program was refused, so none was started.
-    pub(super) fn take_back(&self, caller: &Principal, id: &ConversationId) {
+    pub(super) fn take_back(&self, caller: &Principal, id: &Conversation) {
         let mut book = self.0.lock();
         let key = (caller.clone(), id.clone());
         let Some(entry) = book.get_mut(&key) else {
@@ -93,14 +93,14 @@ impl Sessions {
     }
 
     /// Forgets a session. Returns whether the caller had it.
-    fn forget(&self, caller: &Principal, id: &ConversationId) -> bool {
+    fn forget(&self, caller: &Principal, id: &Conversation) -> bool {
         self.0
             .lock()
             .remove(&(caller.clone(), id.clone()))
             .is_some()
     }
 
-    fn of(&self, caller: &Principal) -> Vec<(ConversationId, Use)> {
+    fn of(&self, caller: &Principal) -> Vec<(Conversation, Use)> {
         let now = Instant::now();
         let book = self.0.lock();
         let theirs = book
@@ -110,7 +110,7 @@ impl Sessions {
     }
 
     /// A session of a caller.
-    fn get(&self, caller: &Principal, id: &ConversationId) -> Result<Use, ApiError> {
+    fn get(&self, caller: &Principal, id: &Conversation) -> Result<Use, ApiError> {
         let book = self.0.lock();
         let found = book.get(&(caller.clone(), id.clone()));
         let recent = |each: &&Use| each.seen.elapsed() < LISTED;
@@ -154,10 +154,10 @@ pub(super) struct Done {
 }
 
 impl Session {
-    fn of(state: &HttpState, id: &ConversationId, each: Use) -> Self {
+    fn of(state: &HttpState, id: &Conversation, each: Use) -> Self {
         let is_busy = state.0.services.conversations.is_busy(id);
         Self {
-            session_id: id.as_str().to_owned(),
+            session_id: id.id().to_owned(),
             is_busy,
             status: if is_busy { "busy" } else { "idle" },
             created_at: seconds(each.created),
@@ -180,7 +180,7 @@ pub(super) async fn list(
 ) -> Json<SessionList> {
     let theirs = state.0.sessions.of(&caller).into_iter();
     let sessions: BTreeMap<_, _> = theirs
-        .map(|(id, each)| (id.as_str().to_owned(), Session::of(&state, &id, each)))
+        .map(|(id, each)| (id.id().to_owned(), Session::of(&state, &id, each)))
         .collect();
     Json(SessionList {
         total: sessions.len(),
@@ -212,7 +212,7 @@ pub(super) async fn end(
     }
     Ok(Json(Done {
         success: true,
-        message: format!("Session {} terminated", id.as_str()),
+        message: format!("Session {} terminated", id.id()),
     }))
 }
 

@@ -4,10 +4,8 @@ use rmcp::model::{CallToolResult, JsonObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{define, parse, structured};
+use super::{Call, define, parse, structured};
 use crate::api::error::CallError;
-use crate::conversation::ConversationId;
-use crate::conversations::Conversations;
 
 pub(super) const NAME: &str = "delete_conversation";
 
@@ -45,12 +43,12 @@ pub(super) fn tool() -> Tool {
 }
 
 pub(super) async fn call(
-    conversations: &Conversations,
+    call: &Call<'_>,
     arguments: JsonObject,
 ) -> Result<CallToolResult, CallError> {
     let arguments: Arguments = parse(NAME, arguments)?;
-    let id: ConversationId = arguments.conversation_id.parse()?;
-    let existed = conversations.delete(&id).await?;
+    let conversation = call.conversation(Some(&arguments.conversation_id))?;
+    let existed = call.services.conversations.delete(&conversation).await?;
     let message = if existed {
         "The conversation's files were deleted"
     } else {

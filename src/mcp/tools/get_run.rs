@@ -12,7 +12,6 @@ use crate::api::arguments::some_whole;
 use crate::api::error::CallError;
 use crate::api::outcome::RunOutcome;
 use crate::config::RunLimits;
-use crate::conversation::ConversationId;
 use crate::executor::Stream;
 use crate::ledger::LiveRun;
 use crate::mcp::live::{self, Woken};
@@ -157,7 +156,7 @@ fn find(call: &Call<'_>, arguments: &Arguments) -> Result<std::sync::Arc<LiveRun
             .find(owner, id)
             .ok_or_else(|| CallError::no_run(id)),
         (None, Some(conversation)) => {
-            let id: ConversationId = conversation.parse()?;
+            let id = call.conversation(Some(conversation))?;
             call.services
                 .ledger
                 .latest(owner, &id)

@@ -4,7 +4,7 @@ use rmcp::model::{CallToolResult, JsonObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Call, conversation, define, parse, structured};
+use super::{Call, define, parse, structured};
 use crate::api::error::CallError;
 use crate::mcp::live::with_signs_of_life;
 use crate::packages::{Asked, InstallRequest, MAX_ASKED, Packages};
@@ -96,7 +96,7 @@ pub(super) async fn call(
     arguments: JsonObject,
 ) -> Result<CallToolResult, CallError> {
     let arguments: Arguments = parse(NAME, arguments)?;
-    let id = conversation(arguments.conversation_id.as_deref())?;
+    let id = call.conversation(arguments.conversation_id.as_deref())?;
     call.client.remember(&id);
     let packages = arguments.packages.into_iter().map(|package| match package {
         Package::Text(name) => Asked {
@@ -125,6 +125,6 @@ pub(super) async fn call(
             })
             .collect(),
         duration_ms: u64::try_from(installed.duration.as_millis()).unwrap_or(u64::MAX),
-        conversation_id: id.as_str().to_owned(),
+        conversation_id: id.id().to_owned(),
     }))
 }

@@ -6,9 +6,9 @@ use serde::Deserialize;
 
 use super::{define, parse, structured};
 use crate::api::error::CallError;
-use crate::conversation::ConversationId;
 use crate::files::ConversationFiles;
 use crate::files::FilePage;
+use crate::principal::Principal;
 
 pub(super) const NAME: &str = "list_files";
 
@@ -36,10 +36,11 @@ pub(super) fn tool() -> Tool {
 
 pub(super) async fn call(
     files: &ConversationFiles,
+    caller: &Principal,
     arguments: JsonObject,
 ) -> Result<CallToolResult, CallError> {
     let arguments: Arguments = parse(NAME, arguments)?;
-    let id: ConversationId = arguments.conversation_id.parse()?;
-    let list = files.list(&id).await?;
+    let conversation = files.conversation(caller, arguments.conversation_id.parse()?);
+    let list = files.list(&conversation).await?;
     Ok(structured(&list.page(arguments.cursor.as_deref())?))
 }

@@ -12,10 +12,10 @@ use super::{define, parse, structured};
 use crate::api::arguments::whole;
 use crate::api::error::CallError;
 use crate::api::pictures::{self, Shown};
-use crate::conversation::ConversationId;
 use crate::files::ConversationFiles;
 use crate::files::{Piece, is_picture_name};
 use crate::links::FileLink;
+use crate::principal::Principal;
 
 pub(super) const NAME: &str = "read_file";
 
@@ -98,13 +98,14 @@ pub(super) fn tool() -> Tool {
 
 pub(super) async fn call(
     files: &ConversationFiles,
+    caller: &Principal,
     arguments: JsonObject,
 ) -> Result<CallToolResult, CallError> {
     let arguments: Arguments = parse(NAME, arguments)?;
-    let id: ConversationId = arguments.conversation_id.parse()?;
+    let conversation = files.conversation(caller, arguments.conversation_id.parse()?);
     let name = &arguments.filename;
     if arguments.offset == 0 && is_picture_name(name) {
-        let picture = pictures::of_file(files, &id, name).await;
+        let picture = pictures::of_file(files, &conversation, name).await;
         // As base64 it would tell a model nothing.
         let late = |_| CallError::busy("the picture was not ready in time", AGAIN);
         if let Some((file, shown)) = picture.map_err(late)? {
@@ -112,7 +113,7 @@ pub(super) async fn call(
         }
     }
     let piece = files
-        .read(&id, name, arguments.offset, arguments.length)
+        .read(&conversation, name, arguments.offset, arguments.length)
         .await?;
     Ok(render(piece))
 }

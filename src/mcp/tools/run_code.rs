@@ -10,10 +10,11 @@ use serde::Deserialize;
 use tokio::time::Instant;
 use tokio_util::sync::DropGuard;
 
-use super::{Call, conversation, define, outcome, parse, structured};
+use super::{Call, define, outcome, parse, structured};
 use crate::api::arguments::ignored;
 use crate::api::error::CallError;
 use crate::api::outcome::RunOutcome;
+use crate::config::RunLimits;
 use crate::ledger::{self, LiveRun};
 use crate::mcp::live::{self, Woken};
 use crate::mcp::{logs, tasks};
@@ -121,7 +122,7 @@ pub(super) async fn call(
     arguments: JsonObject,
 ) -> Result<CallToolResponse, CallError> {
     let note = ignored::<Arguments>(NAME, &arguments);
-    let request = request(call.services, arguments)?;
+    let request = request(call, arguments)?;
     call.client.remember(&request.conversation);
     let limits = &call.services.limits;
     let Started { run, guard } = start(call, request)?;
@@ -188,10 +189,11 @@ fn start(call: &Call<'_>, request: RunRequest) -> Result<Started, CallError> {
     Ok(Started { run, guard: None })
 }
 
-fn request(services: &Services, arguments: JsonObject) -> Result<RunRequest, CallError> {
+fn request(call: &Call<'_>, arguments: JsonObject) -> Result<RunRequest, CallError> {
     let arguments: Arguments = parse(NAME, arguments)?;
+    let limits = &call.services.limits;
     Ok(RunRequest {
-        conversation: conversation(arguments.conversation_id.as_deref())?,
+        conversation: call.conversation(arguments.conversation_id.as_deref())?,
         language: arguments.language,
         code: arguments.code,
         stdin: arguments.stdin,
@@ -203,11 +205,11 @@ fn request(services: &Services, arguments: JsonObject) -> Result<RunRequest, Cal
             .collect(),
         timeout: arguments
             .timeout_seconds
-            .map(|seconds| timeout(seconds, services))
+            .map(|seconds| timeout(seconds, limits))
             .transpose()?,
         time_argument: Some(TimeArgument {
             name: "timeoutSeconds",
-            most: services.limits.timeout_max,
+            most: limits.timeout_max,
         }),
         stateful: arguments.stateful,
         kernel: KernelWish {
@@ -217,7 +219,7 @@ fn request(services: &Services, arguments: JsonObject) -> Result<RunRequest, Cal
     })
 }
 
-fn timeout(seconds: f64, services: &Services) -> Result<Duration, RunError> {
-    let most = services.limits.timeout_max;
+fn timeout(seconds: f64, limits: &RunLimits) -> Result<Duration, RunError> {
+    let most = limits.timeout_max;
     time_limit(seconds, most).ok_or(RunError::Timeout(seconds, most.as_secs_f64()))
 }

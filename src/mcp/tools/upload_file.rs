@@ -4,7 +4,7 @@ use rmcp::model::{CallToolResult, JsonObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Call, conversation, define, parse, structured};
+use super::{Call, define, parse, structured};
 use crate::api::error::CallError;
 use crate::files::ConversationFiles;
 use crate::links::FileLink;
@@ -58,7 +58,7 @@ pub(super) async fn call(
     arguments: JsonObject,
 ) -> Result<CallToolResult, CallError> {
     let arguments: Arguments = parse(NAME, arguments)?;
-    let id = conversation(arguments.conversation_id.as_deref())?;
+    let id = call.conversation(arguments.conversation_id.as_deref())?;
     call.client.remember(&id);
     let file = call
         .services
@@ -77,6 +77,6 @@ pub(super) async fn call(
             file.name, file.size
         ),
         file,
-        conversation_id: id.as_str().to_owned(),
+        conversation_id: id.id().to_owned(),
     }))
 }

@@ -19,7 +19,7 @@ use crate::api::arguments::{ignored, parse};
 use crate::api::code::Code;
 use crate::api::error::CallError;
 use crate::config::Toolset;
-use crate::conversation::ConversationId;
+use crate::conversation::Conversation;
 use crate::executor::spec::DATA_ALIAS;
 use crate::links::FileLink;
 use crate::mcp::error::broken;
@@ -122,36 +122,39 @@ async fn answered(
 }
 
 /// The given session, or a new one.
-fn session(id: Option<&str>) -> Result<ConversationId, Refusal> {
+fn session(call: &Call<'_>, id: Option<&str>) -> Result<Conversation, Refusal> {
     if let Some(id) = id {
-        return checked(id, "leave it out to get a new one");
+        return checked(call, id, "leave it out to get a new one");
     }
     let minted = format!("sess_{}", hex::encode(rand::random::<[u8; 16]>()));
-    minted
-        .parse()
-        .map_err(|error| CallError::from(error).into())
+    let session = call.conversation(Some(&minted));
+    session.map_err(|error| CallError::from(error).into())
 }
 
 /// The id of a session, and what to do if it is none.
-fn checked(id: &str, instead: &str) -> Result<ConversationId, Refusal> {
+fn checked(call: &Call<'_>, id: &str, instead: &str) -> Result<Conversation, Refusal> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     if id.is_empty() || id.len() > MAX_ID || !id.bytes().all(fits) {
         let message =
             format!("session_id must be 1 to {MAX_ID} letters, digits, '_' and '-': {instead}");
         return Err(Refusal::new("invalid_session_id", message));
     }
-    id.parse()
+    call.conversation(Some(id))
         .map_err(|error| Refusal::new("invalid_session_id", format!("{error}")))
 }
 
 /// The given session, where it cannot be a new one.
-fn known(id: &str) -> Result<ConversationId, Refusal> {
-    checked(id, "give the one that the first run or upload returned")
+fn known(call: &Call<'_>, id: &str) -> Result<Conversation, Refusal> {
+    checked(
+        call,
+        id,
+        "give the one that the first run or upload returned",
+    )
 }
 
 /// The given session, which must exist.
-async fn existing(call: &Call<'_>, id: &str) -> Result<ConversationId, Refusal> {
-    let id = known(id)?;
+async fn existing(call: &Call<'_>, id: &str) -> Result<Conversation, Refusal> {
+    let id = known(call, id)?;
     if !call
         .services
         .files
@@ -166,7 +169,7 @@ async fn existing(call: &Call<'_>, id: &str) -> Result<ConversationId, Refusal> 
 }
 
 /// Refuses what would disturb a run.
-fn idle(call: &Call<'_>, id: &ConversationId) -> Result<(), Refusal> {
+fn idle(call: &Call<'_>, id: &Conversation) -> Result<(), Refusal> {
     if call.services.conversations.is_busy(id) {
         let message =
             "a program of this session is running: wait for its end, or use another session";
@@ -266,7 +269,7 @@ async fn run(call: &Call<'_>, arguments: JsonObject) -> Result<CallToolResult, R
     } = parse(RUN, arguments)?;
     super::check_language(RUN, language.as_deref(), call.services)?;
     let timeout = timeout.map(|seconds| time_limited(seconds, call.services.limits.timeout_max));
-    let id = session(session_id.as_deref())?;
+    let id = session(call, session_id.as_deref())?;
     idle(call, &id)?;
     let request = RunRequest {
         conversation: id,
@@ -325,7 +328,7 @@ fn close_tool() -> Tool {
 async fn close(call: &Call<'_>, arguments: JsonObject) -> Result<CallToolResult, Refusal> {
     let SessionArguments { session_id } = parse(CLOSE, arguments)?;
     // Its first program may not have made its directory yet.
-    idle(call, &known(&session_id)?)?;
+    idle(call, &known(call, &session_id)?)?;
     let id = existing(call, &session_id).await?;
     let deleted = call.services.conversations.delete(&id).await;
     deleted.map_err(CallError::from)?;

@@ -18,7 +18,8 @@ use crate::api::arguments::{ignored, parse};
 use crate::api::error::CallError;
 use crate::api::outcome::RunOutcome;
 use crate::config::Toolset;
-use crate::conversation::ConversationId;
+use crate::conversation::Conversation;
+use crate::files::ConversationFiles;
 use crate::mcp::tools::{Call, define, structured};
 use crate::principal::Principal;
 use crate::run::outcome::RunStatus;
@@ -164,8 +165,12 @@ pub(super) fn with_reason(toolset: Toolset, outcome: &RunOutcome) -> String {
 }
 
 /// The conversation of all calls of a caller that name no session.
-pub(crate) fn conversation(caller: &Principal) -> Result<ConversationId, CallError> {
-    Ok(format!("python-{}", caller.tag()).parse()?)
+pub(crate) fn conversation(
+    files: &ConversationFiles,
+    caller: &Principal,
+) -> Result<Conversation, CallError> {
+    let id = format!("python-{}", caller.tag()).parse()?;
+    Ok(files.conversation(caller, id))
 }
 
 /// A run of Python.
@@ -178,7 +183,7 @@ pub(crate) fn request(
 ) -> Result<RunRequest, CallError> {
     let most = longest(services);
     Ok(RunRequest {
-        conversation: conversation(caller)?,
+        conversation: conversation(&services.files, caller)?,
         language: PYTHON.to_owned(),
         code,
         stdin,
@@ -222,6 +227,7 @@ mod tests {
                 notes: Vec::new(),
                 conversation_id: String::new(),
                 run_id: String::new(),
+                kernel_alive: None,
                 kernel_restarted: false,
                 kernel_restart_reason: None,
             },

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{Done, Session};
-use crate::conversation::ConversationId;
 use crate::http::HttpState;
 use crate::http::rest::ApiError;
 use crate::http::rest::envelope::Envelope;
@@ -76,16 +75,17 @@ pub(in crate::http::rest) async fn make(
         files,
         ..
     } = request;
+    let known = &state.0.services.files;
     let id = match id {
-        Some(id) => id.parse().map_err(session_id)?,
-        None => ConversationId::mint(),
+        Some(id) => known.conversation(&caller, id.parse().map_err(session_id)?),
+        None => known.new_conversation(&caller),
     };
     state.0.sessions.touch(&caller, &id, 0);
     let addresses = file_urls.into_iter().flatten().map(|url| not_fetched(&url));
     let named = files.into_iter().flatten();
     let named = named.map(|file| format!("{}: {}", file.id, not_fetched(&file.url)));
     Ok(Json(Envelope::of(Made {
-        session_id: id.as_str().to_owned(),
+        session_id: id.id().to_owned(),
         working_directory: DIRECTORY,
         downloaded_files: Vec::new(),
         errors: addresses.chain(named).collect(),
@@ -188,6 +188,6 @@ pub(in crate::http::rest) async fn interrupt(
     }
     Ok(Json(Done {
         success: true,
-        message: format!("Session {} interrupted", id.as_str()),
+        message: format!("Session {} interrupted", id.id()),
     }))
 }

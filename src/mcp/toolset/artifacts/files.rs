@@ -62,7 +62,7 @@ pub(super) async fn upload(
         session_id,
         overwrite,
     } = parse(UPLOAD, arguments)?;
-    let id = session(session_id.as_deref())?;
+    let id = session(call, session_id.as_deref())?;
     let existing = if overwrite {
         Existing::Replace
     } else {
@@ -76,7 +76,7 @@ pub(super) async fn upload(
     let file = stored.map_err(|error| refusal(error, "invalid_filename"))?;
     call.client.remember(&id);
     Ok(CallToolResult::structured(
-        json!({ "session_id": id.as_str(), "path": path(&file.name) }),
+        json!({ "session_id": id.id(), "path": path(&file.name) }),
     ))
 }
 

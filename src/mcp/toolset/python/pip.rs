@@ -13,7 +13,7 @@ use crate::mcp::live::with_signs_of_life;
 use crate::mcp::tools::{Call, define, structured};
 use crate::mcp::toolset::names::argument;
 use crate::mcp::toolset::{PYTHON, check_language};
-use crate::packages::{Asked, InstallRequest, Installed, Packages, PackagesError};
+use crate::packages::{Asked, InstallRequest, Installed, PackagesError};
 use crate::principal::Principal;
 use crate::services::Services;
 
@@ -75,9 +75,9 @@ pub(super) async fn call(
         language,
     } = parse(NAME, arguments)?;
     check_language(NAME, language.as_deref(), call.services)?;
-    let (packages, caller) = (&call.services.packages, &call.caller.principal);
+    let (services, caller) = (call.services, &call.caller.principal);
     let install = Box::pin(install(
-        packages,
+        services,
         caller,
         package,
         version,
@@ -90,7 +90,7 @@ pub(super) async fn call(
 /// Installs a package. A package that cannot be had is a result; errors are for faults of the call and for trouble of
 /// the server.
 pub(crate) async fn install(
-    packages: &Packages,
+    services: &Services,
     caller: &Principal,
     name: String,
     version: Option<String>,
@@ -98,7 +98,7 @@ pub(crate) async fn install(
 ) -> Result<PipInstalled, CallError> {
     let started = Instant::now();
     let request = InstallRequest {
-        conversation: super::conversation(caller)?,
+        conversation: super::conversation(&services.files, caller)?,
         language: PYTHON.to_owned(),
         packages: vec![Asked {
             name: name.clone(),
@@ -106,7 +106,7 @@ pub(crate) async fn install(
         }],
         remove: Vec::new(),
     };
-    match packages.install(&request, cancel).await {
+    match services.packages.install(&request, cancel).await {
         Ok(installed) => Ok(PipInstalled::done(installed, &name)),
         Err(error) if is_result(&error) => Ok(PipInstalled {
             success: false,
