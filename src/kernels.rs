@@ -17,6 +17,7 @@
 //! sandbox, so letting go of it in any way removes the container.
 
 mod books;
+mod key;
 mod lost;
 mod turn;
 
@@ -32,7 +33,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use self::books::{Books, Claim, Place, Ticket};
+use self::books::{Books, Claim, Ticket};
+use self::key::KernelKey;
 pub use self::lost::Lost;
 pub use self::turn::{Kernel, Needs, Turn};
 use crate::config::KernelConfig;
@@ -138,8 +140,8 @@ impl Kernels {
         waits: impl FnOnce(),
     ) -> Result<Turn, KernelError> {
         let mut waits = Some(waits);
-        let place = Place {
-            key: key.clone(),
+        let place = KernelKey {
+            conversation: key.clone(),
             language: runner.language.clone(),
         };
         let mut waiting: Option<Waiting> = None;
@@ -166,7 +168,7 @@ impl Kernels {
     }
 
     /// Keeps room for the new kernel of a run that begins. If necessary, the kernel that was idle longest makes way.
-    fn make_room(&self, place: &Place) -> Result<(), KernelError> {
+    fn make_room(&self, place: &KernelKey) -> Result<(), KernelError> {
         let evicted = self
             .0
             .books
@@ -186,7 +188,7 @@ impl Kernels {
         KernelError::Full(self.0.config.most)
     }
 
-    fn line_up(&self, place: &Place) -> Result<Waiting, KernelError> {
+    fn line_up(&self, place: &KernelKey) -> Result<Waiting, KernelError> {
         let ticket = self.0.books.lock().line_up(place);
         let ticket = ticket.ok_or(KernelError::Crowded(books::MAX_WAITING))?;
         Ok(Waiting {
@@ -278,7 +280,7 @@ impl Kernels {
 #[derive(Debug)]
 struct Waiting {
     kernels: Kernels,
-    place: Place,
+    place: KernelKey,
     ticket: Ticket,
 }
 

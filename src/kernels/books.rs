@@ -6,18 +6,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::key::KernelKey;
 use super::lost::{Lost, Memory};
 use crate::conversation::ConversationKey;
 
 /// Runs that may wait for one kernel.
 pub(super) const MAX_WAITING: usize = 16;
-
-/// A place for at most one kernel.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
-    pub(super) key: ConversationKey,
-    pub(super) language: String,
-}
 
 /// Stands for a run that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +27,7 @@ pub(super) struct Books<K> {
     most: usize,
     idle: Duration,
     closed: bool,
-    places: BTreeMap<Place, Seat<K>>,
+    places: BTreeMap<KernelKey, Seat<K>>,
     memory: Memory,
     tickets: u64,
 }
@@ -99,7 +93,7 @@ impl<K> Books<K> {
 
     /// Asks for the kernel of a place, for the holder of `ticket`. No other kernel makes way yet: the run may still be
     /// turned away.
-    pub(super) fn claim(&mut self, place: &Place, ticket: Option<Ticket>) -> Claim<K> {
+    pub(super) fn claim(&mut self, place: &KernelKey, ticket: Option<Ticket>) -> Claim<K> {
         if self.closed {
             return Claim::Closed;
         }
@@ -131,7 +125,7 @@ impl<K> Books<K> {
     ///
     /// # Errors
     /// There is no room, and every kernel is working or is waited for.
-    pub(super) fn make_room(&mut self, place: &Place) -> Result<Option<K>, NoRoom> {
+    pub(super) fn make_room(&mut self, place: &KernelKey) -> Result<Option<K>, NoRoom> {
         let has_room = |seat: &Seat<K>| seat.state.has_room();
         if self.places.get(place).is_some_and(has_room) {
             return Ok(None);
@@ -150,7 +144,7 @@ impl<K> Books<K> {
     }
 
     /// Joins the line for a place. `None` when too many wait.
-    pub(super) fn line_up(&mut self, place: &Place) -> Option<Ticket> {
+    pub(super) fn line_up(&mut self, place: &KernelKey) -> Option<Ticket> {
         self.tickets += 1;
         let ticket = Ticket(self.tickets);
         let waiting = &mut self.seat(place).waiting;
@@ -162,7 +156,7 @@ impl<K> Books<K> {
     }
 
     /// Leaves the line.
-    pub(super) fn leave_line(&mut self, place: &Place, ticket: Ticket) {
+    pub(super) fn leave_line(&mut self, place: &KernelKey, ticket: Ticket) {
         if let Some(seat) = self.places.get_mut(place) {
             seat.waiting.retain(|other| *other != ticket);
         }
@@ -173,7 +167,7 @@ impl<K> Books<K> {
     #[must_use]
     pub(super) fn give_back(
         &mut self,
-        place: &Place,
+        place: &KernelKey,
         kernel: K,
         now: Instant,
     ) -> Option<(K, Lost)> {
@@ -195,12 +189,12 @@ impl<K> Books<K> {
     }
 
     /// Remembers what became of the kernel of a place.
-    pub(super) fn remember(&mut self, place: &Place, why: Lost) {
+    pub(super) fn remember(&mut self, place: &KernelKey, why: Lost) {
         self.memory.remember(place.clone(), why);
     }
 
     /// A run leaves without a kernel. What became of it is remembered; a deletion in the meantime takes precedence.
-    pub(super) fn leave(&mut self, place: &Place, lost: Option<Lost>) {
+    pub(super) fn leave(&mut self, place: &KernelKey, lost: Option<Lost>) {
         let Some(seat) = self.places.get_mut(place) else {
             return;
         };
@@ -220,12 +214,12 @@ impl<K> Books<K> {
     pub(super) fn retire(&mut self, key: &ConversationKey, why: Lost) -> Vec<(K, Lost)> {
         for (place, seat) in &mut self.places {
             if let State::Taken { doomed, .. } = &mut seat.state
-                && place.key == *key
+                && place.conversation == *key
             {
                 *doomed = Some(why);
             }
         }
-        self.take_idle(|place, _, _| (place.key == *key).then_some(why))
+        self.take_idle(|place, _, _| (place.conversation == *key).then_some(why))
     }
 
     /// Takes every kernel that was idle for too long, or that is lost for another reason.
@@ -279,7 +273,7 @@ impl<K> Books<K> {
     /// How many of a language are idle, and how many are taken.
     pub(super) fn count_of(&self, language: &str) -> (usize, usize) {
         let seats = || {
-            let of_language = |(place, _): &(&Place, &Seat<K>)| place.language == language;
+            let of_language = |(place, _): &(&KernelKey, &Seat<K>)| place.language == language;
             self.places.iter().filter(of_language)
         };
         let idle = seats().filter(|(_, seat)| matches!(seat.state, State::Idle { .. }));
@@ -294,7 +288,7 @@ impl<K> Books<K> {
     }
 
     /// The place of the kernel that was idle longest.
-    fn least_used(&self) -> Option<Place> {
+    fn least_used(&self) -> Option<KernelKey> {
         let idle = self.places.iter().filter_map(|(place, seat)| match seat {
             Seat {
                 state: State::Idle { since, .. },
@@ -305,8 +299,11 @@ impl<K> Books<K> {
         idle.min().map(|(_, place)| place.clone())
     }
 
-    fn take_idle(&mut self, why: impl Fn(&Place, &K, Instant) -> Option<Lost>) -> Vec<(K, Lost)> {
-        let lost: Vec<(Place, Lost)> = self
+    fn take_idle(
+        &mut self,
+        why: impl Fn(&KernelKey, &K, Instant) -> Option<Lost>,
+    ) -> Vec<(K, Lost)> {
+        let lost: Vec<(KernelKey, Lost)> = self
             .places
             .iter()
             .filter_map(|(place, seat)| match &seat.state {
@@ -326,14 +323,14 @@ impl<K> Books<K> {
         taken
     }
 
-    fn seat(&mut self, place: &Place) -> &mut Seat<K> {
+    fn seat(&mut self, place: &KernelKey) -> &mut Seat<K> {
         self.places.entry(place.clone()).or_insert_with(|| Seat {
             state: State::Nobodys,
             waiting: VecDeque::new(),
         })
     }
 
-    fn forget_if_empty(&mut self, place: &Place) {
+    fn forget_if_empty(&mut self, place: &KernelKey) {
         let is_empty =
             |seat: &Seat<K>| matches!(seat.state, State::Nobodys) && seat.waiting.is_empty();
         if self.places.get(place).is_some_and(is_empty) {

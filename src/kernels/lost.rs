@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use strum::{IntoStaticStr, VariantNames};
 
-use super::books::Place;
+use super::key::KernelKey;
 
 /// How many lost kernels are remembered: the oldest are forgotten first.
 const REMEMBERED: usize = 1000;
@@ -81,12 +81,12 @@ impl Lost {
 /// What became of kernels that nobody has asked for since.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    lost: BTreeMap<Place, Lost>,
-    order: VecDeque<Place>,
+    lost: BTreeMap<KernelKey, Lost>,
+    order: VecDeque<KernelKey>,
 }
 
 impl Memory {
-    pub(super) fn remember(&mut self, place: Place, why: Lost) {
+    pub(super) fn remember(&mut self, place: KernelKey, why: Lost) {
         if self.lost.insert(place.clone(), why).is_some() {
             self.order.retain(|other| *other != place);
         }
@@ -98,7 +98,7 @@ impl Memory {
         }
     }
 
-    pub(super) fn take(&mut self, place: &Place) -> Option<Lost> {
+    pub(super) fn take(&mut self, place: &KernelKey) -> Option<Lost> {
         let why = self.lost.remove(place)?;
         self.order.retain(|other| other != place);
         Some(why)

@@ -6,7 +6,7 @@ use std::mem;
 use sandbox_init::Held;
 use tokio::time::Instant;
 
-use super::books::Place;
+use super::key::KernelKey;
 use super::{KernelError, Kernels, Lost};
 use crate::executor::ContainerId;
 use crate::pool::Lease;
@@ -112,7 +112,7 @@ impl Kernel {
 #[derive(Debug)]
 pub struct Turn {
     kernels: Kernels,
-    place: Place,
+    place: KernelKey,
     hold: Hold,
     /// Whether the run wants a new kernel even if there is one.
     restart: bool,
@@ -132,7 +132,7 @@ enum Hold {
 impl Turn {
     pub(super) fn new(
         kernels: Kernels,
-        place: Place,
+        place: KernelKey,
         kernel: Option<Kernel>,
         lost: Option<Lost>,
     ) -> Self {

@@ -5,9 +5,9 @@ use super::*;
 const IDLE: Duration = Duration::from_mins(5);
 
 /// One of many places.
-pub(in crate::kernels) fn place(number: usize) -> Place {
-    Place {
-        key: format!("{number:064x}").parse().unwrap(),
+pub(in crate::kernels) fn place(number: usize) -> KernelKey {
+    KernelKey {
+        conversation: format!("{number:064x}").parse().unwrap(),
         language: "p".to_owned(),
     }
 }
@@ -148,13 +148,13 @@ fn kernels_end_when_unused_or_lost() {
 fn a_conversation_that_is_deleted_loses_all_of_its_kernels() {
     let (mut books, now) = (books(9), Instant::now());
     leave_idle(&mut books, 1, now);
-    let busy = Place {
+    let busy = KernelKey {
         language: "q".to_owned(),
         ..place(1)
     };
     granted(books.claim(&busy, None));
     leave_idle(&mut books, 2, now);
-    let gone = books.retire(&place(1).key, Lost::Deleted);
+    let gone = books.retire(&place(1).conversation, Lost::Deleted);
     assert_eq!(gone, [(1, Lost::Deleted)]);
     assert_eq!(books.give_back(&busy, 8, now), Some((8, Lost::Deleted)));
     assert_eq!(granted(books.claim(&busy, None)).1, Some(Lost::Deleted));
