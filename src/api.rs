@@ -6,6 +6,8 @@ pub(crate) mod arguments;
 pub(crate) mod code;
 pub(crate) mod error;
 pub(crate) mod json;
+pub(crate) mod names;
 pub(crate) mod outcome;
 pub(crate) mod pictures;
+pub(crate) mod python;
 pub(crate) mod schema;

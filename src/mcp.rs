@@ -165,7 +165,6 @@ impl ServerHandler for McpHandler {
         };
         // Boxed, since all tools together are a large future, and so would be every future that holds it.
         let mut answer = unless_it_panics(name, Box::pin(answer)).await?;
-        call.caller.pause.note(&answer);
         if let CallToolResponse::Complete(result) = &mut answer {
             call.answers.trim(result);
         }
@@ -240,7 +239,7 @@ impl ServerHandler for McpHandler {
         request: rmcp::model::SetLevelRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.client.set_log_level(request.level.into());
+        self.client.set_log_level(request.level);
         Ok(())
     }
 

@@ -52,9 +52,6 @@ impl From<CallError> for Failure {
     }
 }
 
-/// Where a [`Failure`] says when it is worth trying again.
-pub(crate) const RETRY_AFTER_SECONDS: &str = "retryAfterSeconds";
-
 impl CallError {
     /// The arguments do not fit the tool's input schema.
     pub(crate) fn arguments(

@@ -1,16 +1,24 @@
 //! What our tools and their arguments are called in each set: the one place that translates what we say of them.
 
-use super::artifacts::files::{READ, UPLOAD};
-use super::python::pip;
 use crate::argument::Argument;
 use crate::config::Toolset;
 
+/// The tools with artifacts.
+pub(crate) const RUN: &str = "sandbox_run_python";
+pub(crate) const CLOSE: &str = "sandbox_close_session";
+pub(crate) const LIST: &str = "sandbox_list_artifacts";
+pub(crate) const READ: &str = "sandbox_read_artifact";
+pub(crate) const UPLOAD: &str = "sandbox_upload_file";
+/// The tools with one Python.
+pub(crate) const EXECUTE: &str = "execute_python";
+pub(crate) const INSTALL: &str = "pip_install";
+
 /// What a tool of another server calls an argument.
-pub(super) fn argument(tool: &str, argument: Argument) -> &'static str {
+pub(crate) fn argument(tool: &str, argument: Argument) -> &'static str {
     match (tool, argument) {
         (READ, Argument::Filename) => "path",
         (UPLOAD, Argument::Content) => "content_base64",
-        (pip::NAME, Argument::Packages) => "package",
+        (INSTALL, Argument::Packages) => "package",
         (_, Argument::ConversationId) => "session_id",
         (_, other) => other.into_str(),
     }
@@ -18,23 +26,20 @@ pub(super) fn argument(tool: &str, argument: Argument) -> &'static str {
 
 /// Our tools that have a counterpart in the set with artifacts.
 const ARTIFACTS: &[(&str, &str)] = &[
-    ("delete_conversation", super::artifacts::CLOSE),
-    ("list_files", super::artifacts::files::LIST),
-    ("read_file", super::artifacts::files::READ),
-    ("run_code", super::artifacts::RUN),
-    ("upload_file", super::artifacts::files::UPLOAD),
+    ("delete_conversation", CLOSE),
+    ("list_files", LIST),
+    ("read_file", READ),
+    ("run_code", RUN),
+    ("upload_file", UPLOAD),
     ("conversationId", "session_id"),
     ("conversation", "session"),
 ];
 
 /// The same for the set with one Python.
-const PYTHON: &[(&str, &str)] = &[
-    ("install_packages", super::python::pip::NAME),
-    ("run_code", super::python::EXECUTE),
-];
+const PYTHON: &[(&str, &str)] = &[("install_packages", INSTALL), ("run_code", EXECUTE)];
 
 /// A sentence with the names that the clients of a set know. What is in quotes is the caller's, and stays.
-pub(super) fn translated(toolset: Toolset, sentence: &str) -> String {
+pub(crate) fn translated(toolset: Toolset, sentence: &str) -> String {
     let names = match toolset {
         Toolset::Default => &[],
         Toolset::Artifacts => ARTIFACTS,

@@ -2,15 +2,15 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use axum::http::request::Parts;
-use rmcp::model::{CallToolResponse, ErrorData};
+use rmcp::model::ErrorData;
 use rmcp::service::{RequestContext, RoleServer};
 use tokio::sync::Notify;
 use tracing::error;
 
 use super::error::broken;
-use crate::api::error::RETRY_AFTER_SECONDS;
 use crate::principal::Principal;
 
 /// The sender of one request.
@@ -53,14 +53,10 @@ impl Begun {
 pub(super) struct Pause(Arc<OnceLock<u64>>);
 
 impl Pause {
-    /// Notes what a tool's answer says about it, if anything.
-    pub(super) fn note(&self, answer: &CallToolResponse) {
-        let CallToolResponse::Complete(result) = answer else {
-            return;
-        };
-        let content = result.structured_content.as_ref();
-        if let Some(seconds) = content.and_then(|content| content[RETRY_AFTER_SECONDS].as_u64()) {
-            let _ = self.0.set(seconds);
+    /// Notes it, if there is something to note.
+    pub(super) fn note(&self, retry_after: Option<Duration>) {
+        if let Some(retry_after) = retry_after {
+            let _ = self.0.set(retry_after.as_secs());
         }
     }
 

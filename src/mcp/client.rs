@@ -1,13 +1,17 @@
 //! What the server remembers of one client: as long as its session or stream lives, or for one request if it has
 //! neither.
+#![expect(
+    deprecated,
+    reason = "log notifications are; the clients that use them are not gone"
+)]
 
 pub(super) mod known;
 
 use std::collections::VecDeque;
 
 use parking_lot::Mutex;
+use rmcp::model::LoggingLevel;
 
-use super::logs::LogLevel;
 use crate::conversation::Conversation;
 
 /// Conversations that are remembered, the latest ones.
@@ -17,7 +21,7 @@ const MAX_CONVERSATIONS: usize = 16;
 #[derive(Debug, Default)]
 pub(super) struct Client {
     conversations: Mutex<VecDeque<Conversation>>,
-    log_level: Mutex<Option<LogLevel>>,
+    log_level: Mutex<Option<LoggingLevel>>,
 }
 
 impl Client {
@@ -35,12 +39,12 @@ impl Client {
     }
 
     /// The least serious log messages that it wants to receive, if it has asked.
-    pub(super) fn log_level(&self) -> Option<LogLevel> {
+    pub(super) fn log_level(&self) -> Option<LoggingLevel> {
         *self.log_level.lock()
     }
 
     /// Notes that it wants log messages of this level and more serious ones.
-    pub(super) fn set_log_level(&self, level: LogLevel) {
+    pub(super) fn set_log_level(&self, level: LoggingLevel) {
         *self.log_level.lock() = Some(level);
     }
 }

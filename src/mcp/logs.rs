@@ -14,16 +14,6 @@ use super::caller::Caller;
 use super::client::Client;
 use crate::api::outcome::RunOutcome;
 
-/// The lowest level that a client wants to receive, as it asked for its session.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LogLevel(LoggingLevel);
-
-impl From<LoggingLevel> for LogLevel {
-    fn from(level: LoggingLevel) -> Self {
-        Self(level)
-    }
-}
-
 /// Reports a run that has ended.
 pub(super) async fn ended(
     context: &RequestContext<RoleServer>,
@@ -38,7 +28,7 @@ pub(super) async fn ended(
     };
     let asked = match context.meta.protocol_version() {
         Some(_) => context.meta.log_level(),
-        None => client.log_level().map(|level| level.0),
+        None => client.log_level(),
     };
     if !caller.may_stream || asked.is_none_or(|asked| (level as u8) < asked as u8) {
         return;

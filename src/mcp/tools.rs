@@ -107,7 +107,7 @@ pub(super) async fn call(
         run_code::NAME => {
             return match run_code::call(call, arguments).await {
                 Ok(response) => Ok(response),
-                Err(error) => error.into_result().map(Into::into),
+                Err(error) => error.answer(&call.caller).map(Into::into),
             };
         }
         upload_file::NAME => upload_file::call(call, arguments).await,
@@ -116,7 +116,8 @@ pub(super) async fn call(
             return Err(unknown_tool(unknown, &listed));
         }
     };
-    result.or_else(CallError::into_result).map(Into::into)
+    let answer = result.or_else(|error| error.answer(&call.caller));
+    answer.map(Into::into)
 }
 
 /// The answer of `run_code` for a run that has ended, as a task gives it.

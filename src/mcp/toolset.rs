@@ -4,10 +4,7 @@
 //! result. Our own tools can still be called, but are not listed.
 
 mod artifacts;
-mod names;
-pub(crate) mod python;
-
-use std::time::Duration;
+mod python;
 
 use futures::future::BoxFuture;
 use rmcp::model::{CallToolResult, ErrorData, JsonObject, Tool};
@@ -16,15 +13,13 @@ use super::live::{self, Woken};
 use super::tools::{self, Call};
 use crate::api::error::CallError;
 use crate::api::outcome::RunOutcome;
+use crate::api::python::PYTHON;
 use crate::config::Toolset;
-use crate::run::{RunError, RunRequest, time_limit};
+use crate::run::{RunError, RunRequest};
 use crate::services::Services;
 
 /// What a call returns.
 type Answer<'a> = BoxFuture<'a, Result<CallToolResult, ErrorData>>;
-
-/// The language of these tools.
-const PYTHON: &str = "python";
 
 /// A tool of another server.
 pub(super) struct Adapter {
@@ -88,16 +83,6 @@ fn check_language(
     Err(CallError::invalid(&format!(
         "{tool}: language is {language:?}, and this tool runs Python only: send a program in Python, without language"
     )))
-}
-
-/// The time limit that an argument named `timeout` asks for.
-fn time_limited(seconds: f64, most: Duration) -> Result<Duration, CallError> {
-    time_limit(seconds, most).ok_or_else(|| {
-        CallError::invalid(&format!(
-            "timeout is {seconds:?}: it must be greater than 0 and at most {} seconds",
-            most.as_secs_f64()
-        ))
-    })
 }
 
 /// Why there was no run, for a caller that cannot choose the language.

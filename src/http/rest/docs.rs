@@ -13,9 +13,9 @@ use utoipa::openapi::OpenApi as Document;
 use utoipa::openapi::server::{Server, ServerBuilder};
 use utoipa_swagger_ui::Config;
 
+use crate::api::python::limit_timeout;
 use crate::http::HttpState;
 use crate::http::asset::Asset;
-use crate::mcp::toolset::python::limit_timeout;
 
 /// Where the document is.
 pub(super) const DOCUMENT: &str = "/api/v1/openapi.json";

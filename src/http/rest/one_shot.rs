@@ -11,9 +11,9 @@ use super::ApiError;
 use super::error::{ErrorBody, Failures};
 use super::extract::JsonBody;
 use crate::api::outcome::RunOutcome;
+use crate::api::python::pip::{self, PipInstalled};
+use crate::api::python::{self, Executed};
 use crate::http::HttpState;
-use crate::mcp::toolset::python::pip::{self, PipInstalled};
-use crate::mcp::toolset::python::{self, Executed};
 use crate::principal::Principal;
 
 /// A Python program.

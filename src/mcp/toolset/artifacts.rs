@@ -13,11 +13,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::names::{argument, translated};
-use super::{Adapter, PYTHON, python, time_limited};
+use super::Adapter;
 use crate::api::arguments::{ignored, parse};
 use crate::api::code::Code;
 use crate::api::error::CallError;
+use crate::api::names::{CLOSE, LIST, READ, RUN, UPLOAD, argument, translated};
+use crate::api::python::{PYTHON, time_limited, with_reason};
 use crate::config::Toolset;
 use crate::conversation::Conversation;
 use crate::executor::spec::DATA_ALIAS;
@@ -28,8 +29,6 @@ use crate::run::outcome::RunStatus;
 use crate::run::{KernelWish, RunRequest, size_as_set};
 use crate::services::Services;
 
-pub(super) const RUN: &str = "sandbox_run_python";
-pub(super) const CLOSE: &str = "sandbox_close_session";
 /// Longest session id.
 const MAX_ID: usize = 64;
 /// The exit code of a program that was stopped.
@@ -48,14 +47,14 @@ pub(super) const TOOLS: &[Adapter] = &[
         call: |call, arguments| answered(CLOSE, close(call, arguments)).boxed(),
     },
     Adapter {
-        name: files::LIST,
+        name: LIST,
         tool: |_| files::list_tool(),
-        call: |call, arguments| answered(files::LIST, files::list(call, arguments)).boxed(),
+        call: |call, arguments| answered(LIST, files::list(call, arguments)).boxed(),
     },
     Adapter {
-        name: files::READ,
+        name: READ,
         tool: |_| files::read_tool(),
-        call: |call, arguments| answered(files::READ, files::read(call, arguments)).boxed(),
+        call: |call, arguments| answered(READ, files::read(call, arguments)).boxed(),
     },
     Adapter {
         name: RUN,
@@ -63,9 +62,9 @@ pub(super) const TOOLS: &[Adapter] = &[
         call: |call, arguments| answered(RUN, run(call, arguments)).boxed(),
     },
     Adapter {
-        name: files::UPLOAD,
+        name: UPLOAD,
         tool: files::upload_tool,
-        call: |call, arguments| answered(files::UPLOAD, files::upload(call, arguments)).boxed(),
+        call: |call, arguments| answered(UPLOAD, files::upload(call, arguments)).boxed(),
     },
 ];
 
@@ -295,7 +294,7 @@ async fn run(call: &Call<'_>, arguments: JsonObject) -> Result<CallToolResult, R
         artifacts_truncated: outcome.files_truncated && artifacts.len() == outcome.files.len(),
         artifacts,
         exit_code: outcome.exit_code.unwrap_or(STOPPED),
-        stderr: python::with_reason(Toolset::Artifacts, &outcome),
+        stderr: with_reason(Toolset::Artifacts, &outcome),
         stdout_truncated: outcome.truncated.stdout > 0,
         stderr_truncated: outcome.truncated.stderr > 0,
         stdout: outcome.stdout,

@@ -1,32 +1,21 @@
 //! `execute_python` and `pip_install`: one Python for each caller, with answers in the form of these tools.
 
-pub(crate) mod pip;
-
-use std::collections::BTreeMap;
-use std::time::Duration;
+mod pip;
 
 use futures::FutureExt as _;
 use rmcp::model::{CallToolResult, ContentBlock, ErrorData, JsonObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use utoipa::ToSchema;
+use serde::Deserialize;
 
-use super::names::translated;
-use super::{Adapter, PYTHON, time_limited};
+use super::Adapter;
 use crate::api::arguments::{ignored, parse};
 use crate::api::error::CallError;
-use crate::api::outcome::RunOutcome;
+use crate::api::names::{EXECUTE, INSTALL, translated};
+use crate::api::python::{Executed, longest, request};
 use crate::config::Toolset;
-use crate::conversation::Conversation;
-use crate::files::ConversationFiles;
 use crate::mcp::tools::{Call, define, structured};
-use crate::principal::Principal;
-use crate::run::outcome::RunStatus;
-use crate::run::{KernelWish, RunRequest, TimeArgument, size_as_set};
+use crate::run::size_as_set;
 use crate::services::Services;
-
-pub(super) const EXECUTE: &str = "execute_python";
 
 /// What a client's model is told once.
 pub(super) const INSTRUCTIONS: &str = "Runs Python programs in isolated containers. All calls share the directory \
@@ -37,28 +26,24 @@ pub(super) const TOOLS: &[Adapter] = &[
     Adapter {
         name: EXECUTE,
         tool: execute_tool,
-        call: |call, arguments| answered(execute(call, arguments)).boxed(),
+        call: |call, arguments| answered(call, execute(call, arguments)).boxed(),
     },
     Adapter {
-        name: pip::NAME,
+        name: INSTALL,
         tool: pip::tool,
-        call: |call, arguments| answered(pip::call(call, arguments)).boxed(),
+        call: |call, arguments| answered(call, pip::call(call, arguments)).boxed(),
     },
 ];
 
 async fn answered(
-    call: impl Future<Output = Result<CallToolResult, CallError>>,
+    call: &Call<'_>,
+    answer: impl Future<Output = Result<CallToolResult, CallError>>,
 ) -> Result<CallToolResult, ErrorData> {
-    call.await.or_else(|mut error| {
+    answer.await.or_else(|mut error| {
         error.message = translated(Toolset::Python, &error.message);
-        error.into_result()
+        error.answer(&call.caller)
     })
 }
-
-/// Longest time limit that this interface knows.
-const MOST: Duration = Duration::from_mins(2);
-/// The exit code of a program that was stopped.
-const STOPPED: i32 = -1;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Arguments {
@@ -91,24 +76,6 @@ fn execute_tool(services: &Services) -> Tool {
     define::<Arguments, Executed>(EXECUTE, "Run Python", description, annotations)
 }
 
-/// Longest time limit that a program of this interface may have.
-fn longest(services: &Services) -> Duration {
-    services.limits.timeout_max.min(MOST)
-}
-
-/// Puts that maximum into the schema of a time limit of the REST interface.
-pub(crate) fn limit_timeout(schema: Option<&mut Value>, services: &Services) {
-    let most = longest(services);
-    let seconds = if most.subsec_nanos() == 0 {
-        Value::from(most.as_secs())
-    } else {
-        Value::from(most.as_secs_f64())
-    };
-    if let Some(schema) = schema.and_then(Value::as_object_mut) {
-        schema.insert("maximum".to_owned(), seconds);
-    }
-}
-
 async fn execute(call: &Call<'_>, arguments: JsonObject) -> Result<CallToolResult, CallError> {
     let note = ignored::<Arguments>(EXECUTE, &arguments);
     let Arguments {
@@ -121,126 +88,4 @@ async fn execute(call: &Call<'_>, arguments: JsonObject) -> Result<CallToolResul
     let mut answer = structured(&Executed::of(&super::run(call, request).await?));
     answer.content.extend(note.map(ContentBlock::text));
     Ok(answer)
-}
-
-/// How a program ended.
-#[derive(Debug, Serialize, JsonSchema, ToSchema)]
-pub(crate) struct Executed {
-    /// What it printed to standard output.
-    stdout: String,
-    /// What it printed to standard error, and why it was stopped if it was.
-    stderr: String,
-    /// Its exit code, 128 + number for a death by signal, -1 when it was stopped.
-    exit_code: i32,
-    /// Seconds that it took.
-    execution_time: f64,
-    /// Whether it ended by itself with exit code 0.
-    success: bool,
-}
-
-impl Executed {
-    pub(crate) fn of(outcome: &RunOutcome) -> Self {
-        Self {
-            stdout: outcome.stdout.clone(),
-            stderr: with_reason(Toolset::Python, outcome),
-            exit_code: outcome.exit_code.unwrap_or(STOPPED),
-            execution_time: Duration::from_millis(outcome.duration_ms).as_secs_f64(),
-            success: outcome.success,
-        }
-    }
-}
-
-/// Standard error, and why the program was stopped if it did not end by itself.
-pub(super) fn with_reason(toolset: Toolset, outcome: &RunOutcome) -> String {
-    let mut stderr = outcome.stderr.clone();
-    // A program that the memory limit killed has an exit code, and nothing else says why it ended.
-    let stopped = outcome.exit_code.is_none() || outcome.status == RunStatus::OutOfMemory;
-    if let (true, Some(hint)) = (stopped, &outcome.hint) {
-        if !stderr.is_empty() && !stderr.ends_with('\n') {
-            stderr.push('\n');
-        }
-        stderr.push_str(&translated(toolset, hint));
-    }
-    stderr
-}
-
-/// The conversation of all calls of a caller that name no session.
-pub(crate) fn conversation(
-    files: &ConversationFiles,
-    caller: &Principal,
-) -> Result<Conversation, CallError> {
-    let id = format!("python-{}", caller.tag()).parse()?;
-    Ok(files.conversation(caller, id))
-}
-
-/// A run of Python.
-pub(crate) fn request(
-    services: &Services,
-    caller: &Principal,
-    code: String,
-    stdin: Option<String>,
-    timeout: Option<f64>,
-) -> Result<RunRequest, CallError> {
-    let most = longest(services);
-    Ok(RunRequest {
-        conversation: conversation(&services.files, caller)?,
-        language: PYTHON.to_owned(),
-        code,
-        stdin,
-        network: false,
-        environment: BTreeMap::new(),
-        timeout: timeout
-            .map(|seconds| time_limited(seconds, most))
-            .transpose()?,
-        time_argument: Some(TimeArgument {
-            name: "timeout",
-            most,
-        }),
-        stateful: false,
-        kernel: KernelWish::default(),
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::api::outcome::Truncated;
-    use crate::run::outcome::Usage;
-
-    fn told(status: RunStatus, exit_code: Option<i32>, hint: &str) -> String {
-        with_reason(
-            Toolset::Python,
-            &RunOutcome {
-                success: false,
-                output: String::new(),
-                stdout: String::new(),
-                stderr: "said".to_owned(),
-                exit_code,
-                status,
-                hint: Some(hint.to_owned()),
-                duration_ms: 0,
-                usage: Usage::default(),
-                truncated: Truncated::default(),
-                files: Vec::new(),
-                files_truncated: false,
-                files_left_out: 0,
-                notes: Vec::new(),
-                conversation_id: String::new(),
-                run_id: String::new(),
-                kernel_alive: None,
-                kernel_restarted: false,
-                kernel_restart_reason: None,
-            },
-        )
-    }
-
-    #[test]
-    fn who_was_stopped_is_told_why() {
-        let texts = [
-            told(RunStatus::Timeout, None, "Too slow."),
-            told(RunStatus::OutOfMemory, Some(137), "Too big."),
-            told(RunStatus::Error, Some(1), "See stderr."),
-        ];
-        assert_eq!(texts, ["said\nToo slow.", "said\nToo big.", "said"]);
-    }
 }

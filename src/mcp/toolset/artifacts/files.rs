@@ -12,6 +12,7 @@ use serde_json::json;
 use super::{Artifact, Refusal, base, existing, path, session, tool};
 use crate::api::arguments::parse;
 use crate::api::error::CallError;
+use crate::api::names::{LIST, READ, UPLOAD};
 use crate::executor::spec::DATA_ALIAS;
 use crate::files::FilesError;
 use crate::mcp::tools::{Call, structured};
@@ -20,9 +21,6 @@ use crate::services::Services;
 use crate::workspace::path::PathError;
 use crate::workspace::{Existing, WorkspaceError};
 
-pub(in crate::mcp::toolset) const LIST: &str = "sandbox_list_artifacts";
-pub(in crate::mcp::toolset) const READ: &str = "sandbox_read_artifact";
-pub(in crate::mcp::toolset) const UPLOAD: &str = "sandbox_upload_file";
 /// Largest file that is read in one answer.
 const MAX_READ: u64 = 10 << 20;
 
