@@ -141,6 +141,7 @@ fuzz() {
 
 step_lint() {
     tests/documents.py
+    tests/imports.py
     cargo fmt --all --check
     cargo clippy --all-targets --workspace --locked -- -D warnings
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked --quiet
