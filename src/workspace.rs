@@ -34,6 +34,7 @@ pub mod path;
 mod places;
 mod removal;
 mod rename;
+mod retention;
 mod scratch;
 mod settle;
 mod slot;
@@ -58,7 +59,7 @@ pub use self::handle::{DirectoryId, OpenFile, Workspace};
 pub use self::listing::{FileEntry, Listing, MAX_FILES, Snapshot};
 use self::owners::Users;
 pub use self::owners::{Owner, Owners, UidsError};
-pub use self::packages::PACKAGES;
+pub use self::path::PACKAGES;
 pub(crate) use self::places::Place;
 pub use self::scratch::Scratch;
 pub use self::slot::Slot;
@@ -68,7 +69,7 @@ pub use self::store::{FreeSpace, make_root};
 pub use self::upload::{Existing, Placed};
 pub use self::usage::Usage;
 pub(crate) use self::uses::NOTE_EVERY;
-pub use self::uses::{Deleted, InUse};
+pub use self::retention::{Deleted, InUse};
 use crate::conversation::ConversationKey;
 
 /// How much may be kept.

@@ -16,7 +16,7 @@ use super::path::RelativePath;
 use super::spool::Spool;
 use super::upload::{Existing, Placed};
 use super::usage::{self, Usage};
-use super::uses::Deleted;
+use super::retention::Deleted;
 use super::{Demand, Owner, Store, rename, upload};
 use crate::conversation::ConversationKey;
 

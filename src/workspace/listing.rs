@@ -9,8 +9,7 @@ use rustix::fs::{FileType, Stat};
 use rustix::io::Result;
 
 use super::beneath::Opener;
-use super::packages::is_packages;
-use super::path::{MAX_PARTS, RelativePath};
+use super::path::{MAX_PARTS, RelativePath, is_packages};
 use super::walk::{Found, Next, walk};
 
 /// Most files in a listing.
@@ -166,7 +165,7 @@ fn scan(opener: Opener, dir: BorrowedFd<'_>) -> Result<Scan> {
     let mut scan = Scan::default();
     let mut visited = 0;
     walk(opener, dir, |found| {
-        if is_packages(found) {
+        if found.depth == 1 && is_packages(found.name.to_bytes()) {
             return Ok(Next::Entry);
         }
         visited += 1;

@@ -16,13 +16,12 @@ use rustix::io::Errno;
 use super::beneath::is_miss;
 use super::scratch::Scratch;
 use super::store::{Store, WORKSPACE_MODE};
+use super::path::PACKAGES;
 use super::upload::TempFile;
 use super::walk::gone_is_none;
 use super::{Workspace, WorkspaceError, usage};
 use crate::conversation::ConversationKey;
 
-/// Folder of all packages in a workspace. It is in no listing, and its files are neither uploaded nor downloaded.
-pub const PACKAGES: &str = ".packages";
 /// Largest note that is read.
 const MAX_NOTE_BYTES: u64 = 1 << 20;
 /// What a tree is called once it was taken away.
@@ -285,9 +284,4 @@ fn written(store: &Store, note: &str) -> Result<TempFile, WorkspaceError> {
         .write_all(note.as_bytes())
         .map_err(WorkspaceError::of("note what is installed"))?;
     Ok(file)
-}
-
-/// Whether an entry at the top of a workspace is the folder of packages, or something that has its name.
-pub(super) fn is_packages(found: &super::walk::Found<'_>) -> bool {
-    found.depth == 1 && found.name.to_bytes() == PACKAGES.as_bytes()
 }

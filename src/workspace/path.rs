@@ -9,9 +9,10 @@ use std::fmt;
 
 use thiserror::Error;
 
-use super::packages::PACKAGES;
 use crate::argument::Argument::Filename;
 
+/// Folder of all packages in a workspace. It is in no listing, and its files are neither uploaded nor downloaded.
+pub const PACKAGES: &str = ".packages";
 /// Most parts of a name: `a/b/c.txt` has three.
 pub const MAX_PARTS: usize = 8;
 /// Longest part of a name in bytes, which is also what file systems allow.
@@ -23,6 +24,11 @@ pub const MAX_PART_BYTES: usize = 255;
 /// Names are compared byte by byte, without any normalisation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RelativePath(String);
+
+/// Whether an entry at the top of a workspace is the folder of packages, or something that has its name.
+pub(super) fn is_packages(name: &[u8]) -> bool {
+    name == PACKAGES.as_bytes()
+}
 
 /// Why a string cannot name a file of a workspace. Messages say what to do.
 #[derive(Debug, Error, PartialEq, Eq)]
