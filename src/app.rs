@@ -24,8 +24,6 @@ use tracing::{debug, info, warn};
 
 use self::instance::Instance;
 use crate::config::Config;
-use crate::executor::docker::DockerExecutor;
-use crate::executor::spec::Source;
 use crate::executor::{EngineNeeds, Executor, UnfitError};
 use crate::expiry::{Expiry, ExpiryRules};
 use crate::files::ConversationFiles;
@@ -104,7 +102,7 @@ impl App {
     /// # Errors
     /// The storage is not usable.
     pub fn build(config: Config) -> anyhow::Result<Self> {
-        let executor = Arc::new(DockerExecutor::new(config.engine.host.as_deref()));
+        let executor = Arc::new(parts::docker(&config));
         Self::with_executor(config, executor)
     }
 
@@ -114,7 +112,7 @@ impl App {
     /// The setting, and what would work.
     pub async fn check_engine(config: &Config) -> anyhow::Result<()> {
         Owners::for_this_process(config.engine.uids)?;
-        let executor = DockerExecutor::new(config.engine.host.as_deref());
+        let executor = parts::docker(config);
         Ok(Self::check_executor(&executor, config).await?)
     }
 
@@ -142,14 +140,13 @@ impl App {
         let launcher = Launcher::new(
             Arc::clone(&executor),
             instance.identity.clone(),
-            Source::from(&config.storage).join(&instance.init_name),
             config.engine.subnets,
             tasks.clone(),
         );
         let catalog = Catalog::default();
         let pool = Pool::new(
             config.pool.clone(),
-            parts::setup(&config, &instance, catalog.clone()),
+            parts::setup(&config, catalog.clone()),
             launcher.clone(),
             workspaces.clone(),
             tasks.clone(),

@@ -5,6 +5,8 @@
 
 pub mod docker;
 pub mod fake;
+pub mod host_paths;
+pub mod installed;
 pub mod outage;
 pub mod spec;
 

@@ -282,7 +282,7 @@ impl Packages {
             environment: BTreeMap::new(),
             scratch: Arc::clone(&scratch),
             shown: vec![Shown {
-                source: self.runs.pool.source(from.path()),
+                place: from.place(),
                 target: client::FETCHED,
             }],
             kept: vec![from],

@@ -12,11 +12,10 @@ use tokio::time::Instant;
 use tower::ServiceExt as _;
 use tracing::{debug, error, info, warn};
 
-use super::App;
+use super::{App, parts};
 use crate::checks::selftest::{self, Download, Report, Row, Selftest, Verdict, Way};
 use crate::config::Config;
 use crate::control::Control;
-use crate::executor::docker::DockerExecutor;
 use crate::executor::{Engine, Executor};
 use crate::gate::proof::{State, Weakness, findings};
 use crate::runner::catalog::{EngineView, View};
@@ -55,7 +54,7 @@ impl App {
         only: &[Control],
         tell: &(dyn Fn(&Row) + Sync),
     ) -> anyhow::Result<Result<Report, String>> {
-        let executor = Arc::new(DockerExecutor::new(config.engine.host.as_deref()));
+        let executor = Arc::new(parts::docker(&config));
         Self::run_selftest_on(executor, config, only, tell).await
     }
 

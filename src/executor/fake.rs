@@ -27,6 +27,7 @@ use tokio_util::task::TaskTracker;
 use self::init::Init;
 use self::lanes::FakeLanes;
 use self::volumes::FakeVolumes;
+use super::host_paths::HostPaths;
 use super::spec::{ContainerLimits, ContainerSpec, LaneSpec, Priority};
 use super::{
     Attached, Chunk, ContainerId, ContainerInfo, ContainerState, Engine, ErrorKind, Executor,
@@ -60,6 +61,8 @@ struct Inner {
     /// What is run instead of programs that contain a word.
     imitations: Vec<(&'static str, String)>,
     lanes: FakeLanes,
+    /// Where its host has the server's files.
+    paths: HostPaths,
     volumes: FakeVolumes,
     trouble: Trouble,
 }
@@ -102,6 +105,16 @@ impl FakeExecutor {
             executor.add_image(language, "", 1);
         }
         executor
+    }
+
+    /// Tells where the server has its files, so that programs see them.
+    pub fn find_files(&self, paths: HostPaths) {
+        self.0.inner.lock().paths = paths;
+    }
+
+    /// Where containers find the server's files.
+    pub fn paths(&self) -> HostPaths {
+        self.0.inner.lock().paths.clone()
     }
 
     /// Makes things go wrong from now on. An engine that goes down takes its containers with it.
@@ -359,7 +372,9 @@ impl Executor for FakeExecutor {
             return Err(error(ErrorKind::Conflict, operation, "nobody is attached"));
         };
         // Like a mount, this follows the directory wherever it is renamed to.
-        let data = inner.volumes.open(&container.spec.data)?;
+        let data = inner.paths.find(&container.spec.data);
+        let data = data.map_err(|none| error(ErrorKind::Refused, operation, &none.to_string()))?;
+        let data = inner.volumes.open(&data)?;
         container.state.running = true;
         let (executor, id, kill, warming_up) = (
             self.clone(),

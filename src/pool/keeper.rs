@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
+use super::start::Data;
 use super::{Kind, Pool, Warm};
 use crate::executor::spec::{NetworkAccess, Priority};
 use crate::runner::Runner;
@@ -118,7 +119,7 @@ impl Pool {
             .new_slot()
             .await
             .map_err(SandboxError::Data)?;
-        let data = self.data_of_slot(&slot);
+        let data = Data::of_slot(&slot);
         let spec = self.spec(runner, data, NetworkAccess::None, Priority::WarmUp);
         let sandbox = self.start_and_park(spec, runner, &BTreeMap::new()).await?;
         Ok(Warm {

@@ -15,7 +15,7 @@ use tracing::{info, warn};
 use super::lanes::{LaneLease, Lanes};
 use super::scale::Scale;
 use super::{Input, Sandbox, SandboxError, drain};
-use crate::executor::spec::{ContainerLimits, ContainerSpec, NetworkAccess, Source};
+use crate::executor::spec::{ContainerLimits, ContainerSpec, NetworkAccess};
 use crate::executor::{
     ContainerId, ContainerInfo, ContainerState, ErrorKind, Executor, ExecutorError, LaneInfo,
 };
@@ -63,7 +63,6 @@ pub struct Launcher(Arc<Shared>);
 struct Shared {
     executor: Arc<dyn Executor>,
     identity: Identity,
-    init: Source,
     tasks: TaskTracker,
     /// Containers, from before the engine is asked to create them until they are removed.
     containers: TaskTracker,
@@ -74,12 +73,10 @@ struct Shared {
 }
 
 impl Launcher {
-    /// Starts containers on `executor` with the sandbox-init that the engine finds at `init`. Those with a network have
-    /// addresses out of `subnets`.
+    /// Starts containers on `executor`. Those with a network have addresses out of `subnets`.
     pub fn new(
         executor: Arc<dyn Executor>,
         identity: Identity,
-        init: Source,
         subnets: Ipv4Net,
         tasks: TaskTracker,
     ) -> Self {
@@ -89,18 +86,12 @@ impl Launcher {
         Self(Arc::new(Shared {
             executor,
             identity,
-            init,
             lanes,
             tasks,
             containers: TaskTracker::new(),
             live: Mutex::default(),
             hands: Arc::new(Semaphore::new(hands)),
         }))
-    }
-
-    /// sandbox-init.
-    pub fn init(&self) -> Source {
-        self.0.init.clone()
     }
 
     /// The labels by which we find our containers again, and `more`.

@@ -1,16 +1,22 @@
 //! The real engine with containers that are weaker than the server asks for, as a plugin, a policy or an engine that
 //! ignores a setting would make them, or with images whose drivers the server is not told about.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use bollard::models::ContainerCreateBody;
 use bollard::{API_DEFAULT_VERSION, Docker};
 use futures::stream::BoxStream;
-use mcp_code_sandbox::executor::docker::DockerExecutor;
-use mcp_code_sandbox::executor::spec::{ContainerLimits, ContainerSpec, Dialect, LaneSpec};
+use mcp_code_sandbox::config::Config;
+use mcp_code_sandbox::executor::docker::request::{Dialect, create_body};
+use mcp_code_sandbox::executor::docker::{DockerExecutor, HostSetup};
+use mcp_code_sandbox::executor::spec::{ContainerLimits, ContainerSpec, LaneSpec};
 use mcp_code_sandbox::executor::{
     Attached, ContainerId, ContainerInfo, ContainerState, Engine, Executor, ExecutorError, Image,
     LaneId, LaneInfo,
 };
+
+use super::engines::TestEngine;
 
 /// Removes something that protects from the request for a container.
 pub(crate) type Weaken = fn(&mut ContainerCreateBody);
@@ -20,6 +26,7 @@ pub(crate) struct WeakExecutor {
     real: DockerExecutor,
     docker: Docker,
     weaken: Weaken,
+    setup: HostSetup,
     /// What it says about itself, whether or not it is true.
     says_rootless: bool,
     drivers: bool,
@@ -41,6 +48,7 @@ impl WeakExecutor {
             real: DockerExecutor::new(None),
             docker: docker.negotiate_version().await.unwrap(),
             weaken,
+            setup: HostSetup::default(),
             says_rootless: false,
             drivers: true,
         }
@@ -53,10 +61,20 @@ impl WeakExecutor {
     }
 }
 
+impl TestEngine for WeakExecutor {
+    fn of(self: Arc<Self>, config: &Config) -> Arc<dyn Executor> {
+        let weak = Arc::into_inner(self).expect("nobody else uses it");
+        Arc::new(Self {
+            setup: config.into(),
+            ..weak
+        })
+    }
+}
+
 #[async_trait]
 impl Executor for WeakExecutor {
     async fn create(&self, spec: &ContainerSpec) -> Result<ContainerId, ExecutorError> {
-        let mut body = spec.to_create_body(Dialect::Docker);
+        let mut body = create_body(spec, Dialect::Docker, &self.setup).unwrap();
         (self.weaken)(&mut body);
         let created = self.docker.create_container(None, body).await.unwrap();
         Ok(ContainerId(created.id))
