@@ -60,16 +60,13 @@ pub trait Executor: fmt::Debug + Send + Sync {
     /// One item whenever an image appears, disappears or is tagged. Ends when the engine goes away.
     async fn image_events(&self) -> Result<BoxStream<'static, ()>, ExecutorError>;
 
-    /// Creates a container without starting it.
+    /// Creates a container. Its PID 1 may live from now on, or only once it is started.
     async fn create(&self, spec: &ContainerSpec) -> Result<ContainerId, ExecutorError>;
 
-    /// Connects to the standard streams of a container that has not been started yet.
+    /// Starts a container and connects to its standard streams, of which nothing is missed.
     ///
     /// The output must be read to its end at all times: an engine hangs on a container whose output nobody reads.
-    async fn attach(&self, container: &ContainerId) -> Result<Attached, ExecutorError>;
-
-    /// Starts a container.
-    async fn start(&self, container: &ContainerId) -> Result<(), ExecutorError>;
+    async fn start(&self, container: &ContainerId) -> Result<Attached, ExecutorError>;
 
     /// Gives a container that was created with [`Priority::WarmUp`](spec::Priority::WarmUp) the share of a run.
     async fn end_warm_up(

@@ -184,6 +184,34 @@ impl DockerExecutor {
         }
     }
 
+    /// Connects to the standard streams of a container that has not been started yet.
+    async fn attach(&self, container: &ContainerId) -> Result<Attached, ExecutorError> {
+        let operation = "attach to a container";
+        let client = self.client(operation).await?;
+        // No `logs`: containers have no log, and we attach before the start.
+        let options = AttachContainerOptionsBuilder::new()
+            .stdin(true)
+            .stdout(true)
+            .stderr(true)
+            .stream(true)
+            .build();
+        let attached = self
+            .within(
+                QUICK,
+                operation,
+                client.attach_container(&container.0, Some(options)),
+            )
+            .await?;
+        let output = attached
+            .output
+            .map_ok(chunk)
+            .map_err(|source| error("read a container's output", source));
+        Ok(Attached {
+            input: Box::new(attached.input),
+            output: output.boxed(),
+        })
+    }
+
     /// Asks for no more weight of a disk once the engine has failed over it.
     fn without_what_it_lacks(&self, error: ExecutorError) -> ExecutorError {
         if !lacks_disk_weight(&error) {
@@ -296,39 +324,15 @@ impl Executor for DockerExecutor {
         Ok(container)
     }
 
-    async fn attach(&self, container: &ContainerId) -> Result<Attached, ExecutorError> {
-        let operation = "attach to a container";
-        let client = self.client(operation).await?;
-        // No `logs`: containers have no log, and we attach before the start.
-        let options = AttachContainerOptionsBuilder::new()
-            .stdin(true)
-            .stdout(true)
-            .stderr(true)
-            .stream(true)
-            .build();
-        let attached = self
-            .within(
-                QUICK,
-                operation,
-                client.attach_container(&container.0, Some(options)),
-            )
-            .await?;
-        let output = attached
-            .output
-            .map_ok(chunk)
-            .map_err(|source| error("read a container's output", source));
-        Ok(Attached {
-            input: Box::new(attached.input),
-            output: output.boxed(),
-        })
-    }
-
-    async fn start(&self, container: &ContainerId) -> Result<(), ExecutorError> {
+    async fn start(&self, container: &ContainerId) -> Result<Attached, ExecutorError> {
+        // First, so that nothing is missed.
+        let attached = self.attach(container).await?;
         let operation = "start a container";
         let client = self.client(operation).await?;
         let start = client.start_container(&container.0, None);
         let started = self.within(SLOW, operation, start).await;
-        started.map_err(|error| self.without_what_it_lacks(error))
+        started.map_err(|error| self.without_what_it_lacks(error))?;
+        Ok(attached)
     }
 
     async fn end_warm_up(

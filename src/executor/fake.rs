@@ -79,8 +79,6 @@ pub struct Trouble {
 #[derive(Debug)]
 struct Container {
     spec: ContainerSpec,
-    /// What `start` hands to the program; made by `attach`.
-    streams: Option<(DuplexStream, mpsc::UnboundedSender<Chunk>)>,
     state: ContainerState,
     kill: CancellationToken,
     warming_up: Arc<AtomicBool>,
@@ -249,7 +247,6 @@ impl FakeExecutor {
         let id = ContainerId(format!("{:012x}", inner.made));
         let container = Container {
             spec: spec.clone(),
-            streams: None,
             state: ContainerState {
                 running: false,
                 exit_code: None,
@@ -261,6 +258,25 @@ impl FakeExecutor {
         };
         inner.containers.insert(id.clone(), container);
         Ok((id, inner.making_takes))
+    }
+
+    /// Both ends of a container's standard streams: ours, and its input and output.
+    fn streams(&self) -> (Attached, DuplexStream, mpsc::UnboundedSender<Chunk>) {
+        let (ours, theirs) = tokio::io::duplex(64 << 10);
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let executor = self.clone();
+        let output = UnboundedReceiverStream::new(receiver).then(move |chunk| {
+            let executor = executor.clone();
+            async move {
+                executor.unless_it_hangs().await;
+                Ok(chunk)
+            }
+        });
+        let attached = Attached {
+            input: Box::new(ours),
+            output: output.boxed(),
+        };
+        (attached, theirs, sender)
     }
 
     fn ended(&self, id: &ContainerId, exit_code: i64) {
@@ -336,31 +352,8 @@ impl Executor for FakeExecutor {
         Ok(id)
     }
 
-    async fn attach(&self, id: &ContainerId) -> Result<Attached, ExecutorError> {
-        let operation = "attach to a container";
-        let mut inner = self.request(operation)?;
-        let container = inner
-            .containers
-            .get_mut(id)
-            .ok_or_else(|| no_such_container(operation))?;
-        let (ours, theirs) = tokio::io::duplex(64 << 10);
-        let (sender, receiver) = mpsc::unbounded_channel();
-        container.streams = Some((theirs, sender));
-        let executor = self.clone();
-        let output = UnboundedReceiverStream::new(receiver).then(move |chunk| {
-            let executor = executor.clone();
-            async move {
-                executor.unless_it_hangs().await;
-                Ok(chunk)
-            }
-        });
-        Ok(Attached {
-            input: Box::new(ours),
-            output: output.boxed(),
-        })
-    }
-
-    async fn start(&self, id: &ContainerId) -> Result<(), ExecutorError> {
+    async fn start(&self, id: &ContainerId) -> Result<Attached, ExecutorError> {
+        self.request("attach to a container").map(drop)?;
         let operation = "start a container";
         let mut guard = self.request(operation)?;
         let inner = &mut *guard;
@@ -368,9 +361,7 @@ impl Executor for FakeExecutor {
             .containers
             .get_mut(id)
             .ok_or_else(|| no_such_container(operation))?;
-        let Some((input, output)) = container.streams.take() else {
-            return Err(error(ErrorKind::Conflict, operation, "nobody is attached"));
-        };
+        let (attached, input, output) = self.streams();
         // Like a mount, this follows the directory wherever it is renamed to.
         let data = inner.paths.find(&container.spec.data);
         let data = data.map_err(|none| error(ErrorKind::Refused, operation, &none.to_string()))?;
@@ -387,7 +378,7 @@ impl Executor for FakeExecutor {
             let exit_code = kill.run_until_cancelled(live).await.unwrap_or(137);
             executor.ended(&id, exit_code);
         });
-        Ok(())
+        Ok(attached)
     }
 
     async fn end_warm_up(

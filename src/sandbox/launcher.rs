@@ -103,7 +103,7 @@ impl Launcher {
         labels
     }
 
-    /// Creates, attaches and starts a container. A caller that goes away before it is started leaves nothing behind.
+    /// Creates and starts a container. A caller that goes away before it is started leaves nothing behind.
     ///
     /// # Errors
     /// What the engine said, or that the server is stopping.
@@ -200,12 +200,11 @@ impl Launcher {
         if !is_wanted() {
             return Ok(None);
         }
-        let attached = executor.attach(container.id()).await?;
+        let attached = executor.start(container.id()).await?;
         let (expectations, expected) = mpsc::unbounded_channel();
         let (tell, held) = watch::channel(Held::default());
         let drained = drain::drain(attached.output, expected, tell);
         self.0.tasks.spawn(drained);
-        executor.start(container.id()).await?;
         Ok(Some(Sandbox {
             container,
             input: Input(attached.input),

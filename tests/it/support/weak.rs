@@ -112,11 +112,7 @@ impl Executor for WeakExecutor {
         self.real.image_events().await
     }
 
-    async fn attach(&self, container: &ContainerId) -> Result<Attached, ExecutorError> {
-        self.real.attach(container).await
-    }
-
-    async fn start(&self, container: &ContainerId) -> Result<(), ExecutorError> {
+    async fn start(&self, container: &ContainerId) -> Result<Attached, ExecutorError> {
         self.real.start(container).await
     }
 
