@@ -276,16 +276,25 @@ pub struct Chunk {
 }
 
 /// The state of a container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ContainerState {
-    /// Whether its PID 1 lives.
-    pub running: bool,
-    /// Exit code of PID 1 once it has ended.
-    pub exit_code: Option<i64>,
-    /// Whether the engine reports that the memory limit killed something in it.
-    pub oom_killed: bool,
-    /// Whether somebody has suspended everything in it.
-    pub paused: bool,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ContainerState {
+    /// Its PID 1 lives.
+    Running,
+    /// Somebody has suspended everything in it.
+    Paused,
+    /// Its PID 1 does not live.
+    Ended(ContainerEnd),
+}
+
+/// Why a container has ended, as far as the engine knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ContainerEnd {
+    /// The memory limit killed something in it.
+    OutOfMemory,
+    /// The engine ended it, for this reason of its own.
+    ByEngine(String),
+    /// PID 1 ended, with this exit code if it is known.
+    Exited(Option<i64>),
 }
 
 /// A container in a list.

@@ -24,7 +24,7 @@ use bollard::{API_DEFAULT_VERSION, Docker};
 use futures::stream::{BoxStream, StreamExt as _, TryStreamExt as _};
 use parking_lot::Mutex;
 
-use self::answers::{chunk, lacks_disk_weight, limits, with_advice, without_parts};
+use self::answers::{chunk, lacks_disk_weight, limits, state, with_advice, without_parts};
 use self::client::Client;
 pub use self::request::HostSetup;
 use self::request::{
@@ -364,14 +364,7 @@ impl Executor for DockerExecutor {
                 client.inspect_container(&container.0, None),
             )
             .await?;
-        let state = details.state.unwrap_or_default();
-        let running = state.running.unwrap_or(false);
-        Ok(ContainerState {
-            running,
-            exit_code: state.exit_code.filter(|_| !running),
-            oom_killed: state.oom_killed.unwrap_or(false),
-            paused: state.paused.unwrap_or(false),
-        })
+        Ok(state(&details.state.unwrap_or_default()))
     }
 
     async fn remove(&self, container: &ContainerId) -> Result<(), ExecutorError> {

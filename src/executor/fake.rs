@@ -30,8 +30,8 @@ use self::volumes::FakeVolumes;
 use super::host_paths::HostPaths;
 use super::spec::{ContainerLimits, ContainerSpec, LaneSpec, Priority};
 use super::{
-    Attached, Chunk, ContainerId, ContainerInfo, ContainerState, Engine, ErrorKind, Executor,
-    ExecutorError, Image, LaneId, LaneInfo,
+    Attached, Chunk, ContainerEnd, ContainerId, ContainerInfo, ContainerState, Engine, ErrorKind,
+    Executor, ExecutorError, Image, LaneId, LaneInfo,
 };
 
 /// An engine in memory.
@@ -80,6 +80,8 @@ pub struct Trouble {
 struct Container {
     spec: ContainerSpec,
     state: ContainerState,
+    /// Why the engine ends it.
+    evicted: Option<String>,
     kill: CancellationToken,
     warming_up: Arc<AtomicBool>,
 }
@@ -192,6 +194,14 @@ impl FakeExecutor {
         }
     }
 
+    /// Ends all containers, as an engine does for a reason of its own.
+    pub fn evict_all(&self, reason: &str) {
+        for container in self.0.inner.lock().containers.values_mut() {
+            container.evicted = Some(reason.to_owned());
+            container.kill.cancel();
+        }
+    }
+
     /// The descriptions of all containers.
     pub fn specs(&self) -> Vec<ContainerSpec> {
         self.0
@@ -247,12 +257,8 @@ impl FakeExecutor {
         let id = ContainerId(format!("{:012x}", inner.made));
         let container = Container {
             spec: spec.clone(),
-            state: ContainerState {
-                running: false,
-                exit_code: None,
-                oom_killed: false,
-                paused: false,
-            },
+            state: ContainerState::Ended(ContainerEnd::Exited(None)),
+            evicted: None,
             kill: CancellationToken::new(),
             warming_up: Arc::new(AtomicBool::new(spec.priority != Priority::Run)),
         };
@@ -281,12 +287,9 @@ impl FakeExecutor {
 
     fn ended(&self, id: &ContainerId, exit_code: i64) {
         if let Some(container) = self.0.inner.lock().containers.get_mut(id) {
-            container.state = ContainerState {
-                running: false,
-                exit_code: Some(exit_code),
-                oom_killed: false,
-                paused: false,
-            };
+            let evicted = container.evicted.take().map(ContainerEnd::ByEngine);
+            let end = evicted.unwrap_or(ContainerEnd::Exited(Some(exit_code)));
+            container.state = ContainerState::Ended(end);
         }
     }
 }
@@ -366,7 +369,7 @@ impl Executor for FakeExecutor {
         let data = inner.paths.find(&container.spec.data);
         let data = data.map_err(|none| error(ErrorKind::Refused, operation, &none.to_string()))?;
         let data = inner.volumes.open(&data)?;
-        container.state.running = true;
+        container.state = ContainerState::Running;
         let (executor, id, kill, warming_up) = (
             self.clone(),
             id.clone(),
@@ -404,7 +407,7 @@ impl Executor for FakeExecutor {
         inner
             .containers
             .get(id)
-            .map(|container| container.state)
+            .map(|container| container.state.clone())
             .ok_or_else(|| no_such_container(operation))
     }
 

@@ -7,7 +7,7 @@ use sandbox_init::{BUFFERS_MAX, End, Excess, SOCKETS_MAX, Status, TERMINALS_MAX}
 use super::TimeArgument;
 use super::outcome::{RunStatus, Usage};
 use crate::config::RunLimits;
-use crate::executor::{ContainerState, Outage};
+use crate::executor::{ContainerEnd, Outage};
 
 /// Points to what a program said about its end.
 const SEE_STDERR: &str = ": see stderr.";
@@ -30,7 +30,7 @@ pub(super) enum Ending {
     /// The caller went away or the server is stopping.
     Cancelled,
     /// The container ended without a report.
-    Died(ContainerState),
+    Died(ContainerEnd),
     /// The engine failed.
     EngineLost(Outage),
 }
@@ -73,10 +73,16 @@ impl Ending {
                 RunStatus::Cancelled,
                 "The run was cancelled before its end.".to_owned(),
             ),
-            Self::Died(state) if state.oom_killed => {
+            Self::Died(ContainerEnd::OutOfMemory) => {
                 stopped(RunStatus::OutOfMemory, memory_hint(limits, None))
             }
-            Self::Died(_) => stopped(
+            Self::Died(ContainerEnd::ByEngine(reason)) => stopped(
+                RunStatus::EngineLost,
+                engine_hint(&Outage::passing(format!(
+                    "the container engine ended the sandbox: {reason}"
+                ))),
+            ),
+            Self::Died(ContainerEnd::Exited(_)) => stopped(
                 RunStatus::EngineLost,
                 engine_hint(&Outage::passing("the sandbox ended before the program did")),
             ),

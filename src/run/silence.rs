@@ -21,12 +21,11 @@ pub(super) async fn overdue(
     due: Instant,
 ) -> Ending {
     match answered(state, due).await {
-        // First, since not every engine reports a paused container as running.
-        Ok(state) if state.paused => Ending::EngineLost(Outage::passing(
+        Ok(ContainerState::Paused) => Ending::EngineLost(Outage::passing(
             "the sandbox was paused by somebody else while the program ran",
         )),
-        Ok(state) if state.running => Ending::Overdue,
-        Ok(state) => Ending::Died(state),
+        Ok(ContainerState::Running) => Ending::Overdue,
+        Ok(ContainerState::Ended(end)) => Ending::Died(end),
         Err(lost) => lost,
     }
 }
@@ -48,10 +47,10 @@ pub(super) async fn reported(
         return Err(Ending::EngineLost(error.outage()));
     }
     Err(match answered(state, Instant::now() + STATE_WAIT).await {
-        Ok(state) if !state.running => Ending::Died(state),
-        Ok(_) => Ending::EngineLost(Outage::passing(
-            "the container engine dropped the connection",
-        )),
+        Ok(ContainerState::Ended(end)) => Ending::Died(end),
+        Ok(ContainerState::Running | ContainerState::Paused) => Ending::EngineLost(
+            Outage::passing("the container engine dropped the connection"),
+        ),
         Err(lost) => lost,
     })
 }
@@ -72,24 +71,14 @@ async fn answered(
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use futures::FutureExt as _;
 
     use super::super::{DECISION, REPORT_GRACE};
     use super::*;
+    use crate::executor::ContainerEnd;
 
-    pub(in crate::run) const RUNNING: ContainerState = ContainerState {
-        running: true,
-        exit_code: None,
-        oom_killed: false,
-        paused: false,
-    };
-    pub(in crate::run) const ENDED: ContainerState = ContainerState {
-        running: false,
-        exit_code: Some(137),
-        oom_killed: true,
-        paused: false,
-    };
+    const ENDED: ContainerState = ContainerState::Ended(ContainerEnd::OutOfMemory);
 
     fn failed(kind: ErrorKind) -> Result<ContainerState, ExecutorError> {
         Err(ExecutorError {
@@ -107,7 +96,7 @@ pub(super) mod tests {
         };
         match overdue(answer, Instant::now() + DECISION - REPORT_GRACE).await {
             Ending::Overdue => "overdue".to_owned(),
-            Ending::Died(state) => format!("died, {state:?}"),
+            Ending::Died(end) => format!("died, {end:?}"),
             Ending::EngineLost(outage) => outage.reason,
             other => format!("{other:?}"),
         }
@@ -115,16 +104,10 @@ pub(super) mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn only_what_runs_is_overdue() {
-        assert_eq!(told(0, Ok(RUNNING)).await, "overdue");
-        assert_eq!(told(0, Ok(ENDED)).await, format!("died, {ENDED:?}"));
-        for paused in [RUNNING, ENDED] {
-            let paused = ContainerState {
-                paused: true,
-                ..paused
-            };
-            let told = told(0, Ok(paused)).await;
-            assert!(told.contains("was paused"), "{told}");
-        }
+        assert_eq!(told(0, Ok(ContainerState::Running)).await, "overdue");
+        assert_eq!(told(0, Ok(ENDED)).await, "died, OutOfMemory");
+        let paused = told(0, Ok(ContainerState::Paused)).await;
+        assert!(paused.contains("was paused"), "{paused}");
         let removed = told(0, failed(ErrorKind::NotFound)).await;
         assert!(removed.contains("was removed"), "{removed}");
     }
@@ -144,9 +127,9 @@ pub(super) mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_engine_that_does_not_answer_is_no_programs_fault() {
         // One that is merely slow does answer.
-        assert_eq!(told(1_400, Ok(RUNNING)).await, "overdue");
+        assert_eq!(told(1_400, Ok(ContainerState::Running)).await, "overdue");
         let lost = "the container engine stopped answering";
-        assert_eq!(told(60_000, Ok(RUNNING)).await, lost);
+        assert_eq!(told(60_000, Ok(ContainerState::Running)).await, lost);
         assert_eq!(told(0, failed(ErrorKind::Unavailable)).await, lost);
         assert_eq!(told(0, failed(ErrorKind::Refused)).await, lost);
     }

@@ -26,6 +26,7 @@ use super::seat::{LeaseError, Ran, Seat};
 use super::silence::{overdue, reported};
 use super::watch::{Watched, watch};
 use super::{DECISION, Job, KernelWish, Prepared, REPORT_GRACE, RunError, Runs};
+use crate::executor::ContainerEnd;
 use crate::executor::spec::NetworkAccess;
 use crate::gate::Stop;
 use crate::kernels::{Kernel, Lost, Needs, Turn};
@@ -178,7 +179,7 @@ fn judge(watched: Watched<(Ending, Lost)>) -> (Ending, Option<Lost>) {
 fn unreported(ending: &Ending) -> Lost {
     match ending {
         Ending::Overdue => Lost::Timeout,
-        Ending::Died(state) if state.oom_killed => Lost::Memory,
+        Ending::Died(ContainerEnd::OutOfMemory) => Lost::Memory,
         Ending::Flooded | Ending::Cancelled => Lost::Deaf,
         _ => Lost::Gone,
     }
@@ -205,7 +206,6 @@ fn lost(end: &End) -> Lost {
 
 #[cfg(test)]
 mod tests {
-    use super::super::silence::tests::{ENDED, RUNNING};
     use super::*;
     use crate::executor::Outage;
 
@@ -213,8 +213,8 @@ mod tests {
     fn a_kernel_is_lost_for_the_reason_that_its_cell_is_told() {
         let lost = [
             Ending::Overdue,
-            Ending::Died(ENDED),
-            Ending::Died(RUNNING),
+            Ending::Died(ContainerEnd::OutOfMemory),
+            Ending::Died(ContainerEnd::Exited(Some(0))),
             Ending::EngineLost(Outage::passing("")),
             Ending::Cancelled,
         ]

@@ -402,6 +402,20 @@ async fn trouble_at_every_step_leaves_nothing() {
 }
 
 #[tokio::test]
+async fn why_an_engine_ended_a_sandbox_is_told() {
+    let app = TestApp::on_fake().await;
+    let fake = app.fake.as_ref().unwrap();
+    let evict = async {
+        eventually("there is a sandbox", || fake.container_count() == 1).await;
+        fake.evict_all("its node has no room");
+    };
+    let (result, ()) = tokio::join!(app.run("shell", "sleep 60"), evict);
+    assert_eq!(result["status"], "engine_lost");
+    insta::assert_snapshot!(result["hint"].as_str().unwrap(), @"The server could not run the program, through no fault of it: the container engine ended the sandbox: its node has no room. Try again in a few seconds.");
+    app.assert_nothing_is_left().await;
+}
+
+#[tokio::test]
 async fn shutting_down_ends_runs_and_takes_no_new_ones() {
     let app = TestApp::on_fake().await;
     let stop = async {
