@@ -43,7 +43,7 @@ use self::shelf::{Claim, Shelf};
 pub use self::start::Apart;
 use crate::config::PoolConfig;
 use crate::conversation::ConversationKey;
-use crate::executor::spec::{ContainerLimits, User};
+use crate::executor::spec::{ContainerLimits, NetworkAccess, User};
 use crate::runner::Runner;
 use crate::runner::catalog::{Catalog, EngineView};
 use crate::sandbox::{Launcher, Sandbox};
@@ -87,6 +87,12 @@ pub struct Setup {
 }
 
 impl Setup {
+    /// Whether a container with this access to the network gets a lane.
+    fn needs_lane(&self, network: &NetworkAccess) -> bool {
+        let has_network = *network != NetworkAccess::None;
+        has_network && self.catalog.view().needs_lanes()
+    }
+
     /// The user that programs run as at this engine, so that they share their owner's files with the server.
     ///
     /// A rootless engine maps root in a container to its own user, which is ours, and every other user to one that

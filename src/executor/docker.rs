@@ -35,8 +35,8 @@ use super::host_paths::UnplacedError;
 use super::outage::chain;
 use super::spec::{ContainerLimits, ContainerSpec, LANE_PREFIX, LaneSpec, Priority, lane_number};
 use super::{
-    Attached, ContainerId, ContainerInfo, ContainerState, Engine, ErrorKind, Executor,
-    ExecutorError, Image, LaneId, LaneInfo,
+    Attached, Capabilities, ContainerId, ContainerInfo, ContainerState, Engine, ErrorKind,
+    Executor, ExecutorError, Image, LaneId, LaneInfo,
 };
 
 /// Where the engine listens unless configured otherwise.
@@ -45,6 +45,8 @@ const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
 const QUICK: Duration = Duration::from_secs(5);
 /// Limit for requests that make the engine work: under load, starting a container takes it seconds.
 const SLOW: Duration = Duration::from_mins(1);
+/// An engine starts about nine containers a second, no matter how many are asked for.
+const STARTS_AT_A_TIME: usize = 2;
 /// The operation of a request that has no other purpose.
 const REACH: &str = "reach the container engine";
 
@@ -250,7 +252,13 @@ impl Executor for DockerExecutor {
     async fn engine(&self) -> Result<Engine, ExecutorError> {
         // Asked again, since an engine that comes back may be another one.
         let (client, version, info) = self.connect(REACH).await?;
-        let limits = limits(&info);
+        let capabilities = Capabilities {
+            max_starts_at_a_time: STARTS_AT_A_TIME,
+            needs_lanes: true,
+            limits: limits(&info),
+            refuses_cpu_limit: !client.is_podman && info.cpu_cfs_quota == Some(false),
+            mounts_parts: client.mounts_parts(),
+        };
         let components = version.components.unwrap_or_default();
         let runc = components.iter().find(|component| component.name == "runc");
         let options = info.security_options.unwrap_or_default();
@@ -263,13 +271,11 @@ impl Executor for DockerExecutor {
             runc: runc.map(|component| component.version.clone()),
             rootless: (client.is_podman && self.has_users_socket())
                 || options.iter().any(|option| option.contains("rootless")),
-            limits,
             cores: info
                 .ncpu
                 .and_then(|cores| u32::try_from(cores).ok())
                 .filter(|cores| *cores > 0),
-            refuses_cpu_limit: !client.is_podman && info.cpu_cfs_quota == Some(false),
-            mounts_parts: client.mounts_parts(),
+            capabilities,
         })
     }
 

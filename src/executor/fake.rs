@@ -30,8 +30,8 @@ use self::volumes::FakeVolumes;
 use super::host_paths::HostPaths;
 use super::spec::{ContainerLimits, ContainerSpec, LaneSpec, Priority};
 use super::{
-    Attached, Chunk, ContainerEnd, ContainerId, ContainerInfo, ContainerState, Engine, ErrorKind,
-    Executor, ExecutorError, Image, LaneId, LaneInfo,
+    Attached, Capabilities, Chunk, ContainerEnd, ContainerId, ContainerInfo, ContainerState,
+    Engine, ErrorKind, Executor, ExecutorError, Image, LaneId, LaneInfo,
 };
 
 /// An engine in memory.
@@ -309,15 +309,22 @@ fn no_such_container(operation: &'static str) -> ExecutorError {
 #[async_trait]
 impl Executor for FakeExecutor {
     async fn engine(&self) -> Result<Engine, ExecutorError> {
-        self.ping().await?;
+        let needs_lanes = self
+            .request("reach the container engine")?
+            .lanes
+            .are_needed();
         Ok(Engine {
             name: "Fake 1".to_owned(),
             runc: None,
             rootless: false,
-            limits: Vec::new(),
             cores: None,
-            refuses_cpu_limit: false,
-            mounts_parts: true,
+            capabilities: Capabilities {
+                max_starts_at_a_time: 2,
+                needs_lanes,
+                limits: Vec::new(),
+                refuses_cpu_limit: false,
+                mounts_parts: true,
+            },
         })
     }
 

@@ -139,7 +139,8 @@ impl Pool {
 
     /// Starts a container.
     async fn start(&self, spec: ContainerSpec) -> Result<Sandbox, SandboxError> {
-        self.in_time(self.0.launcher.start(spec)).await
+        let needs_lane = self.0.setup.needs_lane(&spec.network);
+        self.in_time(self.0.launcher.start(spec, needs_lane)).await
     }
 
     /// The same, with an interpreter parked in it.
@@ -150,7 +151,8 @@ impl Pool {
         env: &BTreeMap<String, String>,
     ) -> Result<Sandbox, SandboxError> {
         let parked = async {
-            let sandbox = self.0.launcher.start(spec).await?;
+            let needs_lane = self.0.setup.needs_lane(&spec.network);
+            let sandbox = self.0.launcher.start(spec, needs_lane).await?;
             self.parked(sandbox, runner, env).await
         };
         self.in_time(parked).await

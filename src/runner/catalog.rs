@@ -71,6 +71,14 @@ impl Default for EngineView {
 }
 
 impl View {
+    /// Whether containers that may use a network need lanes, as long as no engine says otherwise.
+    pub const fn needs_lanes(&self) -> bool {
+        match &self.engine {
+            EngineView::Up(engine) => engine.capabilities.needs_lanes,
+            EngineView::Down(_) => true,
+        }
+    }
+
     /// The runner for a language, however its name is written: in any case, as an alias, with a version (`python3.12`)
     /// or with its parts apart (`Node.js`). A name as it is takes precedence over what it may mean.
     pub fn find(&self, name: &str) -> Option<&Arc<Runner>> {

@@ -332,6 +332,7 @@ async fn runners_come_and_go_without_a_restart() {
 async fn a_lost_engine_is_told_and_comes_back_by_itself() {
     let app = TestApp::on_fake().await;
     let fake = app.fake.clone().unwrap();
+    let engine = app.app.runs.engine();
     let lose = async {
         eventually("the run is in progress", || {
             app.workspace("demo").join("begun").exists()
@@ -350,31 +351,18 @@ async fn a_lost_engine_is_told_and_comes_back_by_itself() {
     ]
     "#);
     eventually("the engine is seen to be down", || {
-        app.app.runs.engine() != first_engine()
+        app.app.runs.engine() != engine
     })
     .await;
     assert_eq!(app.get("/readyz").await.status, 503);
     assert_eq!(app.run("shell", "echo hi").await["status"], "engine_lost");
     fake.trouble(Trouble::default());
     eventually("the engine is seen again", || {
-        app.app.runs.engine() == first_engine()
+        app.app.runs.engine() == engine
     })
     .await;
     assert_eq!(app.run("shell", "echo hi").await["stdout"], "hi\n");
     app.assert_nothing_is_left().await;
-}
-
-fn first_engine() -> mcp_code_sandbox::runner::catalog::EngineView {
-    let engine = mcp_code_sandbox::executor::Engine {
-        name: "Fake 1".to_owned(),
-        runc: None,
-        rootless: false,
-        limits: Vec::new(),
-        cores: None,
-        refuses_cpu_limit: false,
-        mounts_parts: true,
-    };
-    mcp_code_sandbox::runner::catalog::EngineView::Up(engine)
 }
 
 #[tokio::test]

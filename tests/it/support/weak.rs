@@ -12,8 +12,8 @@ use mcp_code_sandbox::executor::docker::request::{Dialect, create_body};
 use mcp_code_sandbox::executor::docker::{DockerExecutor, HostSetup};
 use mcp_code_sandbox::executor::spec::{ContainerLimits, ContainerSpec, LaneSpec};
 use mcp_code_sandbox::executor::{
-    Attached, ContainerId, ContainerInfo, ContainerState, Engine, Executor, ExecutorError, Image,
-    LaneId, LaneInfo,
+    Attached, Capabilities, ContainerId, ContainerInfo, ContainerState, Engine, Executor,
+    ExecutorError, Image, LaneId, LaneInfo,
 };
 
 use super::engines::TestEngine;
@@ -85,7 +85,10 @@ impl Executor for WeakExecutor {
         let real = self.real.engine().await?;
         Ok(Engine {
             rootless: self.says_rootless,
-            limits: Vec::new(),
+            capabilities: Capabilities {
+                limits: Vec::new(),
+                ..real.capabilities
+            },
             ..real
         })
     }
