@@ -52,14 +52,8 @@ pub trait Executor: fmt::Debug + Send + Sync {
     /// Asks the engine whether it is there, which costs it almost nothing.
     async fn ping(&self) -> Result<(), ExecutorError>;
 
-    /// All local images that are labelled as runners.
-    async fn runner_images(&self) -> Result<Vec<Image>, ExecutorError>;
-
     /// Whether there is a volume of that name.
     async fn has_volume(&self, name: &str) -> Result<bool, ExecutorError>;
-
-    /// One item whenever an image appears, disappears or is tagged. Ends when the engine goes away.
-    async fn image_events(&self) -> Result<BoxStream<'static, ()>, ExecutorError>;
 
     /// Creates a container. Its PID 1 may live from now on, or only once it is started.
     async fn create(&self, spec: &ContainerSpec) -> Result<ContainerId, ExecutorError>;

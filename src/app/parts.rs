@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::config::{Config, StorageConfig, Toolset};
 use crate::executor::EngineNeeds;
-use crate::executor::docker::{DockerExecutor, HostSetup};
+use crate::executor::docker::HostSetup;
 use crate::executor::host_paths::{HostPaths, Source};
 use crate::executor::installed::{INIT, SECCOMP};
 use crate::executor::spec::{ContainerLimits, DATA_ALIAS};
@@ -64,11 +64,6 @@ impl From<&Config> for HostSetup {
             cgroup_parent: config.engine.cgroup_parent.clone(),
         }
     }
-}
-
-/// The configured engine.
-pub(super) fn docker(config: &Config) -> DockerExecutor {
-    DockerExecutor::new(config.engine.host.as_deref()).with_setup(config.into())
 }
 
 /// What all containers have in common.

@@ -21,7 +21,7 @@ use bollard::query_parameters::{
     ListNetworksOptionsBuilder, RemoveContainerOptionsBuilder,
 };
 use bollard::{API_DEFAULT_VERSION, Docker};
-use futures::stream::{BoxStream, StreamExt as _, TryStreamExt as _};
+use futures::stream::{StreamExt as _, TryStreamExt as _};
 use parking_lot::Mutex;
 
 use self::answers::{chunk, lacks_disk_weight, limits, state, with_advice, without_parts};
@@ -36,7 +36,7 @@ use super::outage::chain;
 use super::spec::{ContainerLimits, ContainerSpec, LANE_PREFIX, LaneSpec, Priority, lane_number};
 use super::{
     Attached, Capabilities, ContainerId, ContainerInfo, ContainerState, Engine, ErrorKind,
-    Executor, ExecutorError, Image, LaneId, LaneInfo,
+    Executor, ExecutorError, LaneId, LaneInfo,
 };
 
 /// Where the engine listens unless configured otherwise.
@@ -284,10 +284,6 @@ impl Executor for DockerExecutor {
         self.within(QUICK, REACH, client.ping()).await.map(drop)
     }
 
-    async fn runner_images(&self) -> Result<Vec<Image>, ExecutorError> {
-        self.images().await
-    }
-
     async fn has_volume(&self, name: &str) -> Result<bool, ExecutorError> {
         let operation = "look for the volume of SANDBOX_VOLUME";
         let client = self.client(operation).await?;
@@ -297,10 +293,6 @@ impl Executor for DockerExecutor {
             Err(error) if error.kind == ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }
-    }
-
-    async fn image_events(&self) -> Result<BoxStream<'static, ()>, ExecutorError> {
-        self.changes_of_images().await
     }
 
     async fn create(&self, spec: &ContainerSpec) -> Result<ContainerId, ExecutorError> {

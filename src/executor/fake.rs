@@ -16,11 +16,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt as _;
-use futures::stream::BoxStream;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::io::DuplexStream;
 use tokio::sync::{broadcast, mpsc, watch};
-use tokio_stream::wrappers::{BroadcastStream, UnboundedReceiverStream};
+use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -332,28 +331,8 @@ impl Executor for FakeExecutor {
         self.request("reach the container engine").map(drop)
     }
 
-    async fn runner_images(&self) -> Result<Vec<Image>, ExecutorError> {
-        Ok(self.request("list runner images")?.images.clone())
-    }
-
     async fn has_volume(&self, name: &str) -> Result<bool, ExecutorError> {
         Ok(self.request("look for a volume")?.volumes.has(name))
-    }
-
-    async fn image_events(&self) -> Result<BoxStream<'static, ()>, ExecutorError> {
-        let inner = self.request("follow image events")?;
-        if inner.ends_events {
-            return Ok(futures::stream::empty().boxed());
-        }
-        let restarts = inner.restarts;
-        drop(inner);
-        let executor = self.clone();
-        let events = BroadcastStream::new(self.0.image_events.subscribe());
-        let is_same = move |_: &Result<(), _>| {
-            let inner = executor.0.inner.lock();
-            std::future::ready(inner.restarts == restarts && !inner.trouble.engine_down)
-        };
-        Ok(events.take_while(is_same).map(|_| ()).boxed())
     }
 
     async fn create(&self, spec: &ContainerSpec) -> Result<ContainerId, ExecutorError> {

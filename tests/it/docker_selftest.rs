@@ -32,8 +32,7 @@ pub(crate) async fn selftest(
 ) -> Report {
     let root = tempfile::tempdir().unwrap();
     let config = config(root.path(), settings);
-    let executor = executor.of(&config);
-    let report = App::run_selftest_on(executor, config, only, &|_| {}).await;
+    let report = App::run_selftest_on(executor.of(&config), config, only, &|_| {}).await;
     report.unwrap().unwrap()
 }
 

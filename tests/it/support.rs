@@ -173,8 +173,8 @@ impl TestApp {
     ) -> Self {
         let mut config = config(root.path(), settings);
         change(&mut config);
-        let executor = executor.of(&config);
-        let app = App::with_executor(config, executor).unwrap();
+        let platform = executor.of(&config);
+        let app = App::on(platform, config).unwrap();
         let router = app.start();
         app.runs.gate.catalog.first_look().await;
         Self {

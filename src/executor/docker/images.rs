@@ -15,7 +15,10 @@ const OVERLAP: Duration = Duration::from_secs(1);
 
 impl DockerExecutor {
     /// All local images that are labelled as runners.
-    pub(super) async fn images(&self) -> Result<Vec<Image>, ExecutorError> {
+    ///
+    /// # Errors
+    /// The engine does not answer.
+    pub async fn runner_images(&self) -> Result<Vec<Image>, ExecutorError> {
         let operation = "list runner images";
         let client = self.client(operation).await?;
         // An image that lost its name to a newer one is not meant to be used any more.
@@ -43,7 +46,10 @@ impl DockerExecutor {
     }
 
     /// One item whenever an image appears, disappears or is tagged. Ends when the engine goes away.
-    pub(super) async fn changes_of_images(&self) -> Result<BoxStream<'static, ()>, ExecutorError> {
+    ///
+    /// # Errors
+    /// The engine does not answer.
+    pub async fn image_events(&self) -> Result<BoxStream<'static, ()>, ExecutorError> {
         let client = self.client("follow image events").await?;
         let filters = HashMap::from([("type", vec!["image"])]);
         // The request is only sent when the stream is first read: the engine then reports what has happened since now.

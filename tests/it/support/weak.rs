@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use bollard::models::ContainerCreateBody;
 use bollard::{API_DEFAULT_VERSION, Docker};
 use futures::stream::BoxStream;
+use mcp_code_sandbox::app::Platform;
 use mcp_code_sandbox::config::Config;
 use mcp_code_sandbox::executor::docker::request::{Dialect, create_body};
 use mcp_code_sandbox::executor::docker::{DockerExecutor, HostSetup};
@@ -15,6 +16,7 @@ use mcp_code_sandbox::executor::{
     Attached, Capabilities, ContainerId, ContainerInfo, ContainerState, Engine, Executor,
     ExecutorError, Image, LaneId, LaneInfo,
 };
+use mcp_code_sandbox::runner::source::RunnerSource;
 
 use super::engines::TestEngine;
 
@@ -62,12 +64,13 @@ impl WeakExecutor {
 }
 
 impl TestEngine for WeakExecutor {
-    fn of(self: Arc<Self>, config: &Config) -> Arc<dyn Executor> {
+    fn of(self: Arc<Self>, config: &Config) -> Platform {
         let weak = Arc::into_inner(self).expect("nobody else uses it");
         Arc::new(Self {
             setup: config.into(),
             ..weak
         })
+        .into()
     }
 }
 
@@ -97,22 +100,8 @@ impl Executor for WeakExecutor {
         self.real.ping().await
     }
 
-    async fn runner_images(&self) -> Result<Vec<Image>, ExecutorError> {
-        let mut images = self.real.runner_images().await?;
-        for image in &mut images {
-            if !self.drivers {
-                image.labels.remove("sandbox.driver");
-            }
-        }
-        Ok(images)
-    }
-
     async fn has_volume(&self, name: &str) -> Result<bool, ExecutorError> {
         self.real.has_volume(name).await
-    }
-
-    async fn image_events(&self) -> Result<BoxStream<'static, ()>, ExecutorError> {
-        self.real.image_events().await
     }
 
     async fn start(&self, container: &ContainerId) -> Result<Attached, ExecutorError> {
@@ -153,5 +142,22 @@ impl Executor for WeakExecutor {
 
     async fn remove_lane(&self, lane: &LaneId) -> Result<(), ExecutorError> {
         self.real.remove_lane(lane).await
+    }
+}
+
+#[async_trait]
+impl RunnerSource for WeakExecutor {
+    async fn runners(&self) -> Result<Vec<Image>, ExecutorError> {
+        let mut images = self.real.runner_images().await?;
+        for image in &mut images {
+            if !self.drivers {
+                image.labels.remove("sandbox.driver");
+            }
+        }
+        Ok(images)
+    }
+
+    async fn changes(&self) -> Result<BoxStream<'static, ()>, ExecutorError> {
+        self.real.image_events().await
     }
 }
