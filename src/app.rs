@@ -6,6 +6,7 @@
 //! ```
 
 mod instance;
+mod platform;
 mod selftest;
 mod settings;
 pub mod stdio;
@@ -23,9 +24,8 @@ use tokio_util::task::TaskTracker;
 use tracing::{debug, info, warn};
 
 use self::instance::Instance;
+pub use self::platform::Platform;
 use crate::config::Config;
-use crate::executor::docker::DockerExecutor;
-use crate::executor::spec::Source;
 use crate::executor::{EngineNeeds, Executor, UnfitError};
 use crate::expiry::{Expiry, ExpiryRules};
 use crate::files::ConversationFiles;
@@ -71,7 +71,7 @@ pub struct App {
     /// Libraries for programs.
     pub packages: Packages,
     config: Config,
-    executor: Arc<dyn Executor>,
+    platform: Platform,
     instance: Arc<Instance>,
     /// The runs of clients, however they connect.
     ledger: Ledger,
@@ -105,8 +105,8 @@ impl App {
     /// # Errors
     /// The storage is not usable.
     pub fn build(config: Config) -> anyhow::Result<Self> {
-        let executor = Arc::new(DockerExecutor::new(config.engine.host.as_deref()));
-        Self::with_executor(config, executor)
+        let platform = Platform::from(&config);
+        Self::on(platform, config)
     }
 
     /// Refuses settings that this process or the engine cannot carry out, as far as the engine answers at once.
@@ -115,8 +115,8 @@ impl App {
     /// The setting, and what would work.
     pub async fn check_engine(config: &Config) -> anyhow::Result<()> {
         Owners::for_this_process(config.engine.uids)?;
-        let executor = DockerExecutor::new(config.engine.host.as_deref());
-        Ok(Self::check_executor(&executor, config).await?)
+        let Platform { executor, .. } = config.into();
+        Ok(Self::check_executor(&*executor, config).await?)
     }
 
     async fn check_executor(executor: &dyn Executor, config: &Config) -> Result<(), UnfitError> {
@@ -127,11 +127,12 @@ impl App {
         }
     }
 
-    /// Composes the server on any executor.
+    /// Composes the server on any platform.
     ///
     /// # Errors
     /// The storage is not usable.
-    pub fn with_executor(config: Config, executor: Arc<dyn Executor>) -> anyhow::Result<Self> {
+    pub fn on(platform: impl Into<Platform>, config: Config) -> anyhow::Result<Self> {
+        let platform = platform.into();
         let tasks = TaskTracker::new();
         let owners = Owners::for_this_process(config.engine.uids)?;
         let root = &config.storage.root;
@@ -141,16 +142,15 @@ impl App {
         let instance =
             Instance::register(root).map_err(|error| instance::unusable(root, error.into()))?;
         let launcher = Launcher::new(
-            Arc::clone(&executor),
+            Arc::clone(&platform.executor),
             instance.identity.clone(),
-            Source::from(&config.storage).join(&instance.init_name),
             config.engine.subnets,
             tasks.clone(),
         );
         let catalog = Catalog::default();
         let pool = Pool::new(
             config.pool.clone(),
-            settings::setup(&config, &instance, catalog.clone()),
+            settings::setup(&config, catalog.clone()),
             launcher.clone(),
             workspaces.clone(),
             tasks.clone(),
@@ -187,7 +187,7 @@ impl App {
             ledger: Ledger::new(parts.runs(), tasks.clone()),
             parts,
             config,
-            executor,
+            platform,
             instance: Arc::new(instance),
             tasks,
             calls: TaskTracker::new(),
@@ -252,14 +252,12 @@ impl App {
 
     /// The same without tasks that run programs of their own.
     fn start_quietly(&self) -> axum::Router {
-        let (catalog, executor, stop) = (
-            self.parts.gate.catalog.clone(),
-            Arc::clone(&self.executor),
-            self.hard.clone(),
-        );
-        let needs = EngineNeeds::from(&self.config);
-        self.tasks
-            .spawn(async move { catalog.follow(&*executor, &needs, &stop).await });
+        let (catalog, stop) = (self.parts.gate.catalog.clone(), self.hard.clone());
+        let (platform, needs) = (self.platform.clone(), EngineNeeds::from(&self.config));
+        self.tasks.spawn(async move {
+            let Platform { executor, runners } = platform;
+            catalog.follow(&*executor, &*runners, &needs, &stop).await;
+        });
         let (parts, stop) = (self.parts.clone(), self.hard.clone());
         let is_special =
             self.config.engine.runtime.is_some() || self.config.storage.volume.is_some();
@@ -318,7 +316,7 @@ impl App {
             .await
             .map_err(|error| cannot_listen(addr, error))?;
         let mut signals = Signals::heard()?;
-        Self::check_executor(&*self.executor, &self.config).await?;
+        Self::check_executor(&*self.platform.executor, &self.config).await?;
         let router = self.start();
         self.prove();
         self.announce(&listener).await;

@@ -4,7 +4,10 @@
 //! An executor knows containers, images and networks. It knows nothing of conversations, runs, MCP or HTTP.
 
 pub mod docker;
+mod engine;
 pub mod fake;
+pub mod host_paths;
+pub mod installed;
 pub mod outage;
 pub mod spec;
 
@@ -18,9 +21,9 @@ pub use sandbox_init::Stream;
 use thiserror::Error;
 use tokio::io::AsyncWrite;
 
+pub use self::engine::{Capabilities, Engine, EngineNeeds, UnfitError};
 pub use self::outage::Outage;
 use self::spec::{ContainerLimits, ContainerSpec, LaneSpec};
-use crate::config::{UidRange, cpus};
 
 /// Something that runs containers.
 #[async_trait]
@@ -49,25 +52,16 @@ pub trait Executor: fmt::Debug + Send + Sync {
     /// Asks the engine whether it is there, which costs it almost nothing.
     async fn ping(&self) -> Result<(), ExecutorError>;
 
-    /// All local images that are labelled as runners.
-    async fn runner_images(&self) -> Result<Vec<Image>, ExecutorError>;
-
     /// Whether there is a volume of that name.
     async fn has_volume(&self, name: &str) -> Result<bool, ExecutorError>;
 
-    /// One item whenever an image appears, disappears or is tagged. Ends when the engine goes away.
-    async fn image_events(&self) -> Result<BoxStream<'static, ()>, ExecutorError>;
-
-    /// Creates a container without starting it.
+    /// Creates a container. Its PID 1 may live from now on, or only once it is started.
     async fn create(&self, spec: &ContainerSpec) -> Result<ContainerId, ExecutorError>;
 
-    /// Connects to the standard streams of a container that has not been started yet.
+    /// Starts a container and connects to its standard streams, of which nothing is missed.
     ///
     /// The output must be read to its end at all times: an engine hangs on a container whose output nobody reads.
-    async fn attach(&self, container: &ContainerId) -> Result<Attached, ExecutorError>;
-
-    /// Starts a container.
-    async fn start(&self, container: &ContainerId) -> Result<(), ExecutorError>;
+    async fn start(&self, container: &ContainerId) -> Result<Attached, ExecutorError>;
 
     /// Gives a container that was created with [`Priority::WarmUp`](spec::Priority::WarmUp) the share of a run.
     async fn end_warm_up(
@@ -108,132 +102,6 @@ impl fmt::Display for ContainerId {
         // As short as `docker ps` shows it.
         formatter.write_str(self.0.get(..12).unwrap_or(&self.0))
     }
-}
-
-/// What an engine reports about itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Engine {
-    /// Name and version, such as `Docker 20.10.24`.
-    pub name: String,
-    /// Version of runc, if the engine reports it.
-    pub runc: Option<String>,
-    /// Whether the engine runs without root, so that ids in containers are mapped to those of its user.
-    pub rootless: bool,
-    /// Which limits it reports that it sets: of `memory`, `swap`, `processes` and `processor`.
-    pub limits: Vec<&'static str>,
-    /// Its processor cores, if it reports them.
-    pub cores: Option<u32>,
-    /// Whether it refuses containers with a limit on processor time, because its kernel has none.
-    pub refuses_cpu_limit: bool,
-    /// Whether it mounts parts of volumes. Docker before version 26 mounts the whole volume in place of a part.
-    pub mounts_parts: bool,
-}
-
-/// What settings need of an engine.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct EngineNeeds {
-    /// A limit on processor time, in billionths of a core (`RUN_CPUS`).
-    pub nano_cpus: Option<i64>,
-    /// Users for containers to run as (`SANDBOX_UIDS`).
-    pub uids: Option<UidRange>,
-    /// The volume whose parts containers see (`SANDBOX_VOLUME`).
-    pub volume: Option<String>,
-}
-
-impl Engine {
-    /// Whether it can do what settings need of it.
-    ///
-    /// # Errors
-    /// The setting that would work instead.
-    pub fn check(&self, needs: &EngineNeeds) -> Result<(), UnfitError> {
-        match needs.uids {
-            Some(uids) if self.rootless => return Err(UnfitError::NoUsers { uids }),
-            _ => {}
-        }
-        match &needs.volume {
-            Some(volume) if !self.mounts_parts => {
-                return Err(UnfitError::NoParts {
-                    volume: volume.clone(),
-                    engine: self.name.clone(),
-                });
-            }
-            _ => {}
-        }
-        self.check_cpus(needs.nano_cpus)
-    }
-
-    /// Whether it can make containers with this limit on processor time (`RUN_CPUS`, in billionths of a core).
-    ///
-    /// # Errors
-    /// The setting that would work instead.
-    fn check_cpus(&self, nano_cpus: Option<i64>) -> Result<(), UnfitError> {
-        let Some(nano_cpus) = nano_cpus else {
-            return Ok(());
-        };
-        if self.refuses_cpu_limit {
-            return Err(UnfitError::NoCpuLimit);
-        }
-        match self.cores {
-            Some(cores) if nano_cpus > i64::from(cores) * 1_000_000_000 => {
-                Err(UnfitError::TooFewCores { nano_cpus, cores })
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-/// A setting that this engine cannot carry out.
-#[derive(Clone, Debug, Error, PartialEq, Eq)]
-pub enum UnfitError {
-    /// It has fewer cores.
-    #[error(
-        "RUN_CPUS={} is not valid: the container engine has {cores} cores, so it must be at most {cores}",
-        cpus(*nano_cpus)
-    )]
-    TooFewCores {
-        /// What a run is to have, in billionths of a core.
-        nano_cpus: i64,
-        /// What there is.
-        cores: u32,
-    },
-    /// Its kernel has no CFS quotas.
-    #[error(
-        "RUN_CPUS is not valid: the kernel of the container engine cannot limit processor time (it has no CFS quotas), \
-         so it must be 0, which leaves the limit out"
-    )]
-    NoCpuLimit,
-    /// It has no users but its own.
-    #[error(
-        "SANDBOX_UIDS={uids} is not valid: the container engine is rootless, so the users in its containers are others \
-         on the host, and share no files with the server. Leave SANDBOX_UIDS out, or let DOCKER_HOST be an engine that \
-         runs as root"
-    )]
-    NoUsers {
-        /// The setting.
-        uids: UidRange,
-    },
-    /// It mounts volumes as a whole only.
-    #[error(
-        "SANDBOX_VOLUME={volume} is not valid: the container engine is {engine}, and only Docker 26 and later mount parts \
-         of a volume (API 1.45), Podman does not. Update the engine, or leave SANDBOX_VOLUME out and keep the files in a \
-         directory of the engine's host: SANDBOX_ROOT, or SANDBOX_HOST_PATH where the engine sees it at another path"
-    )]
-    NoParts {
-        /// The setting.
-        volume: String,
-        /// Its name and version.
-        engine: String,
-    },
-    /// It does not have the volume.
-    #[error(
-        "SANDBOX_VOLUME={volume} is not valid: the container engine has no volume of that name, and none is made. Set it \
-         to the name that `docker volume ls` shows for what is mounted at SANDBOX_ROOT; Compose puts the name of its \
-         project in front, unless the file has a `name` for the volume"
-    )]
-    NoVolume {
-        /// The setting.
-        volume: String,
-    },
 }
 
 /// A local image that is labelled as a runner.
@@ -277,16 +145,25 @@ pub struct Chunk {
 }
 
 /// The state of a container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ContainerState {
-    /// Whether its PID 1 lives.
-    pub running: bool,
-    /// Exit code of PID 1 once it has ended.
-    pub exit_code: Option<i64>,
-    /// Whether the engine reports that the memory limit killed something in it.
-    pub oom_killed: bool,
-    /// Whether somebody has suspended everything in it.
-    pub paused: bool,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ContainerState {
+    /// Its PID 1 lives.
+    Running,
+    /// Somebody has suspended everything in it.
+    Paused,
+    /// Its PID 1 does not live.
+    Ended(ContainerEnd),
+}
+
+/// Why a container has ended, as far as the engine knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ContainerEnd {
+    /// The memory limit killed something in it.
+    OutOfMemory,
+    /// The engine ended it, for this reason of its own.
+    ByEngine(String),
+    /// PID 1 ended, with this exit code if it is known.
+    Exited(Option<i64>),
 }
 
 /// A container in a list.

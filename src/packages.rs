@@ -295,7 +295,7 @@ impl Packages {
             environment: BTreeMap::new(),
             scratch: Arc::clone(&scratch),
             shown: vec![Shown {
-                source: self.pool.source(from.path()),
+                place: from.place(),
                 target: client::FETCHED,
             }],
             kept: vec![from],

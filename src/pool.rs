@@ -27,7 +27,6 @@ mod lease;
 mod shelf;
 mod start;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,7 +43,7 @@ use self::shelf::{Claim, Shelf};
 pub use self::start::Apart;
 use crate::config::PoolConfig;
 use crate::conversation::ConversationKey;
-use crate::executor::spec::{ContainerLimits, Source, User};
+use crate::executor::spec::{ContainerLimits, NetworkAccess, User};
 use crate::runner::Runner;
 use crate::runner::catalog::{Catalog, EngineView};
 use crate::sandbox::{Launcher, Sandbox};
@@ -75,10 +74,6 @@ struct Shared {
 /// What all containers have in common.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// The directory of all workspaces.
-    pub root: Source,
-    /// The system call filter as the engine's host sees it.
-    pub seccomp: PathBuf,
     /// Another path for `/data`.
     pub data_alias: Option<&'static str>,
     /// How much they may use.
@@ -87,13 +82,17 @@ pub struct Setup {
     pub idle: Duration,
     /// The engine's runtime; `None` means the engine's own.
     pub runtime: Option<String>,
-    /// The control group above all sandboxes; `None` means the engine's own.
-    pub cgroup_parent: Option<String>,
     /// Tells whether the engine is rootless, and when it is lost.
     pub catalog: Catalog,
 }
 
 impl Setup {
+    /// Whether a container with this access to the network gets a lane.
+    fn needs_lane(&self, network: &NetworkAccess) -> bool {
+        let has_network = *network != NetworkAccess::None;
+        has_network && self.catalog.view().needs_lanes()
+    }
+
     /// The user that programs run as at this engine, so that they share their owner's files with the server.
     ///
     /// A rootless engine maps root in a container to its own user, which is ours, and every other user to one that

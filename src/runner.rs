@@ -3,6 +3,7 @@
 pub mod catalog;
 pub mod hints;
 mod language;
+pub mod source;
 
 use std::collections::{BTreeSet, HashMap};
 

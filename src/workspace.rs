@@ -61,6 +61,7 @@ use self::owners::Users;
 pub use self::owners::{Owner, Owners, UidsError};
 pub use self::path::PACKAGES;
 pub(crate) use self::places::Place;
+pub use self::retention::{Deleted, InUse};
 pub use self::scratch::Scratch;
 pub use self::slot::Slot;
 pub use self::spool::Spool;
@@ -69,7 +70,6 @@ pub use self::store::{FreeSpace, make_root};
 pub use self::upload::{Existing, Placed};
 pub use self::usage::Usage;
 pub(crate) use self::uses::NOTE_EVERY;
-pub use self::retention::{Deleted, InUse};
 use crate::conversation::ConversationKey;
 
 /// How much may be kept.

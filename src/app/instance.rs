@@ -12,24 +12,17 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
 use rustix::process::{getegid, geteuid};
 
-use crate::executor::spec::SECCOMP_PROFILE;
+use crate::executor::installed::{INIT, Installed, PROGRAMS, SECCOMP};
 use crate::sandbox::Identity;
 
-/// PID 1 of every sandbox, built with the server.
-const SANDBOX_INIT: &[u8] = include_bytes!(env!("SANDBOX_INIT"));
 const ROOT_ID: &str = ".root-id";
 const SERVERS: &str = ".servers";
-const PROGRAMS: &str = ".bin";
 
 /// This process, as one of several.
 #[derive(Debug)]
 pub(super) struct Instance {
     /// The ids that go on labels.
     pub(super) identity: Identity,
-    /// sandbox-init relative to `SANDBOX_ROOT`.
-    pub(super) init_name: PathBuf,
-    /// The system call filter relative to `SANDBOX_ROOT`.
-    pub(super) seccomp_name: PathBuf,
     servers: PathBuf,
     /// Locked as long as the process lives.
     lock: File,
@@ -47,11 +40,11 @@ impl Instance {
             root: root_id(root)?,
             server,
         };
+        for installed in [&INIT, &SECCOMP] {
+            install(root, installed)?;
+        }
         Ok(Self {
             identity,
-            // Not to be read: whoever can read a file can watch it, and this one is the same in all sandboxes.
-            init_name: install(root, "sandbox-init", SANDBOX_INIT, 0o111)?,
-            seccomp_name: install(root, "seccomp", SECCOMP_PROFILE.as_bytes(), 0o444)?,
             servers,
             lock,
         })
@@ -149,24 +142,20 @@ pub(super) fn kept(path: &Path, content: &str, mode: u32) -> io::Result<String> 
     }
 }
 
-/// Writes a file under a name that depends on its content, so that servers of two versions do not collide.
-fn install(root: &Path, name: &str, content: &[u8], mode: u32) -> io::Result<PathBuf> {
-    use sha2::Digest as _;
+/// Writes a file that engines need, unless it is there.
+fn install(root: &Path, installed: &Installed) -> io::Result<()> {
     let programs = root.join(PROGRAMS);
     fs::create_dir_all(&programs)?;
     fs::set_permissions(&programs, Permissions::from_mode(0o755))?;
-    let digest = hex::encode(sha2::Sha256::digest(content));
-    let name = PathBuf::from(PROGRAMS).join(format!("{name}-{}", &digest[..12]));
-    let path = root.join(&name);
-    if fs::read(&path).is_ok_and(|present| present == content) {
-        return Ok(name);
+    let path = root.join(installed.path());
+    if fs::read(&path).is_ok_and(|present| present == installed.content) {
+        return Ok(());
     }
     // By rename, so that no container ever sees half a file.
     let temporary = programs.join(random_id());
-    fs::write(&temporary, content)?;
-    fs::set_permissions(&temporary, Permissions::from_mode(mode))?;
-    fs::rename(&temporary, &path)?;
-    Ok(name)
+    fs::write(&temporary, installed.content)?;
+    fs::set_permissions(&temporary, Permissions::from_mode(installed.mode))?;
+    fs::rename(&temporary, &path)
 }
 
 /// Says what to do about a directory of files that cannot be used.

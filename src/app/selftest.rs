@@ -12,12 +12,11 @@ use tokio::time::Instant;
 use tower::ServiceExt as _;
 use tracing::{debug, error, info, warn};
 
-use super::App;
+use super::{App, Platform};
 use crate::checks::selftest::{self, Download, Report, Row, Selftest, Verdict, Way};
 use crate::config::Config;
 use crate::control::Control;
-use crate::executor::docker::DockerExecutor;
-use crate::executor::{Engine, Executor};
+use crate::executor::Engine;
 use crate::gate::proof::{State, Weakness, findings};
 use crate::runner::catalog::{EngineView, View};
 
@@ -31,7 +30,7 @@ const ENGINE_WAIT: Duration = Duration::from_secs(10);
 impl App {
     /// The selftest of this server.
     fn selftest(&self) -> Selftest {
-        let (parts, executor) = (self.parts.clone(), Arc::clone(&self.executor));
+        let (parts, executor) = (self.parts.clone(), Arc::clone(&self.platform.executor));
         Selftest::new(parts, executor, &self.config)
     }
 
@@ -55,16 +54,15 @@ impl App {
         only: &[Control],
         tell: &(dyn Fn(&Row) + Sync),
     ) -> anyhow::Result<Result<Report, String>> {
-        let executor = Arc::new(DockerExecutor::new(config.engine.host.as_deref()));
-        Self::run_selftest_on(executor, config, only, tell).await
+        Self::run_selftest_on(Platform::from(&config), config, only, tell).await
     }
 
-    /// The same on any executor.
+    /// The same on any platform.
     ///
     /// # Errors
     /// The storage is not usable, or a signal came.
     pub async fn run_selftest_on(
-        executor: Arc<dyn Executor>,
+        platform: impl Into<Platform>,
         config: Config,
         only: &[Control],
         tell: &(dyn Fn(&Row) + Sync),
@@ -74,7 +72,7 @@ impl App {
         } else {
             &[Way::Cold]
         };
-        let app = Self::with_executor(selftest::configuration(config), executor)?;
+        let app = Self::on(platform, selftest::configuration(config))?;
         // The pool waits until the runtime is proved, which is what happens here.
         app.parts.gate.proof.set(State::Held);
         let router = app.start_quietly();

@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
-use super::instance::Instance;
 use crate::config::{Config, StorageConfig, Toolset};
 use crate::executor::EngineNeeds;
-use crate::executor::spec::{ContainerLimits, DATA_ALIAS, Source};
+use crate::executor::docker::HostSetup;
+use crate::executor::host_paths::{HostPaths, Source};
+use crate::executor::installed::{INIT, SECCOMP};
+use crate::executor::spec::{ContainerLimits, DATA_ALIAS};
 use crate::pool::Setup;
 use crate::runner::catalog::Catalog;
 use crate::workspace::WorkspaceLimits;
@@ -43,12 +45,31 @@ impl From<&Config> for EngineNeeds {
     }
 }
 
+impl From<&Config> for HostPaths {
+    fn from(config: &Config) -> Self {
+        Self {
+            root: (&config.storage).into(),
+            init: INIT.path(),
+            wheelhouse: config.packages.wheelhouse.clone(),
+            ca_bundle: config.packages.ca_bundle.clone(),
+        }
+    }
+}
+
+impl From<&Config> for HostSetup {
+    fn from(config: &Config) -> Self {
+        Self {
+            paths: config.into(),
+            seccomp: config.storage.host_path.join(SECCOMP.path()),
+            cgroup_parent: config.engine.cgroup_parent.clone(),
+        }
+    }
+}
+
 /// What all containers have in common.
-pub(super) fn setup(config: &Config, instance: &Instance, catalog: Catalog) -> Setup {
+pub(super) fn setup(config: &Config, catalog: Catalog) -> Setup {
     Setup {
         catalog,
-        root: (&config.storage).into(),
-        seccomp: config.storage.host_path.join(&instance.seccomp_name),
         data_alias: (config.toolset == Toolset::Artifacts).then_some(DATA_ALIAS),
         idle: config.longest_idle(),
         limits: ContainerLimits {
@@ -58,6 +79,5 @@ pub(super) fn setup(config: &Config, instance: &Instance, catalog: Catalog) -> S
             file_size: config.limits.file_size,
         },
         runtime: config.engine.runtime.clone(),
-        cgroup_parent: config.engine.cgroup_parent.clone(),
     }
 }

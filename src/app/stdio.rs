@@ -93,7 +93,7 @@ impl App {
     pub async fn serve_stdio(setup: StdioSetup) -> anyhow::Result<()> {
         let mut signals = Signals::heard()?;
         let app = Self::build(setup.config)?;
-        Self::check_executor(&*app.executor, &app.config).await?;
+        Self::check_executor(&*app.platform.executor, &app.config).await?;
         let listener = TcpListener::from_std(setup.listener)?;
         let router = app.start();
         app.prove();

@@ -35,11 +35,13 @@ pub async fn check(config: &EngineConfig, parts: &Parts) -> Result<State, CheckE
         return Ok(found);
     };
     // So the first run that asks for the network does not wait for one to be made.
-    match parts.launcher.prepare_lane().await {
-        Err(error) if error.kind == ErrorKind::Refused => {
-            return Ok(State::Closed(chain(&error)));
+    if parts.gate.catalog.view().needs_lanes() {
+        match parts.launcher.prepare_lane().await {
+            Err(error) if error.kind == ErrorKind::Refused => {
+                return Ok(State::Closed(chain(&error)));
+            }
+            prepared => prepared?,
         }
-        prepared => prepared?,
     }
     if config.allow_network {
         return Ok(found);

@@ -4,36 +4,39 @@
 
 mod answers;
 mod client;
+mod images;
 mod network;
+pub mod request;
 mod unreachable;
 
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt as _;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bollard::errors::Error as BollardError;
-use bollard::models::{SystemInfo, SystemVersion};
+use bollard::models::{ContainerCreateBody, SystemInfo, SystemVersion};
 use bollard::query_parameters::{
-    AttachContainerOptionsBuilder, EventsOptionsBuilder, InspectNetworkOptions,
-    ListContainersOptionsBuilder, ListImagesOptionsBuilder, ListNetworksOptionsBuilder,
-    RemoveContainerOptionsBuilder,
+    AttachContainerOptionsBuilder, InspectNetworkOptions, ListContainersOptionsBuilder,
+    ListNetworksOptionsBuilder, RemoveContainerOptionsBuilder,
 };
 use bollard::{API_DEFAULT_VERSION, Docker};
-use futures::stream::{BoxStream, StreamExt as _, TryStreamExt as _};
+use futures::stream::{StreamExt as _, TryStreamExt as _};
 use parking_lot::Mutex;
 
-use self::answers::{chunk, image, lacks_disk_weight, limits, with_advice, without_parts};
+use self::answers::{chunk, lacks_disk_weight, limits, state, with_advice, without_parts};
 use self::client::Client;
-use self::unreachable::Unreachable;
-use super::outage::chain;
-use super::spec::{
-    ContainerLimits, ContainerSpec, Dialect, LANE_PREFIX, LaneSpec, Priority, lane_number,
-    leave_disk_weight_out,
+pub use self::request::HostSetup;
+use self::request::{
+    Dialect, create_body, create_network_body, leave_disk_weight_out, update_body,
 };
+use self::unreachable::Unreachable;
+use super::host_paths::UnplacedError;
+use super::outage::chain;
+use super::spec::{ContainerLimits, ContainerSpec, LANE_PREFIX, LaneSpec, Priority, lane_number};
 use super::{
-    Attached, ContainerId, ContainerInfo, ContainerState, Engine, ErrorKind, Executor,
-    ExecutorError, Image, LaneId, LaneInfo,
+    Attached, Capabilities, ContainerId, ContainerInfo, ContainerState, Engine, ErrorKind,
+    Executor, ExecutorError, LaneId, LaneInfo,
 };
 
 /// Where the engine listens unless configured otherwise.
@@ -42,9 +45,8 @@ const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
 const QUICK: Duration = Duration::from_secs(5);
 /// Limit for requests that make the engine work: under load, starting a container takes it seconds.
 const SLOW: Duration = Duration::from_mins(1);
-
-/// How far back events are asked for, since the engine counts in whole seconds.
-const OVERLAP: Duration = Duration::from_secs(1);
+/// An engine starts about nine containers a second, no matter how many are asked for.
+const STARTS_AT_A_TIME: usize = 2;
 /// The operation of a request that has no other purpose.
 const REACH: &str = "reach the container engine";
 
@@ -52,6 +54,7 @@ const REACH: &str = "reach the container engine";
 #[derive(Debug)]
 pub struct DockerExecutor {
     host: String,
+    setup: HostSetup,
     /// For the engine that was there when it was last asked what it is.
     client: Mutex<Option<Client>>,
 }
@@ -61,8 +64,15 @@ impl DockerExecutor {
     pub fn new(host: Option<&str>) -> Self {
         Self {
             host: host.unwrap_or(DEFAULT_HOST).to_owned(),
+            setup: HostSetup::default(),
             client: Mutex::default(),
         }
+    }
+
+    /// The same, for containers that see the server's files.
+    #[must_use]
+    pub fn with_setup(self, setup: HostSetup) -> Self {
+        Self { setup, ..self }
     }
 
     /// Checks that the engine uses the wanted runtime. Some ignore it, and what is meant to be safer must not be weaker
@@ -136,6 +146,29 @@ impl DockerExecutor {
         Ok((client, version, info))
     }
 
+    /// The request for a container, as this engine wants it.
+    fn body(
+        &self,
+        spec: &ContainerSpec,
+        client: &Client,
+    ) -> Result<ContainerCreateBody, UnplacedError> {
+        if client.is_podman {
+            // Podman does not change a container's limits through this interface.
+            let priority = Priority::Run;
+            let spec = ContainerSpec {
+                priority,
+                ..spec.clone()
+            };
+            return create_body(&spec, Dialect::Podman, &self.setup);
+        }
+        let dialect = if client.maps_users {
+            Dialect::RemappingDocker
+        } else {
+            Dialect::Docker
+        };
+        create_body(spec, dialect, &self.setup)
+    }
+
     /// Runs a request with a time limit.
     async fn within<T>(
         &self,
@@ -151,6 +184,34 @@ impl DockerExecutor {
             }),
             Err(_) => Err(Unreachable::slow(&self.host, limit).into_error(operation)),
         }
+    }
+
+    /// Connects to the standard streams of a container that has not been started yet.
+    async fn attach(&self, container: &ContainerId) -> Result<Attached, ExecutorError> {
+        let operation = "attach to a container";
+        let client = self.client(operation).await?;
+        // No `logs`: containers have no log, and we attach before the start.
+        let options = AttachContainerOptionsBuilder::new()
+            .stdin(true)
+            .stdout(true)
+            .stderr(true)
+            .stream(true)
+            .build();
+        let attached = self
+            .within(
+                QUICK,
+                operation,
+                client.attach_container(&container.0, Some(options)),
+            )
+            .await?;
+        let output = attached
+            .output
+            .map_ok(chunk)
+            .map_err(|source| error("read a container's output", source));
+        Ok(Attached {
+            input: Box::new(attached.input),
+            output: output.boxed(),
+        })
     }
 
     /// Asks for no more weight of a disk once the engine has failed over it.
@@ -191,7 +252,13 @@ impl Executor for DockerExecutor {
     async fn engine(&self) -> Result<Engine, ExecutorError> {
         // Asked again, since an engine that comes back may be another one.
         let (client, version, info) = self.connect(REACH).await?;
-        let limits = limits(&info);
+        let capabilities = Capabilities {
+            max_starts_at_a_time: STARTS_AT_A_TIME,
+            needs_lanes: true,
+            limits: limits(&info),
+            refuses_cpu_limit: !client.is_podman && info.cpu_cfs_quota == Some(false),
+            mounts_parts: client.mounts_parts(),
+        };
         let components = version.components.unwrap_or_default();
         let runc = components.iter().find(|component| component.name == "runc");
         let options = info.security_options.unwrap_or_default();
@@ -204,46 +271,17 @@ impl Executor for DockerExecutor {
             runc: runc.map(|component| component.version.clone()),
             rootless: (client.is_podman && self.has_users_socket())
                 || options.iter().any(|option| option.contains("rootless")),
-            limits,
             cores: info
                 .ncpu
                 .and_then(|cores| u32::try_from(cores).ok())
                 .filter(|cores| *cores > 0),
-            refuses_cpu_limit: !client.is_podman && info.cpu_cfs_quota == Some(false),
-            mounts_parts: client.mounts_parts(),
+            capabilities,
         })
     }
 
     async fn ping(&self) -> Result<(), ExecutorError> {
         let client = self.client(REACH).await?;
         self.within(QUICK, REACH, client.ping()).await.map(drop)
-    }
-
-    async fn runner_images(&self) -> Result<Vec<Image>, ExecutorError> {
-        let operation = "list runner images";
-        let client = self.client(operation).await?;
-        // An image that lost its name to a newer one is not meant to be used any more.
-        let filters = HashMap::from([
-            ("label", vec!["sandbox.runner=true"]),
-            ("dangling", vec!["false"]),
-        ]);
-        let options = ListImagesOptionsBuilder::new().filters(&filters).build();
-        let summaries = self
-            .within(QUICK, operation, client.list_images(Some(options)))
-            .await?;
-        let mut images = Vec::with_capacity(summaries.len());
-        for summary in summaries {
-            match self
-                .within(QUICK, operation, client.inspect_image(&summary.id))
-                .await
-            {
-                Ok(details) => images.push(image(summary, details)),
-                // Removed between the two requests.
-                Err(gone) if gone.kind == ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(images)
     }
 
     async fn has_volume(&self, name: &str) -> Result<bool, ExecutorError> {
@@ -257,44 +295,17 @@ impl Executor for DockerExecutor {
         }
     }
 
-    async fn image_events(&self) -> Result<BoxStream<'static, ()>, ExecutorError> {
-        let client = self.client("follow image events").await?;
-        let filters = HashMap::from([("type", vec!["image"])]);
-        // The request is only sent when the stream is first read: the engine then reports what has happened since now.
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        let since = now.saturating_sub(OVERLAP).as_secs().to_string();
-        let options = EventsOptionsBuilder::new()
-            .filters(&filters)
-            .since(&since)
-            .build();
-        let events = client.events(Some(options));
-        let ends_on_error = events.take_while(|event| std::future::ready(event.is_ok()));
-        Ok(ends_on_error.map(|_| ()).boxed())
-    }
-
     async fn create(&self, spec: &ContainerSpec) -> Result<ContainerId, ExecutorError> {
         let operation = "create a container";
         let client = self.connected(operation).await?;
-        if spec.has_parts_of_volumes() && !client.mounts_parts() {
+        if self.setup.paths.have_parts_of_volumes() && !client.mounts_parts() {
             return Err(without_parts(operation));
         }
-        let mut body = if client.is_podman {
-            // Podman does not change a container's limits through this interface.
-            let priority = Priority::Run;
-            let spec = ContainerSpec {
-                priority,
-                ..spec.clone()
-            };
-            spec.to_create_body(Dialect::Podman)
-        } else {
-            spec.to_create_body(if client.maps_users {
-                Dialect::RemappingDocker
-            } else {
-                Dialect::Docker
-            })
-        };
+        let mut body = self.body(spec, &client).map_err(|source| ExecutorError {
+            kind: ErrorKind::Unusable,
+            operation,
+            source: source.into(),
+        })?;
         if !client.weighs_disk {
             leave_disk_weight_out(&mut body);
         }
@@ -311,39 +322,15 @@ impl Executor for DockerExecutor {
         Ok(container)
     }
 
-    async fn attach(&self, container: &ContainerId) -> Result<Attached, ExecutorError> {
-        let operation = "attach to a container";
-        let client = self.client(operation).await?;
-        // No `logs`: containers have no log, and we attach before the start.
-        let options = AttachContainerOptionsBuilder::new()
-            .stdin(true)
-            .stdout(true)
-            .stderr(true)
-            .stream(true)
-            .build();
-        let attached = self
-            .within(
-                QUICK,
-                operation,
-                client.attach_container(&container.0, Some(options)),
-            )
-            .await?;
-        let output = attached
-            .output
-            .map_ok(chunk)
-            .map_err(|source| error("read a container's output", source));
-        Ok(Attached {
-            input: Box::new(attached.input),
-            output: output.boxed(),
-        })
-    }
-
-    async fn start(&self, container: &ContainerId) -> Result<(), ExecutorError> {
+    async fn start(&self, container: &ContainerId) -> Result<Attached, ExecutorError> {
+        // First, so that nothing is missed.
+        let attached = self.attach(container).await?;
         let operation = "start a container";
         let client = self.client(operation).await?;
         let start = client.start_container(&container.0, None);
         let started = self.within(SLOW, operation, start).await;
-        started.map_err(|error| self.without_what_it_lacks(error))
+        started.map_err(|error| self.without_what_it_lacks(error))?;
+        Ok(attached)
     }
 
     async fn end_warm_up(
@@ -356,7 +343,7 @@ impl Executor for DockerExecutor {
         if client.is_podman {
             return Ok(());
         }
-        let body = limits.to_update_body();
+        let body = update_body(*limits);
         self.within(
             QUICK,
             operation,
@@ -375,14 +362,7 @@ impl Executor for DockerExecutor {
                 client.inspect_container(&container.0, None),
             )
             .await?;
-        let state = details.state.unwrap_or_default();
-        let running = state.running.unwrap_or(false);
-        Ok(ContainerState {
-            running,
-            exit_code: state.exit_code.filter(|_| !running),
-            oom_killed: state.oom_killed.unwrap_or(false),
-            paused: state.paused.unwrap_or(false),
-        })
+        Ok(state(&details.state.unwrap_or_default()))
     }
 
     async fn remove(&self, container: &ContainerId) -> Result<(), ExecutorError> {
@@ -456,7 +436,7 @@ impl Executor for DockerExecutor {
             is_podman,
             ..
         } = self.connected(operation).await?;
-        let wanted = lane.to_create_body();
+        let wanted = create_network_body(lane);
         let made = self
             .within(SLOW, operation, client.create_network(wanted.clone()))
             .await?;

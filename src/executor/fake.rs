@@ -16,21 +16,21 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::StreamExt as _;
-use futures::stream::BoxStream;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::io::DuplexStream;
 use tokio::sync::{broadcast, mpsc, watch};
-use tokio_stream::wrappers::{BroadcastStream, UnboundedReceiverStream};
+use tokio_stream::wrappers::UnboundedReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::init::Init;
 use self::lanes::FakeLanes;
 use self::volumes::FakeVolumes;
+use super::host_paths::HostPaths;
 use super::spec::{ContainerLimits, ContainerSpec, LaneSpec, Priority};
 use super::{
-    Attached, Chunk, ContainerId, ContainerInfo, ContainerState, Engine, ErrorKind, Executor,
-    ExecutorError, Image, LaneId, LaneInfo,
+    Attached, Capabilities, Chunk, ContainerEnd, ContainerId, ContainerInfo, ContainerState,
+    Engine, ErrorKind, Executor, ExecutorError, Image, LaneId, LaneInfo,
 };
 
 /// An engine in memory.
@@ -60,6 +60,8 @@ struct Inner {
     /// What is run instead of programs that contain a word.
     imitations: Vec<(&'static str, String)>,
     lanes: FakeLanes,
+    /// Where its host has the server's files.
+    paths: HostPaths,
     volumes: FakeVolumes,
     trouble: Trouble,
 }
@@ -76,9 +78,9 @@ pub struct Trouble {
 #[derive(Debug)]
 struct Container {
     spec: ContainerSpec,
-    /// What `start` hands to the program; made by `attach`.
-    streams: Option<(DuplexStream, mpsc::UnboundedSender<Chunk>)>,
     state: ContainerState,
+    /// Why the engine ends it.
+    evicted: Option<String>,
     kill: CancellationToken,
     warming_up: Arc<AtomicBool>,
 }
@@ -102,6 +104,16 @@ impl FakeExecutor {
             executor.add_image(language, "", 1);
         }
         executor
+    }
+
+    /// Tells where the server has its files, so that programs see them.
+    pub fn find_files(&self, paths: HostPaths) {
+        self.0.inner.lock().paths = paths;
+    }
+
+    /// Where containers find the server's files.
+    pub fn paths(&self) -> HostPaths {
+        self.0.inner.lock().paths.clone()
     }
 
     /// Makes things go wrong from now on. An engine that goes down takes its containers with it.
@@ -181,6 +193,14 @@ impl FakeExecutor {
         }
     }
 
+    /// Ends all containers, as an engine does for a reason of its own.
+    pub fn evict_all(&self, reason: &str) {
+        for container in self.0.inner.lock().containers.values_mut() {
+            container.evicted = Some(reason.to_owned());
+            container.kill.cancel();
+        }
+    }
+
     /// The descriptions of all containers.
     pub fn specs(&self) -> Vec<ContainerSpec> {
         self.0
@@ -236,13 +256,8 @@ impl FakeExecutor {
         let id = ContainerId(format!("{:012x}", inner.made));
         let container = Container {
             spec: spec.clone(),
-            streams: None,
-            state: ContainerState {
-                running: false,
-                exit_code: None,
-                oom_killed: false,
-                paused: false,
-            },
+            state: ContainerState::Ended(ContainerEnd::Exited(None)),
+            evicted: None,
             kill: CancellationToken::new(),
             warming_up: Arc::new(AtomicBool::new(spec.priority != Priority::Run)),
         };
@@ -250,14 +265,30 @@ impl FakeExecutor {
         Ok((id, inner.making_takes))
     }
 
+    /// Both ends of a container's standard streams: ours, and its input and output.
+    fn streams(&self) -> (Attached, DuplexStream, mpsc::UnboundedSender<Chunk>) {
+        let (ours, theirs) = tokio::io::duplex(64 << 10);
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let executor = self.clone();
+        let output = UnboundedReceiverStream::new(receiver).then(move |chunk| {
+            let executor = executor.clone();
+            async move {
+                executor.unless_it_hangs().await;
+                Ok(chunk)
+            }
+        });
+        let attached = Attached {
+            input: Box::new(ours),
+            output: output.boxed(),
+        };
+        (attached, theirs, sender)
+    }
+
     fn ended(&self, id: &ContainerId, exit_code: i64) {
         if let Some(container) = self.0.inner.lock().containers.get_mut(id) {
-            container.state = ContainerState {
-                running: false,
-                exit_code: Some(exit_code),
-                oom_killed: false,
-                paused: false,
-            };
+            let evicted = container.evicted.take().map(ContainerEnd::ByEngine);
+            let end = evicted.unwrap_or(ContainerEnd::Exited(Some(exit_code)));
+            container.state = ContainerState::Ended(end);
         }
     }
 }
@@ -277,15 +308,22 @@ fn no_such_container(operation: &'static str) -> ExecutorError {
 #[async_trait]
 impl Executor for FakeExecutor {
     async fn engine(&self) -> Result<Engine, ExecutorError> {
-        self.ping().await?;
+        let needs_lanes = self
+            .request("reach the container engine")?
+            .lanes
+            .are_needed();
         Ok(Engine {
             name: "Fake 1".to_owned(),
             runc: None,
             rootless: false,
-            limits: Vec::new(),
             cores: None,
-            refuses_cpu_limit: false,
-            mounts_parts: true,
+            capabilities: Capabilities {
+                max_starts_at_a_time: 2,
+                needs_lanes,
+                limits: Vec::new(),
+                refuses_cpu_limit: false,
+                mounts_parts: true,
+            },
         })
     }
 
@@ -293,28 +331,8 @@ impl Executor for FakeExecutor {
         self.request("reach the container engine").map(drop)
     }
 
-    async fn runner_images(&self) -> Result<Vec<Image>, ExecutorError> {
-        Ok(self.request("list runner images")?.images.clone())
-    }
-
     async fn has_volume(&self, name: &str) -> Result<bool, ExecutorError> {
         Ok(self.request("look for a volume")?.volumes.has(name))
-    }
-
-    async fn image_events(&self) -> Result<BoxStream<'static, ()>, ExecutorError> {
-        let inner = self.request("follow image events")?;
-        if inner.ends_events {
-            return Ok(futures::stream::empty().boxed());
-        }
-        let restarts = inner.restarts;
-        drop(inner);
-        let executor = self.clone();
-        let events = BroadcastStream::new(self.0.image_events.subscribe());
-        let is_same = move |_: &Result<(), _>| {
-            let inner = executor.0.inner.lock();
-            std::future::ready(inner.restarts == restarts && !inner.trouble.engine_down)
-        };
-        Ok(events.take_while(is_same).map(|_| ()).boxed())
     }
 
     async fn create(&self, spec: &ContainerSpec) -> Result<ContainerId, ExecutorError> {
@@ -323,31 +341,8 @@ impl Executor for FakeExecutor {
         Ok(id)
     }
 
-    async fn attach(&self, id: &ContainerId) -> Result<Attached, ExecutorError> {
-        let operation = "attach to a container";
-        let mut inner = self.request(operation)?;
-        let container = inner
-            .containers
-            .get_mut(id)
-            .ok_or_else(|| no_such_container(operation))?;
-        let (ours, theirs) = tokio::io::duplex(64 << 10);
-        let (sender, receiver) = mpsc::unbounded_channel();
-        container.streams = Some((theirs, sender));
-        let executor = self.clone();
-        let output = UnboundedReceiverStream::new(receiver).then(move |chunk| {
-            let executor = executor.clone();
-            async move {
-                executor.unless_it_hangs().await;
-                Ok(chunk)
-            }
-        });
-        Ok(Attached {
-            input: Box::new(ours),
-            output: output.boxed(),
-        })
-    }
-
-    async fn start(&self, id: &ContainerId) -> Result<(), ExecutorError> {
+    async fn start(&self, id: &ContainerId) -> Result<Attached, ExecutorError> {
+        self.request("attach to a container").map(drop)?;
         let operation = "start a container";
         let mut guard = self.request(operation)?;
         let inner = &mut *guard;
@@ -355,12 +350,12 @@ impl Executor for FakeExecutor {
             .containers
             .get_mut(id)
             .ok_or_else(|| no_such_container(operation))?;
-        let Some((input, output)) = container.streams.take() else {
-            return Err(error(ErrorKind::Conflict, operation, "nobody is attached"));
-        };
+        let (attached, input, output) = self.streams();
         // Like a mount, this follows the directory wherever it is renamed to.
-        let data = inner.volumes.open(&container.spec.data)?;
-        container.state.running = true;
+        let data = inner.paths.find(&container.spec.data);
+        let data = data.map_err(|none| error(ErrorKind::Refused, operation, &none.to_string()))?;
+        let data = inner.volumes.open(&data)?;
+        container.state = ContainerState::Running;
         let (executor, id, kill, warming_up) = (
             self.clone(),
             id.clone(),
@@ -372,7 +367,7 @@ impl Executor for FakeExecutor {
             let exit_code = kill.run_until_cancelled(live).await.unwrap_or(137);
             executor.ended(&id, exit_code);
         });
-        Ok(())
+        Ok(attached)
     }
 
     async fn end_warm_up(
@@ -398,7 +393,7 @@ impl Executor for FakeExecutor {
         inner
             .containers
             .get(id)
-            .map(|container| container.state)
+            .map(|container| container.state.clone())
             .ok_or_else(|| no_such_container(operation))
     }
 

@@ -1,22 +1,14 @@
-//! What a container has to be, and the engine's request for it. Pure: a snapshot pins the whole request, so that no
-//! safety setting can get lost unnoticed.
+//! What a container has to be, in our words: nothing of an engine's, and no path of a host. Executors make their requests
+//! of it.
 
 mod lane;
-mod limits;
-mod mounts;
+mod place;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::path::PathBuf;
-
-use bollard::models::{
-    ContainerCreateBody, HealthConfig, HostConfig, HostConfigCgroupnsModeEnum, HostConfigLogConfig,
-    RestartPolicy, RestartPolicyNameEnum,
-};
 
 pub use self::lane::{LANE_PREFIX, LaneSpec, lane_number, lane_subnet};
-pub use self::limits::ContainerLimits;
-pub use self::mounts::{Shown, Source};
+pub use self::place::{DOWNLOADS, PRIVATE, Place, Provided, Shown};
 use super::LaneId;
 
 /// Where sandbox-init is in every container.
@@ -25,23 +17,8 @@ pub const INIT_PATH: &str = "/.sandbox-init";
 pub const DATA_PATH: &str = "/data";
 /// A second path for it, for programs that were written for other servers.
 pub const DATA_ALIAS: &str = "/mnt/data";
-/// Our system call filter, for x86-64 and arm64.
-pub const SECCOMP_PROFILE: &str = include_str!("seccomp.json");
 
-/// Weights of containers against each other; the first is an engine's default.
-pub const RUN_SHARES: i64 = 1024;
-const WARM_UP_SHARES: i64 = 128;
-const ONE_CPU: i64 = 1_000_000_000;
-/// The least there is: what else is on the host reads and writes its disk first. Engines leave it out where the kernel
-/// has no weights; Podman fails there, and so does Docker with version 2 of control groups.
-const DISK_WEIGHT: u16 = 10;
-/// Buffers of a TCP connection without a network: least, usual and most bytes. The older kind of control groups does not
-/// count them as memory, and left alone the kernel lets them grow to ten megabytes a connection.
-const LOOPBACK_BUFFERS: &str = "4096 32768 65536";
-/// The same with a network, where what is under way for a tenth of a second has to fit.
-const NETWORK_BUFFERS: &str = "4096 131072 524288";
-
-/// A container, described.
+/// A container, described. sandbox-init is its PID 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerSpec {
     /// Image id or name.
@@ -50,12 +27,8 @@ pub struct ContainerSpec {
     pub command: Vec<String>,
     /// Environment in addition to the image's own, as `NAME=value`.
     pub env: Vec<String>,
-    /// sandbox-init.
-    pub init: Source,
-    /// [`SECCOMP_PROFILE`] as a file, as the engine's host sees it. Only [`Dialect::Podman`] needs it.
-    pub seccomp: PathBuf,
     /// The directory that becomes `/data`.
-    pub data: Source,
+    pub data: Place,
     /// What else can be read there. Containers that run a conversation's programs have none.
     pub shown: Vec<Shown>,
     /// Another path for the same directory.
@@ -72,8 +45,6 @@ pub struct ContainerSpec {
     pub priority: Priority,
     /// The engine's runtime; `None` means the engine's own.
     pub runtime: Option<String>,
-    /// The control group above the container's, as the engine's driver writes it; `None` means the engine's own.
-    pub cgroup_parent: Option<String>,
     /// Labels by which to find the container.
     pub labels: BTreeMap<String, String>,
 }
@@ -85,6 +56,19 @@ pub struct User {
     pub uid: u32,
     /// Group id.
     pub gid: u32,
+}
+
+/// How much a container may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContainerLimits {
+    /// Cores, in billionths; `None` means no limit.
+    pub nano_cpus: Option<i64>,
+    /// Bytes of memory; nothing is swapped.
+    pub memory: u64,
+    /// Processes and threads.
+    pub pids: u32,
+    /// Bytes of one file.
+    pub file_size: u64,
 }
 
 /// Who goes first when more want a core than there are cores.
@@ -99,17 +83,6 @@ pub enum Priority {
     Load,
 }
 
-/// Which engine a request is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
-    /// Takes the system call filter with the request.
-    Docker,
-    /// The same with `userns-remap`: asked not to map users, since a mapped one could not use files of the server's user.
-    RemappingDocker,
-    /// Takes it as a file on the engine's host, and makes more of the root file system writable than was asked for.
-    Podman,
-}
-
 /// What a container may reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NetworkAccess {
@@ -120,291 +93,4 @@ pub enum NetworkAccess {
         /// Resolvers; empty means those the engine gives.
         dns: Vec<IpAddr>,
     },
-}
-
-impl ContainerSpec {
-    /// The engine's request. Every setting of `docs/hardening.md` is here and nowhere else.
-    pub fn to_create_body(&self, dialect: Dialect) -> ContainerCreateBody {
-        ContainerCreateBody {
-            image: Some(self.image.clone()),
-            entrypoint: Some(vec![INIT_PATH.to_owned()]),
-            cmd: Some(self.command.clone()),
-            env: Some(self.env.clone()),
-            user: Some(format!("{}:{}", self.user.uid, self.user.gid)),
-            working_dir: Some(DATA_PATH.to_owned()),
-            hostname: Some("sandbox".to_owned()),
-            labels: Some(self.labels.clone().into_iter().collect()),
-            // The engine closes standard input when we go away: sandbox-init then ends everything.
-            attach_stdin: Some(true),
-            attach_stdout: Some(true),
-            attach_stderr: Some(true),
-            open_stdin: Some(true),
-            stdin_once: Some(true),
-            tty: Some(false),
-            // The image's own check would run beside programs and between them, as their user and at their cost.
-            healthcheck: Some(HealthConfig {
-                test: Some(vec!["NONE".to_owned()]),
-                ..Default::default()
-            }),
-            host_config: Some(self.host_config(dialect)),
-            ..Default::default()
-        }
-    }
-
-    fn host_config(&self, dialect: Dialect) -> HostConfig {
-        let filter = match dialect {
-            Dialect::Docker | Dialect::RemappingDocker => SECCOMP_PROFILE.to_owned(),
-            Dialect::Podman => self.seccomp.display().to_string(),
-        };
-        let (network_mode, dns) = match (&self.network, &self.lane) {
-            // By its id: under its name, somebody else may have made another.
-            (NetworkAccess::Bridge { dns }, Some(lane)) => (
-                lane.0.as_str(),
-                dns.iter().map(ToString::to_string).collect(),
-            ),
-            // No resolver can be reached, so looking up a name fails at once instead of after a wait.
-            _ => ("none", vec!["127.0.0.1".to_owned()]),
-        };
-        let limit = self.limits.nano_cpus;
-        let at_least_one = limit.map(|limit| limit.max(ONE_CPU));
-        let (nano_cpus, shares) = match self.priority {
-            Priority::Run => (limit, RUN_SHARES),
-            Priority::WarmUp => (at_least_one, WARM_UP_SHARES),
-            Priority::Load => (at_least_one, RUN_SHARES),
-        };
-        let memory = i64::try_from(self.limits.memory).unwrap_or(i64::MAX);
-        HostConfig {
-            runtime: self.runtime.clone(),
-            cgroup_parent: self.cgroup_parent.clone(),
-            network_mode: Some(network_mode.to_owned()),
-            dns: Some(dns),
-            cap_drop: Some(vec!["ALL".to_owned()]),
-            security_opt: Some(vec![
-                "no-new-privileges:true".to_owned(),
-                format!("seccomp={filter}"),
-            ]),
-            readonly_rootfs: Some(true),
-            tmpfs: Some(scratch(dialect)),
-            sysctls: Some(buffers(&self.network)),
-            shm_size: Some(16 << 20),
-            memory: Some(memory),
-            memory_swap: Some(memory),
-            nano_cpus,
-            cpu_shares: Some(shares),
-            pids_limit: Some(i64::from(self.limits.pids)),
-            ulimits: Some(self.limits.ulimits()),
-            blkio_weight: (dialect != Dialect::Podman).then_some(DISK_WEIGHT),
-            oom_score_adj: Some(500),
-            // What it gives up protects root in a container from being root outside. Programs are never root.
-            userns_mode: (dialect == Dialect::RemappingDocker).then(|| "host".to_owned()),
-            ipc_mode: Some("private".to_owned()),
-            cgroupns_mode: Some(HostConfigCgroupnsModeEnum::PRIVATE),
-            log_config: Some(HostConfigLogConfig {
-                typ: Some("none".to_owned()),
-                config: None,
-            }),
-            mounts: Some(self.mounts()),
-            restart_policy: Some(RestartPolicy {
-                name: Some(RestartPolicyNameEnum::NO),
-                maximum_retry_count: None,
-            }),
-            // The exit state of a container that ended by itself must stay readable.
-            auto_remove: Some(false),
-            ..Default::default()
-        }
-    }
-}
-
-/// Asks for no weight, for an engine whose kernel has none for disks.
-pub fn leave_disk_weight_out(body: &mut ContainerCreateBody) {
-    if let Some(host) = &mut body.host_config {
-        host.blkio_weight = None;
-    }
-}
-
-fn buffers(network: &NetworkAccess) -> HashMap<String, String> {
-    let sizes = match network {
-        NetworkAccess::None => LOOPBACK_BUFFERS,
-        NetworkAccess::Bridge { .. } => NETWORK_BUFFERS,
-    };
-    ["net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"]
-        .map(|name| (name.to_owned(), sizes.to_owned()))
-        .into()
-}
-
-/// What is in memory, and can be written to besides `/data`: `/tmp`.
-fn scratch(dialect: Dialect) -> HashMap<String, String> {
-    let mut mounts = HashMap::from([(
-        "/tmp".to_owned(),
-        "rw,exec,nosuid,nodev,size=64m,mode=1777".to_owned(),
-    )]);
-    if dialect == Dialect::Podman {
-        // Podman makes it writable by default.
-        mounts.insert(
-            "/var/tmp".to_owned(),
-            "ro,nosuid,nodev,noexec,size=4k".to_owned(),
-        );
-    }
-    mounts
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    pub(super) fn spec(network: NetworkAccess) -> ContainerSpec {
-        ContainerSpec {
-            image: "sha256:abc".to_owned(),
-            command: vec!["/bin/sh".to_owned()],
-            env: vec!["HOME=/tmp".to_owned()],
-            init: Source::Host(PathBuf::from("/srv/sandboxes/.bin/init")),
-            seccomp: PathBuf::from("/srv/sandboxes/.bin/seccomp"),
-            data: Source::Host(PathBuf::from("/srv/sandboxes/key")),
-            shown: Vec::new(),
-            data_alias: None,
-            user: User {
-                uid: 1000,
-                gid: 1000,
-            },
-            limits: ContainerLimits {
-                nano_cpus: Some(500_000_000),
-                memory: 256 << 20,
-                pids: 128,
-                file_size: 256 << 20,
-            },
-            lane: (network != NetworkAccess::None).then(|| LaneId("lane-id".to_owned())),
-            network,
-            priority: Priority::Run,
-            runtime: None,
-            cgroup_parent: None,
-            labels: BTreeMap::from([("sandbox.server".to_owned(), "s1".to_owned())]),
-        }
-    }
-
-    pub(super) fn body(spec: &ContainerSpec, dialect: Dialect) -> serde_json::Value {
-        serde_json::to_value(spec.to_create_body(dialect)).unwrap()
-    }
-
-    #[test]
-    fn the_whole_request_is_pinned() {
-        let mut body = body(&spec(NetworkAccess::None), Dialect::Docker);
-        // The profile has its own test.
-        body["HostConfig"]["SecurityOpt"][1] = "seccomp=…".into();
-        insta::with_settings!({ sort_maps => true }, {
-            insta::assert_json_snapshot!(body);
-        });
-    }
-
-    #[test]
-    fn the_end_of_the_warm_up_says_every_limit_of_memory_again() {
-        let limits = spec(NetworkAccess::None).limits;
-        let body = serde_json::to_value(limits.to_update_body()).unwrap();
-        insta::assert_json_snapshot!(body, @r#"
-        {
-          "CpuShares": 1024,
-          "Memory": 268435456,
-          "MemorySwap": 268435456,
-          "NanoCpus": 500000000
-        }
-        "#);
-    }
-
-    #[test]
-    fn an_engine_that_maps_users_is_asked_not_to_and_for_nothing_else() {
-        let spec = spec(NetworkAccess::None);
-        let plain = body(&spec, Dialect::Docker);
-        let mut remapping = body(&spec, Dialect::RemappingDocker);
-        let settings = remapping["HostConfig"].as_object_mut().unwrap();
-        assert_eq!(settings.remove("UsernsMode"), Some("host".into()));
-        assert_eq!(remapping, plain);
-    }
-
-    #[test]
-    fn without_a_limit_on_processor_time_nothing_else_changes() {
-        let mut spec = spec(NetworkAccess::None);
-        for priority in [Priority::Run, Priority::WarmUp, Priority::Load] {
-            spec.priority = priority;
-            spec.limits.nano_cpus = Some(500_000_000);
-            let mut with = body(&spec, Dialect::Docker);
-            spec.limits.nano_cpus = None;
-            let settings = with["HostConfig"].as_object_mut().unwrap();
-            assert!(settings.remove("NanoCpus").is_some());
-            assert_eq!(with, body(&spec, Dialect::Docker));
-        }
-        let update = serde_json::to_value(spec.limits.to_update_body()).unwrap();
-        assert_eq!(update.get("NanoCpus"), None);
-    }
-
-    #[test]
-    fn a_network_changes_three_settings_only() {
-        let without = body(&spec(NetworkAccess::None), Dialect::Docker);
-        let dns = vec![IpAddr::from([192, 0, 2, 1])];
-        let mut with = body(&spec(NetworkAccess::Bridge { dns }), Dialect::Docker);
-        assert_eq!(with["HostConfig"]["NetworkMode"], "lane-id");
-        assert_eq!(with["HostConfig"]["Dns"][0], "192.0.2.1");
-        with["HostConfig"]["NetworkMode"] = "none".into();
-        with["HostConfig"]["Dns"][0] = "127.0.0.1".into();
-        let sizes = &with["HostConfig"]["Sysctls"]["net.ipv4.tcp_rmem"];
-        assert_eq!(*sizes, "4096 131072 524288");
-        with["HostConfig"]["Sysctls"] = without["HostConfig"]["Sysctls"].clone();
-        assert_eq!(with, without);
-    }
-
-    #[test]
-    fn warming_up_changes_the_share_of_the_processor_only() {
-        let run = body(&spec(NetworkAccess::None), Dialect::Docker);
-        let mut spec = spec(NetworkAccess::None);
-        spec.priority = Priority::WarmUp;
-        let mut warm_up = body(&spec, Dialect::Docker);
-        assert_eq!(warm_up["HostConfig"]["NanoCpus"], 1_000_000_000);
-        assert_eq!(warm_up["HostConfig"]["CpuShares"], 128);
-        warm_up["HostConfig"]["NanoCpus"] = run["HostConfig"]["NanoCpus"].clone();
-        warm_up["HostConfig"]["CpuShares"] = run["HostConfig"]["CpuShares"].clone();
-        assert_eq!(warm_up, run);
-        spec.priority = Priority::Load;
-        let load = body(&spec, Dialect::Docker);
-        assert_eq!(load["HostConfig"]["NanoCpus"], 1_000_000_000);
-        assert_eq!(
-            load["HostConfig"]["CpuShares"],
-            run["HostConfig"]["CpuShares"]
-        );
-    }
-
-    #[test]
-    fn podman_is_told_two_things_in_another_way_and_one_not_at_all() {
-        let docker = body(&spec(NetworkAccess::None), Dialect::Docker);
-        let mut podman = body(&spec(NetworkAccess::None), Dialect::Podman);
-        let filter = &mut podman["HostConfig"]["SecurityOpt"][1];
-        assert_eq!(*filter, "seccomp=/srv/sandboxes/.bin/seccomp");
-        *filter = docker["HostConfig"]["SecurityOpt"][1].clone();
-        let scratch = podman["HostConfig"]["Tmpfs"].as_object_mut().unwrap();
-        let options = scratch.remove("/var/tmp").unwrap();
-        assert!(options.as_str().unwrap().starts_with("ro,"));
-        assert!(podman["HostConfig"].get("BlkioWeight").is_none());
-        podman["HostConfig"]["BlkioWeight"] = docker["HostConfig"]["BlkioWeight"].clone();
-        assert_eq!(podman, docker);
-    }
-
-    #[test]
-    fn where_disks_have_no_weights_nothing_else_changes() {
-        let spec = spec(NetworkAccess::None);
-        let with = spec.to_create_body(Dialect::Docker);
-        let mut without = with.clone();
-        leave_disk_weight_out(&mut without);
-        let weight = &mut without.host_config.as_mut().unwrap().blkio_weight;
-        assert_eq!(weight.replace(DISK_WEIGHT), None);
-        assert_eq!(without, with);
-    }
-
-    #[test]
-    fn the_profile_names_both_architectures() {
-        let profile: serde_json::Value = serde_json::from_str(SECCOMP_PROFILE).unwrap();
-        let names: Vec<_> = profile["archMap"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|arch| &arch["architecture"])
-            .collect();
-        assert_eq!(names, ["SCMP_ARCH_X86_64", "SCMP_ARCH_AARCH64"]);
-    }
 }

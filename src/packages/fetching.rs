@@ -12,7 +12,7 @@ use super::error::PackagesError;
 use super::prepared::Prepared;
 use super::requirement::Requirement;
 use super::step::Step;
-use crate::executor::spec::{NetworkAccess, Shown, Source};
+use crate::executor::spec::{NetworkAccess, Place, Provided, Shown};
 use crate::workspace::{Kept, Owner, Scratch};
 
 /// The first step may write this many times what it may download: files, their cache, and their unpacked contents.
@@ -111,16 +111,15 @@ impl Packages {
     /// What the first step sees besides its own directory.
     async fn shown(&self) -> Result<Vec<Shown>, PackagesError> {
         let mut shown = Vec::new();
-        let mut show = |source, target| shown.push(Shown { source, target });
-        if let Some(wheelhouse) = &self.config.wheelhouse {
-            show(Source::Host(wheelhouse.clone()), client::WHEELHOUSE);
+        let mut show = |place, target| shown.push(Shown { place, target });
+        if self.config.wheelhouse.is_some() {
+            show(Place::Operator(Provided::Wheelhouse), client::WHEELHOUSE);
         }
-        if let Some(bundle) = &self.config.ca_bundle {
-            show(Source::Host(bundle.clone()), client::CERTIFICATES);
+        if self.config.ca_bundle.is_some() {
+            show(Place::Operator(Provided::CaBundle), client::CERTIFICATES);
         }
         if self.config.cache.is_some() {
-            let cache = self.files.workspaces.downloads().await?;
-            show(self.pool.source(cache), client::CACHE);
+            show(self.files.workspaces.downloads().await?, client::CACHE);
         }
         Ok(shown)
     }

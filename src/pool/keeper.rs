@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
+use super::start::Data;
 use super::{Kind, Pool, Warm};
 use crate::executor::spec::{NetworkAccess, Priority};
 use crate::runner::Runner;
@@ -19,8 +20,6 @@ use crate::sandbox::{Sandbox, SandboxError};
 const PARKED_FOR: Duration = Duration::from_hours(24);
 /// How much longer that is than the time after which the server retires it.
 const RETIRED_BEFORE: Duration = Duration::from_hours(1);
-/// Sandboxes started at a time: an engine starts about nine a second, no matter how many are asked for.
-const STARTS_AT_A_TIME: usize = 2;
 /// Longest pause between two checks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -39,8 +38,11 @@ impl Pool {
                 let view = views.borrow_and_update().clone();
                 self.tidy(view.runners.values());
                 // While runs wait for a place, every core is theirs.
-                if matches!(view.engine, EngineView::Up(_)) && !is_crowded() {
-                    self.fill(view.runners.values());
+                if let EngineView::Up(engine) = &view.engine
+                    && !is_crowded()
+                {
+                    let max_starts = engine.capabilities.max_starts_at_a_time;
+                    self.fill(view.runners.values(), max_starts);
                 }
                 tokio::select! {
                     () = changed => {}
@@ -67,12 +69,12 @@ impl Pool {
         }
     }
 
-    fn fill<'a>(&self, runners: impl Iterator<Item = &'a Arc<Runner>>) {
+    fn fill<'a>(&self, runners: impl Iterator<Item = &'a Arc<Runner>>, max_starts: usize) {
         let by_kind: BTreeMap<Kind, &Arc<Runner>> =
             runners.map(|runner| (Kind::of(runner), runner)).collect();
         loop {
             let mut shelf = self.0.shelf.lock();
-            if shelf.starting() >= STARTS_AT_A_TIME {
+            if shelf.starting() >= max_starts {
                 return;
             }
             let evicted = shelf.make_room();
@@ -118,7 +120,7 @@ impl Pool {
             .new_slot()
             .await
             .map_err(SandboxError::Data)?;
-        let data = self.data_of_slot(&slot);
+        let data = Data::of_slot(&slot);
         let spec = self.spec(runner, data, NetworkAccess::None, Priority::WarmUp);
         let sandbox = self.start_and_park(spec, runner, &BTreeMap::new()).await?;
         Ok(Warm {

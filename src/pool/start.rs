@@ -2,13 +2,12 @@
 //! may take.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
 use super::{Lease, Pool, Way};
 use crate::executor::Outage;
 use crate::executor::spec::{
-    ContainerLimits, ContainerSpec, NetworkAccess, Priority, Shown, Source,
+    ContainerLimits, ContainerSpec, NetworkAccess, Place, Priority, Shown,
 };
 use crate::runner::Runner;
 use crate::sandbox::{Sandbox, SandboxError};
@@ -20,10 +19,28 @@ const START_WAIT: Duration = Duration::from_mins(1);
 /// The directory that becomes `/data`.
 #[derive(Debug)]
 pub(super) struct Data<'a> {
-    source: Source,
+    place: Place,
     owner: Owner,
     /// The container's label that tells what directory it has.
     label: (&'static str, &'a str),
+}
+
+impl<'a> Data<'a> {
+    fn of(workspace: &'a Workspace) -> Result<Self, SandboxError> {
+        Ok(Self {
+            place: workspace.place(),
+            owner: workspace.owner().map_err(SandboxError::Data)?,
+            label: ("sandbox.conversation", workspace.key().short()),
+        })
+    }
+
+    pub(super) fn of_slot(slot: &'a Slot) -> Self {
+        Self {
+            place: slot.place(),
+            owner: slot.owner(),
+            label: ("sandbox.slot", slot.name()),
+        }
+    }
 }
 
 /// What is special about a container that serves no conversation.
@@ -50,7 +67,7 @@ impl Pool {
         network: NetworkAccess,
         may_stay: bool,
     ) -> Result<Lease, SandboxError> {
-        let data = self.data_of(workspace)?;
+        let data = Data::of(workspace)?;
         let spec = self.spec(runner, data, network, Priority::Run);
         let sandbox = self.start(spec).await?;
         let key = workspace.key().clone();
@@ -71,7 +88,7 @@ impl Pool {
         apart: Apart,
     ) -> Result<Sandbox, SandboxError> {
         let data = Data {
-            source: self.source(scratch.path()),
+            place: scratch.place(),
             owner: scratch.owner(),
             label: ("sandbox.scratch", scratch.name()),
         };
@@ -90,22 +107,9 @@ impl Pool {
         runner: &Runner,
         slot: &Slot,
     ) -> Result<Sandbox, SandboxError> {
-        let data = self.data_of_slot(slot);
+        let data = Data::of_slot(slot);
         self.start(self.spec(runner, data, NetworkAccess::None, Priority::Run))
             .await
-    }
-
-    pub(super) fn data_of_slot<'a>(&self, slot: &'a Slot) -> Data<'a> {
-        Data {
-            source: self.source(slot.path()),
-            owner: slot.owner(),
-            label: ("sandbox.slot", slot.name()),
-        }
-    }
-
-    /// Where the engine finds what is at a path below `SANDBOX_ROOT`.
-    pub fn source(&self, path: impl AsRef<Path>) -> Source {
-        self.0.setup.root.join(path)
     }
 
     /// Starts a container for a kernel of a conversation, and has its interpreter parked with `env`.
@@ -119,7 +123,7 @@ impl Pool {
         network: NetworkAccess,
         env: &BTreeMap<String, String>,
     ) -> Result<Lease, SandboxError> {
-        let data = self.data_of(workspace)?;
+        let data = Data::of(workspace)?;
         let spec = self.spec(runner, data, network, Priority::Load);
         let sandbox = self.start_and_park(spec, runner, env).await?;
         let key = workspace.key().clone();
@@ -133,17 +137,10 @@ impl Pool {
         ))
     }
 
-    fn data_of<'a>(&self, workspace: &'a Workspace) -> Result<Data<'a>, SandboxError> {
-        Ok(Data {
-            source: self.source(workspace.key().as_str()),
-            owner: workspace.owner().map_err(SandboxError::Data)?,
-            label: ("sandbox.conversation", workspace.key().short()),
-        })
-    }
-
     /// Starts a container.
     async fn start(&self, spec: ContainerSpec) -> Result<Sandbox, SandboxError> {
-        self.in_time(self.0.launcher.start(spec)).await
+        let needs_lane = self.0.setup.needs_lane(&spec.network);
+        self.in_time(self.0.launcher.start(spec, needs_lane)).await
     }
 
     /// The same, with an interpreter parked in it.
@@ -154,7 +151,8 @@ impl Pool {
         env: &BTreeMap<String, String>,
     ) -> Result<Sandbox, SandboxError> {
         let parked = async {
-            let sandbox = self.0.launcher.start(spec).await?;
+            let needs_lane = self.0.setup.needs_lane(&spec.network);
+            let sandbox = self.0.launcher.start(spec, needs_lane).await?;
             self.parked(sandbox, runner, env).await
         };
         self.in_time(parked).await
@@ -194,9 +192,7 @@ impl Pool {
             image: runner.image_id.clone(),
             command: runner.command.clone(),
             env: runner.env.clone(),
-            init: self.0.launcher.init(),
-            seccomp: setup.seccomp.clone(),
-            data: data.source,
+            data: data.place,
             shown: Vec::new(),
             data_alias: setup.data_alias,
             user: setup.user(data.owner),
@@ -205,7 +201,6 @@ impl Pool {
             lane: None,
             priority,
             runtime: setup.runtime.clone(),
-            cgroup_parent: setup.cgroup_parent.clone(),
             labels: self.0.launcher.labels(&labels),
         }
     }

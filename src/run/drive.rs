@@ -28,6 +28,7 @@ use super::observed::{Cause, KernelFate, Observed};
 use super::seat::Seat;
 use super::silence::{overdue, reported};
 use super::{Job, Runs};
+use crate::executor::ContainerEnd;
 use crate::kernels::Lost;
 use crate::sandbox::INTERRUPT_GRACE;
 
@@ -249,7 +250,7 @@ async fn see(
 fn why_silent(cause: &Cause) -> Lost {
     match cause {
         Cause::Overdue => Lost::Timeout,
-        Cause::Died(state) if state.oom_killed => Lost::Memory,
+        Cause::Died(ContainerEnd::OutOfMemory) => Lost::Memory,
         Cause::Flooded | Cause::Cancelled => Lost::Deaf,
         _ => Lost::Gone,
     }
@@ -268,7 +269,6 @@ fn why_ended(end: &End) -> Lost {
 
 #[cfg(test)]
 mod tests {
-    use super::super::silence::tests::{ENDED, RUNNING};
     use super::*;
     use crate::executor::Outage;
 
@@ -276,8 +276,8 @@ mod tests {
     fn a_kernel_is_lost_for_the_reason_of_its_cell() {
         let lost = [
             Cause::Overdue,
-            Cause::Died(ENDED),
-            Cause::Died(RUNNING),
+            Cause::Died(ContainerEnd::OutOfMemory),
+            Cause::Died(ContainerEnd::Exited(Some(0))),
             Cause::EngineLost(Outage::passing("")),
             Cause::Cancelled,
         ]

@@ -8,6 +8,7 @@ use super::hint::{Hint, TimeLimit, What};
 use super::observed::{Cause, Observed};
 use super::outcome::{Outcome, RunStatus, Usage};
 use crate::config::RunLimits;
+use crate::executor::{ContainerEnd, Outage};
 use crate::sandbox::Captured;
 
 /// What a run was allowed.
@@ -70,16 +71,20 @@ impl Cause {
             ),
             Self::DiskFull(reason) => (RunStatus::DiskLimit, What::Disk(reason.clone())),
             Self::Cancelled => (RunStatus::Cancelled, What::Cancelled),
-            Self::Died(state) if state.oom_killed => (
+            Self::Died(ContainerEnd::OutOfMemory) => (
                 RunStatus::OutOfMemory,
                 What::OutOfMemory {
                     limit: limits.memory,
                     peak: None,
                 },
             ),
-            Self::Died(_) => {
-                let outage =
-                    crate::executor::Outage::passing("the sandbox ended before the program did");
+            Self::Died(ContainerEnd::ByEngine(reason)) => {
+                let reason = format!("the container engine ended the sandbox: {reason}");
+                let outage = Outage::passing(reason);
+                (RunStatus::EngineLost, What::EngineLost(outage))
+            }
+            Self::Died(ContainerEnd::Exited(_)) => {
+                let outage = Outage::passing("the sandbox ended before the program did");
                 (RunStatus::EngineLost, What::EngineLost(outage))
             }
             Self::EngineLost(outage) => (RunStatus::EngineLost, What::EngineLost(outage.clone())),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sandbox_init::End;
 
-use crate::executor::{ContainerState, Outage};
+use crate::executor::{ContainerEnd, Outage};
 use crate::kernels::Lost;
 
 /// What ended a run.
@@ -21,7 +21,7 @@ pub(super) enum Cause {
     /// The caller went away or the server is stopping.
     Cancelled,
     /// The container ended without a report.
-    Died(ContainerState),
+    Died(ContainerEnd),
     /// The engine failed.
     EngineLost(Outage),
 }

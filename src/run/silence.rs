@@ -21,12 +21,11 @@ pub(super) async fn overdue(
     due: Instant,
 ) -> Cause {
     match answered(state, due).await {
-        // First, since not every engine reports a paused container as running.
-        Ok(state) if state.paused => Cause::EngineLost(Outage::passing(
+        Ok(ContainerState::Paused) => Cause::EngineLost(Outage::passing(
             "the sandbox was paused by somebody else while the program ran",
         )),
-        Ok(state) if state.running => Cause::Overdue,
-        Ok(state) => Cause::Died(state),
+        Ok(ContainerState::Running) => Cause::Overdue,
+        Ok(ContainerState::Ended(end)) => Cause::Died(end),
         Err(lost) => lost,
     }
 }
@@ -48,8 +47,8 @@ pub(super) async fn reported(
         return Err(Cause::EngineLost(error.outage()));
     }
     Err(match answered(state, Instant::now() + STATE_WAIT).await {
-        Ok(state) if !state.running => Cause::Died(state),
-        Ok(_) => Cause::EngineLost(Outage::passing(
+        Ok(ContainerState::Ended(end)) => Cause::Died(end),
+        Ok(ContainerState::Running | ContainerState::Paused) => Cause::EngineLost(Outage::passing(
             "the container engine dropped the connection",
         )),
         Err(lost) => lost,
@@ -72,24 +71,14 @@ async fn answered(
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use futures::FutureExt as _;
 
     use super::super::drive::AFTER_LIMIT;
     use super::*;
+    use crate::executor::ContainerEnd;
 
-    pub(in crate::run) const RUNNING: ContainerState = ContainerState {
-        running: true,
-        exit_code: None,
-        oom_killed: false,
-        paused: false,
-    };
-    pub(in crate::run) const ENDED: ContainerState = ContainerState {
-        running: false,
-        exit_code: Some(137),
-        oom_killed: true,
-        paused: false,
-    };
+    const ENDED: ContainerState = ContainerState::Ended(ContainerEnd::OutOfMemory);
 
     fn failed(kind: ErrorKind) -> Result<ContainerState, ExecutorError> {
         Err(ExecutorError {
@@ -105,14 +94,10 @@ pub(super) mod tests {
             tokio::time::sleep(Duration::from_millis(milliseconds)).await;
             state
         };
-        match overdue(
-            answer,
-            Instant::now() + AFTER_LIMIT.decision - AFTER_LIMIT.report,
-        )
-        .await
-        {
+        let due = Instant::now() + AFTER_LIMIT.decision - AFTER_LIMIT.report;
+        match overdue(answer, due).await {
             Cause::Overdue => "overdue".to_owned(),
-            Cause::Died(state) => format!("died, {state:?}"),
+            Cause::Died(end) => format!("died, {end:?}"),
             Cause::EngineLost(outage) => outage.reason,
             other => format!("{other:?}"),
         }
@@ -120,16 +105,10 @@ pub(super) mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn only_what_runs_is_overdue() {
-        assert_eq!(told(0, Ok(RUNNING)).await, "overdue");
-        assert_eq!(told(0, Ok(ENDED)).await, format!("died, {ENDED:?}"));
-        for paused in [RUNNING, ENDED] {
-            let paused = ContainerState {
-                paused: true,
-                ..paused
-            };
-            let told = told(0, Ok(paused)).await;
-            assert!(told.contains("was paused"), "{told}");
-        }
+        assert_eq!(told(0, Ok(ContainerState::Running)).await, "overdue");
+        assert_eq!(told(0, Ok(ENDED)).await, "died, OutOfMemory");
+        let paused = told(0, Ok(ContainerState::Paused)).await;
+        assert!(paused.contains("was paused"), "{paused}");
         let removed = told(0, failed(ErrorKind::NotFound)).await;
         assert!(removed.contains("was removed"), "{removed}");
     }
@@ -149,9 +128,9 @@ pub(super) mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_engine_that_does_not_answer_is_no_programs_fault() {
         // One that is merely slow does answer.
-        assert_eq!(told(1_400, Ok(RUNNING)).await, "overdue");
+        assert_eq!(told(1_400, Ok(ContainerState::Running)).await, "overdue");
         let lost = "the container engine stopped answering";
-        assert_eq!(told(60_000, Ok(RUNNING)).await, lost);
+        assert_eq!(told(60_000, Ok(ContainerState::Running)).await, lost);
         assert_eq!(told(0, failed(ErrorKind::Unavailable)).await, lost);
         assert_eq!(told(0, failed(ErrorKind::Refused)).await, lost);
     }

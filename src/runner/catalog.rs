@@ -1,5 +1,5 @@
-//! The runners that there are right now, and whether the engine answers. Follows the engine's image events, so that
-//! an image built or removed while the server runs is seen without a restart.
+//! The runners that there are right now, and whether the engine answers. Follows the changes of their source, so that an
+//! image built or removed while the server runs is seen without a restart.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
+use super::source::RunnerSource;
 use super::{Runner, language};
 use crate::executor::{Engine, EngineNeeds, ErrorKind, Executor, ExecutorError, Image, Outage};
 
@@ -71,6 +72,14 @@ impl Default for EngineView {
 }
 
 impl View {
+    /// Whether containers that may use a network need lanes, as long as no engine says otherwise.
+    pub const fn needs_lanes(&self) -> bool {
+        match &self.engine {
+            EngineView::Up(engine) => engine.capabilities.needs_lanes,
+            EngineView::Down(_) => true,
+        }
+    }
+
     /// The runner for a language, however its name is written: in any case, as an alias, with a version (`python3.12`)
     /// or with its parts apart (`Node.js`). A name as it is takes precedence over what it may mean.
     pub fn find(&self, name: &str) -> Option<&Arc<Runner>> {
@@ -145,13 +154,14 @@ impl Catalog {
     pub async fn follow(
         &self,
         executor: &dyn Executor,
+        source: &dyn RunnerSource,
         needs: &EngineNeeds,
         stop: &CancellationToken,
     ) {
         let follow = async {
             loop {
                 let Err(error) =
-                    try_join(self.follow_events(executor, needs), look(executor)).await;
+                    try_join(self.follow_changes(executor, source, needs), look(executor)).await;
                 self.set_lost(&error);
                 tokio::time::sleep(RETRY).await;
             }
@@ -159,10 +169,11 @@ impl Catalog {
         stop.run_until_cancelled(follow).await;
     }
 
-    /// Follows events as long as there is an engine.
-    async fn follow_events(
+    /// Follows changes as long as there is an engine.
+    async fn follow_changes(
         &self,
         executor: &dyn Executor,
+        source: &dyn RunnerSource,
         needs: &EngineNeeds,
     ) -> Result<Infallible, ExecutorError> {
         let mut early = 0;
@@ -174,9 +185,9 @@ impl Catalog {
                 operation: "use the container engine",
                 source: unfit.into(),
             })?;
-            // Events first, then the list: what happens in between is in one of the two.
-            let mut events = executor.image_events().await?.fuse().boxed();
-            let mut images = executor.runner_images().await?;
+            // Changes first, then the list: what happens in between is in one of the two.
+            let mut changes = source.changes().await?.fuse().boxed();
+            let mut images = source.runners().await?;
             loop {
                 let view = self.view();
                 let is_another = matches!(&view.engine, EngineView::Up(known) if *known != engine);
@@ -185,10 +196,10 @@ impl Catalog {
                     runners: select(images),
                     doubts: view.doubts + u64::from(is_another),
                 });
-                if events.next().await.is_none() {
+                if changes.next().await.is_none() {
                     break;
                 }
-                images = listed(executor, &mut events).await;
+                images = listed(source, &mut changes).await;
             }
             early = if since.elapsed() < STEADY {
                 early + 1
@@ -243,13 +254,13 @@ impl Catalog {
     }
 }
 
-/// The images after a burst of events. A listing that fails is repeated: whether the engine is lost is not decided by
+/// The images after a burst of changes. A listing that fails is repeated: whether the engine is lost is not decided by
 /// what is hard for it.
-async fn listed(executor: &dyn Executor, events: &mut BoxStream<'static, ()>) -> Vec<Image> {
+async fn listed(source: &dyn RunnerSource, changes: &mut BoxStream<'static, ()>) -> Vec<Image> {
     loop {
         tokio::time::sleep(SETTLE).await;
-        while let Some(Some(())) = events.next().now_or_never() {}
-        match executor.runner_images().await {
+        while let Some(Some(())) = changes.next().now_or_never() {}
+        match source.runners().await {
             Ok(images) => return images,
             Err(error) => {
                 debug!(%error, "cannot list the runner images now");
@@ -353,7 +364,7 @@ mod tests {
         let (catalog, stop) = (Catalog::default(), CancellationToken::new());
         let needs = EngineNeeds::default();
         tokio::select! {
-            () = catalog.follow(fake, &needs, &stop) => {}
+            () = catalog.follow(fake, fake, &needs, &stop) => {}
             () = meanwhile => {}
         }
         assert!(catalog.view().find("shell").is_some());

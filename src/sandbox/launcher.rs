@@ -15,7 +15,7 @@ use tracing::{info, warn};
 use super::lanes::{LaneLease, Lanes};
 use super::scale::Scale;
 use super::{Input, Sandbox, SandboxError, drain};
-use crate::executor::spec::{ContainerLimits, ContainerSpec, NetworkAccess, Source};
+use crate::executor::spec::{ContainerLimits, ContainerSpec};
 use crate::executor::{
     ContainerId, ContainerInfo, ContainerState, ErrorKind, Executor, ExecutorError, LaneInfo,
 };
@@ -63,7 +63,6 @@ pub struct Launcher(Arc<Shared>);
 struct Shared {
     executor: Arc<dyn Executor>,
     identity: Identity,
-    init: Source,
     tasks: TaskTracker,
     /// Containers, from before the engine is asked to create them until they are removed.
     containers: TaskTracker,
@@ -74,12 +73,10 @@ struct Shared {
 }
 
 impl Launcher {
-    /// Starts containers on `executor` with the sandbox-init that the engine finds at `init`. Those with a network have
-    /// addresses out of `subnets`.
+    /// Starts containers on `executor`. Those with a network have addresses out of `subnets`.
     pub fn new(
         executor: Arc<dyn Executor>,
         identity: Identity,
-        init: Source,
         subnets: Ipv4Net,
         tasks: TaskTracker,
     ) -> Self {
@@ -89,18 +86,12 @@ impl Launcher {
         Self(Arc::new(Shared {
             executor,
             identity,
-            init,
             lanes,
             tasks,
             containers: TaskTracker::new(),
             live: Mutex::default(),
             hands: Arc::new(Semaphore::new(hands)),
         }))
-    }
-
-    /// sandbox-init.
-    pub fn init(&self) -> Source {
-        self.0.init.clone()
     }
 
     /// The labels by which we find our containers again, and `more`.
@@ -112,18 +103,24 @@ impl Launcher {
         labels
     }
 
-    /// Creates, attaches and starts a container. A caller that goes away before it is started leaves nothing behind.
+    /// Creates and starts a container, in a lane if it `needs_lane`. A caller that goes away before it is started leaves
+    /// nothing behind.
     ///
     /// # Errors
     /// What the engine said, or that the server is stopping.
-    pub async fn start(&self, spec: ContainerSpec) -> Result<Sandbox, SandboxError> {
+    pub async fn start(
+        &self,
+        spec: ContainerSpec,
+        needs_lane: bool,
+    ) -> Result<Sandbox, SandboxError> {
         let making = self.0.containers.token();
         let (launcher, hand) = (self.clone(), self.hand().await);
         let (answer, answered) = oneshot::channel();
         // On a task of its own: a request to the engine that is dropped halfway may still create a container.
         self.0.tasks.spawn(async move {
             let _until_made = (hand, making);
-            let started = Box::pin(launcher.start_in_lane(spec, || !answer.is_closed())).await;
+            let is_wanted = || !answer.is_closed();
+            let started = Box::pin(launcher.start_or_retry(spec, needs_lane, is_wanted)).await;
             if let Some(started) = started.transpose() {
                 // A sandbox that nobody takes is dropped, and so removed.
                 let _ = answer.send(started);
@@ -142,23 +139,22 @@ impl Launcher {
             .expect("it is never closed")
     }
 
-    /// Starts a container, with a lane if it may use the network. Tries again with a new one if somebody removed the
-    /// lane while nothing was on it, as `docker network prune` does, or if less is asked of the engine now. `None` when
-    /// nobody waits for the container any more.
-    async fn start_in_lane(
+    /// Starts a container, in a lane if it needs one. Tries again with a new one if somebody removed the lane while
+    /// nothing was on it, as `docker network prune` does, or if less is asked of the engine now. `None` when nobody waits
+    /// for the container any more.
+    async fn start_or_retry(
         &self,
         mut spec: ContainerSpec,
+        needs_lane: bool,
         is_wanted: impl Fn() -> bool,
     ) -> Result<Option<Sandbox>, ExecutorError> {
-        match self.start_wherever(&mut spec, &is_wanted).await {
+        match self.start_wherever(&mut spec, needs_lane, &is_wanted).await {
             Err(error) if error.kind == ErrorKind::Again => {
-                self.start_wherever(&mut spec, &is_wanted).await
+                self.start_wherever(&mut spec, needs_lane, &is_wanted).await
             }
-            Err(error)
-                if error.kind == ErrorKind::NotFound && spec.network != NetworkAccess::None =>
-            {
+            Err(error) if error.kind == ErrorKind::NotFound && needs_lane => {
                 self.0.lanes.forget_free();
-                self.start_wherever(&mut spec, &is_wanted).await
+                self.start_wherever(&mut spec, needs_lane, &is_wanted).await
             }
             started => started,
         }
@@ -167,12 +163,14 @@ impl Launcher {
     async fn start_wherever(
         &self,
         spec: &mut ContainerSpec,
+        needs_lane: bool,
         is_wanted: impl Fn() -> bool,
     ) -> Result<Option<Sandbox>, ExecutorError> {
-        if spec.network == NetworkAccess::None {
-            return self.start_now(spec, None, is_wanted).await;
+        if needs_lane {
+            self.start_in_some_lane(spec, is_wanted).await
+        } else {
+            self.start_now(spec, None, is_wanted).await
         }
-        self.start_in_some_lane(spec, is_wanted).await
     }
 
     async fn start_in_some_lane(
@@ -209,12 +207,11 @@ impl Launcher {
         if !is_wanted() {
             return Ok(None);
         }
-        let attached = executor.attach(container.id()).await?;
+        let attached = executor.start(container.id()).await?;
         let (expectations, expected) = mpsc::unbounded_channel();
         let (tell, held) = watch::channel(Held::default());
         let drained = drain::drain(attached.output, expected, tell);
         self.0.tasks.spawn(drained);
-        executor.start(container.id()).await?;
         Ok(Some(Sandbox {
             container,
             input: Input(attached.input),

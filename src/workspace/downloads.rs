@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
 use std::time::SystemTime;
 
 use rustix::fs::{
@@ -22,10 +21,8 @@ use super::scratch::Scratch;
 use super::store::Store;
 use super::walk::gone_is_none;
 use super::{WorkspaceError, Workspaces, listing, random_name};
+use crate::executor::spec::{DOWNLOADS, Place};
 
-/// Closed to every other user of the host. A container is given what is in it, and does not pass through it.
-const OUTER: &str = ".packages";
-const INNER: &str = "cache";
 /// Bytes that are read at a time.
 const PIECE_BYTES: usize = 64 << 10;
 
@@ -39,13 +36,13 @@ pub struct Kept {
 }
 
 impl Workspaces {
-    /// Where downloads are kept, below `SANDBOX_ROOT`.
+    /// What the directory of kept downloads is to a container; there is one afterwards.
     ///
     /// # Errors
     /// The operating system failed.
-    pub async fn downloads(&self) -> Result<PathBuf, WorkspaceError> {
+    pub async fn downloads(&self) -> Result<Place, WorkspaceError> {
         self.store.work(|store| open(store).map(drop)).await?;
-        Ok(PathBuf::from(OUTER).join(INNER))
+        Ok(Place::Downloads)
     }
 
     /// Keeps files of a directory for work, at most `limit` bytes of them. If all that is kept takes more than that,
@@ -97,8 +94,10 @@ fn open(store: &Store) -> Result<OwnedFd, WorkspaceError> {
             .folder(dir, [name.as_bytes()])
             .map_err(WorkspaceError::of("open the directory of downloads"))
     };
-    let outer = folder(store.root(), OUTER, 0o700)?;
-    folder(outer.as_fd(), INNER, 0o755)
+    let [outer, inner] = DOWNLOADS;
+    // A container is given what is in the outer one, and does not pass through that.
+    let outer = folder(store.root(), outer, 0o700)?;
+    folder(outer.as_fd(), inner, 0o755)
 }
 
 /// Keeps a file of at most `room` bytes, and returns how many it copied.

@@ -13,12 +13,13 @@ use super::beneath::is_miss;
 use super::error::WorkspaceError;
 use super::listing::{self, FileEntry, Listing, Snapshot};
 use super::path::RelativePath;
+use super::retention::Deleted;
 use super::spool::Spool;
 use super::upload::{Existing, Placed};
 use super::usage::{self, Usage};
-use super::retention::Deleted;
 use super::{Demand, Owner, Store, rename, upload};
 use crate::conversation::ConversationKey;
+use crate::executor::spec::Place;
 
 /// The directory of one conversation: `/data` for its programs.
 ///
@@ -81,6 +82,11 @@ impl Workspace {
     /// Which conversation it belongs to.
     pub fn key(&self) -> &ConversationKey {
         &self.key
+    }
+
+    /// What it is to a container.
+    pub fn place(&self) -> Place {
+        Place::Workspace(self.key.as_str().to_owned())
     }
 
     /// Whom it belongs to: the user that its programs run as.

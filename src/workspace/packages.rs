@@ -14,9 +14,9 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::beneath::is_miss;
+use super::path::PACKAGES;
 use super::scratch::Scratch;
 use super::store::{Store, WORKSPACE_MODE};
-use super::path::PACKAGES;
 use super::upload::TempFile;
 use super::walk::gone_is_none;
 use super::{Workspace, WorkspaceError, usage};

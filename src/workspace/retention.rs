@@ -1,14 +1,16 @@
 //! How long conversations are kept: those in use stay, and what is not used for too long is taken away.
 
 use std::collections::HashSet;
+use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use rustix::io::Result;
 use tokio::time::Instant;
 
 use super::store::Store;
 use super::uses::{Uses, keys_in};
-use super::{WorkspaceError, Workspaces, listing};
+use super::{WorkspaceError, Workspaces};
 use crate::conversation::ConversationKey;
 
 /// A conversation in use. It is not taken away before this is dropped.

@@ -4,12 +4,12 @@
 //! contents are treated as hostile like any others.
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::store::{PRIVATE, Store};
+use super::store::Store;
 use super::usage::{self, Usage};
 use super::{Owner, WorkspaceError, Workspaces, random_name};
+use crate::executor::spec::Place;
 
 /// A directory that belongs to no conversation. Dropping it deletes it, with everything in it, in the background.
 #[derive(Debug)]
@@ -54,9 +54,9 @@ impl Scratch {
         self.owner
     }
 
-    /// Where it is below `SANDBOX_ROOT`.
-    pub fn path(&self) -> PathBuf {
-        PathBuf::from(PRIVATE).join(&self.name)
+    /// What it is to a container.
+    pub fn place(&self) -> Place {
+        Place::Scratch(self.name.clone())
     }
 
     /// How much of the disk it takes, counting at most `max_entries` entries.

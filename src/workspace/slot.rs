@@ -4,15 +4,15 @@
 //! name, so renaming it is enough.
 
 use std::os::fd::AsFd as _;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, RenameFlags, renameat_with, statat, unlinkat};
 use rustix::io::Errno;
 
-use super::store::{PRIVATE, Store};
+use super::store::Store;
 use super::{DirectoryId, Owner, WorkspaceError, Workspaces, random_name};
 use crate::conversation::ConversationKey;
+use crate::executor::spec::Place;
 
 /// An empty directory that belongs to no conversation yet. Dropping it removes it.
 #[derive(Debug)]
@@ -35,9 +35,9 @@ impl Slot {
         self.owner.expect("only made ones are handed out")
     }
 
-    /// Where it is below `SANDBOX_ROOT`.
-    pub fn path(&self) -> PathBuf {
-        PathBuf::from(PRIVATE).join(&self.name)
+    /// What it is to a container.
+    pub fn place(&self) -> Place {
+        Place::Slot(self.name.clone())
     }
 }
 
@@ -119,6 +119,11 @@ impl Workspaces {
 mod tests {
     use super::super::{Owner, WorkspaceLimits};
     use super::*;
+    use crate::executor::spec::PRIVATE;
+
+    fn at(root: &std::path::Path, slot: &Slot) -> std::path::PathBuf {
+        root.join(slot.place().below_root().unwrap())
+    }
 
     fn workspaces(root: &std::path::Path) -> Workspaces {
         let limits = WorkspaceLimits {
@@ -139,14 +144,14 @@ mod tests {
             workspaces.new_slot().await.unwrap(),
             workspaces.new_slot().await.unwrap(),
         );
-        let path = root.path().join(first.path());
+        let path = at(root.path(), &first);
         std::fs::write(path.join("by-a-program"), "x").unwrap();
         let adopted = workspaces.adopt(first, &key).await.unwrap().ok();
         let found = workspaces.find(&key).await.unwrap().unwrap();
         assert_eq!(adopted, found.directory_id());
         assert!(root.path().join(key.as_str()).join("by-a-program").exists());
         let second = workspaces.adopt(second, &key).await.unwrap().unwrap_err();
-        let path = root.path().join(second.path());
+        let path = at(root.path(), &second);
         assert!(path.exists());
         drop(second);
         assert!(!path.exists());

@@ -27,9 +27,8 @@ use super::turns::Turns;
 use super::uses::Uses;
 use super::{Usage, WorkspaceLimits, usage};
 use crate::conversation::ConversationKey;
+use crate::executor::spec::PRIVATE;
 
-/// Name of the private directory, which no conversation key equals.
-pub(super) const PRIVATE: &str = ".tmp";
 /// Mode of a workspace.
 pub(super) const WORKSPACE_MODE: u32 = 0o700;
 /// Short operations at a time. More would only queue for the disk, and each takes a thread.

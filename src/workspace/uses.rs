@@ -5,8 +5,8 @@
 //! change time shows neither a run that only reads nor a download. A note costs one system call, at most once a minute
 //! for each conversation, on a thread that works on its files anyway; nothing is forced to the disk.
 
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
-use std::time::{Duration, SystemTime};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::SystemTime;
 
 use parking_lot::{Mutex, MutexGuard};
 use rustix::fs::{
@@ -21,7 +21,7 @@ use super::book::Book;
 pub(crate) use super::book::NOTE_EVERY;
 use super::entries::names;
 use super::walk::gone_is_none;
-use super::WorkspaceError;
+use super::{WorkspaceError, listing};
 use crate::conversation::ConversationKey;
 
 /// Name of the directory of notes.

@@ -53,7 +53,7 @@ impl Listening {
         };
         config.http.patience = patience;
         let fake = FakeExecutor::with_languages(&["shell"]);
-        let app = App::with_executor(config, Arc::new(fake)).unwrap();
+        let app = App::on(Arc::new(fake), config).unwrap();
         let router = app.start();
         app.parts.gate.proof.set(State::Held);
         app.parts.gate.catalog.first_look().await;

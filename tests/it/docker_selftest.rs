@@ -11,12 +11,12 @@ use std::time::Duration;
 use mcp_code_sandbox::app::App;
 use mcp_code_sandbox::checks::selftest::{Report, Row, Verdict, Way};
 use mcp_code_sandbox::control::Control;
-use mcp_code_sandbox::executor::Executor;
 use mcp_code_sandbox::executor::docker::DockerExecutor;
 use serde_json::Value;
 
 use self::weaker::{KEPT_UP, NO_LANDLOCK, SHARED, WEAKER, Weaker, host};
 use crate::support::dockerd::Dockerd;
+use crate::support::engines::TestEngine;
 use crate::support::server::{Server, call};
 use crate::support::wait::within;
 use crate::support::weak::{WeakExecutor, Weaken};
@@ -26,13 +26,13 @@ use crate::support::{TestApp, config};
 const CHECK: Duration = Duration::from_secs(30);
 
 pub(crate) async fn selftest(
-    executor: Arc<dyn Executor>,
+    executor: Arc<impl TestEngine>,
     settings: &[(&str, &str)],
     only: &[Control],
 ) -> Report {
     let root = tempfile::tempdir().unwrap();
     let config = config(root.path(), settings);
-    let report = App::run_selftest_on(executor, config, only, &|_| {}).await;
+    let report = App::run_selftest_on(executor.of(&config), config, only, &|_| {}).await;
     report.unwrap().unwrap()
 }
 

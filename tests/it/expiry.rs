@@ -51,7 +51,7 @@ impl TestApp {
     /// Another server on the same directory, which remembers nothing.
     fn restarted(&self) -> App {
         let fake = FakeExecutor::with_languages(&["shell"]);
-        App::with_executor(config(self.root(), &[]), Arc::new(fake)).unwrap()
+        App::on(Arc::new(fake), config(self.root(), &[])).unwrap()
     }
 }
 

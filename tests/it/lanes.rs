@@ -1,9 +1,10 @@
 //! The networks that runs have one each of, on the fake engine.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use mcp_code_sandbox::executor::fake::{FakeExecutor, Trouble};
-use mcp_code_sandbox::executor::spec::{LaneSpec, lane_subnet};
+use mcp_code_sandbox::executor::spec::{LaneSpec, NetworkAccess, lane_subnet};
 use mcp_code_sandbox::executor::{ErrorKind, Executor as _, LaneId};
 use serde_json::{Value, json};
 
@@ -46,6 +47,25 @@ async fn foreign(fake: &FakeExecutor, number: u32, root: &str, server: &str) -> 
             .into(),
     };
     fake.make_lane(&lane).await.unwrap()
+}
+
+#[tokio::test]
+async fn an_engine_that_needs_no_lanes_is_asked_for_none() {
+    let fake = FakeExecutor::with_languages(&["shell"]);
+    fake.go_without_lanes();
+    let app = TestApp::build(&[("ALLOW_NETWORK", "1")], Arc::new(fake.clone())).await;
+    let policy = &app.app.parts.gate.network;
+    eventually("the network is checked", || !policy.is_unknown()).await;
+    let looked = async {
+        eventually("it runs", || fake.container_count() == 1).await;
+        let spec = fake.specs().remove(0);
+        assert!(matches!(spec.network, NetworkAccess::Bridge { .. }));
+        assert_eq!(spec.lane, None);
+    };
+    let (result, ()) = tokio::join!(run(&app, "a", "sleep 1"), looked);
+    assert_eq!(result["status"], "ok", "{result}");
+    assert_eq!(fake.lanes().1, 0);
+    app.assert_nothing_is_left().await;
 }
 
 #[tokio::test]

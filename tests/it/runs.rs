@@ -332,6 +332,7 @@ async fn runners_come_and_go_without_a_restart() {
 async fn a_lost_engine_is_told_and_comes_back_by_itself() {
     let app = TestApp::on_fake().await;
     let fake = app.fake.clone().unwrap();
+    let engine = app.app.parts.gate.catalog.engine();
     let lose = async {
         eventually("the run is in progress", || {
             app.workspace("demo").join("begun").exists()
@@ -350,31 +351,18 @@ async fn a_lost_engine_is_told_and_comes_back_by_itself() {
     ]
     "#);
     eventually("the engine is seen to be down", || {
-        app.app.parts.gate.catalog.engine() != first_engine()
+        app.app.parts.gate.catalog.engine() != engine
     })
     .await;
     assert_eq!(app.get("/readyz").await.status, 503);
     assert_eq!(app.run("shell", "echo hi").await["status"], "engine_lost");
     fake.trouble(Trouble::default());
     eventually("the engine is seen again", || {
-        app.app.parts.gate.catalog.engine() == first_engine()
+        app.app.parts.gate.catalog.engine() == engine
     })
     .await;
     assert_eq!(app.run("shell", "echo hi").await["stdout"], "hi\n");
     app.assert_nothing_is_left().await;
-}
-
-fn first_engine() -> mcp_code_sandbox::runner::catalog::EngineView {
-    let engine = mcp_code_sandbox::executor::Engine {
-        name: "Fake 1".to_owned(),
-        runc: None,
-        rootless: false,
-        limits: Vec::new(),
-        cores: None,
-        refuses_cpu_limit: false,
-        mounts_parts: true,
-    };
-    mcp_code_sandbox::runner::catalog::EngineView::Up(engine)
 }
 
 #[tokio::test]
@@ -399,6 +387,20 @@ async fn trouble_at_every_step_leaves_nothing() {
         fake.trouble(Trouble::default());
         eventually("all containers are gone", || fake.container_count() == 0).await;
     }
+}
+
+#[tokio::test]
+async fn why_an_engine_ended_a_sandbox_is_told() {
+    let app = TestApp::on_fake().await;
+    let fake = app.fake.as_ref().unwrap();
+    let evict = async {
+        eventually("there is a sandbox", || fake.container_count() == 1).await;
+        fake.evict_all("its node has no room");
+    };
+    let (result, ()) = tokio::join!(app.run("shell", "sleep 60"), evict);
+    assert_eq!(result["status"], "engine_lost");
+    insta::assert_snapshot!(result["hint"].as_str().unwrap(), @"The server could not run the program, through no fault of it: the container engine ended the sandbox: its node has no room. Try again in a few seconds.");
+    app.assert_nothing_is_left().await;
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use mcp_code_sandbox::executor::fake::{FakeExecutor, Trouble};
 use mcp_code_sandbox::gate::proof::State;
 use serde_json::{Value, json};
 
+use crate::support::engines::TestEngine as _;
 use crate::support::{TestApp, config, eventually};
 
 /// The controls that are tried at every start.
@@ -156,7 +157,8 @@ async fn without_the_runner_that_tries_them_controls_are_skipped() {
     let root = tempfile::tempdir().unwrap();
     let only = [Control::Identity, Control::ForkBomb, Control::Residue];
     let config = config(root.path(), &[]);
-    let report = App::run_selftest_on(Arc::new(fake.clone()), config, &only, &|_| {}).await;
+    let report =
+        App::run_selftest_on(Arc::new(fake.clone()).of(&config), config, &only, &|_| {}).await;
     let report = report.unwrap().unwrap();
     assert_eq!((report.passed, report.failed, report.skipped), (0, 0, 3));
     assert_eq!(report.exit_code(), 75);
@@ -188,7 +190,7 @@ async fn a_selftest_needs_an_engine() {
     });
     let root = tempfile::tempdir().unwrap();
     let config = config(root.path(), &[]);
-    let report = App::run_selftest_on(Arc::new(fake), config, &[], &|_| {}).await;
+    let report = App::run_selftest_on(Arc::new(fake).of(&config), config, &[], &|_| {}).await;
     let reason = report.unwrap().unwrap_err();
     assert!(reason.contains("the fake engine is down"), "{reason}");
 }

@@ -1,6 +1,7 @@
 //! A whole server in the test's own process, on the fake engine or on the real one.
 
 pub(crate) mod dockerd;
+pub(crate) mod engines;
 pub(crate) mod image;
 pub(crate) mod server;
 pub(crate) mod stdio;
@@ -20,12 +21,14 @@ use mcp_code_sandbox::app::App;
 use mcp_code_sandbox::config::Config;
 use mcp_code_sandbox::executor::docker::DockerExecutor;
 use mcp_code_sandbox::executor::fake::FakeExecutor;
-use mcp_code_sandbox::executor::{Executor, LaneInfo};
+use mcp_code_sandbox::executor::{Executor as _, LaneInfo};
 use mcp_code_sandbox::gate::proof::State;
 use mcp_code_sandbox::principal::Principal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tower::ServiceExt as _;
+
+use self::engines::TestEngine;
 
 pub(crate) const TOKEN: &str = "7f3a9c51e8d24b60a1f7c3d9";
 pub(crate) const SECRET: &str = "c0ffee5a9d1b48e7a2f36c8d04be917f";
@@ -111,14 +114,17 @@ impl TestApp {
     }
 
     /// On any engine, whose sandbox counts as proved.
-    pub(crate) async fn build(settings: &[(&str, &str)], executor: Arc<dyn Executor>) -> Self {
+    pub(crate) async fn build(settings: &[(&str, &str)], executor: Arc<impl TestEngine>) -> Self {
         let app = Self::unproved(settings, executor).await;
         app.app.parts.gate.proof.set(State::Held);
         app
     }
 
     /// On any engine, whose sandbox was not proved: no run begins before it is.
-    pub(crate) async fn unproved(settings: &[(&str, &str)], executor: Arc<dyn Executor>) -> Self {
+    pub(crate) async fn unproved(
+        settings: &[(&str, &str)],
+        executor: Arc<impl TestEngine>,
+    ) -> Self {
         let root = Arc::new(tempfile::tempdir().unwrap());
         Self::at(root, settings, executor).await
     }
@@ -146,7 +152,7 @@ impl TestApp {
     pub(crate) async fn at(
         root: Arc<TempDir>,
         settings: &[(&str, &str)],
-        executor: Arc<dyn Executor>,
+        executor: Arc<impl TestEngine>,
     ) -> Self {
         Self::configured(root, settings, executor, |_| ()).await
     }
@@ -163,12 +169,13 @@ impl TestApp {
     async fn configured(
         root: Arc<TempDir>,
         settings: &[(&str, &str)],
-        executor: Arc<dyn Executor>,
+        executor: Arc<impl TestEngine>,
         change: impl FnOnce(&mut Config),
     ) -> Self {
         let mut config = config(root.path(), settings);
         change(&mut config);
-        let app = App::with_executor(config, executor).unwrap();
+        let platform = executor.of(&config);
+        let app = App::on(platform, config).unwrap();
         let router = app.start();
         app.parts.gate.catalog.first_look().await;
         Self {

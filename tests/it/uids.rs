@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::process::Output;
 
 use mcp_code_sandbox::config::UidRange;
-use mcp_code_sandbox::executor::spec::Source;
+use mcp_code_sandbox::executor::host_paths::Source;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -88,7 +88,8 @@ async fn containers_have_the_user_of_their_directory() {
         assert!((70_000..=99_999).contains(&uid) && users.insert(uid));
     }
     assert!(app.starts("pool") > 0);
-    let specs = app.fake.as_ref().unwrap().specs();
+    let fake = app.fake.as_ref().unwrap();
+    let (specs, paths) = (fake.specs(), fake.paths());
     let of_conversations = specs
         .iter()
         .filter(|spec| spec.labels.contains_key("sandbox.conversation"));
@@ -96,7 +97,7 @@ async fn containers_have_the_user_of_their_directory() {
     for spec in &specs {
         assert_eq!(spec.user.uid, spec.user.gid);
         // A slot may have become a conversation's directory since.
-        let Source::Host(data) = &spec.data else {
+        let Source::Host(data) = paths.find(&spec.data).unwrap() else {
             panic!("{spec:?}")
         };
         let data = std::fs::metadata(data);

@@ -9,7 +9,8 @@ use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse as _, Json, Response};
 use mcp_code_sandbox::config::Config;
 use mcp_code_sandbox::executor::fake::FakeExecutor;
-use mcp_code_sandbox::executor::spec::Source;
+use mcp_code_sandbox::executor::host_paths::Source;
+use mcp_code_sandbox::executor::spec::Place;
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::net::UnixListener;
@@ -37,13 +38,15 @@ async fn cold_and_warm_runs_have_parts_of_the_volume() {
     let warm = [("POOL_SIZE", "1"), ("SANDBOX_REUSE", "conversation")];
     let app = app(&warm, None).await;
     app.parked("shell", 1).await;
-    let specs = app.fake.as_ref().unwrap().specs();
-    let Source::Volume { name, path } = &specs[0].data else {
+    let fake = app.fake.as_ref().unwrap();
+    let (specs, paths) = (fake.specs(), fake.paths());
+    let Source::Volume { name, path } = paths.find(&specs[0].data).unwrap() else {
         panic!("{:?}", specs[0])
     };
     assert_eq!(name, "files");
     assert!(path.starts_with(".tmp"), "{path:?}");
-    assert!(matches!(&specs[0].init, Source::Volume { path, .. } if path.starts_with(".bin")));
+    let init = paths.find(&Place::Init).unwrap();
+    assert!(matches!(init, Source::Volume { path, .. } if path.starts_with(".bin")));
     let run = app.run("shell", "echo from the pool > f").await;
     assert_eq!(run["files"][0]["name"], "f", "{run}");
     let read = std::fs::read_to_string(app.workspace("demo").join("f")).unwrap();

@@ -83,7 +83,7 @@ pub(super) async fn all(stage: &Stage<'_>) -> Vec<Row> {
     let limits = stage.limits();
     let view = stage.parts.gate.catalog.view();
     let (rootless, limited) = match &view.engine {
-        EngineView::Up(engine) => (engine.rootless, engine.limits.join(" ")),
+        EngineView::Up(engine) => (engine.rootless, engine.capabilities.limits.join(" ")),
         EngineView::Down(_) => (false, String::new()),
     };
     let environment = [

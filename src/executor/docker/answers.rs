@@ -1,9 +1,11 @@
 //! What an engine answers, in our words. Pure.
 
 use bollard::container::LogOutput;
-use bollard::models::{ImageInspect, ImageSummary, SystemInfo};
+use bollard::models::{ContainerState as ReportedState, ImageInspect, ImageSummary, SystemInfo};
 
-use crate::executor::{Chunk, ErrorKind, ExecutorError, Image, Stream};
+use crate::executor::{
+    Chunk, ContainerEnd, ContainerState, ErrorKind, ExecutorError, Image, Stream,
+};
 
 /// The limits that the engine sets. If asked for any other, it creates the container without that, and only warns.
 pub(super) fn limits(info: &SystemInfo) -> Vec<&'static str> {
@@ -54,6 +56,19 @@ pub(super) fn without_parts(operation: &'static str) -> ExecutorError {
     }
 }
 
+/// A container's state. Not every engine reports a paused container as running.
+pub(super) fn state(reported: &ReportedState) -> ContainerState {
+    if reported.paused == Some(true) {
+        ContainerState::Paused
+    } else if reported.running == Some(true) {
+        ContainerState::Running
+    } else if reported.oom_killed == Some(true) {
+        ContainerState::Ended(ContainerEnd::OutOfMemory)
+    } else {
+        ContainerState::Ended(ContainerEnd::Exited(reported.exit_code))
+    }
+}
+
 /// A piece of a container's output.
 pub(super) fn chunk(output: LogOutput) -> Chunk {
     let stream = match output {
@@ -100,6 +115,32 @@ pub(super) fn image(summary: ImageSummary, details: ImageInspect) -> Image {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_state_is_one_of_those_that_an_engine_reports_together() {
+        let reported = |running, paused, oom_killed| {
+            state(&ReportedState {
+                running: Some(running),
+                paused: Some(paused),
+                oom_killed: Some(oom_killed),
+                exit_code: Some(137),
+                ..Default::default()
+            })
+        };
+        assert_eq!(reported(true, false, true), ContainerState::Running);
+        for running in [true, false] {
+            assert_eq!(reported(running, true, false), ContainerState::Paused);
+        }
+        let ended = |end| ContainerState::Ended(end);
+        assert_eq!(
+            reported(false, false, true),
+            ended(ContainerEnd::OutOfMemory)
+        );
+        assert_eq!(
+            reported(false, false, false),
+            ended(ContainerEnd::Exited(Some(137)))
+        );
+    }
 
     #[test]
     fn only_a_missing_weight_is_taken_for_one() {

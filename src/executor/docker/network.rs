@@ -52,6 +52,7 @@ fn subnets(ipam: Option<&Ipam>) -> Option<String> {
 mod tests {
     use std::collections::BTreeMap;
 
+    use super::super::request::create_network_body;
     use super::*;
     use crate::executor::spec::LaneSpec;
 
@@ -62,7 +63,7 @@ mod tests {
             subnet: "198.51.100.0/30".parse().unwrap(),
             labels: BTreeMap::default(),
         };
-        let wanted = lane.to_create_body();
+        let wanted = create_network_body(&lane);
         let mut made = NetworkInspect {
             driver: wanted.driver.clone(),
             enable_ipv6: wanted.enable_ipv6,

@@ -2,10 +2,42 @@
 
 use std::collections::HashMap;
 
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
+use tokio_stream::wrappers::BroadcastStream;
+
 use super::FakeExecutor;
-use crate::executor::Image;
+use crate::executor::{ExecutorError, Image};
 
 impl FakeExecutor {
+    /// All its images.
+    ///
+    /// # Errors
+    /// It was told to fail.
+    pub fn runner_images(&self) -> Result<Vec<Image>, ExecutorError> {
+        Ok(self.request("list runner images")?.images.clone())
+    }
+
+    /// One item whenever they change. Ends with a restart.
+    ///
+    /// # Errors
+    /// It was told to fail.
+    pub fn image_events(&self) -> Result<BoxStream<'static, ()>, ExecutorError> {
+        let inner = self.request("follow image events")?;
+        if inner.ends_events {
+            return Ok(futures::stream::empty().boxed());
+        }
+        let restarts = inner.restarts;
+        drop(inner);
+        let executor = self.clone();
+        let events = BroadcastStream::new(self.0.image_events.subscribe());
+        let is_same = move |_: &Result<(), _>| {
+            let inner = executor.0.inner.lock();
+            std::future::ready(inner.restarts == restarts && !inner.trouble.engine_down)
+        };
+        Ok(events.take_while(is_same).map(|_| ()).boxed())
+    }
+
     /// Adds a runner image, as a build would.
     pub fn add_image(&self, language: &str, aliases: &str, created: i64) {
         let label = |name: &str, value: &str| (name.to_owned(), value.to_owned());

@@ -11,6 +11,8 @@ use crate::executor::{ErrorKind, ExecutorError, LaneId, LaneInfo};
 pub(super) struct FakeLanes {
     there: HashMap<LaneId, LaneSpec>,
     made: u64,
+    /// Whether its engine keeps containers with a network apart without them.
+    unneeded: bool,
 }
 
 impl FakeExecutor {
@@ -18,6 +20,11 @@ impl FakeExecutor {
     pub fn lanes(&self) -> (Vec<LaneInfo>, u64) {
         let inner = self.0.inner.lock();
         (inner.lanes.there(), inner.lanes.made)
+    }
+
+    /// From now on, it keeps containers with a network apart by itself.
+    pub fn go_without_lanes(&self) {
+        self.0.inner.lock().lanes.unneeded = true;
     }
 
     /// Removes all lanes that no container is on, as `docker network prune` does.
@@ -40,6 +47,10 @@ impl Inner {
 }
 
 impl FakeLanes {
+    pub(super) const fn are_needed(&self) -> bool {
+        !self.unneeded
+    }
+
     pub(super) fn there(&self) -> Vec<LaneInfo> {
         let there = self.there.iter().map(|(id, lane)| LaneInfo {
             id: id.clone(),

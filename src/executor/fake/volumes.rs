@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use super::{FakeExecutor, error};
-use crate::executor::spec::Source;
+use crate::executor::host_paths::Source;
 use crate::executor::{ErrorKind, ExecutorError};
 
 /// The directories of volumes, by name.

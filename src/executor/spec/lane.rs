@@ -1,10 +1,8 @@
-//! What the network of a container has to be, and the engine's request for it: a bridge of its own, with room for one
-//! container. Pure, like the container.
+//! What the network of a container has to be: its own, with room for one container.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use bollard::models::{Ipam, IpamConfig, NetworkCreateRequest};
 use ipnet::Ipv4Net;
 
 /// How the names of lanes begin, and of their interfaces on the host. The firewall rules name all that begin like this.
@@ -28,29 +26,6 @@ impl LaneSpec {
     pub fn name(&self) -> String {
         format!("{LANE_PREFIX}{}", self.number)
     }
-
-    /// The engine's request.
-    pub fn to_create_body(&self) -> NetworkCreateRequest {
-        let option = |name: &str, value: String| (name.to_owned(), value);
-        NetworkCreateRequest {
-            name: self.name(),
-            driver: Some("bridge".to_owned()),
-            enable_ipv6: Some(false),
-            ipam: Some(Ipam {
-                config: Some(vec![IpamConfig {
-                    subnet: Some(self.subnet.to_string()),
-                    ..Default::default()
-                }]),
-                ..Default::default()
-            }),
-            options: Some(HashMap::from([
-                option("com.docker.network.bridge.name", self.name()),
-                option("com.docker.network.bridge.enable_icc", "false".to_owned()),
-            ])),
-            labels: Some(self.labels.clone().into_iter().collect()),
-            ..Default::default()
-        }
-    }
 }
 
 /// The number of a lane, from its name.
@@ -71,38 +46,6 @@ pub fn lane_subnet(range: Ipv4Net, number: u32) -> Option<Ipv4Net> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_whole_request_is_pinned() {
-        let lane = LaneSpec {
-            number: 3,
-            subnet: "198.51.100.12/30".parse().unwrap(),
-            labels: BTreeMap::from([("sandbox.server".to_owned(), "s1".to_owned())]),
-        };
-        insta::with_settings!({ sort_maps => true }, {
-            insta::assert_json_snapshot!(lane.to_create_body(), @r#"
-            {
-              "Name": "mcpsbx3",
-              "Driver": "bridge",
-              "IPAM": {
-                "Config": [
-                  {
-                    "Subnet": "198.51.100.12/30"
-                  }
-                ]
-              },
-              "EnableIPv6": false,
-              "Options": {
-                "com.docker.network.bridge.enable_icc": "false",
-                "com.docker.network.bridge.name": "mcpsbx3"
-              },
-              "Labels": {
-                "sandbox.server": "s1"
-              }
-            }
-            "#);
-        });
-    }
 
     #[test]
     fn numbers_are_read_from_names_of_lanes_only() {

@@ -15,7 +15,11 @@ impl Fixture {
             .new_scratch(Owner::for_this_process())
             .await
             .unwrap();
-        let tree = self.root.path().join(scratch.path()).join("tree");
+        let tree = self
+            .root
+            .path()
+            .join(scratch.place().below_root().unwrap())
+            .join("tree");
         fs::create_dir(&tree).unwrap();
         fs::write(tree.join("module.py"), content).unwrap();
         scratch
@@ -230,7 +234,11 @@ async fn downloads_are_kept_under_the_hash_of_what_is_in_them() {
             .new_scratch(Owner::for_this_process())
             .await
             .unwrap();
-        let wheels = fixture.root.path().join(scratch.path()).join("wheels");
+        let wheels = fixture
+            .root
+            .path()
+            .join(scratch.place().below_root().unwrap())
+            .join("wheels");
         let content = vec![number; 1000];
         fs::create_dir(&wheels).unwrap();
         fs::write(wheels.join("good.whl"), &content).unwrap();
@@ -289,7 +297,11 @@ async fn no_more_downloads_are_kept_than_there_is_room_for() {
             .new_scratch(Owner::for_this_process())
             .await
             .unwrap();
-        let wheels = fixture.root.path().join(scratch.path()).join("wheels");
+        let wheels = fixture
+            .root
+            .path()
+            .join(scratch.place().below_root().unwrap())
+            .join("wheels");
         fs::create_dir(&wheels).unwrap();
         // Holes, which take nothing of the disk before they are copied.
         let file = |megabytes: u64| {

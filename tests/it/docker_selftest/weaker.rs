@@ -2,7 +2,7 @@
 
 use bollard::models::{ContainerCreateBody, HostConfig, Mount, MountType};
 use mcp_code_sandbox::control::Control;
-use mcp_code_sandbox::executor::spec::SECCOMP_PROFILE;
+use mcp_code_sandbox::executor::docker::request::SECCOMP_PROFILE;
 
 use crate::support::weak::Weaken;
 

@@ -1,16 +1,24 @@
 //! The real engine with containers that are weaker than the server asks for, as a plugin, a policy or an engine that
 //! ignores a setting would make them, or with images whose drivers the server is not told about.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use bollard::models::ContainerCreateBody;
 use bollard::{API_DEFAULT_VERSION, Docker};
 use futures::stream::BoxStream;
-use mcp_code_sandbox::executor::docker::DockerExecutor;
-use mcp_code_sandbox::executor::spec::{ContainerLimits, ContainerSpec, Dialect, LaneSpec};
+use mcp_code_sandbox::app::Platform;
+use mcp_code_sandbox::config::Config;
+use mcp_code_sandbox::executor::docker::request::{Dialect, create_body};
+use mcp_code_sandbox::executor::docker::{DockerExecutor, HostSetup};
+use mcp_code_sandbox::executor::spec::{ContainerLimits, ContainerSpec, LaneSpec};
 use mcp_code_sandbox::executor::{
-    Attached, ContainerId, ContainerInfo, ContainerState, Engine, Executor, ExecutorError, Image,
-    LaneId, LaneInfo,
+    Attached, Capabilities, ContainerId, ContainerInfo, ContainerState, Engine, Executor,
+    ExecutorError, Image, LaneId, LaneInfo,
 };
+use mcp_code_sandbox::runner::source::RunnerSource;
+
+use super::engines::TestEngine;
 
 /// Removes something that protects from the request for a container.
 pub(crate) type Weaken = fn(&mut ContainerCreateBody);
@@ -20,6 +28,7 @@ pub(crate) struct WeakExecutor {
     real: DockerExecutor,
     docker: Docker,
     weaken: Weaken,
+    setup: HostSetup,
     /// What it says about itself, whether or not it is true.
     says_rootless: bool,
     drivers: bool,
@@ -41,6 +50,7 @@ impl WeakExecutor {
             real: DockerExecutor::new(None),
             docker: docker.negotiate_version().await.unwrap(),
             weaken,
+            setup: HostSetup::default(),
             says_rootless: false,
             drivers: true,
         }
@@ -53,10 +63,21 @@ impl WeakExecutor {
     }
 }
 
+impl TestEngine for WeakExecutor {
+    fn of(self: Arc<Self>, config: &Config) -> Platform {
+        let weak = Arc::into_inner(self).expect("nobody else uses it");
+        Arc::new(Self {
+            setup: config.into(),
+            ..weak
+        })
+        .into()
+    }
+}
+
 #[async_trait]
 impl Executor for WeakExecutor {
     async fn create(&self, spec: &ContainerSpec) -> Result<ContainerId, ExecutorError> {
-        let mut body = spec.to_create_body(Dialect::Docker);
+        let mut body = create_body(spec, Dialect::Docker, &self.setup).unwrap();
         (self.weaken)(&mut body);
         let created = self.docker.create_container(None, body).await.unwrap();
         Ok(ContainerId(created.id))
@@ -67,7 +88,10 @@ impl Executor for WeakExecutor {
         let real = self.real.engine().await?;
         Ok(Engine {
             rootless: self.says_rootless,
-            limits: Vec::new(),
+            capabilities: Capabilities {
+                limits: Vec::new(),
+                ..real.capabilities
+            },
             ..real
         })
     }
@@ -76,29 +100,11 @@ impl Executor for WeakExecutor {
         self.real.ping().await
     }
 
-    async fn runner_images(&self) -> Result<Vec<Image>, ExecutorError> {
-        let mut images = self.real.runner_images().await?;
-        for image in &mut images {
-            if !self.drivers {
-                image.labels.remove("sandbox.driver");
-            }
-        }
-        Ok(images)
-    }
-
     async fn has_volume(&self, name: &str) -> Result<bool, ExecutorError> {
         self.real.has_volume(name).await
     }
 
-    async fn image_events(&self) -> Result<BoxStream<'static, ()>, ExecutorError> {
-        self.real.image_events().await
-    }
-
-    async fn attach(&self, container: &ContainerId) -> Result<Attached, ExecutorError> {
-        self.real.attach(container).await
-    }
-
-    async fn start(&self, container: &ContainerId) -> Result<(), ExecutorError> {
+    async fn start(&self, container: &ContainerId) -> Result<Attached, ExecutorError> {
         self.real.start(container).await
     }
 
@@ -136,5 +142,22 @@ impl Executor for WeakExecutor {
 
     async fn remove_lane(&self, lane: &LaneId) -> Result<(), ExecutorError> {
         self.real.remove_lane(lane).await
+    }
+}
+
+#[async_trait]
+impl RunnerSource for WeakExecutor {
+    async fn runners(&self) -> Result<Vec<Image>, ExecutorError> {
+        let mut images = self.real.runner_images().await?;
+        for image in &mut images {
+            if !self.drivers {
+                image.labels.remove("sandbox.driver");
+            }
+        }
+        Ok(images)
+    }
+
+    async fn changes(&self) -> Result<BoxStream<'static, ()>, ExecutorError> {
+        self.real.image_events().await
     }
 }

@@ -1,70 +1,25 @@
-//! What a container sees of the server's files, and where its engine finds that.
-
-use std::path::{Path, PathBuf};
+//! What a container sees of the server's files, as mounts.
 
 use bollard::models::{
     Mount, MountBindOptions, MountBindOptionsPropagationEnum, MountType, MountVolumeOptions,
 };
 
-use super::{ContainerSpec, DATA_PATH, INIT_PATH};
+use crate::executor::host_paths::{HostPaths, Source, UnplacedError};
+use crate::executor::spec::{ContainerSpec, DATA_PATH, INIT_PATH, Place};
 
-/// Where an engine finds a file or a directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// On its host.
-    Host(PathBuf),
-    /// In one of its volumes.
-    Volume {
-        /// The volume.
-        name: String,
-        /// Relative to the volume's own directory.
-        path: PathBuf,
-    },
-}
-
-impl Source {
-    /// What is at a path below it.
-    #[must_use]
-    pub fn join(&self, below: impl AsRef<Path>) -> Self {
-        match self {
-            Self::Host(path) => Self::Host(path.join(below)),
-            Self::Volume { name, path } => Self::Volume {
-                name: name.clone(),
-                path: path.join(below),
-            },
-        }
+/// Only `/data`, under all its names, can be written to.
+pub(super) fn mounts(spec: &ContainerSpec, paths: &HostPaths) -> Result<Vec<Mount>, UnplacedError> {
+    let data = paths.find(&spec.data)?;
+    let mut mounts = vec![
+        mount(&data, DATA_PATH, false),
+        mount(&paths.find(&Place::Init)?, INIT_PATH, true),
+    ];
+    for shown in &spec.shown {
+        mounts.push(mount(&paths.find(&shown.place)?, shown.target, true));
     }
-}
-
-/// A file or directory that a container sees and cannot change.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown {
-    /// Where it is.
-    pub source: Source,
-    /// Its path in the container, which must not be below `/data`.
-    pub target: &'static str,
-}
-
-impl ContainerSpec {
-    /// Only `/data`, under all its names, can be written to.
-    pub(super) fn mounts(&self) -> Vec<Mount> {
-        let mut mounts = vec![
-            mount(&self.data, DATA_PATH, false),
-            mount(&self.init, INIT_PATH, true),
-        ];
-        let shown = self.shown.iter();
-        mounts.extend(shown.map(|shown| mount(&shown.source, shown.target, true)));
-        // A mount follows the directory and not its name, so both paths become the conversation's at once.
-        mounts.extend(self.data_alias.map(|path| mount(&self.data, path, false)));
-        mounts
-    }
-
-    /// Whether any of it is a part of a volume.
-    pub(in crate::executor) fn has_parts_of_volumes(&self) -> bool {
-        let shown = self.shown.iter().map(|shown| &shown.source);
-        let mut sources = shown.chain([&self.data, &self.init]);
-        sources.any(|source| matches!(source, Source::Volume { .. }))
-    }
+    // A mount follows the directory and not its name, so both paths become the conversation's at once.
+    mounts.extend(spec.data_alias.map(|path| mount(&data, path, false)));
+    Ok(mounts)
 }
 
 /// A mount. As `Mounts` and not `Binds`, so that a missing source is an error instead of a new directory owned by root.
@@ -100,16 +55,19 @@ fn mount(source: &Source, target: &str, read_only: bool) -> Mount {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{body, spec};
-    use super::super::{DATA_ALIAS, Dialect, NetworkAccess};
+    use std::path::PathBuf;
+
+    use super::super::Dialect;
+    use super::super::tests::{body, body_at, setup, spec};
     use super::*;
+    use crate::executor::spec::{DATA_ALIAS, NetworkAccess, Provided, Shown};
 
     #[test]
     fn what_is_shown_can_be_read_only_and_changes_nothing_else() {
         let without = body(&spec(NetworkAccess::None), Dialect::Docker);
         let mut spec = spec(NetworkAccess::None);
         spec.shown = vec![Shown {
-            source: Source::Host(PathBuf::from("/srv/wheels")),
+            place: Place::Operator(Provided::Wheelhouse),
             target: "/packages/wheelhouse",
         }];
         let mut with = body(&spec, Dialect::Docker);
@@ -145,16 +103,14 @@ mod tests {
     #[test]
     fn a_volume_changes_the_mounts_only() {
         let on_host = body(&spec(NetworkAccess::None), Dialect::Docker);
-        let root = Source::Volume {
+        let mut setup = setup();
+        assert!(!setup.paths.have_parts_of_volumes());
+        setup.paths.root = Source::Volume {
             name: "files".to_owned(),
             path: PathBuf::new(),
         };
-        let mut spec = spec(NetworkAccess::None);
-        assert!(!spec.has_parts_of_volumes());
-        spec.data = root.join("key");
-        assert!(spec.has_parts_of_volumes());
-        spec.init = root.join(".bin").join("init");
-        let mut in_volume = body(&spec, Dialect::Docker);
+        assert!(setup.paths.have_parts_of_volumes());
+        let mut in_volume = body_at(&spec(NetworkAccess::None), Dialect::Docker, &setup);
         let mounts = &mut in_volume["HostConfig"]["Mounts"];
         insta::assert_json_snapshot!(mounts, @r#"
         [
@@ -182,5 +138,16 @@ mod tests {
         "#);
         *mounts = on_host["HostConfig"]["Mounts"].clone();
         assert_eq!(in_volume, on_host);
+    }
+
+    #[test]
+    fn what_nobody_provides_is_not_shown() {
+        let mut spec = spec(NetworkAccess::None);
+        spec.shown = vec![Shown {
+            place: Place::Operator(Provided::CaBundle),
+            target: "/packages/certificates",
+        }];
+        let refused = mounts(&spec, &setup().paths).unwrap_err();
+        assert_eq!(refused, UnplacedError(spec.shown[0].place.clone()));
     }
 }
