@@ -269,19 +269,23 @@ impl App {
             let is_crowded = || parts.gate.admission.is_crowded();
             parts
                 .pool
-                .keep(&parts.gate.catalog, is_crowded, &stop)
+                .maintain(&parts.gate.catalog, is_crowded, &stop)
                 .await;
         });
         let (parts, stop) = (self.parts.clone(), self.hard.clone());
         let quota = self.config.storage.quota;
-        self.tasks
-            .spawn(async move { parts.kernels.keep(&parts.gate.catalog, quota, &stop).await });
+        self.tasks.spawn(async move {
+            parts
+                .kernels
+                .maintain(&parts.gate.catalog, quota, &stop)
+                .await;
+        });
         let (floor, stop) = (self.parts.gate.floor.clone(), self.hard.clone());
         self.tasks
-            .spawn(async move { stop.run_until_cancelled(floor.keep()).await });
+            .spawn(async move { stop.run_until_cancelled(floor.maintain()).await });
         let (expiry, stop) = (self.expiry(), self.hard.clone());
         self.tasks
-            .spawn(async move { stop.run_until_cancelled(expiry.keep()).await });
+            .spawn(async move { stop.run_until_cancelled(expiry.maintain()).await });
         self.tasks.spawn(upkeep::reap_leftovers(
             self.parts.launcher.clone(),
             Arc::clone(&self.instance),
@@ -339,8 +343,8 @@ impl App {
     }
 
     async fn announce(&self, listener: &TcpListener) {
-        let first_look = self.parts.gate.catalog.first_look();
-        let _ = tokio::time::timeout(Duration::from_secs(2), first_look).await;
+        let first_poll = self.parts.gate.catalog.first_poll();
+        let _ = tokio::time::timeout(Duration::from_secs(2), first_poll).await;
         if self.parts.files.workspaces.honours_set_ids() {
             warn!(
                 "SANDBOX_ROOT is not mounted nosuid: only the system call filter keeps programs from leaving set-user-ID \
@@ -408,7 +412,11 @@ impl App {
             );
         }
         // Deletions that take longer are finished at the next start.
-        let _ = tokio::time::timeout(SETTLE_WAIT, self.parts.files.workspaces.settle()).await;
+        let _ = tokio::time::timeout(
+            SETTLE_WAIT,
+            self.parts.files.workspaces.wait_for_background_work(),
+        )
+        .await;
         // Cancelled runs have to be answered too.
         self.calls.close();
         let _ = tokio::time::timeout(ANSWER_WAIT, self.calls.wait()).await;

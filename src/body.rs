@@ -106,8 +106,8 @@ impl Room {
             .map_err(|_| BodyError::TooSlow)?
     }
 
-    /// Reads a body of at most `most` bytes.
-    async fn collect(&self, body: Limited<Body>, most: usize) -> Result<Whole, BodyError> {
+    /// Reads a body of at most `max_bytes` bytes.
+    async fn collect(&self, body: Limited<Body>, max_bytes: usize) -> Result<Whole, BodyError> {
         let (mut body, begun) = (body.into_data_stream(), Instant::now());
         let (mut bytes, mut place) = (BytesMut::new(), None);
         loop {
@@ -117,8 +117,8 @@ impl Room {
                 break;
             };
             if place.is_none() && bytes.len() + piece.len() > SMALL {
-                place = Some(self.enter(most).await?);
-                bytes.reserve(most.saturating_sub(bytes.len()));
+                place = Some(self.enter(max_bytes).await?);
+                bytes.reserve(max_bytes.saturating_sub(bytes.len()));
             }
             bytes.extend_from_slice(&piece);
         }

@@ -263,26 +263,26 @@ impl Config {
     /// Longest time that a conversation keeps a sandbox after its last run, with or without a kernel; zero if never.
     pub fn longest_idle(&self) -> Duration {
         let warm = self.pool.is_any().then_some(self.pool.idle_ttl);
-        let kernel = (self.kernels.most > 0).then_some(self.kernels.idle);
+        let kernel = (self.kernels.max_kernels > 0).then_some(self.kernels.idle);
         warm.max(kernel).unwrap_or_default()
     }
 
     /// Checks what no single variable shows.
     fn check_across(&self, reader: &mut Reader<'_>) {
         if self.limits.timeout > self.limits.timeout_max {
-            let most = humantime::format_duration(self.limits.timeout_max);
+            let max = humantime::format_duration(self.limits.timeout_max);
             reader.reject(
                 "RUN_TIMEOUT",
-                &format!("a duration of at most RUN_TIMEOUT_MAX, which is {most}"),
+                &format!("a duration of at most RUN_TIMEOUT_MAX, which is {max}"),
             );
         }
         let ttl = self.storage.conversation_ttl;
         if ttl.is_some_and(|ttl| ttl <= self.pool.idle_ttl) {
-            let least = humantime::format_duration(self.pool.idle_ttl);
+            let min = humantime::format_duration(self.pool.idle_ttl);
             reader.reject(
                 "CONVERSATION_TTL",
                 &format!(
-                    "0 or a duration longer than SANDBOX_IDLE_TTL, which is {least}, such as `7d`"
+                    "0 or a duration longer than SANDBOX_IDLE_TTL, which is {min}, such as `7d`"
                 ),
             );
         }

@@ -14,7 +14,7 @@ use crate::body::time_for;
 use crate::conversation::{Conversation, ConversationKey};
 use crate::files::{ConversationFiles, FilesError, StoredFile};
 use crate::gate::{Entered, Gate, Refused, Visit, Wants};
-use crate::kernels::{Kernels, Lost};
+use crate::kernels::{KernelLoss, Kernels};
 use crate::links::FileLink;
 use crate::metrics::Metrics;
 use crate::pool::Pool;
@@ -45,7 +45,7 @@ impl Conversations {
     /// Trouble with the storage.
     pub async fn delete(&self, conversation: &Conversation) -> Result<bool, FilesError> {
         let key = conversation.key();
-        self.kernels.retire(key, Lost::Deleted);
+        self.kernels.retire(key, KernelLoss::Deleted);
         // A run that is about to create its directory would create it again.
         self.gate.clear(key).await;
         self.pool.retire(key);
@@ -72,7 +72,7 @@ impl Conversations {
         let upload = upload?;
         let key = conversation.key();
         let _entered = self.enter(key).await?;
-        self.pool.settle(key).await?;
+        self.pool.prewarm(key).await?;
         let file = self.files.store(conversation, upload, existing).await?;
         self.count_upload(&file);
         Ok(file)
@@ -104,7 +104,7 @@ impl Conversations {
         received.map_err(|_| FilesError::TooSlow)??;
         let key = conversation.key();
         let _entered = self.enter(key).await?;
-        self.pool.settle(key).await?;
+        self.pool.prewarm(key).await?;
         let stored = self
             .files
             .place(conversation, &path, spool, existing)

@@ -11,12 +11,12 @@ use std::time::{Duration, SystemTime};
 use tracing::{info, warn};
 
 use crate::conversation::ConversationKey;
-use crate::kernels::{Kernels, Lost};
+use crate::kernels::{KernelLoss, Kernels};
 use crate::pool::Pool;
 use crate::workspace::{NOTE_EVERY, WorkspaceError, Workspaces};
 
 /// Conversations whose last use is looked up in one sweep: a system call each.
-const LOOKS: usize = 10_000;
+const MAX_PER_SWEEP: usize = 10_000;
 /// Conversations that one sweep deletes.
 const REMOVALS: usize = 100;
 /// How long one sweep measures, apart from finishing what it has begun.
@@ -76,7 +76,7 @@ impl Expiry {
     }
 
     /// Sweeps until the caller cancels it; deletions that have begun are finished in the background.
-    pub async fn keep(mut self) {
+    pub async fn maintain(mut self) {
         if self.rules.ttl.is_none() && self.rules.limit.is_none() {
             return;
         }
@@ -128,7 +128,7 @@ impl Expiry {
             Some(cursor) => keys.partition_point(|key| key <= cursor),
             None => 0,
         };
-        let next: Vec<_> = keys[start..].iter().take(LOOKS).cloned().collect();
+        let next: Vec<_> = keys[start..].iter().take(MAX_PER_SWEEP).cloned().collect();
         let round = start + next.len() == keys.len();
         self.cursor = if round { None } else { next.last().cloned() };
         self.used.extend(self.workspaces.last_uses(next).await?);
@@ -201,7 +201,7 @@ impl Expiry {
         let (pool, kernels, owner) = (self.pool.clone(), self.kernels.clone(), key.clone());
         let retire = move || {
             pool.retire(&owner);
-            kernels.retire(&owner, Lost::Deleted);
+            kernels.retire(&owner, KernelLoss::Deleted);
         };
         match self.workspaces.expire(key, since, retire).await {
             Ok(Some(bytes)) => {

@@ -35,7 +35,7 @@ use tracing::debug;
 
 use self::books::{Books, Claim, Ticket};
 use self::key::KernelKey;
-pub use self::lost::Lost;
+pub use self::lost::KernelLoss;
 pub use self::turn::{Kernel, Needs, Turn};
 use crate::config::KernelConfig;
 use crate::conversation::ConversationKey;
@@ -44,7 +44,7 @@ use crate::runner::Runner;
 use crate::runner::catalog::Catalog;
 
 /// Longest pause between two checks for kernels whose time has come.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// So little that nobody is ended for it.
 const LITTLE: u64 = 1 << 20;
 /// When a caller that finds all kernels busy may come back.
@@ -109,13 +109,13 @@ impl Kernels {
     /// No kernels yet.
     pub fn new(config: KernelConfig, metrics: Arc<Metrics>) -> Self {
         // A rate has to start from zero.
-        for why in Lost::VARIANTS {
+        for why in KernelLoss::VARIANTS {
             metrics
                 .lost_kernels
                 .get_or_create_owned(&LostLabels { why });
         }
         Self(Arc::new(Shared {
-            books: Mutex::new(Books::new(config.most, config.idle)),
+            books: Mutex::new(Books::new(config.max_kernels, config.idle)),
             changed: Notify::new(),
             config,
             metrics,
@@ -124,7 +124,7 @@ impl Kernels {
 
     /// Whether a runner's variables can be kept.
     pub fn are_for(&self, runner: &Runner) -> bool {
-        runner.kernel && self.0.config.most > 0
+        runner.kernel && self.0.config.max_kernels > 0
     }
 
     /// The turn of a run that asks for its conversation's kernel. With `wait`, this may take as long as the runs before
@@ -177,7 +177,7 @@ impl Kernels {
             .map_err(|_| self.full())?;
         self.let_go(
             evicted
-                .map(|kernel| (kernel, Lost::Evicted))
+                .map(|kernel| (kernel, KernelLoss::Evicted))
                 .into_iter()
                 .collect(),
         );
@@ -185,7 +185,7 @@ impl Kernels {
     }
 
     fn full(&self) -> KernelError {
-        KernelError::Full(self.0.config.most)
+        KernelError::Full(self.0.config.max_kernels)
     }
 
     fn line_up(&self, place: &KernelKey) -> Result<Waiting, KernelError> {
@@ -199,7 +199,7 @@ impl Kernels {
     }
 
     /// Ends the kernels of a conversation: idle ones at once, the others with the runs that have them.
-    pub fn retire(&self, key: &ConversationKey, why: Lost) {
+    pub fn retire(&self, key: &ConversationKey, why: KernelLoss) {
         let retired = self.0.books.lock().retire(key, why);
         self.let_go(retired);
     }
@@ -212,14 +212,14 @@ impl Kernels {
             let is_much = held.seen() >= LITTLE;
             (is_much || held.unseen).then_some((is_much, held.seen()))
         };
-        let ended = self.0.books.lock().take_heaviest(weight, Lost::Floor);
+        let ended = self.0.books.lock().take_heaviest(weight, KernelLoss::Floor);
         let is_there = ended.is_some();
         self.let_go(ended.into_iter().collect());
         is_there
     }
 
-    /// Ends kernels whose time has come, and those found to hold more than `most_held`, until `stop`.
-    pub async fn keep(&self, catalog: &Catalog, most_held: u64, stop: &CancellationToken) {
+    /// Ends kernels whose time has come, and those found to hold more than `max_held`, until `stop`.
+    pub async fn maintain(&self, catalog: &Catalog, max_held: u64, stop: &CancellationToken) {
         let keep = async {
             let mut views = catalog.watch();
             loop {
@@ -232,16 +232,17 @@ impl Kernels {
                 self.0.books.lock().visit_idle(Kernel::count_held);
                 let retired = self.0.books.lock().expire(Instant::now(), |kernel| {
                     let is_there = images.contains(kernel.image_id());
-                    let replaced = (!is_there && view.engine.is_up()).then_some(Lost::Replaced);
-                    let holds_much = || kernel.held().seen() > most_held;
+                    let replaced =
+                        (!is_there && view.engine.is_up()).then_some(KernelLoss::Replaced);
+                    let holds_much = || kernel.held().seen() > max_held;
                     replaced
-                        .or_else(|| (!kernel.is_alive()).then_some(Lost::Gone))
-                        .or_else(|| holds_much().then_some(Lost::Held))
+                        .or_else(|| (!kernel.is_alive()).then_some(KernelLoss::Gone))
+                        .or_else(|| holds_much().then_some(KernelLoss::Held))
                 });
                 self.let_go(retired);
                 tokio::select! {
                     _ = views.changed() => {}
-                    () = tokio::time::sleep(LOOK_EVERY) => {}
+                    () = tokio::time::sleep(CHECK_INTERVAL) => {}
                 }
             }
         };
@@ -261,7 +262,7 @@ impl Kernels {
         self.0.books.lock().count_of(language)
     }
 
-    fn let_go(&self, retired: Vec<(Kernel, Lost)>) {
+    fn let_go(&self, retired: Vec<(Kernel, KernelLoss)>) {
         for (kernel, why) in &retired {
             debug!(container.id = %kernel.container(), kernel.lost = why.into_str(), "ended a kernel");
             self.count(*why);
@@ -271,7 +272,7 @@ impl Kernels {
     }
 
     /// Counts a kernel that is lost.
-    fn count(&self, why: Lost) {
+    fn count(&self, why: KernelLoss) {
         self.0.metrics.lost_kernel(why.into_str());
     }
 }

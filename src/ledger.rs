@@ -22,7 +22,7 @@ use crate::conversation::Conversation;
 use crate::principal::Principal;
 use crate::run::outcome::{Rendered, RunResult, RunStatus};
 use crate::run::stage::Stage;
-use crate::run::texts::{ENDS, Texts, gone_through};
+use crate::run::texts::{FINISH_PERMITS, Texts, render_off_thread};
 use crate::run::{Live, Outcome, RunError, RunRequest, Runs};
 
 /// How long the outcome of a run can be read after its end.
@@ -204,7 +204,7 @@ impl LiveRun {
     async fn render(&self, outcome: Outcome) -> Rendered {
         let (max_chars, id) = (self.output_for_model, self.id.clone());
         let printed = || outcome.captured.clone();
-        let texts = gone_through(&ENDS, printed, move |captured| {
+        let texts = render_off_thread(&FINISH_PERMITS, printed, move |captured| {
             Texts::of(captured, max_chars, &id)
         });
         Rendered {

@@ -97,7 +97,7 @@ impl McpHandler {
 }
 
 /// The answer to a call, even if it panics: rmcp would leave such a request unanswered forever.
-async fn unless_it_panics<T>(
+async fn catch_panic<T>(
     tool: &str,
     call: impl Future<Output = Result<T, ErrorData>>,
 ) -> Result<T, ErrorData> {
@@ -164,7 +164,7 @@ impl ServerHandler for McpHandler {
             }
         };
         // Boxed, since all tools together are a large future, and so would be every future that holds it.
-        let mut answer = unless_it_panics(name, Box::pin(answer)).await?;
+        let mut answer = catch_panic(name, Box::pin(answer)).await?;
         if let CallToolResponse::Complete(result) = &mut answer {
             call.answers.trim(result);
         }
@@ -178,7 +178,7 @@ impl ServerHandler for McpHandler {
     ) -> Result<ListResourcesResult, ErrorData> {
         let caller = Caller::of(&context)?.principal;
         let list = resources::list(&self.services.files, &caller, &self.client, &context);
-        let list = unless_it_panics("resources/list", list).await?;
+        let list = catch_panic("resources/list", list).await?;
         Ok(list.with_cache_scope(CacheScope::Private))
     }
 
@@ -197,7 +197,7 @@ impl ServerHandler for McpHandler {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let caller = Caller::of(&context)?.principal;
         let read = resources::read(&self.services.files, &caller, &request.uri);
-        let read = unless_it_panics("resources/read", read).await?;
+        let read = catch_panic("resources/read", read).await?;
         Ok(ReadResourceResponse::Complete(
             read.with_cache_scope(CacheScope::Private),
         ))
@@ -256,7 +256,7 @@ impl ServerHandler for McpHandler {
         let run = run.ok_or_else(|| tasks::unknown(&request.task_id))?;
         let mut result = match run.result() {
             Some(result) => {
-                Some(unless_it_panics("tasks/get", tools::ended(&call, &run, &result)).await)
+                Some(catch_panic("tasks/get", tools::ended(&call, &run, &result)).await)
             }
             None => None,
         };
@@ -331,7 +331,7 @@ mod tests {
     #[tokio::test]
     async fn a_panic_is_an_internal_error() {
         let call = async { panic!("a mistake of ours") };
-        let error = unless_it_panics::<()>("run_code", call).await.unwrap_err();
+        let error = catch_panic::<()>("run_code", call).await.unwrap_err();
         insta::assert_json_snapshot!(error, @r#"
         {
           "code": -32603,

@@ -41,7 +41,7 @@ use self::step::Step;
 use self::turns::{Turn, Turns};
 use crate::config::PackageConfig;
 use crate::conversation::Conversation;
-use crate::executor::spec::{NetworkAccess, Shown};
+use crate::executor::spec::{NetworkAccess, ReadOnlyMount};
 use crate::files::ConversationFiles;
 use crate::gate::{Entered, Gate, Visit, Wants};
 use crate::metrics::{Metrics, UNKNOWN_LANGUAGE};
@@ -278,7 +278,7 @@ impl Packages {
 
     /// The conversation's directory. A new one gets a warm sandbox, so that its first run is warm too.
     async fn settled(&self, prepared: &Prepared) -> Result<Workspace, PackagesError> {
-        self.pool.settle(&prepared.key).await?;
+        self.pool.prewarm(&prepared.key).await?;
         Ok(self.files.workspaces.create(&prepared.key).await?)
     }
 
@@ -294,13 +294,13 @@ impl Packages {
             script: prepared.client.unpack(),
             environment: BTreeMap::new(),
             scratch: Arc::clone(&scratch),
-            shown: vec![Shown {
+            read_only: vec![ReadOnlyMount {
                 place: from.place(),
                 target: client::FETCHED,
             }],
             kept: vec![from],
             network: NetworkAccess::None,
-            most_bytes: workspaces.limits().quota_bytes,
+            max_bytes: workspaces.limits().quota_bytes,
             deadline: prepared.time_left(),
         };
         self.perform(&prepared.runner, step).await?;

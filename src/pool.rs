@@ -37,10 +37,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-pub use self::lease::{Lease, Way};
+pub use self::lease::{Lease, SandboxSource};
 pub use self::shelf::Depth;
 use self::shelf::{Claim, Shelf};
-pub use self::start::Apart;
+pub use self::start::UtilityContainer;
 use crate::config::PoolConfig;
 use crate::conversation::ConversationKey;
 use crate::executor::spec::{ContainerLimits, NetworkAccess, User};
@@ -135,7 +135,7 @@ impl Pool {
         tasks: TaskTracker,
     ) -> Self {
         Self(Arc::new(Shared {
-            shelf: Mutex::new(Shelf::new(config.most, config.idle_ttl)),
+            shelf: Mutex::new(Shelf::new(config.max_warm, config.idle_ttl)),
             changed: Notify::new(),
             launcher,
             workspaces,
@@ -160,14 +160,17 @@ impl Pool {
         let lease =
             |sandbox, way, data| Lease::new(self.clone(), sandbox, key.clone(), runner, way, data);
         if let Some((Warm { sandbox, data, .. }, place)) = self.claim_own(key, &kind).await {
-            return Ok(Some(lease(sandbox, Way::Own, data).with_place(place)));
+            return Ok(Some(
+                lease(sandbox, SandboxSource::Own, data).with_place(place),
+            ));
         }
         if self.0.workspaces.find(key).await?.is_some() {
             return Ok(None);
         }
         let claimed = self.claim_pooled(key, &kind).await?;
-        Ok(claimed
-            .map(|(sandbox, data, place)| lease(sandbox, Way::Pool, Some(data)).with_place(place)))
+        Ok(claimed.map(|(sandbox, data, place)| {
+            lease(sandbox, SandboxSource::Pool, Some(data)).with_place(place)
+        }))
     }
 
     /// Gives a new conversation a pooled sandbox before it is known what it will run, so that its first run is warm.
@@ -175,7 +178,7 @@ impl Pool {
     ///
     /// # Errors
     /// Trouble with the storage.
-    pub async fn settle(&self, key: &ConversationKey) -> Result<(), WorkspaceError> {
+    pub async fn prewarm(&self, key: &ConversationKey) -> Result<(), WorkspaceError> {
         if self.0.workspaces.find(key).await?.is_some() {
             return Ok(());
         }

@@ -45,7 +45,7 @@ use self::outcome::RunStatus;
 use self::prepare::Prepared;
 pub use self::request::{KernelWish, RunRequest, TimeArgument, time_limit};
 use self::seat::Seat;
-use self::texts::{ENDS, gone_through};
+use self::texts::{FINISH_PERMITS, render_off_thread};
 pub use self::timing::Phase;
 use self::timing::Timing;
 use crate::config::RunLimits;
@@ -55,7 +55,7 @@ use crate::files::ConversationFiles;
 use crate::gate::{Gate, Stop, Visit, Wants};
 use crate::kernels::Kernels;
 use crate::metrics::{Metrics, UNKNOWN_LANGUAGE};
-use crate::pool::{Pool, Way};
+use crate::pool::{Pool, SandboxSource};
 use crate::runner::catalog::EngineView;
 use crate::runner::hints::Circumstances;
 use crate::workspace::Workspace;
@@ -252,13 +252,13 @@ async fn advice(outcome: &Outcome, prepared: &Prepared) -> Option<String> {
     };
     let hints = prepared.runner.hints.clone();
     let printed = || outcome.captured.clone();
-    gone_through(&ENDS, printed, move |captured| {
+    render_off_thread(&FINISH_PERMITS, printed, move |captured| {
         hints.about(run, &captured.text(Stream::Stderr))
     })
     .await
 }
 
-fn log(prepared: &Prepared, outcome: &Outcome, way: Way) {
+fn log(prepared: &Prepared, outcome: &Outcome, way: SandboxSource) {
     info!(
         run.way = way.into_str(),
         conversation.key = prepared.key.short(),

@@ -217,7 +217,7 @@ impl Workspaces {
     }
 
     /// Waits until no deletion or download is left in the background.
-    pub async fn settle(&self) {
+    pub async fn wait_for_background_work(&self) {
         self.store.tasks.close();
         self.store.tasks.wait().await;
         self.store.tasks.reopen();

@@ -6,12 +6,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::kernels::Lost;
+use crate::kernels::KernelLoss;
 use crate::ledger::LiveRun;
 use crate::links::FileLink;
 use crate::run::outcome::{Rendered, RunStatus, Usage, milliseconds};
 use crate::run::stage::Stage;
-use crate::run::texts::{ENDS, POLLS, Texts, apart, gone_through};
+use crate::run::texts::{FINISH_PERMITS, POLL_PERMITS, Texts, apart, render_off_thread};
 use crate::sandbox::Captured;
 
 /// The result of one run. A program that fails is a result too, with `success: false`.
@@ -90,7 +90,7 @@ impl RunOutcome {
             run_id: run.id.clone(),
             kernel_alive: outcome.hint.is_kernel_alive(),
             kernel_restarted: lost.is_some(),
-            kernel_restart_reason: lost.map(Lost::sentence),
+            kernel_restart_reason: lost.map(KernelLoss::sentence),
         }
     }
 
@@ -98,7 +98,7 @@ impl RunOutcome {
     pub(crate) async fn so_far(run: &LiveRun) -> Self {
         let (max_chars, id) = (run.output_for_model, run.id.clone());
         let printed = || run.live.capture.snapshot();
-        let (texts, truncated) = gone_through(&POLLS, printed, move |captured| {
+        let (texts, truncated) = render_off_thread(&POLL_PERMITS, printed, move |captured| {
             let texts = Texts::of(captured, max_chars, &id);
             (texts, Truncated::of(captured))
         })
@@ -152,7 +152,9 @@ impl RunOutcome {
     pub(crate) async fn apart(run: &LiveRun, rendered: &Rendered) -> Self {
         let max_chars = run.output_for_model;
         let printed = || rendered.outcome.captured.clone();
-        let texts = gone_through(&ENDS, printed, move |captured| apart(captured, max_chars));
+        let texts = render_off_thread(&FINISH_PERMITS, printed, move |captured| {
+            apart(captured, max_chars)
+        });
         let [(stdout, is_stdout_cut), (stderr, is_stderr_cut)] = texts.await;
         let mut outcome = Self {
             output: String::new(),
@@ -200,7 +202,7 @@ mod tests {
     async fn an_end_does_not_wait_for_those_who_poll() {
         let run = live_run("run");
         run.live.capture.push(Stream::Stdout, &vec![b'x'; 1 << 20]);
-        let polls = POLLS.acquire_many(2).await.unwrap();
+        let polls = POLL_PERMITS.acquire_many(2).await.unwrap();
         let mut poll = Box::pin(RunOutcome::so_far(&run));
         assert!(futures::poll!(&mut poll).is_pending());
         assert_eq!(RunOutcome::unread(&run).output, "");

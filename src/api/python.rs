@@ -36,11 +36,11 @@ pub(crate) fn longest(services: &Services) -> Duration {
 
 /// Puts that maximum into the schema of a time limit of the REST interface.
 pub(crate) fn limit_timeout(schema: Option<&mut Value>, services: &Services) {
-    let most = longest(services);
-    let seconds = if most.subsec_nanos() == 0 {
-        Value::from(most.as_secs())
+    let max = longest(services);
+    let seconds = if max.subsec_nanos() == 0 {
+        Value::from(max.as_secs())
     } else {
-        Value::from(most.as_secs_f64())
+        Value::from(max.as_secs_f64())
     };
     if let Some(schema) = schema.and_then(Value::as_object_mut) {
         schema.insert("maximum".to_owned(), seconds);
@@ -115,7 +115,7 @@ pub(crate) fn request(
     stdin: Option<String>,
     timeout: Option<f64>,
 ) -> Result<RunRequest, CallError> {
-    let most = longest(services);
+    let max = longest(services);
     Ok(RunRequest {
         conversation: conversation(&services.files, caller)?,
         language: PYTHON.to_owned(),
@@ -124,11 +124,11 @@ pub(crate) fn request(
         network: false,
         environment: BTreeMap::new(),
         timeout: timeout
-            .map(|seconds| time_limited(seconds, most))
+            .map(|seconds| time_limited(seconds, max))
             .transpose()?,
         time_argument: Some(TimeArgument {
             name: "timeout",
-            most,
+            max,
         }),
         stateful: false,
         kernel: KernelWish::default(),

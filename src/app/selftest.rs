@@ -76,7 +76,7 @@ impl App {
         // The pool waits until the runtime is proved, which is what happens here.
         app.parts.gate.proof.set(State::Held);
         let router = app.start_quietly();
-        let _ = tokio::time::timeout(ENGINE_WAIT, app.parts.gate.catalog.first_look()).await;
+        let _ = tokio::time::timeout(ENGINE_WAIT, app.parts.gate.catalog.first_poll()).await;
         let (selftest, download) = (app.selftest(), downloads(router));
         let report = tokio::select! {
             report = app.try_controls(&selftest, ways, only, &download, tell) => Ok(report),
@@ -149,7 +149,7 @@ fn subject(view: &View) -> Option<Subject> {
     };
     let images =
         ["python", "shell"].map(|language| view.find(language).map(|one| one.image_id.clone()));
-    Some((engine.clone(), view.doubts, images))
+    Some((engine.clone(), view.engine_generation, images))
 }
 
 async fn keep_proving(selftest: &Selftest) {
@@ -157,12 +157,14 @@ async fn keep_proving(selftest: &Selftest) {
         &selftest.parts.gate.proof,
         selftest.parts.gate.catalog.watch(),
     );
-    let (mut proved_for, mut told, mut doubts) = (None, None, 0);
+    let (mut proved_for, mut told, mut engine_generation) = (None, None, 0);
     loop {
         let view = views.borrow_and_update().clone();
         let now = subject(&view);
         let mut again = None;
-        if std::mem::replace(&mut doubts, view.doubts) != view.doubts {
+        if std::mem::replace(&mut engine_generation, view.engine_generation)
+            != view.engine_generation
+        {
             proof.set(State::Pending);
         }
         if now.is_none() {

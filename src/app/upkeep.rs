@@ -59,7 +59,7 @@ pub(super) async fn reap_leftovers(
 pub(super) async fn watch_network(config: EngineConfig, parts: Parts, stop: CancellationToken) {
     let watch = async {
         // The check runs a program of its own.
-        parts.gate.catalog.first_look().await;
+        parts.gate.catalog.first_poll().await;
         let (mut views, mut probed) = (parts.gate.catalog.watch(), None);
         loop {
             if let EngineView::Down(outage) = parts.gate.catalog.engine() {

@@ -76,7 +76,7 @@ pub fn configuration(mut config: Config) -> Config {
     config.admission.per_conversation = config.admission.per_conversation.max(RUNS_AT_A_TIME);
     if has_warm_runs(&config) {
         config.pool.size = PoolSize::Each(1);
-        config.pool.most = config.pool.most.max(WARM_AT_A_TIME);
+        config.pool.max_warm = config.pool.max_warm.max(WARM_AT_A_TIME);
     }
     config
 }

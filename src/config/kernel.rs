@@ -8,7 +8,7 @@ use super::reader::Reader;
 #[derive(Clone, Copy, Debug)]
 pub struct KernelConfig {
     /// Kernels in all; 0 means that no run can be stateful (`MAX_KERNELS`).
-    pub most: usize,
+    pub max_kernels: usize,
     /// How long a kernel may go without a run before it ends (`KERNEL_TIMEOUT`).
     pub idle: Duration,
 }
@@ -16,7 +16,7 @@ pub struct KernelConfig {
 impl KernelConfig {
     pub(super) fn read(reader: &mut Reader<'_>) -> Self {
         Self {
-            most: reader.count("MAX_KERNELS", 0),
+            max_kernels: reader.count("MAX_KERNELS", 0),
             idle: reader.duration("KERNEL_TIMEOUT"),
         }
     }

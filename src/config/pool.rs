@@ -19,7 +19,7 @@ pub struct PoolConfig {
     /// How long a conversation may go without a run before it loses its sandbox (`SANDBOX_IDLE_TTL`).
     pub idle_ttl: Duration,
     /// Warm sandboxes in all (`MAX_WARM_SANDBOXES`).
-    pub most: usize,
+    pub max_warm: usize,
     /// Whether a conversation's next run gets the same sandbox (`SANDBOX_REUSE`).
     pub reuse: bool,
 }
@@ -112,7 +112,7 @@ impl PoolConfig {
         Self {
             size: reader.parse("POOL_SIZE", SIZE, PoolSize::Each(0), PoolSize::parse),
             idle_ttl: reader.duration("SANDBOX_IDLE_TTL"),
-            most: reader
+            max_warm: reader
                 .optional_count("MAX_WARM_SANDBOXES", 0)
                 .unwrap_or_else(Self::fitting),
             reuse,
@@ -121,7 +121,7 @@ impl PoolConfig {
 
     /// Whether there are ever warm sandboxes.
     pub fn is_any(&self) -> bool {
-        self.most > 0 && (self.size.is_any() || self.reuse)
+        self.max_warm > 0 && (self.size.is_any() || self.reuse)
     }
 
     /// As many as fit into half of the memory.

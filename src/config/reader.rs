@@ -150,40 +150,40 @@ impl<'a> Reader<'a> {
         })
     }
 
-    pub(super) fn size(&mut self, name: &'static str, least: u64) -> u64 {
+    pub(super) fn size(&mut self, name: &'static str, min: u64) -> u64 {
         let expected = format!(
             "a size of at least {}, such as `512k`, `256m` or `1g`",
-            show_size(least)
+            show_size(min)
         );
-        self.parse(name, &expected, least, |value| {
-            parse_size(value).filter(|size| *size >= least)
+        self.parse(name, &expected, min, |value| {
+            parse_size(value).filter(|size| *size >= min)
         })
     }
 
     /// A size, where `0` or no value means none.
-    pub(super) fn optional_size(&mut self, name: &'static str, least: u64) -> Option<u64> {
+    pub(super) fn optional_size(&mut self, name: &'static str, min: u64) -> Option<u64> {
         let value = self.text(name)?;
-        (parse_size(&value) != Some(0)).then(|| self.size(name, least))
+        (parse_size(&value) != Some(0)).then(|| self.size(name, min))
     }
 
     /// A size of something that is held in memory, and so with an upper limit too.
-    pub(super) fn bytes_in_memory(&mut self, name: &'static str, least: u64, most: u64) -> usize {
-        let expected = format!("a size from {} to {}", show_size(least), show_size(most));
+    pub(super) fn bytes_in_memory(&mut self, name: &'static str, min: u64, max: u64) -> usize {
+        let expected = format!("a size from {} to {}", show_size(min), show_size(max));
         self.parse(name, &expected, 0, |value| {
-            let size = parse_size(value).filter(|size| (least..=most).contains(size))?;
+            let size = parse_size(value).filter(|size| (min..=max).contains(size))?;
             usize::try_from(size).ok()
         })
     }
 
-    pub(super) fn count(&mut self, name: &'static str, least: usize) -> usize {
-        let expected = format!("a whole number of at least {least}");
-        self.parse(name, &expected, least, |value| {
-            value.parse().ok().filter(|count| *count >= least)
+    pub(super) fn count(&mut self, name: &'static str, min: usize) -> usize {
+        let expected = format!("a whole number of at least {min}");
+        self.parse(name, &expected, min, |value| {
+            value.parse().ok().filter(|count| *count >= min)
         })
     }
 
-    pub(super) fn optional_count(&mut self, name: &'static str, least: usize) -> Option<usize> {
-        self.text(name).is_some().then(|| self.count(name, least))
+    pub(super) fn optional_count(&mut self, name: &'static str, min: usize) -> Option<usize> {
+        self.text(name).is_some().then(|| self.count(name, min))
     }
 
     /// Billionths of a core; `None` for no limit.
@@ -353,10 +353,10 @@ impl<'a> Reader<'a> {
     }
 
     /// A secret that clients send in a header, which cannot carry every character.
-    pub(super) fn token(&mut self, name: &'static str, least: usize) -> SecretString {
+    pub(super) fn token(&mut self, name: &'static str, min: usize) -> SecretString {
         let value = self.text(name).unwrap_or_default();
         if value.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
-            return self.secret(name, least);
+            return self.secret(name, min);
         }
         let expected = "letters, digits and signs of ASCII, since clients send it in a header; make one with \
             `openssl rand -hex 32`";
@@ -371,17 +371,17 @@ impl<'a> Reader<'a> {
     pub(super) fn optional_token(
         &mut self,
         name: &'static str,
-        least: usize,
+        min: usize,
     ) -> Option<SecretString> {
         self.text(name)?;
-        Some(self.token(name, least))
+        Some(self.token(name, min))
     }
 
-    pub(super) fn secret(&mut self, name: &'static str, least: usize) -> SecretString {
+    pub(super) fn secret(&mut self, name: &'static str, min: usize) -> SecretString {
         let value = self.text(name).unwrap_or_default();
         let lower = value.to_ascii_lowercase();
         let distinct = value.chars().collect::<HashSet<_>>().len();
-        let flaw = if value.chars().count() < least {
+        let flaw = if value.chars().count() < min {
             Some(String::new())
         } else if let Some(word) = PLACEHOLDERS.iter().find(|word| lower.contains(*word)) {
             Some(format!(
@@ -394,7 +394,7 @@ impl<'a> Reader<'a> {
         };
         if let Some(flaw) = flaw {
             let expected = format!(
-                "at least {least} random characters{flaw}; make one with `openssl rand -hex 32`"
+                "at least {min} random characters{flaw}; make one with `openssl rand -hex 32`"
             );
             self.errors.push(if value.is_empty() {
                 ConfigError::Missing { name, expected }

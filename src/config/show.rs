@@ -45,7 +45,7 @@ impl fmt::Display for Config {
             ("MAX_QUEUE_WAIT", time(self.admission.wait)),
             ("POOL_SIZE", self.pool.size.to_string()),
             ("SANDBOX_IDLE_TTL", time(self.pool.idle_ttl)),
-            ("MAX_WARM_SANDBOXES", self.pool.most.to_string()),
+            ("MAX_WARM_SANDBOXES", self.pool.max_warm.to_string()),
             (
                 "SANDBOX_REUSE",
                 if self.pool.reuse {
@@ -55,7 +55,7 @@ impl fmt::Display for Config {
                 }
                 .to_owned(),
             ),
-            ("MAX_KERNELS", self.kernels.most.to_string()),
+            ("MAX_KERNELS", self.kernels.max_kernels.to_string()),
             ("KERNEL_TIMEOUT", time(self.kernels.idle)),
         ]);
         let last = [

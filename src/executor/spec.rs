@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 pub use self::lane::{LANE_PREFIX, LaneSpec, lane_number, lane_subnet};
-pub use self::place::{DOWNLOADS, PRIVATE, Place, Provided, Shown};
+pub use self::place::{DOWNLOADS, PRIVATE, Place, Provided, ReadOnlyMount};
 use super::LaneId;
 
 /// Where sandbox-init is in every container.
@@ -30,7 +30,7 @@ pub struct ContainerSpec {
     /// The directory that becomes `/data`.
     pub data: Place,
     /// What else can be read there. Containers that run a conversation's programs have none.
-    pub shown: Vec<Shown>,
+    pub read_only: Vec<ReadOnlyMount>,
     /// Another path for the same directory.
     pub data_alias: Option<&'static str>,
     /// The user that processes run as.

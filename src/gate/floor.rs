@@ -93,7 +93,7 @@ impl Floor {
     }
 
     /// Has room made whenever there is too little.
-    pub async fn keep(&self) {
+    pub async fn maintain(&self) {
         loop {
             // What nobody can be blamed for is told to those who ask.
             let _ = self.make_room().await;

@@ -77,14 +77,14 @@ pub async fn serve(
 /// How many connections there may be, after asking for as many open files as allowed: half of those are for runs.
 fn places() -> usize {
     let now = getrlimit(Resource::Nofile);
-    let most = now.maximum.unwrap_or(OPEN_FILES).min(OPEN_FILES);
+    let max_files = now.maximum.unwrap_or(OPEN_FILES).min(OPEN_FILES);
     let have = now.current.unwrap_or(u64::MAX);
     let wanted = Rlimit {
-        current: Some(most),
+        current: Some(max_files),
         maximum: now.maximum,
     };
-    let files = if have < most && setrlimit(Resource::Nofile, wanted).is_ok() {
-        most
+    let files = if have < max_files && setrlimit(Resource::Nofile, wanted).is_ok() {
+        max_files
     } else {
         have
     };

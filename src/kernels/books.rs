@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::key::KernelKey;
-use super::lost::{Lost, Memory};
+use super::lost::{KernelLoss, Memory};
 use crate::conversation::ConversationKey;
 
 /// Runs that may wait for one kernel.
@@ -24,7 +24,7 @@ pub(super) struct NoRoom;
 /// The books. `K` is a kernel.
 #[derive(Debug)]
 pub(super) struct Books<K> {
-    most: usize,
+    max_kernels: usize,
     idle: Duration,
     closed: bool,
     places: BTreeMap<KernelKey, Seat<K>>,
@@ -46,7 +46,10 @@ enum State<K> {
     Idle { kernel: K, since: Instant },
     /// A run has its turn. There is a kernel, or room for one, if `room` is set. When the run leaves, the kernel is
     /// lost for the reason in `doomed`.
-    Taken { room: bool, doomed: Option<Lost> },
+    Taken {
+        room: bool,
+        doomed: Option<KernelLoss>,
+    },
 }
 
 impl<K> State<K> {
@@ -68,7 +71,7 @@ pub(super) enum Claim<K> {
         /// The existing one.
         kernel: Option<K>,
         /// What became of the last one, if that was not reported yet.
-        lost: Option<Lost>,
+        lost: Option<KernelLoss>,
     },
     /// Others come first.
     Busy,
@@ -79,10 +82,10 @@ pub(super) enum Claim<K> {
 }
 
 impl<K> Books<K> {
-    /// At most `most` kernels, each of which may be idle for `idle`.
-    pub(super) fn new(most: usize, idle: Duration) -> Self {
+    /// At most `max_kernels` kernels, each of which may be idle for `idle`.
+    pub(super) fn new(max_kernels: usize, idle: Duration) -> Self {
         Self {
-            most,
+            max_kernels,
             idle,
             closed: false,
             places: BTreeMap::new(),
@@ -107,7 +110,7 @@ impl<K> Books<K> {
             .places
             .get(place)
             .is_some_and(|seat| seat.state.has_room());
-        if !room && self.count() >= self.most && self.least_used().is_none() {
+        if !room && self.count() >= self.max_kernels && self.least_used().is_none() {
             return Claim::Full;
         }
         let taken = State::Taken { room, doomed: None };
@@ -131,10 +134,10 @@ impl<K> Books<K> {
             return Ok(None);
         }
         let mut evicted = None;
-        if self.count() >= self.most {
+        if self.count() >= self.max_kernels {
             let least_used = self.least_used().ok_or(NoRoom)?;
             let taken =
-                self.take_idle(|other, _, _| (*other == least_used).then_some(Lost::Evicted));
+                self.take_idle(|other, _, _| (*other == least_used).then_some(KernelLoss::Evicted));
             evicted = taken.into_iter().next().map(|(kernel, _)| kernel);
         }
         if let State::Taken { room, .. } = &mut self.seat(place).state {
@@ -170,7 +173,7 @@ impl<K> Books<K> {
         place: &KernelKey,
         kernel: K,
         now: Instant,
-    ) -> Option<(K, Lost)> {
+    ) -> Option<(K, KernelLoss)> {
         let seat = self.places.get_mut(place);
         let doomed = match seat {
             Some(Seat {
@@ -179,7 +182,7 @@ impl<K> Books<K> {
             }) => *doomed,
             _ => None,
         };
-        let doomed = doomed.or(self.closed.then_some(Lost::Gone));
+        let doomed = doomed.or(self.closed.then_some(KernelLoss::Gone));
         if let Some(why) = doomed {
             self.leave(place, Some(why));
             return Some((kernel, why));
@@ -189,12 +192,12 @@ impl<K> Books<K> {
     }
 
     /// Remembers what became of the kernel of a place.
-    pub(super) fn remember(&mut self, place: &KernelKey, why: Lost) {
+    pub(super) fn remember(&mut self, place: &KernelKey, why: KernelLoss) {
         self.memory.remember(place.clone(), why);
     }
 
     /// A run leaves without a kernel. What became of it is remembered; a deletion in the meantime takes precedence.
-    pub(super) fn leave(&mut self, place: &KernelKey, lost: Option<Lost>) {
+    pub(super) fn leave(&mut self, place: &KernelKey, lost: Option<KernelLoss>) {
         let Some(seat) = self.places.get_mut(place) else {
             return;
         };
@@ -211,7 +214,11 @@ impl<K> Books<K> {
 
     /// Takes every idle kernel of a conversation. Those that runs have are lost when the runs leave them.
     #[must_use]
-    pub(super) fn retire(&mut self, key: &ConversationKey, why: Lost) -> Vec<(K, Lost)> {
+    pub(super) fn retire(
+        &mut self,
+        key: &ConversationKey,
+        why: KernelLoss,
+    ) -> Vec<(K, KernelLoss)> {
         for (place, seat) in &mut self.places {
             if let State::Taken { doomed, .. } = &mut seat.state
                 && place.conversation == *key
@@ -227,11 +234,11 @@ impl<K> Books<K> {
     pub(super) fn expire(
         &mut self,
         now: Instant,
-        lost: impl Fn(&K) -> Option<Lost>,
-    ) -> Vec<(K, Lost)> {
+        lost: impl Fn(&K) -> Option<KernelLoss>,
+    ) -> Vec<(K, KernelLoss)> {
         let idle = self.idle;
         self.take_idle(|_, kernel, since| {
-            lost(kernel).or((now >= since + idle).then_some(Lost::Unused))
+            lost(kernel).or((now >= since + idle).then_some(KernelLoss::Unused))
         })
     }
 
@@ -249,8 +256,8 @@ impl<K> Books<K> {
     pub(super) fn take_heaviest<W: Ord>(
         &mut self,
         weight: impl Fn(&K) -> Option<W>,
-        why: Lost,
-    ) -> Option<(K, Lost)> {
+        why: KernelLoss,
+    ) -> Option<(K, KernelLoss)> {
         let idle = self
             .places
             .iter()
@@ -265,9 +272,9 @@ impl<K> Books<K> {
 
     /// Takes every kernel, for good.
     #[must_use]
-    pub(super) fn close(&mut self) -> Vec<(K, Lost)> {
+    pub(super) fn close(&mut self) -> Vec<(K, KernelLoss)> {
         self.closed = true;
-        self.take_idle(|_, _, _| Some(Lost::Gone))
+        self.take_idle(|_, _, _| Some(KernelLoss::Gone))
     }
 
     /// How many of a language are idle, and how many are taken.
@@ -301,9 +308,9 @@ impl<K> Books<K> {
 
     fn take_idle(
         &mut self,
-        why: impl Fn(&KernelKey, &K, Instant) -> Option<Lost>,
-    ) -> Vec<(K, Lost)> {
-        let lost: Vec<(KernelKey, Lost)> = self
+        why: impl Fn(&KernelKey, &K, Instant) -> Option<KernelLoss>,
+    ) -> Vec<(K, KernelLoss)> {
+        let lost: Vec<(KernelKey, KernelLoss)> = self
             .places
             .iter()
             .filter_map(|(place, seat)| match &seat.state {

@@ -12,7 +12,7 @@ const REMEMBERED: usize = 1000;
 /// Why a kernel, and the state in it, is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, VariantNames)]
 #[strum(const_into_str, serialize_all = "snake_case")]
-pub enum Lost {
+pub enum KernelLoss {
     /// Nobody used it.
     Unused,
     /// Another one needed its place.
@@ -22,7 +22,8 @@ pub enum Lost {
     /// It took too long and did not stop in time when it was interrupted.
     Timeout,
     /// It was cancelled, or printed without end, and did not stop in time when it was interrupted.
-    Deaf,
+    #[strum(serialize = "deaf")]
+    IgnoredInterrupt,
     /// Its files took too much.
     Disk,
     /// What it had open of deleted files took too much.
@@ -41,7 +42,7 @@ pub enum Lost {
     Restarted,
 }
 
-impl Lost {
+impl KernelLoss {
     /// The sentence in answers.
     pub fn sentence(self) -> String {
         let why = match self {
@@ -51,7 +52,7 @@ impl Lost {
             Self::Timeout => {
                 "the run before took too long and did not stop in time when it was interrupted"
             }
-            Self::Deaf => "the run before did not stop in time when it was interrupted",
+            Self::IgnoredInterrupt => "the run before did not stop in time when it was interrupted",
             Self::Disk => "the run before was stopped because its files took too much",
             Self::Held => {
                 "files that were deleted but still open in the kernel, or on their way through its sockets, took more than the conversation may have"
@@ -81,12 +82,12 @@ impl Lost {
 /// What became of kernels that nobody has asked for since.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    lost: BTreeMap<KernelKey, Lost>,
+    lost: BTreeMap<KernelKey, KernelLoss>,
     order: VecDeque<KernelKey>,
 }
 
 impl Memory {
-    pub(super) fn remember(&mut self, place: KernelKey, why: Lost) {
+    pub(super) fn remember(&mut self, place: KernelKey, why: KernelLoss) {
         if self.lost.insert(place.clone(), why).is_some() {
             self.order.retain(|other| *other != place);
         }
@@ -98,7 +99,7 @@ impl Memory {
         }
     }
 
-    pub(super) fn take(&mut self, place: &KernelKey) -> Option<Lost> {
+    pub(super) fn take(&mut self, place: &KernelKey) -> Option<KernelLoss> {
         let why = self.lost.remove(place)?;
         self.order.retain(|other| other != place);
         Some(why)
@@ -113,23 +114,23 @@ mod tests {
     #[test]
     fn memory_is_bounded_and_told_once() {
         let mut memory = Memory::default();
-        memory.remember(place(0), Lost::Unused);
-        memory.remember(place(0), Lost::Memory);
-        assert_eq!(memory.take(&place(0)), Some(Lost::Memory));
+        memory.remember(place(0), KernelLoss::Unused);
+        memory.remember(place(0), KernelLoss::Memory);
+        assert_eq!(memory.take(&place(0)), Some(KernelLoss::Memory));
         assert_eq!(memory.take(&place(0)), None);
         for number in 0..=REMEMBERED {
-            memory.remember(place(number), Lost::Gone);
+            memory.remember(place(number), KernelLoss::Gone);
         }
         assert_eq!(memory.take(&place(0)), None);
-        assert_eq!(memory.take(&place(1)), Some(Lost::Gone));
+        assert_eq!(memory.take(&place(1)), Some(KernelLoss::Gone));
         assert_eq!(memory.order.len(), memory.lost.len());
     }
 
     #[test]
     fn sentences_are_for_a_model() {
-        insta::assert_snapshot!(Lost::Unused.sentence(), @"The kernel was not used for too long: variables, functions and imports are lost, files in /data are not.");
-        insta::assert_snapshot!(Lost::Held.sentence(), @"Files that were deleted but still open in the kernel, or on their way through its sockets, took more than the conversation may have: variables, functions and imports are lost, files in /data are not.");
-        insta::assert_snapshot!(Lost::Floor.sentence(), @"The server's disk was nearly full, and the kernel had files open that were deleted: variables, functions and imports are lost, files in /data are not.");
-        insta::assert_snapshot!(Lost::Ended(3).sentence(), @"The kernel ended in the run before, with exit code 3: variables, functions and imports are lost, files in /data are not.");
+        insta::assert_snapshot!(KernelLoss::Unused.sentence(), @"The kernel was not used for too long: variables, functions and imports are lost, files in /data are not.");
+        insta::assert_snapshot!(KernelLoss::Held.sentence(), @"Files that were deleted but still open in the kernel, or on their way through its sockets, took more than the conversation may have: variables, functions and imports are lost, files in /data are not.");
+        insta::assert_snapshot!(KernelLoss::Floor.sentence(), @"The server's disk was nearly full, and the kernel had files open that were deleted: variables, functions and imports are lost, files in /data are not.");
+        insta::assert_snapshot!(KernelLoss::Ended(3).sentence(), @"The kernel ended in the run before, with exit code 3: variables, functions and imports are lost, files in /data are not.");
     }
 }

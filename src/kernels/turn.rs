@@ -7,7 +7,7 @@ use sandbox_init::Held;
 use tokio::time::Instant;
 
 use super::key::KernelKey;
-use super::{KernelError, Kernels, Lost};
+use super::{KernelError, KernelLoss, Kernels};
 use crate::executor::ContainerId;
 use crate::pool::Lease;
 use crate::runner::Runner;
@@ -84,11 +84,11 @@ impl Kernel {
     }
 
     /// Why it cannot go on, if it cannot.
-    fn lost(&self, runner: &Runner) -> Option<Lost> {
+    fn lost(&self, runner: &Runner) -> Option<KernelLoss> {
         if !self.is_alive() {
-            return Some(Lost::Gone);
+            return Some(KernelLoss::Gone);
         }
-        (self.image_id != runner.image_id).then_some(Lost::Replaced)
+        (self.image_id != runner.image_id).then_some(KernelLoss::Replaced)
     }
 
     fn check(&self, needs: Needs<'_>) -> Result<(), KernelError> {
@@ -117,7 +117,7 @@ pub struct Turn {
     /// Whether the run wants a new kernel even if there is one.
     restart: bool,
     /// What to report to the run.
-    lost: Option<Lost>,
+    lost: Option<KernelLoss>,
 }
 
 #[derive(Debug)]
@@ -134,7 +134,7 @@ impl Turn {
         kernels: Kernels,
         place: KernelKey,
         kernel: Option<Kernel>,
-        lost: Option<Lost>,
+        lost: Option<KernelLoss>,
     ) -> Self {
         Self {
             kernels,
@@ -171,14 +171,18 @@ impl Turn {
             return false;
         };
         if !kernel.is_alive() {
-            self.lose(Lost::Gone);
+            self.lose(KernelLoss::Gone);
             return false;
         }
         let fits = workspace.is_some_and(|workspace| kernel.lease.fits(workspace));
         if fits && !self.restart {
             return true;
         }
-        self.lose(if fits { Lost::Restarted } else { Lost::Deleted });
+        self.lose(if fits {
+            KernelLoss::Restarted
+        } else {
+            KernelLoss::Deleted
+        });
         false
     }
 
@@ -191,7 +195,7 @@ impl Turn {
     }
 
     /// Puts a new kernel in the place.
-    pub fn settle(&mut self, kernel: Kernel) {
+    pub fn install_kernel(&mut self, kernel: Kernel) {
         self.hold = Hold::Ready(kernel);
     }
 
@@ -220,14 +224,14 @@ impl Turn {
     }
 
     /// Gives the kernel up. The next run is told why.
-    pub fn lose(&mut self, why: Lost) {
+    pub fn lose(&mut self, why: KernelLoss) {
         self.hold = Hold::Nothing;
         self.lost = Some(why);
         self.kernels.count(why);
     }
 
     /// What became of the kernel that the run would have had. Returned once.
-    pub fn take_lost(&mut self) -> Option<Lost> {
+    pub fn take_lost(&mut self) -> Option<KernelLoss> {
         self.lost.take()
     }
 }
@@ -244,8 +248,8 @@ impl Drop for Turn {
                 books.give_back(&self.place, kernel, Instant::now())
             }
             Hold::Working(kernel) => {
-                books.leave(&self.place, Some(Lost::Gone));
-                Some((kernel, Lost::Gone))
+                books.leave(&self.place, Some(KernelLoss::Gone));
+                Some((kernel, KernelLoss::Gone))
             }
             Hold::Nothing => {
                 books.leave(&self.place, self.lost);

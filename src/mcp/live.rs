@@ -115,7 +115,7 @@ struct Unread {
 
 impl Unread {
     /// Whether the client has stopped reading: more would stall its whole session.
-    fn stands_still(&mut self, caller: &Caller) -> bool {
+    fn is_stalled(&mut self, caller: &Caller) -> bool {
         let taken = caller.delivery.taken();
         if taken.is_none() || taken != self.taken {
             (self.taken, self.waiting) = (taken, 0);
@@ -173,7 +173,7 @@ impl<'a> Relay<'a> {
             }
             sleep_until(self.looked + GAP).await;
             self.looked = Instant::now();
-            if self.unread.stands_still(self.caller) {
+            if self.unread.is_stalled(self.caller) {
                 continue;
             }
             let progress = match &mut self.pieces {
@@ -210,7 +210,7 @@ impl<'a> Relay<'a> {
         };
         let until = Instant::now() + CATCH_UP;
         while Instant::now() < until {
-            if self.unread.stands_still(self.caller) {
+            if self.unread.is_stalled(self.caller) {
                 sleep(GAP).await;
                 continue;
             }
@@ -302,14 +302,14 @@ mod tests {
         };
         let (reading, mut unread) = (caller.delivery.reading(), Unread::default());
         for _ in 0..100 {
-            assert!(!unread.stands_still(&caller));
+            assert!(!unread.is_stalled(&caller));
         }
         for _ in 0..MAX_WAITING {
-            assert!(!unread.stands_still(&caller));
+            assert!(!unread.is_stalled(&caller));
             unread.sent();
         }
-        assert!(unread.stands_still(&caller));
+        assert!(unread.is_stalled(&caller));
         reading.more();
-        assert!(!unread.stands_still(&caller));
+        assert!(!unread.is_stalled(&caller));
     }
 }

@@ -47,7 +47,7 @@ use tracing::error;
 
 use self::accept::{Reads, asks_for_stream};
 pub(crate) use self::batch::Toll;
-use self::dispatch::speak_json;
+use self::dispatch::to_json_rpc_error;
 use self::envelope::EnvelopeError;
 use self::events::Events;
 use self::legacy::LegacyStreams;
@@ -234,7 +234,7 @@ impl McpTransport {
                 frame
             }))
         });
-        Ok(shape::commented(speak_json(response).await))
+        Ok(shape::commented(to_json_rpc_error(response).await))
     }
 
     async fn post(&self, request: Request<Body>) -> Result<Response, EnvelopeError> {

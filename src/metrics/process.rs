@@ -51,9 +51,11 @@ impl Collector for Process {
             tell("process_open_fds", help, &ConstGauge::new(int(count)))?;
         }
         let limits = process.limits().map(|limits| limits.max_open_files);
-        if let Ok(procfs::process::LimitValue::Value(most)) = limits.map(|limit| limit.soft_limit) {
+        if let Ok(procfs::process::LimitValue::Value(max_files)) =
+            limits.map(|limit| limit.soft_limit)
+        {
             let help = "Files that the server may open";
-            tell("process_max_fds", help, &ConstGauge::new(int(most)))?;
+            tell("process_max_fds", help, &ConstGauge::new(int(max_files)))?;
         }
         if let Ok(boot) = boot_time_secs() {
             #[expect(

@@ -223,14 +223,14 @@ impl Fetched {
     ///
     /// # Errors
     /// The failure that the client reports, or too many bytes.
-    pub(super) fn parse(output: &[u8], most_bytes: u64) -> Result<Self, PackagesError> {
+    pub(super) fn parse(output: &[u8], max_bytes: u64) -> Result<Self, PackagesError> {
         let answer: Answer = serde_json::from_slice(output).map_err(|error| {
             PackagesError::failed("understand the package client")(error.into())
         })?;
         match answer {
-            Answer::Fetched { bytes, .. } if bytes > most_bytes => {
+            Answer::Fetched { bytes, .. } if bytes > max_bytes => {
                 Err(PackagesError::TooLarge(format!(
-                    "the packages take {bytes} bytes, the limit is {most_bytes} (PACKAGE_SIZE_LIMIT)"
+                    "the packages take {bytes} bytes, the limit is {max_bytes} (PACKAGE_SIZE_LIMIT)"
                 )))
             }
             Answer::Fetched {

@@ -12,7 +12,7 @@ use super::error::PackagesError;
 use super::prepared::Prepared;
 use super::requirement::Requirement;
 use super::step::Step;
-use crate::executor::spec::{NetworkAccess, Place, Provided, Shown};
+use crate::executor::spec::{NetworkAccess, Place, Provided, ReadOnlyMount};
 use crate::workspace::{Kept, Owner, Scratch};
 
 /// The first step may write this many times what it may download: files, their cache, and their unpacked contents.
@@ -96,10 +96,10 @@ impl Packages {
             script: prepared.client.fetch(),
             environment,
             scratch: Arc::clone(&scratch),
-            shown: self.shown().await?,
+            read_only: self.read_only_mounts().await?,
             kept: Vec::new(),
             network,
-            most_bytes: self.config.max_bytes.saturating_mul(FETCH_FACTOR),
+            max_bytes: self.config.max_bytes.saturating_mul(FETCH_FACTOR),
             deadline: prepared.time_left(),
         };
         let output = self.perform(&prepared.runner, step).await?;
@@ -109,9 +109,9 @@ impl Packages {
     }
 
     /// What the first step sees besides its own directory.
-    async fn shown(&self) -> Result<Vec<Shown>, PackagesError> {
-        let mut shown = Vec::new();
-        let mut show = |place, target| shown.push(Shown { place, target });
+    async fn read_only_mounts(&self) -> Result<Vec<ReadOnlyMount>, PackagesError> {
+        let mut read_only = Vec::new();
+        let mut show = |place, target| read_only.push(ReadOnlyMount { place, target });
         if self.config.wheelhouse.is_some() {
             show(Place::Operator(Provided::Wheelhouse), client::WHEELHOUSE);
         }
@@ -121,7 +121,7 @@ impl Packages {
         if self.config.cache.is_some() {
             show(self.files.workspaces.downloads().await?, client::CACHE);
         }
-        Ok(shown)
+        Ok(read_only)
     }
 
     /// The operator's settings of the package clients.

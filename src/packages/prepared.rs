@@ -93,8 +93,8 @@ impl Packages {
         };
         let removed = removed(client.ecosystem(), &request.remove)?;
         let count = request.packages.len();
-        let least = usize::from(removed.is_empty());
-        if !(least..=MAX_ASKED).contains(&count) {
+        let min_count = usize::from(removed.is_empty());
+        if !(min_count..=MAX_ASKED).contains(&count) {
             return Err(PackagesError::Count(count, MAX_ASKED));
         }
         let mut asked: Vec<Requirement> = Vec::new();

@@ -10,9 +10,9 @@ use super::Packages;
 use super::client::{self, Script};
 use super::error::PackagesError;
 use crate::executor::Stream;
-use crate::executor::spec::{NetworkAccess, Shown};
+use crate::executor::spec::{NetworkAccess, ReadOnlyMount};
 use crate::gate::floor::Taker;
-use crate::pool::Apart;
+use crate::pool::UtilityContainer;
 use crate::run::size_as_set;
 use crate::runner::Runner;
 use crate::sandbox::{Capture, Program, Sandbox};
@@ -35,12 +35,12 @@ pub(super) struct Step {
     /// Becomes `/data`.
     pub(super) scratch: Arc<Scratch>,
     /// What else it sees.
-    pub(super) shown: Vec<Shown>,
+    pub(super) read_only: Vec<ReadOnlyMount>,
     /// Directories that are deleted only after its end.
     pub(super) kept: Vec<Arc<Scratch>>,
     pub(super) network: NetworkAccess,
     /// Bytes that it may write.
-    pub(super) most_bytes: u64,
+    pub(super) max_bytes: u64,
     /// Time that it may take.
     pub(super) deadline: Duration,
 }
@@ -84,14 +84,14 @@ impl Packages {
             deadline: step.deadline,
         };
         let command = step.script.command.iter();
-        let apart = Apart {
+        let utility = UtilityContainer {
             command: command.map(|&word| word.to_owned()).collect(),
-            shown: step.shown,
+            read_only: step.read_only,
             network: step.network,
         };
         let sandbox = self
             .pool
-            .start_apart(runner, &step.scratch, apart)
+            .start_utility(runner, &step.scratch, utility)
             .await
             .map_err(|error| PackagesError::failed("start the package client")(error.into()))?;
         let mut working = Working {
@@ -108,7 +108,7 @@ impl Packages {
             .enter(Usage::default(), sandbox.scale().clone());
         let end = tokio::select! {
             end = sandbox.run(&program, Arc::clone(&capture), false, std::future::pending()) => end,
-            error = exceeded(&taker, &self.files.workspaces, &step.scratch, step.most_bytes) => return Err(error),
+            error = exceeded(&taker, &self.files.workspaces, &step.scratch, step.max_bytes) => return Err(error),
             () = taker.blamed() => return Err(WorkspaceError::DiskFull.into()),
             () = capture.flooded() => {
                 return Err(PackagesError::TooLarge("the package client says too much".to_owned()));
@@ -161,7 +161,7 @@ async fn exceeded(
     taker: &Taker,
     workspaces: &Workspaces,
     scratch: &Scratch,
-    most: u64,
+    max_bytes: u64,
 ) -> PackagesError {
     let entries = workspaces.limits().max_entries;
     let mut pause = PAUSE;
@@ -170,10 +170,10 @@ async fn exceeded(
         let started = tokio::time::Instant::now();
         // A tree that cannot be read right now is checked again.
         if let Ok(usage) = scratch.usage(entries).await {
-            if usage.bytes > most || !usage.complete {
+            if usage.bytes > max_bytes || !usage.complete {
                 return PackagesError::TooLarge(format!(
                     "what is downloaded and unpacked takes more than {} or {entries} files",
-                    size_as_set(most)
+                    size_as_set(max_bytes)
                 ));
             }
             taker.measured(&usage);

@@ -21,11 +21,11 @@ const PARKED_FOR: Duration = Duration::from_hours(24);
 /// How much longer that is than the time after which the server retires it.
 const RETIRED_BEFORE: Duration = Duration::from_hours(1);
 /// Longest pause between two checks.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Pool {
     /// Keeps the pool until `stop`.
-    pub async fn keep(
+    pub async fn maintain(
         &self,
         catalog: &Catalog,
         is_crowded: impl Fn() -> bool,
@@ -47,7 +47,7 @@ impl Pool {
                 tokio::select! {
                     () = changed => {}
                     _ = views.changed() => {}
-                    () = tokio::time::sleep(LOOK_EVERY) => {}
+                    () = tokio::time::sleep(CHECK_INTERVAL) => {}
                 }
             }
         };

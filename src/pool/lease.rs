@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tracing::debug;
 
-use super::shelf::{Back, Ticket};
+use super::shelf::{ReadyAfter, Ticket};
 use super::{Kind, Pool, Warm};
 use crate::conversation::ConversationKey;
 use crate::executor::{ContainerId, ContainerState, ExecutorError};
@@ -26,7 +26,7 @@ const LOADING: Duration = Duration::from_secs(5);
 /// How a run got its sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr)]
 #[strum(const_into_str, serialize_all = "snake_case")]
-pub enum Way {
+pub enum SandboxSource {
     /// It already belonged to the conversation.
     Own,
     /// It was started ahead, for no particular conversation.
@@ -43,15 +43,15 @@ struct Parking {
     /// The driver; empty when the image has none.
     driver: Vec<String>,
     /// How soon the sandbox is back.
-    back: Back,
+    back: ReadyAfter,
 }
 
 impl Parking {
     fn of(runner: &Runner) -> Self {
         let (driver, back) = match (&runner.driver, &runner.driver_soon) {
-            (driver, _) if driver.is_empty() => (driver, Back::Scrubbed),
-            (driver, soon) if soon.is_empty() => (driver, Back::Later),
-            (_, soon) => (soon, Back::Soon),
+            (driver, _) if driver.is_empty() => (driver, ReadyAfter::Scrub),
+            (driver, soon) if soon.is_empty() => (driver, ReadyAfter::FullLoad),
+            (_, soon) => (soon, ReadyAfter::LightPark),
         };
         Self {
             driver: driver.clone(),
@@ -68,7 +68,7 @@ pub struct Lease {
     key: ConversationKey,
     kind: Kind,
     parking: Parking,
-    way: Way,
+    way: SandboxSource,
     /// Whether the conversation may keep the sandbox.
     pub(super) reuse: bool,
     /// The directory that the sandbox has as `/data`, once that is known.
@@ -83,7 +83,7 @@ impl Lease {
         sandbox: Sandbox,
         key: ConversationKey,
         runner: &Runner,
-        way: Way,
+        way: SandboxSource,
         data: Option<DirectoryId>,
     ) -> Self {
         let (kind, parking) = (Kind::of(runner), Parking::of(runner));
@@ -108,7 +108,7 @@ impl Lease {
     }
 
     /// How the run got the sandbox.
-    pub fn way(&self) -> Way {
+    pub fn way(&self) -> SandboxSource {
         self.way
     }
 
@@ -192,7 +192,7 @@ impl Lease {
         }
         self.data = workspace.directory_id();
         let back = if self.sandbox.is_parked() {
-            Back::Scrubbed
+            ReadyAfter::Scrub
         } else {
             self.parking.back
         };
@@ -223,7 +223,7 @@ impl Lease {
                         self.pool.parked_for(),
                     )
                     .await?;
-                if self.parking.back == Back::Soon {
+                if self.parking.back == ReadyAfter::LightPark {
                     self.sandbox.loads_for(LOADING);
                 }
             }

@@ -23,7 +23,7 @@ const OWNED_PER_KIND: usize = 2;
 /// The books. `S` is a sandbox.
 #[derive(Debug)]
 pub(super) struct Shelf<S> {
-    most: usize,
+    max_warm: usize,
     idle_ttl: Duration,
     closed: bool,
     /// The current kinds; others are neither started nor kept.
@@ -46,18 +46,18 @@ pub(super) struct Ticket(u64);
 struct Cleaning {
     key: ConversationKey,
     kind: Kind,
-    back: Back,
+    back: ReadyAfter,
 }
 
 /// How soon a sandbox is clean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Back {
+pub(super) enum ReadyAfter {
     /// Once it is scrubbed: worth waiting for.
-    Scrubbed,
+    Scrub,
     /// Once an interpreter is parked in it, which does not take long: worth waiting for.
-    Soon,
+    LightPark,
     /// Once everything is loaded: not worth waiting for.
-    Later,
+    FullLoad,
 }
 
 #[derive(Debug)]
@@ -128,10 +128,10 @@ impl<S> Default for KindBook<S> {
 }
 
 impl<S> Shelf<S> {
-    /// A shelf that keeps `most` in all, and lets conversations keep theirs for `idle_ttl`.
-    pub(super) fn new(most: usize, idle_ttl: Duration) -> Self {
+    /// A shelf that keeps `max_warm` in all, and lets conversations keep theirs for `idle_ttl`.
+    pub(super) fn new(max_warm: usize, idle_ttl: Duration) -> Self {
         Self {
-            most,
+            max_warm,
             idle_ttl,
             closed: false,
             kinds: BTreeMap::new(),
@@ -177,7 +177,7 @@ impl<S> Shelf<S> {
     /// The kind to start next, if one is missing and there is room. The caller starts it and reports with
     /// [`Shelf::started`] or [`Shelf::start_failed`].
     pub(super) fn begin_start(&mut self, now: Instant) -> Option<Kind> {
-        if self.closed || self.total() >= self.most {
+        if self.closed || self.total() >= self.max_warm {
             return None;
         }
         let starting = &self.starting;
@@ -205,8 +205,8 @@ impl<S> Shelf<S> {
         let ahead = pooled + self.starting();
         let wanted = self.kinds.values().map(|book| book.size);
         let wanted = wanted.fold(0, usize::saturating_add);
-        let lacks = !self.closed && ahead < wanted.min(self.most / 2);
-        (lacks && self.total() >= self.most && !self.owned.is_empty())
+        let lacks = !self.closed && ahead < wanted.min(self.max_warm / 2);
+        (lacks && self.total() >= self.max_warm && !self.owned.is_empty())
             .then(|| self.owned.remove(0).sandbox)
     }
 
@@ -287,7 +287,9 @@ impl<S> Shelf<S> {
             .rposition(|owned| owned.key == *key && owned.kind == *kind);
         match found {
             Some(index) => Claim::Granted(self.owned.remove(index).sandbox),
-            None if self.is_coming(key, kind, |back| back != Back::Later) => Claim::Cleaning,
+            None if self.is_coming(key, kind, |back| back != ReadyAfter::FullLoad) => {
+                Claim::Cleaning
+            }
             None => Claim::Nothing,
         }
     }
@@ -297,10 +299,11 @@ impl<S> Shelf<S> {
         &mut self,
         key: &ConversationKey,
         kind: &Kind,
-        back: Back,
+        back: ReadyAfter,
     ) -> Option<Ticket> {
         // One at a time: a burst of cold runs would load an interpreter each, although only two are kept.
-        let is_loaded = back != Back::Scrubbed && self.is_coming(key, kind, |other| other == back);
+        let is_loaded =
+            back != ReadyAfter::Scrub && self.is_coming(key, kind, |other| other == back);
         if self.closed || is_loaded || !self.kinds.contains_key(kind) {
             return None;
         }
@@ -319,7 +322,12 @@ impl<S> Shelf<S> {
         self.cleaning.remove(&ticket).is_some()
     }
 
-    fn is_coming(&self, key: &ConversationKey, kind: &Kind, is_so: impl Fn(Back) -> bool) -> bool {
+    fn is_coming(
+        &self,
+        key: &ConversationKey,
+        kind: &Kind,
+        is_so: impl Fn(ReadyAfter) -> bool,
+    ) -> bool {
         let mut cleaning = self.cleaning.values();
         cleaning.any(|each| each.key == *key && each.kind == *kind && is_so(each.back))
     }
@@ -338,7 +346,7 @@ impl<S> Shelf<S> {
         sandbox: S,
         now: Instant,
     ) -> Vec<S> {
-        if self.closed || !self.kinds.contains_key(kind) || self.most == 0 {
+        if self.closed || !self.kinds.contains_key(kind) || self.max_warm == 0 {
             return vec![sandbox];
         }
         let mut retired = Vec::new();
@@ -347,7 +355,7 @@ impl<S> Shelf<S> {
             let oldest = self.owned.iter().position(same);
             retired.extend(oldest.map(|index| self.owned.remove(index).sandbox));
         }
-        while self.total() >= self.most {
+        while self.total() >= self.max_warm {
             let Some(spared) = self.spare() else {
                 retired.push(sandbox);
                 return retired;
@@ -367,7 +375,7 @@ impl<S> Shelf<S> {
     /// least recently used one of a conversation.
     fn spare(&mut self) -> Option<S> {
         let (pooled, owned) = self.count();
-        if owned > 0 && pooled <= self.most / 2 {
+        if owned > 0 && pooled <= self.max_warm / 2 {
             // The list is in order of use.
             return Some(self.owned.remove(0).sandbox);
         }

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Lease, Pool, Way};
+use super::{Lease, Pool, SandboxSource};
 use crate::executor::Outage;
 use crate::executor::spec::{
-    ContainerLimits, ContainerSpec, NetworkAccess, Place, Priority, Shown,
+    ContainerLimits, ContainerSpec, NetworkAccess, Place, Priority, ReadOnlyMount,
 };
 use crate::runner::Runner;
 use crate::sandbox::{Sandbox, SandboxError};
@@ -45,11 +45,11 @@ impl<'a> Data<'a> {
 
 /// What is special about a container that serves no conversation.
 #[derive(Debug)]
-pub struct Apart {
+pub struct UtilityContainer {
     /// Used instead of the image's own command; it reads a program on standard input.
     pub command: Vec<String>,
     /// What else it sees.
-    pub shown: Vec<Shown>,
+    pub read_only: Vec<ReadOnlyMount>,
     /// What it may reach.
     pub network: NetworkAccess,
 }
@@ -71,30 +71,37 @@ impl Pool {
         let spec = self.spec(runner, data, network, Priority::Run);
         let sandbox = self.start(spec).await?;
         let key = workspace.key().clone();
-        let mut lease = Lease::new(self.clone(), sandbox, key, runner, Way::Cold, None);
+        let mut lease = Lease::new(
+            self.clone(),
+            sandbox,
+            key,
+            runner,
+            SandboxSource::Cold,
+            None,
+        );
         lease.reuse &= may_stay;
         Ok(lease)
     }
 
-    /// Starts a container that serves no conversation: it has a directory of its own as `/data`, and [`Apart::command`]
+    /// Starts a container that serves no conversation: it has a directory of its own as `/data`, and [`UtilityContainer::command`]
     /// instead of the image's command.
     ///
     /// # Errors
     /// The engine failed.
-    pub async fn start_apart(
+    pub async fn start_utility(
         &self,
         runner: &Runner,
         scratch: &Scratch,
-        apart: Apart,
+        utility: UtilityContainer,
     ) -> Result<Sandbox, SandboxError> {
         let data = Data {
             place: scratch.place(),
             owner: scratch.owner(),
             label: ("sandbox.scratch", scratch.name()),
         };
-        let mut spec = self.spec(runner, data, apart.network, Priority::Run);
-        spec.command = apart.command;
-        spec.shown = apart.shown;
+        let mut spec = self.spec(runner, data, utility.network, Priority::Run);
+        spec.command = utility.command;
+        spec.read_only = utility.read_only;
         self.start(spec).await
     }
 
@@ -132,7 +139,7 @@ impl Pool {
             sandbox,
             key,
             runner,
-            Way::Cold,
+            SandboxSource::Cold,
             None,
         ))
     }
@@ -193,7 +200,7 @@ impl Pool {
             command: runner.command.clone(),
             env: runner.env.clone(),
             data: data.place,
-            shown: Vec::new(),
+            read_only: Vec::new(),
             data_alias: setup.data_alias,
             user: setup.user(data.owner),
             limits: self.limits(runner),

@@ -49,9 +49,9 @@ pub(super) struct Allowance {
 }
 
 /// What the free space of the file system reveals between two checks. Others write too, so it only says when to check.
-struct Gauge {
+struct FreeSpaceTrend {
     /// At the last check.
-    at_look: FreeSpace,
+    at_scan: FreeSpace,
     /// A moment ago.
     last: FreeSpace,
     /// What the conversation may add, as of the last check.
@@ -65,10 +65,10 @@ struct Room {
     entries: u64,
 }
 
-impl Gauge {
+impl FreeSpaceTrend {
     fn new(free: FreeSpace, room: Room) -> Self {
         Self {
-            at_look: free,
+            at_scan: free,
             last: free,
             room,
         }
@@ -78,14 +78,14 @@ impl Gauge {
     fn read(&mut self, free: FreeSpace) -> (Duration, bool) {
         let shrinks = lost(self.last, free).bytes > LITTLE;
         self.last = free;
-        let lost = lost(self.at_look, free);
+        let lost = lost(self.at_scan, free);
         let fills_up = lost.bytes > LITTLE.max(self.room.bytes / ROOM_PART)
             || lost.entries > FEW.max(self.room.entries / ROOM_PART);
         (if shrinks { SHORT_PAUSE } else { PAUSE }, fills_up)
     }
 
-    fn looked(&mut self, free: FreeSpace, room: Room) {
-        (self.at_look, self.room) = (free, room);
+    fn scanned(&mut self, free: FreeSpace, room: Room) {
+        (self.at_scan, self.room) = (free, room);
     }
 }
 
@@ -99,7 +99,7 @@ fn lost(before: FreeSpace, after: FreeSpace) -> Room {
 }
 
 /// When to check the tree.
-struct Looks {
+struct ScanSchedule {
     /// When the last complete check started.
     last: Instant,
     /// How many entries it found.
@@ -110,7 +110,7 @@ struct Looks {
     hasty: Instant,
 }
 
-impl Looks {
+impl ScanSchedule {
     fn new(entries: u64) -> Self {
         let last = Instant::now();
         Self {
@@ -156,8 +156,8 @@ impl Allowance {
         let limits = workspaces.limits();
         let mut found = workspace.usage().await;
         if found.as_ref().is_ok_and(|found| !found.complete) {
-            let most = limits.max_entries * EXCESS_FACTOR;
-            found = workspace.usage_up_to(most).await;
+            let max_counted = limits.max_entries * EXCESS_FACTOR;
+            found = workspace.usage_up_to(max_counted).await;
         }
         // A tree that cannot be read right now is checked again while the program runs.
         let found = found.unwrap_or(Usage {
@@ -197,8 +197,8 @@ impl Allowance {
     /// Resolves when its own limits are exceeded.
     async fn watch(self, workspaces: &Workspaces, workspace: &Workspace, taker: &Taker) -> String {
         let free = workspaces.check_space().unwrap_or_default();
-        let mut gauge = Gauge::new(free, self.room);
-        let mut looks = Looks::new(self.found.entries);
+        let mut trend = FreeSpaceTrend::new(free, self.room);
+        let mut schedule = ScanSchedule::new(self.found.entries);
         let mut pause = PAUSE;
         loop {
             tokio::time::sleep(pause).await;
@@ -207,9 +207,9 @@ impl Allowance {
             // Where too little is free, it matters only who takes more of it.
             let free = space.unwrap_or_default();
             let fills_up;
-            (pause, fills_up) = gauge.read(free);
+            (pause, fills_up) = trend.read(free);
             let started = Instant::now();
-            if !looks.due(started, fills_up || is_short) {
+            if !schedule.due(started, fills_up || is_short) {
                 if is_short {
                     taker.is_short();
                 }
@@ -226,14 +226,14 @@ impl Allowance {
                     bytes: self.bytes.saturating_sub(usage.bytes),
                     entries: self.entries.saturating_sub(usage.entries),
                 };
-                gauge.looked(free, room);
-                time_left = looks.record(started, usage.entries, room.entries);
+                trend.scanned(free, room);
+                time_left = schedule.record(started, usage.entries, room.entries);
             }
             if is_short {
                 taker.is_short();
             }
             let gauged = free.inodes.is_some();
-            looks.plan(started, started.elapsed(), time_left, gauged);
+            schedule.plan(started, started.elapsed(), time_left, gauged);
         }
     }
 
@@ -307,50 +307,50 @@ mod tests {
 
     #[test]
     fn a_loss_of_a_part_of_the_room_calls_for_a_look() {
-        let mut gauge = Gauge::new(free(1000, 0), room(40 << 20, 0));
-        assert_eq!(gauge.read(free(999, 0)), (PAUSE, false));
-        assert_eq!(gauge.read(free(995, 0)), (SHORT_PAUSE, false));
-        assert_eq!(gauge.read(free(989, 0)), (SHORT_PAUSE, true));
+        let mut trend = FreeSpaceTrend::new(free(1000, 0), room(40 << 20, 0));
+        assert_eq!(trend.read(free(999, 0)), (PAUSE, false));
+        assert_eq!(trend.read(free(995, 0)), (SHORT_PAUSE, false));
+        assert_eq!(trend.read(free(989, 0)), (SHORT_PAUSE, true));
         // Almost nothing is left, so every loss matters that is not tiny.
-        gauge.looked(free(989, 0), room(1, 0));
-        assert_eq!(gauge.read(free(989, 0)), (PAUSE, false));
-        assert_eq!(gauge.read(free(987, 0)), (SHORT_PAUSE, true));
-        assert_eq!(gauge.read(free(2000, 0)), (PAUSE, false));
+        trend.scanned(free(989, 0), room(1, 0));
+        assert_eq!(trend.read(free(989, 0)), (PAUSE, false));
+        assert_eq!(trend.read(free(987, 0)), (SHORT_PAUSE, true));
+        assert_eq!(trend.read(free(2000, 0)), (PAUSE, false));
     }
 
     #[test]
     fn many_new_files_call_for_a_look() {
-        let mut gauge = Gauge::new(free(1, 90_000), room(1, 40_000));
-        assert_eq!(gauge.read(free(1, 80_000)), (PAUSE, false));
-        assert_eq!(gauge.read(free(1, 79_999)), (PAUSE, true));
-        gauge.looked(free(1, 80_000), room(1, 100));
-        assert_eq!(gauge.read(free(1, 79_000)), (PAUSE, false));
-        assert_eq!(gauge.read(free(1, 78_999)), (PAUSE, true));
+        let mut trend = FreeSpaceTrend::new(free(1, 90_000), room(1, 40_000));
+        assert_eq!(trend.read(free(1, 80_000)), (PAUSE, false));
+        assert_eq!(trend.read(free(1, 79_999)), (PAUSE, true));
+        trend.scanned(free(1, 80_000), room(1, 100));
+        assert_eq!(trend.read(free(1, 79_000)), (PAUSE, false));
+        assert_eq!(trend.read(free(1, 78_999)), (PAUSE, true));
         let uncounted = FreeSpace {
             bytes: 1 << 20,
             inodes: None,
         };
-        assert_eq!(gauge.read(uncounted), (PAUSE, false));
+        assert_eq!(trend.read(uncounted), (PAUSE, false));
     }
 
     #[test]
     fn slow_checks_take_a_tenth_of_the_time() {
         let pause = |gauged| {
-            let mut looks = Looks::new(0);
-            let started = looks.last;
-            looks.plan(started, Duration::from_secs(1), Duration::MAX, gauged);
-            (looks.usual - started).as_secs()
+            let mut schedule = ScanSchedule::new(0);
+            let started = schedule.last;
+            schedule.plan(started, Duration::from_secs(1), Duration::MAX, gauged);
+            (schedule.usual - started).as_secs()
         };
         assert_eq!((pause(true), pause(false)), (11, 3));
     }
 
     /// Milliseconds from the start of a check to the next one, when checks take 10 ms.
     fn next_after(before: u64, after_ms: u64, entries: u64, room: u64) -> u128 {
-        let mut looks = Looks::new(before);
-        let started = looks.last + Duration::from_millis(after_ms);
-        let left = looks.record(started, entries, room);
-        looks.plan(started, Duration::from_millis(10), left, true);
-        (looks.usual - started).as_millis()
+        let mut schedule = ScanSchedule::new(before);
+        let started = schedule.last + Duration::from_millis(after_ms);
+        let left = schedule.record(started, entries, room);
+        schedule.plan(started, Duration::from_millis(10), left, true);
+        (schedule.usual - started).as_millis()
     }
 
     #[test]

@@ -29,7 +29,7 @@ use super::seat::Seat;
 use super::silence::{overdue, reported};
 use super::{Job, Runs};
 use crate::executor::ContainerEnd;
-use crate::kernels::Lost;
+use crate::kernels::KernelLoss;
 use crate::sandbox::INTERRUPT_GRACE;
 
 /// What may pass between a time limit and the answer, which is due three seconds after it.
@@ -73,14 +73,14 @@ struct Seen {
     cause: Cause,
     report: Option<End>,
     /// Why a kernel would be lost by it, if it would be.
-    lost: Option<Lost>,
+    lost: Option<KernelLoss>,
 }
 
 impl Seen {
     /// The end was reported of a program that had been interrupted or not.
     fn reported(end: End, interrupted: Option<Cause>) -> Self {
         let lost = (!end.lives).then(|| match interrupted {
-            Some(_) => Lost::Deaf,
+            Some(_) => KernelLoss::IgnoredInterrupt,
             None => why_ended(&end),
         });
         Self {
@@ -100,7 +100,7 @@ impl Seen {
     }
 
     /// Nobody waits for it.
-    fn killed(cause: Cause, lost: Lost) -> Self {
+    fn killed(cause: Cause, lost: KernelLoss) -> Self {
         Self {
             cause,
             report: None,
@@ -179,14 +179,14 @@ impl Runs {
                 if let (None, Some(end)) = (lost, &report) {
                     let held = held_too_much(&self.files.workspaces, job.workspace, end.held);
                     if let Some(reason) = held.await {
-                        (cause, lost) = (Cause::DiskFull(reason), Some(Lost::Held));
+                        (cause, lost) = (Cause::DiskFull(reason), Some(KernelLoss::Held));
                     }
                 }
                 match lost {
                     Some(why) => turn.lose(why),
                     None => turn.keep(job.workspace),
                 }
-                Some(lost.map_or(KernelFate::Lives, KernelFate::Lost))
+                Some(lost.map_or(KernelFate::Lives, KernelFate::KernelLoss))
             }
         };
         Observed {
@@ -225,13 +225,13 @@ async fn see(
             reason = &mut full, if policy.is_cell || is_first => {
                 let cause = Cause::DiskFull(reason);
                 if policy.is_cell {
-                    return Seen::killed(cause, Lost::Disk);
+                    return Seen::killed(cause, KernelLoss::Disk);
                 }
                 cause
             }
             () = job.live.capture.flooded(), if is_first => Cause::Flooded,
             () = job.stop.cancel.cancelled(), if is_first => Cause::Cancelled,
-            () = job.stop.end.cancelled() => return Seen::killed(Cause::Cancelled, Lost::Deleted),
+            () = job.stop.end.cancelled() => return Seen::killed(Cause::Cancelled, KernelLoss::Deleted),
             cause = &mut late => {
                 let cause = interrupted.map_or(cause, |(cause, _)| cause);
                 return Seen::unreported(cause, None);
@@ -247,23 +247,23 @@ async fn see(
 }
 
 /// Why a kernel is lost whose cell ended like this without a report.
-fn why_silent(cause: &Cause) -> Lost {
+fn why_silent(cause: &Cause) -> KernelLoss {
     match cause {
-        Cause::Overdue => Lost::Timeout,
-        Cause::Died(ContainerEnd::OutOfMemory) => Lost::Memory,
-        Cause::Flooded | Cause::Cancelled => Lost::Deaf,
-        _ => Lost::Gone,
+        Cause::Overdue => KernelLoss::Timeout,
+        Cause::Died(ContainerEnd::OutOfMemory) => KernelLoss::Memory,
+        Cause::Flooded | Cause::Cancelled => KernelLoss::IgnoredInterrupt,
+        _ => KernelLoss::Gone,
     }
 }
 
 /// Why a kernel was lost, if its end was reported.
-fn why_ended(end: &End) -> Lost {
+fn why_ended(end: &End) -> KernelLoss {
     if end.timed_out {
-        Lost::Timeout
+        KernelLoss::Timeout
     } else if end.oom_kills > 0 {
-        Lost::Memory
+        KernelLoss::Memory
     } else {
-        Lost::Ended(end.status.code())
+        KernelLoss::Ended(end.status.code())
     }
 }
 
@@ -283,11 +283,11 @@ mod tests {
         ]
         .map(|cause| Seen::unreported(cause, None).lost.unwrap());
         let expected = [
-            Lost::Timeout,
-            Lost::Memory,
-            Lost::Gone,
-            Lost::Gone,
-            Lost::Deaf,
+            KernelLoss::Timeout,
+            KernelLoss::Memory,
+            KernelLoss::Gone,
+            KernelLoss::Gone,
+            KernelLoss::IgnoredInterrupt,
         ];
         assert_eq!(lost, expected);
     }

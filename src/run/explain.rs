@@ -176,7 +176,7 @@ mod tests {
                 length: Duration::from_secs(2),
                 argument: Some(TimeArgument {
                     name: "timeoutSeconds",
-                    most: Duration::from_mins(5),
+                    max: Duration::from_mins(5),
                 }),
             },
         };

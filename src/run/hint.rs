@@ -91,7 +91,7 @@ impl Hint {
 
     fn kernel_text(&self) -> Option<String> {
         match self.kernel? {
-            KernelFate::Lost(_) => Some(LOST.to_owned()),
+            KernelFate::KernelLoss(_) => Some(LOST.to_owned()),
             // Of a cell that ended as it should, nobody asks.
             KernelFate::Lives => self
                 .what
@@ -158,8 +158,8 @@ impl fmt::Display for TimeLimit {
         let length = self.length.as_secs_f64();
         write!(formatter, "its time limit of {length} s: make it faster")?;
         match self.argument {
-            Some(TimeArgument { name, most }) if self.length < most => {
-                write!(formatter, ", or give {name} up to {}.", most.as_secs_f64())
+            Some(TimeArgument { name, max }) if self.length < max => {
+                write!(formatter, ", or give {name} up to {}.", max.as_secs_f64())
             }
             _ => formatter.write_str("."),
         }
@@ -247,9 +247,9 @@ mod tests {
     fn time_limit(seconds: f64, argument: Option<(&'static str, f64)>) -> TimeLimit {
         TimeLimit {
             length: Duration::from_secs_f64(seconds),
-            argument: argument.map(|(name, most)| TimeArgument {
+            argument: argument.map(|(name, max)| TimeArgument {
                 name,
-                most: Duration::from_secs_f64(most),
+                max: Duration::from_secs_f64(max),
             }),
         }
     }
@@ -268,7 +268,7 @@ mod tests {
         });
         let printed = Hint {
             what,
-            kernel: Some(KernelFate::Lost(crate::kernels::Lost::Ended(3))),
+            kernel: Some(KernelFate::KernelLoss(crate::kernels::KernelLoss::Ended(3))),
             ..Hint::default()
         };
         insta::assert_snapshot!(printed.text().unwrap(), @"The program ended with exit code 3: see stderr. The kernel has ended: its variables are lost, and the next stateful run begins with a new one.");

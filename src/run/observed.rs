@@ -5,7 +5,7 @@ use std::time::Duration;
 use sandbox_init::End;
 
 use crate::executor::{ContainerEnd, Outage};
-use crate::kernels::Lost;
+use crate::kernels::KernelLoss;
 
 /// What ended a run.
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ pub(super) enum KernelFate {
     /// It goes on, with its variables.
     Lives,
     /// It does not, for this reason.
-    Lost(Lost),
+    KernelLoss(KernelLoss),
 }
 
 /// How a run was seen to end.

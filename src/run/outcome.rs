@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use super::RunError;
 use super::hint::Hint;
 use super::texts::Texts;
-use crate::kernels::Lost;
+use crate::kernels::KernelLoss;
 use crate::links::FileLink;
 use crate::sandbox::Captured;
 
@@ -37,7 +37,7 @@ pub struct Outcome {
     /// How many more, as far as they were counted.
     pub files_left_out: usize,
     /// Why the kernel is gone that it would have had.
-    pub lost_kernel: Option<Lost>,
+    pub lost_kernel: Option<KernelLoss>,
 }
 
 impl Outcome {

@@ -88,8 +88,8 @@ impl Runs {
             return Err(RunError::CodeTooLarge(request.code.len(), limits.code));
         }
         if timeout.is_zero() || timeout > limits.timeout_max {
-            let most = limits.timeout_max.as_secs_f64();
-            return Err(RunError::Timeout(timeout.as_secs_f64(), most));
+            let max = limits.timeout_max.as_secs_f64();
+            return Err(RunError::Timeout(timeout.as_secs_f64(), max));
         }
         Ok(())
     }

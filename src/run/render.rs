@@ -41,13 +41,13 @@ impl<'a> Measured<'a> {
         }
     }
 
-    /// The text, as from [`clean`], with at most about `most` characters: head and tail, and between them what `note`
+    /// The text, as from [`clean`], with at most about `max_chars` characters: head and tail, and between them what `note`
     /// returns for the number of characters left out and the offset in the bytes where they begin.
-    pub fn clip(&self, most: usize, note: impl Fn(usize, usize) -> String) -> String {
-        if self.length <= most {
+    pub fn clip(&self, max_chars: usize, note: impl Fn(usize, usize) -> String) -> String {
+        if self.length <= max_chars {
             return clean(self.bytes);
         }
-        let room = most.saturating_sub(NOTE) / 2;
+        let room = max_chars.saturating_sub(NOTE) / 2;
         let (head, offset) = head(self.bytes, room);
         let tail = tail(self.bytes, room);
         let left_out = self.length - head.chars().count() - tail.chars().count();
@@ -246,8 +246,8 @@ mod tests {
 
     use super::*;
 
-    fn clipped(text: &str, most: usize) -> String {
-        Measured::new(text.as_bytes()).clip(most, |left_out, offset| {
+    fn clipped(text: &str, max_chars: usize) -> String {
+        Measured::new(text.as_bytes()).clip(max_chars, |left_out, offset| {
             format!("[{left_out} left out from {offset}]")
         })
     }
@@ -360,13 +360,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_become_short_text(bytes in proptest::collection::vec(any::<u8>(), 0..2000), most in 300_usize..1000) {
+        fn any_bytes_become_short_text(bytes in proptest::collection::vec(any::<u8>(), 0..2000), max_chars in 300_usize..1000) {
             let note = "[…]";
-            let text = Measured::new(&bytes).clip(most, |_, offset| {
+            let text = Measured::new(&bytes).clip(max_chars, |_, offset| {
                 assert!(offset <= bytes.len());
                 note.to_owned()
             });
-            prop_assert!(text.chars().count() <= most);
+            prop_assert!(text.chars().count() <= max_chars);
             prop_assert!(!text.contains('\r'));
         }
 

@@ -36,7 +36,7 @@ pub struct TimeArgument {
     /// Its name.
     pub name: &'static str,
     /// The longest time limit.
-    pub most: Duration,
+    pub max: Duration,
 }
 
 /// How a stateful run wants its kernel.
@@ -49,11 +49,11 @@ pub struct KernelWish {
 }
 
 /// The time limit that a caller gave in `seconds`. Tiny values count as a millisecond, so that it is never zero. `None`
-/// when it is not greater than 0 or exceeds `most`, by however little, so that what the schemas say holds.
+/// when it is not greater than 0 or exceeds `max`, by however little, so that what the schemas say holds.
 #[must_use]
-pub fn time_limit(seconds: f64, most: Duration) -> Option<Duration> {
+pub fn time_limit(seconds: f64, max: Duration) -> Option<Duration> {
     // Compared as given: a duration is rounded to nanoseconds.
-    let allowed = seconds > 0.0 && seconds <= most.as_secs_f64();
+    let allowed = seconds > 0.0 && seconds <= max.as_secs_f64();
     let limit = Duration::try_from_secs_f64(seconds).ok()?;
     allowed.then(|| limit.max(Duration::from_millis(1)))
 }

@@ -7,8 +7,8 @@ use super::observed::Cause;
 use super::prepare::Prepared;
 use super::{KernelWish, RunError, Runs};
 use crate::executor::spec::NetworkAccess;
-use crate::kernels::{Kernel, KernelError, Lost, Needs, Turn};
-use crate::pool::{Lease, Way};
+use crate::kernels::{Kernel, KernelError, KernelLoss, Needs, Turn};
+use crate::pool::{Lease, SandboxSource};
 use crate::sandbox::SandboxError;
 use crate::workspace::{Workspace, WorkspaceError};
 
@@ -18,11 +18,11 @@ pub(super) enum Seat {
     /// In a clean sandbox, which is cleaned afterwards or removed.
     Sandbox(Lease),
     /// In the conversation's kernel.
-    Kernel(Turn, Way),
+    Kernel(Turn, SandboxSource),
 }
 
 impl Seat {
-    pub(super) fn way(&self) -> Way {
+    pub(super) fn way(&self) -> SandboxSource {
         match self {
             Self::Sandbox(lease) => lease.way(),
             Self::Kernel(_, way) => *way,
@@ -30,7 +30,7 @@ impl Seat {
     }
 
     /// What became of the kernel that the run would have had.
-    pub(super) fn take_lost(&mut self) -> Option<Lost> {
+    pub(super) fn take_lost(&mut self) -> Option<KernelLoss> {
         match self {
             Self::Sandbox(_) => None,
             Self::Kernel(turn, _) => turn.take_lost(),
@@ -153,7 +153,7 @@ impl Runs {
         if turn.has_kernel_for(found.as_ref())
             && let Some(workspace) = found
         {
-            return Ok((Seat::Kernel(turn, Way::Kernel), workspace));
+            return Ok((Seat::Kernel(turn, SandboxSource::Kernel), workspace));
         }
         turn.make_room()?;
         let early = needs.early_env();
@@ -174,7 +174,7 @@ impl Runs {
             (parked.await?, workspace)
         };
         let way = lease.way();
-        turn.settle(Kernel::new(lease, needs));
+        turn.install_kernel(Kernel::new(lease, needs));
         Ok((Seat::Kernel(turn, way), workspace))
     }
 }

@@ -10,7 +10,7 @@ use crate::executor::Stream;
 use crate::sandbox::Captured;
 
 /// Below this a text is not worth cutting.
-const LEAST: usize = 600;
+const MIN_CHARS: usize = 600;
 /// Room for the note that replaces a text.
 const POINTER: usize = 200;
 /// Output of this many bytes takes so long to go through that it would hold up others on the thread.
@@ -18,9 +18,9 @@ const LONG: usize = 256 << 10;
 
 /// Turns at long output, each of which takes a core and a copy of it. These are for runs that end, which may hold a
 /// place.
-pub(crate) static ENDS: Semaphore = Semaphore::const_new(2);
+pub(crate) static FINISH_PERMITS: Semaphore = Semaphore::const_new(2);
 /// These are for callers that ask how a run stands, as often as they like: no end waits for them.
-pub(crate) static POLLS: Semaphore = Semaphore::const_new(2);
+pub(crate) static POLL_PERMITS: Semaphore = Semaphore::const_new(2);
 
 /// What the fields of an outcome hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(crate) struct Texts {
 }
 
 /// Goes through what a run has printed: if that is long, in one of `turns` and on a thread that may block.
-pub(crate) async fn gone_through<T: Send + 'static>(
+pub(crate) async fn render_off_thread<T: Send + 'static>(
     turns: &'static Semaphore,
     printed: impl Fn() -> Captured,
     go: impl FnOnce(&Captured) -> T + Send + 'static,
@@ -56,8 +56,8 @@ pub(crate) async fn gone_through<T: Send + 'static>(
 }
 
 impl Texts {
-    /// The texts of a run's output, with at most about `most` characters in all.
-    pub(crate) fn of(captured: &Captured, most: usize, run_id: &str) -> Self {
+    /// The texts of a run's output, with at most about `max_chars` characters in all.
+    pub(crate) fn of(captured: &Captured, max_chars: usize, run_id: &str) -> Self {
         let [stdout, stderr] =
             [Stream::Stdout, Stream::Stderr].map(|stream| captured.bytes(stream));
         let (both, out, err) = (
@@ -66,7 +66,7 @@ impl Texts {
             Measured::new(&stderr),
         );
         // Together they may be shorter than apart, if one stream overwrites a line of the other.
-        if both.length + out.length + err.length <= most {
+        if both.length + out.length + err.length <= max_chars {
             return Self {
                 output: clean(captured.both()),
                 stdout: clean(&stdout),
@@ -78,10 +78,10 @@ impl Texts {
             .filter(|text| !text.is_empty())
             .count()
             * POINTER;
-        let output = both.clip(most.saturating_sub(pointers), |left_out, offset| {
+        let output = both.clip(max_chars.saturating_sub(pointers), |left_out, offset| {
             note(run_id, "output", left_out, offset)
         });
-        let left = most.saturating_sub(output.chars().count());
+        let left = max_chars.saturating_sub(output.chars().count());
         // Errors are short and matter most.
         let stderr = fit(err, left.saturating_sub(POINTER), run_id, "stderr");
         let left = left.saturating_sub(stderr.chars().count());
@@ -94,13 +94,13 @@ impl Texts {
     }
 }
 
-/// What the two streams hold in an answer without `output`, with at most about `most` characters in all, and whether
+/// What the two streams hold in an answer without `output`, with at most about `max_chars` characters in all, and whether
 /// something was left out of each. Errors matter most, so standard output leaves half of the room to them.
-pub(crate) fn apart(captured: &Captured, most: usize) -> [(String, bool); 2] {
+pub(crate) fn apart(captured: &Captured, max_chars: usize) -> [(String, bool); 2] {
     let [stdout, stderr] = [Stream::Stdout, Stream::Stderr].map(|stream| captured.bytes(stream));
     let (out, err) = (Measured::new(&stdout), Measured::new(&stderr));
-    let for_err = most.saturating_sub(out.length).max(most / 2);
-    let for_out = most.saturating_sub(err.length.min(for_err));
+    let for_err = max_chars.saturating_sub(out.length).max(max_chars / 2);
+    let for_out = max_chars.saturating_sub(err.length.min(for_err));
     [(out, for_out), (err, for_err)].map(|(text, room)| {
         let note = |left_out, _| format!("[… {left_out} characters left out: print less …]");
         (text.clip(room, note), text.length > room)
@@ -108,14 +108,14 @@ pub(crate) fn apart(captured: &Captured, most: usize) -> [(String, bool); 2] {
 }
 
 /// A stream in the room that is left for it.
-fn fit(text: Measured<'_>, most: usize, run_id: &str, stream: &str) -> String {
-    if text.length > most && most < LEAST {
+fn fit(text: Measured<'_>, max_chars: usize, run_id: &str, stream: &str) -> String {
+    if text.length > max_chars && max_chars < MIN_CHARS {
         return format!(
             "[it is part of output; alone: get_run {}]",
             arguments(run_id, stream, 0)
         );
     }
-    text.clip(most, |left_out, offset| {
+    text.clip(max_chars, |left_out, offset| {
         note(run_id, stream, left_out, offset)
     })
 }
@@ -155,7 +155,7 @@ mod tests {
         let capture = Capture::new(1 << 20);
         capture.push(Stream::Stdout, &vec![b'x'; LONG]);
         let printed = || capture.snapshot();
-        let look = || Box::pin(gone_through(&TURNS, printed, |seen| seen.both().len()));
+        let look = || Box::pin(render_off_thread(&TURNS, printed, |seen| seen.both().len()));
         let mut looks = [look(), look()];
         for look in &mut looks {
             assert!(futures::poll!(look).is_pending());

@@ -6,7 +6,7 @@ use strum::{IntoStaticStr, VariantNames};
 use tokio::time::Instant;
 
 use crate::metrics::{Metrics, WayLabels};
-use crate::pool::Way;
+use crate::pool::SandboxSource;
 
 /// A part of a run's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
@@ -27,7 +27,7 @@ pub enum Phase {
 pub(super) struct Timing {
     since: Instant,
     phases: Vec<(Phase, Duration)>,
-    way: Option<Way>,
+    way: Option<SandboxSource>,
 }
 
 impl Timing {
@@ -52,7 +52,7 @@ impl Timing {
     }
 
     /// Ends the start: the sandbox is there.
-    pub(super) fn started(&mut self, way: Way) {
+    pub(super) fn started(&mut self, way: SandboxSource) {
         self.way = Some(way);
         self.end(Phase::Start);
     }

@@ -27,9 +27,9 @@ const STEADY: Duration = Duration::from_secs(30);
 /// Early ends in a row that are put down to restarts of the engine. After that, something else always ends them.
 const MOST_RESTARTS: u32 = 3;
 /// Time between two checks whether the engine is still there.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Failed checks in a row before it counts as lost: a busy engine answers late, but it does answer.
-const LOOKS: u32 = 3;
+const MAX_FAILED_POLLS: u32 = 3;
 /// Events come in bursts (a build tags, untags and deletes): one listing after the burst is enough.
 const SETTLE: Duration = Duration::from_millis(100);
 
@@ -44,7 +44,7 @@ pub struct View {
     pub engine: EngineView,
     /// How often its events ended as if by a restart, or another engine answered: what was proved of the one before
     /// need not hold for it.
-    pub doubts: u64,
+    pub engine_generation: u64,
     /// The runners by language.
     pub runners: BTreeMap<String, Arc<Runner>>,
 }
@@ -130,7 +130,7 @@ impl Catalog {
     }
 
     /// Waits until the engine has been asked once.
-    pub async fn first_look(&self) {
+    pub async fn first_poll(&self) {
         let first = Arc::<View>::default();
         // The sender lives in `self`, so waiting cannot fail.
         let _ = self.0.subscribe().wait_for(|view| **view != *first).await;
@@ -161,7 +161,7 @@ impl Catalog {
         let follow = async {
             loop {
                 let Err(error) =
-                    try_join(self.follow_changes(executor, source, needs), look(executor)).await;
+                    try_join(self.follow_changes(executor, source, needs), poll(executor)).await;
                 self.set_lost(&error);
                 tokio::time::sleep(RETRY).await;
             }
@@ -194,7 +194,7 @@ impl Catalog {
                 self.set(View {
                     engine: EngineView::Up(engine.clone()),
                     runners: select(images),
-                    doubts: view.doubts + u64::from(is_another),
+                    engine_generation: view.engine_generation + u64::from(is_another),
                 });
                 if changes.next().await.is_none() {
                     break;
@@ -225,7 +225,7 @@ impl Catalog {
         }
         let view = self.view();
         self.set(View {
-            doubts: view.doubts + 1,
+            engine_generation: view.engine_generation + 1,
             ..View::clone(&view)
         });
     }
@@ -271,13 +271,13 @@ async fn listed(source: &dyn RunnerSource, changes: &mut BoxStream<'static, ()>)
 }
 
 /// Checks that the engine is there until it is not. One that hangs or is cut off does not end any stream.
-async fn look(executor: &dyn Executor) -> Result<Infallible, ExecutorError> {
+async fn poll(executor: &dyn Executor) -> Result<Infallible, ExecutorError> {
     let mut in_vain = 0;
     loop {
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
         match executor.ping().await {
             Ok(()) => in_vain = 0,
-            Err(_) if in_vain + 1 < LOOKS => in_vain += 1,
+            Err(_) if in_vain + 1 < MAX_FAILED_POLLS => in_vain += 1,
             Err(error) => return Err(error),
         }
     }
@@ -360,7 +360,7 @@ mod tests {
     use crate::executor::fake::FakeExecutor;
 
     /// How often an engine is doubted while `meanwhile` runs.
-    async fn doubts(fake: &FakeExecutor, meanwhile: impl Future<Output = ()>) -> u64 {
+    async fn engine_generation(fake: &FakeExecutor, meanwhile: impl Future<Output = ()>) -> u64 {
         let (catalog, stop) = (Catalog::default(), CancellationToken::new());
         let needs = EngineNeeds::default();
         tokio::select! {
@@ -368,7 +368,7 @@ mod tests {
             () = meanwhile => {}
         }
         assert!(catalog.view().find("shell").is_some());
-        catalog.view().doubts
+        catalog.view().engine_generation
     }
 
     #[tokio::test(start_paused = true)]
@@ -381,9 +381,12 @@ mod tests {
             }
             tokio::time::sleep(RETRY).await;
         };
-        assert_eq!(doubts(&fake, restarts).await, 5);
+        assert_eq!(engine_generation(&fake, restarts).await, 5);
         fake.end_events();
-        assert_eq!(doubts(&fake, tokio::time::sleep(STEADY * 10)).await, 3);
+        assert_eq!(
+            engine_generation(&fake, tokio::time::sleep(STEADY * 10)).await,
+            3
+        );
     }
 
     fn image(name: &str, language: &str, aliases: &str, created: i64) -> Image {
@@ -403,7 +406,7 @@ mod tests {
 
     fn view(images: Vec<Image>) -> View {
         View {
-            doubts: 0,
+            engine_generation: 0,
             engine: EngineView::default(),
             runners: select(images),
         }

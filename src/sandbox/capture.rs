@@ -94,14 +94,19 @@ impl Capture {
         self.captured.lock().clone()
     }
 
-    /// Up to `most` bytes from `offset` on, of one stream or of both in the order in which they came.
-    pub fn read(&self, stream: Option<Stream>, offset: usize, most: usize) -> Vec<u8> {
-        self.captured.lock().read(stream, offset, most)
+    /// Up to `max_bytes` bytes from `offset` on, of one stream or of both in the order in which they came.
+    pub fn read(&self, stream: Option<Stream>, offset: usize, max_bytes: usize) -> Vec<u8> {
+        self.captured.lock().read(stream, offset, max_bytes)
     }
 
     /// The same for both streams, in at most `pieces` pieces, each from one stream.
-    pub fn read_apart(&self, offset: usize, most: usize, pieces: usize) -> Vec<(Stream, Vec<u8>)> {
-        self.captured.lock().read_apart(offset, most, pieces)
+    pub fn read_apart(
+        &self,
+        offset: usize,
+        max_bytes: usize,
+        pieces: usize,
+    ) -> Vec<(Stream, Vec<u8>)> {
+        self.captured.lock().read_apart(offset, max_bytes, pieces)
     }
 
     /// How many bytes of both streams can be read.
@@ -212,7 +217,7 @@ impl Captured {
         self.kept.bytes.capacity() + self.kept.sources.size() + self.tail.size()
     }
 
-    fn read(&self, stream: Option<Stream>, offset: usize, most: usize) -> Vec<u8> {
+    fn read(&self, stream: Option<Stream>, offset: usize, max_bytes: usize) -> Vec<u8> {
         let (mut skip, mut bytes) = (offset, Vec::new());
         for (from, piece) in self.pieces() {
             if stream.is_some_and(|stream| stream != from) {
@@ -221,16 +226,16 @@ impl Captured {
             let skipped = skip.min(piece.len());
             skip -= skipped;
             let rest = &piece[skipped..];
-            bytes.extend_from_slice(&rest[..rest.len().min(most - bytes.len())]);
-            if bytes.len() == most {
+            bytes.extend_from_slice(&rest[..rest.len().min(max_bytes - bytes.len())]);
+            if bytes.len() == max_bytes {
                 break;
             }
         }
         bytes
     }
 
-    fn read_apart(&self, offset: usize, most: usize, pieces: usize) -> Vec<(Stream, Vec<u8>)> {
-        let limit = offset.saturating_add(most).min(self.kept.bytes.len());
+    fn read_apart(&self, offset: usize, max_bytes: usize, pieces: usize) -> Vec<(Stream, Vec<u8>)> {
+        let limit = offset.saturating_add(max_bytes).min(self.kept.bytes.len());
         let (mut from, mut found) = (offset, Vec::new());
         while from < limit
             && found.len() < pieces
@@ -327,8 +332,8 @@ mod tests {
         for (stream, text) in [(err, "ERR"), (out, "abc"), (err, "!"), (out, "def")] {
             push(&capture, stream, text);
         }
-        let read = |offset, most, pieces| {
-            let pieces = capture.read_apart(offset, most, pieces).into_iter();
+        let read = |offset, max_bytes, pieces| {
+            let pieces = capture.read_apart(offset, max_bytes, pieces).into_iter();
             let lines = pieces
                 .map(|(stream, bytes)| format!("{stream:?} {}", String::from_utf8_lossy(&bytes)));
             lines.collect::<Vec<_>>().join(", ")

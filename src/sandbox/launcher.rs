@@ -33,9 +33,9 @@ const REMOVE_TRIES: u32 = 30;
 /// Longest pause between two tries.
 const REMOVE_PAUSE: Duration = Duration::from_secs(5);
 /// Containers that are created or removed at a time, for each core. More would only make each take longer.
-const HANDS_PER_CORE: usize = 4;
+const ENGINE_SLOTS_PER_CORE: usize = 4;
 /// The minimum, for small hosts.
-const FEWEST_HANDS: usize = 16;
+const MIN_ENGINE_SLOTS: usize = 16;
 
 /// Who we are to other servers on the same engine.
 #[derive(Clone, Debug)]
@@ -69,7 +69,7 @@ struct Shared {
     live: Mutex<HashSet<ContainerId>>,
     lanes: Lanes,
     /// Fair, and shared by creation and removal: a client that starts and cancels in a loop waits for its own removals.
-    hands: Arc<Semaphore>,
+    engine_slots: Arc<Semaphore>,
 }
 
 impl Launcher {
@@ -81,7 +81,7 @@ impl Launcher {
         tasks: TaskTracker,
     ) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let hands = FEWEST_HANDS.max(HANDS_PER_CORE * cores);
+        let engine_slots = MIN_ENGINE_SLOTS.max(ENGINE_SLOTS_PER_CORE * cores);
         let lanes = Lanes::new(Arc::clone(&executor), subnets, identity.labels());
         Self(Arc::new(Shared {
             executor,
@@ -90,7 +90,7 @@ impl Launcher {
             tasks,
             containers: TaskTracker::new(),
             live: Mutex::default(),
-            hands: Arc::new(Semaphore::new(hands)),
+            engine_slots: Arc::new(Semaphore::new(engine_slots)),
         }))
     }
 
@@ -133,7 +133,7 @@ impl Launcher {
     }
 
     async fn hand(&self) -> OwnedSemaphorePermit {
-        Arc::clone(&self.0.hands)
+        Arc::clone(&self.0.engine_slots)
             .acquire_owned()
             .await
             .expect("it is never closed")

@@ -33,17 +33,17 @@ pub(super) struct Handover {
     pub(super) complete: bool,
 }
 
-/// Gives everything below `top` to `owner`, up to `most` entries.
+/// Gives everything below `top` to `owner`, up to `max_entries` entries.
 pub(super) fn hand_over(
     opener: Opener,
     top: BorrowedFd<'_>,
     owner: Owner,
-    most: u64,
+    max_entries: u64,
 ) -> Result<Handover> {
     let (mut seen, mut left, mut complete) = (0, Left::default(), true);
     let mut depths = Depths::default();
     walk(opener, top, |found| {
-        if seen == most {
+        if seen == max_entries {
             complete = false;
             return Ok(Next::Stop);
         }

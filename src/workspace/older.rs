@@ -133,7 +133,7 @@ mod tests {
         assert!(workspaces.find(&older).await.unwrap().is_none());
         let left = std::fs::read_dir(root.path().join(OLDER)).unwrap();
         assert_eq!(left.count(), 0);
-        workspaces.settle().await;
+        workspaces.wait_for_background_work().await;
     }
 
     #[tokio::test]

@@ -37,7 +37,7 @@ pub(super) struct Staging {
     /// The value of `done` at which this part ends.
     until: u64,
     /// More than there can be in a tree that is not being refilled.
-    most: u64,
+    max_entries: u64,
 }
 
 /// How far the deletion of a tree has come.
@@ -49,16 +49,16 @@ pub(super) enum Progress {
     Wholly,
 }
 
-/// Deletes whatever an earlier process left in the private directory, up to `most` entries of each tree.
+/// Deletes whatever an earlier process left in the private directory, up to `max_entries` entries of each tree.
 ///
 /// # Errors
 /// The last failure; the rest is deleted.
-pub(super) fn clear(opener: Opener, private: BorrowedFd<'_>, most: u64) -> Result<()> {
+pub(super) fn clear(opener: Opener, private: BorrowedFd<'_>, max_entries: u64) -> Result<()> {
     let mut last = Ok(());
     for name in names(opener, private)? {
         let deleted = match unlinkat(private, &name, AtFlags::empty()) {
             Err(Errno::ISDIR) => {
-                Staging::open(opener, private, name, most).and_then(|mut tree| tree.delete())
+                Staging::open(opener, private, name, max_entries).and_then(|mut tree| tree.delete())
             }
             result => gone_is_none(result).map(drop),
         };
@@ -67,14 +67,14 @@ pub(super) fn clear(opener: Opener, private: BorrowedFd<'_>, most: u64) -> Resul
     last
 }
 
-/// Moves the directory `name` from `dir` into `private`, as a tree of fewer than `most` entries. `None` when there is
+/// Moves the directory `name` from `dir` into `private`, as a tree of fewer than `max_entries` entries. `None` when there is
 /// none.
 pub(super) fn stage(
     opener: Opener,
     private: BorrowedFd<'_>,
     dir: BorrowedFd<'_>,
     name: &[u8],
-    most: u64,
+    max_entries: u64,
 ) -> Result<Option<Staging>> {
     // Everything that can fail comes before the move: what is out of sight needs somebody to delete it.
     let private_handle = private.try_clone_to_owned().map_err(|_| Errno::MFILE)?;
@@ -95,13 +95,18 @@ pub(super) fn stage(
             name: staged,
             done: 0,
             until: 0,
-            most,
+            max_entries,
         }
     }))
 }
 
 impl Staging {
-    fn open(opener: Opener, private: BorrowedFd<'_>, name: String, most: u64) -> Result<Self> {
+    fn open(
+        opener: Opener,
+        private: BorrowedFd<'_>,
+        name: String,
+        max_entries: u64,
+    ) -> Result<Self> {
         let dir = opener.folder(private, [name.as_bytes()])?;
         Ok(Self {
             opener,
@@ -111,7 +116,7 @@ impl Staging {
             name,
             done: 0,
             until: 0,
-            most,
+            max_entries,
         })
     }
 
@@ -141,7 +146,7 @@ impl Staging {
     /// Also `NOTEMPTY`, if so much was deleted that a program must be refilling it just as fast.
     pub(super) fn delete_part(&mut self) -> Result<Progress> {
         make_writable(self.dir.as_fd());
-        self.until = self.done + PART.min(self.most);
+        self.until = self.done + PART.min(self.max_entries);
         loop {
             let before = self.done;
             // Within a pass, reading goes on after each deletion: starting over would go through all the places that
@@ -154,7 +159,7 @@ impl Staging {
                 return Ok(Progress::Wholly);
             }
             if self.done >= self.until {
-                return if self.done < self.most {
+                return if self.done < self.max_entries {
                     Ok(Progress::Partly)
                 } else {
                     Err(Errno::NOTEMPTY)

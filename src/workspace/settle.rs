@@ -18,8 +18,8 @@ impl Store {
         let (owner, is_whole) = self.users.settle(self, dir, name)?;
         set_mode(dir)?;
         if !is_whole {
-            let most = self.limits.max_entries.saturating_mul(MOST_GIVEN);
-            let given = hand_over(self.opener, dir, owner, most)
+            let max_entries = self.limits.max_entries.saturating_mul(MOST_GIVEN);
+            let given = hand_over(self.opener, dir, owner, max_entries)
                 .map_err(WorkspaceError::of("give files to the conversation's user"))?;
             if !given.complete {
                 return Err(WorkspaceError::TooManyEntries {

@@ -174,7 +174,7 @@ mod tests {
             drop(made);
             go.send(()).unwrap();
             busy.await.unwrap().unwrap();
-            workspaces.settle().await;
+            workspaces.wait_for_background_work().await;
         });
         let left = std::fs::read_dir(root.path().join(PRIVATE)).unwrap();
         assert_eq!(left.count(), 0);

@@ -338,13 +338,13 @@ impl Store {
         dir: BorrowedFd<'_>,
         name: &str,
     ) -> rustix::io::Result<Option<Staging>> {
-        let most = most_deleted(&self.limits);
+        let max_entries = most_deleted(&self.limits);
         removal::stage(
             self.opener,
             self.private.as_fd(),
             dir,
             name.as_bytes(),
-            most,
+            max_entries,
         )
     }
 
@@ -403,7 +403,7 @@ pub(super) async fn outcome<T>(task: JoinHandle<T>) -> Result<T, WorkspaceError>
 fn open_private(
     opener: Opener,
     root: BorrowedFd<'_>,
-    most: u64,
+    max_entries: u64,
 ) -> Result<OwnedFd, WorkspaceError> {
     match mkdirat(root, PRIVATE, Mode::RWXU) {
         Ok(()) | Err(Errno::EXIST) => {}
@@ -416,7 +416,7 @@ fn open_private(
         .map_err(WorkspaceError::of("set the mode of the private directory"))?;
     // Others hold the lock while they run. Where there are no locks, on some network file systems, leftovers stay.
     if flock(&private, FlockOperation::NonBlockingLockExclusive).is_ok()
-        && let Err(error) = removal::clear(opener, private.as_fd(), most)
+        && let Err(error) = removal::clear(opener, private.as_fd(), max_entries)
     {
         tracing::warn!(
             error = &error as &dyn std::error::Error,

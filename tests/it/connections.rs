@@ -56,7 +56,7 @@ impl Listening {
         let app = App::on(Arc::new(fake), config).unwrap();
         let router = app.start();
         app.parts.gate.proof.set(State::Held);
-        app.parts.gate.catalog.first_look().await;
+        app.parts.gate.catalog.first_poll().await;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let addr = listener.local_addr().unwrap();
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());

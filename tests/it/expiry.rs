@@ -190,7 +190,12 @@ async fn a_file_system_that_is_full_can_be_emptied() {
     let arguments = json!({ "conversationId": "deleted" });
     let deleted = app.call("delete_conversation", arguments).await;
     assert_eq!(deleted["existed"], true, "{deleted}");
-    app.app.parts.files.workspaces.settle().await;
+    app.app
+        .parts
+        .files
+        .workspaces
+        .wait_for_background_work()
+        .await;
     fill("expired");
     assert_eq!(app.sweep_after(8 * DAY).await, 2);
     assert!(!place("expired").exists() && !place("without a note").exists());

@@ -81,7 +81,12 @@ async fn an_install_that_is_ended_while_it_is_put_in_place_changes_nothing() {
             }
         };
         let (answer, ()) = tokio::join!(app.install("python", &["six"]), ending);
-        app.app.parts.files.workspaces.settle().await;
+        app.app
+            .parts
+            .files
+            .workspaces
+            .wait_for_background_work()
+            .await;
         assert_eq!(answer["code"], "cancelled", "{answer}");
         assert!(!data.join(".packages/python").exists());
         assert_eq!(

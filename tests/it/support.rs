@@ -177,7 +177,7 @@ impl TestApp {
         let platform = executor.of(&config);
         let app = App::on(platform, config).unwrap();
         let router = app.start();
-        app.parts.gate.catalog.first_look().await;
+        app.parts.gate.catalog.first_poll().await;
         Self {
             router,
             app,

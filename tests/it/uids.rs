@@ -169,7 +169,12 @@ async fn who_has_no_user_is_told_and_a_deletion_helps() {
     assert_eq!(run_in(&app, "second", "shell").await["stdout"], "hi\n");
     app.call("delete_conversation", json!({ "conversationId": "first" }))
         .await;
-    app.app.parts.files.workspaces.settle().await;
+    app.app
+        .parts
+        .files
+        .workspaces
+        .wait_for_background_work()
+        .await;
     assert_eq!(app.call("upload_file", upload).await["success"], true);
     app.assert_nothing_is_left().await;
 }

@@ -370,7 +370,7 @@ impl Init {
                 let answer = *answer;
                 self.parked(answer, verdict)
             }
-            State::Running(_) => self.heed(),
+            State::Running(_) => self.handle_message(),
             State::Dirty => self.scrub(),
             State::Working(_) => self.work(),
             State::Resting { .. } => self.rest(),

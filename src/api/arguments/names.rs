@@ -299,9 +299,9 @@ fn synonyms(name: &str) -> impl Iterator<Item = &'static str> {
     rows.flat_map(|(_, theirs)| theirs.iter().copied())
 }
 
-fn is_misspelt(written: &str, name: &str, shortest: usize, most: usize) -> bool {
+fn is_misspelt(written: &str, name: &str, shortest: usize, max_distance: usize) -> bool {
     let length = name.len().min(written.len());
-    length >= shortest && strsim::osa_distance(name, written) <= most.min(length / 3)
+    length >= shortest && strsim::osa_distance(name, written) <= max_distance.min(length / 3)
 }
 
 /// A name without case and without what is between its words.

@@ -222,7 +222,7 @@ mod tests {
             command: vec!["/bin/sh".to_owned()],
             env: vec!["HOME=/tmp".to_owned()],
             data: Place::Workspace("key".to_owned()),
-            shown: Vec::new(),
+            read_only: Vec::new(),
             data_alias: None,
             user: User {
                 uid: 1000,

@@ -35,7 +35,7 @@ pub enum Provided {
 
 /// A file or directory that a container sees and cannot change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct ReadOnlyMount {
     /// What it is.
     pub place: Place,
     /// Its path in the container, which must not be below `/data`.

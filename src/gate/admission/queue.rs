@@ -108,8 +108,8 @@ impl<T> Queue<T> {
         if self.running >= self.limits.places {
             return None;
         }
-        let most = self.limits.places_of_one;
-        let may_run = |key: &ConversationKey| self.of(key).0 < most;
+        let max_running = self.limits.places_of_one;
+        let may_run = |key: &ConversationKey| self.of(key).0 < max_running;
         let index = self.turns.iter().position(may_run)?;
         let key = self.turns.remove(index)?;
         let member = self.members.get_mut(&key)?;

@@ -121,8 +121,8 @@ impl<S: Clone, G> Takers<S, G> {
     /// Who is most to blame.
     fn culprit(&self) -> Option<u64> {
         let blamed = |(number, entry): (&u64, &Entry<S, G>)| Some((entry.blame()?, *number));
-        let most = self.takers.iter().filter_map(blamed).max();
-        most.map(|(_, number)| number)
+        let largest = self.takers.iter().filter_map(blamed).max();
+        largest.map(|(_, number)| number)
     }
 
     /// Nobody is blamed again for what they have taken so far.

@@ -255,7 +255,7 @@ pub(super) async fn upload_form(
     let received = tokio::time::timeout(patience, receive).await;
     let received = received.map_err(|_| ApiError::from(FilesError::TooSlow))?;
     if received.is_err() && !is_asking {
-        take_in(form).await;
+        read_fields(form).await;
     }
     received?;
     if stored.is_empty() {
@@ -270,7 +270,7 @@ pub(super) async fn upload_form(
 }
 
 /// Reads what is left of a refused form, as [`drain`] does for other bodies.
-async fn take_in(mut form: Multipart) {
+async fn read_fields(mut form: Multipart) {
     let rest = async { while let Ok(Some(_)) = form.next_field().await {} };
     let _ = tokio::time::timeout(PATIENCE_REFUSED, rest).await;
 }

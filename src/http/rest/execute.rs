@@ -211,7 +211,7 @@ impl ExecuteRequest {
                 .transpose()?,
             time_argument: Some(TimeArgument {
                 name: "timeout",
-                most: services.limits.timeout_max,
+                max: services.limits.timeout_max,
             }),
             stateful: self.stateful.unwrap_or(implied),
             kernel: KernelWish {
@@ -223,11 +223,11 @@ impl ExecuteRequest {
 }
 
 /// The time limit that a field named `timeout` asks for.
-fn timeout(seconds: f64, most: Duration) -> Result<Duration, ApiError> {
-    time_limit(seconds, most).ok_or_else(|| {
+fn timeout(seconds: f64, max: Duration) -> Result<Duration, ApiError> {
+    time_limit(seconds, max).ok_or_else(|| {
         ApiError::arguments(format!(
             "timeout is {seconds:?}: it must be greater than 0 and at most {} seconds",
-            most.as_secs_f64()
+            max.as_secs_f64()
         ))
     })
 }

@@ -12,12 +12,12 @@ pub(in crate::kernels) fn place(number: usize) -> KernelKey {
     }
 }
 
-fn books(most: usize) -> Books<u32> {
-    Books::new(most, IDLE)
+fn books(max_kernels: usize) -> Books<u32> {
+    Books::new(max_kernels, IDLE)
 }
 
 /// What a run that asked for its turn got.
-fn granted(claim: Claim<u32>) -> (Option<u32>, Option<Lost>) {
+fn granted(claim: Claim<u32>) -> (Option<u32>, Option<KernelLoss>) {
     match claim {
         Claim::Granted { kernel, lost } => (kernel, lost),
         other => panic!("{other:?}"),
@@ -51,13 +51,16 @@ fn a_kernel_goes_from_run_to_run() {
 fn what_became_of_it_is_told_once() {
     let mut books = books(2);
     granted(books.claim(&place(1), None));
-    books.leave(&place(1), Some(Lost::Memory));
+    books.leave(&place(1), Some(KernelLoss::Memory));
     assert_eq!(granted(books.claim(&place(2), None)), (None, None));
     let told = granted(books.claim(&place(1), None));
-    assert_eq!(told, (None, Some(Lost::Memory)));
+    assert_eq!(told, (None, Some(KernelLoss::Memory)));
     // A run that did not report it puts it back.
     books.leave(&place(1), told.1);
-    assert_eq!(granted(books.claim(&place(1), None)).1, Some(Lost::Memory));
+    assert_eq!(
+        granted(books.claim(&place(1), None)).1,
+        Some(KernelLoss::Memory)
+    );
     books.leave(&place(1), None);
     books.leave(&place(2), None);
     assert!(books.places.is_empty());
@@ -80,7 +83,7 @@ fn the_least_recently_used_makes_room() {
     books.leave(&place(4), None);
     assert_eq!(
         granted(books.claim(&place(1), None)),
-        (None, Some(Lost::Evicted))
+        (None, Some(KernelLoss::Evicted))
     );
 }
 
@@ -119,10 +122,10 @@ fn those_who_wait_come_in_their_order() {
     books.leave_line(&place(1), second);
     assert_eq!(granted(books.claim(&place(1), Some(first))).0, Some(7));
     books.leave_line(&place(1), first);
-    books.leave(&place(1), Some(Lost::Timeout));
+    books.leave(&place(1), Some(KernelLoss::Timeout));
     assert_eq!(books.claim(&place(1), None), Claim::Busy);
     let told = granted(books.claim(&place(1), Some(third)));
-    assert_eq!(told, (None, Some(Lost::Timeout)));
+    assert_eq!(told, (None, Some(KernelLoss::Timeout)));
     books.leave_line(&place(1), third);
     for _ in 0..MAX_WAITING {
         assert!(books.line_up(&place(1)).is_some());
@@ -137,11 +140,17 @@ fn kernels_end_when_unused_or_lost() {
     leave_idle(&mut books, 2, now + IDLE);
     leave_idle(&mut books, 3, now + IDLE);
     granted(books.claim(&place(4), None));
-    let lost = |kernel: &u32| (*kernel == 3).then_some(Lost::Replaced);
+    let lost = |kernel: &u32| (*kernel == 3).then_some(KernelLoss::Replaced);
     let gone = books.expire(now + IDLE, lost);
-    assert_eq!(gone, [(1, Lost::Unused), (3, Lost::Replaced)]);
-    assert_eq!(granted(books.claim(&place(1), None)).1, Some(Lost::Unused));
-    assert_eq!(books.expire(now + IDLE * 9, |_| None), [(2, Lost::Unused)]);
+    assert_eq!(gone, [(1, KernelLoss::Unused), (3, KernelLoss::Replaced)]);
+    assert_eq!(
+        granted(books.claim(&place(1), None)).1,
+        Some(KernelLoss::Unused)
+    );
+    assert_eq!(
+        books.expire(now + IDLE * 9, |_| None),
+        [(2, KernelLoss::Unused)]
+    );
 }
 
 #[test]
@@ -154,10 +163,16 @@ fn a_conversation_that_is_deleted_loses_all_of_its_kernels() {
     };
     granted(books.claim(&busy, None));
     leave_idle(&mut books, 2, now);
-    let gone = books.retire(&place(1).conversation, Lost::Deleted);
-    assert_eq!(gone, [(1, Lost::Deleted)]);
-    assert_eq!(books.give_back(&busy, 8, now), Some((8, Lost::Deleted)));
-    assert_eq!(granted(books.claim(&busy, None)).1, Some(Lost::Deleted));
+    let gone = books.retire(&place(1).conversation, KernelLoss::Deleted);
+    assert_eq!(gone, [(1, KernelLoss::Deleted)]);
+    assert_eq!(
+        books.give_back(&busy, 8, now),
+        Some((8, KernelLoss::Deleted))
+    );
+    assert_eq!(
+        granted(books.claim(&busy, None)).1,
+        Some(KernelLoss::Deleted)
+    );
     assert_eq!(granted(books.claim(&place(2), None)).0, Some(2));
 }
 
@@ -166,8 +181,11 @@ fn nothing_is_kept_after_the_end() {
     let (mut books, now) = (books(9), Instant::now());
     leave_idle(&mut books, 1, now);
     granted(books.claim(&place(2), None));
-    assert_eq!(books.close(), [(1, Lost::Gone)]);
-    assert_eq!(books.give_back(&place(2), 2, now), Some((2, Lost::Gone)));
+    assert_eq!(books.close(), [(1, KernelLoss::Gone)]);
+    assert_eq!(
+        books.give_back(&place(2), 2, now),
+        Some((2, KernelLoss::Gone))
+    );
     assert_eq!(books.claim(&place(3), None), Claim::Closed);
 }
 
@@ -180,12 +198,12 @@ fn the_heaviest_idle_kernel_goes_and_its_next_run_is_told() {
     // The last one is at work.
     assert_eq!(granted(books.claim(&place(3), None)).0, Some(3));
     let weight = |kernel: &u32| (*kernel > 1).then_some(*kernel);
-    let taken = books.take_heaviest(weight, Lost::Floor);
-    assert_eq!(taken, Some((2, Lost::Floor)));
-    assert_eq!(books.take_heaviest(weight, Lost::Floor), None);
+    let taken = books.take_heaviest(weight, KernelLoss::Floor);
+    assert_eq!(taken, Some((2, KernelLoss::Floor)));
+    assert_eq!(books.take_heaviest(weight, KernelLoss::Floor), None);
     assert_eq!(
         granted(books.claim(&place(2), None)),
-        (None, Some(Lost::Floor))
+        (None, Some(KernelLoss::Floor))
     );
     assert_eq!(granted(books.claim(&place(1), None)), (Some(1), None));
 }

@@ -26,7 +26,7 @@ pub(in crate::mcp) async fn with_signs_of_life<T>(
             done = &mut work => return done,
             () = sleep(HEARTBEAT) => {}
         }
-        if unread.stands_still(caller) {
+        if unread.is_stalled(caller) {
             continue;
         }
         unread.sent();

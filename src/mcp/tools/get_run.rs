@@ -170,15 +170,18 @@ fn find(call: &Call<'_>, arguments: &Arguments) -> Result<std::sync::Arc<LiveRun
 }
 
 /// As much text from `offset` on as an answer holds.
-fn page(run: &LiveRun, stream: OutputStream, offset: usize, most: usize) -> Page {
+fn page(run: &LiveRun, stream: OutputStream, offset: usize, max_chars: usize) -> Page {
     let of = match stream {
         OutputStream::Output => None,
         OutputStream::Stdout => Some(Stream::Stdout),
         OutputStream::Stderr => Some(Stream::Stderr),
     };
-    let bytes = run.live.capture.read(of, offset, most.saturating_add(1));
-    let more = bytes.len() > most;
-    let mut piece = &bytes[..bytes.len().min(most)];
+    let bytes = run
+        .live
+        .capture
+        .read(of, offset, max_chars.saturating_add(1));
+    let more = bytes.len() > max_chars;
+    let mut piece = &bytes[..bytes.len().min(max_chars)];
     if more {
         // At the end of a line if there is one, so that lines are not torn.
         piece = &piece[..render::whole(piece)];

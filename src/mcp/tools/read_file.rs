@@ -90,8 +90,8 @@ pub(super) fn tool() -> Tool {
         .read_only(true)
         .idempotent(true)
         .open_world(false);
-    let (name, most) = MAX_RESULT_CHARS;
-    let meta = MetaObject(JsonObject::from_iter([(name.to_owned(), most.into())]));
+    let (name, max_chars) = MAX_RESULT_CHARS;
+    let meta = MetaObject(JsonObject::from_iter([(name.to_owned(), max_chars.into())]));
     define::<Arguments, Content>(NAME, "Read a file", description.to_owned(), annotations)
         .with_meta(meta)
 }

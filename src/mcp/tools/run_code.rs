@@ -209,7 +209,7 @@ fn request(call: &Call<'_>, arguments: JsonObject) -> Result<RunRequest, CallErr
             .transpose()?,
         time_argument: Some(TimeArgument {
             name: "timeoutSeconds",
-            most: limits.timeout_max,
+            max: limits.timeout_max,
         }),
         stateful: arguments.stateful,
         kernel: KernelWish {
@@ -220,6 +220,6 @@ fn request(call: &Call<'_>, arguments: JsonObject) -> Result<RunRequest, CallErr
 }
 
 fn timeout(seconds: f64, limits: &RunLimits) -> Result<Duration, RunError> {
-    let most = limits.timeout_max;
-    time_limit(seconds, most).ok_or(RunError::Timeout(seconds, most.as_secs_f64()))
+    let max = limits.timeout_max;
+    time_limit(seconds, max).ok_or(RunError::Timeout(seconds, max.as_secs_f64()))
 }

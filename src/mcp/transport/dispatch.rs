@@ -55,9 +55,9 @@ impl McpTransport {
             }
             // rmcp takes a message that is JSON but cannot be held for a body of another type.
             if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE {
-                response = message.not_held().into_response();
+                response = message.unrepresentable().into_response();
             }
-            speak_json(response).await
+            to_json_rpc_error(response).await
         }
         .boxed()
     }
@@ -149,7 +149,7 @@ fn greeting(message: &Message) -> Option<String> {
 }
 
 /// rmcp's own refusals are plain text; clients get them as JSON-RPC errors.
-pub(super) async fn speak_json(response: Response) -> Response {
+pub(super) async fn to_json_rpc_error(response: Response) -> Response {
     let is_text = response
         .headers()
         .get(CONTENT_TYPE)

@@ -120,7 +120,7 @@ impl Message {
 
     /// The message in rmcp's types.
     pub(super) fn parse(&self) -> Result<ClientJsonRpcMessage, EnvelopeError> {
-        serde_json::from_slice(&self.text).map_err(|_| self.not_held())
+        serde_json::from_slice(&self.text).map_err(|_| self.unrepresentable())
     }
 
     /// Whether it names the revision that it is written in.
@@ -138,7 +138,7 @@ impl Message {
     }
 
     /// Why a message with the outer form cannot be taken: JSON can express more than a value can hold.
-    pub(super) fn not_held(&self) -> EnvelopeError {
+    pub(super) fn unrepresentable(&self) -> EnvelopeError {
         let reason: Cow<'static, str> = match serde_json::from_slice::<Value>(&self.text) {
             Err(error) => format!(
                 "{error}: half of a surrogate pair, numbers beyond 64 bits and more than 127 levels are not taken"

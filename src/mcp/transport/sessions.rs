@@ -24,7 +24,7 @@ const MAX_SESSIONS: usize = 1000;
 /// Sessions that their clients have ended and that are remembered as such, the latest ones.
 const MAX_GONE: usize = 1000;
 /// How often silent sessions are looked for, at most and at least.
-const LOOKS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
+const CHECK_INTERVAL: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 
 /// What is known about all sessions.
 #[derive(Clone)]
@@ -95,7 +95,7 @@ impl Sessions {
 
     /// Ends sessions that are silent for too long, for ever.
     pub(super) async fn keep(self) {
-        let pause = (self.idle / 4).clamp(LOOKS.0, LOOKS.1);
+        let pause = (self.idle / 4).clamp(CHECK_INTERVAL.0, CHECK_INTERVAL.1);
         loop {
             sleep(pause).await;
             let silent: Vec<_> = {

@@ -18,8 +18,8 @@ fn key(digit: char) -> ConversationKey {
 }
 
 /// A shelf of one kind, `p`.
-fn shelf(pool_size: usize, most: usize) -> Shelf<u32> {
-    let mut shelf = Shelf::new(most, TTL);
+fn shelf(pool_size: usize, max_warm: usize) -> Shelf<u32> {
+    let mut shelf = Shelf::new(max_warm, TTL);
     assert!(shelf.set_kinds(&kinds(&["p"], pool_size)).is_empty());
     shelf
 }
@@ -153,27 +153,27 @@ fn what_fails_again_and_again_is_tried_ever_more_rarely() {
 fn a_conversation_gets_its_own_back_and_nobody_elses() {
     let (mut shelf, now) = (shelf(0, 9), Instant::now());
     let scrubbed = shelf
-        .begin_cleaning(&key('a'), &kind("p"), Back::Scrubbed)
+        .begin_cleaning(&key('a'), &kind("p"), ReadyAfter::Scrub)
         .unwrap();
     assert_eq!(shelf.claim_own(&key('a'), &kind("p")), Claim::Cleaning);
     assert_eq!(shelf.claim_own(&key('b'), &kind("p")), Claim::Nothing);
     assert!(shelf.end_cleaning(scrubbed));
     // A small interpreter is worth waiting for, and only one of those is loaded at a time.
     let small = shelf
-        .begin_cleaning(&key('a'), &kind("p"), Back::Soon)
+        .begin_cleaning(&key('a'), &kind("p"), ReadyAfter::LightPark)
         .unwrap();
     assert_eq!(
-        shelf.begin_cleaning(&key('a'), &kind("p"), Back::Soon),
+        shelf.begin_cleaning(&key('a'), &kind("p"), ReadyAfter::LightPark),
         None
     );
     assert_eq!(shelf.claim_own(&key('a'), &kind("p")), Claim::Cleaning);
     assert!(shelf.end_cleaning(small));
     // Nobody waits for one in which everything is being loaded, and only one of those is loaded at a time.
     let later = shelf
-        .begin_cleaning(&key('a'), &kind("p"), Back::Later)
+        .begin_cleaning(&key('a'), &kind("p"), ReadyAfter::FullLoad)
         .unwrap();
     assert_eq!(
-        shelf.begin_cleaning(&key('a'), &kind("p"), Back::Later),
+        shelf.begin_cleaning(&key('a'), &kind("p"), ReadyAfter::FullLoad),
         None
     );
     assert_eq!(shelf.claim_own(&key('a'), &kind("p")), Claim::Nothing);
@@ -244,7 +244,7 @@ fn a_conversation_that_was_deleted_wants_nothing_back() {
     let mut shelf = shelf(0, 9);
     let begin = |shelf: &mut Shelf<u32>, owner| {
         shelf
-            .begin_cleaning(&key(owner), &kind("p"), Back::Scrubbed)
+            .begin_cleaning(&key(owner), &kind("p"), ReadyAfter::Scrub)
             .unwrap()
     };
     let (deleted, kept) = (begin(&mut shelf, 'a'), begin(&mut shelf, 'b'));
@@ -262,7 +262,7 @@ fn a_closed_shelf_keeps_nothing() {
     assert_eq!(shelf.close(), [2]);
     assert_eq!(shelf.begin_start(now), None);
     assert_eq!(
-        shelf.begin_cleaning(&key('a'), &kind("p"), Back::Scrubbed),
+        shelf.begin_cleaning(&key('a'), &kind("p"), ReadyAfter::Scrub),
         None
     );
     assert_eq!(shelf.give_back(&key('a'), &kind("p"), 3, now), [3]);

@@ -29,7 +29,7 @@ use crate::conversation::ConversationKey;
 const LOCKS: &str = ".uids";
 /// When no user is free, all directories are looked at again, but no more often than this: that takes a moment for each
 /// ten thousand, and everybody may ask.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The users of conversations.
 #[derive(Debug)]
@@ -152,7 +152,7 @@ impl Own {
                 break;
             }
         }
-        if state.looked.is_some_and(|at| at.elapsed() < LOOK_EVERY) {
+        if state.looked.is_some_and(|at| at.elapsed() < CHECK_INTERVAL) {
             return Ok(None);
         }
         // Another server may have deleted some, unless it is still doing that.

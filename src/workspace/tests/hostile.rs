@@ -243,7 +243,7 @@ async fn a_shut_workspace_is_opened_again() {
     assert_eq!(mode(&fixture.data()), 0o700);
     set_mode(&fixture.data(), 0);
     assert!(fixture.workspaces.remove(&fixture.key).await.unwrap());
-    fixture.workspaces.settle().await;
+    fixture.workspaces.wait_for_background_work().await;
     assert_eq!(fixture.leftovers(), 0);
 }
 

@@ -156,13 +156,13 @@ async fn when_all_users_are_taken_that_is_told_and_a_deletion_helps() {
     drop(slot);
     assert!(!taken.contains(&user(&workspaces, &key(3)).await));
     assert!(workspaces.remove(&key(1)).await.unwrap());
-    workspaces.settle().await;
+    workspaces.wait_for_background_work().await;
     assert_eq!(user(&workspaces, &key(4)).await, taken[0]);
     // What another server deletes is found as well.
     assert!(workspaces.create(&key(5)).await.is_err());
     let other = server_of_one(&root);
     assert!(other.remove(&key(2)).await.unwrap());
-    other.settle().await;
+    other.wait_for_background_work().await;
     tokio::time::pause();
     tokio::time::advance(std::time::Duration::from_mins(1)).await;
     tokio::time::resume();

@@ -89,7 +89,7 @@ async fn a_tree_takes_the_place_of_whatever_is_there() {
     }
     let outside: Vec<_> = fs::read_dir(outside.path()).unwrap().collect();
     assert_eq!(outside.len(), 1);
-    fixture.workspaces.settle().await;
+    fixture.workspaces.wait_for_background_work().await;
     assert_eq!(fixture.leftovers(), 0);
 }
 
@@ -115,7 +115,7 @@ async fn a_tree_that_does_not_fit_changes_nothing() {
     assert_eq!(fixture.placed().len(), 600 << 10);
     let note = fixture.workspace().await.packages_note().await.unwrap();
     assert_eq!(note, "note of 614400 bytes");
-    fixture.workspaces.settle().await;
+    fixture.workspaces.wait_for_background_work().await;
     assert_eq!(fixture.leftovers(), 0);
 }
 
@@ -133,7 +133,7 @@ async fn a_tree_is_placed_with_its_note_or_not_at_all() {
     fs::create_dir_all(note.join("in the way")).unwrap();
     fixture.place(b"third").await.unwrap_err();
     assert_eq!(fixture.placed(), b"second");
-    fixture.workspaces.settle().await;
+    fixture.workspaces.wait_for_background_work().await;
     assert_eq!(fixture.leftovers(), 0);
 }
 
@@ -149,7 +149,7 @@ async fn a_tree_that_nobody_wants_any_more_changes_nothing() {
     assert_eq!(fixture.placed(), b"first");
     let note = workspace.packages_note().await.unwrap();
     assert_eq!(note, "note of 5 bytes");
-    fixture.workspaces.settle().await;
+    fixture.workspaces.wait_for_background_work().await;
     assert_eq!(fixture.leftovers(), 0);
 }
 
@@ -176,7 +176,7 @@ async fn what_a_tree_is_placed_with_lasts_as_long_as_that_takes() {
     // Its caller goes away once it has begun, or even ended.
     let _ = futures::poll!(placed.as_mut());
     drop(placed);
-    fixture.workspaces.settle().await;
+    fixture.workspaces.wait_for_background_work().await;
     assert_eq!(*gone.lock(), [true]);
 }
 
@@ -217,7 +217,7 @@ async fn a_directory_that_nobody_waits_for_is_gone_once_all_is_settled() {
     for _ in 0..300 {
         let begun = fixture.workspaces.new_scratch(Owner::for_this_process());
         let given_up = tokio::time::timeout(Duration::ZERO, begun).await.is_err();
-        fixture.workspaces.settle().await;
+        fixture.workspaces.wait_for_background_work().await;
         assert_eq!(fixture.leftovers(), 0, "given up: {given_up}");
     }
 }
@@ -279,7 +279,7 @@ async fn downloads_are_kept_under_the_hash_of_what_is_in_them() {
     assert_eq!(fixture.kept(), expected);
     let cache = fixture.root.path().join(".packages");
     assert_eq!(mode(&cache), 0o700);
-    fixture.workspaces.settle().await;
+    fixture.workspaces.wait_for_background_work().await;
     assert_eq!(fixture.leftovers(), 0);
 }
 

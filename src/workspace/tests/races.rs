@@ -219,7 +219,7 @@ async fn deletion_ends_though_programs_refill_as_fast() {
         thread::yield_now();
     }
     assert!(fixture.workspaces.remove(&fixture.key).await.unwrap());
-    fixture.workspaces.settle().await;
+    fixture.workspaces.wait_for_background_work().await;
     drop(busy);
     nothing_stays_after_a_start(fixture);
 }
@@ -244,7 +244,7 @@ async fn deletion_gets_along_with_a_busy_program() {
     });
     thread::sleep(std::time::Duration::from_millis(20));
     assert!(fixture.workspaces.remove(&fixture.key).await.unwrap());
-    fixture.workspaces.settle().await;
+    fixture.workspaces.wait_for_background_work().await;
     drop((busy, workspace));
     assert_eq!(
         fs::read_to_string(outside.path().join("r.txt")).unwrap(),
@@ -269,7 +269,7 @@ async fn nothing_stays_of_what_a_dying_program_writes() {
         }
     });
     assert!(fixture.workspaces.remove(&fixture.key).await.unwrap());
-    fixture.workspaces.settle().await;
+    fixture.workspaces.wait_for_background_work().await;
     assert_eq!(fixture.leftovers(), 0);
 }
 
@@ -286,7 +286,7 @@ async fn what_is_made_anew_between_two_deletions_goes_whole() {
         let removed = futures::future::join_all((0..16).map(remove)).await;
         assert!(removed.iter().all(Result::is_ok), "{removed:?}");
     }
-    fixture.workspaces.settle().await;
+    fixture.workspaces.wait_for_background_work().await;
     assert_eq!(fixture.leftovers(), 0);
 }
 
@@ -298,7 +298,7 @@ async fn uploads_succeed_while_their_conversation_is_deleted() {
         let (workspaces, key) = (fixture.workspaces.clone(), fixture.key.clone());
         let removal = async {
             workspaces.remove(&key).await.unwrap();
-            workspaces.settle().await;
+            workspaces.wait_for_background_work().await;
         };
         let name = path(&format!("sub/{number}"));
         let upload = workspace.write_file(&name, Bytes::from("x"), Existing::Replace);
@@ -306,6 +306,6 @@ async fn uploads_succeed_while_their_conversation_is_deleted() {
         uploaded.unwrap();
         fixture.workspaces.create(&fixture.key).await.unwrap();
     }
-    fixture.workspaces.settle().await;
+    fixture.workspaces.wait_for_background_work().await;
     assert_eq!(fixture.leftovers(), 0);
 }

@@ -8,7 +8,7 @@ use super::*;
 async fn remove(fixture: &Fixture) {
     assert!(fixture.workspaces.remove(&fixture.key).await.unwrap());
     assert!(!fixture.data().exists());
-    fixture.workspaces.settle().await;
+    fixture.workspaces.wait_for_background_work().await;
 }
 
 #[tokio::test]
@@ -87,7 +87,7 @@ async fn is_the_last_tree_the_large_one() -> Option<bool> {
         }
         tokio::task::yield_now().await;
     };
-    fixture.workspaces.settle().await;
+    fixture.workspaces.wait_for_background_work().await;
     assert_eq!(fixture.leftovers(), 0);
     left.first().map(|last| *last == large)
 }

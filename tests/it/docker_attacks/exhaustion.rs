@@ -282,7 +282,12 @@ async fn delete_is_quick(app: &TestApp) {
         "{:?}",
         started.elapsed()
     );
-    app.app.parts.files.workspaces.settle().await;
+    app.app
+        .parts
+        .files
+        .workspaces
+        .wait_for_background_work()
+        .await;
     assert_eq!(
         fs::read_dir(app.root().join(".tmp")).unwrap().count(),
         0,

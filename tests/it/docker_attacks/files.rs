@@ -250,7 +250,14 @@ async fn a_wrecked_workspace_is_as_usable_as_before(target: &Target) {
         .call("delete_conversation", json!({ "conversationId": "demo" }))
         .await;
     assert_eq!(deleted["existed"], true, "{deleted}");
-    target.app.app.parts.files.workspaces.settle().await;
+    target
+        .app
+        .app
+        .parts
+        .files
+        .workspaces
+        .wait_for_background_work()
+        .await;
     assert!(!target.app.workspace("demo").exists());
     assert_eq!(
         fs::read_dir(target.app.root().join(".tmp"))

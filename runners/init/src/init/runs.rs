@@ -55,7 +55,7 @@ impl Init {
     }
 
     /// Does what the server wants of the run in progress.
-    pub(super) fn heed(&mut self) -> Result<bool, Stop> {
+    pub(super) fn handle_message(&mut self) -> Result<bool, Stop> {
         match self.frames.next_urgent()? {
             None => return Ok(false),
             Some(Frame::Interrupt(interrupt)) => self.stop_run(interrupt.number),

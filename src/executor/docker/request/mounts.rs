@@ -14,8 +14,12 @@ pub(super) fn mounts(spec: &ContainerSpec, paths: &HostPaths) -> Result<Vec<Moun
         mount(&data, DATA_PATH, false),
         mount(&paths.find(&Place::Init)?, INIT_PATH, true),
     ];
-    for shown in &spec.shown {
-        mounts.push(mount(&paths.find(&shown.place)?, shown.target, true));
+    for read_only in &spec.read_only {
+        mounts.push(mount(
+            &paths.find(&read_only.place)?,
+            read_only.target,
+            true,
+        ));
     }
     // A mount follows the directory and not its name, so both paths become the conversation's at once.
     mounts.extend(spec.data_alias.map(|path| mount(&data, path, false)));
@@ -60,13 +64,13 @@ mod tests {
     use super::super::Dialect;
     use super::super::tests::{body, body_at, setup, spec};
     use super::*;
-    use crate::executor::spec::{DATA_ALIAS, NetworkAccess, Provided, Shown};
+    use crate::executor::spec::{DATA_ALIAS, NetworkAccess, Provided, ReadOnlyMount};
 
     #[test]
     fn what_is_shown_can_be_read_only_and_changes_nothing_else() {
         let without = body(&spec(NetworkAccess::None), Dialect::Docker);
         let mut spec = spec(NetworkAccess::None);
-        spec.shown = vec![Shown {
+        spec.read_only = vec![ReadOnlyMount {
             place: Place::Operator(Provided::Wheelhouse),
             target: "/packages/wheelhouse",
         }];
@@ -143,11 +147,11 @@ mod tests {
     #[test]
     fn what_nobody_provides_is_not_shown() {
         let mut spec = spec(NetworkAccess::None);
-        spec.shown = vec![Shown {
+        spec.read_only = vec![ReadOnlyMount {
             place: Place::Operator(Provided::CaBundle),
             target: "/packages/certificates",
         }];
         let refused = mounts(&spec, &setup().paths).unwrap_err();
-        assert_eq!(refused, UnplacedError(spec.shown[0].place.clone()));
+        assert_eq!(refused, UnplacedError(spec.read_only[0].place.clone()));
     }
 }

@@ -38,7 +38,7 @@ async fn a_client_that_sleeps_loses_its_place() {
     let (key, other) = (KEY.parse().unwrap(), "f".repeat(64).parse().unwrap());
     assert!(fixture.workspaces.reserve_download(&key).is_none());
     assert!(fixture.workspaces.reserve_download(&other).is_some());
-    fixture.workspaces.settle().await;
+    fixture.workspaces.wait_for_background_work().await;
     assert!(fixture.workspaces.reserve_download(&key).is_some());
     for response in responses {
         assert!(content(response).await.len() < 1 << 20);
@@ -58,7 +58,7 @@ async fn a_client_that_reads_too_slowly_loses_its_place() {
     }
     // At 16 KiB a second plus a minute, it ends in the third pause; by then one more piece is on its way.
     assert!((3..=5).contains(&received.len()), "{received:?}");
-    fixture.workspaces.settle().await;
+    fixture.workspaces.wait_for_background_work().await;
 }
 
 #[tokio::test]
@@ -73,7 +73,7 @@ async fn a_large_file_arrives_whole() {
         content(fixture.get_range("large", "bytes=1000000-1999999").await).await
             == bytes[1_000_000..2_000_000]
     );
-    fixture.workspaces.settle().await;
+    fixture.workspaces.wait_for_background_work().await;
 }
 
 #[tokio::test]
