@@ -57,7 +57,7 @@ async fn foreign_hosts_and_origins_are_refused_on_every_route() {
 }
 
 #[tokio::test]
-async fn what_the_lists_name_is_known_as_clients_write_it() {
+async fn hosts_and_origins_are_known_as_clients_write_them() {
     let app = TestApp::on_fake_with(&[
         ("ALLOWED_HOSTS", "[FD00::1], bücher.example"),
         (

@@ -165,7 +165,7 @@ async fn other_toolsets_heed_it_too() {
 }
 
 #[tokio::test]
-async fn what_is_said_about_pictures_is_in_the_object() {
+async fn notes_about_pictures_are_in_the_object() {
     let app = TestApp::on_fake().await;
     let mut wide = Vec::new();
     image::RgbImage::new(3200, 8)

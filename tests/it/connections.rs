@@ -331,7 +331,7 @@ async fn a_body_has_one_length_for_everybody() {
 }
 
 #[tokio::test]
-async fn who_is_still_sending_is_told_why_an_upload_is_refused() {
+async fn a_refused_upload_is_answered_while_it_is_still_sent() {
     let server = Listening::with(&[("MAX_UPLOAD_BYTES", "16m")]).await;
     let body = vec![b'x'; 8 << 20];
     let head = |more| {
@@ -354,7 +354,7 @@ async fn who_is_still_sending_is_told_why_an_upload_is_refused() {
 }
 
 #[tokio::test]
-async fn who_is_still_sending_is_told_why_a_form_is_refused() {
+async fn a_refused_form_is_answered_while_it_is_still_sent() {
     let server = Listening::with(&[("MAX_UPLOAD_BYTES", "16m")]).await;
     let part = |name: &str, content: &str| {
         format!(

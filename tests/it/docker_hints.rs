@@ -100,7 +100,7 @@ async fn hint(app: &TestApp, language: &str, code: &str, more: Value) -> String 
 }
 
 #[tokio::test]
-async fn who_fails_is_told_what_to_do() {
+async fn failures_have_hints() {
     let app = TestApp::on_docker_with(&[("SANDBOX_REUSE", "conversation")]).await;
     for (language, code, wanted) in PROGRAMS {
         let outcome = app.run(language, code).await;
@@ -112,7 +112,7 @@ async fn who_fails_is_told_what_to_do() {
 }
 
 #[tokio::test]
-async fn who_fails_in_a_cell_is_told_what_is_right_there() {
+async fn failures_in_cells_have_hints_for_cells() {
     let app = TestApp::on_docker().await;
     for (code, more, wanted) in [
         ("import nothing_like_it", json!({}), "install_packages"),

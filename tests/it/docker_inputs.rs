@@ -63,7 +63,7 @@ async fn programs_read_what_their_call_brings() {
 
 /// More than a pipe holds, which nobody reads; and then nothing.
 #[tokio::test]
-async fn what_one_program_does_not_read_is_not_there_for_the_next() {
+async fn unread_input_is_gone_for_the_next_program() {
     let app = TestApp::on_docker_with(&[("SANDBOX_REUSE", "conversation")]).await;
     for (language, unread, code) in [
         (

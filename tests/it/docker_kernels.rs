@@ -305,7 +305,7 @@ async fn package_clients_tell_what_is_there_and_do_not_install() {
 }
 
 #[tokio::test]
-async fn what_a_cell_starts_does_not_answer_for_it() {
+async fn children_of_a_cell_do_not_answer_for_it() {
     let app = TestApp::on_docker().await;
     let notebook = Notebook::new(&app, "python");
     let own = "own = os.getpid() == kernel";
@@ -398,7 +398,7 @@ raise SystemExit(4)
 }
 
 #[tokio::test]
-async fn memory_and_files_end_a_kernel_and_the_next_run_is_told() {
+async fn memory_and_files_end_a_kernel_and_the_next_run_says_so() {
     let app = TestApp::on_docker_with(&[("WORKSPACE_QUOTA", "20m")]).await;
     let notebook = Notebook::new(&app, "python");
     let greedy = "x = 1\nhog = []\nwhile True: hog.append(bytearray(8 << 20))";

@@ -80,7 +80,7 @@ fn new_files(result: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn what_was_over_before_its_libraries_were_loaded_never_runs() {
+async fn a_run_that_timed_out_before_its_libraries_loaded_never_starts() {
     let app = TestApp::on_docker_with(&[("SANDBOX_REUSE", "conversation")]).await;
     app.run("python", "print('cold')").await;
     eventually("a small interpreter is parked", || {
@@ -106,7 +106,7 @@ async fn what_was_over_before_its_libraries_were_loaded_never_runs() {
 
 /// pandas is loaded by then.
 #[tokio::test]
-async fn what_a_call_sets_for_a_library_is_heard() {
+async fn environment_for_a_library_takes_effect() {
     let app = TestApp::on_docker_with(&[
         ("POOL_SIZE", "python=1"),
         ("SANDBOX_REUSE", "conversation"),
@@ -259,7 +259,7 @@ async fn home_is_writable_and_stdin_is_empty() {
 }
 
 #[tokio::test]
-async fn a_child_that_the_memory_limit_killed_is_told() {
+async fn a_killed_child_is_in_the_hint() {
     let app = TestApp::on_docker().await;
     let survived = app.run("python", "import os, sys\nif os.fork() == 0:\n    x = []\n    while True: x.append(bytearray(b'x' * (8 << 20)))\nos.wait()\nprint('parent')").await;
     assert_eq!(
@@ -277,7 +277,7 @@ async fn a_child_that_the_memory_limit_killed_is_told() {
 }
 
 #[tokio::test]
-async fn who_cannot_install_a_package_is_told_what_can() {
+async fn installs_for_other_languages_name_those_that_can() {
     let app = TestApp::on_docker().await;
     for (language, code) in [
         (

@@ -123,7 +123,7 @@ async fn nothing_is_under_way(app: &TestApp) {
 }
 
 #[tokio::test]
-async fn what_is_installed_can_be_imported_by_every_later_run() {
+async fn installed_packages_are_importable_in_later_runs() {
     let host = Host::with(&[("POOL_SIZE", "python=1"), ("SANDBOX_REUSE", "conversation")]).await;
     host.app.parked("python", 1).await;
     // The conversation has a warm sandbox before anything is installed.
@@ -232,7 +232,7 @@ async fn installs_add_up_and_earlier_ones_keep_their_versions() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_installed_is_explained_and_changes_nothing() {
+async fn a_failed_install_is_explained_and_changes_nothing() {
     let host = Host::with(&[
         ("BLOCKED_PACKAGES", "Tiny_Dep,evil"),
         ("PACKAGE_SIZE_LIMIT", "2m"),
@@ -298,7 +298,7 @@ async fn what_cannot_be_installed_is_explained_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn what_has_no_wheel_is_built_only_where_the_operator_allows_it() {
+async fn packages_without_wheel_are_built_only_if_allowed() {
     let host = Host::with(&[("ALLOW_SOURCE_BUILDS", "1")]).await;
     let answer = host
         .install("python", json!(["tinysource", "tinyone"]))

@@ -31,7 +31,7 @@ impl Host {
 }
 
 #[tokio::test]
-async fn what_was_installed_can_be_taken_back() {
+async fn installed_packages_can_be_removed() {
     let host = Host::with(&[("POOL_SIZE", "python=1"), ("SANDBOX_REUSE", "conversation")]).await;
     let messages = host
         .messages(
@@ -151,7 +151,7 @@ async fn of_two_with_the_same_files_the_newer_wish_stays() {
 }
 
 #[tokio::test]
-async fn what_does_not_load_says_which_package_it_is_from() {
+async fn an_import_that_fails_names_its_package() {
     let host = Host::new().await;
     host.change("python", json!(["tinyunloadable"]), json!([]))
         .await;

@@ -135,7 +135,7 @@ async fn a_directory_may_have_many_archives_and_some_that_are_no_packages() {
 }
 
 #[tokio::test]
-async fn what_was_asked_for_is_chosen_first() {
+async fn requested_packages_win_over_dependencies() {
     let host = Host::new().await;
     for (conversation, packages, told) in [
         (

@@ -29,7 +29,7 @@ impl Host {
 }
 
 #[tokio::test]
-async fn what_is_loaded_ahead_can_be_had_in_another_version() {
+async fn preloaded_packages_can_be_replaced_by_another_version() {
     let host = Host::with(&[("POOL_SIZE", "python=1"), ("SANDBOX_REUSE", "conversation")]).await;
     host.app.parked("python", 1).await;
     // The conversation has a warm sandbox with the runner's version loaded.

@@ -111,7 +111,7 @@ async fn a_weaker_sandbox_is_noticed() {
 }
 
 #[tokio::test]
-async fn what_an_engine_leaves_open_is_closed_by_the_kernel() {
+async fn landlock_closes_what_the_engine_leaves_open() {
     for &(what, weaken, control) in KEPT_UP {
         let executor = Arc::new(WeakExecutor::new(weaken).await);
         let report = selftest(executor, SMALL, &[control]).await;
@@ -123,7 +123,7 @@ async fn what_an_engine_leaves_open_is_closed_by_the_kernel() {
 }
 
 #[tokio::test]
-async fn what_the_host_lacks_is_noted() {
+async fn missing_host_features_are_noted() {
     let weaken: Weaken = |body| {
         host(body).security_opt = Some(vec![format!("seccomp={NO_LANDLOCK}")]);
     };

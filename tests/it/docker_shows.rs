@@ -36,7 +36,7 @@ async fn charts_have_letters_for_every_script_and_name_of_a_font() {
 }
 
 #[tokio::test]
-async fn what_no_font_has_is_told_once_and_at_the_line_of_the_program() {
+async fn missing_glyphs_are_reported_once_at_the_programs_line() {
     let app = TestApp::on_docker().await;
     let code = "import matplotlib.pyplot as plt\nplt.rcParams['font.family'] = 'NoSuchFont'\nfor _ in range(3):\n    \
                 plt.plot([1, 2])\n    plt.title('销售额')\n    plt.savefig('/tmp/a.png')\nplt.title('\\U00013000')\nplt.show()\n\
@@ -93,7 +93,7 @@ async fn documents_have_letters_that_the_standard_fonts_of_pdf_lack() {
 }
 
 #[tokio::test]
-async fn what_a_program_shows_becomes_a_file() {
+async fn shown_figures_become_files() {
     let app = TestApp::on_docker().await;
     let shown = ran(&app, "python", program!("shows.py")).await;
     let output = shown["output"].as_str().unwrap();

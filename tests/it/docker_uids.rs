@@ -188,7 +188,7 @@ async fn beside_a_greedy_one(settings: &[(&str, &str)]) -> String {
 }
 
 #[tokio::test]
-async fn what_the_kernel_counts_by_user_is_each_conversations_own() {
+async fn per_user_counts_are_per_conversation() {
     assert_eq!(beside_a_greedy_one(&[UIDS]).await, "True True");
     // Without the setting one takes it from the other: or this test would show nothing.
     assert_eq!(beside_a_greedy_one(&[]).await, "False False");

@@ -93,7 +93,7 @@ async fn a_file_counts_in_its_own_directory_only() {
 }
 
 #[tokio::test]
-async fn a_line_that_is_no_setting_is_told_without_its_text() {
+async fn a_line_that_is_no_setting_is_reported_without_its_text() {
     let directory = tempfile::tempdir().unwrap();
     let mut seen = Vec::new();
     for text in [
@@ -129,7 +129,7 @@ async fn lines_that_are_no_settings_hide_no_other_mistake() {
 }
 
 #[tokio::test]
-async fn a_misspelt_setting_of_a_file_is_told_once() {
+async fn a_misspelt_setting_in_a_file_is_reported_once() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join(".env"), "RUN_TIMOUT=5s\n").unwrap();
     let settings = [("RUN_TIMOUT", "6s")];

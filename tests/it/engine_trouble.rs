@@ -47,7 +47,7 @@ async fn at_path(directory: &Path, name: &str, user: Option<u32>) -> String {
 }
 
 #[tokio::test]
-async fn a_socket_that_leads_to_no_engine_is_told_by_its_cause() {
+async fn a_socket_without_an_engine_names_the_cause() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -80,7 +80,7 @@ async fn a_socket_that_leads_to_no_engine_is_told_by_its_cause() {
 }
 
 #[tokio::test]
-async fn an_address_that_leads_to_no_engine_is_told_by_its_cause() {
+async fn an_address_without_an_engine_names_the_cause() {
     let nobody = free_address().await;
     let refused = reason_for(&format!("tcp://{nobody}"), None).await;
     let strangers = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -163,7 +163,7 @@ async fn an_mcp_address_is_served_however_it_is_written() {
 }
 
 #[tokio::test]
-async fn who_asks_at_another_address_is_told_of_the_right_one() {
+async fn a_wrong_address_answers_with_the_right_one() {
     let app = TestApp::on_fake().await;
     let mut answers = String::new();
     for (method, path) in [
@@ -225,7 +225,7 @@ async fn each_message_of_a_batch_counts() {
 }
 
 #[tokio::test]
-async fn who_looks_for_oauth_is_told_that_there_is_none() {
+async fn oauth_discovery_answers_that_there_is_none() {
     let app = TestApp::on_fake().await;
     let mut answers = Vec::new();
     for (method, path) in [
@@ -251,7 +251,7 @@ async fn who_looks_for_oauth_is_told_that_there_is_none() {
 }
 
 #[tokio::test]
-async fn what_has_one_meaning_is_taken() {
+async fn requests_with_one_meaning_are_taken() {
     let app = TestApp::on_fake().await;
     let bodies = [
         r#"{"jsonrpc":"2.0","id":1.0,"method":"ping"}"#,
@@ -272,7 +272,7 @@ async fn what_has_one_meaning_is_taken() {
 }
 
 #[tokio::test]
-async fn what_has_no_meaning_is_refused_by_name() {
+async fn requests_without_meaning_are_refused_by_name() {
     let app = TestApp::on_fake().await;
     let bodies = [
         "",
@@ -461,7 +461,7 @@ async fn several_messages_come_at_once_in_the_revision_that_has_it() {
 }
 
 #[tokio::test]
-async fn the_tools_of_the_set_are_listed_to_who_calls_another() {
+async fn an_unknown_tool_answers_with_the_tools_of_the_set() {
     for set in ["artifacts", "python"] {
         let app = TestApp::on_fake_with(&[("MCP_TOOLSET", set)]).await;
         let answer = app.rpc("tools/call", json!({ "name": "nothing" })).await;

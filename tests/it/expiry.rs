@@ -61,7 +61,7 @@ async fn sweep_after(app: &App, time: Duration) -> usize {
 }
 
 #[tokio::test]
-async fn what_was_not_used_for_long_is_deleted_and_a_restart_forgets_nothing() {
+async fn unused_conversations_expire_also_after_a_restart() {
     let app = TestApp::on_fake().await;
     for conversation in ["old", "young"] {
         app.upload_to(conversation, 10).await;
@@ -141,7 +141,7 @@ async fn a_conversation_with_a_kernel_stays() {
 }
 
 #[tokio::test]
-async fn what_is_in_use_stays_and_its_warm_sandbox_goes_with_it() {
+async fn conversations_in_use_do_not_expire() {
     let warm = [("POOL_SIZE", "1"), ("SANDBOX_REUSE", "conversation")];
     let app = TestApp::on_fake_with(&warm).await;
     app.parked("shell", 1).await;

@@ -6,7 +6,7 @@ use crate::sse::{EventStream, post_sse, run};
 use crate::support::{TestApp, eventually};
 
 #[tokio::test]
-async fn too_many_requests_are_told_when_to_come_back() {
+async fn too_many_requests_answer_429_with_retry_after() {
     let app = TestApp::on_fake_with(&[("RATE_LIMIT", "2/h")]).await;
     let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" }).to_string();
     for _ in 0..2 {
@@ -40,7 +40,7 @@ async fn too_many_requests_are_told_when_to_come_back() {
 }
 
 #[tokio::test]
-async fn who_finds_no_place_is_told_when_to_come_back() {
+async fn a_full_queue_answers_when_to_come_back() {
     let settings = [("MAX_CONCURRENT_RUNS", "1"), ("MAX_QUEUED_RUNS", "0")];
     let app = TestApp::on_fake_with(&settings).await;
     let second = async {
@@ -64,7 +64,7 @@ async fn who_finds_no_place_is_told_when_to_come_back() {
 }
 
 #[tokio::test]
-async fn who_waits_is_told_the_position() {
+async fn progress_names_the_position_in_the_queue() {
     let app = TestApp::on_fake_with(&[("MAX_CONCURRENT_RUNS", "1")]).await;
     let second = async {
         eventually("the run is in progress", || app.workspace("demo").exists()).await;
@@ -82,7 +82,7 @@ async fn who_waits_is_told_the_position() {
 }
 
 #[tokio::test]
-async fn who_asks_for_a_run_that_waits_learns_for_what() {
+async fn a_waiting_run_says_for_what_it_waits() {
     let app = TestApp::on_fake_with(&[("MAX_CONCURRENT_RUNS", "1"), ("CALL_BUDGET", "1")]).await;
     let hint = async |arguments: serde_json::Value| {
         let outcome = app.call("run_code", arguments).await;

@@ -64,7 +64,7 @@ async fn the_rest_interface_takes_it_too() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_given_is_refused() {
+async fn unavailable_stdin_is_refused() {
     let app = TestApp::on_fake_with_notebook(&[]).await;
     let fake = app.fake.as_ref().unwrap();
     fake.label("notebook", "sandbox.stdin", "programs");

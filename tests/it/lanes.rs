@@ -159,7 +159,7 @@ async fn networks_of_others_stay_theirs_and_those_of_dead_servers_are_removed() 
 }
 
 #[tokio::test]
-async fn without_addresses_a_run_is_told_so_and_shares_no_network() {
+async fn without_free_subnets_a_run_is_refused_and_shares_no_network() {
     let (app, fake) = app_with("198.19.0.0/24").await;
     for number in 1..64 {
         foreign(&fake, number, "0123456789abcdef", "alive").await;

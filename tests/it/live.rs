@@ -71,7 +71,7 @@ fn pieces(messages: &[Value]) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn who_asks_for_it_is_told_stream_and_colours() {
+async fn raw_output_has_stream_and_colours() {
     let app = TestApp::on_fake().await;
     let code = "sleep 0.3\necho \u{1b}[31mone\nsleep 0.3\necho two >&2\nsleep 0.3\necho three\necho four >&2";
     let mut message = in_pieces(run(1, code), 0);
@@ -423,7 +423,7 @@ async fn long_output_is_read_piece_by_piece() {
 }
 
 #[tokio::test]
-async fn mistakes_about_runs_are_told() {
+async fn mistakes_about_runs_are_explained() {
     let app = TestApp::on_fake().await;
     insta::assert_json_snapshot!(app.call("get_run", json!({})).await, @r#"
     {

@@ -68,7 +68,7 @@ async fn a_library_that_is_named_says_everything() {
 }
 
 #[tokio::test]
-async fn a_refused_host_is_told_once_with_the_setting_that_allows_it() {
+async fn a_refused_host_is_logged_once_with_the_setting_that_allows_it() {
     let root = tempfile::tempdir().unwrap();
     let nowhere = format!("unix://{}/nowhere", root.path().display());
     let settings = [("DOCKER_HOST", &*nowhere), ("RUST_LOG", "warn")];

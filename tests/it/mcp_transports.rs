@@ -291,7 +291,7 @@ async fn an_id_is_taken_until_its_run_has_ended() {
 }
 
 #[tokio::test]
-async fn the_second_request_with_an_id_is_told_of_its_progress() {
+async fn a_reused_request_id_gets_its_own_progress() {
     let app = TestApp::on_fake().await;
     let session = Session::open(&app, "2025-06-18").await;
     let _first = session.send(&run(5, "sleep 25")).await;
@@ -376,7 +376,7 @@ fn unguarded(app: &TestApp, tasks: &TaskTracker, stop: &CancellationToken) -> Mc
 }
 
 #[tokio::test]
-async fn who_came_around_the_guard_is_nobody() {
+async fn a_request_without_a_caller_answers_500() {
     let app = TestApp::on_fake().await;
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
     let transport = unguarded(&app, &tasks, &stop);

@@ -453,7 +453,7 @@ async fn arguments_may_come_as_a_list_or_a_text() {
 }
 
 #[tokio::test]
-async fn what_is_no_id_makes_a_new_conversation() {
+async fn placeholders_for_no_id_make_a_new_conversation() {
     let app = TestApp::on_fake().await;
     for id in ["null", " None", "undefined", " "] {
         let run = json!({ "language": "shell", "code": "echo", "conversationId": id });
@@ -464,7 +464,7 @@ async fn what_is_no_id_makes_a_new_conversation() {
 }
 
 #[tokio::test]
-async fn names_that_are_not_ours_are_told() {
+async fn unknown_arguments_are_noted() {
     let app = TestApp::on_fake().await;
     let mut told = Vec::new();
     for name in ["vars", "persist", "reset", "net", "max_runtime", "conv_id"] {

@@ -295,7 +295,7 @@ async fn base64_may_have_lines() {
 }
 
 #[tokio::test]
-async fn nobody_is_sent_to_an_empty_stream() {
+async fn hints_do_not_point_to_an_empty_stream() {
     let app = TestApp::on_fake().await;
     let quiet = app.run("shell", "exit 3").await;
     assert_eq!(

@@ -108,7 +108,7 @@ async fn the_requests_of_a_client_of_sandbox_mcp_get_what_it_looks_for() {
 }
 
 #[tokio::test]
-async fn a_traceback_that_is_not_the_end_is_told_as_text() {
+async fn a_traceback_before_the_end_is_text() {
     let app = TestApp::on_fake().await;
     let code = "echo Traceback (most recent call last): >&2\necho handled >&2\necho on";
     let lines = execute(&app, json!({ "code": code, "language": "shell" })).await;
@@ -127,7 +127,7 @@ async fn a_traceback_that_is_not_the_end_is_told_as_text() {
 
 /// An interrupt, by a caller or at the time limit, makes the shell of a kernel print a traceback.
 #[tokio::test]
-async fn a_traceback_of_a_program_that_is_stopped_is_told_once() {
+async fn a_traceback_of_a_stopped_program_comes_once() {
     let app = TestApp::on_fake().await;
     for (timeout, is_its_end) in [(0.3, true), (2.0, false)] {
         let code =

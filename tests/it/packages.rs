@@ -206,7 +206,7 @@ async fn names_of_npm_are_told_apart_as_they_are_written() {
 }
 
 #[tokio::test]
-async fn what_packages_have_for_themselves_is_neither_told_nor_kept_but_may_be_blocked() {
+async fn bundled_packages_are_not_listed_but_may_be_blocked() {
     let lists = [("BLOCKED_PACKAGES", "left-pad")];
     let app = TestApp::with_packages_for("typescript", &lists).await;
     app.index_has(&["debug 2.6.9", "ms 2.1.3"], &["ms 2.0.0"]);

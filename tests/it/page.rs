@@ -92,7 +92,7 @@ async fn a_browser_asks_for_the_page_alone_again() {
 }
 
 #[tokio::test]
-async fn what_a_browser_has_is_not_sent_again() {
+async fn unchanged_assets_answer_304() {
     let app = TestApp::on_fake().await;
     let main = part(&app, "app/main.js").await;
     let first = app.get(&main).await;

@@ -69,7 +69,7 @@ async fn a_new_conversation_gets_one_from_the_pool_and_keeps_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_ends_a_program_leaves_its_sandbox() {
+async fn a_sandbox_outlives_every_end_of_its_program() {
     let (app, fake) = warm_app(&[("RUN_OUTPUT_LIMIT", "1k")]).await;
     run_in(&app, "a", "echo one > f").await;
     owned(&app, 1).await;
@@ -330,7 +330,7 @@ async fn a_leftover_that_stays_does_not_keep_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_starts_and_gives_up_does_not_bury_the_engine() {
+async fn abandoned_starts_are_limited() {
     let (app, fake) = warm_app(&[]).await;
     fake.slow_down(Duration::from_mins(1));
     let patience = Duration::from_millis(10);

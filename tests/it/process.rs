@@ -37,7 +37,7 @@ async fn a_bad_configuration_stops_the_start() {
 }
 
 #[tokio::test]
-async fn an_address_that_cannot_be_listened_on_is_told_with_what_to_do() {
+async fn an_unusable_listen_address_says_what_to_do() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = taken.local_addr().unwrap().to_string();
     for (addr, told) in [
@@ -61,7 +61,7 @@ async fn an_address_that_cannot_be_listened_on_is_told_with_what_to_do() {
 }
 
 #[tokio::test]
-async fn who_starts_it_as_a_child_without_settings_is_told_of_stdio() {
+async fn a_child_process_without_settings_is_pointed_to_stdio() {
     let hint = "did you mean `mcp-code-sandbox stdio`? It needs no settings.";
     let says = async |settings: &[(&str, &str)]| {
         let output = call(&[], settings).await;

@@ -62,7 +62,7 @@ async fn a_key_that_is_there_twice_is_named() {
 }
 
 #[tokio::test]
-async fn arguments_that_are_no_object_are_told_what_to_be() {
+async fn arguments_that_are_no_object_are_explained() {
     let app = TestApp::on_fake().await;
     let program = json!({ "language": "shell", "code": "echo on" });
     let twice = json!(json!(program.to_string()).to_string());
@@ -249,7 +249,7 @@ async fn an_empty_id_is_not_left_out_where_it_is_needed() {
 }
 
 #[tokio::test]
-async fn arguments_that_a_tool_does_without_are_told() {
+async fn ignored_arguments_are_noted() {
     let told = async |app: &TestApp, tool: &str, arguments: Value| {
         let params = json!({ "name": tool, "arguments": arguments });
         let result = app.rpc("tools/call", params).await["result"].take();

@@ -137,7 +137,7 @@ async fn a_program_waits_for_the_variables_of_its_session_or_begins_without_them
 }
 
 #[tokio::test]
-async fn an_error_after_long_output_is_told_whole() {
+async fn an_error_after_long_output_is_whole() {
     let app = TestApp::on_fake_with(&[("OUTPUT_FOR_MODEL", "2000")]).await;
     let traceback: Vec<_> = (0..20)
         .map(|line| format!("echo   File main.py, line {line} >&2\n"))
@@ -233,7 +233,7 @@ async fn a_run_whose_output_is_not_kept_any_more_shows_that_it_lives() {
 }
 
 #[tokio::test]
-async fn what_is_refused_has_a_status_a_code_and_a_sentence() {
+async fn refusals_have_a_status_a_code_and_a_sentence() {
     let app = TestApp::on_fake_with(&[("MAX_CODE_BYTES", "1k")]).await;
     let long = "#".repeat(1025);
     let mut seen = Vec::new();
@@ -300,7 +300,7 @@ async fn what_is_refused_has_a_status_a_code_and_a_sentence() {
 }
 
 #[tokio::test]
-async fn who_comes_too_often_is_told_when_to_come_back() {
+async fn a_rate_above_the_limit_answers_429_with_retry_after() {
     let app = TestApp::on_fake_with(&[("RATE_LIMIT", "1/h")]).await;
     assert_eq!(app.ask(Method::GET, "/api/v1/sessions").await.status, 200);
     let refused = app.ask(Method::GET, "/api/v1/sessions").await;
@@ -311,7 +311,7 @@ async fn who_comes_too_often_is_told_when_to_come_back() {
 }
 
 #[tokio::test]
-async fn a_run_for_which_there_is_no_place_is_told_when_to_come_back() {
+async fn a_run_without_a_place_answers_429_with_retry_after() {
     let one = [("MAX_CONCURRENT_RUNS", "1"), ("MAX_QUEUED_RUNS", "0")];
     let app = TestApp::on_fake_with(&one).await;
     let quick = json!({ "code": "echo", "language": "shell", "session_id": "other" });
@@ -405,7 +405,7 @@ async fn health_says_more_to_everybody_if_the_operator_wants_it() {
 }
 
 #[tokio::test]
-async fn health_says_more_to_who_has_the_token() {
+async fn health_counts_need_the_token() {
     let app = TestApp::on_fake().await;
     let health = app.get("/api/v1/health").await;
     assert_eq!(health.status, StatusCode::OK);

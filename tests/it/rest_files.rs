@@ -319,7 +319,7 @@ async fn a_form_stores_each_of_its_files() {
 }
 
 #[tokio::test]
-async fn a_form_that_is_too_large_is_told_so_however_it_is_sent() {
+async fn a_form_that_is_too_large_answers_413_however_it_is_sent() {
     let app = TestApp::on_fake_with(&[("MAX_UPLOAD_BYTES", "1m")]).await;
     let head = |number: usize| {
         format!(

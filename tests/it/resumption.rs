@@ -59,7 +59,7 @@ async fn a_session_resumes_its_own_streams_only() {
 }
 
 #[tokio::test]
-async fn what_is_taken_up_ends_with_its_session() {
+async fn resumed_streams_end_with_their_session() {
     let app = TestApp::on_fake().await;
     let (session, seen) = logged(&app).await;
     let mut stream = session.listen(Some(&seen.id)).await;

@@ -329,7 +329,7 @@ async fn runners_come_and_go_without_a_restart() {
 }
 
 #[tokio::test]
-async fn a_lost_engine_is_told_and_comes_back_by_itself() {
+async fn a_lost_engine_is_reported_and_comes_back_by_itself() {
     let app = TestApp::on_fake().await;
     let fake = app.fake.clone().unwrap();
     let engine = app.app.parts.gate.catalog.engine();
@@ -390,7 +390,7 @@ async fn trouble_at_every_step_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn why_an_engine_ended_a_sandbox_is_told() {
+async fn the_engines_reason_for_ending_a_sandbox_is_in_the_hint() {
     let app = TestApp::on_fake().await;
     let fake = app.fake.as_ref().unwrap();
     let evict = async {

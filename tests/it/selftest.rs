@@ -47,7 +47,7 @@ async fn a_control_that_fails_is_named_and_refuses_runs() {
 }
 
 #[tokio::test]
-async fn what_the_operator_allows_refuses_nothing() {
+async fn allowed_weaknesses_refuse_no_runs() {
     let allowed = AT_START.replace("syscalls,", "");
     for (allowed, refused) in [(AT_START, None), (allowed.as_str(), Some("syscalls"))] {
         let fake = FakeExecutor::with_languages(&["python", "shell"]);

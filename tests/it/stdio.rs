@@ -189,7 +189,7 @@ async fn a_signal_that_comes_during_the_start_is_heard() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_none_is_told() {
+async fn an_invalid_address_is_refused() {
     let output = call(&["stdio"], &[NO_ENGINE, ("MCP_HTTP_ADDR", "8123")]).await;
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(64), "{said}");

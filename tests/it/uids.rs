@@ -33,7 +33,7 @@ async fn in_a_namespace(options: &[&str], argument: &str) -> Output {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_root_is_told_at_the_start() {
+async fn sandbox_uids_without_root_are_refused_at_the_start() {
     for argument in ["check-config", "serve", "selftest"] {
         let output = in_a_namespace(&[], argument).await;
         let said = String::from_utf8(output.stderr).unwrap();
@@ -45,7 +45,7 @@ async fn a_server_that_is_not_root_is_told_at_the_start() {
 }
 
 #[tokio::test]
-async fn a_root_that_cannot_give_files_away_is_told_at_the_start() {
+async fn sandbox_uids_without_chown_are_refused_at_the_start() {
     for argument in ["serve", "selftest"] {
         let output = in_a_namespace(&["--map-root-user"], argument).await;
         let said = String::from_utf8(output.stderr).unwrap();
@@ -145,7 +145,7 @@ async fn without_the_setting_there_is_one_user_for_all() {
 }
 
 #[tokio::test]
-async fn who_has_no_user_is_told_and_a_deletion_helps() {
+async fn without_a_free_user_runs_are_refused_until_a_deletion() {
     let app = TestApp::on_fake_changed(|config| {
         config.engine.uids = Some(UidRange {
             first: 70_000,

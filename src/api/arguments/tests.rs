@@ -57,7 +57,7 @@ fn read(arguments: Value) -> Result<Value, String> {
 }
 
 #[test]
-fn what_has_one_meaning_is_taken() {
+fn requests_with_one_meaning_are_taken() {
     for (written, meant) in [
         (
             json!({ "timeoutSeconds": "30" }),

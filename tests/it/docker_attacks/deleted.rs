@@ -74,7 +74,7 @@ fn innocent(conversation: &str, mebibytes: u32, seconds: f64) -> Value {
 }
 
 #[tokio::test]
-async fn what_a_kernel_holds_counts_for_its_conversation() {
+async fn deleted_files_of_a_kernel_count_for_its_conversation() {
     let target = Target::cold(&[("WORKSPACE_QUOTA", "50m")]).await;
     let call = async |arguments| target.app.call("run_code", arguments).await;
     let kept = call(attack("demo", true, &json!({ "MIB": "40" }))).await;
@@ -173,7 +173,7 @@ async fn idle_kernels_that_hold_deleted_files_go_first_when_the_disk_is_nearly_f
 }
 
 #[tokio::test]
-async fn who_takes_most_while_it_runs_goes_and_nobody_else_does() {
+async fn at_the_floor_only_the_largest_taker_is_ended() {
     let disk = SmallDisk::new();
     let mut server = disk.server().await;
     for (stateful, how) in [
@@ -207,7 +207,7 @@ async fn who_takes_most_while_it_runs_goes_and_nobody_else_does() {
 }
 
 #[tokio::test]
-async fn what_others_have_taken_is_forgiven_when_the_largest_has_gone() {
+async fn after_the_largest_taker_the_others_go_on() {
     let disk = SmallDisk::new();
     let mut server = disk.server().await;
     let late = async || {

@@ -14,10 +14,10 @@ use crate::support::{TestApp, eventually};
 
 in_cold_and_warm_sandboxes! {
     everything_has_a_limit,
-    what_no_limit_on_memory_counts_has_a_limit,
+    kernel_memory_outside_the_memory_limit_is_limited,
     a_server_with_many_clients_is_left_alone,
     forking_has_a_limit,
-    every_end_is_told,
+    every_end_has_its_status,
     the_memory_limit_holds_for_all_processes_together,
     a_flood_is_stopped_and_never_on_disk,
     a_daemon_ends_with_its_program,
@@ -36,7 +36,7 @@ async fn everything_has_a_limit(target: &Target) {
 const FILL_SOCKETS: &str = include_str!("../../../src/checks/selftest/programs/socket_memory.py");
 
 /// Each socket is small and each program has few descriptors, but there can be many processes.
-async fn what_no_limit_on_memory_counts_has_a_limit(target: &Target) {
+async fn kernel_memory_outside_the_memory_limit_is_limited(target: &Target) {
     for kind in ["tcp", "reset", "udp", "ping", "netlink"] {
         let arguments = json!({
             "conversationId": "demo", "language": "python", "code": FILL_SOCKETS, "timeoutSeconds": 60,
@@ -112,7 +112,7 @@ async fn forking_has_a_limit(target: &Target) {
     assert_eq!(result["hint"], hint, "{result}");
 }
 
-async fn every_end_is_told(target: &Target) {
+async fn every_end_has_its_status(target: &Target) {
     for (file, seconds, status, exit_code) in [
         ("fork_bomb.sh", 2, "timeout", None),
         ("ignored_signals.py", 1, "timeout", None),
@@ -128,7 +128,7 @@ async fn every_end_is_told(target: &Target) {
 
 /// A conversation does not pay for the end of its program: it keeps its sandbox, which is scrubbed as after any other.
 #[tokio::test]
-async fn what_ends_a_program_leaves_its_sandbox() {
+async fn a_sandbox_outlives_every_end_of_its_program() {
     let target = Target::warm().await;
     target.warm_up("python").await;
     let root = fs::read_to_string(target.app.root().join(".root-id")).unwrap();

@@ -14,7 +14,7 @@ in_cold_and_warm_sandboxes! {
     other_processes_can_be_killed_in_vain,
     other_processes_can_be_stopped_in_vain,
     traces_of_typescript_are_gone_too,
-    what_lies_in_the_workspace_is_not_run_by_itself,
+    files_of_the_workspace_do_not_run_by_themselves,
 }
 
 async fn traces_are_gone(target: &Target) {
@@ -75,7 +75,7 @@ async fn leaves_nothing(target: &Target, file: &str) {
     target.settle().await;
 }
 
-async fn what_lies_in_the_workspace_is_not_run_by_itself(target: &Target) {
+async fn files_of_the_workspace_do_not_run_by_themselves(target: &Target) {
     let names = [
         "sitecustomize.py",
         "usercustomize.py",
@@ -113,7 +113,7 @@ async fn what_lies_in_the_workspace_is_not_run_by_itself(target: &Target) {
 
 /// After a run in a new container, the large libraries are loaded alongside the next programs.
 #[tokio::test]
-async fn what_is_loaded_beside_a_program_is_closed_to_it() {
+async fn the_driver_that_loads_is_closed_to_programs() {
     let app = TestApp::on_docker_with(&[("SANDBOX_REUSE", "conversation")]).await;
     let is_kept = || app.app.parts.pool.count().1 == 1;
     assert_eq!(app.run("python", "").await["status"], "ok");

@@ -9,7 +9,7 @@ in_cold_and_warm_sandboxes! {
     closing_the_streams_is_not_the_end,
     a_full_pipe_does_not_hold_up_the_end,
     streams_that_do_not_wait_are_read_like_others,
-    what_is_left_behind_does_not_hold_up_the_answer,
+    leftovers_do_not_hold_up_the_answer,
     other_ways_to_the_streams_lead_to_the_same_place,
     a_program_that_reads_its_own_output_only_deceives_itself,
 }
@@ -60,7 +60,7 @@ async fn streams_that_do_not_wait_are_read_like_others(target: &Target) {
     }
 }
 
-async fn what_is_left_behind_does_not_hold_up_the_answer(target: &Target) {
+async fn leftovers_do_not_hold_up_the_answer(target: &Target) {
     let result = target.attack("orphan_output.py", 30).await;
     assert_eq!(end(&result), ("error", Some(4)), "{result}");
     let stdout = result["stdout"].as_str().unwrap();

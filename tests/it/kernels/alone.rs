@@ -94,7 +94,7 @@ async fn a_call_that_is_turned_away_takes_no_kernel() {
 }
 
 #[tokio::test]
-async fn a_kernel_whose_directory_is_gone_is_told() {
+async fn a_kernel_without_its_directory_is_a_kernel_loss() {
     let app = TestApp::on_fake_with_notebook(&[]).await;
     FAKE.set_x(&app).await;
     std::fs::remove_dir_all(app.workspace("demo")).unwrap();
@@ -104,7 +104,7 @@ async fn a_kernel_whose_directory_is_gone_is_told() {
 }
 
 #[tokio::test]
-async fn a_lost_container_is_told() {
+async fn a_lost_container_is_a_kernel_loss() {
     let app = TestApp::on_fake_with_notebook(&[]).await;
     FAKE.set_x(&app).await;
     app.fake.as_ref().unwrap().remove_all();
@@ -153,7 +153,7 @@ async fn a_new_kernel_waits_for_no_engine_that_is_lost() {
 }
 
 #[tokio::test]
-async fn who_finds_all_kernels_busy_is_told_when_to_come_back() {
+async fn busy_kernels_answer_when_to_come_back() {
     let app = TestApp::on_fake_with_notebook(&[("MAX_KERNELS", "1")]).await;
     let cell = |conversation: &str, code: &str| {
         let arguments = json!({ "conversationId": conversation, "language": "notebook", "code": code, "stateful": true });
