@@ -8,12 +8,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
 use tokio::time::{Instant, timeout_at};
-use tokio_util::sync::CancellationToken;
 
 use crate::body::time_for;
-use crate::conversation::{Conversation, ConversationKey};
+use crate::conversation::Conversation;
 use crate::files::{ConversationFiles, FilesError, StoredFile};
-use crate::gate::{Entered, Gate, Refused, Visit, Wants};
+use crate::gate::Gate;
 use crate::kernels::{KernelLoss, Kernels};
 use crate::links::FileLink;
 use crate::metrics::Metrics;
@@ -71,7 +70,7 @@ impl Conversations {
         let (upload, _place) = checked.map_err(|error| FilesError::Read(error.into()))?;
         let upload = upload?;
         let key = conversation.key();
-        let _entered = self.enter(key).await?;
+        let _in_use = self.gate.enter_upload(key).await?;
         self.pool.prewarm(key).await?;
         let file = self.files.store(conversation, upload, existing).await?;
         self.count_upload(&file);
@@ -103,7 +102,7 @@ impl Conversations {
         let received = timeout_at(due, self.fill(&mut spool, body)).await;
         received.map_err(|_| FilesError::TooSlow)??;
         let key = conversation.key();
-        let _entered = self.enter(key).await?;
+        let _in_use = self.gate.enter_upload(key).await?;
         self.pool.prewarm(key).await?;
         let stored = self
             .files
@@ -111,23 +110,6 @@ impl Conversations {
             .await?;
         self.count_upload(&stored.file);
         Ok(stored)
-    }
-
-    /// Keeps the conversation from being deleted until the file is there.
-    async fn enter(&self, key: &ConversationKey) -> Result<Entered, FilesError> {
-        let visit = Visit {
-            key,
-            wants: Wants::Upload,
-            cancel: &CancellationToken::new(),
-        };
-        self.gate
-            .enter(visit)
-            .await
-            .map_err(|refused| match refused {
-                Refused::Storage(error) => error.into(),
-                // Uploads wait for nothing else, but a deletion ends them.
-                _ => FilesError::Cancelled,
-            })
     }
 
     async fn fill(

@@ -78,11 +78,6 @@ pub enum FilesError {
     /// A stream ended too early.
     #[error("the file ended too early: send it again")]
     Interrupted,
-    /// Its conversation is being deleted, or the server stops.
-    #[error(
-        "the file was not stored, because its conversation is being deleted or the server stops: send it again"
-    )]
-    Cancelled,
     /// There is no such file.
     #[error("{Filename} {0:?} is not a file of this conversation: see list_files")]
     NotFound(String),

@@ -1,5 +1,5 @@
-//! The one way in: whoever runs a program, installs packages or changes files enters here, and what it holds meanwhile
-//! is one guard.
+//! The one way in: whoever runs a program, installs packages or sends a file enters here, and what it holds meanwhile is
+//! one guard.
 //!
 //! ```text
 //! enter: engine, proof, network, storage ──▶ Entered ──▶ admit: a place among all ──▶ Entered with a permit
@@ -7,7 +7,8 @@
 //!    └──────────────────────▶ Refused ◀─────────────────────┘
 //! ```
 //!
-//! A deletion and a shutdown reach everybody inside, whatever they wait for, and wait until they are out.
+//! A deletion and a shutdown reach everybody inside, whatever they wait for, and wait until they are out. Uploads are
+//! short: they come in by a door of their own ([`Gate::enter_upload`]), and nothing ends them.
 
 pub mod active;
 pub mod admission;
@@ -67,11 +68,9 @@ pub(crate) struct Visit<'a> {
 pub(crate) enum Wants {
     /// To run a program, with the network or without.
     Run { network: bool },
-    /// To store a file, which takes no place and no engine.
-    Upload,
     /// To install packages. Whether the network is open is known by then, and asked when they are fetched.
     Install,
-    /// To find out whether the sandbox or the network holds, which nothing may wait for.
+    /// To find out whether the sandbox or the network holds. It waits for no check, but for a place.
     Check {
         network: NetworkAccess,
         /// Whether it may have a sandbox that exists already.
@@ -133,14 +132,16 @@ impl Gate {
 
     /// Waits until everything holds that the visitor needs, except for its place among all: see [`Entered::admit`].
     pub(crate) async fn enter(&self, visit: Visit<'_>) -> Result<Entered, Refused> {
-        if !matches!(visit.wants, Wants::Upload) {
-            self.admission.check_open()?;
-        }
+        self.admission.check_open()?;
         let active = self.active.enter(visit.key);
         let stop = Stop::new(visit.cancel, &active.stop);
         let (network, in_use) = stop
             .unless(async {
                 let network = self.check(&visit.wants).await?;
+                if let Wants::Install = visit.wants {
+                    // The check of the network needs a place, which an install has later.
+                    let _ = self.network.wait().await;
+                }
                 Ok::<_, Refused>((network, self.workspaces.hold(visit.key).await))
             })
             .await?;
@@ -156,14 +157,20 @@ impl Gate {
         })
     }
 
+    /// Lets an upload in, which needs room and no engine, and takes no place. Until the guard is dropped the files do not
+    /// expire. It is short, so a deletion and a shutdown do not end it.
+    pub(crate) async fn enter_upload(
+        &self,
+        key: &ConversationKey,
+    ) -> Result<InUse, WorkspaceError> {
+        self.workspaces.check_storage()?;
+        Ok(self.workspaces.hold(key).await)
+    }
+
     /// Checks what the visitor needs, and waits for what is being found out. Returns what it may reach.
     async fn check(&self, wants: &Wants) -> Result<NetworkAccess, Refused> {
         let network = match wants {
             Wants::Check { network, .. } => return Ok(network.clone()),
-            Wants::Upload => {
-                self.workspaces.check_storage()?;
-                return Ok(NetworkAccess::None);
-            }
             Wants::Run { network } => {
                 // First: without an engine nothing counts as proved, but it is the engine that the caller should hear
                 // about.
@@ -180,10 +187,6 @@ impl Gate {
         } else {
             NetworkAccess::None
         };
-        if let Wants::Install = wants {
-            // The check needs a place, which an install would have by now.
-            let _ = self.network.wait().await;
-        }
         self.workspaces.check_storage()?;
         self.floor.make_room().await?;
         Ok(network)
@@ -192,7 +195,7 @@ impl Gate {
     /// Whether something is being found out that the visitor has to wait for.
     fn is_being_checked(&self, wants: &Wants) -> bool {
         match wants {
-            Wants::Check { .. } | Wants::Upload => false,
+            Wants::Check { .. } => false,
             Wants::Install => self.proof.is_pending(),
             Wants::Run { network } => {
                 self.proof.is_pending() || (*network && self.network.is_unknown())
@@ -211,7 +214,7 @@ impl Gate {
         let _ = tokio::time::timeout(CLEAR_WAIT, self.active.idle(key)).await;
     }
 
-    /// Why nobody gets in at the moment.
+    /// Why no run gets in at the moment.
     pub fn problem(&self) -> Option<String> {
         let view = self.catalog.view();
         match &view.engine {

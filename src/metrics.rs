@@ -76,7 +76,7 @@ pub struct PhaseLabels {
 /// How a run got its sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct WayLabels {
-    /// See [`Way`](crate::pool::Way).
+    /// See [`SandboxSource`](crate::pool::SandboxSource).
     pub way: &'static str,
 }
 
@@ -101,7 +101,7 @@ pub struct KernelLabels {
 /// Kernels that ended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct LostLabels {
-    /// See `kernels::Lost`.
+    /// See `kernels::KernelLoss`.
     pub why: &'static str,
 }
 

@@ -126,7 +126,7 @@ impl Kind {
 }
 
 impl Pool {
-    /// An empty pool. [`Pool::keep`] fills it.
+    /// An empty pool. [`Pool::maintain`] fills it.
     pub fn new(
         config: PoolConfig,
         setup: Setup,

@@ -173,14 +173,16 @@ impl Runs {
             let turn = self.turn(&prepared, request.kernel, || live.wait_for_kernel());
             let turn = async { Ok::<_, NotBegun>(turn.await?) };
             // Boxed, because it is large and few runs need it.
-            Some(entered.stop.unless(Box::pin(turn)).await?)
+            let turn = entered.stop.unless(Box::pin(turn)).await?;
+            live.set_entering();
+            Some(turn)
         } else {
             None
         };
         entered.admit(|position| live.wait_at(position)).await?;
         prepared.network = entered.network.clone();
         timing.end(Phase::Queue);
-        live.start();
+        live.set_starting();
         let seat = async { Ok::<_, NotBegun>(self.seat(&prepared, turn).await?) };
         let (seat, workspace) = entered.stop.unless(seat).await?;
         let job = Job {

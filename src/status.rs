@@ -48,7 +48,7 @@ impl Status {
         self.kernels.are_for(runner)
     }
 
-    /// An answer to an HTTP request was sent.
+    /// Where everything is counted.
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.metrics
     }

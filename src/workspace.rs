@@ -160,8 +160,8 @@ impl Workspaces {
 
     /// Deletes the workspace of a conversation. False when it has none.
     ///
-    /// It is out of sight when this returns; its files are deleted in the background, which [`settle`](Self::settle)
-    /// waits for. Both happen even if the caller goes away first.
+    /// It is out of sight when this returns; its files are deleted in the background, which
+    /// [`wait_for_background_work`](Self::wait_for_background_work) waits for. Both happen even if the caller goes away first.
     /// Stop the conversation's sandboxes first: a program that still runs goes on writing to the old directory.
     ///
     /// # Errors

@@ -263,7 +263,6 @@ impl From<FilesError> for CallError {
             FilesError::BodyTooLong(_) => Code::BodyTooLarge,
             FilesError::TooSlow => Code::TooSlow,
             FilesError::Interrupted => Code::Interrupted,
-            FilesError::Cancelled => Code::Cancelled,
             FilesError::NotFound(_) => Code::FileNotFound,
             FilesError::Workspace(error) => return (&error).into(),
             FilesError::Read(_) => return internal(&error),

@@ -55,7 +55,8 @@ pub(crate) struct RunOutcome {
     pub conversation_id: String,
     /// The run: `get_run` reads its whole output, and its outcome while and after it runs.
     pub run_id: String,
-    /// Whether the kernel of a stateful run goes on, with its variables; missing for other runs.
+    /// Whether the kernel of a stateful run goes on, with its variables; missing for other runs and those that never
+    /// began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel_alive: Option<bool>,
     /// Whether a stateful run had a new kernel although there was one before: what that had in variables is lost.
@@ -94,7 +95,7 @@ impl RunOutcome {
         }
     }
 
-    /// Of a run that goes on, as far as it has come.
+    /// Of a run that goes on, as far as it has come, or of its end if that came meanwhile.
     pub(crate) async fn so_far(run: &LiveRun) -> Self {
         let (max_chars, id) = (run.output_for_model, run.id.clone());
         let printed = || run.live.capture.snapshot();
@@ -103,18 +104,27 @@ impl RunOutcome {
             (texts, Truncated::of(captured))
         })
         .await;
+        let outcome = Self::unread(run);
+        if outcome.status != RunStatus::Running {
+            return outcome;
+        }
         Self {
             output: texts.output,
             stdout: texts.stdout,
             stderr: texts.stderr,
             truncated,
-            ..Self::unread(run)
+            ..outcome
         }
     }
 
     /// The same without its output, which takes no time.
     pub(crate) fn unread(run: &LiveRun) -> Self {
         let stage = run.live.stage.borrow().clone();
+        if let Stage::Ended(result) = &stage
+            && let Ok(rendered) = result.as_ref()
+        {
+            return Self::ended(run, rendered);
+        }
         let wall = match &stage {
             Stage::Running { since } => since.elapsed(),
             _ => Duration::ZERO,

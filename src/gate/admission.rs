@@ -23,7 +23,7 @@ const TOLD_EVERY: Duration = Duration::from_secs(1);
 /// When a caller that is turned away may come back.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
-/// The gate that every run passes.
+/// How many may run at once. Every run and install asks here for its place.
 #[derive(Clone, Debug)]
 pub struct Admission(Arc<Shared>);
 

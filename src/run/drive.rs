@@ -11,11 +11,11 @@
 //!  └───┴─ conversation deleted, server stops ───────▶ killed
 //! ```
 //!
-//! A program in a sandbox of its own and a cell of a kernel differ in their [`Policy`] only. At its time limit, a cell
-//! is interrupted by sandbox-init itself. Whatever a kernel says, what a cell has used and written is observed from
+//! A cell of a kernel has longer to end than a program in a sandbox of its own, and a full disk kills it at once, since
+//! it could go on writing. At its time limit, a cell is interrupted by sandbox-init itself. Whatever a kernel says, what a cell has used and written is observed from
 //! outside, as for any run.
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -132,7 +132,7 @@ impl Runs {
         let full = allowance.exceeded(self, job.workspace, lease.scale().clone());
         let interrupt = CancellationToken::new();
         let started = Instant::now();
-        job.live.run(started);
+        job.live.set_running(started);
         let program = async {
             let program = &job.prepared.program;
             let capture = Arc::clone(&job.live.capture);
@@ -186,7 +186,7 @@ impl Runs {
                     Some(why) => turn.lose(why),
                     None => turn.keep(job.workspace),
                 }
-                Some(lost.map_or(KernelFate::Lives, KernelFate::KernelLoss))
+                Some(lost.map_or(KernelFate::Lives, KernelFate::Lost))
             }
         };
         Observed {
@@ -208,11 +208,12 @@ async fn see(
     full: impl Future<Output = String>,
     late: impl Future<Output = Cause>,
 ) -> Seen {
-    let (mut program, mut full, mut late) = (pin!(program), pin!(full), pin!(late));
+    let (mut program, mut late) = (pin!(program), pin!(late));
+    // Dropped when it has nothing to say any more: until then the run counts among those that fill the disk.
+    let mut full = Some(Box::pin(full));
     let mut interrupted: Option<(Cause, Instant)> = None;
     loop {
         let is_first = interrupted.is_none();
-        let due = interrupted.as_ref().map(|(_, due)| *due);
         let cause = tokio::select! {
             end = &mut program => {
                 let interrupted = interrupted.map(|(cause, _)| cause);
@@ -222,7 +223,7 @@ async fn see(
                 };
             }
             // However a cell responds to an interrupt, it could go on writing meanwhile.
-            reason = &mut full, if policy.is_cell || is_first => {
+            reason = until_full(full.as_mut()) => {
                 let cause = Cause::DiskFull(reason);
                 if policy.is_cell {
                     return Seen::killed(cause, KernelLoss::Disk);
@@ -236,13 +237,32 @@ async fn see(
                 let cause = interrupted.map_or(cause, |(cause, _)| cause);
                 return Seen::unreported(cause, None);
             }
-            () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
-                let cause = interrupted.map_or(Cause::Overdue, |(cause, _)| cause);
-                return Seen::unreported(cause, None);
-            }
+            cause = until_due(interrupted.as_ref()) => return Seen::unreported(cause, None),
         };
         interrupt.cancel();
+        if !policy.is_cell {
+            full = None;
+        }
         interrupted = Some((cause, Instant::now() + policy.grace));
+    }
+}
+
+/// Never resolves without a watch.
+async fn until_full(full: Option<&mut Pin<Box<impl Future<Output = String>>>>) -> String {
+    match full {
+        Some(full) => full.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Resolves with why the program was interrupted, once it has had its time to end. Never if it was not.
+async fn until_due(interrupted: Option<&(Cause, Instant)>) -> Cause {
+    match interrupted {
+        Some((cause, due)) => {
+            sleep_until(*due).await;
+            cause.clone()
+        }
+        None => std::future::pending().await,
     }
 }
 

@@ -124,8 +124,8 @@ impl From<Refused> for NotBegun {
 }
 
 impl From<Cause> for NotBegun {
-    fn from(ending: Cause) -> Self {
-        Self::Ended(ending)
+    fn from(cause: Cause) -> Self {
+        Self::Ended(cause)
     }
 }
 

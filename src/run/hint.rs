@@ -1,5 +1,5 @@
-//! What there is to say about the end of a run, as a value. [`Hint`]'s `Display` makes the sentences, once, for whoever
-//! shows them.
+//! What there is to say about the end of a run, as a value. [`Hint::text`] makes the sentences, once, for whoever shows
+//! them.
 
 use std::fmt;
 use std::time::Duration;
@@ -91,7 +91,7 @@ impl Hint {
 
     fn kernel_text(&self) -> Option<String> {
         match self.kernel? {
-            KernelFate::KernelLoss(_) => Some(LOST.to_owned()),
+            KernelFate::Lost(_) => Some(LOST.to_owned()),
             // Of a cell that ended as it should, nobody asks.
             KernelFate::Lives => self
                 .what
@@ -152,7 +152,7 @@ impl What {
     }
 }
 
-/// What to do about it.
+/// The limit, and what to do about it.
 impl fmt::Display for TimeLimit {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let length = self.length.as_secs_f64();
@@ -268,7 +268,7 @@ mod tests {
         });
         let printed = Hint {
             what,
-            kernel: Some(KernelFate::KernelLoss(crate::kernels::KernelLoss::Ended(3))),
+            kernel: Some(KernelFate::Lost(crate::kernels::KernelLoss::Ended(3))),
             ..Hint::default()
         };
         insta::assert_snapshot!(printed.text().unwrap(), @"The program ended with exit code 3: see stderr. The kernel has ended: its variables are lost, and the next stateful run begins with a new one.");

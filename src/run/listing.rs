@@ -12,8 +12,6 @@ use crate::workspace::{Listing, WorkspaceError};
 /// rest.
 const MAX_NEW: usize = 100;
 const MAX_OTHER: usize = 12;
-/// Used when the files could not be listed after a run.
-const UNLISTED: &str = "the files could not be listed";
 
 impl Outcome {
     /// Adds the files that exist after a run. If they could not be listed, the program has run all the same.
@@ -23,18 +21,18 @@ impl Outcome {
         key: &ConversationKey,
         listing: Result<Listing, WorkspaceError>,
     ) {
-        let mut listing = listing.unwrap_or_else(|error| {
-            let error = &error as &dyn std::error::Error;
-            warn!(
-                conversation.key = key.short(),
-                error, "did not see the files after a run"
-            );
-            self.hint.is_unlisted = true;
-            Listing {
-                truncated: Some(UNLISTED.to_owned()),
-                ..Listing::default()
+        let mut listing = match listing {
+            Ok(listing) => listing,
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                warn!(
+                    conversation.key = key.short(),
+                    error, "did not see the files after a run"
+                );
+                (self.hint.is_unlisted, self.files_truncated) = (true, true);
+                return;
             }
-        });
+        };
         // New files first; otherwise by name, as they were.
         listing.files.sort_by_key(|file| !file.new);
         let new = listing.files.iter().filter(|file| file.new).count();

@@ -26,6 +26,10 @@ impl Live {
         }
     }
 
+    pub(super) fn set_entering(&self) {
+        self.stage.send_replace(Stage::Entering);
+    }
+
     pub(super) fn wait_for_kernel(&self) {
         self.stage.send_replace(Stage::WaitingForKernel);
     }
@@ -39,11 +43,11 @@ impl Live {
         });
     }
 
-    pub(super) fn start(&self) {
+    pub(super) fn set_starting(&self) {
         self.stage.send_replace(Stage::Starting);
     }
 
-    pub(super) fn run(&self, since: Instant) {
+    pub(super) fn set_running(&self, since: Instant) {
         self.stage.send_replace(Stage::Running { since });
     }
 }

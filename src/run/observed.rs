@@ -32,7 +32,7 @@ pub(super) enum KernelFate {
     /// It goes on, with its variables.
     Lives,
     /// It does not, for this reason.
-    KernelLoss(KernelLoss),
+    Lost(KernelLoss),
 }
 
 /// How a run was seen to end.

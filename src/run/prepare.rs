@@ -37,7 +37,7 @@ impl Runs {
         let may_be_warm = match wants {
             // The program is ours, so limits on what callers may ask for do not apply to it.
             Wants::Check { may_be_warm, .. } => *may_be_warm,
-            Wants::Run { .. } | Wants::Install | Wants::Upload => {
+            Wants::Run { .. } | Wants::Install => {
                 self.check_limits(request, timeout)?;
                 true
             }

@@ -12,7 +12,7 @@ use crate::pool::SandboxSource;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
 #[strum(const_into_str, serialize_all = "snake_case")]
 pub enum Phase {
-    /// It waits for a place.
+    /// It waits for its kernel and for a place.
     Queue,
     /// It gets a sandbox, and its files are listed.
     Start,
