@@ -59,13 +59,13 @@ pub(crate) struct Room {
 }
 
 /// One body's part of it, kept for as long as anything of the body is in memory.
-pub(crate) type Place = Arc<OwnedSemaphorePermit>;
+pub(crate) type BodyPermit = Arc<OwnedSemaphorePermit>;
 
 /// A body that was read.
 pub(crate) struct Whole {
     pub(crate) bytes: Bytes,
     /// `None` for a small one.
-    pub(crate) place: Option<Place>,
+    pub(crate) permit: Option<BodyPermit>,
 }
 
 impl Room {
@@ -79,11 +79,11 @@ impl Room {
         }
     }
 
-    async fn enter(&self, bytes: usize) -> Result<Place, BodyError> {
+    async fn reserve(&self, bytes: usize) -> Result<BodyPermit, BodyError> {
         let units = u32::try_from(bytes.div_ceil(UNIT).min(self.all)).unwrap_or(u32::MAX);
-        let place = Arc::clone(&self.free).acquire_many_owned(units);
-        match timeout(PATIENCE_ROOM, place).await {
-            Ok(place) => place.map(Arc::new).map_err(|_| BodyError::NoRoom),
+        let permit = Arc::clone(&self.free).acquire_many_owned(units);
+        match timeout(PATIENCE_ROOM, permit).await {
+            Ok(permit) => permit.map(Arc::new).map_err(|_| BodyError::NoRoom),
             Err(_) => Err(BodyError::NoRoom),
         }
     }
@@ -109,21 +109,21 @@ impl Room {
     /// Reads a body of at most `max_bytes` bytes.
     async fn collect(&self, body: Limited<Body>, max_bytes: usize) -> Result<Whole, BodyError> {
         let (mut body, begun) = (body.into_data_stream(), Instant::now());
-        let (mut bytes, mut place) = (BytesMut::new(), None);
+        let (mut bytes, mut permit) = (BytesMut::new(), None);
         loop {
             let due = begun + time_for(bytes.len() as u64);
-            let piece = timeout_at(due, next(&mut body, place.is_some())).await;
+            let piece = timeout_at(due, next(&mut body, permit.is_some())).await;
             let Some(piece) = piece.map_err(|_| BodyError::TooSlow)?? else {
                 break;
             };
-            if place.is_none() && bytes.len() + piece.len() > SMALL {
-                place = Some(self.enter(max_bytes).await?);
+            if permit.is_none() && bytes.len() + piece.len() > SMALL {
+                permit = Some(self.reserve(max_bytes).await?);
                 bytes.reserve(max_bytes.saturating_sub(bytes.len()));
             }
             bytes.extend_from_slice(&piece);
         }
         let bytes = bytes.freeze();
-        Ok(Whole { bytes, place })
+        Ok(Whole { bytes, permit })
     }
 }
 

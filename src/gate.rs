@@ -2,7 +2,7 @@
 //! one guard.
 //!
 //! ```text
-//! enter: engine, proof, network, storage ──▶ Entered ──▶ admit: a place among all ──▶ Entered with a permit
+//! enter: engine, proof, network, storage ──▶ Entered ──▶ admit: a permit among all ──▶ Entered that may run
 //!    │                                                      │  what may not hold any more is checked again
 //!    └──────────────────────▶ Refused ◀─────────────────────┘
 //! ```
@@ -70,7 +70,7 @@ pub(crate) enum Wants {
     Run { network: bool },
     /// To install packages. Whether the network is open is known by then, and asked when they are fetched.
     Install,
-    /// To find out whether the sandbox or the network holds. It waits for no check, but for a place.
+    /// To find out whether the sandbox or the network holds. It waits for no check, but for a permit.
     Check {
         network: NetworkAccess,
         /// Whether it may have a sandbox that exists already.
@@ -130,16 +130,16 @@ impl Gate {
         }
     }
 
-    /// Waits until everything holds that the visitor needs, except for its place among all: see [`Entered::admit`].
+    /// Waits until everything holds that the visitor needs, except for its permit among all: see [`Entered::admit`].
     pub(crate) async fn enter(&self, visit: Visit<'_>) -> Result<Entered, Refused> {
         self.admission.check_open()?;
-        let active = self.active.enter(visit.key);
+        let active = self.active.register(visit.key);
         let stop = Stop::new(visit.cancel, &active.stop);
         let (network, in_use) = stop
             .unless(async {
                 let network = self.check(&visit.wants).await?;
                 if let Wants::Install = visit.wants {
-                    // The check of the network needs a place, which an install has later.
+                    // The check of the network needs a permit, which an install has later.
                     let _ = self.network.wait().await;
                 }
                 Ok::<_, Refused>((network, self.workspaces.hold(visit.key).await))
@@ -157,7 +157,7 @@ impl Gate {
         })
     }
 
-    /// Lets an upload in, which needs room and no engine, and takes no place. Until the guard is dropped the files do not
+    /// Lets an upload in, which needs room and no engine, and takes no permit. Until the guard is dropped the files do not
     /// expire. It is short, so a deletion and a shutdown do not end it.
     pub(crate) async fn enter_upload(
         &self,
@@ -243,9 +243,9 @@ impl Entered {
         } = &*self;
         let (permit, network) = loop {
             let permit = stop
-                .unless(async { Ok::<_, Refused>(gate.admission.enter(key, &report).await?) })
+                .unless(async { Ok::<_, Refused>(gate.admission.acquire(key, &report).await?) })
                 .await?;
-            // The check is a run too, and needs a place.
+            // The check is a run too, and needs a permit.
             let permit = (!gate.is_being_checked(wants)).then_some(permit);
             let network = stop.unless(gate.check(wants)).await?;
             if let Some(permit) = permit {

@@ -140,7 +140,7 @@ impl Kernels {
         waits: impl FnOnce(),
     ) -> Result<Turn, KernelError> {
         let mut waits = Some(waits);
-        let place = KernelKey {
+        let key = KernelKey {
             conversation: key.clone(),
             language: runner.language.clone(),
         };
@@ -148,16 +148,16 @@ impl Kernels {
         loop {
             let changed = self.0.changed.notified();
             let ticket = waiting.as_ref().map(|waiting| waiting.ticket);
-            let claim = self.0.books.lock().claim(&place, ticket);
+            let claim = self.0.books.lock().claim(&key, ticket);
             match claim {
                 Claim::Granted { kernel, lost } => {
-                    return Ok(Turn::new(self.clone(), place, kernel, lost));
+                    return Ok(Turn::new(self.clone(), key, kernel, lost));
                 }
                 Claim::Full => return Err(self.full()),
                 Claim::Closed => return Err(KernelError::Closed),
-                Claim::Busy if !wait => return Err(KernelError::Busy(place.language)),
+                Claim::Busy if !wait => return Err(KernelError::Busy(key.language)),
                 Claim::Busy if waiting.is_none() => {
-                    waiting = Some(self.line_up(&place)?);
+                    waiting = Some(self.line_up(&key)?);
                     if let Some(waits) = waits.take() {
                         waits();
                     }
@@ -168,12 +168,12 @@ impl Kernels {
     }
 
     /// Keeps room for the new kernel of a run that begins. If necessary, the kernel that was idle longest makes way.
-    fn make_room(&self, place: &KernelKey) -> Result<(), KernelError> {
+    fn make_room(&self, key: &KernelKey) -> Result<(), KernelError> {
         let evicted = self
             .0
             .books
             .lock()
-            .make_room(place)
+            .make_room(key)
             .map_err(|_| self.full())?;
         self.let_go(
             evicted
@@ -188,12 +188,12 @@ impl Kernels {
         KernelError::Full(self.0.config.max_kernels)
     }
 
-    fn line_up(&self, place: &KernelKey) -> Result<Waiting, KernelError> {
-        let ticket = self.0.books.lock().line_up(place);
+    fn line_up(&self, key: &KernelKey) -> Result<Waiting, KernelError> {
+        let ticket = self.0.books.lock().line_up(key);
         let ticket = ticket.ok_or(KernelError::Crowded(books::MAX_WAITING))?;
         Ok(Waiting {
             kernels: self.clone(),
-            place: place.clone(),
+            key: key.clone(),
             ticket,
         })
     }
@@ -281,7 +281,7 @@ impl Kernels {
 #[derive(Debug)]
 struct Waiting {
     kernels: Kernels,
-    place: KernelKey,
+    key: KernelKey,
     ticket: Ticket,
 }
 
@@ -291,7 +291,7 @@ impl Drop for Waiting {
             .0
             .books
             .lock()
-            .leave_line(&self.place, self.ticket);
+            .leave_line(&self.key, self.ticket);
         self.kernels.0.changed.notify_waiters();
     }
 }

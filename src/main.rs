@@ -223,7 +223,7 @@ fn control(name: &str) -> Result<Control, String> {
 
 fn selftest(config: Config, json: bool, only: &[Control]) -> anyhow::Result<ExitCode> {
     telemetry::init(&config.log);
-    let tell = |row: &Row| {
+    let print_row = |row: &Row| {
         if !json {
             print(&row.to_string());
         }
@@ -233,7 +233,7 @@ fn selftest(config: Config, json: bool, only: &[Control]) -> anyhow::Result<Exit
         if !json {
             print(&selftest::header());
         }
-        App::run_selftest(config, only, &tell).await
+        App::run_selftest(config, only, &print_row).await
     });
     match tested? {
         Ok(report) => {

@@ -165,7 +165,7 @@ impl Packages {
         started: Instant,
     ) -> Result<Installed, PackagesError> {
         let prepared = self.prepare(request, started)?;
-        let turn = self.turns.enter(&prepared.key)?;
+        let turn = self.turns.take(&prepared.key)?;
         let late = || PackagesError::TimedOut(self.config.timeout);
         let visit = Visit {
             key: &prepared.key,
@@ -187,7 +187,7 @@ impl Packages {
                 _turn: turn,
                 ends: prepared.ends,
             };
-            if !place(&prepared.runner.language, ready, held).await? {
+            if !install_tree(&prepared.runner.language, ready, held).await? {
                 let is_late = Instant::now() >= prepared.ends && !cancel.is_cancelled();
                 return Err(if is_late {
                     late()
@@ -323,7 +323,7 @@ impl Held {
 
 /// The last step, which happens completely or not at all. Until that is decided, `held` keeps others from deleting the
 /// conversation or installing for it, even if the caller has gone away. Returns whether it happened.
-async fn place(language: &str, ready: Ready, held: Held) -> Result<bool, PackagesError> {
+async fn install_tree(language: &str, ready: Ready, held: Held) -> Result<bool, PackagesError> {
     let Ready {
         workspace,
         scratch,

@@ -159,17 +159,17 @@ impl Pool {
         let kind = Kind::of(runner);
         let lease =
             |sandbox, way, data| Lease::new(self.clone(), sandbox, key.clone(), runner, way, data);
-        if let Some((Warm { sandbox, data, .. }, place)) = self.claim_own(key, &kind).await {
+        if let Some((Warm { sandbox, data, .. }, reserved)) = self.claim_own(key, &kind).await {
             return Ok(Some(
-                lease(sandbox, SandboxSource::Own, data).with_place(place),
+                lease(sandbox, SandboxSource::Own, data).with_reservation(reserved),
             ));
         }
         if self.0.workspaces.find(key).await?.is_some() {
             return Ok(None);
         }
         let claimed = self.claim_pooled(key, &kind).await?;
-        Ok(claimed.map(|(sandbox, data, place)| {
-            lease(sandbox, SandboxSource::Pool, Some(data)).with_place(place)
+        Ok(claimed.map(|(sandbox, data, reserved)| {
+            lease(sandbox, SandboxSource::Pool, Some(data)).with_reservation(reserved)
         }))
     }
 
@@ -185,14 +185,14 @@ impl Pool {
         let Some(kind) = self.0.shelf.lock().likeliest_kind() else {
             return Ok(());
         };
-        if let Some((sandbox, data, place)) = self.claim_pooled(key, &kind).await? {
+        if let Some((sandbox, data, reserved)) = self.claim_pooled(key, &kind).await? {
             let warm = Warm {
                 sandbox,
                 slot: None,
                 data: Some(data),
             };
             let mut shelf = self.0.shelf.lock();
-            drop(place);
+            drop(reserved);
             let retired = shelf.give_back(key, &kind, warm, Instant::now());
             drop(shelf);
             drop(retired);
@@ -243,7 +243,7 @@ impl Pool {
                     slot: Some(slot),
                     ..
                 },
-                place,
+                reserved,
             )) = claimed
             else {
                 return Ok(None);
@@ -253,7 +253,7 @@ impl Pool {
                 continue;
             }
             return match self.0.workspaces.adopt(slot, key).await? {
-                Ok(data) => Ok(Some((sandbox, data, place))),
+                Ok(data) => Ok(Some((sandbox, data, reserved))),
                 // Somebody else has made the conversation's directory in the meantime: the sandbox can still serve
                 // another.
                 Err(slot) => {

@@ -140,7 +140,7 @@ impl Runs {
         );
         let took = result.as_ref().ok().map(|outcome| outcome.wall);
         self.metrics.count_run(language, status, took);
-        timing.tell(&self.metrics, language);
+        timing.record(&self.metrics, language);
     }
 
     /// Waits for everything that a run needs, and runs it.
@@ -218,7 +218,7 @@ impl Runs {
             ..
         } = job;
         let before = workspace.snapshot().await?;
-        let (way, lost_kernel) = (seat.way(), seat.take_lost());
+        let (way, lost_kernel) = (seat.source(), seat.take_lost());
         timing.started(way);
         let observed = self.drive(seat, job).await;
         timing.end(Phase::Run);

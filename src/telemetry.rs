@@ -19,12 +19,12 @@ pub fn init(config: &LogConfig) {
         LogFormat::Json => builder.json().flatten_event(true).init(),
     }
     std::panic::set_hook(Box::new(|panic| {
-        let place = panic
+        let location = panic
             .location()
             .map(ToString::to_string)
             .unwrap_or_default();
         error!(
-            panic.place = place,
+            panic.location = location,
             panic.message = panic.payload_as_str().unwrap_or("?"),
             "panicked"
         );

@@ -21,6 +21,7 @@ mod beneath;
 mod book;
 mod census;
 mod demand;
+mod download_slots;
 mod downloads;
 mod entries;
 mod error;
@@ -31,7 +32,6 @@ mod older;
 mod owners;
 mod packages;
 pub mod path;
-mod places;
 mod removal;
 mod rename;
 mod retention;
@@ -53,6 +53,7 @@ use rustix::fs::{StatVfsMountFlags, fstatvfs};
 
 pub use self::census::Census;
 pub use self::demand::Demand;
+pub(crate) use self::download_slots::DownloadSlot;
 pub use self::downloads::Kept;
 pub use self::error::WorkspaceError;
 pub use self::handle::{DirectoryId, OpenFile, Workspace};
@@ -60,7 +61,6 @@ pub use self::listing::{FileEntry, Listing, MAX_FILES, Snapshot};
 use self::owners::Users;
 pub use self::owners::{Owner, Owners, UidsError};
 pub use self::path::PACKAGES;
-pub(crate) use self::places::Place;
 pub use self::retention::{Deleted, InUse};
 pub use self::scratch::Scratch;
 pub use self::slot::Slot;
@@ -207,7 +207,7 @@ impl Workspaces {
     }
 
     /// Reserves one of the places for downloads. `None` when all are taken, or all that one conversation may have.
-    pub(crate) fn reserve_download(&self, key: &ConversationKey) -> Option<Place> {
+    pub(crate) fn reserve_download(&self, key: &ConversationKey) -> Option<DownloadSlot> {
         self.store.downloads.take(key)
     }
 

@@ -80,8 +80,8 @@ fn in_json(message: String) -> String {
         ("expected a map", "expected an object"),
         ("expected a sequence", "expected an array"),
     ];
-    let said = |(rust, json)| Some(message.strip_suffix(rust)?.to_owned() + json);
-    WORDS.into_iter().find_map(said).unwrap_or(message)
+    let as_json = |(rust, json)| Some(message.strip_suffix(rust)?.to_owned() + json);
+    WORDS.into_iter().find_map(as_json).unwrap_or(message)
 }
 
 impl CallError {

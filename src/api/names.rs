@@ -84,9 +84,9 @@ mod tests {
     #[test]
     fn sentences_name_the_tools_of_the_set() {
         let sentence = "\"a \\\" conversation\" is not a file of this conversation: see list_files (not list_files_2)";
-        let told = |toolset| translated(toolset, sentence);
-        assert_eq!(told(Toolset::Default), sentence);
-        insta::assert_snapshot!(told(Toolset::Artifacts), @r#""a \" conversation" is not a file of this session: see sandbox_list_artifacts (not list_files_2)"#);
+        let in_set = |toolset| translated(toolset, sentence);
+        assert_eq!(in_set(Toolset::Default), sentence);
+        insta::assert_snapshot!(in_set(Toolset::Artifacts), @r#""a \" conversation" is not a file of this session: see sandbox_list_artifacts (not list_files_2)"#);
         insta::assert_snapshot!(translated(Toolset::Python, "Add six with install_packages."), @"Add six with pip_install.");
     }
 }

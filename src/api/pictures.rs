@@ -90,13 +90,13 @@ impl Pictures {
     /// What to say about those that are not shown.
     pub(crate) fn missing(&self) -> Vec<String> {
         // Programs choose names: with a line break, one could say more than a name.
-        let say = |names: &[String], why: &str| {
+        let sentence = |names: &[String], why: &str| {
             (!names.is_empty()).then(|| format!("{why}: {names:?}. read_file shows them."))
         };
         let named = &self.more[..self.more.len().min(MAX_NAMES)];
         [
-            say(&self.late, "Not ready in time to be shown"),
-            say(named, "More new pictures than are shown at once"),
+            sentence(&self.late, "Not ready in time to be shown"),
+            sentence(named, "More new pictures than are shown at once"),
         ]
         .into_iter()
         .flatten()

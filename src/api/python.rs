@@ -141,7 +141,7 @@ mod tests {
     use crate::api::outcome::Truncated;
     use crate::run::outcome::Usage;
 
-    fn told(status: RunStatus, exit_code: Option<i32>, hint: &str) -> String {
+    fn text_of(status: RunStatus, exit_code: Option<i32>, hint: &str) -> String {
         with_reason(
             Toolset::Python,
             &RunOutcome {
@@ -171,9 +171,9 @@ mod tests {
     #[test]
     fn who_was_stopped_is_told_why() {
         let texts = [
-            told(RunStatus::Timeout, None, "Too slow."),
-            told(RunStatus::OutOfMemory, Some(137), "Too big."),
-            told(RunStatus::Error, Some(1), "See stderr."),
+            text_of(RunStatus::Timeout, None, "Too slow."),
+            text_of(RunStatus::OutOfMemory, Some(137), "Too big."),
+            text_of(RunStatus::Error, Some(1), "See stderr."),
         ];
         assert_eq!(texts, ["said\nToo slow.", "said\nToo big.", "said"]);
     }

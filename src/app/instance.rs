@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn a_directory_of_another_user_is_told_with_the_remedy() {
         let root = tempfile::tempdir().unwrap();
-        let told = |kind: io::ErrorKind, root: &Path| {
+        let message = |kind: io::ErrorKind, root: &Path| {
             let error = anyhow::Error::from(io::Error::from(kind));
             format!(
                 "{:#}",
@@ -234,7 +234,7 @@ mod tests {
         let (user, group) = (geteuid().as_raw(), getegid().as_raw());
         let shown = root.path().display();
         assert_eq!(
-            told(io::ErrorKind::PermissionDenied, root.path()),
+            message(io::ErrorKind::PermissionDenied, root.path()),
             format!(
                 "SANDBOX_ROOT={shown} is not usable. Another user made what is in it: give it to the one that the \
                  server is, by `sudo chown -R --no-dereference {user}:{group} {shown}`: failed to open .used: \
@@ -243,11 +243,11 @@ mod tests {
         );
         // There is nothing whose owner could be changed.
         assert_eq!(
-            told(io::ErrorKind::PermissionDenied, Path::new("/nowhere/files")),
+            message(io::ErrorKind::PermissionDenied, Path::new("/nowhere/files")),
             "SANDBOX_ROOT=/nowhere/files is not usable: failed to open .used: permission denied"
         );
         assert_eq!(
-            told(io::ErrorKind::StorageFull, root.path()),
+            message(io::ErrorKind::StorageFull, root.path()),
             format!("SANDBOX_ROOT={shown} is not usable: failed to open .used: no storage space")
         );
     }

@@ -17,7 +17,7 @@ use crate::checks::selftest::{self, Download, Report, Row, Selftest, Verdict, Wa
 use crate::config::Config;
 use crate::control::Control;
 use crate::executor::Engine;
-use crate::gate::proof::{State, Weakness, findings};
+use crate::gate::proof::{ProofState, Weakness, findings};
 use crate::runner::catalog::{EngineView, View};
 
 /// How long after a failed check the next one follows: the operator may have fixed the cause.
@@ -52,9 +52,9 @@ impl App {
     pub async fn run_selftest(
         config: Config,
         only: &[Control],
-        tell: &(dyn Fn(&Row) + Sync),
+        report_row: &(dyn Fn(&Row) + Sync),
     ) -> anyhow::Result<Result<Report, String>> {
-        Self::run_selftest_on(Platform::from(&config), config, only, tell).await
+        Self::run_selftest_on(Platform::from(&config), config, only, report_row).await
     }
 
     /// The same on any platform.
@@ -65,7 +65,7 @@ impl App {
         platform: impl Into<Platform>,
         config: Config,
         only: &[Control],
-        tell: &(dyn Fn(&Row) + Sync),
+        report_row: &(dyn Fn(&Row) + Sync),
     ) -> anyhow::Result<Result<Report, String>> {
         let ways: &[Way] = if selftest::has_warm_runs(&config) {
             &[Way::Cold, Way::Warm]
@@ -74,12 +74,12 @@ impl App {
         };
         let app = Self::on(platform, selftest::configuration(config))?;
         // The pool waits until the runtime is proved, which is what happens here.
-        app.parts.gate.proof.set(State::Held);
+        app.parts.gate.proof.set(ProofState::Held);
         let router = app.start_quietly();
         let _ = tokio::time::timeout(ENGINE_WAIT, app.parts.gate.catalog.first_poll()).await;
         let (selftest, download) = (app.selftest(), downloads(router));
         let report = tokio::select! {
-            report = app.try_controls(&selftest, ways, only, &download, tell) => Ok(report),
+            report = app.try_controls(&selftest, ways, only, &download, report_row) => Ok(report),
             signal = super::terminated() => Err(signal),
         };
         selftest.clean_up().await;
@@ -97,7 +97,7 @@ impl App {
         ways: &[Way],
         only: &[Control],
         download: &Download,
-        tell: &(dyn Fn(&Row) + Sync),
+        report_row: &(dyn Fn(&Row) + Sync),
     ) -> Result<Report, String> {
         let view = self.parts.gate.catalog.view();
         let engine = match &view.engine {
@@ -107,7 +107,7 @@ impl App {
             }
             EngineView::Up(engine) => engine.name.clone(),
         };
-        let rows = Box::pin(selftest.all(ways, only, download, tell)).await;
+        let rows = Box::pin(selftest.all(ways, only, download, report_row)).await;
         if let EngineView::Down(outage) = self.parts.gate.catalog.engine() {
             return Err(outage.reason);
         }
@@ -157,7 +157,7 @@ async fn keep_proving(selftest: &Selftest) {
         &selftest.parts.gate.proof,
         selftest.parts.gate.catalog.watch(),
     );
-    let (mut proved_for, mut told, mut engine_generation) = (None, None, 0);
+    let (mut proved_for, mut reported, mut engine_generation) = (None, None, 0);
     loop {
         let view = views.borrow_and_update().clone();
         let now = subject(&view);
@@ -165,21 +165,21 @@ async fn keep_proving(selftest: &Selftest) {
         if std::mem::replace(&mut engine_generation, view.engine_generation)
             != view.engine_generation
         {
-            proof.set(State::Pending);
+            proof.set(ProofState::Pending);
         }
         if now.is_none() {
             // An engine that comes back may be another one.
-            proof.set(State::Pending);
-            (proved_for, told) = (None, None);
+            proof.set(ProofState::Pending);
+            (proved_for, reported) = (None, None);
         } else if proved_for != now {
             let started = Instant::now();
             if let Some(rows) = Box::pin(selftest.at_start()).await {
                 let state = judge(&rows, &selftest.engine.allow_weaker);
-                if told.as_ref() != Some(&state) {
-                    tell(&rows, &state, started.elapsed());
-                    told = Some(state.clone());
+                if reported.as_ref() != Some(&state) {
+                    report(&rows, &state, started.elapsed());
+                    reported = Some(state.clone());
                 }
-                let held = state == State::Held;
+                let held = state == ProofState::Held;
                 // After a failure everything is tried again, even what held before: somebody may have changed it back.
                 proved_for = now.filter(|_| held);
                 again = (!held).then_some(CHECK_AGAIN);
@@ -196,7 +196,7 @@ async fn keep_proving(selftest: &Selftest) {
 }
 
 /// The state that follows from the rows.
-fn judge(rows: &[Row], allowed: &[Control]) -> State {
+fn judge(rows: &[Row], allowed: &[Control]) -> ProofState {
     let refuses = |row: &&Row| match row.verdict {
         Verdict::Pass(_) => false,
         // Without the runner that tries it, nobody knows. What containers depend on is not used before it was tried.
@@ -215,15 +215,15 @@ fn judge(rows: &[Row], allowed: &[Control]) -> State {
         })
         .collect();
     if weaknesses.is_empty() {
-        State::Held
+        ProofState::Held
     } else {
-        State::Broken(weaknesses)
+        ProofState::Broken(weaknesses)
     }
 }
 
 /// Reports the result of a check to the operator.
-fn tell(rows: &[Row], state: &State, took: Duration) {
-    if let State::Broken(weaknesses) = state {
+fn report(rows: &[Row], state: &ProofState, took: Duration) {
+    if let ProofState::Broken(weaknesses) = state {
         for (controls, found) in findings(weaknesses) {
             // One cause has one remedy; several would be of no use.
             let concerned = rows
@@ -254,8 +254,7 @@ fn tell(rows: &[Row], state: &State, took: Duration) {
                 note, "this host lacks something that the sandbox uses"
             );
         }
-        let refuses =
-            matches!(state, State::Broken(all) if all.iter().any(|one| one.control == row.control));
+        let refuses = matches!(state, ProofState::Broken(all) if all.iter().any(|one| one.control == row.control));
         match &row.verdict {
             Verdict::Skipped(_) if !refuses => skipped.push(control),
             Verdict::Fail(_) if !refuses => {
@@ -274,7 +273,7 @@ fn tell(rows: &[Row], state: &State, took: Duration) {
             "controls of the sandbox were not checked: the python runner is missing"
         );
     }
-    if *state == State::Held {
+    if *state == ProofState::Held {
         info!(
             controls = rows.len() - skipped.len(),
             duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::config::{Config, StorageConfig, Toolset};
 use crate::executor::EngineNeeds;
 use crate::executor::docker::HostSetup;
-use crate::executor::host_paths::{HostPaths, Source};
+use crate::executor::host_paths::{HostPaths, MountSource};
 use crate::executor::installed::{INIT, SECCOMP};
 use crate::executor::spec::{ContainerLimits, DATA_ALIAS};
 use crate::pool::Setup;
@@ -23,7 +23,7 @@ impl From<&StorageConfig> for WorkspaceLimits {
     }
 }
 
-impl From<&StorageConfig> for Source {
+impl From<&StorageConfig> for MountSource {
     fn from(config: &StorageConfig) -> Self {
         match &config.volume {
             Some(name) => Self::Volume {

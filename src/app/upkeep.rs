@@ -10,7 +10,7 @@ use tracing::{debug, warn};
 use super::instance::Instance;
 use crate::checks::network::{self, CheckError};
 use crate::config::EngineConfig;
-use crate::gate::network::State;
+use crate::gate::network::NetworkState;
 use crate::metrics::set;
 use crate::parts::Parts;
 use crate::runner::catalog::EngineView;
@@ -101,7 +101,7 @@ pub(super) async fn watch_network(config: EngineConfig, parts: Parts, stop: Canc
         parts
             .gate
             .network
-            .set(State::Closed("the server is stopping".to_owned()));
+            .set(NetworkState::Closed("the server is stopping".to_owned()));
     }
 }
 

@@ -11,7 +11,7 @@ use self::probe::Doubt;
 use crate::config::EngineConfig;
 use crate::executor::outage::chain;
 use crate::executor::{ErrorKind, ExecutorError};
-use crate::gate::network::State;
+use crate::gate::network::NetworkState;
 use crate::parts::Parts;
 
 /// Why nothing was found out about the network.
@@ -29,16 +29,16 @@ pub enum CheckError {
 ///
 /// # Errors
 /// Nothing was found out: what was known before still holds.
-pub async fn check(config: &EngineConfig, parts: &Parts) -> Result<State, CheckError> {
+pub async fn check(config: &EngineConfig, parts: &Parts) -> Result<NetworkState, CheckError> {
     let found = by_the_rules(config).await;
-    let State::Open { dns } = &found else {
+    let NetworkState::Open { dns } = &found else {
         return Ok(found);
     };
     // So the first run that asks for the network does not wait for one to be made.
     if parts.gate.catalog.view().needs_lanes() {
         match parts.launcher.prepare_lane().await {
             Err(error) if error.kind == ErrorKind::Refused => {
-                return Ok(State::Closed(chain(&error)));
+                return Ok(NetworkState::Closed(chain(&error)));
             }
             prepared => prepared?,
         }
@@ -48,16 +48,16 @@ pub async fn check(config: &EngineConfig, parts: &Parts) -> Result<State, CheckE
     }
     let dns = dns.clone();
     match probe::host_is_closed(parts, &dns).await {
-        Ok(()) => Ok(State::Open { dns }),
+        Ok(()) => Ok(NetworkState::Open { dns }),
         // The rules that closed the host to an earlier probe are in place, so its result still holds on a server that
         // is too busy for another.
         Err(Doubt::NotTried(reason)) if parts.gate.network.access().is_ok() => {
             Err(CheckError::NotTried(reason))
         }
-        Err(Doubt::NotTried(reason)) => Ok(State::Closed(format!(
+        Err(Doubt::NotTried(reason)) => Ok(NetworkState::Closed(format!(
             "whether programs can reach the host was not found out: {reason}"
         ))),
-        Err(Doubt::Open) => Ok(State::Closed(
+        Err(Doubt::Open) => Ok(NetworkState::Closed(
             "a program on that network can reach the host: the firewall rules do not work"
                 .to_owned(),
         )),
@@ -65,14 +65,14 @@ pub async fn check(config: &EngineConfig, parts: &Parts) -> Result<State, CheckE
 }
 
 /// The part of the check that needs neither an engine nor a program: the rules are read back.
-pub async fn by_the_rules(config: &EngineConfig) -> State {
+pub async fn by_the_rules(config: &EngineConfig) -> NetworkState {
     if !config.allow_network
         && let Err(reason) = firewall::rules_are_in_place(config).await
     {
         // Whoever installs the rules does not have RUN_DNS in the environment.
         let resolvers = config.dns.iter().map(|address| format!(" {address}"));
         let resolvers: String = resolvers.collect();
-        return State::Closed(format!(
+        return NetworkState::Closed(format!(
             "the firewall rules that keep programs away from the host and from private networks are not proven to be \
              in place ({reason}). The operator can install them with `scripts/firewall.sh install{resolvers}` as root, in \
              Compose by the services `firewall` and `firewall-keeper`, or set ALLOW_NETWORK=1 to do without"
@@ -83,5 +83,5 @@ pub async fn by_the_rules(config: &EngineConfig) -> State {
     } else {
         config.dns.clone()
     };
-    State::Open { dns }
+    NetworkState::Open { dns }
 }

@@ -5,6 +5,7 @@
 //! check.
 
 mod attack;
+mod harness;
 mod inspection;
 mod lingering;
 mod links;
@@ -13,7 +14,6 @@ mod network;
 mod report;
 mod residue;
 mod runtime;
-mod stage;
 mod tables;
 mod verdict;
 mod workspace;
@@ -24,9 +24,9 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 
+use self::harness::Harness;
+pub use self::harness::Way;
 pub use self::report::{Report, header};
-use self::stage::Stage;
-pub use self::stage::Way;
 pub use self::verdict::{Row, Verdict};
 use crate::config::{Config, EngineConfig, PoolSize};
 use crate::control::Control;
@@ -111,7 +111,7 @@ impl Selftest {
     /// containers if they are in a volume, and all that can be seen from inside. `None` if the engine was lost or the
     /// server is stopping, so that nothing was found out.
     pub async fn at_start(&self) -> Option<Vec<Row>> {
-        let stage = Stage::new(self, Way::Cold);
+        let harness = Harness::new(self, Way::Cold);
         let mut rows = Vec::new();
         let first = [
             (Control::Workspace, self.in_volume),
@@ -119,8 +119,8 @@ impl Selftest {
         ];
         for (control, _) in first.into_iter().filter(|(_, is_wanted)| *is_wanted) {
             let verdict = match control {
-                Control::Workspace => workspace::holds(&stage).await,
-                _ => runtime::holds(&stage).await,
+                Control::Workspace => workspace::holds(&harness).await,
+                _ => runtime::holds(&harness).await,
             };
             let is_of_use =
                 matches!(verdict, Verdict::Pass(_)) || self.engine.allow_weaker.contains(&control);
@@ -129,7 +129,7 @@ impl Selftest {
                 return self.could_be_tried().then_some(rows);
             }
         }
-        rows.extend(inspection::all(&stage).await);
+        rows.extend(inspection::all(&harness).await);
         self.could_be_tried().then_some(rows)
     }
 
@@ -138,18 +138,18 @@ impl Selftest {
         self.parts.gate.catalog.engine().is_up() && self.parts.gate.admission.check_open().is_ok()
     }
 
-    /// Tries all controls, or those in `only`, in each way in which runs of this server get a sandbox. `tell` is called
+    /// Tries all controls, or those in `only`, in each way in which runs of this server get a sandbox. `report_row` is called
     /// with each row as soon as it is known.
     pub async fn all(
         &self,
         ways: &[Way],
         only: &[Control],
         download: &Download,
-        tell: &(dyn Fn(&Row) + Sync),
+        report_row: &(dyn Fn(&Row) + Sync),
     ) -> Vec<Row> {
         let mut rows = Vec::new();
         for &way in ways {
-            let stage = Stage::new(self, way);
+            let harness = Harness::new(self, way);
             for &control in Control::ALL {
                 let wanted = only.is_empty() || only.contains(&control);
                 let is_new = way == Way::Cold || can_differ_when_warm(control);
@@ -157,8 +157,8 @@ impl Selftest {
                     continue;
                 }
                 // Boxed, since it is a large future.
-                for row in Box::pin(try_one(&stage, control, only, download)).await {
-                    tell(&row);
+                for row in Box::pin(try_one(&harness, control, only, download)).await {
+                    report_row(&row);
                     rows.push(row);
                 }
             }
@@ -177,7 +177,7 @@ const fn can_differ_when_warm(control: Control) -> bool {
 
 /// Tries one control. The first of those that are seen from inside tries all of them.
 async fn try_one(
-    stage: &Stage<'_>,
+    harness: &Harness<'_>,
     control: Control,
     only: &[Control],
     download: &Download,
@@ -194,23 +194,23 @@ async fn try_one(
         if first != Some(control) {
             return Vec::new();
         }
-        let rows = inspection::all(stage).await;
+        let rows = inspection::all(harness).await;
         return rows
             .into_iter()
             .filter(|row| wanted(&row.control))
             .collect();
     }
     let verdict = match control {
-        Control::Runtime => runtime::holds(stage).await,
-        Control::Workspace => workspace::holds(stage).await,
-        Control::NetworkOn => Box::pin(network::holds(stage)).await,
-        Control::Timeout | Control::Background => lingering::holds(stage, control).await,
-        Control::Links => links::holds(stage, download).await,
-        Control::Residue => residue::between_runs(stage).await,
-        Control::Conversations => residue::between_conversations(stage).await,
-        Control::Neighbour => Box::pin(neighbour::holds(stage)).await,
-        Control::SharedTables => Box::pin(tables::holds(stage)).await,
-        _ => attack::holds(stage, control).await,
+        Control::Runtime => runtime::holds(harness).await,
+        Control::Workspace => workspace::holds(harness).await,
+        Control::NetworkOn => Box::pin(network::holds(harness)).await,
+        Control::Timeout | Control::Background => lingering::holds(harness, control).await,
+        Control::Links => links::holds(harness, download).await,
+        Control::Residue => residue::between_runs(harness).await,
+        Control::Conversations => residue::between_conversations(harness).await,
+        Control::Neighbour => Box::pin(neighbour::holds(harness)).await,
+        Control::SharedTables => Box::pin(tables::holds(harness)).await,
+        _ => attack::holds(harness, control).await,
     };
-    vec![Row::new(control, stage.way, verdict)]
+    vec![Row::new(control, harness.way, verdict)]
 }

@@ -29,7 +29,7 @@ pub enum DotenvError {
         source: io::Error,
     },
     /// Some lines are not settings.
-    #[error("{}", lines.iter().map(|line| line.told(path)).collect::<Vec<_>>().join("\n"))]
+    #[error("{}", lines.iter().map(|line| line.message(path)).collect::<Vec<_>>().join("\n"))]
     Lines {
         /// The file.
         path: PathBuf,
@@ -48,7 +48,7 @@ pub struct BadLine {
 }
 
 impl BadLine {
-    fn told(&self, path: &Path) -> String {
+    fn message(&self, path: &Path) -> String {
         let number = self.number;
         let path = path.display();
         let value = "a value that has spaces or signs in single quotes";

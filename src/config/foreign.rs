@@ -115,7 +115,7 @@ mod tests {
     use super::super::variables::VARIABLES;
     use super::*;
 
-    fn told(settings: &[(&str, &str)]) -> String {
+    fn advice_on(settings: &[(&str, &str)]) -> String {
         let lookup = |name: &str| {
             let found = settings.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
@@ -133,7 +133,7 @@ mod tests {
             ("SANDBOX_LOG_FILE", "x"),
             ("MAX_SESSIONS", "5"),
         ];
-        insta::assert_snapshot!(told(&settings), @"
+        insta::assert_snapshot!(advice_on(&settings), @"
         note: PORT has no effect here: set MCP_HTTP_ADDR instead, see docs/moving.md
         note: API_KEY has no effect here: set MCP_API_TOKEN instead, see docs/moving.md
         note: SANDBOX_MEMORY_LIMIT has no effect here: set RUN_MEMORY instead, see docs/moving.md
@@ -154,7 +154,7 @@ mod tests {
             ("LOG_LEVEL", "INFO"),
             ("DEBUG", "1"),
         ];
-        assert_eq!(told(&settings), "");
+        assert_eq!(advice_on(&settings), "");
     }
 
     #[test]

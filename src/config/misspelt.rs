@@ -20,17 +20,17 @@ pub fn misspelt(
     environment: impl Iterator<Item = String>,
     file: impl Iterator<Item = String>,
 ) -> Vec<String> {
-    let near = environment.filter_map(|name| Some(told(&name, Some(nearest(&name)?))));
+    let near = environment.filter_map(|name| Some(sentence(&name, Some(nearest(&name)?))));
     let unread = file
         .filter(|name| is_unread(name))
-        .map(|name| told(&name, nearest(&name)));
+        .map(|name| sentence(&name, nearest(&name)));
     let mut sentences: Vec<_> = near.chain(unread).collect();
     sentences.sort();
     sentences.dedup();
     sentences
 }
 
-fn told(name: &str, meant: Option<&str>) -> String {
+fn sentence(name: &str, meant: Option<&str>) -> String {
     match meant {
         Some(meant) => {
             format!("warning: {name} is no setting and is ignored: is {meant} meant?")

@@ -8,7 +8,7 @@ use super::spec::{Place, Provided};
 
 /// Where an engine finds a file or a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum MountSource {
     /// On its host.
     Host(PathBuf),
     /// In one of its volumes.
@@ -20,7 +20,7 @@ pub enum Source {
     },
 }
 
-impl Source {
+impl MountSource {
     /// What is at a path below it.
     #[must_use]
     fn join(&self, below: impl AsRef<Path>) -> Self {
@@ -34,7 +34,7 @@ impl Source {
     }
 }
 
-impl Default for Source {
+impl Default for MountSource {
     fn default() -> Self {
         Self::Host(PathBuf::new())
     }
@@ -44,7 +44,7 @@ impl Default for Source {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostPaths {
     /// The directory of all workspaces (`SANDBOX_ROOT`).
-    pub root: Source,
+    pub root: MountSource,
     /// sandbox-init, below that.
     pub init: PathBuf,
     /// What the operator provides as [`Provided::Wheelhouse`].
@@ -63,7 +63,7 @@ impl HostPaths {
     ///
     /// # Errors
     /// The operator does not provide it.
-    pub fn find(&self, place: &Place) -> Result<Source, UnplacedError> {
+    pub fn find(&self, place: &Place) -> Result<MountSource, UnplacedError> {
         let provided = match place {
             Place::Init => return Ok(self.root.join(&self.init)),
             Place::Operator(Provided::Wheelhouse) => &self.wheelhouse,
@@ -72,12 +72,12 @@ impl HostPaths {
         };
         let below = place.below_root().map(|path| self.root.join(path));
         below
-            .or_else(|| provided.clone().map(Source::Host))
+            .or_else(|| provided.clone().map(MountSource::Host))
             .ok_or_else(|| UnplacedError(place.clone()))
     }
 
     /// Whether containers see parts of a volume.
     pub const fn have_parts_of_volumes(&self) -> bool {
-        matches!(self.root, Source::Volume { .. })
+        matches!(self.root, MountSource::Volume { .. })
     }
 }

@@ -56,11 +56,11 @@ impl fmt::Display for Outage {
 /// An error with its causes, in one line. A cause that the error before it has told already is left out.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
-    let mut told: Vec<String> = Vec::new();
+    let mut messages: Vec<String> = Vec::new();
     for cause in causes.map(ToString::to_string) {
-        if told.last().is_none_or(|last| !last.ends_with(&cause)) {
-            told.push(cause);
+        if messages.last().is_none_or(|last| !last.ends_with(&cause)) {
+            messages.push(cause);
         }
     }
-    told.join(": ")
+    messages.join(": ")
 }

@@ -36,7 +36,7 @@ pub(crate) struct ActiveRun {
 }
 
 impl ActiveRuns {
-    pub(crate) fn enter(&self, key: &ConversationKey) -> ActiveRun {
+    pub(crate) fn register(&self, key: &ConversationKey) -> ActiveRun {
         let mut book = self.0.book.lock();
         book.next += 1;
         let (number, stop) = (book.next, CancellationToken::new());

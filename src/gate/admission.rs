@@ -23,7 +23,7 @@ const TOLD_EVERY: Duration = Duration::from_secs(1);
 /// When a caller that is turned away may come back.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
-/// How many may run at once. Every run and install asks here for its place.
+/// How many may run at once. Every run and install asks here for its permit.
 #[derive(Clone, Debug)]
 pub struct Admission(Arc<Shared>);
 
@@ -43,7 +43,7 @@ pub struct Permit {
 /// Why a run was turned away.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum AdmissionError {
-    /// All places are taken and the queue is full, or the wait for a place was too long.
+    /// All permits are taken and the queue is full, or the wait for a permit was too long.
     #[error("the server is busy: {running} runs and {waiting} waiting; try again in {} s", retry_after.as_secs())]
     Busy {
         /// Runs at the moment.
@@ -85,7 +85,7 @@ impl AdmissionError {
 }
 
 impl Admission {
-    /// A gate with the given number of places.
+    /// A gate with the given number of permits.
     pub fn new(config: AdmissionConfig) -> Self {
         Self(Arc::new(Shared {
             queue: Mutex::new(Queue::new(config.into())),
@@ -93,28 +93,28 @@ impl Admission {
         }))
     }
 
-    /// Waits for a place. `tell` gets the number of runs that are served up to and including this one: 1 for the next.
+    /// Waits for a permit. `report_position` gets the number of runs that are served up to and including this one: 1 for the next.
     ///
     /// # Errors
     /// [`AdmissionError::Busy`] or [`AdmissionError::ConversationBusy`] at once when the queue or the conversation's
     /// share of it is full, or after the longest wait; [`AdmissionError::Closed`] when the server is stopping.
-    pub async fn enter(
+    pub async fn acquire(
         &self,
         key: &ConversationKey,
-        tell: impl Fn(usize),
+        report_position: impl Fn(usize),
     ) -> Result<Permit, AdmissionError> {
         let mut waiting = {
             let mut queue = self.0.queue.lock();
             if queue.try_enter(key)? {
                 return Ok(self.permit(key));
             }
-            let (turn, place) = oneshot::channel();
+            let (turn, permit) = oneshot::channel();
             let ticket = queue.join(key, turn);
             Waiting {
                 gate: self,
                 key,
                 ticket,
-                place,
+                permit,
             }
         };
         let deadline = sleep_until(Instant::now() + self.0.config.wait);
@@ -123,13 +123,13 @@ impl Admission {
         loop {
             tokio::select! {
                 biased;
-                granted = &mut waiting.place => {
+                granted = &mut waiting.permit => {
                     return granted.map(|()| self.permit(key)).map_err(|_| AdmissionError::Closed);
                 }
                 () = &mut deadline => return Err(self.0.queue.lock().busy(key)),
                 _ = tick.tick() => {
                     let position = self.0.queue.lock().position(key, waiting.ticket);
-                    position.into_iter().for_each(&tell);
+                    position.into_iter().for_each(&report_position);
                 }
             }
         }
@@ -148,12 +148,12 @@ impl Admission {
         self.0.queue.lock().close();
     }
 
-    /// How many runs wait for a place.
+    /// How many runs wait for a permit.
     pub fn waiting(&self) -> usize {
         self.0.queue.lock().waiting()
     }
 
-    /// How many runs have a place.
+    /// How many runs have a permit.
     pub fn running(&self) -> usize {
         self.0.queue.lock().running()
     }
@@ -163,7 +163,7 @@ impl Admission {
         &self.0.config
     }
 
-    /// Whether runs wait because all places are taken, and not because of their conversation.
+    /// Whether runs wait because all permits are taken, and not because of their conversation.
     pub fn is_crowded(&self) -> bool {
         self.0.queue.lock().is_crowded()
     }
@@ -175,12 +175,12 @@ impl Admission {
         }
     }
 
-    /// Gives a place back, and free places to the runs whose turn it is.
+    /// Takes a permit back, and hands free permits to the runs whose turn it is.
     fn leave(&self, key: &ConversationKey) {
         let mut queue = self.0.queue.lock();
         queue.leave(key);
         while let Some((key, turn)) = queue.serve() {
-            // Nobody leaves the queue without saying so, but a place must never get lost.
+            // Nobody leaves the queue without saying so, but a permit must never get lost.
             if turn.send(()).is_err() {
                 queue.leave(&key);
             }
@@ -194,19 +194,19 @@ impl Drop for Permit {
     }
 }
 
-/// A place in the queue. Dropping it gives it up.
+/// A position in the queue. Dropping it gives it up.
 struct Waiting<'a> {
     gate: &'a Admission,
     key: &'a ConversationKey,
     ticket: Ticket,
-    place: oneshot::Receiver<()>,
+    permit: oneshot::Receiver<()>,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.gate.0.queue.lock().give_up(self.key, self.ticket);
         // Its turn came, but nobody took it.
-        if self.place.try_recv().is_ok() {
+        if self.permit.try_recv().is_ok() {
             self.gate.leave(self.key);
         }
     }

@@ -81,9 +81,9 @@ impl Floor {
     }
 
     /// A program begins that finds files of this size. What it holds without a name is asked by `scale`.
-    pub(crate) fn enter(&self, found: Usage, scale: Scale) -> Taker {
+    pub(crate) fn register(&self, found: Usage, scale: Scale) -> Taker {
         let gone = CancellationToken::new();
-        let number = self.0.takers.lock().enter(gone.clone(), scale);
+        let number = self.0.takers.lock().insert(gone.clone(), scale);
         Taker {
             floor: self.clone(),
             number,

@@ -17,11 +17,11 @@ const WAIT: Duration = Duration::from_secs(15);
 
 /// What runs may reach when they ask for the network; an error says why it is not known.
 #[derive(Clone, Debug)]
-pub struct NetworkPolicy(Arc<watch::Sender<Result<State, String>>>);
+pub struct NetworkPolicy(Arc<watch::Sender<Result<NetworkState, String>>>);
 
 /// What is known about the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum NetworkState {
     /// Runs may use it.
     Open {
         /// Their resolvers.
@@ -45,8 +45,8 @@ impl NetworkPolicy {
     /// The reason, for the model.
     pub fn access(&self) -> Result<NetworkAccess, String> {
         match &*self.0.borrow() {
-            Ok(State::Open { dns }) => Ok(NetworkAccess::Bridge { dns: dns.clone() }),
-            Ok(State::Closed(reason)) | Err(reason) => Err(reason.clone()),
+            Ok(NetworkState::Open { dns }) => Ok(NetworkAccess::Bridge { dns: dns.clone() }),
+            Ok(NetworkState::Closed(reason)) | Err(reason) => Err(reason.clone()),
         }
     }
 
@@ -70,7 +70,7 @@ impl NetworkPolicy {
     }
 
     /// Sets what is known now.
-    pub fn set(&self, state: State) {
+    pub fn set(&self, state: NetworkState) {
         self.change(Ok(state));
     }
 
@@ -79,13 +79,13 @@ impl NetworkPolicy {
         self.change(Err(reason));
     }
 
-    fn change(&self, state: Result<State, String>) {
+    fn change(&self, state: Result<NetworkState, String>) {
         self.0.send_if_modified(|current| {
             let changed = *current != state;
             if changed {
                 match &state {
-                    Ok(State::Open { .. }) => info!("runs may use the network"),
-                    Ok(State::Closed(reason)) | Err(reason) => {
+                    Ok(NetworkState::Open { .. }) => info!("runs may use the network"),
+                    Ok(NetworkState::Closed(reason)) | Err(reason) => {
                         warn!(reason, "runs may not use the network");
                     }
                 }

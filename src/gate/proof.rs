@@ -22,11 +22,11 @@ const WAIT: Duration = Duration::from_secs(15);
 
 /// What is known about the sandbox. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Proof(Arc<watch::Sender<State>>);
+pub struct Proof(Arc<watch::Sender<ProofState>>);
 
 /// What is known about the sandbox.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum State {
+pub enum ProofState {
     /// Nothing yet.
     #[default]
     Pending,
@@ -69,13 +69,13 @@ pub enum Unproven {
 
 impl Default for Proof {
     fn default() -> Self {
-        Self(Arc::new(watch::Sender::new(State::Pending)))
+        Self(Arc::new(watch::Sender::new(ProofState::Pending)))
     }
 }
 
 impl Proof {
     /// Sets what is known now.
-    pub fn set(&self, state: State) {
+    pub fn set(&self, state: ProofState) {
         self.0.send_if_modified(|current| {
             let changed = *current != state;
             *current = state;
@@ -89,12 +89,12 @@ impl Proof {
     /// They may not, or it is not known yet.
     pub fn now(&self) -> Result<(), Unproven> {
         match &*self.0.borrow() {
-            State::Pending => Err(Unproven::Pending),
-            State::Held => Ok(()),
-            State::Broken(weaknesses) if weaknesses.iter().any(|one| one.was_tried) => {
+            ProofState::Pending => Err(Unproven::Pending),
+            ProofState::Held => Ok(()),
+            ProofState::Broken(weaknesses) if weaknesses.iter().any(|one| one.was_tried) => {
                 Err(Unproven::Broken(sentence(weaknesses)))
             }
-            State::Broken(weaknesses) => {
+            ProofState::Broken(weaknesses) => {
                 let found = findings(weaknesses)
                     .into_iter()
                     .map(|(_, found)| found.trim_end_matches('.'));
@@ -105,7 +105,7 @@ impl Proof {
 
     /// Whether this is not known yet.
     pub fn is_pending(&self) -> bool {
-        *self.0.borrow() == State::Pending
+        *self.0.borrow() == ProofState::Pending
     }
 
     /// The same as [`Self::now`], after a wait if it is not known yet.
@@ -114,7 +114,7 @@ impl Proof {
     /// They may not, or it is still not known.
     pub async fn wait(&self) -> Result<(), Unproven> {
         let mut states = self.0.subscribe();
-        let known = states.wait_for(|state| *state != State::Pending);
+        let known = states.wait_for(|state| *state != ProofState::Pending);
         // The sender lives in `self`: waiting can only time out, and then `now` says so.
         let _ = tokio::time::timeout(WAIT, known).await;
         self.now()
@@ -126,7 +126,7 @@ impl Proof {
         let _ = self
             .0
             .subscribe()
-            .wait_for(|state| *state == State::Held)
+            .wait_for(|state| *state == ProofState::Held)
             .await;
     }
 }
@@ -160,7 +160,7 @@ mod tests {
     async fn a_run_waits_for_the_check_but_not_for_ever() {
         let proof = Proof::default();
         assert_eq!(proof.wait().await, Err(Unproven::Pending));
-        let (waited, ()) = tokio::join!(proof.wait(), async { proof.set(State::Held) });
+        let (waited, ()) = tokio::join!(proof.wait(), async { proof.set(ProofState::Held) });
         assert_eq!(waited, Ok(()));
     }
 
@@ -172,17 +172,17 @@ mod tests {
             found: found.to_owned(),
             was_tried: true,
         };
-        proof.set(State::Broken(vec![
+        proof.set(ProofState::Broken(vec![
             weakness(Control::Identity, "CapEff is ffff"),
             weakness(Control::Syscalls, "bpf"),
             weakness(Control::Limits, "bpf"),
         ]));
-        let said = proof.now().unwrap_err().to_string();
+        let message = proof.now().unwrap_err().to_string();
         assert!(
-            said.contains(
+            message.contains(
                 "control identity failed (CapEff is ffff); controls syscalls, limits failed (bpf)"
             ),
-            "{said}"
+            "{message}"
         );
     }
 }

@@ -209,8 +209,8 @@ pub(super) fn found(
     if part.is_head || length == 0 {
         return Ok(response);
     }
-    let place = workspaces.reserve_download(&file.key).ok_or(Unsent::Busy)?;
-    *response.body_mut() = transfer::body(workspaces.tasks(), file.file, first, length, place);
+    let slot = workspaces.reserve_download(&file.key).ok_or(Unsent::Busy)?;
+    *response.body_mut() = transfer::body(workspaces.tasks(), file.file, first, length, slot);
     Ok(response)
 }
 

@@ -22,11 +22,11 @@ impl RefusedHosts {
             .take(LONGEST)
             .collect::<String>()
             .to_ascii_lowercase();
-        let mut told = self.0.lock();
-        if told.len() >= MOST || !told.insert(name.clone()) {
+        let mut noted = self.0.lock();
+        if noted.len() >= MOST || !noted.insert(name.clone()) {
             return false;
         }
-        drop(told);
+        drop(noted);
         let advice = "if this is a name of this server, add it to ALLOWED_HOSTS";
         warn!(http.host = ?name, advice, "refused a request for another host");
         true
@@ -42,8 +42,8 @@ mod tests {
         let hosts = RefusedHosts::default();
         assert!(hosts.note("Box.example"));
         assert!(!hosts.note("box.example"));
-        let told = (0..1000).filter(|number| hosts.note(&format!("{number}.example")));
-        assert_eq!(told.count(), MOST - 1);
+        let noted = (0..1000).filter(|number| hosts.note(&format!("{number}.example")));
+        assert_eq!(noted.count(), MOST - 1);
         let kept = hosts.0.lock();
         assert!(kept.iter().all(|name| name.len() <= LONGEST));
     }

@@ -34,14 +34,14 @@ pub async fn serve(
     tasks: TaskTracker,
     stop: impl Future<Output = ()>,
 ) {
-    let places = Arc::new(Semaphore::new(places()));
+    let permits = Arc::new(Semaphore::new(max_connections()));
     let connections = GracefulShutdown::new();
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(patience.head);
     let accept = async {
         loop {
-            let place = Arc::clone(&places).acquire_owned().await;
+            let permit = Arc::clone(&permits).acquire_owned().await;
             let (stream, peer) = Listener::accept(&mut listener).await;
             // Answers leave in several small writes: waiting for more to send costs 40 ms each.
             let _ = stream.set_nodelay(true);
@@ -59,7 +59,7 @@ pub async fn serve(
                 http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
             let connection = connections.watch(connection);
             tasks.spawn(async move {
-                let _place = place;
+                let _permit = permit;
                 if let Err(error) = connection.await {
                     debug!(%error, "a connection ended early");
                 }
@@ -75,7 +75,7 @@ pub async fn serve(
 }
 
 /// How many connections there may be, after asking for as many open files as allowed: half of those are for runs.
-fn places() -> usize {
+fn max_connections() -> usize {
     let now = getrlimit(Resource::Nofile);
     let max_files = now.maximum.unwrap_or(OPEN_FILES).min(OPEN_FILES);
     let have = now.current.unwrap_or(u64::MAX);

@@ -27,21 +27,21 @@ pub(super) struct Books<K> {
     max_kernels: usize,
     idle: Duration,
     closed: bool,
-    places: BTreeMap<KernelKey, Seat<K>>,
+    seats: BTreeMap<KernelKey, Seat<K>>,
     memory: Memory,
     tickets: u64,
 }
 
 #[derive(Debug)]
 struct Seat<K> {
-    state: State<K>,
+    state: SeatState<K>,
     waiting: VecDeque<Ticket>,
 }
 
 #[derive(Debug)]
-enum State<K> {
+enum SeatState<K> {
     /// There is no kernel: somebody waits for the chance to make one.
-    Nobodys,
+    Empty,
     /// It waits for its next cell.
     Idle { kernel: K, since: Instant },
     /// A run has its turn. There is a kernel, or room for one, if `room` is set. When the run leaves, the kernel is
@@ -52,11 +52,11 @@ enum State<K> {
     },
 }
 
-impl<K> State<K> {
+impl<K> SeatState<K> {
     /// Whether there is a kernel, or room is kept for one.
     fn has_room(&self) -> bool {
         match self {
-            Self::Nobodys => false,
+            Self::Empty => false,
             Self::Idle { .. } => true,
             Self::Taken { room, .. } => *room,
         }
@@ -88,7 +88,7 @@ impl<K> Books<K> {
             max_kernels,
             idle,
             closed: false,
-            places: BTreeMap::new(),
+            seats: BTreeMap::new(),
             memory: Memory::default(),
             tickets: 0,
         }
@@ -96,31 +96,31 @@ impl<K> Books<K> {
 
     /// Asks for the kernel of a place, for the holder of `ticket`. No other kernel makes way yet: the run may still be
     /// turned away.
-    pub(super) fn claim(&mut self, place: &KernelKey, ticket: Option<Ticket>) -> Claim<K> {
+    pub(super) fn claim(&mut self, key: &KernelKey, ticket: Option<Ticket>) -> Claim<K> {
         if self.closed {
             return Claim::Closed;
         }
-        if let Some(seat) = self.places.get(place) {
+        if let Some(seat) = self.seats.get(key) {
             let is_first = seat.waiting.is_empty() || seat.waiting.front().copied() == ticket;
-            if matches!(seat.state, State::Taken { .. }) || !is_first {
+            if matches!(seat.state, SeatState::Taken { .. }) || !is_first {
                 return Claim::Busy;
             }
         }
         let room = self
-            .places
-            .get(place)
+            .seats
+            .get(key)
             .is_some_and(|seat| seat.state.has_room());
         if !room && self.count() >= self.max_kernels && self.least_used().is_none() {
             return Claim::Full;
         }
-        let taken = State::Taken { room, doomed: None };
-        let before = std::mem::replace(&mut self.seat(place).state, taken);
+        let taken = SeatState::Taken { room, doomed: None };
+        let before = std::mem::replace(&mut self.seat(key).state, taken);
         Claim::Granted {
             kernel: match before {
-                State::Idle { kernel, .. } => Some(kernel),
-                State::Nobodys | State::Taken { .. } => None,
+                SeatState::Idle { kernel, .. } => Some(kernel),
+                SeatState::Empty | SeatState::Taken { .. } => None,
             },
-            lost: self.memory.take(place),
+            lost: self.memory.take(key),
         }
     }
 
@@ -128,9 +128,9 @@ impl<K> Books<K> {
     ///
     /// # Errors
     /// There is no room, and every kernel is working or is waited for.
-    pub(super) fn make_room(&mut self, place: &KernelKey) -> Result<Option<K>, NoRoom> {
+    pub(super) fn make_room(&mut self, key: &KernelKey) -> Result<Option<K>, NoRoom> {
         let has_room = |seat: &Seat<K>| seat.state.has_room();
-        if self.places.get(place).is_some_and(has_room) {
+        if self.seats.get(key).is_some_and(has_room) {
             return Ok(None);
         }
         let mut evicted = None;
@@ -140,17 +140,17 @@ impl<K> Books<K> {
                 self.take_idle(|other, _, _| (*other == least_used).then_some(KernelLoss::Evicted));
             evicted = taken.into_iter().next().map(|(kernel, _)| kernel);
         }
-        if let State::Taken { room, .. } = &mut self.seat(place).state {
+        if let SeatState::Taken { room, .. } = &mut self.seat(key).state {
             *room = true;
         }
         Ok(evicted)
     }
 
     /// Joins the line for a place. `None` when too many wait.
-    pub(super) fn line_up(&mut self, place: &KernelKey) -> Option<Ticket> {
+    pub(super) fn line_up(&mut self, key: &KernelKey) -> Option<Ticket> {
         self.tickets += 1;
         let ticket = Ticket(self.tickets);
-        let waiting = &mut self.seat(place).waiting;
+        let waiting = &mut self.seat(key).waiting;
         if waiting.len() >= MAX_WAITING {
             return None;
         }
@@ -159,74 +159,74 @@ impl<K> Books<K> {
     }
 
     /// Leaves the line.
-    pub(super) fn leave_line(&mut self, place: &KernelKey, ticket: Ticket) {
-        if let Some(seat) = self.places.get_mut(place) {
+    pub(super) fn leave_line(&mut self, key: &KernelKey, ticket: Ticket) {
+        if let Some(seat) = self.seats.get_mut(key) {
             seat.waiting.retain(|other| *other != ticket);
         }
-        self.forget_if_empty(place);
+        self.forget_if_empty(key);
     }
 
     /// A run leaves its kernel for the next one. Returns the kernel if it has to go.
     #[must_use]
     pub(super) fn give_back(
         &mut self,
-        place: &KernelKey,
+        key: &KernelKey,
         kernel: K,
         now: Instant,
     ) -> Option<(K, KernelLoss)> {
-        let seat = self.places.get_mut(place);
+        let seat = self.seats.get_mut(key);
         let doomed = match seat {
             Some(Seat {
-                state: State::Taken { doomed, .. },
+                state: SeatState::Taken { doomed, .. },
                 ..
             }) => *doomed,
             _ => None,
         };
         let doomed = doomed.or(self.closed.then_some(KernelLoss::Gone));
         if let Some(why) = doomed {
-            self.leave(place, Some(why));
+            self.leave(key, Some(why));
             return Some((kernel, why));
         }
-        self.seat(place).state = State::Idle { kernel, since: now };
+        self.seat(key).state = SeatState::Idle { kernel, since: now };
         None
     }
 
     /// Remembers what became of the kernel of a place.
-    pub(super) fn remember(&mut self, place: &KernelKey, why: KernelLoss) {
-        self.memory.remember(place.clone(), why);
+    pub(super) fn remember(&mut self, key: &KernelKey, why: KernelLoss) {
+        self.memory.remember(key.clone(), why);
     }
 
     /// A run leaves without a kernel. What became of it is remembered; a deletion in the meantime takes precedence.
-    pub(super) fn leave(&mut self, place: &KernelKey, lost: Option<KernelLoss>) {
-        let Some(seat) = self.places.get_mut(place) else {
+    pub(super) fn leave(&mut self, key: &KernelKey, lost: Option<KernelLoss>) {
+        let Some(seat) = self.seats.get_mut(key) else {
             return;
         };
-        let before = std::mem::replace(&mut seat.state, State::Nobodys);
+        let before = std::mem::replace(&mut seat.state, SeatState::Empty);
         let doomed = match before {
-            State::Taken { doomed, .. } => doomed,
-            State::Nobodys | State::Idle { .. } => None,
+            SeatState::Taken { doomed, .. } => doomed,
+            SeatState::Empty | SeatState::Idle { .. } => None,
         };
         if let Some(why) = doomed.filter(|_| lost.is_some()).or(lost) {
-            self.memory.remember(place.clone(), why);
+            self.memory.remember(key.clone(), why);
         }
-        self.forget_if_empty(place);
+        self.forget_if_empty(key);
     }
 
     /// Takes every idle kernel of a conversation. Those that runs have are lost when the runs leave them.
     #[must_use]
     pub(super) fn retire(
         &mut self,
-        key: &ConversationKey,
+        conversation: &ConversationKey,
         why: KernelLoss,
     ) -> Vec<(K, KernelLoss)> {
-        for (place, seat) in &mut self.places {
-            if let State::Taken { doomed, .. } = &mut seat.state
-                && place.conversation == *key
+        for (key, seat) in &mut self.seats {
+            if let SeatState::Taken { doomed, .. } = &mut seat.state
+                && key.conversation == *conversation
             {
                 *doomed = Some(why);
             }
         }
-        self.take_idle(|place, _, _| (place.conversation == *key).then_some(why))
+        self.take_idle(|key, _, _| (key.conversation == *conversation).then_some(why))
     }
 
     /// Takes every kernel that was idle for too long, or that is lost for another reason.
@@ -244,8 +244,8 @@ impl<K> Books<K> {
 
     /// Does something with every kernel that is idle.
     pub(super) fn visit_idle(&mut self, mut visit: impl FnMut(&mut K)) {
-        for seat in self.places.values_mut() {
-            if let State::Idle { kernel, .. } = &mut seat.state {
+        for seat in self.seats.values_mut() {
+            if let SeatState::Idle { kernel, .. } = &mut seat.state {
                 visit(kernel);
             }
         }
@@ -259,14 +259,14 @@ impl<K> Books<K> {
         why: KernelLoss,
     ) -> Option<(K, KernelLoss)> {
         let idle = self
-            .places
+            .seats
             .iter()
-            .filter_map(|(place, seat)| match &seat.state {
-                State::Idle { kernel, .. } => Some((weight(kernel)?, place)),
-                State::Nobodys | State::Taken { .. } => None,
+            .filter_map(|(key, seat)| match &seat.state {
+                SeatState::Idle { kernel, .. } => Some((weight(kernel)?, key)),
+                SeatState::Empty | SeatState::Taken { .. } => None,
             });
         let heaviest = idle.max_by(|a, b| a.0.cmp(&b.0))?.1.clone();
-        let taken = self.take_idle(|place, _, _| (*place == heaviest).then_some(why));
+        let taken = self.take_idle(|key, _, _| (*key == heaviest).then_some(why));
         taken.into_iter().next()
     }
 
@@ -280,30 +280,30 @@ impl<K> Books<K> {
     /// How many of a language are idle, and how many are taken.
     pub(super) fn count_of(&self, language: &str) -> (usize, usize) {
         let seats = || {
-            let of_language = |(place, _): &(&KernelKey, &Seat<K>)| place.language == language;
-            self.places.iter().filter(of_language)
+            let of_language = |(key, _): &(&KernelKey, &Seat<K>)| key.language == language;
+            self.seats.iter().filter(of_language)
         };
-        let idle = seats().filter(|(_, seat)| matches!(seat.state, State::Idle { .. }));
+        let idle = seats().filter(|(_, seat)| matches!(seat.state, SeatState::Idle { .. }));
         let taken =
-            seats().filter(|(_, seat)| matches!(seat.state, State::Taken { room: true, .. }));
+            seats().filter(|(_, seat)| matches!(seat.state, SeatState::Taken { room: true, .. }));
         (idle.count(), taken.count())
     }
 
     fn count(&self) -> usize {
-        let seats = self.places.values();
+        let seats = self.seats.values();
         seats.filter(|seat| seat.state.has_room()).count()
     }
 
     /// The place of the kernel that was idle longest.
     fn least_used(&self) -> Option<KernelKey> {
-        let idle = self.places.iter().filter_map(|(place, seat)| match seat {
+        let idle = self.seats.iter().filter_map(|(key, seat)| match seat {
             Seat {
-                state: State::Idle { since, .. },
+                state: SeatState::Idle { since, .. },
                 waiting,
-            } if waiting.is_empty() => Some((*since, place)),
+            } if waiting.is_empty() => Some((*since, key)),
             _ => None,
         });
-        idle.min().map(|(_, place)| place.clone())
+        idle.min().map(|(_, key)| key.clone())
     }
 
     fn take_idle(
@@ -311,37 +311,37 @@ impl<K> Books<K> {
         why: impl Fn(&KernelKey, &K, Instant) -> Option<KernelLoss>,
     ) -> Vec<(K, KernelLoss)> {
         let lost: Vec<(KernelKey, KernelLoss)> = self
-            .places
+            .seats
             .iter()
-            .filter_map(|(place, seat)| match &seat.state {
-                State::Idle { kernel, since } => Some((place.clone(), why(place, kernel, *since)?)),
-                State::Nobodys | State::Taken { .. } => None,
+            .filter_map(|(key, seat)| match &seat.state {
+                SeatState::Idle { kernel, since } => Some((key.clone(), why(key, kernel, *since)?)),
+                SeatState::Empty | SeatState::Taken { .. } => None,
             })
             .collect();
         let mut taken = Vec::with_capacity(lost.len());
-        for (place, why) in lost {
-            let before = std::mem::replace(&mut self.seat(&place).state, State::Nobodys);
-            if let State::Idle { kernel, .. } = before {
+        for (key, why) in lost {
+            let before = std::mem::replace(&mut self.seat(&key).state, SeatState::Empty);
+            if let SeatState::Idle { kernel, .. } = before {
                 taken.push((kernel, why));
             }
-            self.memory.remember(place.clone(), why);
-            self.forget_if_empty(&place);
+            self.memory.remember(key.clone(), why);
+            self.forget_if_empty(&key);
         }
         taken
     }
 
-    fn seat(&mut self, place: &KernelKey) -> &mut Seat<K> {
-        self.places.entry(place.clone()).or_insert_with(|| Seat {
-            state: State::Nobodys,
+    fn seat(&mut self, key: &KernelKey) -> &mut Seat<K> {
+        self.seats.entry(key.clone()).or_insert_with(|| Seat {
+            state: SeatState::Empty,
             waiting: VecDeque::new(),
         })
     }
 
-    fn forget_if_empty(&mut self, place: &KernelKey) {
+    fn forget_if_empty(&mut self, key: &KernelKey) {
         let is_empty =
-            |seat: &Seat<K>| matches!(seat.state, State::Nobodys) && seat.waiting.is_empty();
-        if self.places.get(place).is_some_and(is_empty) {
-            self.places.remove(place);
+            |seat: &Seat<K>| matches!(seat.state, SeatState::Empty) && seat.waiting.is_empty();
+        if self.seats.get(key).is_some_and(is_empty) {
+            self.seats.remove(key);
         }
     }
 }

@@ -87,11 +87,11 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    pub(super) fn remember(&mut self, place: KernelKey, why: KernelLoss) {
-        if self.lost.insert(place.clone(), why).is_some() {
-            self.order.retain(|other| *other != place);
+    pub(super) fn remember(&mut self, key: KernelKey, why: KernelLoss) {
+        if self.lost.insert(key.clone(), why).is_some() {
+            self.order.retain(|other| *other != key);
         }
-        self.order.push_back(place);
+        self.order.push_back(key);
         if self.order.len() > REMEMBERED
             && let Some(oldest) = self.order.pop_front()
         {
@@ -99,9 +99,9 @@ impl Memory {
         }
     }
 
-    pub(super) fn take(&mut self, place: &KernelKey) -> Option<KernelLoss> {
-        let why = self.lost.remove(place)?;
-        self.order.retain(|other| other != place);
+    pub(super) fn take(&mut self, key: &KernelKey) -> Option<KernelLoss> {
+        let why = self.lost.remove(key)?;
+        self.order.retain(|other| other != key);
         Some(why)
     }
 }
@@ -109,20 +109,20 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::books::tests::place;
+    use crate::kernels::books::tests::key;
 
     #[test]
     fn memory_is_bounded_and_told_once() {
         let mut memory = Memory::default();
-        memory.remember(place(0), KernelLoss::Unused);
-        memory.remember(place(0), KernelLoss::Memory);
-        assert_eq!(memory.take(&place(0)), Some(KernelLoss::Memory));
-        assert_eq!(memory.take(&place(0)), None);
+        memory.remember(key(0), KernelLoss::Unused);
+        memory.remember(key(0), KernelLoss::Memory);
+        assert_eq!(memory.take(&key(0)), Some(KernelLoss::Memory));
+        assert_eq!(memory.take(&key(0)), None);
         for number in 0..=REMEMBERED {
-            memory.remember(place(number), KernelLoss::Gone);
+            memory.remember(key(number), KernelLoss::Gone);
         }
-        assert_eq!(memory.take(&place(0)), None);
-        assert_eq!(memory.take(&place(1)), Some(KernelLoss::Gone));
+        assert_eq!(memory.take(&key(0)), None);
+        assert_eq!(memory.take(&key(1)), Some(KernelLoss::Gone));
         assert_eq!(memory.order.len(), memory.lost.len());
     }
 

@@ -112,7 +112,7 @@ impl Kernel {
 #[derive(Debug)]
 pub struct Turn {
     kernels: Kernels,
-    place: KernelKey,
+    key: KernelKey,
     hold: Hold,
     /// Whether the run wants a new kernel even if there is one.
     restart: bool,
@@ -132,13 +132,13 @@ enum Hold {
 impl Turn {
     pub(super) fn new(
         kernels: Kernels,
-        place: KernelKey,
+        key: KernelKey,
         kernel: Option<Kernel>,
         lost: Option<KernelLoss>,
     ) -> Self {
         Self {
             kernels,
-            place,
+            key,
             hold: kernel.map_or(Hold::Nothing, Hold::Ready),
             restart: false,
             lost,
@@ -191,7 +191,7 @@ impl Turn {
     /// # Errors
     /// [`KernelError::Full`]: all others are working, or are waited for.
     pub fn make_room(&self) -> Result<(), KernelError> {
-        self.kernels.make_room(&self.place)
+        self.kernels.make_room(&self.key)
     }
 
     /// Puts a new kernel in the place.
@@ -243,16 +243,16 @@ impl Drop for Turn {
         let gone = match hold {
             Hold::Ready(kernel) => {
                 if let Some(why) = self.lost {
-                    books.remember(&self.place, why);
+                    books.remember(&self.key, why);
                 }
-                books.give_back(&self.place, kernel, Instant::now())
+                books.give_back(&self.key, kernel, Instant::now())
             }
             Hold::Working(kernel) => {
-                books.leave(&self.place, Some(KernelLoss::Gone));
+                books.leave(&self.key, Some(KernelLoss::Gone));
                 Some((kernel, KernelLoss::Gone))
             }
             Hold::Nothing => {
-                books.leave(&self.place, self.lost);
+                books.leave(&self.key, self.lost);
                 None
             }
         };

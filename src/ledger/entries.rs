@@ -33,10 +33,10 @@ impl Entries {
     /// Remembers a run that begins, unless there is one of that id.
     pub(super) fn begin(&mut self, run: Arc<LiveRun>) -> bool {
         self.forget();
-        let Entry::Vacant(place) = self.runs.entry(run.id.clone()) else {
+        let Entry::Vacant(vacant) = self.runs.entry(run.id.clone()) else {
             return false;
         };
-        place.insert(run);
+        vacant.insert(run);
         true
     }
 

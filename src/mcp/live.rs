@@ -184,7 +184,7 @@ impl<'a> Relay<'a> {
                 }
                 None => self.text().map(|text| (Some(text), None)),
             };
-            let progress = progress.or_else(|| self.place().map(|text| (Some(text), None)));
+            let progress = progress.or_else(|| self.queue_text().map(|text| (Some(text), None)));
             if progress.is_none() && self.last.elapsed() < HEARTBEAT {
                 continue;
             }
@@ -194,7 +194,7 @@ impl<'a> Relay<'a> {
     }
 
     /// Its position in the queue, if that has changed.
-    fn place(&mut self) -> Option<String> {
+    fn queue_text(&mut self) -> Option<String> {
         let position = self.stages.borrow_and_update().position();
         let sent = std::mem::replace(&mut self.position, position);
         let position = position.filter(|_| position != sent)?;
@@ -222,8 +222,8 @@ impl<'a> Relay<'a> {
                 return;
             };
             let progress = self.progress(token.clone(), None, Some(meta));
-            let told = timeout(HANDOVER, context.peer.notify_progress(progress)).await;
-            if told.is_err() {
+            let notified = timeout(HANDOVER, context.peer.notify_progress(progress)).await;
+            if notified.is_err() {
                 return;
             }
         }

@@ -222,7 +222,7 @@ impl McpTransport {
             // Some clients treat 202, which the specification's own server answers, as a failure.
             return Ok(StatusCode::NO_CONTENT.into_response());
         }
-        let in_use = self.sessions.enter(session);
+        let in_use = self.sessions.hold(session);
         if asks_for_stream(request.headers()) || !request.headers().contains_key(ACCEPT) {
             request.headers_mut().insert(ACCEPT, EVENT_STREAM);
         }
@@ -286,14 +286,14 @@ impl McpTransport {
         }
         let (limit, patience) = (self.max_body, self.body_patience);
         let read = self.room.read(&parts.headers, body, limit, patience).await;
-        let Whole { bytes, place } = read.map_err(|error| match error {
+        let Whole { bytes, permit } = read.map_err(|error| match error {
             BodyError::TooLarge => EnvelopeError::TooLarge(self.max_body),
             BodyError::TooSlow => EnvelopeError::TooSlow(self.body_patience),
             BodyError::Silent(silence) => EnvelopeError::Silent(silence),
             BodyError::Interrupted => EnvelopeError::Interrupted,
             BodyError::NoRoom => EnvelopeError::NoRoom,
         })?;
-        parts.extensions.insert(place);
+        parts.extensions.insert(permit);
         Ok((bytes, principal))
     }
 }

@@ -21,7 +21,7 @@ impl Collector for Process {
         else {
             return Ok(());
         };
-        let mut tell = |name: &str, help: &str, metric: &dyn EncodeMetric| {
+        let mut encode = |name: &str, help: &str, metric: &dyn EncodeMetric| {
             let encoder = encoder.encode_descriptor(name, help, None, metric.metric_type())?;
             metric.encode(encoder)
         };
@@ -31,31 +31,31 @@ impl Collector for Process {
         )]
         let seconds = |ticks: u64| ticks as f64 / ticks_per_second() as f64;
         let cpu = seconds(stat.utime + stat.stime);
-        tell(
+        encode(
             "process_cpu_seconds",
             "Processor time of the server",
             &ConstCounter::new(cpu),
         )?;
-        tell(
+        encode(
             "process_resident_memory_bytes",
             "Memory of the server",
             &ConstGauge::new(int(stat.rss * page_size())),
         )?;
-        tell(
+        encode(
             "process_threads",
             "Threads of the server",
             &ConstGauge::new(stat.num_threads),
         )?;
         if let Ok(count) = process.fd_count() {
             let help = "Open files of the server";
-            tell("process_open_fds", help, &ConstGauge::new(int(count)))?;
+            encode("process_open_fds", help, &ConstGauge::new(int(count)))?;
         }
         let limits = process.limits().map(|limits| limits.max_open_files);
         if let Ok(procfs::process::LimitValue::Value(max_files)) =
             limits.map(|limit| limit.soft_limit)
         {
             let help = "Files that the server may open";
-            tell("process_max_fds", help, &ConstGauge::new(int(max_files)))?;
+            encode("process_max_fds", help, &ConstGauge::new(int(max_files)))?;
         }
         if let Ok(boot) = boot_time_secs() {
             #[expect(
@@ -64,7 +64,7 @@ impl Collector for Process {
             )]
             let start = boot as f64 + seconds(stat.starttime);
             let help = "When the server was started";
-            tell("process_start_time_seconds", help, &ConstGauge::new(start))?;
+            encode("process_start_time_seconds", help, &ConstGauge::new(start))?;
         }
         Ok(())
     }

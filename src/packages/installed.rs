@@ -55,14 +55,15 @@ impl Change<'_> {
     pub(super) fn summary(&self) -> Installed {
         let fetched = self.fetched;
         let packages = fetched.packages.iter();
-        let came = packages
-            .filter(|found| self.place(found).is_some() || !self.before.has(self.language, found));
+        let came = packages.filter(|found| {
+            self.position_asked(found).is_some() || !self.before.has(self.language, found)
+        });
         let provided = fetched.provided.iter();
-        let mut told: Vec<_> = came
-            .chain(provided.filter(|found| self.place(found).is_some()))
+        let mut found: Vec<_> = came
+            .chain(provided.filter(|found| self.position_asked(found).is_some()))
             .collect();
-        told.sort_by_key(|found| self.place(found).unwrap_or(usize::MAX));
-        let (provided, new): (Vec<_>, Vec<_>) = told
+        found.sort_by_key(|found| self.position_asked(found).unwrap_or(usize::MAX));
+        let (provided, new): (Vec<_>, Vec<_>) = found
             .iter()
             .partition(|found| fetched.provided.contains(found));
         let mut sentences = Vec::new();
@@ -76,7 +77,7 @@ impl Change<'_> {
         sentences.extend(self.clashes());
         sentences.extend(self.about_the_runner(&new));
         Installed {
-            installed: told
+            installed: found
                 .iter()
                 .map(|found| InstalledPackage {
                     name: found.name.clone(),
@@ -89,7 +90,7 @@ impl Change<'_> {
     }
 
     /// Which of those that are asked for a package is.
-    fn place(&self, found: &Found) -> Option<usize> {
+    fn position_asked(&self, found: &Found) -> Option<usize> {
         self.asked.iter().position(|one| one.is_for(&found.name))
     }
 
@@ -131,7 +132,7 @@ impl Change<'_> {
 
     /// Which packages could not be there together.
     fn clashes(&self) -> impl Iterator<Item = String> {
-        let told = |what: &'static str| {
+        let sentence = |what: &'static str| {
             move |clash: &Clash| {
                 let Clash {
                     name,
@@ -141,8 +142,8 @@ impl Change<'_> {
                 format!("{name} was {what}: it has the same files as {other} ({module})")
             }
         };
-        let removed = self.fetched.gave_way.iter().map(told("removed"));
-        let left_out = self.fetched.left_out.iter().map(told("left out"));
+        let removed = self.fetched.gave_way.iter().map(sentence("removed"));
+        let left_out = self.fetched.left_out.iter().map(sentence("left out"));
         removed.chain(left_out)
     }
 
@@ -151,7 +152,7 @@ impl Change<'_> {
         let mut sentences = Vec::new();
         for Found { name, version } in &self.fetched.replaced {
             let found = new.iter().find(|found| found.name == *name);
-            if let Some(found) = found.filter(|found| self.place(found).is_none()) {
+            if let Some(found) = found.filter(|found| self.position_asked(found).is_none()) {
                 let now = &found.version;
                 sentences.push(format!(
                     "{name} {now} takes the place of the runner's {version}"
@@ -160,7 +161,7 @@ impl Change<'_> {
         }
         for found in &self.fetched.provided {
             let version = self.before.version_of(self.language, &found.name);
-            if let Some(version) = version.filter(|_| self.place(found).is_none()) {
+            if let Some(version) = version.filter(|_| self.position_asked(found).is_none()) {
                 let Found { name, version: now } = found;
                 sentences.push(format!(
                     "{name} {now} is part of the runner by now, in place of {version}"

@@ -105,7 +105,7 @@ impl Packages {
         let taker = self
             .gate
             .floor
-            .enter(Usage::default(), sandbox.scale().clone());
+            .register(Usage::default(), sandbox.scale().clone());
         let end = tokio::select! {
             end = sandbox.run(&program, Arc::clone(&capture), false, std::future::pending()) => end,
             error = exceeded(&taker, &self.files.workspaces, &step.scratch, step.max_bytes) => return Err(error),
@@ -126,31 +126,31 @@ impl Packages {
         }
         let captured = capture.snapshot();
         if end.status != Status::Exit(0) {
-            let said = captured.text(Stream::Stderr);
-            return Err(failed(end.status, &said));
+            let stderr = captured.text(Stream::Stderr);
+            return Err(failed(end.status, &stderr));
         }
         Ok(captured.text(Stream::Stdout).into_bytes())
     }
 }
 
 /// The error for a client that failed, most often because a file does not fit.
-fn failed(status: Status, said: &str) -> PackagesError {
+fn failed(status: Status, stderr: &str) -> PackagesError {
     if status == Status::Exit(client::REFUSED) {
         return PackagesError::Incompatible(format!(
             "what was downloaded cannot be unpacked: {}. Ask for another version",
-            client::printable(said.trim_end())
+            client::printable(stderr.trim_end())
         ));
     }
     if ["No space left", "File too large", "Disk quota exceeded"]
         .iter()
-        .any(|words| said.contains(words))
+        .any(|words| stderr.contains(words))
     {
         return PackagesError::TooLarge(
             "a file is larger than one may be (RUN_FILE_SIZE), or the server's disk is full"
                 .to_owned(),
         );
     }
-    let tail: Vec<_> = said.lines().rev().take(5).collect();
+    let tail: Vec<_> = stderr.lines().rev().take(5).collect();
     let tail: Vec<_> = tail.into_iter().rev().collect();
     let words = format!("it ended with {}: {}", status.code(), tail.join(" / "));
     PackagesError::failed("run the package client")(words.into())

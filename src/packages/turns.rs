@@ -51,7 +51,7 @@ impl Turns {
     }
 
     /// Lets an install in, unless one is in progress.
-    pub(super) fn enter(&self, key: &ConversationKey) -> Result<Turn, PackagesError> {
+    pub(super) fn take(&self, key: &ConversationKey) -> Result<Turn, PackagesError> {
         if !self.0.busy.lock().insert(key.clone()) {
             return Err(PackagesError::Busy);
         }
@@ -99,14 +99,14 @@ mod tests {
     #[test]
     fn a_conversation_has_one_install_at_a_time() {
         let turns = Turns::new(None);
-        let first = turns.enter(&key("a")).unwrap();
+        let first = turns.take(&key("a")).unwrap();
         assert!(matches!(
-            turns.enter(&key("a")).unwrap_err(),
+            turns.take(&key("a")).unwrap_err(),
             PackagesError::Busy
         ));
-        let _other = turns.enter(&key("b")).unwrap();
+        let _other = turns.take(&key("b")).unwrap();
         drop(first);
-        drop(turns.enter(&key("a")).unwrap());
+        drop(turns.take(&key("a")).unwrap());
     }
 
     #[test]
@@ -115,7 +115,7 @@ mod tests {
             count: NonZeroU32::new(2).unwrap(),
             unit: RateUnit::Hour,
         }));
-        let count = |letter| turns.enter(&key(letter)).unwrap().count();
+        let count = |letter| turns.take(&key(letter)).unwrap().count();
         for _ in 0..2 {
             count("a").unwrap();
         }

@@ -68,13 +68,13 @@ pub struct Lease {
     key: ConversationKey,
     kind: Kind,
     parking: Parking,
-    way: SandboxSource,
+    source: SandboxSource,
     /// Whether the conversation may keep the sandbox.
     pub(super) reuse: bool,
     /// The directory that the sandbox has as `/data`, once that is known.
     data: Option<DirectoryId>,
     /// The place among the warm ones that is kept for the sandbox's return.
-    place: Option<TaskTrackerToken>,
+    reserved: Option<TaskTrackerToken>,
 }
 
 impl Lease {
@@ -83,7 +83,7 @@ impl Lease {
         sandbox: Sandbox,
         key: ConversationKey,
         runner: &Runner,
-        way: SandboxSource,
+        source: SandboxSource,
         data: Option<DirectoryId>,
     ) -> Self {
         let (kind, parking) = (Kind::of(runner), Parking::of(runner));
@@ -94,22 +94,22 @@ impl Lease {
             key,
             kind,
             parking,
-            way,
+            source,
             reuse,
             data,
-            place: None,
+            reserved: None,
         }
     }
 
     /// The same lease, with a place kept for the sandbox if it may come back.
-    pub(super) fn with_place(mut self, place: TaskTrackerToken) -> Self {
-        self.place = self.reuse.then_some(place);
+    pub(super) fn with_reservation(mut self, reserved: TaskTrackerToken) -> Self {
+        self.reserved = self.reuse.then_some(reserved);
         self
     }
 
     /// How the run got the sandbox.
-    pub fn way(&self) -> SandboxSource {
-        self.way
+    pub fn source(&self) -> SandboxSource {
+        self.source
     }
 
     /// Remembers the directory that the sandbox has as `/data`.
@@ -140,7 +140,7 @@ impl Lease {
     /// Turns it into a kernel's lease: the sandbox never comes back, so its place is freed.
     #[must_use]
     pub fn for_good(mut self) -> Self {
-        self.place = None;
+        self.reserved = None;
         self
     }
 
@@ -203,7 +203,7 @@ impl Lease {
             .lock()
             .begin_cleaning(&self.key, &self.kind, back);
         // From here on, the ticket holds its place.
-        self.place = None;
+        self.reserved = None;
         if let Some(ticket) = ticket {
             let tasks = self.pool.0.tasks.clone();
             tasks.spawn(self.clean(ticket));

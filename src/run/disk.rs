@@ -184,7 +184,7 @@ impl Allowance {
 
     /// Resolves, with a sentence for the model, when the run must be stopped. Never resolves otherwise.
     pub(super) async fn exceeded(self, runs: &Runs, workspace: &Workspace, scale: Scale) -> String {
-        let taker = runs.gate.floor.enter(self.found, scale);
+        let taker = runs.gate.floor.register(self.found, scale);
         tokio::select! {
             () = taker.blamed() => "The program was stopped because the server's disk is nearly full, and it had \
                                     taken most since its start: write less, or ask the operator for room."

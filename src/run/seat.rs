@@ -22,10 +22,10 @@ pub(super) enum Seat {
 }
 
 impl Seat {
-    pub(super) fn way(&self) -> SandboxSource {
+    pub(super) fn source(&self) -> SandboxSource {
         match self {
-            Self::Sandbox(lease) => lease.way(),
-            Self::Kernel(_, way) => *way,
+            Self::Sandbox(lease) => lease.source(),
+            Self::Kernel(_, source) => *source,
         }
     }
 
@@ -173,8 +173,8 @@ impl Runs {
             let parked = self.pool.start_parked(&workspace, runner, network, &early);
             (parked.await?, workspace)
         };
-        let way = lease.way();
+        let source = lease.source();
         turn.install_kernel(Kernel::new(lease, needs));
-        Ok((Seat::Kernel(turn, way), workspace))
+        Ok((Seat::Kernel(turn, source), workspace))
     }
 }

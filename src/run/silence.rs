@@ -89,7 +89,7 @@ mod tests {
     }
 
     /// How an overdue run is said to have ended, when the engine takes this long to report its container's state.
-    async fn told(milliseconds: u64, state: Result<ContainerState, ExecutorError>) -> String {
+    async fn ended_as(milliseconds: u64, state: Result<ContainerState, ExecutorError>) -> String {
         let answer = async {
             tokio::time::sleep(Duration::from_millis(milliseconds)).await;
             state
@@ -105,11 +105,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn only_what_runs_is_overdue() {
-        assert_eq!(told(0, Ok(ContainerState::Running)).await, "overdue");
-        assert_eq!(told(0, Ok(ENDED)).await, "died, OutOfMemory");
-        let paused = told(0, Ok(ContainerState::Paused)).await;
+        assert_eq!(ended_as(0, Ok(ContainerState::Running)).await, "overdue");
+        assert_eq!(ended_as(0, Ok(ENDED)).await, "died, OutOfMemory");
+        let paused = ended_as(0, Ok(ContainerState::Paused)).await;
         assert!(paused.contains("was paused"), "{paused}");
-        let removed = told(0, failed(ErrorKind::NotFound)).await;
+        let removed = ended_as(0, failed(ErrorKind::NotFound)).await;
         assert!(removed.contains("was removed"), "{removed}");
     }
 
@@ -119,8 +119,8 @@ mod tests {
         let second = tokio::time::sleep(Duration::from_secs(1));
         let run = second.map(|()| Err(SandboxError::Silent));
         let answer = tokio::time::sleep(Duration::from_secs(2)).then(|()| async { Ok(ENDED) });
-        let told = reported(run, answer, &ended).await;
-        assert!(matches!(told, Err(Cause::Died(_))), "{told:?}");
+        let ended_as = reported(run, answer, &ended).await;
+        assert!(matches!(ended_as, Err(Cause::Died(_))), "{ended_as:?}");
         assert_eq!(begun.elapsed(), Duration::from_secs(2));
         assert_eq!(*ended.get().unwrap() - begun, Duration::from_secs(1));
     }
@@ -128,10 +128,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_engine_that_does_not_answer_is_no_programs_fault() {
         // One that is merely slow does answer.
-        assert_eq!(told(1_400, Ok(ContainerState::Running)).await, "overdue");
+        assert_eq!(
+            ended_as(1_400, Ok(ContainerState::Running)).await,
+            "overdue"
+        );
         let lost = "the container engine stopped answering";
-        assert_eq!(told(60_000, Ok(ContainerState::Running)).await, lost);
-        assert_eq!(told(0, failed(ErrorKind::Unavailable)).await, lost);
-        assert_eq!(told(0, failed(ErrorKind::Refused)).await, lost);
+        assert_eq!(ended_as(60_000, Ok(ContainerState::Running)).await, lost);
+        assert_eq!(ended_as(0, failed(ErrorKind::Unavailable)).await, lost);
+        assert_eq!(ended_as(0, failed(ErrorKind::Refused)).await, lost);
     }
 }

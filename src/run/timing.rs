@@ -58,7 +58,7 @@ impl Timing {
     }
 
     /// Adds the times to the metrics.
-    pub(super) fn tell(&self, metrics: &Metrics, language: &str) {
+    pub(super) fn record(&self, metrics: &Metrics, language: &str) {
         for (phase, took) in &self.phases {
             metrics.observe(language, phase.into_str(), *took);
         }

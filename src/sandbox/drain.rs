@@ -69,8 +69,8 @@ impl Messages {
     fn feed(&mut self, chunk: &Chunk, mut hear: impl FnMut(Message<'_>)) {
         // No program has it. It is where sandbox-init says why it does not even begin.
         if chunk.stream == Stream::Stderr {
-            let said = String::from_utf8_lossy(&chunk.bytes);
-            debug!(said = said.trim(), "sandbox-init failed");
+            let output = String::from_utf8_lossy(&chunk.bytes);
+            debug!(output = output.trim(), "sandbox-init failed");
             return;
         }
         if self.lost {
@@ -221,18 +221,18 @@ mod tests {
             assert!(expect.send(expected).is_ok());
             let chunks = tokio_stream::wrappers::UnboundedReceiverStream::new(chunks);
             let tasks = tokio_util::task::TaskTracker::new();
-            let (tell, held) = watch::channel(Held::default());
+            let (held_sender, held) = watch::channel(Held::default());
             Self {
                 capture,
                 ended,
                 cleaned,
                 output,
                 held,
-                drained: tasks.spawn(drain(chunks.boxed(), expectations, tell)),
+                drained: tasks.spawn(drain(chunks.boxed(), expectations, held_sender)),
             }
         }
 
-        fn say(&self, stream: Stream, bytes: Vec<u8>) {
+        fn write(&self, stream: Stream, bytes: Vec<u8>) {
             let bytes = bytes.into();
             assert!(self.output.send(Ok(Chunk { stream, bytes })).is_ok());
         }
@@ -241,13 +241,13 @@ mod tests {
     #[tokio::test]
     async fn a_sandbox_that_waits_keeps_no_output() {
         let mut run = Expected::new();
-        run.say(Stream::Stdout, output("said"));
-        run.say(Stream::Stdout, record(&Record::End(END)));
+        run.write(Stream::Stdout, output("said"));
+        run.write(Stream::Stdout, record(&Record::End(END)));
         (&mut run.ended).await.unwrap();
         assert_eq!(run.capture.snapshot().text(Stream::Stdout), "said");
         assert_eq!(Arc::strong_count(&run.capture), 1);
-        run.say(Stream::Stdout, output("leftover"));
-        run.say(Stream::Stdout, record(&Record::Clean(Ok(()))));
+        run.write(Stream::Stdout, output("leftover"));
+        run.write(Stream::Stdout, record(&Record::Clean(Ok(()))));
         (&mut run.cleaned).await.unwrap().unwrap();
         assert_eq!(run.capture.kept(), 4);
     }
@@ -255,7 +255,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_held_is_known_from_every_record_about_it() {
         let mut run = Expected::new();
-        run.say(Stream::Stdout, record(&Record::End(END)));
+        run.write(Stream::Stdout, record(&Record::End(END)));
         (&mut run.ended).await.unwrap();
         assert_eq!(*run.held.borrow_and_update(), END.held);
         let more = Held {
@@ -263,7 +263,7 @@ mod tests {
             mapped_bytes: 1,
             unseen: true,
         };
-        run.say(Stream::Stdout, record(&Record::Held(more)));
+        run.write(Stream::Stdout, record(&Record::Held(more)));
         run.held.changed().await.unwrap();
         assert_eq!(*run.held.borrow_and_update(), more);
     }
@@ -271,10 +271,10 @@ mod tests {
     #[tokio::test]
     async fn what_is_no_message_ends_nothing_and_is_read_to_its_end() {
         let mut run = Expected::new();
-        run.say(Stream::Stdout, output("said"));
-        run.say(Stream::Stdout, b"panicked".to_vec());
-        run.say(Stream::Stdout, record(&Record::End(END)));
-        run.say(Stream::Stderr, record(&Record::End(END)));
+        run.write(Stream::Stdout, output("said"));
+        run.write(Stream::Stdout, b"panicked".to_vec());
+        run.write(Stream::Stdout, record(&Record::End(END)));
+        run.write(Stream::Stderr, record(&Record::End(END)));
         drop(std::mem::replace(
             &mut run.output,
             mpsc::unbounded_channel().0,

@@ -209,8 +209,8 @@ impl Launcher {
         }
         let attached = executor.start(container.id()).await?;
         let (expectations, expected) = mpsc::unbounded_channel();
-        let (tell, held) = watch::channel(Held::default());
-        let drained = drain::drain(attached.output, expected, tell);
+        let (held_sender, held) = watch::channel(Held::default());
+        let drained = drain::drain(attached.output, expected, held_sender);
         self.0.tasks.spawn(drained);
         Ok(Some(Sandbox {
             container,

@@ -15,7 +15,7 @@ pub enum WorkspaceError {
     /// The conversation would have more bytes than it may keep.
     #[error(
         "the conversation's files would take {used} bytes{} and the limit is {limit}: delete some, or start a new conversation",
-        told_deleted(*deleted)
+        deletion_size(*deleted)
     )]
     QuotaExceeded {
         /// Bytes that its files would take.
@@ -94,7 +94,7 @@ pub enum WorkspaceError {
 }
 
 /// What to know about files that were deleted, if they count.
-fn told_deleted(bytes: u64) -> String {
+fn deletion_size(bytes: u64) -> String {
     if bytes == 0 {
         return String::new();
     }

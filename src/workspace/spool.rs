@@ -22,7 +22,7 @@ pub struct Spool {
     temp: TempFile,
     file: File,
     size: u64,
-    place: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
 }
 
 /// A completely received file that waits to be moved. It counts towards no quota yet, and so keeps its place until it
@@ -30,7 +30,7 @@ pub struct Spool {
 #[derive(Debug)]
 pub(super) struct Received {
     temp: TempFile,
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Received {
@@ -45,8 +45,8 @@ impl Workspaces {
     /// # Errors
     /// All are taken.
     pub fn reserve_upload(&self) -> Result<OwnedSemaphorePermit, WorkspaceError> {
-        let place = Arc::clone(&self.store.receiving).try_acquire_owned();
-        place.map_err(|_| WorkspaceError::TooManyUploads)
+        let permit = Arc::clone(&self.store.receiving).try_acquire_owned();
+        permit.map_err(|_| WorkspaceError::TooManyUploads)
     }
 
     /// Begins a file that is to be received piece by piece.
@@ -55,7 +55,7 @@ impl Workspaces {
     /// There are too many already, or the operating system failed.
     pub async fn spool(&self) -> Result<Spool, WorkspaceError> {
         let store = Arc::clone(&self.store);
-        let place = self.reserve_upload()?;
+        let permit = self.reserve_upload()?;
         let make = |store: &Store| TempFile::create(store.private.as_fd());
         let temp = store.work(make).await?;
         let file = temp
@@ -67,7 +67,7 @@ impl Workspaces {
             temp,
             file: File::from_std(file),
             size: 0,
-            place,
+            permit,
         })
     }
 }
@@ -99,7 +99,7 @@ impl Spool {
         flushed.map_err(WorkspaceError::of("write a file"))?;
         Ok(Received {
             temp: self.temp,
-            _place: self.place,
+            _permit: self.permit,
         })
     }
 }

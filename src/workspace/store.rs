@@ -18,10 +18,10 @@ use tokio_util::task::TaskTracker;
 
 use super::beneath::Opener;
 use super::book::Measurement;
+use super::download_slots::DownloadSlots;
 use super::error::WorkspaceError;
 use super::older::Older;
 use super::owners::{Own, Owners, Users};
-use super::places::Places;
 use super::removal::{self, Progress, Staging};
 use super::turns::Turns;
 use super::uses::Uses;
@@ -67,7 +67,7 @@ pub(super) struct Store {
     claimed: Mutex<u64>,
     /// One at a time, since nobody waits for them.
     deletions: Arc<Semaphore>,
-    pub(super) downloads: Arc<Places>,
+    pub(super) downloads: Arc<DownloadSlots>,
     pub(super) receiving: Arc<Semaphore>,
     pub(super) uses: Uses,
     pub(super) older: Older,

@@ -8,7 +8,7 @@ use axum::body::Body;
 use mcp_code_sandbox::app::App;
 use mcp_code_sandbox::config::Patience;
 use mcp_code_sandbox::executor::fake::FakeExecutor;
-use mcp_code_sandbox::gate::proof::State;
+use mcp_code_sandbox::gate::proof::ProofState;
 use mcp_code_sandbox::http;
 use mcp_code_sandbox::metrics::HttpLabels;
 use serde_json::json;
@@ -55,7 +55,7 @@ impl Listening {
         let fake = FakeExecutor::with_languages(&["shell"]);
         let app = App::on(Arc::new(fake), config).unwrap();
         let router = app.start();
-        app.parts.gate.proof.set(State::Held);
+        app.parts.gate.proof.set(ProofState::Held);
         app.parts.gate.catalog.first_poll().await;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let addr = listener.local_addr().unwrap();

@@ -16,7 +16,7 @@ use std::time::Duration;
 use mcp_code_sandbox::checks::network;
 use mcp_code_sandbox::control::Control;
 use mcp_code_sandbox::executor::docker::DockerExecutor;
-use mcp_code_sandbox::gate::network::State;
+use mcp_code_sandbox::gate::network::NetworkState;
 use serde_json::{Value, json};
 
 pub(crate) use self::world::{
@@ -128,7 +128,7 @@ async fn addresses_that_the_host_uses_are_not_for_programs(app: &TestApp) {
         ("RUN_SUBNETS", "198.18.0.0/16"),
     ];
     let engine = config(app.root(), &settings).engine;
-    let State::Closed(reason) = network::by_the_rules(&engine).await else {
+    let NetworkState::Closed(reason) = network::by_the_rules(&engine).await else {
         panic!("the network is open");
     };
     let (_, found) = reason.split_once('(').unwrap();
@@ -242,7 +242,7 @@ async fn found_with_a_report_of_rules(app: &TestApp) -> String {
     ];
     let engine = config(app.root(), &settings).engine;
     match network::check(&engine, &app.app.parts).await {
-        Ok(State::Closed(reason)) => reason,
+        Ok(NetworkState::Closed(reason)) => reason,
         found => panic!("{found:?}"),
     }
 }

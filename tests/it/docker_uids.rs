@@ -101,7 +101,7 @@ async fn the_sandbox_holds_with_users_of_their_own() {
         .parts
         .gate
         .proof
-        .set(mcp_code_sandbox::gate::proof::State::Pending);
+        .set(mcp_code_sandbox::gate::proof::ProofState::Pending);
     app.app.prove();
     eventually("it is checked", || !app.app.parts.gate.proof.is_pending()).await;
     run(&app, "demo", "shell", "true").await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_code_sandbox::gate::proof::State;
+use mcp_code_sandbox::gate::proof::ProofState;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -488,9 +488,9 @@ async fn a_client_that_follows_tasks_gets_one() {
     .await;
     assert_eq!(ended(&id).await["status"], "cancelled");
     // And one that was refused keeps the reason.
-    app.app.parts.gate.proof.set(State::Pending);
+    app.app.parts.gate.proof.set(ProofState::Pending);
     let id = start("echo").await;
-    app.app.parts.gate.proof.set(State::Broken(Vec::new()));
+    app.app.parts.gate.proof.set(ProofState::Broken(Vec::new()));
     ended(&id).await;
     cancel(&id).await;
     let still = get(&id).await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mcp_code_sandbox::checks::network::{self, CheckError};
 use mcp_code_sandbox::executor::fake::{FakeExecutor, Trouble};
-use mcp_code_sandbox::gate::network::State;
+use mcp_code_sandbox::gate::network::NetworkState;
 
 use serde_json::json;
 
@@ -14,7 +14,7 @@ use crate::support::{TestApp, config, eventually};
 /// A word of the program that tries to reach the host, which the fake engine's shell cannot run.
 const PROBE: &str = "/dev/tcp";
 
-async fn check(app: &TestApp, settings: &[(&str, &str)]) -> Result<State, CheckError> {
+async fn check(app: &TestApp, settings: &[(&str, &str)]) -> Result<NetworkState, CheckError> {
     let engine = config(app.root(), settings).engine;
     network::check(&engine, &app.app.parts).await
 }
@@ -125,13 +125,13 @@ async fn a_server_that_is_too_busy_to_try_keeps_its_network_open() {
         fake.imitate(PROBE, &(said + "echo done"));
         let closed = check(&app, &settings).await.unwrap();
         assert!(
-            matches!(&closed, State::Closed(reason) if reason.contains(why)),
+            matches!(&closed, NetworkState::Closed(reason) if reason.contains(why)),
             "{closed:?}"
         );
     }
     fake.imitate(PROBE, &(dialled + found.as_str() + "echo done"));
     let open = check(&app, &settings).await.unwrap();
-    assert!(matches!(open, State::Open { .. }), "{open:?}");
+    assert!(matches!(open, NetworkState::Open { .. }), "{open:?}");
 
     let busy = async {
         eventually("the run is in progress", || app.workspace("demo").exists()).await;
@@ -140,7 +140,7 @@ async fn a_server_that_is_too_busy_to_try_keeps_its_network_open() {
         (closed, check(&app, &settings).await)
     };
     let (_, (closed, kept)) = tokio::join!(app.run("shell", "sleep 0.5"), busy);
-    let Ok(State::Closed(reason)) = closed else {
+    let Ok(NetworkState::Closed(reason)) = closed else {
         panic!("{closed:?}");
     };
     insta::assert_snapshot!(reason, @"whether programs can reach the host was not found out: the server is busy: 1 runs and 0 waiting; try again in 2 s");
@@ -149,7 +149,7 @@ async fn a_server_that_is_too_busy_to_try_keeps_its_network_open() {
     // What the rules' keeper says still counts.
     fs::write(report.path(), "missing: a rule\n").unwrap();
     let closed = check(&app, &settings).await.unwrap();
-    assert!(matches!(closed, State::Closed(reason) if reason.contains("missing: a rule")));
+    assert!(matches!(closed, NetworkState::Closed(reason) if reason.contains("missing: a rule")));
 }
 
 #[tokio::test]
@@ -166,7 +166,7 @@ async fn the_probe_takes_longer_than_callers_may() {
     let fake = app.fake.as_ref().unwrap();
     fake.imitate(PROBE, &format!("sleep 0.3\n{probe}echo done"));
     let open = check(&app, &settings).await.unwrap();
-    assert!(matches!(open, State::Open { .. }), "{open:?}");
+    assert!(matches!(open, NetworkState::Open { .. }), "{open:?}");
 }
 
 #[tokio::test]

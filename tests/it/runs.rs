@@ -421,7 +421,7 @@ async fn shutting_down_ends_runs_and_takes_no_new_ones() {
     assert_eq!(result["status"], "cancelled");
     assert_eq!(app.fake.as_ref().unwrap().container_count(), 0);
     let key = "0".repeat(64).parse().unwrap();
-    let refused = app.app.parts.gate.admission.enter(&key, |_| {}).await;
+    let refused = app.app.parts.gate.admission.acquire(&key, |_| {}).await;
     let refused = refused.unwrap_err();
     assert_eq!(
         refused.to_string(),

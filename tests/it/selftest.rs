@@ -7,7 +7,7 @@ use mcp_code_sandbox::app::App;
 use mcp_code_sandbox::checks::selftest::Verdict;
 use mcp_code_sandbox::control::Control;
 use mcp_code_sandbox::executor::fake::{FakeExecutor, Trouble};
-use mcp_code_sandbox::gate::proof::State;
+use mcp_code_sandbox::gate::proof::ProofState;
 use serde_json::{Value, json};
 
 use crate::support::engines::TestEngine as _;
@@ -215,7 +215,7 @@ async fn a_runtime_that_nobody_tried_is_not_used() {
     );
     // The pool would start sandboxes with it, too.
     assert_eq!(app.app.parts.pool.count(), (0, 0));
-    app.app.parts.gate.proof.set(State::Held);
+    app.app.parts.gate.proof.set(ProofState::Held);
     assert_eq!(app.run("lisp", "echo hi").await["stdout"], "hi\n");
     app.assert_nothing_is_left().await;
 }

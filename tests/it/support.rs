@@ -22,7 +22,7 @@ use mcp_code_sandbox::config::Config;
 use mcp_code_sandbox::executor::docker::DockerExecutor;
 use mcp_code_sandbox::executor::fake::FakeExecutor;
 use mcp_code_sandbox::executor::{Executor as _, LaneInfo};
-use mcp_code_sandbox::gate::proof::State;
+use mcp_code_sandbox::gate::proof::ProofState;
 use mcp_code_sandbox::principal::Principal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -116,7 +116,7 @@ impl TestApp {
     /// On any engine, whose sandbox counts as proved.
     pub(crate) async fn build(settings: &[(&str, &str)], executor: Arc<impl TestEngine>) -> Self {
         let app = Self::unproved(settings, executor).await;
-        app.app.parts.gate.proof.set(State::Held);
+        app.app.parts.gate.proof.set(ProofState::Held);
         app
     }
 
@@ -133,7 +133,7 @@ impl TestApp {
     pub(crate) async fn beside(other: &Self) -> Self {
         let executor = Arc::new(FakeExecutor::with_languages(&["shell"]));
         let app = Self::at(Arc::clone(&other.root), &[], executor).await;
-        app.app.parts.gate.proof.set(State::Held);
+        app.app.parts.gate.proof.set(ProofState::Held);
         app
     }
 
@@ -144,7 +144,7 @@ impl TestApp {
         // The lock on what is in the making is its, as long as it lives.
         drop(self);
         let app = Self::at(root, settings, Arc::new(DockerExecutor::new(None))).await;
-        app.app.parts.gate.proof.set(State::Held);
+        app.app.parts.gate.proof.set(ProofState::Held);
         app
     }
 
@@ -162,7 +162,7 @@ impl TestApp {
         let fake = Arc::new(FakeExecutor::with_languages(&["shell"]));
         let root = Arc::new(tempfile::tempdir().unwrap());
         let app = Self::configured(root, &[], fake, change).await;
-        app.app.parts.gate.proof.set(State::Held);
+        app.app.parts.gate.proof.set(ProofState::Held);
         app
     }
 

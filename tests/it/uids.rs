@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::process::Output;
 
 use mcp_code_sandbox::config::UidRange;
-use mcp_code_sandbox::executor::host_paths::Source;
+use mcp_code_sandbox::executor::host_paths::MountSource;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -97,7 +97,7 @@ async fn containers_have_the_user_of_their_directory() {
     for spec in &specs {
         assert_eq!(spec.user.uid, spec.user.gid);
         // A slot may have become a conversation's directory since.
-        let Source::Host(data) = paths.find(&spec.data).unwrap() else {
+        let MountSource::Host(data) = paths.find(&spec.data).unwrap() else {
             panic!("{spec:?}")
         };
         let data = std::fs::metadata(data);

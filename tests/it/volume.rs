@@ -9,7 +9,7 @@ use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse as _, Json, Response};
 use mcp_code_sandbox::config::Config;
 use mcp_code_sandbox::executor::fake::FakeExecutor;
-use mcp_code_sandbox::executor::host_paths::Source;
+use mcp_code_sandbox::executor::host_paths::MountSource;
 use mcp_code_sandbox::executor::spec::Place;
 use serde_json::json;
 use tempfile::TempDir;
@@ -40,13 +40,13 @@ async fn cold_and_warm_runs_have_parts_of_the_volume() {
     app.parked("shell", 1).await;
     let fake = app.fake.as_ref().unwrap();
     let (specs, paths) = (fake.specs(), fake.paths());
-    let Source::Volume { name, path } = paths.find(&specs[0].data).unwrap() else {
+    let MountSource::Volume { name, path } = paths.find(&specs[0].data).unwrap() else {
         panic!("{:?}", specs[0])
     };
     assert_eq!(name, "files");
     assert!(path.starts_with(".tmp"), "{path:?}");
     let init = paths.find(&Place::Init).unwrap();
-    assert!(matches!(init, Source::Volume { path, .. } if path.starts_with(".bin")));
+    assert!(matches!(init, MountSource::Volume { path, .. } if path.starts_with(".bin")));
     let run = app.run("shell", "echo from the pool > f").await;
     assert_eq!(run["files"][0]["name"], "f", "{run}");
     let read = std::fs::read_to_string(app.workspace("demo").join("f")).unwrap();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::http::{Method, StatusCode};
 use mcp_code_sandbox::control::Control;
 use mcp_code_sandbox::executor::fake::FakeExecutor;
-use mcp_code_sandbox::gate::proof::{State, Weakness};
+use mcp_code_sandbox::gate::proof::{ProofState, Weakness};
 use mcp_code_sandbox::principal::Principal;
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ async fn a_deletion_ends_a_run_that_waits_for_the_check() {
         let gone = app
             .call("delete_conversation", json!({ "conversationId": "demo" }))
             .await;
-        app.app.parts.gate.proof.set(State::Held);
+        app.app.parts.gate.proof.set(ProofState::Held);
         gone
     };
     let (outcome, gone) = tokio::join!(app.run("shell", "echo hi > f"), delete);
@@ -97,7 +97,11 @@ async fn a_run_whose_turn_comes_is_asked_anew() {
             found: "bpf".to_owned(),
             was_tried: true,
         };
-        app.app.parts.gate.proof.set(State::Broken(vec![weakness]));
+        app.app
+            .parts
+            .gate
+            .proof
+            .set(ProofState::Broken(vec![weakness]));
     };
     let (first, second, ()) = tokio::join!(
         run_in(&app, "a", "sleep 0.5"),
@@ -121,11 +125,15 @@ async fn runs_that_wait_for_the_check_leave_it_a_place() {
             parts.gate.admission.waiting() == 1
         })
         .await;
-        parts.gate.proof.set(State::Pending);
+        parts.gate.proof.set(ProofState::Pending);
         let (files, caller) = (&app.app.parts.files, Principal::local());
         let conversation = files.conversation(&caller, "check".parse().unwrap());
-        let place = parts.gate.admission.enter(conversation.key(), |_| ()).await;
-        parts.gate.proof.set(State::Held);
+        let place = parts
+            .gate
+            .admission
+            .acquire(conversation.key(), |_| ())
+            .await;
+        parts.gate.proof.set(ProofState::Held);
         place.map(drop)
     };
     let (first, second, checked) = tokio::join!(

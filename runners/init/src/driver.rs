@@ -238,10 +238,10 @@ impl Driver {
 }
 
 /// Adds to what was said, and keeps the last part of it.
-fn keep_last(said: &mut Vec<u8>, bytes: &[u8]) {
-    said.extend_from_slice(bytes);
-    let excess = said.len().saturating_sub(WORDS_MAX);
-    said.drain(..excess);
+fn keep_last(kept: &mut Vec<u8>, bytes: &[u8]) {
+    kept.extend_from_slice(bytes);
+    let excess = kept.len().saturating_sub(WORDS_MAX);
+    kept.drain(..excess);
 }
 
 /// The process in the line with which one says that it has taken the streams of the run: from then on the run process.
@@ -319,11 +319,12 @@ mod tests {
 
     #[test]
     fn an_announcement_is_strict() {
-        let said =
-            |line: &[u8]| announced(line).map(|said| [vec![said.parked], said.helpers].concat());
+        let parsed = |line: &[u8]| {
+            announced(line).map(|parsed| [vec![parsed.parked], parsed.helpers].concat())
+        };
         let pids = |numbers: &[i32]| numbers.iter().map(|&n| Pid::from_raw(n)).collect();
-        assert_eq!(said(b"ready 42\n"), pids(&[42]));
-        assert_eq!(said(b"ready 42 7 8\n"), pids(&[42, 7, 8]));
+        assert_eq!(parsed(b"ready 42\n"), pids(&[42]));
+        assert_eq!(parsed(b"ready 42 7 8\n"), pids(&[42, 7, 8]));
         assert_eq!(pid_after(TAKEN, b"taken 42\n"), Pid::from_raw(42));
         for bad in [
             "ready 42",

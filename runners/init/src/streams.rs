@@ -203,10 +203,10 @@ mod tests {
     fn what_somebody_else_has_read_is_not_waited_for() {
         let (mut streams, _ends) = Streams::open().unwrap();
         streams.more = [true; 2];
-        let (told, hear) = std::sync::mpsc::channel();
-        std::thread::spawn(move || told.send(streams.read(|_, _| {})));
+        let (sender, receiver) = std::sync::mpsc::channel();
+        std::thread::spawn(move || sender.send(streams.read(|_, _| {})));
         let patience = std::time::Duration::from_secs(10);
-        assert_eq!(hear.recv_timeout(patience), Ok(0));
+        assert_eq!(receiver.recv_timeout(patience), Ok(0));
     }
 
     #[test]

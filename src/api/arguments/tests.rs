@@ -215,8 +215,8 @@ fn what_has_two_meanings_stays_for_a_refusal() {
         json!([{ "name": "A" }]),
         json!(7),
     ] {
-        let told = refused(json!({ "environment": environment }));
-        assert!(told.starts_with("environment: "), "{told}");
+        let message = refused(json!({ "environment": environment }));
+        assert!(message.starts_with("environment: "), "{message}");
     }
     insta::assert_snapshot!(refused(json!({ "timeout": 5, "timeoutSeconds": 6 })), @r#""timeout" and "timeoutSeconds" are the same argument and differ: give timeoutSeconds alone"#);
     insta::assert_snapshot!(refused(json!({ "file_name": "a", "fileName": "b" })), @r#""file_name" and "fileName" are the same argument and differ: give filename alone"#);

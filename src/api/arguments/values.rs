@@ -46,17 +46,17 @@ pub(super) fn fitted(property: &Property, value: Value) -> Result<Value, String>
         (Shape::Flag, _) => flag(&value),
         (Shape::List, _) if is_left_out(property, &value) => None,
         (Shape::List, _) if PACKAGES.contains(&property.name.as_str()) => {
-            packages::fitted(&value).map_err(|error| told(property, &error))?
+            packages::fitted(&value).map_err(|error| in_words(property, &error))?
         }
-        (Shape::List, Some(text)) => structure(text).map_err(|error| told(property, &error))?,
+        (Shape::List, Some(text)) => structure(text).map_err(|error| in_words(property, &error))?,
         (Shape::Map, _) if is_left_out(property, &value) => None,
-        (Shape::Map, _) => Some(map::fitted(&value).map_err(|error| told(property, &error))?),
+        (Shape::Map, _) => Some(map::fitted(&value).map_err(|error| in_words(property, &error))?),
         _ => None,
     };
     Ok(other.unwrap_or(value))
 }
 
-fn told(property: &Property, problem: &str) -> String {
+fn in_words(property: &Property, problem: &str) -> String {
     format!("{}: {problem}", property.name)
 }
 

@@ -53,7 +53,7 @@ async fn reported(path: &Path, now: SystemTime) -> Result<(), String> {
     match text.trim() {
         IN_PLACE => Ok(()),
         "" => Err("the report is empty".to_owned()),
-        said => Err(said.lines().next().unwrap_or_default().to_owned()),
+        printed => Err(printed.lines().next().unwrap_or_default().to_owned()),
     }
 }
 
@@ -78,9 +78,9 @@ async fn checked(dns: &[IpAddr], subnets: Ipv4Net) -> Result<(), String> {
     match tokio::time::timeout(WAIT, check).await {
         Ok(Ok(output)) if output.status.success() => Ok(()),
         Ok(Ok(output)) => {
-            let said = [output.stdout, output.stderr].concat();
-            let said = String::from_utf8_lossy(&said);
-            Err(said
+            let printed = [output.stdout, output.stderr].concat();
+            let printed = String::from_utf8_lossy(&printed);
+            Err(printed
                 .lines()
                 .find(|line| !line.trim().is_empty())
                 .unwrap_or("the check failed")
@@ -135,7 +135,7 @@ mod tests {
         let verdict = async |after: u64| reported(&path, now + Duration::from_secs(after)).await;
         let ahead = async |by: u64| reported(&path, now - Duration::from_secs(by)).await;
         assert!(verdict(0).await.unwrap_err().starts_with("no report at"));
-        for (text, said) in [
+        for (text, expected) in [
             ("in place\n", Ok(())),
             ("", Err("the report is empty".to_owned())),
             (
@@ -144,7 +144,7 @@ mod tests {
             ),
         ] {
             std::fs::write(&path, text).unwrap();
-            assert_eq!(verdict(0).await, said, "{text}");
+            assert_eq!(verdict(0).await, expected, "{text}");
         }
         std::fs::write(&path, "in place\n").unwrap();
         assert_eq!(verdict(60).await, Ok(()));

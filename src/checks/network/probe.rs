@@ -101,11 +101,11 @@ pub(super) async fn host_is_closed(parts: &Parts, dns: &[IpAddr]) -> Result<(), 
 /// Draws the conclusion from what the program said.
 fn judge(outcome: &Outcome, targets: &BTreeSet<String>) -> Result<(), Doubt> {
     let stdout = outcome.captured.text(Stream::Stdout);
-    let says = |target: &String, word: &str| {
+    let reports = |target: &String, word: &str| {
         let line = format!("{target} {word}");
-        stdout.lines().any(|said| said == line)
+        stdout.lines().any(|printed| printed == line)
     };
-    if targets.iter().any(|target| says(target, "reached")) {
+    if targets.iter().any(|target| reports(target, "reached")) {
         return Err(Doubt::Open);
     }
     let not_tried = |why: &str| Err(Doubt::NotTried(why.to_owned()));
@@ -118,7 +118,7 @@ fn judge(outcome: &Outcome, targets: &BTreeSet<String>) -> Result<(), Doubt> {
     if !stdout.lines().any(is_told) {
         return not_tried("the shell runner is no bash that can dial");
     }
-    if !targets.iter().all(|target| says(target, "dialled")) {
+    if !targets.iter().all(|target| reports(target, "dialled")) {
         return not_tried("the probe did not dial every address of the host");
     }
     Ok(())

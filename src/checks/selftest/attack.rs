@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::Verdict;
-use super::stage::{Act, Ended, Stage};
+use super::harness::{Act, Ended, Harness};
 use crate::control::Control;
 use crate::run::outcome::RunStatus;
 
@@ -20,7 +20,7 @@ struct Attack {
     program: &'static str,
     seconds: u64,
     /// What it may take, from the settings.
-    limit: fn(&Stage<'_>) -> u64,
+    limit: fn(&Harness<'_>) -> u64,
     judge: fn(&Ended, u64) -> Verdict,
 }
 
@@ -29,42 +29,48 @@ const ATTACKS: &[Attack] = &[
         control: Control::ForkBomb,
         program: include_str!("programs/fork_bomb.py"),
         seconds: 20,
-        limit: |stage| stage.limits().pids.into(),
+        limit: |harness| harness.limits().pids.into(),
         judge: |ended, limit| stopped(ended, 1..=limit, "EAGAIN"),
     },
     Attack {
         control: Control::Memory,
         program: include_str!("programs/memory.py"),
         seconds: 30,
-        limit: |stage| stage.memory(),
+        limit: |harness| harness.memory(),
         judge: |ended, _| ended_by(ended, RunStatus::OutOfMemory, ""),
     },
     Attack {
         control: Control::SocketMemory,
         program: include_str!("programs/socket_memory.py"),
         seconds: 30,
-        limit: |stage| stage.memory(),
+        limit: |harness| harness.memory(),
         judge: |ended, _| ended_by(ended, RunStatus::OutOfMemory, ""),
     },
     Attack {
         control: Control::Processor,
         program: include_str!("programs/processor.py"),
         seconds: 20,
-        limit: |stage| stage.limits().nano_cpus.unwrap_or_default().unsigned_abs(),
+        limit: |harness| {
+            harness
+                .limits()
+                .nano_cpus
+                .unwrap_or_default()
+                .unsigned_abs()
+        },
         judge: share,
     },
     Attack {
         control: Control::FileSize,
         program: include_str!("programs/file_size.py"),
         seconds: 20,
-        limit: |stage| stage.limits().file_size,
+        limit: |harness| harness.limits().file_size,
         judge: |ended, limit| stopped(ended, 0..=limit, "EFBIG"),
     },
     Attack {
         control: Control::Disk,
         program: include_str!("programs/disk.py"),
         seconds: 30,
-        limit: |stage| stage.parts.files.workspaces.limits().quota_bytes,
+        limit: |harness| harness.parts.files.workspaces.limits().quota_bytes,
         judge: |ended, _| {
             ended_by(
                 ended,
@@ -77,37 +83,37 @@ const ATTACKS: &[Attack] = &[
         control: Control::Inodes,
         program: include_str!("programs/inodes.py"),
         seconds: 30,
-        limit: |stage| stage.parts.files.workspaces.limits().max_entries,
+        limit: |harness| harness.parts.files.workspaces.limits().max_entries,
         judge: |ended, _| ended_by(ended, RunStatus::DiskLimit, "/data holds more than"),
     },
     Attack {
         control: Control::OutputFlood,
         program: include_str!("programs/output_flood.py"),
         seconds: 20,
-        limit: |stage| stage.limits().output as u64,
+        limit: |harness| harness.limits().output as u64,
         judge: flood,
     },
 ];
 
 /// Tries the control with its program.
-pub(super) async fn holds(stage: &Stage<'_>, control: Control) -> Verdict {
+pub(super) async fn holds(harness: &Harness<'_>, control: Control) -> Verdict {
     let Some(attack) = ATTACKS.iter().find(|attack| attack.control == control) else {
         return Verdict::Skipped("there is no program for it".to_owned());
     };
-    if control == Control::Processor && stage.limits().nano_cpus.is_none() {
+    if control == Control::Processor && harness.limits().nano_cpus.is_none() {
         return Verdict::Skipped(NO_CPU_LIMIT.to_owned());
     }
-    let limit = (attack.limit)(stage);
+    let limit = (attack.limit)(harness);
     let act = Act {
         program: attack.program,
         environment: &[("LIMIT", limit.to_string())],
         seconds: attack.seconds,
         ..Act::default()
     };
-    match stage.alone(act).await {
+    match harness.alone(act).await {
         Ok(ended) => {
             let due = Duration::from_secs(attack.seconds);
-            let by = due + stage.lateness(ended.took, due).await;
+            let by = due + harness.lateness(ended.took, due).await;
             judge(attack, &ended, limit, by)
         }
         Err(verdict) => verdict,
@@ -151,8 +157,8 @@ fn ended_by(ended: &Ended, status: RunStatus, why: &str) -> Verdict {
     if ended.outcome.status == status && hint.contains(why) {
         return Verdict::Pass(format!("ended as {}", status.into_str()));
     }
-    let said = ended.last_line();
-    Verdict::Fail(format!("{} {said}", ended.ending()))
+    let last_line = ended.last_line();
+    Verdict::Fail(format!("{} {last_line}", ended.ending()))
 }
 
 fn share(ended: &Ended, nano_cpus: u64) -> Verdict {
@@ -185,7 +191,7 @@ fn flood(ended: &Ended, kept: u64) -> Verdict {
 
 #[cfg(test)]
 mod tests {
-    use super::super::stage::ended;
+    use super::super::harness::ended;
     use super::*;
     use crate::run::outcome::Usage;
 

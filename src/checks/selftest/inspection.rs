@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::stage::{Act, Ended, Stage, Way};
+use super::harness::{Act, Ended, Harness, Way};
 use super::{Row, Verdict};
 use crate::control::Control;
 use crate::runner::catalog::EngineView;
@@ -75,13 +75,13 @@ struct Findings {
 }
 
 /// Carries out all inspections in one run.
-pub(super) async fn all(stage: &Stage<'_>) -> Vec<Row> {
+pub(super) async fn all(harness: &Harness<'_>) -> Vec<Row> {
     let inspections = INSPECTIONS.iter();
     let program = inspections.fold(HARNESS.to_owned(), |program, one| {
         program + &call(one.control, one.program)
     });
-    let limits = stage.limits();
-    let view = stage.parts.gate.catalog.view();
+    let limits = harness.limits();
+    let view = harness.parts.gate.catalog.view();
     let (rootless, limited) = match &view.engine {
         EngineView::Up(engine) => (engine.rootless, engine.capabilities.limits.join(" ")),
         EngineView::Down(_) => (false, String::new()),
@@ -89,7 +89,7 @@ pub(super) async fn all(stage: &Stage<'_>) -> Vec<Row> {
     let environment = [
         ("ROOTLESS", u8::from(rootless).to_string()),
         ("LIMITED", limited),
-        ("MEMORY", stage.memory().to_string()),
+        ("MEMORY", harness.memory().to_string()),
         ("PIDS", limits.pids.to_string()),
         (
             "NANO_CPUS",
@@ -103,17 +103,17 @@ pub(super) async fn all(stage: &Stage<'_>) -> Vec<Row> {
         seconds: SECONDS,
         ..Act::default()
     };
-    let mut ended = stage.alone(act.clone()).await;
+    let mut ended = harness.alone(act.clone()).await;
     // An engine under load may fail once; looking around does no harm, so it can be repeated.
     for _ in 1..TRIES {
         if !ended.as_ref().is_ok_and(|ended| !ended.was_run()) {
             break;
         }
         tokio::time::sleep(PAUSE).await;
-        ended = stage.alone(act.clone()).await;
+        ended = harness.alone(act.clone()).await;
     }
     let rows = INSPECTIONS.iter();
-    rows.map(|one| row(one.control, stage.way, &ended))
+    rows.map(|one| row(one.control, harness.way, &ended))
         .collect()
 }
 
@@ -171,7 +171,7 @@ pub(super) fn judge(control: Control, ended: &Ended) -> Verdict {
 
 #[cfg(test)]
 mod tests {
-    use super::super::stage::ended;
+    use super::super::harness::ended;
     use super::*;
     use crate::run::outcome::RunStatus;
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::Verdict;
-use super::stage::{Act, Ended, Stage};
+use super::harness::{Act, Ended, Harness};
 use crate::control::Control;
 use crate::run::outcome::RunStatus;
 
@@ -21,7 +21,7 @@ struct Seen {
 }
 
 /// Tries one of the two controls.
-pub(super) async fn holds(stage: &Stage<'_>, control: Control) -> Verdict {
+pub(super) async fn holds(harness: &Harness<'_>, control: Control) -> Verdict {
     let (program, seconds, names, due): (_, _, &[&str], _) = match control {
         Control::Timeout => (
             include_str!("programs/timeout.py"),
@@ -36,27 +36,27 @@ pub(super) async fn holds(stage: &Stage<'_>, control: Control) -> Verdict {
             (RunStatus::Ok, Duration::ZERO),
         ),
     };
-    let conversation = stage.conversation();
+    let conversation = harness.conversation();
     let act = Act {
         program,
         seconds,
         ..Act::default()
     };
-    let ended = stage.run(&conversation, act).await;
+    let ended = harness.run(&conversation, act).await;
     tokio::time::sleep(SETTLE).await;
     let mut beats = Vec::new();
     for name in names {
-        beats.push((*name, stage.size(&conversation, name).await, 0));
+        beats.push((*name, harness.size(&conversation, name).await, 0));
     }
     tokio::time::sleep(LISTEN).await;
     for (name, before, after) in &mut beats {
-        *after = stage.size(&conversation, name).await - *before;
+        *after = harness.size(&conversation, name).await - *before;
     }
-    stage.forget(&conversation).await;
+    harness.forget(&conversation).await;
     match ended {
         Ok(ended) => {
             let (status, due) = due;
-            let late = stage.lateness(ended.took, due).await;
+            let late = harness.lateness(ended.took, due).await;
             judge(&Seen { ended, beats }, status, due + late)
         }
         Err(verdict) => verdict,
@@ -88,7 +88,7 @@ fn judge(seen: &Seen, status: RunStatus, by: Duration) -> Verdict {
 
 #[cfg(test)]
 mod tests {
-    use super::super::stage::ended;
+    use super::super::harness::ended;
     use super::*;
 
     #[test]

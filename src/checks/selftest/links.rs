@@ -6,7 +6,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::stage::{Act, Stage};
+use super::harness::{Act, Harness};
 use super::{Download, Verdict};
 use crate::conversation::Conversation;
 use crate::workspace::Existing;
@@ -33,12 +33,12 @@ struct Seen {
     intact: bool,
 }
 
-pub(super) async fn holds(stage: &Stage<'_>, download: &Download) -> Verdict {
-    let (own, other) = (stage.conversation(), stage.conversation());
+pub(super) async fn holds(harness: &Harness<'_>, download: &Download) -> Verdict {
+    let (own, other) = (harness.conversation(), harness.conversation());
     let canary = hex::encode(rand::random::<[u8; 16]>());
-    let seen = try_links(stage, download, &own, &other, &canary).await;
+    let seen = try_links(harness, download, &own, &other, &canary).await;
     for conversation in [&own, &other] {
-        stage.forget(conversation).await;
+        harness.forget(conversation).await;
     }
     match seen {
         Ok(seen) => judge(&seen),
@@ -47,7 +47,7 @@ pub(super) async fn holds(stage: &Stage<'_>, download: &Download) -> Verdict {
 }
 
 async fn try_links(
-    stage: &Stage<'_>,
+    harness: &Harness<'_>,
     download: &Download,
     own: &Conversation,
     other: &Conversation,
@@ -57,9 +57,9 @@ async fn try_links(
         |error: &dyn std::error::Error| Verdict::Fail(format!("it could not be tried: {error}"));
     let content = STANDARD.encode(canary);
     let canary_name = "canary.txt";
-    let upload = stage.parts.files.check_upload(canary_name, &content);
+    let upload = harness.parts.files.check_upload(canary_name, &content);
     let upload = upload.map_err(|error| cannot(&error))?;
-    let stored = stage
+    let stored = harness
         .parts
         .files
         .store(other, upload, Existing::Replace)
@@ -71,15 +71,15 @@ async fn try_links(
         seconds: 10,
         ..Act::default()
     };
-    let ended = stage.run(own, act).await?;
+    let ended = harness.run(own, act).await?;
     let planted: Vec<_> = ended.outcome.stdout.lines().map(str::to_owned).collect();
     let mut seen = Seen {
         planted: planted.len(),
-        real: fetch(stage, download, own, REAL).await == Fetched::Some,
+        real: fetch(harness, download, own, REAL).await == Fetched::Some,
         ..Seen::default()
     };
     for name in &planted {
-        match fetch(stage, download, own, name).await {
+        match fetch(harness, download, own, name).await {
             Fetched::None => {}
             Fetched::Some => seen.served.push(name.clone()),
             Fetched::Stuck => seen.stuck.push(name.clone()),
@@ -89,19 +89,19 @@ async fn try_links(
     for name in &planted {
         // Replacing a link by a file is fine, and so is refusing: only what it led to counts.
         let (name, content) = (name.clone(), uploaded.clone());
-        let conversations = stage.parts.conversations();
+        let conversations = harness.parts.conversations();
         let upload = conversations.upload(own, name.clone(), content, Existing::Replace);
         if tokio::time::timeout(WAIT, upload).await.is_err() {
             seen.stuck.push(format!("upload to {name}"));
         }
     }
-    let files = stage
+    let files = harness
         .parts
         .files
         .list(other)
         .await
         .map_err(|error| cannot(&error))?;
-    let kept = stage.parts.files.read(other, canary_name, 0, 1024).await;
+    let kept = harness.parts.files.read(other, canary_name, 0, 1024).await;
     seen.intact =
         files.files.len() == 1 && kept.is_ok_and(|piece| piece.bytes == canary.as_bytes());
     Ok(seen)
@@ -116,7 +116,7 @@ enum Fetched {
 
 /// Gets a file in both possible ways: by the route and by the tool.
 async fn fetch(
-    stage: &Stage<'_>,
+    harness: &Harness<'_>,
     download: &Download,
     conversation: &Conversation,
     name: &str,
@@ -124,7 +124,7 @@ async fn fetch(
     let both = async {
         let path = format!("{}/{name}", conversation.key().as_str());
         let by_route = download(path).await.is_some();
-        let by_tool = stage
+        let by_tool = harness
             .parts
             .files
             .read(conversation, name, 0, 64)

@@ -3,24 +3,24 @@
 use std::time::Duration;
 
 use super::Verdict;
-use super::stage::{Act, Ended, HARMLESS, Stage, prompt};
+use super::harness::{Act, Ended, HARMLESS, Harness, prompt};
 use crate::run::outcome::RunStatus;
 
 const HOSTILE: &str = include_str!("programs/neighbour.py");
 /// What is given to the hostile one: it ends with the harmless one.
 const SECONDS: u64 = 50;
 
-pub(super) async fn holds(stage: &Stage<'_>) -> Verdict {
+pub(super) async fn holds(harness: &Harness<'_>) -> Verdict {
     let act = |program| Act {
         program,
         seconds: SECONDS,
         ..Act::default()
     };
-    let alone = match stage.alone(act(HARMLESS)).await {
+    let alone = match harness.alone(act(HARMLESS)).await {
         Ok(alone) => alone.took,
         Err(verdict) => return verdict,
     };
-    match stage.beside(act(HOSTILE), act(HARMLESS)).await {
+    match harness.beside(act(HOSTILE), act(HARMLESS)).await {
         Ok((hostile, neighbour)) => judge(&hostile, &neighbour, alone),
         Err(verdict) => verdict,
     }
@@ -44,20 +44,21 @@ fn judge(hostile: &Ended, neighbour: &Ended, alone: Duration) -> Verdict {
 
 #[cfg(test)]
 mod tests {
-    use super::super::stage::ended;
+    use super::super::harness::ended;
     use super::*;
 
     #[test]
     fn the_neighbour_must_be_answered_soon_and_meanwhile() {
-        let judge_as = |status, did, hostile, neighbour, said, alone| {
+        let judge_as = |status, did, hostile, neighbour, stdout, alone| {
             let mut busy = ended(status, did);
             busy.took = Duration::from_secs(hostile);
-            let mut other = ended(RunStatus::Ok, said);
+            let mut other = ended(RunStatus::Ok, stdout);
             other.took = Duration::from_secs(neighbour);
             judge(&busy, &other, Duration::from_secs(alone)).into_str()
         };
-        let judge =
-            |hostile, neighbour, said| judge_as(RunStatus::Ok, "done", hostile, neighbour, said, 1);
+        let judge = |hostile, neighbour, stdout| {
+            judge_as(RunStatus::Ok, "done", hostile, neighbour, stdout, 1)
+        };
         assert_eq!(judge(6, 1, "well"), "pass");
         assert_eq!(judge(20, 6, "well"), "FAIL");
         assert_eq!(judge(6, 1, ""), "FAIL");

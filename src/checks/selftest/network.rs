@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::Verdict;
-use super::stage::{Act, BEGINNING, Ended, Stage, until};
+use super::harness::{Act, BEGINNING, Ended, Harness, until};
 use crate::checks::network;
 use crate::conversation::Conversation;
 use crate::executor::spec::NetworkAccess;
-use crate::gate::network::State;
+use crate::gate::network::NetworkState;
 
 const DIAL: &str = include_str!("programs/dial.py");
 const LISTEN: &str = include_str!("programs/listen.py");
@@ -18,19 +18,19 @@ const SECONDS: u64 = 50;
 /// Where the other run listens.
 const PORT: u16 = 8000;
 
-pub(super) async fn holds(stage: &Stage<'_>) -> Verdict {
-    let engine = &stage.test.engine;
-    let rules = match network::check(engine, stage.parts).await {
-        Ok(State::Closed(reason)) => {
+pub(super) async fn holds(harness: &Harness<'_>) -> Verdict {
+    let engine = &harness.test.engine;
+    let rules = match network::check(engine, harness.parts).await {
+        Ok(NetworkState::Closed(reason)) => {
             return Verdict::Pass(format!("network: true is refused, {reason}"));
         }
-        Ok(State::Open { dns }) => dns,
+        Ok(NetworkState::Open { dns }) => dns,
         Err(error) => return Verdict::Fail(format!("it could not be tried: {error}")),
     };
-    let (listens, dials) = (stage.conversation(), stage.conversation());
-    let found = Box::pin(dial(stage, rules, &listens, &dials)).await;
+    let (listens, dials) = (harness.conversation(), harness.conversation());
+    let found = Box::pin(dial(harness, rules, &listens, &dials)).await;
     for conversation in [&listens, &dials] {
-        stage.forget(conversation).await;
+        harness.forget(conversation).await;
     }
     match found {
         Ok((ended, words)) => judge(&ended, &words, engine.allow_network),
@@ -40,7 +40,7 @@ pub(super) async fn holds(stage: &Stage<'_>) -> Verdict {
 
 /// Returns what the dialling program said, and the words that it must not have heard.
 async fn dial(
-    stage: &Stage<'_>,
+    harness: &Harness<'_>,
     dns: Vec<IpAddr>,
     listens: &Conversation,
     dials: &Conversation,
@@ -53,7 +53,7 @@ async fn dial(
     let word = hex::encode(rand::random::<[u8; 16]>());
     let access = NetworkAccess::Bridge { dns };
     let environment = [("PORT", PORT.to_string()), ("WORD", word.clone())];
-    let listening = stage.run(
+    let listening = harness.run(
         listens,
         Act {
             program: LISTEN,
@@ -65,13 +65,13 @@ async fn dial(
     );
     let dialling = async {
         let began = until(BEGINNING, || async {
-            stage.size(listens, "address").await > 0
+            harness.size(listens, "address").await > 0
         })
         .await;
         if !began {
             return Err(cannot(&"the other run does not listen"));
         }
-        let address = stage.parts.files.read(listens, "address", 0, 64).await;
+        let address = harness.parts.files.read(listens, "address", 0, 64).await;
         let address = address.map_err(|error| cannot(&error))?.bytes;
         let targets: BTreeSet<String> = network::host_targets()
             .iter()
@@ -86,7 +86,7 @@ async fn dial(
             network: Some(access.clone()),
             ..Act::default()
         };
-        stage.run(dials, act).await
+        harness.run(dials, act).await
     };
     // Dropping the listening run ends it.
     tokio::select! {
@@ -99,18 +99,18 @@ async fn dial(
 }
 
 fn judge(ended: &Ended, words: &[String; 2], without_rules: bool) -> Verdict {
-    let said = &ended.outcome.stdout;
+    let stdout = &ended.outcome.stdout;
     let [host, other] = words;
-    if said.contains(host.as_str()) {
+    if stdout.contains(host.as_str()) {
         return Verdict::Fail("a program with network: true reaches the host".to_owned());
     }
-    if said.contains(other.as_str()) {
+    if stdout.contains(other.as_str()) {
         return Verdict::Fail("a program with network: true reaches another run".to_owned());
     }
     if ended.last_line() != "done" {
         return Verdict::Fail(format!("it did not get to its end: {}", ended.ending()));
     }
-    let shut = said
+    let shut = stdout
         .lines()
         .filter(|line| line.starts_with("shut "))
         .count();
@@ -127,15 +127,15 @@ fn judge(ended: &Ended, words: &[String; 2], without_rules: bool) -> Verdict {
 
 #[cfg(test)]
 mod tests {
-    use super::super::stage::ended;
+    use super::super::harness::ended;
     use super::*;
     use crate::run::outcome::RunStatus;
 
     #[test]
     fn a_word_that_came_through_tells() {
         let words = ["hostword".to_owned(), "otherword".to_owned()];
-        let judge = |said: &str, without_rules| {
-            judge(&ended(RunStatus::Ok, said), &words, without_rules).into_str()
+        let judge = |stdout: &str, without_rules| {
+            judge(&ended(RunStatus::Ok, stdout), &words, without_rules).into_str()
         };
         assert_eq!(
             judge("shut 192.0.2.1\nshut 192.0.2.2\ndone\n", false),

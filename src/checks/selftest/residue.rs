@@ -2,8 +2,8 @@
 //! another conversation while the first one's files are there.
 
 use super::Verdict;
+use super::harness::{Act, Harness};
 use super::inspection;
-use super::stage::{Act, Stage};
 use crate::control::Control;
 use crate::conversation::Conversation;
 
@@ -14,33 +14,33 @@ const SCRATCH: &str = "/tmp /dev /var/tmp /run";
 const SECONDS: u64 = 20;
 
 /// The next run of the same conversation.
-pub(super) async fn between_runs(stage: &Stage<'_>) -> Verdict {
-    let conversation = stage.conversation();
+pub(super) async fn between_runs(harness: &Harness<'_>) -> Verdict {
+    let conversation = harness.conversation();
     let verdict = search(
-        stage,
+        harness,
         Control::Residue,
         &conversation,
         &conversation,
         SCRATCH,
     )
     .await;
-    stage.forget(&conversation).await;
+    harness.forget(&conversation).await;
     verdict
 }
 
 /// A run of another conversation, which looks everywhere.
-pub(super) async fn between_conversations(stage: &Stage<'_>) -> Verdict {
-    let (first, second) = (stage.conversation(), stage.conversation());
+pub(super) async fn between_conversations(harness: &Harness<'_>) -> Verdict {
+    let (first, second) = (harness.conversation(), harness.conversation());
     let places = format!("{SCRATCH} /data");
-    let verdict = search(stage, Control::Conversations, &first, &second, &places).await;
+    let verdict = search(harness, Control::Conversations, &first, &second, &places).await;
     for conversation in [&first, &second] {
-        stage.forget(conversation).await;
+        harness.forget(conversation).await;
     }
     verdict
 }
 
 async fn search(
-    stage: &Stage<'_>,
+    harness: &Harness<'_>,
     control: Control,
     leaves: &Conversation,
     finds: &Conversation,
@@ -64,7 +64,7 @@ async fn search(
         seconds: SECONDS,
         ..Act::default()
     };
-    let left = match stage.run(leaves, act(LEAVE)).await {
+    let left = match harness.run(leaves, act(LEAVE)).await {
         Ok(ended) if ended.last_line().starts_with("left ") => ended.last_line().to_owned(),
         Ok(ended) => {
             return Verdict::Fail(format!("it could not be tried: {}", ended.ending()));
@@ -72,10 +72,10 @@ async fn search(
         Err(verdict) => return verdict,
     };
     // A sandbox that did not come back clean does not serve again, which is just as good and has to be reported.
-    let is_lost = leaves == finds && stage.has_lost_its_own(finds).await;
+    let is_lost = leaves == finds && harness.has_lost_its_own(finds).await;
     let place = if is_lost { ", in a new sandbox" } else { "" };
     let program = inspection::single(control, FIND);
-    match stage.run(finds, act(&program)).await {
+    match harness.run(finds, act(&program)).await {
         Ok(ended) => match inspection::judge(control, &ended) {
             Verdict::Pass(found) => Verdict::Pass(format!("{left} marks: {found}{place}")),
             verdict => verdict,

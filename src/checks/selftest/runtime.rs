@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::Verdict;
-use super::stage::{Act, Ended, Stage, until};
+use super::harness::{Act, Ended, Harness, until};
 use crate::conversation::Conversation;
 use crate::run::outcome::RunStatus;
 
@@ -27,10 +27,10 @@ struct Seen {
     removed: bool,
 }
 
-pub(super) async fn holds(stage: &Stage<'_>) -> Verdict {
-    let conversation = stage.conversation();
-    let seen = tokio::time::timeout(PATIENCE, try_it(stage, &conversation)).await;
-    stage.forget(&conversation).await;
+pub(super) async fn holds(harness: &Harness<'_>) -> Verdict {
+    let conversation = harness.conversation();
+    let seen = tokio::time::timeout(PATIENCE, try_it(harness, &conversation)).await;
+    harness.forget(&conversation).await;
     match seen {
         Ok(Ok(seen)) => judge(&seen),
         Ok(Err(verdict)) => verdict,
@@ -38,13 +38,13 @@ pub(super) async fn holds(stage: &Stage<'_>) -> Verdict {
     }
 }
 
-async fn try_it(stage: &Stage<'_>, conversation: &Conversation) -> Result<Seen, Verdict> {
+async fn try_it(harness: &Harness<'_>, conversation: &Conversation) -> Result<Seen, Verdict> {
     use base64::Engine as _;
     let content = base64::engine::general_purpose::STANDARD.encode(WORD);
     let cannot =
         |error: crate::files::FilesError| Verdict::Fail(format!("it could not be tried: {error}"));
-    let upload = stage.parts.files.check_upload("seen.txt", &content);
-    let stored = stage
+    let upload = harness.parts.files.check_upload("seen.txt", &content);
+    let stored = harness
         .parts
         .files
         .store(
@@ -55,22 +55,22 @@ async fn try_it(stage: &Stage<'_>, conversation: &Conversation) -> Result<Seen, 
         .await;
     stored.map_err(cannot)?;
     // The shell's image is the smaller one.
-    let shell = stage.has_runner("shell").is_ok();
+    let shell = harness.has_runner("shell").is_ok();
     let act = Act {
         program: if shell { SHELL } else { PYTHON },
         seconds: SECONDS,
         language: shell.then_some("shell"),
         ..Act::default()
     };
-    let ended = stage.run(conversation, act).await?;
-    let written = stage
+    let ended = harness.run(conversation, act).await?;
+    let written = harness
         .parts
         .files
         .read(conversation, "written.txt", 0, 64)
         .await;
     let key = conversation.key();
     let removed = || async {
-        let containers = stage
+        let containers = harness
             .executor()
             .containers("sandbox.conversation", key.short());
         containers
@@ -85,12 +85,12 @@ async fn try_it(stage: &Stage<'_>, conversation: &Conversation) -> Result<Seen, 
 }
 
 fn judge(seen: &Seen) -> Verdict {
-    let said = &seen.ended.outcome.stdout;
+    let stdout = &seen.ended.outcome.stdout;
     let expected: Vec<u8> = WORD.bytes().rev().collect();
     if !seen.ended.was_run() {
         return Verdict::Fail(format!("it did not start: {}", seen.ended.ending()));
     }
-    if !said
+    if !stdout
         .lines()
         .any(|line| line.starts_with("lists") && line.contains("seen.txt"))
     {
@@ -114,18 +114,18 @@ fn judge(seen: &Seen) -> Verdict {
 
 #[cfg(test)]
 mod tests {
-    use super::super::stage::ended;
+    use super::super::harness::ended;
     use super::*;
 
     #[test]
     fn each_step_must_be_seen() {
-        let seen = |status, said: &str, written: &[u8], removed| Seen {
-            ended: ended(status, said),
+        let seen = |status, stdout: &str, written: &[u8], removed| Seen {
+            ended: ended(status, stdout),
             written: Some(written.to_vec()),
             removed,
         };
-        let said = "lists main.sh seen.txt\nwrote\n";
-        let held = seen(RunStatus::Timeout, said, b"erofeb", true);
+        let stdout = "lists main.sh seen.txt\nwrote\n";
+        let held = seen(RunStatus::Timeout, stdout, b"erofeb", true);
         assert_eq!(judge(&held).into_str(), "pass");
         for (broken, why) in [
             (seen(RunStatus::EngineLost, "", b"", true), "did not start"),
@@ -133,9 +133,9 @@ mod tests {
                 seen(RunStatus::Timeout, "lists *\n", b"erofeb", true),
                 "not listed",
             ),
-            (seen(RunStatus::Timeout, said, b"", true), "not written"),
-            (seen(RunStatus::Ok, said, b"erofeb", true), "not killed"),
-            (seen(RunStatus::Timeout, said, b"erofeb", false), "stays"),
+            (seen(RunStatus::Timeout, stdout, b"", true), "not written"),
+            (seen(RunStatus::Ok, stdout, b"erofeb", true), "not killed"),
+            (seen(RunStatus::Timeout, stdout, b"erofeb", false), "stays"),
         ] {
             let verdict = judge(&broken);
             assert!(

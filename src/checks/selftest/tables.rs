@@ -1,16 +1,16 @@
 //! While one conversation takes what the kernel counts for a user, or for the host, another one must get what it needs.
 
 use super::Verdict;
-use super::stage::{Act, Ended, Stage};
+use super::harness::{Act, Ended, Harness};
 use crate::run::outcome::RunStatus;
 
 const TAKE: &str = include_str!("programs/take_tables.py");
 const NEED: &str = include_str!("programs/need_tables.py");
 const SECONDS: u64 = 50;
 
-pub(super) async fn holds(stage: &Stage<'_>) -> Verdict {
+pub(super) async fn holds(harness: &Harness<'_>) -> Verdict {
     // With one user for all conversations, the rest of it is shared.
-    let has_users = stage.test.engine.uids.is_some();
+    let has_users = harness.test.engine.uids.is_some();
     let environment = [("ALL", u8::from(has_users).to_string())];
     let act = |program| Act {
         program,
@@ -18,7 +18,7 @@ pub(super) async fn holds(stage: &Stage<'_>) -> Verdict {
         seconds: SECONDS,
         ..Act::default()
     };
-    match stage.beside(act(TAKE), act(NEED)).await {
+    match harness.beside(act(TAKE), act(NEED)).await {
         Ok((takes, needs)) => judge(&takes, &needs),
         Err(verdict) => verdict,
     }
@@ -46,7 +46,7 @@ fn judge(takes: &Ended, needs: &Ended) -> Verdict {
 
 #[cfg(test)]
 mod tests {
-    use super::super::stage::ended;
+    use super::super::harness::ended;
     use super::*;
 
     #[test]

@@ -4,7 +4,7 @@ use serde::{Serialize, Serializer};
 use strum::IntoStaticStr;
 
 use super::attack::NO_CPU_LIMIT;
-use super::stage::Way;
+use super::harness::Way;
 use crate::control::Control;
 
 /// Whether a control held.

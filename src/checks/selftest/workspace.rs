@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::Verdict;
-use super::stage::Stage;
+use super::harness::Harness;
 use crate::conversation::Conversation;
 use crate::executor::Stream;
 use crate::executor::outage::chain;
@@ -29,30 +29,30 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// Bytes of output that are examined.
 const OUTPUT: usize = 1 << 10;
 
-pub(super) async fn holds(stage: &Stage<'_>) -> Verdict {
-    let has_runner = |language: &str| stage.has_runner(language).is_ok();
+pub(super) async fn holds(harness: &Harness<'_>) -> Verdict {
+    let has_runner = |language: &str| harness.has_runner(language).is_ok();
     let Some((language, program)) = PROGRAMS.into_iter().find(|(name, _)| has_runner(name)) else {
         let why = "there is no shell runner, and no python runner either, in which this is tried";
         return Verdict::Skipped(why.to_owned());
     };
-    let conversation = stage.conversation();
-    let verdict = try_it(stage, &conversation, language, program).await;
-    stage.forget(&conversation).await;
+    let conversation = harness.conversation();
+    let verdict = try_it(harness, &conversation, language, program).await;
+    harness.forget(&conversation).await;
     verdict.unwrap_or_else(|why| Verdict::Fail(format!("it could not be tried: {why:#}")))
 }
 
 /// Goes the way of a run that gets its sandbox from the pool.
 async fn try_it(
-    stage: &Stage<'_>,
+    harness: &Harness<'_>,
     conversation: &Conversation,
     language: &str,
     program: &str,
 ) -> anyhow::Result<Verdict> {
-    let view = stage.parts.gate.catalog.view();
+    let view = harness.parts.gate.catalog.view();
     let runner = view.find(language).context("the runner is gone")?;
-    let files = &stage.parts.files;
+    let files = &harness.parts.files;
     let slot = files.workspaces.new_slot().await?;
-    let mut sandbox = match stage.parts.pool.start_on_slot(runner, &slot).await {
+    let mut sandbox = match harness.parts.pool.start_on_slot(runner, &slot).await {
         Ok(sandbox) => sandbox,
         Err(error) => {
             let found = "no container starts with a directory of SANDBOX_ROOT";
@@ -87,10 +87,10 @@ fn judge(word: &str, stdout: &str, stderr: &str) -> Verdict {
     if stdout.trim_end() == word {
         return Verdict::Pass("it follows the directory".to_owned());
     }
-    let said = [stdout, stderr].concat();
-    let said = said.lines().last().unwrap_or("nothing");
+    let output = [stdout, stderr].concat();
+    let output = output.lines().last().unwrap_or("nothing");
     Verdict::Fail(format!(
-        "the container does not see what the server writes there once it is renamed: {said}"
+        "the container does not see what the server writes there once it is renamed: {output}"
     ))
 }
 

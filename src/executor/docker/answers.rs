@@ -21,12 +21,15 @@ pub(super) fn limits(info: &SystemInfo) -> Vec<&'static str> {
 
 /// Adds what to do if an engine, which reported otherwise, refuses a container for its limit on processor time.
 pub(super) fn with_advice(error: ExecutorError, nano_cpus: Option<i64>) -> ExecutorError {
-    let said = error.source.to_string().to_ascii_lowercase();
+    let message = error.source.to_string().to_ascii_lowercase();
     let advice = if error.kind != ErrorKind::Refused || nano_cpus.is_none() {
         return error;
-    } else if said.contains("range of cpus") {
+    } else if message.contains("range of cpus") {
         "set RUN_CPUS to no more than the engine has"
-    } else if said.contains("nanocpu") || said.contains("cfs") || said.contains("cpu quota") {
+    } else if message.contains("nanocpu")
+        || message.contains("cfs")
+        || message.contains("cpu quota")
+    {
         "set RUN_CPUS=0, which leaves the limit on processor time out"
     } else {
         return error;
@@ -41,10 +44,10 @@ pub(super) fn with_advice(error: ExecutorError, nano_cpus: Option<i64>) -> Execu
 /// Whether an engine failed for the weight of a container's disk. With version 2 of control groups, Docker does not
 /// notice that the kernel has none.
 pub(super) fn lacks_disk_weight(error: &ExecutorError) -> bool {
-    let said = error.source.to_string();
+    let message = error.source.to_string();
     ["/io.weight", "/io.bfq.weight"]
         .iter()
-        .any(|file| said.contains(file))
+        .any(|file| message.contains(file))
 }
 
 /// The error for a container that would see the files of all conversations.

@@ -200,13 +200,13 @@ mod tests {
 
     use super::*;
     use crate::executor::LaneId;
-    use crate::executor::host_paths::Source;
+    use crate::executor::host_paths::MountSource;
     use crate::executor::spec::{ContainerLimits, Place, User};
 
     pub(super) fn setup() -> HostSetup {
         HostSetup {
             paths: HostPaths {
-                root: Source::Host(PathBuf::from("/srv/sandboxes")),
+                root: MountSource::Host(PathBuf::from("/srv/sandboxes")),
                 init: PathBuf::from(".bin/init"),
                 wheelhouse: Some(PathBuf::from("/srv/wheels")),
                 ca_bundle: None,

@@ -141,11 +141,11 @@ fn look(path: &str) -> Option<Cause> {
 /// Why there was no connection.
 fn refused(error: &BollardError) -> Cause {
     io_error(error).unwrap_or_else(|| {
-        let said = super::chain(error);
-        if said.contains("failed to lookup address") || said.contains("dns error") {
+        let causes = super::chain(error);
+        if causes.contains("failed to lookup address") || causes.contains("dns error") {
             Cause::NoSuchHost
         } else {
-            Cause::Other(said)
+            Cause::Other(causes)
         }
     })
 }

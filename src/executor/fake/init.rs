@@ -197,7 +197,7 @@ impl Init {
     }
 
     fn record(&self, record: &Record) {
-        say(&self.output, record);
+        write_record(&self.output, record);
     }
 }
 
@@ -206,7 +206,7 @@ fn given(stdin: Option<&str>) -> Option<(String, String)> {
     Some((STDIN.to_owned(), stdin?.to_owned()))
 }
 
-fn say(output: &mpsc::UnboundedSender<Chunk>, record: &Record) {
+fn write_record(output: &mpsc::UnboundedSender<Chunk>, record: &Record) {
     let mut bytes = Vec::new();
     encode_record(record, &mut bytes);
     send(output, bytes);
@@ -229,7 +229,7 @@ async fn interrupt(
         match frames.next().await? {
             Frame::Interrupt(frame) if frame.number == number => return Ok(()),
             Frame::Interrupt(_) => {}
-            Frame::Weigh => say(output, &Record::Held(Held::default())),
+            Frame::Weigh => write_record(output, &Record::Held(Held::default())),
             _ => return Err(70),
         }
     }

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use super::{FakeExecutor, error};
-use crate::executor::host_paths::Source;
+use crate::executor::host_paths::MountSource;
 use crate::executor::{ErrorKind, ExecutorError};
 
 /// The directories of volumes, by name.
@@ -27,10 +27,10 @@ impl FakeVolumes {
 
     /// Opens a directory for a container; `None` when its host does not have it. A part that a volume does not have
     /// keeps the container from starting.
-    pub(super) fn open(&self, source: &Source) -> Result<Option<File>, ExecutorError> {
+    pub(super) fn open(&self, source: &MountSource) -> Result<Option<File>, ExecutorError> {
         match source {
-            Source::Host(path) => Ok(File::open(path).ok()),
-            Source::Volume { name, path } => {
+            MountSource::Host(path) => Ok(File::open(path).ok()),
+            MountSource::Volume { name, path } => {
                 let root = self.0.get(name);
                 let part = root.and_then(|root| File::open(root.join(path)).ok());
                 let none = || error(ErrorKind::Refused, "start a container", "no such part");

@@ -10,9 +10,9 @@ use crate::conversation::ConversationKey;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// Runs at the same time.
-    pub(super) places: usize,
+    pub(super) max_running: usize,
     /// The same for one conversation.
-    pub(super) places_of_one: usize,
+    pub(super) max_running_of_one: usize,
     /// Runs that wait.
     pub(super) queued: usize,
     /// The same for one conversation.
@@ -22,8 +22,8 @@ pub(super) struct Limits {
 impl From<AdmissionConfig> for Limits {
     fn from(config: AdmissionConfig) -> Self {
         Self {
-            places: config.concurrent,
-            places_of_one: config.per_conversation,
+            max_running: config.concurrent,
+            max_running_of_one: config.per_conversation,
             queued: config.queued,
             // Half of the queue is for others.
             queued_of_one: config.queued.div_ceil(2),
@@ -75,12 +75,12 @@ impl<T> Queue<T> {
         Ok(())
     }
 
-    /// Takes a place if one is free for this conversation. False when the run has to wait, for which there is then
+    /// Takes a permit if one is free for this conversation. False when the run has to wait, for which there is then
     /// room.
     pub(super) fn try_enter(&mut self, key: &ConversationKey) -> Result<bool, AdmissionError> {
         self.check_open()?;
         let (running, waiting) = self.of(key);
-        if self.running < self.limits.places && running < self.limits.places_of_one {
+        if self.running < self.limits.max_running && running < self.limits.max_running_of_one {
             self.begin(key);
             return Ok(true);
         }
@@ -103,12 +103,12 @@ impl<T> Queue<T> {
         ticket
     }
 
-    /// Gives a free place to the next one whose turn it is.
+    /// Gives a free permit to the next one whose turn it is.
     pub(super) fn serve(&mut self) -> Option<(ConversationKey, T)> {
-        if self.running >= self.limits.places {
+        if self.running >= self.limits.max_running {
             return None;
         }
-        let max_running = self.limits.places_of_one;
+        let max_running = self.limits.max_running_of_one;
         let may_run = |key: &ConversationKey| self.of(key).0 < max_running;
         let index = self.turns.iter().position(may_run)?;
         let key = self.turns.remove(index)?;
@@ -155,7 +155,7 @@ impl<T> Queue<T> {
         self.members.retain(|_, member| member.running > 0);
     }
 
-    /// How many runs are served up to this one, if no conversation had more than its share of places.
+    /// How many runs are served up to this one, if no conversation had more than its share of permits.
     pub(super) fn position(&self, key: &ConversationKey, ticket: Ticket) -> Option<usize> {
         let turn = self.turns.iter().position(|waits| waits == key)?;
         let own = &self.members.get(key)?.waiting;
@@ -169,8 +169,8 @@ impl<T> Queue<T> {
     /// Why a run is turned away now.
     pub(super) fn busy(&self, key: &ConversationKey) -> AdmissionError {
         let (running, waiting) = self.of(key);
-        let has_its_share = running >= self.limits.places_of_one
-            && self.running < self.limits.places
+        let has_its_share = running >= self.limits.max_running_of_one
+            && self.running < self.limits.max_running
             || waiting >= self.limits.queued_of_one && self.waiting < self.limits.queued;
         if has_its_share {
             return AdmissionError::ConversationBusy {
@@ -195,7 +195,7 @@ impl<T> Queue<T> {
     }
 
     pub(super) fn is_crowded(&self) -> bool {
-        self.waiting > 0 && self.running >= self.limits.places
+        self.waiting > 0 && self.running >= self.limits.max_running
     }
 
     fn begin(&mut self, key: &ConversationKey) {

@@ -21,24 +21,24 @@ fn key(number: usize) -> ConversationKey {
     format!("{number:064x}").parse().unwrap()
 }
 
-async fn enter(gate: &Admission, number: usize) -> Result<Permit, AdmissionError> {
-    gate.enter(&key(number), |_| {}).await
+async fn acquire(gate: &Admission, number: usize) -> Result<Permit, AdmissionError> {
+    gate.acquire(&key(number), |_| {}).await
 }
 
 #[tokio::test]
 async fn a_full_queue_turns_away_at_once() {
     let gate = gate(1, 1, 0);
-    let permit = enter(&gate, 1).await.unwrap();
-    insta::assert_snapshot!(enter(&gate, 2).await.unwrap_err(), @"the server is busy: 1 runs and 0 waiting; try again in 2 s");
+    let permit = acquire(&gate, 1).await.unwrap();
+    insta::assert_snapshot!(acquire(&gate, 2).await.unwrap_err(), @"the server is busy: 1 runs and 0 waiting; try again in 2 s");
     drop(permit);
-    enter(&gate, 2).await.unwrap();
+    acquire(&gate, 2).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_ends_after_its_limit() {
     let gate = gate(1, 1, 1);
-    let _permit = enter(&gate, 1).await.unwrap();
-    let waited = enter(&gate, 2).await;
+    let _permit = acquire(&gate, 1).await.unwrap();
+    let waited = acquire(&gate, 2).await;
     assert!(matches!(waited, Err(AdmissionError::Busy { .. })));
     assert_eq!(gate.waiting(), 0);
 }
@@ -46,28 +46,28 @@ async fn a_wait_ends_after_its_limit() {
 #[tokio::test]
 async fn closing_tells_those_who_wait() {
     let gate = gate(1, 1, 2);
-    let permit = enter(&gate, 1).await.unwrap();
-    let (waited, ()) = tokio::join!(enter(&gate, 2), async { gate.close() });
+    let permit = acquire(&gate, 1).await.unwrap();
+    let (waited, ()) = tokio::join!(acquire(&gate, 2), async { gate.close() });
     assert_eq!(waited.unwrap_err(), AdmissionError::Closed);
     drop(permit);
-    assert_eq!(enter(&gate, 1).await.unwrap_err(), AdmissionError::Closed);
+    assert_eq!(acquire(&gate, 1).await.unwrap_err(), AdmissionError::Closed);
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_conversation_has_its_share_and_no_more() {
     let gate = gate(4, 2, 4);
     let _own = [
-        enter(&gate, 1).await.unwrap(),
-        enter(&gate, 1).await.unwrap(),
+        acquire(&gate, 1).await.unwrap(),
+        acquire(&gate, 1).await.unwrap(),
     ];
-    let waits = join_all([enter(&gate, 1), enter(&gate, 1)]);
+    let waits = join_all([acquire(&gate, 1), acquire(&gate, 1)]);
     let others = async {
         // Half of the queue is its share, although places are free.
-        insta::assert_snapshot!(enter(&gate, 1).await.unwrap_err(), @"the conversation is busy: it has 2 runs and 2 waiting; wait for their ends, or try again in 2 s");
+        insta::assert_snapshot!(acquire(&gate, 1).await.unwrap_err(), @"the conversation is busy: it has 2 runs and 2 waiting; wait for their ends, or try again in 2 s");
         assert_eq!((gate.waiting(), gate.is_crowded()), (2, false));
         drop([
-            enter(&gate, 2).await.unwrap(),
-            enter(&gate, 3).await.unwrap(),
+            acquire(&gate, 2).await.unwrap(),
+            acquire(&gate, 3).await.unwrap(),
         ]);
     };
     let (refused, ()) = tokio::join!(waits, others);
@@ -77,18 +77,18 @@ async fn one_conversation_has_its_share_and_no_more() {
 }
 
 /// How long a run waits while another conversation has a hundred runs of a second each.
-async fn wait_of_another(places: usize, per_conversation: usize) -> Duration {
+async fn wait_of_another(max_running: usize, per_conversation: usize) -> Duration {
     const RUN: Duration = Duration::from_secs(1);
-    let gate = gate(places, per_conversation, 300);
+    let gate = gate(max_running, per_conversation, 300);
     let run = || async {
-        let permit = enter(&gate, 1).await.unwrap();
+        let permit = acquire(&gate, 1).await.unwrap();
         tokio::time::sleep(RUN).await;
         drop(permit);
     };
     let many = join_all((0..100).map(|_| run()));
     let another = async {
         let asked = Instant::now();
-        drop(enter(&gate, 2).await.unwrap());
+        drop(acquire(&gate, 2).await.unwrap());
         asked.elapsed()
     };
     let (_, waited) = tokio::time::timeout(RUN * 101, async { tokio::join!(many, another) })
@@ -99,8 +99,11 @@ async fn wait_of_another(places: usize, per_conversation: usize) -> Duration {
 
 #[tokio::test(start_paused = true)]
 async fn a_hundred_runs_of_one_delay_another_by_one_at_most() {
-    let seconds =
-        async |places, per_conversation| wait_of_another(places, per_conversation).await.as_secs();
+    let seconds = async |max_running, per_conversation| {
+        wait_of_another(max_running, per_conversation)
+            .await
+            .as_secs()
+    };
     assert_eq!(seconds(4, 2).await, 0, "there are free places");
     assert_eq!(
         seconds(4, 4).await,
@@ -114,24 +117,26 @@ async fn a_hundred_runs_of_one_delay_another_by_one_at_most() {
 #[tokio::test(start_paused = true)]
 async fn positions_are_told_and_count_down() {
     let gate = gate(1, 1, 8);
-    let held = enter(&gate, 1).await.unwrap();
-    let told = AtomicUsize::new(0);
+    let held = acquire(&gate, 1).await.unwrap();
+    let reported = AtomicUsize::new(0);
     let other = async {
-        let first = enter(&gate, 2).await.unwrap();
+        let first = acquire(&gate, 2).await.unwrap();
         tokio::time::sleep(TOLD_EVERY * 3).await;
         drop(first);
     };
     let third = key(3);
     let last = async {
-        let permit = gate.enter(&third, |position| told.store(position, Ordering::Relaxed));
+        let permit = gate.acquire(&third, |position| {
+            reported.store(position, Ordering::Relaxed)
+        });
         drop(permit.await.unwrap());
     };
     let look = async {
         tokio::task::yield_now().await;
-        let before = told.load(Ordering::Relaxed);
+        let before = reported.load(Ordering::Relaxed);
         drop(held);
         tokio::time::sleep(TOLD_EVERY * 2).await;
-        (before, told.load(Ordering::Relaxed))
+        (before, reported.load(Ordering::Relaxed))
     };
     let ((), (), positions) = tokio::join!(other, last, look);
     assert_eq!(positions, (2, 1));
@@ -140,14 +145,14 @@ async fn positions_are_told_and_count_down() {
 #[tokio::test(start_paused = true)]
 async fn who_goes_away_takes_no_place_along() {
     let gate = gate(1, 1, 8);
-    let held = enter(&gate, 1).await.unwrap();
-    let mut gone = Box::pin(enter(&gate, 2));
+    let held = acquire(&gate, 1).await.unwrap();
+    let mut gone = Box::pin(acquire(&gate, 2));
     assert!(futures::poll!(&mut gone).is_pending());
     // Its turn has come, but it never takes it.
     drop(held);
     drop(gone);
     assert_eq!(gate.waiting(), 0);
-    enter(&gate, 3).await.unwrap();
+    acquire(&gate, 3).await.unwrap();
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -180,10 +185,10 @@ proptest! {
     #[test]
     fn turns_are_fair_and_limits_hold(
         steps in prop::collection::vec(step(), 0..200),
-        places in 1..4_usize,
-        places_of_one in 1..4_usize,
+        max_running in 1..4_usize,
+        max_running_of_one in 1..4_usize,
     ) {
-        let limits = Limits { places, places_of_one, queued: 20, queued_of_one: 10 };
+        let limits = Limits { max_running, max_running_of_one, queued: 20, queued_of_one: 10 };
         let mut queue: Queue<()> = Queue::new(limits);
         let (mut running, mut waiting): (Vec<usize>, Vec<Waits>) = Default::default();
         for step in steps {
@@ -210,15 +215,15 @@ proptest! {
                 let index = waiting.iter().position(|waits| waits.who == who).unwrap();
                 waiting.remove(index);
                 running.push(who);
-                for other in (0..4).filter(|other| *other != who && count(&running, *other) < places_of_one) {
+                for other in (0..4).filter(|other| *other != who && count(&running, *other) < max_running_of_one) {
                     if let Some(first) = waiting.iter_mut().find(|waits| waits.who == other) {
                         first.seen.push(who);
                         prop_assert!(count(&first.seen, who) <= 1, "{:?} of {other}", first.seen);
                     }
                 }
             }
-            prop_assert!(running.len() <= places);
-            prop_assert!((0..4).all(|who| count(&running, who) <= places_of_one));
+            prop_assert!(running.len() <= max_running);
+            prop_assert!((0..4).all(|who| count(&running, who) <= max_running_of_one));
             prop_assert_eq!(queue.waiting(), waiting.len());
             for waits in &waiting {
                 let position = queue.position(&key(waits.who), waits.ticket);

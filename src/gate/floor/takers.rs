@@ -71,7 +71,7 @@ impl<S, G> Default for Takers<S, G> {
 }
 
 impl<S: Clone, G> Takers<S, G> {
-    pub(super) fn enter(&mut self, end: G, scale: S) -> u64 {
+    pub(super) fn insert(&mut self, end: G, scale: S) -> u64 {
         self.next += 1;
         let entry = Entry {
             scale,
@@ -156,12 +156,12 @@ mod tests {
     /// A book on programs that have taken so many KiB by names.
     fn book(taken: &[u64]) -> (Book, Vec<u64>) {
         let mut book = Book::default();
-        let enter = |kibibytes: &u64| {
-            let number = book.enter(CancellationToken::new(), ());
+        let insert = |kibibytes: &u64| {
+            let number = book.insert(CancellationToken::new(), ());
             book.measured(number, Taken(kibibytes << 10), Instant::now());
             number
         };
-        let numbers = taken.iter().map(enter).collect();
+        let numbers = taken.iter().map(insert).collect();
         (book, numbers)
     }
 

@@ -17,7 +17,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::task::TaskTracker;
 
 use crate::body::time_for;
-use crate::workspace::Place;
+use crate::workspace::DownloadSlot;
 
 /// Bytes that are read at a time.
 pub(super) const PIECE_BYTES: usize = 64 << 10;
@@ -28,11 +28,17 @@ pub(super) const PATIENCE: Duration = Duration::from_mins(1);
 ///
 /// A program may shorten the file during the download. By then the length has been announced, so all that is left is to
 /// break off: the body ends with an error, the connection is closed, and the client sees that something is missing.
-pub(super) fn body(tasks: &TaskTracker, file: File, first: u64, length: u64, place: Place) -> Body {
+pub(super) fn body(
+    tasks: &TaskTracker,
+    file: File,
+    first: u64,
+    length: u64,
+    slot: DownloadSlot,
+) -> Body {
     let (pieces, receiver) = mpsc::channel(1);
     tasks.spawn(async move {
         // Held until the last byte is on its way.
-        let _place = place;
+        let _slot = slot;
         // A client that is too slow gets a short body.
         let sent = timeout(time_for(length), send(file, first, length, &pieces)).await;
         if let Ok(Err(error)) = sent {

@@ -51,12 +51,12 @@ pub(super) async fn download(
     let busy = |what| ApiError::busy(what, DOWNLOADS_AGAIN);
     let turn = Arc::clone(&state.0.archives).try_acquire_owned();
     let turn = turn.map_err(|_| busy("too many archives"))?;
-    let place = files.workspaces.reserve_download(&archive.key);
-    let place = place.ok_or_else(|| busy("too many downloads"))?;
+    let slot = files.workspaces.reserve_download(&archive.key);
+    let slot = slot.ok_or_else(|| busy("too many downloads"))?;
     let body = files::written(
         files.workspaces.tasks(),
         archive.bytes,
-        (turn, place),
+        (turn, slot),
         |to| archive.write(to),
     );
     Ok((headers, body).into_response())

@@ -186,7 +186,7 @@ impl Feed {
         if stream == Stream::Stderr {
             self.push_errors(text);
         } else {
-            self.tell(stream, text);
+            self.queue(stream, text);
         }
     }
 
@@ -202,10 +202,10 @@ impl Feed {
             let rest = text.split_off(begin);
             self.held = Some((rest, Instant::now() + PATIENCE));
             if !text.is_empty() {
-                self.tell(Stream::Stderr, text);
+                self.queue(Stream::Stderr, text);
             }
         } else {
-            self.tell(Stream::Stderr, text);
+            self.queue(Stream::Stderr, text);
         }
     }
 
@@ -217,11 +217,11 @@ impl Feed {
     /// Tells what was held back: it was no end.
     fn let_go(&mut self) {
         if let Some((text, _)) = self.held.take() {
-            self.tell(Stream::Stderr, text);
+            self.queue(Stream::Stderr, text);
         }
     }
 
-    fn tell(&mut self, stream: Stream, text: String) {
+    fn queue(&mut self, stream: Stream, text: String) {
         let stream = stream.as_str();
         self.ready.push_back(Event::Text { text, stream });
     }
@@ -262,8 +262,8 @@ impl Feed {
         let held = self.held.take().map(|(text, _)| text);
         let own = outcome.exit_code.is_some();
         // When a program is stopped, a traceback that was told before is not that of its end.
-        let told = if own { &*outcome.stderr } else { "" };
-        let text = held.clone().unwrap_or_else(|| told.to_owned());
+        let stderr = if own { &*outcome.stderr } else { "" };
+        let text = held.clone().unwrap_or_else(|| stderr.to_owned());
         let lines: Vec<_> = text.trim_end().lines().collect();
         let (last, mut traceback) = traceback::last_words(&lines);
         if let Some(held) = held {
@@ -271,7 +271,7 @@ impl Feed {
                 // With those that it was caused by.
                 traceback = &lines;
             } else {
-                self.tell(Stream::Stderr, held);
+                self.queue(Stream::Stderr, held);
             }
         }
         let hint = outcome.hint.as_deref();

@@ -5,7 +5,7 @@ use super::*;
 const IDLE: Duration = Duration::from_mins(5);
 
 /// One of many places.
-pub(in crate::kernels) fn place(number: usize) -> KernelKey {
+pub(in crate::kernels) fn key(number: usize) -> KernelKey {
     KernelKey {
         conversation: format!("{number:064x}").parse().unwrap(),
         language: "p".to_owned(),
@@ -26,44 +26,44 @@ fn granted(claim: Claim<u32>) -> (Option<u32>, Option<KernelLoss>) {
 
 /// What has to make way when a run begins that got its turn where there was no kernel.
 fn begun(books: &mut Books<u32>, number: usize) -> Option<u32> {
-    assert_eq!(granted(books.claim(&place(number), None)).0, None);
-    books.make_room(&place(number)).unwrap()
+    assert_eq!(granted(books.claim(&key(number), None)).0, None);
+    books.make_room(&key(number)).unwrap()
 }
 
 fn leave_idle(books: &mut Books<u32>, number: usize, now: Instant) {
     assert_eq!(begun(books, number), None);
     let kernel = u32::try_from(number).unwrap();
-    assert_eq!(books.give_back(&place(number), kernel, now), None);
+    assert_eq!(books.give_back(&key(number), kernel, now), None);
 }
 
 #[test]
 fn a_kernel_goes_from_run_to_run() {
     let (mut books, now) = (books(2), Instant::now());
     assert_eq!(begun(&mut books, 1), None);
-    assert_eq!(books.claim(&place(1), None), Claim::Busy);
+    assert_eq!(books.claim(&key(1), None), Claim::Busy);
     assert_eq!(books.count_of("p"), (0, 1));
-    assert_eq!(books.give_back(&place(1), 7, now), None);
+    assert_eq!(books.give_back(&key(1), 7, now), None);
     assert_eq!((books.count_of("p"), books.count_of("q")), ((1, 0), (0, 0)));
-    assert_eq!(granted(books.claim(&place(1), None)), (Some(7), None));
+    assert_eq!(granted(books.claim(&key(1), None)), (Some(7), None));
 }
 
 #[test]
 fn what_became_of_it_is_told_once() {
     let mut books = books(2);
-    granted(books.claim(&place(1), None));
-    books.leave(&place(1), Some(KernelLoss::Memory));
-    assert_eq!(granted(books.claim(&place(2), None)), (None, None));
-    let told = granted(books.claim(&place(1), None));
-    assert_eq!(told, (None, Some(KernelLoss::Memory)));
+    granted(books.claim(&key(1), None));
+    books.leave(&key(1), Some(KernelLoss::Memory));
+    assert_eq!(granted(books.claim(&key(2), None)), (None, None));
+    let kernel_and_loss = granted(books.claim(&key(1), None));
+    assert_eq!(kernel_and_loss, (None, Some(KernelLoss::Memory)));
     // A run that did not report it puts it back.
-    books.leave(&place(1), told.1);
+    books.leave(&key(1), kernel_and_loss.1);
     assert_eq!(
-        granted(books.claim(&place(1), None)).1,
+        granted(books.claim(&key(1), None)).1,
         Some(KernelLoss::Memory)
     );
-    books.leave(&place(1), None);
-    books.leave(&place(2), None);
-    assert!(books.places.is_empty());
+    books.leave(&key(1), None);
+    books.leave(&key(2), None);
+    assert!(books.seats.is_empty());
 }
 
 #[test]
@@ -71,18 +71,18 @@ fn the_least_recently_used_makes_room() {
     let (mut books, now) = (books(2), Instant::now());
     leave_idle(&mut books, 1, now);
     leave_idle(&mut books, 2, now + Duration::from_secs(1));
-    assert_eq!(granted(books.claim(&place(1), None)).0, Some(1));
+    assert_eq!(granted(books.claim(&key(1), None)).0, Some(1));
     assert_eq!(
-        books.give_back(&place(1), 1, now + Duration::from_secs(2)),
+        books.give_back(&key(1), 1, now + Duration::from_secs(2)),
         None
     );
     assert_eq!(begun(&mut books, 3), Some(2));
     // Those that are working stay.
     assert_eq!(begun(&mut books, 4), Some(1));
-    assert_eq!(books.claim(&place(5), None), Claim::Full);
-    books.leave(&place(4), None);
+    assert_eq!(books.claim(&key(5), None), Claim::Full);
+    books.leave(&key(4), None);
     assert_eq!(
-        granted(books.claim(&place(1), None)),
+        granted(books.claim(&key(1), None)),
         (None, Some(KernelLoss::Evicted))
     );
 }
@@ -92,45 +92,45 @@ fn nothing_goes_for_a_run_that_has_not_begun() {
     let (mut books, now) = (books(1), Instant::now());
     leave_idle(&mut books, 1, now);
     for number in [2, 3] {
-        assert_eq!(granted(books.claim(&place(number), None)), (None, None));
+        assert_eq!(granted(books.claim(&key(number), None)), (None, None));
     }
     assert_eq!(books.count_of("p"), (1, 0));
     // One of them is turned away, and one comes too late.
-    books.leave(&place(2), None);
+    books.leave(&key(2), None);
     assert_eq!(begun(&mut books, 4), Some(1));
-    assert_eq!(books.make_room(&place(4)), Ok(None), "it has its room");
-    assert_eq!(books.make_room(&place(3)), Err(NoRoom));
+    assert_eq!(books.make_room(&key(4)), Ok(None), "it has its room");
+    assert_eq!(books.make_room(&key(3)), Err(NoRoom));
     assert_eq!(books.count_of("p"), (0, 1));
     // The room is free again when its run leaves without a kernel.
-    books.leave(&place(4), None);
-    assert_eq!(books.make_room(&place(3)), Ok(None));
+    books.leave(&key(4), None);
+    assert_eq!(books.make_room(&key(3)), Ok(None));
 }
 
 #[test]
 fn those_who_wait_come_in_their_order() {
     let (mut books, now) = (books(1), Instant::now());
-    granted(books.claim(&place(1), None));
-    let first = books.line_up(&place(1)).unwrap();
-    let second = books.line_up(&place(1)).unwrap();
-    let third = books.line_up(&place(1)).unwrap();
-    assert_eq!(books.claim(&place(1), Some(first)), Claim::Busy);
-    assert_eq!(books.give_back(&place(1), 7, now), None);
+    granted(books.claim(&key(1), None));
+    let first = books.line_up(&key(1)).unwrap();
+    let second = books.line_up(&key(1)).unwrap();
+    let third = books.line_up(&key(1)).unwrap();
+    assert_eq!(books.claim(&key(1), Some(first)), Claim::Busy);
+    assert_eq!(books.give_back(&key(1), 7, now), None);
     // Nobody gets in between, and a kernel that others wait for does not make way.
-    assert_eq!(books.claim(&place(1), None), Claim::Busy);
-    assert_eq!(books.claim(&place(1), Some(second)), Claim::Busy);
-    assert_eq!(books.claim(&place(2), None), Claim::Full);
-    books.leave_line(&place(1), second);
-    assert_eq!(granted(books.claim(&place(1), Some(first))).0, Some(7));
-    books.leave_line(&place(1), first);
-    books.leave(&place(1), Some(KernelLoss::Timeout));
-    assert_eq!(books.claim(&place(1), None), Claim::Busy);
-    let told = granted(books.claim(&place(1), Some(third)));
-    assert_eq!(told, (None, Some(KernelLoss::Timeout)));
-    books.leave_line(&place(1), third);
+    assert_eq!(books.claim(&key(1), None), Claim::Busy);
+    assert_eq!(books.claim(&key(1), Some(second)), Claim::Busy);
+    assert_eq!(books.claim(&key(2), None), Claim::Full);
+    books.leave_line(&key(1), second);
+    assert_eq!(granted(books.claim(&key(1), Some(first))).0, Some(7));
+    books.leave_line(&key(1), first);
+    books.leave(&key(1), Some(KernelLoss::Timeout));
+    assert_eq!(books.claim(&key(1), None), Claim::Busy);
+    let kernel_and_loss = granted(books.claim(&key(1), Some(third)));
+    assert_eq!(kernel_and_loss, (None, Some(KernelLoss::Timeout)));
+    books.leave_line(&key(1), third);
     for _ in 0..MAX_WAITING {
-        assert!(books.line_up(&place(1)).is_some());
+        assert!(books.line_up(&key(1)).is_some());
     }
-    assert_eq!(books.line_up(&place(1)), None);
+    assert_eq!(books.line_up(&key(1)), None);
 }
 
 #[test]
@@ -139,12 +139,12 @@ fn kernels_end_when_unused_or_lost() {
     leave_idle(&mut books, 1, now);
     leave_idle(&mut books, 2, now + IDLE);
     leave_idle(&mut books, 3, now + IDLE);
-    granted(books.claim(&place(4), None));
+    granted(books.claim(&key(4), None));
     let lost = |kernel: &u32| (*kernel == 3).then_some(KernelLoss::Replaced);
     let gone = books.expire(now + IDLE, lost);
     assert_eq!(gone, [(1, KernelLoss::Unused), (3, KernelLoss::Replaced)]);
     assert_eq!(
-        granted(books.claim(&place(1), None)).1,
+        granted(books.claim(&key(1), None)).1,
         Some(KernelLoss::Unused)
     );
     assert_eq!(
@@ -159,11 +159,11 @@ fn a_conversation_that_is_deleted_loses_all_of_its_kernels() {
     leave_idle(&mut books, 1, now);
     let busy = KernelKey {
         language: "q".to_owned(),
-        ..place(1)
+        ..key(1)
     };
     granted(books.claim(&busy, None));
     leave_idle(&mut books, 2, now);
-    let gone = books.retire(&place(1).conversation, KernelLoss::Deleted);
+    let gone = books.retire(&key(1).conversation, KernelLoss::Deleted);
     assert_eq!(gone, [(1, KernelLoss::Deleted)]);
     assert_eq!(
         books.give_back(&busy, 8, now),
@@ -173,20 +173,20 @@ fn a_conversation_that_is_deleted_loses_all_of_its_kernels() {
         granted(books.claim(&busy, None)).1,
         Some(KernelLoss::Deleted)
     );
-    assert_eq!(granted(books.claim(&place(2), None)).0, Some(2));
+    assert_eq!(granted(books.claim(&key(2), None)).0, Some(2));
 }
 
 #[test]
 fn nothing_is_kept_after_the_end() {
     let (mut books, now) = (books(9), Instant::now());
     leave_idle(&mut books, 1, now);
-    granted(books.claim(&place(2), None));
+    granted(books.claim(&key(2), None));
     assert_eq!(books.close(), [(1, KernelLoss::Gone)]);
     assert_eq!(
-        books.give_back(&place(2), 2, now),
+        books.give_back(&key(2), 2, now),
         Some((2, KernelLoss::Gone))
     );
-    assert_eq!(books.claim(&place(3), None), Claim::Closed);
+    assert_eq!(books.claim(&key(3), None), Claim::Closed);
 }
 
 #[test]
@@ -196,14 +196,14 @@ fn the_heaviest_idle_kernel_goes_and_its_next_run_is_told() {
         leave_idle(&mut books, number, now);
     }
     // The last one is at work.
-    assert_eq!(granted(books.claim(&place(3), None)).0, Some(3));
+    assert_eq!(granted(books.claim(&key(3), None)).0, Some(3));
     let weight = |kernel: &u32| (*kernel > 1).then_some(*kernel);
     let taken = books.take_heaviest(weight, KernelLoss::Floor);
     assert_eq!(taken, Some((2, KernelLoss::Floor)));
     assert_eq!(books.take_heaviest(weight, KernelLoss::Floor), None);
     assert_eq!(
-        granted(books.claim(&place(2), None)),
+        granted(books.claim(&key(2), None)),
         (None, Some(KernelLoss::Floor))
     );
-    assert_eq!(granted(books.claim(&place(1), None)), (Some(1), None));
+    assert_eq!(granted(books.claim(&key(1), None)), (Some(1), None));
 }

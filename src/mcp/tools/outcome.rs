@@ -44,8 +44,8 @@ pub(super) async fn answer(call: &Call<'_>, run: &LiveRun, outcome: &RunOutcome)
     result
         .content
         .extend(shown.map(|(_, shown)| ContentBlock::image(shown.data, shown.mime_type)));
-    let told = outcome.notes.iter().cloned().chain(missing);
-    result.content.extend(told.map(ContentBlock::text));
+    let sentences = outcome.notes.iter().cloned().chain(missing);
+    result.content.extend(sentences.map(ContentBlock::text));
     result.content.extend(links);
     result
 }

@@ -103,7 +103,7 @@ impl McpTransport {
             let request = Request::from_parts(parts, Body::from(message.text.clone()));
             return self.stateless.handle(request).await.map(Body::new);
         }
-        let in_use = self.sessions.enter(session);
+        let in_use = self.sessions.hold(session);
         let delivery = Delivery::counted();
         parts.extensions.insert(Caller {
             delivery: delivery.clone(),

@@ -172,7 +172,7 @@ impl Sessions {
     }
 
     /// Uses a session for as long as the guard lives.
-    pub(super) fn enter(&self, id: &str) -> InUse {
+    pub(super) fn hold(&self, id: &str) -> InUse {
         if let Some(session) = self.known.lock().open.get_mut(id) {
             session.uses += 1;
             session.used = Instant::now();

@@ -53,7 +53,7 @@ struct Ids {
 }
 
 impl Ids {
-    fn enter(&mut self, theirs: RequestId) -> RequestId {
+    fn assign(&mut self, theirs: RequestId) -> RequestId {
         self.last += 1;
         let ours = RequestId::Number(self.last);
         self.ours.insert(theirs.clone(), ours.clone());
@@ -83,7 +83,7 @@ impl Ids {
 
     fn translate_in(&mut self, message: &mut ClientJsonRpcMessage) {
         match message {
-            JsonRpcMessage::Request(request) => request.id = self.enter(request.id.clone()),
+            JsonRpcMessage::Request(request) => request.id = self.assign(request.id.clone()),
             JsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(cancelled) =
                     &mut notification.notification
@@ -167,7 +167,7 @@ mod tests {
     fn each_request_has_its_own_id_and_its_answer_the_clients() {
         let mut ids = Ids::default();
         let theirs = RequestId::String("a".into());
-        let (first, second) = (ids.enter(theirs.clone()), ids.enter(theirs.clone()));
+        let (first, second) = (ids.assign(theirs.clone()), ids.assign(theirs.clone()));
         assert_ne!(first, second);
         // A cancellation means the latest.
         assert_eq!(ids.ours[&theirs], second);
@@ -184,7 +184,7 @@ mod tests {
         let mut ids = Ids::default();
         for number in 0..1000 {
             let theirs = RequestId::Number(number);
-            let ours = ids.enter(theirs.clone());
+            let ours = ids.assign(theirs.clone());
             assert_eq!(ids.cancel(&theirs), Some(ours));
         }
         assert_eq!(

@@ -69,9 +69,9 @@ fn what_comes_back_finds_its_place() {
         assert_eq!(shelf.started(&kind, number, now), None);
     }
     assert_eq!(shelf.claim_pooled(&kind("p")), Some(0));
-    let place = shelf.lend();
+    let reserved = shelf.lend();
     assert_eq!(shelf.begin_start(now), None, "it will come back");
-    drop(place);
+    drop(reserved);
     assert!(shelf.give_back(&key('a'), &kind("p"), 0, now).is_empty());
     assert_eq!(shelf.count(), (1, 1));
     // One that does not come back gives up its place.

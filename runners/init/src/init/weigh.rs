@@ -31,11 +31,11 @@ impl Init {
         let State::Resting { weigh, .. } = &mut self.state else {
             return Ok(());
         };
-        let Some((_, told)) = weigh.take_if(|(due, _)| Instant::now() >= *due) else {
+        let Some((_, reported)) = weigh.take_if(|(due, _)| Instant::now() >= *due) else {
             return Ok(());
         };
         let now = held_by_others(&[]);
-        if now == told {
+        if now == reported {
             return Ok(());
         }
         self.output.answer(&Record::Held(now))

@@ -4,7 +4,7 @@ use bollard::models::{
     Mount, MountBindOptions, MountBindOptionsPropagationEnum, MountType, MountVolumeOptions,
 };
 
-use crate::executor::host_paths::{HostPaths, Source, UnplacedError};
+use crate::executor::host_paths::{HostPaths, MountSource, UnplacedError};
 use crate::executor::spec::{ContainerSpec, DATA_PATH, INIT_PATH, Place};
 
 /// Only `/data`, under all its names, can be written to.
@@ -27,14 +27,14 @@ pub(super) fn mounts(spec: &ContainerSpec, paths: &HostPaths) -> Result<Vec<Moun
 }
 
 /// A mount. As `Mounts` and not `Binds`, so that a missing source is an error instead of a new directory owned by root.
-fn mount(source: &Source, target: &str, read_only: bool) -> Mount {
+fn mount(source: &MountSource, target: &str, read_only: bool) -> Mount {
     let mount = Mount {
         target: Some(target.to_owned()),
         read_only: Some(read_only),
         ..Default::default()
     };
     match source {
-        Source::Host(path) => Mount {
+        MountSource::Host(path) => Mount {
             typ: Some(MountType::BIND),
             source: Some(path.display().to_string()),
             bind_options: Some(MountBindOptions {
@@ -43,7 +43,7 @@ fn mount(source: &Source, target: &str, read_only: bool) -> Mount {
             }),
             ..mount
         },
-        Source::Volume { name, path } => Mount {
+        MountSource::Volume { name, path } => Mount {
             typ: Some(MountType::VOLUME),
             source: Some(name.clone()),
             volume_options: Some(MountVolumeOptions {
@@ -109,7 +109,7 @@ mod tests {
         let on_host = body(&spec(NetworkAccess::None), Dialect::Docker);
         let mut setup = setup();
         assert!(!setup.paths.have_parts_of_volumes());
-        setup.paths.root = Source::Volume {
+        setup.paths.root = MountSource::Volume {
             name: "files".to_owned(),
             path: PathBuf::new(),
         };

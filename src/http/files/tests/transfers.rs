@@ -11,8 +11,8 @@ async fn downloads_are_limited() {
     let key = |digit: u32| format!("{digit:064}").parse().unwrap();
     let of = |conversation| fixture.workspaces.reserve_download(&key(conversation));
     // No conversation can take all of them.
-    let places: Vec<_> = (0..).map_while(|number| of(number / 32)).collect();
-    assert_eq!(places.len(), 64);
+    let slots: Vec<_> = (0..).map_while(|number| of(number / 32)).collect();
+    assert_eq!(slots.len(), 64);
     insta::assert_snapshot!(whole(fixture.get("a.txt").await).await, @"
     503 Service Unavailable
     x-content-type-options: nosniff
@@ -26,7 +26,7 @@ async fn downloads_are_limited() {
 
     Too many downloads, try again.
     ");
-    drop(places);
+    drop(slots);
     assert_eq!(content(fixture.get("a.txt").await).await, "hello");
 }
 

@@ -58,8 +58,8 @@ fn mend(message: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The parameters with an object in a place, if there was something else that means one.
-fn with_object(params: &str, place: fn(Params<'_>) -> Option<&RawValue>) -> Option<String> {
-    let written = place(Params::read(params)?)?;
+fn with_object(params: &str, find: fn(Params<'_>) -> Option<&RawValue>) -> Option<String> {
+    let written = find(Params::read(params)?)?;
     let object = object(written.get())?;
     replaced(params, written.get(), object.get())
 }

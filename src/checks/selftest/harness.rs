@@ -59,7 +59,7 @@ pub enum Way {
 }
 
 /// Where programs are run in one way.
-pub(super) struct Stage<'a> {
+pub(super) struct Harness<'a> {
     pub(super) parts: &'a Parts,
     pub(super) test: &'a Selftest,
     pub(super) way: Way,
@@ -106,11 +106,11 @@ pub(super) struct Act<'a> {
     pub(super) seconds: u64,
     /// What it may reach; nothing by default.
     pub(super) network: Option<NetworkAccess>,
-    /// The language; the stage's by default.
+    /// The language; the harness's by default.
     pub(super) language: Option<&'a str>,
 }
 
-impl<'a> Stage<'a> {
+impl<'a> Harness<'a> {
     pub(super) fn new(test: &'a Selftest, way: Way) -> Self {
         Self {
             parts: &test.parts,
@@ -227,10 +227,10 @@ impl<'a> Stage<'a> {
             let ended = self.alone(second).await;
             let content = STANDARD.encode(STOP);
             let conversations = self.parts.conversations();
-            let told =
+            let stopping =
                 conversations.upload(&conversation, STOP.to_owned(), content, Existing::Replace);
             // A program that is not told ends at its time limit, and that is seen.
-            let _ = told.await;
+            let _ = stopping.await;
             ended
         };
         let (first, second) = tokio::join!(begin_and_end, then);
@@ -330,8 +330,8 @@ impl Ended {
     pub(super) fn ending(&self) -> String {
         let status = self.outcome.status.into_str();
         let hint = self.outcome.hint.as_deref().unwrap_or_default();
-        let said = self.outcome.stderr.lines().last().unwrap_or_default();
-        [status, hint, said].join(" ").trim().to_owned()
+        let last_line = self.outcome.stderr.lines().last().unwrap_or_default();
+        [status, hint, last_line].join(" ").trim().to_owned()
     }
 
     /// Whether a program that writes nothing could run to its end: neither the engine nor a full disk prevented it.

@@ -15,18 +15,18 @@ const OF_ONE: usize = 32;
 
 /// How many are taken by each conversation.
 #[derive(Debug, Default)]
-pub(super) struct Places(Mutex<HashMap<ConversationKey, usize>>);
+pub(super) struct DownloadSlots(Mutex<HashMap<ConversationKey, usize>>);
 
 /// A place for a download. Dropping it gives it back.
 #[derive(Debug)]
-pub(crate) struct Place {
-    places: Arc<Places>,
+pub(crate) struct DownloadSlot {
+    slots: Arc<DownloadSlots>,
     key: ConversationKey,
 }
 
-impl Places {
+impl DownloadSlots {
     /// Takes a place. `None` if none is free.
-    pub(super) fn take(self: &Arc<Self>, key: &ConversationKey) -> Option<Place> {
+    pub(super) fn take(self: &Arc<Self>, key: &ConversationKey) -> Option<DownloadSlot> {
         let mut taken = self.0.lock();
         if taken.values().sum::<usize>() >= IN_ALL {
             return None;
@@ -36,16 +36,16 @@ impl Places {
             return None;
         }
         *own += 1;
-        Some(Place {
-            places: Arc::clone(self),
+        Some(DownloadSlot {
+            slots: Arc::clone(self),
             key: key.clone(),
         })
     }
 }
 
-impl Drop for Place {
+impl Drop for DownloadSlot {
     fn drop(&mut self) {
-        let mut taken = self.places.0.lock();
+        let mut taken = self.slots.0.lock();
         if let Some(own) = taken.get_mut(&self.key) {
             *own -= 1;
             if *own == 0 {
