@@ -39,4 +39,5 @@ pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("BUILD_C
 
 mod body;
 mod healthcheck;
+mod recent;
 pub use healthcheck::healthcheck;

@@ -7,8 +7,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::key::KernelKey;
-use super::lost::{KernelLoss, Memory};
+use super::lost::{KernelLoss, REMEMBERED};
 use crate::conversation::ConversationKey;
+use crate::recent::Recent;
 
 /// Runs that may wait for one kernel.
 pub(super) const MAX_WAITING: usize = 16;
@@ -28,7 +29,7 @@ pub(super) struct Books<K> {
     idle: Duration,
     closed: bool,
     seats: BTreeMap<KernelKey, Seat<K>>,
-    memory: Memory,
+    lost: Recent<KernelKey, KernelLoss>,
     tickets: u64,
 }
 
@@ -89,7 +90,7 @@ impl<K> Books<K> {
             idle,
             closed: false,
             seats: BTreeMap::new(),
-            memory: Memory::default(),
+            lost: Recent::new(REMEMBERED),
             tickets: 0,
         }
     }
@@ -120,7 +121,7 @@ impl<K> Books<K> {
                 SeatState::Idle { kernel, .. } => Some(kernel),
                 SeatState::Empty | SeatState::Taken { .. } => None,
             },
-            lost: self.memory.take(key),
+            lost: self.lost.remove(key),
         }
     }
 
@@ -193,7 +194,7 @@ impl<K> Books<K> {
 
     /// Remembers what became of the kernel of a place.
     pub(super) fn remember(&mut self, key: &KernelKey, why: KernelLoss) {
-        self.memory.remember(key.clone(), why);
+        self.lost.insert(key.clone(), why, 0);
     }
 
     /// A run leaves without a kernel. What became of it is remembered; a deletion in the meantime takes precedence.
@@ -207,7 +208,7 @@ impl<K> Books<K> {
             SeatState::Empty | SeatState::Idle { .. } => None,
         };
         if let Some(why) = doomed.filter(|_| lost.is_some()).or(lost) {
-            self.memory.remember(key.clone(), why);
+            self.lost.insert(key.clone(), why, 0);
         }
         self.forget_if_empty(key);
     }
@@ -324,7 +325,7 @@ impl<K> Books<K> {
             if let SeatState::Idle { kernel, .. } = before {
                 taken.push((kernel, why));
             }
-            self.memory.remember(key.clone(), why);
+            self.lost.insert(key.clone(), why, 0);
             self.forget_if_empty(&key);
         }
         taken

@@ -1,13 +1,10 @@
 //! Why a kernel is gone, in the words that the next run gets.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use strum::{IntoStaticStr, VariantNames};
 
-use super::key::KernelKey;
-
-/// How many lost kernels are remembered: the oldest are forgotten first.
-const REMEMBERED: usize = 1000;
+use crate::recent::Bounds;
 
 /// Why a kernel, and the state in it, is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, IntoStaticStr, VariantNames)]
@@ -79,52 +76,16 @@ impl KernelLoss {
     }
 }
 
-/// What became of kernels that nobody has asked for since.
-#[derive(Debug, Default)]
-pub(super) struct Memory {
-    lost: BTreeMap<KernelKey, KernelLoss>,
-    order: VecDeque<KernelKey>,
-}
-
-impl Memory {
-    pub(super) fn remember(&mut self, key: KernelKey, why: KernelLoss) {
-        if self.lost.insert(key.clone(), why).is_some() {
-            self.order.retain(|other| *other != key);
-        }
-        self.order.push_back(key);
-        if self.order.len() > REMEMBERED
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.lost.remove(&oldest);
-        }
-    }
-
-    pub(super) fn take(&mut self, key: &KernelKey) -> Option<KernelLoss> {
-        let why = self.lost.remove(key)?;
-        self.order.retain(|other| other != key);
-        Some(why)
-    }
-}
+/// What is remembered of kernels that nobody has asked for since.
+pub(super) const REMEMBERED: Bounds = Bounds {
+    age: Duration::MAX,
+    count: 1000,
+    bytes: usize::MAX,
+};
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::books::tests::key;
-
-    #[test]
-    fn memory_is_bounded_and_told_once() {
-        let mut memory = Memory::default();
-        memory.remember(key(0), KernelLoss::Unused);
-        memory.remember(key(0), KernelLoss::Memory);
-        assert_eq!(memory.take(&key(0)), Some(KernelLoss::Memory));
-        assert_eq!(memory.take(&key(0)), None);
-        for number in 0..=REMEMBERED {
-            memory.remember(key(number), KernelLoss::Gone);
-        }
-        assert_eq!(memory.take(&key(0)), None);
-        assert_eq!(memory.take(&key(1)), Some(KernelLoss::Gone));
-        assert_eq!(memory.order.len(), memory.lost.len());
-    }
 
     #[test]
     fn sentences_are_for_a_model() {

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use rstest::rstest;
 use serde_json::{Value, json};
 
+use crate::support::engines::Engine;
 use crate::support::wait::within;
 use crate::support::{TestApp, eventually};
 
@@ -13,6 +15,7 @@ mod alone;
 const BEGINNING: Duration = Duration::from_mins(1);
 
 /// The same few programs in the language of an engine's kernel.
+#[derive(Clone, Copy)]
 struct Dialect {
     language: &'static str,
     set: &'static str,
@@ -74,82 +77,10 @@ const TYPESCRIPT: Dialect = Dialect {
     early: "TZ",
 };
 
-/// One test for each, on an engine where new kernels are or are not made from pooled sandboxes.
-macro_rules! tests {
-    ($engine:ident, $start:expr, $dialect:expr, $pooled:expr; $($name:ident $settings:expr => $body:expr;)*) => {
-        mod $engine {
-            use super::*;
-            $(#[tokio::test] async fn $name() {
-                let app = $start($settings).await;
-                $body(&app, &$dialect).await;
-                assert_eq!(app.starts("pool") > 0, $pooled);
-                app.assert_nothing_is_left().await;
-            })*
-        }
-    };
-}
-
-tests! { on_fake, TestApp::on_fake_with_notebook, FAKE, false;
-    variables_and_files_live_on &[] => variables_live_on;
-    a_failing_cell_keeps_the_kernel &[] => a_failing_cell;
-    a_time_limit_interrupts_first &[] => time_limit;
-    what_does_not_heed_is_killed_and_told &[] => deaf;
-    the_end_of_a_kernel_is_told &[] => left;
-    a_cancelled_cell_keeps_the_kernel &[SOON] => cancelled;
-    a_flood_keeps_the_kernel &[LITTLE] => flood;
-    a_second_call_is_refused_or_waits &[SOON] => busy;
-    a_restart_is_told &[] => restart;
-    an_idle_kernel_ends &[SHORT] => idle;
-    the_least_recently_used_makes_room &[ONE] => evicted;
-    a_deletion_ends_it &[SOON] => deleted;
-    what_differs_needs_a_restart &[] => differs;
-    stateless_runs_go_beside &[] => beside;
-}
-
-/// On real engines, where kernels are expensive, one conversation goes through all that it can.
-macro_rules! on_real_engines {
-    ($($engine:ident, $start:expr, $dialect:expr, $pooled:expr;)*) => {
-        $(tests! { $engine, $start, $dialect, $pooled;
-            a_conversation_keeps_its_kernel_or_is_told &[SOON, LITTLE] => all_in_turn;
-            an_idle_kernel_ends &[SHORT] => idle;
-            the_least_recently_used_makes_room &[ONE] => evicted;
-        })*
-    };
-}
-
-on_real_engines! {
-    on_docker, TestApp::on_docker_with, PYTHON, false;
-    on_docker_in_typescript, TestApp::on_docker_with, TYPESCRIPT, false;
-    on_warm_docker, with_a_parked_python, PYTHON, true;
-}
-
 const SOON: (&str, &str) = ("CALL_BUDGET", "100ms");
 const LITTLE: (&str, &str) = ("RUN_OUTPUT_LIMIT", "1k");
 const SHORT: (&str, &str) = ("KERNEL_TIMEOUT", "1s");
 const ONE: (&str, &str) = ("MAX_KERNELS", "1");
-
-async fn with_a_parked_python(settings: &[(&str, &str)]) -> TestApp {
-    let warm = [("POOL_SIZE", "python=1"), ("SANDBOX_REUSE", "conversation")];
-    let app = TestApp::on_docker_with(&[&warm[..], settings].concat()).await;
-    app.parked("python", 1).await;
-    app
-}
-
-/// The first must be the one that needs no kernel to be there.
-async fn all_in_turn(app: &TestApp, dialect: &Dialect) {
-    restart(app, dialect).await;
-    variables_live_on(app, dialect).await;
-    a_failing_cell(app, dialect).await;
-    time_limit(app, dialect).await;
-    cancelled(app, dialect).await;
-    flood(app, dialect).await;
-    busy(app, dialect).await;
-    beside(app, dialect).await;
-    deaf(app, dialect).await;
-    left(app, dialect).await;
-    differs(app, dialect).await;
-    deleted(app, dialect).await;
-}
 
 impl Dialect {
     fn arguments(&self, code: &str) -> Value {
@@ -233,7 +164,14 @@ fn restarted(result: &Value) -> Option<&str> {
     result["kernelRestartReason"].as_str()
 }
 
-async fn variables_live_on(app: &TestApp, dialect: &Dialect) {
+#[rstest]
+#[case::on_fake(Engine::Fake, FAKE)]
+#[case::on_docker(Engine::Docker, PYTHON)]
+#[case::on_docker_in_typescript(Engine::Docker, TYPESCRIPT)]
+#[case::on_warm_docker(Engine::WarmDocker, PYTHON)]
+#[tokio::test]
+async fn variables_and_files_live_on(#[case] engine: Engine, #[case] dialect: Dialect) {
+    let app = &engine.start(dialect.language, &[]).await;
     let first = dialect.cell(app, dialect.set).await;
     assert_eq!((status(&first), restarted(&first)), ("ok", None), "{first}");
     for _ in 0..5 {
@@ -255,9 +193,16 @@ async fn variables_live_on(app: &TestApp, dialect: &Dialect) {
         dialect.cell(app, dialect.show_env).await["output"],
         "hello\n"
     );
+    engine.finish(app).await;
 }
 
-async fn a_failing_cell(app: &TestApp, dialect: &Dialect) {
+#[rstest]
+#[case::on_fake(Engine::Fake, FAKE)]
+#[case::on_docker(Engine::Docker, PYTHON)]
+#[case::on_docker_in_typescript(Engine::Docker, TYPESCRIPT)]
+#[tokio::test]
+async fn a_failing_cell_keeps_the_kernel(#[case] engine: Engine, #[case] dialect: Dialect) {
+    let app = &engine.start(dialect.language, &[]).await;
     dialect.set_x(app).await;
     let failed = dialect.cell(app, dialect.fail).await;
     assert_eq!(
@@ -269,9 +214,16 @@ async fn a_failing_cell(app: &TestApp, dialect: &Dialect) {
         "The program ended with exit code 1: see stderr. The kernel and its variables live on."
     );
     assert_eq!(dialect.x(app).await, "41");
+    engine.finish(app).await;
 }
 
-async fn time_limit(app: &TestApp, dialect: &Dialect) {
+#[rstest]
+#[case::on_fake(Engine::Fake, FAKE)]
+#[case::on_docker(Engine::Docker, PYTHON)]
+#[case::on_docker_in_typescript(Engine::Docker, TYPESCRIPT)]
+#[tokio::test]
+async fn a_time_limit_interrupts_first(#[case] engine: Engine, #[case] dialect: Dialect) {
+    let app = &engine.start(dialect.language, &[]).await;
     dialect.set_x(app).await;
     let limit = json!({ "timeoutSeconds": 0.5 });
     let late = dialect.cell_with(app, dialect.sleep, limit).await;
@@ -284,9 +236,16 @@ async fn time_limit(app: &TestApp, dialect: &Dialect) {
                 to 300. The kernel and its variables live on.";
     assert_eq!(late["hint"], hint);
     assert_eq!(dialect.x(app).await, "41");
+    engine.finish(app).await;
 }
 
-async fn deaf(app: &TestApp, dialect: &Dialect) {
+#[rstest]
+#[case::on_fake(Engine::Fake, FAKE)]
+#[case::on_docker(Engine::Docker, PYTHON)]
+#[case::on_docker_in_typescript(Engine::Docker, TYPESCRIPT)]
+#[tokio::test]
+async fn what_does_not_heed_is_killed_and_told(#[case] engine: Engine, #[case] dialect: Dialect) {
+    let app = &engine.start(dialect.language, &[]).await;
     dialect.set_x(app).await;
     let limit = json!({ "timeoutSeconds": 0.5 });
     let late = dialect.cell_with(app, dialect.deaf, limit).await;
@@ -303,17 +262,31 @@ async fn deaf(app: &TestApp, dialect: &Dialect) {
     );
     assert_eq!(next["output"], "\n");
     assert_eq!(restarted(&dialect.cell(app, dialect.show).await), None);
+    engine.finish(app).await;
 }
 
-async fn left(app: &TestApp, dialect: &Dialect) {
+#[rstest]
+#[case::on_fake(Engine::Fake, FAKE)]
+#[case::on_docker(Engine::Docker, PYTHON)]
+#[case::on_docker_in_typescript(Engine::Docker, TYPESCRIPT)]
+#[tokio::test]
+async fn the_end_of_a_kernel_is_told(#[case] engine: Engine, #[case] dialect: Dialect) {
+    let app = &engine.start(dialect.language, &[]).await;
     dialect.set_x(app).await;
     let ended = dialect.cell(app, dialect.leave).await;
     assert_eq!((status(&ended), &ended["exitCode"]), ("error", &json!(3)));
     let next = dialect.cell(app, dialect.show).await;
     assert!(restarted(&next).unwrap().contains("with exit code 3"));
+    engine.finish(app).await;
 }
 
-async fn cancelled(app: &TestApp, dialect: &Dialect) {
+#[rstest]
+#[case::on_fake(Engine::Fake, FAKE)]
+#[case::on_docker(Engine::Docker, PYTHON)]
+#[case::on_docker_in_typescript(Engine::Docker, TYPESCRIPT)]
+#[tokio::test]
+async fn a_cancelled_cell_keeps_the_kernel(#[case] engine: Engine, #[case] dialect: Dialect) {
+    let app = &engine.start(dialect.language, &[SOON]).await;
     dialect.set_x(app).await;
     let running = dialect.begun(app).await;
     let outcome = app
@@ -325,17 +298,31 @@ async fn cancelled(app: &TestApp, dialect: &Dialect) {
         "The run was cancelled before its end. The kernel and its variables live on."
     );
     assert_eq!(dialect.x(app).await, "41");
+    engine.finish(app).await;
 }
 
-async fn flood(app: &TestApp, dialect: &Dialect) {
+#[rstest]
+#[case::on_fake(Engine::Fake, FAKE)]
+#[case::on_docker(Engine::Docker, PYTHON)]
+#[case::on_docker_in_typescript(Engine::Docker, TYPESCRIPT)]
+#[tokio::test]
+async fn a_flood_keeps_the_kernel(#[case] engine: Engine, #[case] dialect: Dialect) {
+    let app = &engine.start(dialect.language, &[LITTLE]).await;
     dialect.set_x(app).await;
     let flooded = dialect.cell(app, dialect.flood).await;
     assert_eq!(status(&flooded), "output_limit", "{flooded}");
     assert_eq!(flooded["stdout"].as_str().unwrap().len(), 1024);
     assert_eq!(dialect.x(app).await, "41");
+    engine.finish(app).await;
 }
 
-async fn busy(app: &TestApp, dialect: &Dialect) {
+#[rstest]
+#[case::on_fake(Engine::Fake, FAKE)]
+#[case::on_docker(Engine::Docker, PYTHON)]
+#[case::on_docker_in_typescript(Engine::Docker, TYPESCRIPT)]
+#[tokio::test]
+async fn a_second_call_is_refused_or_waits(#[case] engine: Engine, #[case] dialect: Dialect) {
+    let app = &engine.start(dialect.language, &[SOON]).await;
     dialect.set_x(app).await;
     let running = dialect.begun(app).await;
     let refused = dialect.cell(app, dialect.show).await;
@@ -358,9 +345,16 @@ async fn busy(app: &TestApp, dialect: &Dialect) {
         outputs.push(answer["output"].as_str().unwrap().to_owned());
     }
     assert_eq!(outputs, ["napped\n", "41\n"]);
+    engine.finish(app).await;
 }
 
-async fn restart(app: &TestApp, dialect: &Dialect) {
+#[rstest]
+#[case::on_fake(Engine::Fake, FAKE)]
+#[case::on_docker(Engine::Docker, PYTHON)]
+#[case::on_docker_in_typescript(Engine::Docker, TYPESCRIPT)]
+#[tokio::test]
+async fn a_restart_is_told(#[case] engine: Engine, #[case] dialect: Dialect) {
+    let app = &engine.start(dialect.language, &[]).await;
     let restart = json!({ "restart": true });
     // There was none before.
     let first = dialect.cell_with(app, dialect.set, restart.clone()).await;
@@ -375,9 +369,16 @@ async fn restart(app: &TestApp, dialect: &Dialect) {
             &json!("\n")
         )
     );
+    engine.finish(app).await;
 }
 
-async fn idle(app: &TestApp, dialect: &Dialect) {
+#[rstest]
+#[case::on_fake(Engine::Fake, FAKE)]
+#[case::on_docker(Engine::Docker, PYTHON)]
+#[case::on_docker_in_typescript(Engine::Docker, TYPESCRIPT)]
+#[tokio::test]
+async fn an_idle_kernel_ends(#[case] engine: Engine, #[case] dialect: Dialect) {
+    let app = &engine.start(dialect.language, &[SHORT]).await;
     dialect.set_x(app).await;
     let count = || app.app.parts.kernels.count_of(dialect.language);
     assert_eq!(count(), (1, 0));
@@ -389,9 +390,16 @@ async fn idle(app: &TestApp, dialect: &Dialect) {
             "The kernel was not used for too long: variables, functions and imports are lost, files in /data are not."
         )
     );
+    engine.finish(app).await;
 }
 
-async fn evicted(app: &TestApp, dialect: &Dialect) {
+#[rstest]
+#[case::on_fake(Engine::Fake, FAKE)]
+#[case::on_docker(Engine::Docker, PYTHON)]
+#[case::on_docker_in_typescript(Engine::Docker, TYPESCRIPT)]
+#[tokio::test]
+async fn the_least_recently_used_makes_room(#[case] engine: Engine, #[case] dialect: Dialect) {
+    let app = &engine.start(dialect.language, &[ONE]).await;
     dialect.set_x(app).await;
     let other = json!({ "conversationId": "other" });
     let theirs = dialect.cell_with(app, dialect.show, other.clone()).await;
@@ -418,9 +426,16 @@ async fn evicted(app: &TestApp, dialect: &Dialect) {
             .starts_with("Another conversation needed"),
         "{next}"
     );
+    engine.finish(app).await;
 }
 
-async fn deleted(app: &TestApp, dialect: &Dialect) {
+#[rstest]
+#[case::on_fake(Engine::Fake, FAKE)]
+#[case::on_docker(Engine::Docker, PYTHON)]
+#[case::on_docker_in_typescript(Engine::Docker, TYPESCRIPT)]
+#[tokio::test]
+async fn a_deletion_ends_it(#[case] engine: Engine, #[case] dialect: Dialect) {
+    let app = &engine.start(dialect.language, &[SOON]).await;
     dialect.set_x(app).await;
     let delete = json!({ "conversationId": "demo" });
     app.call("delete_conversation", delete.clone()).await;
@@ -442,9 +457,16 @@ async fn deleted(app: &TestApp, dialect: &Dialect) {
         .await;
     assert_eq!(status(&outcome), "cancelled");
     assert!(restarted(&dialect.cell(app, dialect.show).await).is_some());
+    engine.finish(app).await;
 }
 
-async fn differs(app: &TestApp, dialect: &Dialect) {
+#[rstest]
+#[case::on_fake(Engine::Fake, FAKE)]
+#[case::on_docker(Engine::Docker, PYTHON)]
+#[case::on_docker_in_typescript(Engine::Docker, TYPESCRIPT)]
+#[tokio::test]
+async fn what_differs_needs_a_restart(#[case] engine: Engine, #[case] dialect: Dialect) {
+    let app = &engine.start(dialect.language, &[]).await;
     dialect.set_x(app).await;
     let early = |value: &str| json!({ "environment": { dialect.early: value } });
     let refused = dialect.cell_with(app, dialect.show, early("UTC")).await;
@@ -459,9 +481,16 @@ async fn differs(app: &TestApp, dialect: &Dialect) {
     let same = dialect.cell_with(app, dialect.show, early("UTC")).await;
     assert_eq!((status(&same), restarted(&same)), ("ok", None), "{same}");
     assert_eq!(dialect.x(app).await, "41");
+    engine.finish(app).await;
 }
 
-async fn beside(app: &TestApp, dialect: &Dialect) {
+#[rstest]
+#[case::on_fake(Engine::Fake, FAKE)]
+#[case::on_docker(Engine::Docker, PYTHON)]
+#[case::on_docker_in_typescript(Engine::Docker, TYPESCRIPT)]
+#[tokio::test]
+async fn stateless_runs_go_beside(#[case] engine: Engine, #[case] dialect: Dialect) {
+    let app = &engine.start(dialect.language, &[]).await;
     dialect.set_x(app).await;
     let stateless = dialect.run(app, dialect.show).await;
     assert_eq!(
@@ -476,4 +505,5 @@ async fn beside(app: &TestApp, dialect: &Dialect) {
     );
     assert_eq!((status(&nap), status(&file)), ("ok", "ok"));
     assert_eq!(dialect.x(app).await, "41");
+    engine.finish(app).await;
 }

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use mcp_code_sandbox::gate::proof::ProofState;
+use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::sse::{EventStream, Session, call, newest, post_sse, run};
+use crate::support::engines::Engine;
 use crate::support::{TestApp, eventually, post};
 
 fn progress(messages: &[Value]) -> Vec<(f64, Option<&str>)> {
@@ -199,28 +201,6 @@ async fn pieces_are_small_and_a_flood_is_not_followed() {
     );
 }
 
-/// Everything that ends a run, on either engine.
-macro_rules! on_both_engines {
-    ($($name:ident)*) => {
-        mod on_fake {
-            use super::*;
-            $(#[tokio::test] async fn $name() { super::$name(TestApp::on_fake().await).await; })*
-        }
-        mod on_docker {
-            use super::*;
-            $(#[tokio::test] async fn $name() { super::$name(TestApp::on_docker().await).await; })*
-        }
-    };
-}
-
-on_both_engines! {
-    a_cancelled_request_ends_its_run
-    a_dropped_connection_ends_its_run
-    a_dropped_event_stream_ends_its_run
-    a_closed_old_stream_ends_its_run
-    a_run_is_cancelled_by_its_id
-}
-
 const LONG: &str = "echo started\nsleep 25";
 
 /// Waits until the only container is gone, which must be soon.
@@ -241,7 +221,12 @@ async fn started(stream: &mut EventStream) {
     while stream.message().await["params"]["message"] != "started\n" {}
 }
 
-async fn a_cancelled_request_ends_its_run(app: TestApp) {
+#[rstest]
+#[case::on_fake(Engine::Fake)]
+#[case::on_docker(Engine::Docker)]
+#[tokio::test]
+async fn a_cancelled_request_ends_its_run(#[case] engine: Engine) {
+    let app = engine.start("shell", &[]).await;
     let session = Session::open(&app, "2025-06-18").await;
     let mut stream = session.send(&run(9, LONG)).await;
     started(&mut stream).await;
@@ -261,7 +246,12 @@ async fn a_cancelled_request_ends_its_run(app: TestApp) {
     );
 }
 
-async fn a_dropped_connection_ends_its_run(app: TestApp) {
+#[rstest]
+#[case::on_fake(Engine::Fake)]
+#[case::on_docker(Engine::Docker)]
+#[tokio::test]
+async fn a_dropped_connection_ends_its_run(#[case] engine: Engine) {
+    let app = engine.start("shell", &[]).await;
     let request = post().body(run(1, LONG).to_string().into()).unwrap();
     let answer = app.send(request);
     tokio::select! {
@@ -271,14 +261,24 @@ async fn a_dropped_connection_ends_its_run(app: TestApp) {
     container_is_gone(&app).await;
 }
 
-async fn a_dropped_event_stream_ends_its_run(app: TestApp) {
+#[rstest]
+#[case::on_fake(Engine::Fake)]
+#[case::on_docker(Engine::Docker)]
+#[tokio::test]
+async fn a_dropped_event_stream_ends_its_run(#[case] engine: Engine) {
+    let app = engine.start("shell", &[]).await;
     let mut stream = EventStream::open(&app, post_sse(&run(1, LONG))).await;
     started(&mut stream).await;
     drop(stream);
     container_is_gone(&app).await;
 }
 
-async fn a_closed_old_stream_ends_its_run(app: TestApp) {
+#[rstest]
+#[case::on_fake(Engine::Fake)]
+#[case::on_docker(Engine::Docker)]
+#[tokio::test]
+async fn a_closed_old_stream_ends_its_run(#[case] engine: Engine) {
+    let app = engine.start("shell", &[]).await;
     let request = post()
         .method("GET")
         .uri("/sse")
@@ -303,7 +303,12 @@ async fn a_closed_old_stream_ends_its_run(app: TestApp) {
     container_is_gone(&app).await;
 }
 
-async fn a_run_is_cancelled_by_its_id(app: TestApp) {
+#[rstest]
+#[case::on_fake(Engine::Fake)]
+#[case::on_docker(Engine::Docker)]
+#[tokio::test]
+async fn a_run_is_cancelled_by_its_id(#[case] engine: Engine) {
+    let app = engine.start("shell", &[]).await;
     let session = Session::open(&app, "2025-06-18").await;
     let mut stream = session.send(&run(1, LONG)).await;
     started(&mut stream).await;

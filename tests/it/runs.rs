@@ -3,69 +3,26 @@
 use std::time::Duration;
 
 use mcp_code_sandbox::executor::fake::Trouble;
+use rstest::rstest;
 use serde_json::{Value, json};
 
+use crate::support::engines::Engine;
 use crate::support::{TestApp, eventually, stable};
 
-/// One test for each, on an engine where a program finds a sandbox or has one started.
-macro_rules! tests {
-    ($engine:ident, $start:expr, $warm:expr; $($name:ident $settings:expr => $body:expr;)*) => {
-        mod $engine {
-            use super::*;
-            $(#[tokio::test] async fn $name() {
-                let app = $start($settings).await;
-                $body(&app).await;
-                assert_eq!(app.starts("pool") + app.starts("own") > 0, $warm);
-                app.assert_nothing_is_left().await;
-            })*
-        }
-    };
-}
-
-/// The same on all engines: a body takes a server with a `shell` runner.
-macro_rules! on_all_engines {
-    ($($engine:ident, $start:expr, $warm:expr;)*) => {
-        $(tests! { $engine, $start, $warm;
-            output_of_both_streams_comes_back &[] => output_of_both_streams;
-            a_failing_program_is_a_result &[] => failing_program;
-            a_death_by_signal_is_named &[] => death_by_signal;
-            exit_137_is_no_memory_limit &[] => exit_137;
-            files_come_back_as_links_and_stay &[] => files_come_back;
-            the_servers_variables_win &[] => environment;
-            a_run_ends_at_its_time_limit &[] => time_limit;
-            output_is_cut_and_a_flood_is_stopped &[("RUN_OUTPUT_LIMIT", "1k")] => flood;
-            the_conversation_can_be_deleted_while_a_program_runs &[] => deleted_while_running;
-            sixty_four_calls_at_once_get_answers PLACES => many_at_once;
-        })*
-    };
-}
-
-on_all_engines! {
-    on_fake, TestApp::on_fake_with, false;
-    on_docker, TestApp::on_docker_with, false;
-    on_warm_docker, with_a_parked_shell, true;
-}
-
-/// Sandboxes are started ahead and stay with their conversation.
-async fn with_a_parked_shell(settings: &[(&str, &str)]) -> TestApp {
-    let warm = [
-        ("POOL_SIZE", "shell=1"),
-        ("SANDBOX_REUSE", "conversation"),
-        ("MAX_WARM_SANDBOXES", "1"),
-    ];
-    let app = TestApp::on_docker_with(&[&warm[..], settings].concat()).await;
-    app.parked("shell", 1).await;
-    app
-}
-
 /// Of these, one conversation may have all, or half.
-const PLACES: &[(&str, &str)] = &[
+const FOUR_AT_ONCE: &[(&str, &str)] = &[
     ("MAX_CONCURRENT_RUNS", "4"),
     ("MAX_RUNS_PER_CONVERSATION", "4"),
     ("MAX_QUEUED_RUNS", "32"),
 ];
 
-async fn output_of_both_streams(app: &TestApp) {
+#[rstest]
+#[case::on_fake(Engine::Fake)]
+#[case::on_docker(Engine::Docker)]
+#[case::on_warm_docker(Engine::WarmDocker)]
+#[tokio::test]
+async fn output_of_both_streams_comes_back(#[case] engine: Engine) {
+    let app = &engine.start("shell", &[]).await;
     let result = app.run("shell", "echo out\nsleep 0.1\necho err >&2").await;
     insta::allow_duplicates! {
         insta::assert_json_snapshot!(stable(result), @r#"
@@ -89,9 +46,16 @@ async fn output_of_both_streams(app: &TestApp) {
         }
         "#);
     }
+    engine.finish(app).await;
 }
 
-async fn failing_program(app: &TestApp) {
+#[rstest]
+#[case::on_fake(Engine::Fake)]
+#[case::on_docker(Engine::Docker)]
+#[case::on_warm_docker(Engine::WarmDocker)]
+#[tokio::test]
+async fn a_failing_program_is_a_result(#[case] engine: Engine) {
+    let app = &engine.start("shell", &[]).await;
     let result = app.run("shell", "echo before\nexit 3").await;
     let seen = (
         &result["success"],
@@ -112,9 +76,16 @@ async fn failing_program(app: &TestApp) {
         result["hint"],
         "The program ended with exit code 3 and printed nothing to stderr."
     );
+    engine.finish(app).await;
 }
 
-async fn death_by_signal(app: &TestApp) {
+#[rstest]
+#[case::on_fake(Engine::Fake)]
+#[case::on_docker(Engine::Docker)]
+#[case::on_warm_docker(Engine::WarmDocker)]
+#[tokio::test]
+async fn a_death_by_signal_is_named(#[case] engine: Engine) {
+    let app = &engine.start("shell", &[]).await;
     let result = app.run("shell", "kill -9 $$").await;
     assert_eq!(
         (&result["status"], &result["exitCode"]),
@@ -125,17 +96,31 @@ async fn death_by_signal(app: &TestApp) {
         result["hint"],
         "The program was ended by signal 9 (SIGKILL, by itself or one of its own processes)."
     );
+    engine.finish(app).await;
 }
 
-async fn exit_137(app: &TestApp) {
+#[rstest]
+#[case::on_fake(Engine::Fake)]
+#[case::on_docker(Engine::Docker)]
+#[case::on_warm_docker(Engine::WarmDocker)]
+#[tokio::test]
+async fn exit_137_is_no_memory_limit(#[case] engine: Engine) {
+    let app = &engine.start("shell", &[]).await;
     let result = app.run("shell", "exit 137").await;
     assert_eq!(
         (&result["status"], &result["exitCode"]),
         (&json!("error"), &json!(137))
     );
+    engine.finish(app).await;
 }
 
-async fn files_come_back(app: &TestApp) {
+#[rstest]
+#[case::on_fake(Engine::Fake)]
+#[case::on_docker(Engine::Docker)]
+#[case::on_warm_docker(Engine::WarmDocker)]
+#[tokio::test]
+async fn files_come_back_as_links_and_stay(#[case] engine: Engine) {
+    let app = &engine.start("shell", &[]).await;
     let uploaded = app.upload("in.txt", b"uploaded\n").await;
     assert_eq!(
         uploaded["message"],
@@ -166,9 +151,16 @@ async fn files_come_back(app: &TestApp) {
         (&again["stdout"], &again["files"][0]["new"]),
         (&json!("made\n"), &json!(false))
     );
+    engine.finish(app).await;
 }
 
-async fn environment(app: &TestApp) {
+#[rstest]
+#[case::on_fake(Engine::Fake)]
+#[case::on_docker(Engine::Docker)]
+#[case::on_warm_docker(Engine::WarmDocker)]
+#[tokio::test]
+async fn the_servers_variables_win(#[case] engine: Engine) {
+    let app = &engine.start("shell", &[]).await;
     let arguments = json!({
         "conversationId": "demo", "language": "shell", "code": "echo $GREETING $N $FILE_BASE_URL",
         "environment": { "GREETING": "hello", "N": 3, "FILE_BASE_URL": "http://evil" },
@@ -185,9 +177,16 @@ async fn environment(app: &TestApp) {
         result["stdout"],
         format!("hello 3 http://localhost:8080/files/{key}\n")
     );
+    engine.finish(app).await;
 }
 
-async fn time_limit(app: &TestApp) {
+#[rstest]
+#[case::on_fake(Engine::Fake)]
+#[case::on_docker(Engine::Docker)]
+#[case::on_warm_docker(Engine::WarmDocker)]
+#[tokio::test]
+async fn a_run_ends_at_its_time_limit(#[case] engine: Engine) {
+    let app = &engine.start("shell", &[]).await;
     let arguments =
         json!({ "language": "shell", "code": "echo begun\nsleep 60", "timeoutSeconds": 0.5 });
     let result = app.call("run_code", arguments).await;
@@ -195,16 +194,30 @@ async fn time_limit(app: &TestApp) {
     assert_eq!(seen, (&json!("timeout"), &Value::Null, &json!("begun\n")));
     let hint = "The program was stopped after its time limit of 0.5 s: make it faster, or give timeoutSeconds up to 300.";
     assert_eq!(result["hint"], hint);
+    engine.finish(app).await;
 }
 
-async fn flood(app: &TestApp) {
+#[rstest]
+#[case::on_fake(Engine::Fake)]
+#[case::on_docker(Engine::Docker)]
+#[case::on_warm_docker(Engine::WarmDocker)]
+#[tokio::test]
+async fn output_is_cut_and_a_flood_is_stopped(#[case] engine: Engine) {
+    let app = &engine.start("shell", &[("RUN_OUTPUT_LIMIT", "1k")]).await;
     let result = app.run("shell", "yes").await;
     assert_eq!(result["status"], "output_limit", "{result}");
     assert_eq!(result["stdout"].as_str().unwrap().len(), 1024);
     assert!(result["truncated"]["stdout"].as_u64().unwrap() > 15 << 10);
+    engine.finish(app).await;
 }
 
-async fn deleted_while_running(app: &TestApp) {
+#[rstest]
+#[case::on_fake(Engine::Fake)]
+#[case::on_docker(Engine::Docker)]
+#[case::on_warm_docker(Engine::WarmDocker)]
+#[tokio::test]
+async fn the_conversation_can_be_deleted_while_a_program_runs(#[case] engine: Engine) {
+    let app = &engine.start("shell", &[]).await;
     let delete = async {
         eventually("the program runs", || {
             app.workspace("demo").join("begun").exists()
@@ -220,9 +233,16 @@ async fn deleted_while_running(app: &TestApp) {
         (&json!("cancelled"), &json!(true))
     );
     assert!(!app.workspace("demo").exists());
+    engine.finish(app).await;
 }
 
-async fn many_at_once(app: &TestApp) {
+#[rstest]
+#[case::on_fake(Engine::Fake)]
+#[case::on_docker(Engine::Docker)]
+#[case::on_warm_docker(Engine::WarmDocker)]
+#[tokio::test]
+async fn sixty_four_calls_at_once_get_answers(#[case] engine: Engine) {
+    let app = &engine.start("shell", FOUR_AT_ONCE).await;
     let calls =
         (0..64).map(|number| app.run("shell", if number % 2 == 0 { "echo hi" } else { "exit 1" }));
     let results = futures::future::join_all(calls).await;
@@ -251,6 +271,7 @@ async fn many_at_once(app: &TestApp) {
             .contains("try again in 2 s"),
         "{busy}"
     );
+    engine.finish(app).await;
 }
 
 #[tokio::test]

@@ -5,14 +5,13 @@
 
 pub(super) mod single;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::extract::State;
 use axum::{Extension, Json};
 use parking_lot::Mutex;
 use serde::Serialize;
-use tokio::time::Instant;
 use utoipa::ToSchema;
 
 use super::ApiError;
@@ -22,24 +21,32 @@ use crate::api::code::Code;
 use crate::conversation::Conversation;
 use crate::http::HttpState;
 use crate::principal::Principal;
+use crate::recent::{Bounds, Recent};
 
-/// How long a session is listed after its last use.
-const LISTED: Duration = Duration::from_hours(1);
-/// Sessions that are remembered; the least recently used are forgotten first.
-const MAX_SESSIONS: usize = 10_000;
+/// What is listed: sessions for an hour after their last use, and of too many the latest.
+const LISTED: Bounds = Bounds {
+    age: Duration::from_hours(1),
+    count: 10_000,
+    bytes: usize::MAX,
+};
 
 /// The books on sessions.
-#[derive(Debug, Default)]
-pub(in crate::http) struct Sessions(Mutex<HashMap<(Principal, Conversation), Use>>);
+#[derive(Debug)]
+pub(in crate::http) struct Sessions(Mutex<Recent<(Principal, Conversation), Use>>);
 
 #[derive(Clone, Copy, Debug)]
 struct Use {
     created: SystemTime,
     last: SystemTime,
-    seen: Instant,
     runs: u64,
     /// Whether it was there before its first program.
     made: bool,
+}
+
+impl Default for Sessions {
+    fn default() -> Self {
+        Self(Mutex::new(Recent::new(LISTED)))
+    }
 }
 
 impl Sessions {
@@ -50,71 +57,56 @@ impl Sessions {
 
     /// Notes that a caller uses a session, and starts so many programs in it.
     fn touch(&self, caller: &Principal, id: &Conversation, runs: u64) {
-        let mut book = self.0.lock();
-        let (now, seen) = (SystemTime::now(), Instant::now());
-        book.retain(|_, each| seen.duration_since(each.seen) < LISTED);
-        let key = (caller.clone(), id.clone());
-        if book.len() >= MAX_SESSIONS && !book.contains_key(&key) {
-            let oldest = book.iter().min_by_key(|(_, each)| each.seen);
-            if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
-                book.remove(&oldest);
-            }
-        }
-        let entry = book.entry(key).or_insert(Use {
+        let now = SystemTime::now();
+        let make = || Use {
             created: now,
             last: now,
-            seen,
             runs: 0,
             made: runs == 0,
+        };
+        let key = (caller.clone(), id.clone());
+        self.0.lock().update(key, make, |session, _| {
+            session.last = now;
+            session.runs += runs;
         });
-        (entry.last, entry.seen, entry.runs) = (now, seen, entry.runs + runs);
     }
 
     /// Takes a note back: the program was refused, so none was started.
     pub(super) fn take_back(&self, caller: &Principal, id: &Conversation) {
         let mut book = self.0.lock();
         let key = (caller.clone(), id.clone());
-        let Some(entry) = book.get_mut(&key) else {
+        let Some(session) = book.get_mut(&key) else {
             return;
         };
-        entry.runs = entry.runs.saturating_sub(1);
-        if entry.runs == 0 && !entry.made {
+        session.runs = session.runs.saturating_sub(1);
+        if session.runs == 0 && !session.made {
             book.remove(&key);
         }
     }
 
     /// How many there are, of all callers.
     pub(super) fn count(&self) -> usize {
-        let now = Instant::now();
-        let book = self.0.lock();
-        book.values()
-            .filter(|each| now.duration_since(each.seen) < LISTED)
-            .count()
+        self.0.lock().iter().count()
     }
 
     /// Forgets a session. Returns whether the caller had it.
     fn forget(&self, caller: &Principal, id: &Conversation) -> bool {
-        self.0
-            .lock()
-            .remove(&(caller.clone(), id.clone()))
-            .is_some()
+        let key = (caller.clone(), id.clone());
+        self.0.lock().remove(&key).is_some()
     }
 
     fn of(&self, caller: &Principal) -> Vec<(Conversation, Use)> {
-        let now = Instant::now();
         let book = self.0.lock();
-        let theirs = book
-            .iter()
-            .filter(|((owner, _), each)| owner == caller && now.duration_since(each.seen) < LISTED);
-        theirs.map(|((_, id), each)| (id.clone(), *each)).collect()
+        let theirs = book.iter().filter(|((owner, _), _)| owner == caller);
+        theirs
+            .map(|((_, id), session)| (id.clone(), *session))
+            .collect()
     }
 
     /// A session of a caller.
     fn get(&self, caller: &Principal, id: &Conversation) -> Result<Use, ApiError> {
-        let book = self.0.lock();
-        let found = book.get(&(caller.clone(), id.clone()));
-        let recent = |each: &&Use| each.seen.elapsed() < LISTED;
-        found.filter(recent).copied().ok_or_else(unknown)
+        let key = (caller.clone(), id.clone());
+        self.0.lock().get(&key).copied().ok_or_else(unknown)
     }
 }
 

@@ -3,7 +3,7 @@
 //! rmcp forgets a stream as soon as its answer was handed to a connection, dead or alive. Here the latest events are
 //! kept for a while: a client that comes back with the id of the last one gets all that followed, then live ones.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,16 +15,19 @@ use rmcp::transport::streamable_http_server::session::{
     EventId, EventStore, EventStoreError, EventStream, ServerSseMessage, SessionId,
 };
 use tokio::sync::watch;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
-/// How long a stream can be resumed after its last event.
-const KEPT: Duration = Duration::from_mins(10);
+use crate::recent::{Bounds, Recent};
+
 /// Events kept per stream: the heartbeats of half an hour.
 const MAX_EVENTS: usize = 360;
-/// Bytes kept of all streams together.
-const MAX_BYTES: usize = 32 << 20;
-/// Streams kept: every request of a session has one, however short.
-const MAX_STREAMS: usize = 10_000;
+/// What is kept of streams: how long one can be resumed after its last event, how many there are, since every request
+/// of a session has one, however short, and what they take together.
+const STREAMS: Bounds = Bounds {
+    age: Duration::from_mins(10),
+    count: 10_000,
+    bytes: 32 << 20,
+};
 /// What rmcp appends to a session's id to name the session's own stream. Each of the others is for one request.
 const OF_A_SESSION: &str = ":common";
 /// How long the stream of a request may be silent. While its answer is pending, there is a sign of life every five
@@ -35,14 +38,19 @@ const SILENCE: Duration = Duration::from_secs(30);
 #[derive(Clone, Default)]
 pub(super) struct Events(Arc<Mutex<Inner>>);
 
-#[derive(Default)]
 struct Inner {
-    logs: HashMap<String, Log>,
-    /// The streams by their last events, so that the oldest is found without looking at all of them.
-    order: BTreeMap<u64, String>,
+    logs: Recent<String, Log>,
     /// Events so far.
     count: u64,
-    bytes: usize,
+}
+
+impl Default for Inner {
+    fn default() -> Self {
+        Self {
+            logs: Recent::new(STREAMS),
+            count: 0,
+        }
+    }
 }
 
 /// The latest events of one stream.
@@ -54,9 +62,6 @@ struct Log {
     session: Option<SessionId>,
     /// Whether the answer was sent, after which nothing comes.
     complete: bool,
-    /// When its last event came, and which of all events that was.
-    touched: Instant,
-    latest: u64,
     /// Wakes readers. Dropping it tells them that the log is gone.
     grown: watch::Sender<()>,
 }
@@ -68,64 +73,48 @@ struct Event {
 
 impl Inner {
     fn append(&mut self, stream: &str, message: &ServerSseMessage, bytes: usize) -> EventId {
-        // Higher than any before this stream was forgotten: a client that comes back with one of those gets all.
-        let next = self.count + 1;
-        let log = self.logs.entry(stream.to_owned()).or_insert_with(|| Log {
-            events: VecDeque::new(),
-            next,
-            session: None,
-            complete: false,
-            touched: Instant::now(),
-            latest: 0,
-            grown: watch::Sender::new(()),
-        });
-        let id = format!("{stream}_{}", log.next);
-        let mut message = message.clone();
-        message.event_id = Some(id.clone());
-        log.complete |= matches!(
-            message.message.as_deref(),
-            Some(JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_))
-        );
-        log.events.push_back(Event { message, bytes });
-        log.next += 1;
         self.count += 1;
-        self.order.remove(&log.latest);
-        self.order.insert(self.count, stream.to_owned());
-        (log.touched, log.latest) = (Instant::now(), self.count);
-        self.bytes += bytes;
-        if log.events.len() > MAX_EVENTS {
-            self.bytes -= log.events.pop_front().map_or(0, |event| event.bytes);
-        }
-        log.grown.send_replace(());
-        self.forget();
-        id
-    }
-
-    /// Forgets streams that are old, and the oldest ones while all together are too much.
-    fn forget(&mut self) {
-        let now = Instant::now();
-        while let Some(oldest) = self.order.first_entry() {
-            let too_much = self.bytes > MAX_BYTES || self.logs.len() > MAX_STREAMS;
-            let log = self.logs.get(oldest.get());
-            if !too_much && log.is_some_and(|log| now.duration_since(log.touched) < KEPT) {
-                return;
-            }
-            let stream = oldest.remove();
-            self.remove(&stream);
-        }
-    }
-
-    fn remove(&mut self, stream: &str) {
-        if let Some(log) = self.logs.remove(stream) {
-            self.order.remove(&log.latest);
-            self.bytes -= log.bytes();
-        }
+        // Higher than any before this stream was forgotten: a client that comes back with one of those gets all.
+        let next = self.count;
+        let id = |log: &Log| format!("{stream}_{}", log.next);
+        self.logs.update(
+            stream.to_owned(),
+            || Log::new(next),
+            |log, held| {
+                let mut message = message.clone();
+                let id = id(log);
+                message.event_id = Some(id.clone());
+                *held = *held + bytes - log.push(Event { message, bytes });
+                id
+            },
+        )
     }
 }
 
 impl Log {
-    fn bytes(&self) -> usize {
-        self.events.iter().map(|event| event.bytes).sum()
+    fn new(next: u64) -> Self {
+        Self {
+            events: VecDeque::new(),
+            next,
+            session: None,
+            complete: false,
+            grown: watch::Sender::new(()),
+        }
+    }
+
+    /// Adds an event. Returns how many bytes an old one took that makes way.
+    fn push(&mut self, event: Event) -> usize {
+        self.complete |= matches!(
+            event.message.message.as_deref(),
+            Some(JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_))
+        );
+        self.events.push_back(event);
+        self.next += 1;
+        self.grown.send_replace(());
+        if self.events.len() <= MAX_EVENTS {
+            return 0;
+        }
+        self.events.pop_front().map_or(0, |event| event.bytes)
     }
 
     /// The event with this number, or the first one after it that is still there.
@@ -175,7 +164,7 @@ impl Events {
     /// Notes whose stream an event is on.
     pub(super) fn give(&self, event: &str, session: &SessionId) {
         if let Some((stream, _)) = event.rsplit_once('_')
-            && let Some(log) = self.0.lock().logs.get_mut(stream)
+            && let Some(log) = self.0.lock().logs.get_mut(&stream.to_owned())
         {
             log.session.get_or_insert_with(|| Arc::clone(session));
         }
@@ -190,13 +179,17 @@ impl Events {
             return owner == &**session;
         }
         let inner = self.0.lock();
-        let owner = inner.logs.get(stream).and_then(|log| log.session.as_ref());
+        let owner = inner
+            .logs
+            .get(&stream.to_owned())
+            .and_then(|log| log.session.as_ref());
         owner == Some(session)
     }
 
     /// Ends a session's own stream for its readers: the session is closed.
     pub(super) fn end(&self, session: &str) {
-        self.0.lock().remove(&format!("{session}{OF_A_SESSION}"));
+        let stream = format!("{session}{OF_A_SESSION}");
+        self.0.lock().logs.remove(&stream);
     }
 }
 
@@ -225,7 +218,7 @@ impl EventStore for Events {
             let inner = self.0.lock();
             let log = inner
                 .logs
-                .get(stream)
+                .get(&stream.to_owned())
                 .ok_or("the stream is not kept any more")?;
             log.grown.subscribe()
         };
@@ -290,12 +283,22 @@ mod tests {
     async fn events_are_forgotten_by_age_and_by_size() {
         let events = Events::default();
         let first = events.store_event("old", &message(1)).await.unwrap();
-        tokio::time::advance(KEPT).await;
+        tokio::time::advance(STREAMS.age).await;
         for _ in 0..MAX_EVENTS + 5 {
             events.store_event("new", &message(1)).await.unwrap();
         }
         assert!(events.replay_events_after(&first).await.is_err());
-        assert_eq!(events.0.lock().logs["new"].events.len(), MAX_EVENTS);
+        assert_eq!(
+            events
+                .0
+                .lock()
+                .logs
+                .get(&"new".to_owned())
+                .unwrap()
+                .events
+                .len(),
+            MAX_EVENTS
+        );
         let next = events
             .replay_events_after("new_1")
             .await
@@ -318,17 +321,17 @@ mod tests {
             }
         };
         let both = async { tokio::join!(read.count(), signs_of_life) };
-        assert_eq!(timeout(KEPT, both).await.unwrap(), (3, ()));
+        assert_eq!(timeout(STREAMS.age, both).await.unwrap(), (3, ()));
         // The stream of a session may be silent.
         let first = events.store_event("s:common", &message(1)).await.unwrap();
         let mut read = events.replay_events_after(&first).await.unwrap();
-        assert!(timeout(KEPT, read.next()).await.is_err());
+        assert!(timeout(STREAMS.age, read.next()).await.is_err());
     }
 
     #[tokio::test]
     async fn of_many_streams_the_latest_are_kept() {
         let events = Events::default();
-        for number in 0..MAX_STREAMS {
+        for number in 0..STREAMS.count {
             let stream = number.to_string();
             events.store_event(&stream, &answer()).await.unwrap();
         }
@@ -336,16 +339,9 @@ mod tests {
         events.store_event("0", &answer()).await.unwrap();
         events.store_event("new", &answer()).await.unwrap();
         let inner = events.0.lock();
-        let there = ["0", "1", "2", "new"].map(|stream| inner.logs.contains_key(stream));
+        let there =
+            ["0", "1", "2", "new"].map(|stream| inner.logs.get(&stream.to_owned()).is_some());
         assert_eq!(there, [true, false, true, true]);
-        assert_eq!(
-            (inner.logs.len(), inner.order.len()),
-            (MAX_STREAMS, MAX_STREAMS)
-        );
-        assert_eq!(
-            inner.bytes,
-            inner.logs.values().map(Log::bytes).sum::<usize>()
-        );
     }
 
     #[tokio::test]
