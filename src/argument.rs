@@ -18,4 +18,6 @@ pub enum Argument {
     Packages,
     /// What is not to be installed any more.
     Remove,
+    /// How long a program may take.
+    TimeoutSeconds,
 }

@@ -50,7 +50,7 @@ pub struct Gate {
     /// Whose turn it is.
     pub admission: Admission,
     /// Keeps the space that must stay free.
-    pub floor: Floor,
+    pub(crate) floor: Floor,
     workspaces: Workspaces,
 }
 
@@ -171,16 +171,13 @@ impl Gate {
     async fn check(&self, wants: &Wants) -> Result<NetworkAccess, Refused> {
         let network = match wants {
             Wants::Check { network, .. } => return Ok(network.clone()),
-            Wants::Run { network } => {
-                // First: without an engine nothing counts as proved, but it is the engine that the caller should hear
-                // about.
-                if let EngineView::Down(outage) = &self.catalog.view().engine {
-                    return Err(Refused::EngineLost(outage.clone()));
-                }
-                *network
-            }
+            Wants::Run { network } => *network,
             Wants::Install => false,
         };
+        // First: without an engine nothing counts as proved, but it is the engine that the caller should hear about.
+        if let EngineView::Down(outage) = &self.catalog.view().engine {
+            return Err(Refused::EngineLost(outage.clone()));
+        }
         self.proof.wait().await?;
         let network = if network {
             self.network.wait().await.map_err(Refused::Network)?

@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use self::client::Client;
-pub use self::error::PackagesError;
+pub use self::error::{PackagesError, PackagesErrorKind};
 use self::installed::Change;
 pub use self::installed::{Installed, InstalledPackage};
 use self::note::Note;
@@ -139,11 +139,9 @@ impl Packages {
         let language = view
             .find(&request.language)
             .map_or(UNKNOWN_LANGUAGE, |runner| &runner.language);
-        let outcome = result.as_ref().map_or_else(PackagesError::as_str, |_| "ok");
-        debug_assert!(
-            outcome == "ok" || PackagesError::WORDS.contains(&outcome),
-            "{outcome} is not expected by the metrics"
-        );
+        let outcome = result
+            .as_ref()
+            .map_or_else(|error| error.kind().into_str(), |_| "ok");
         let took = started.elapsed();
         self.metrics.installed(language, outcome, took);
         let key = request.conversation.key();

@@ -7,10 +7,10 @@ use strum::VariantNames as _;
 use crate::gate::Gate;
 use crate::kernels::Kernels;
 use crate::metrics::{KernelLabels, Metrics, UNKNOWN_LANGUAGE, WarmLabels, set};
-use crate::packages::{Packages, PackagesError};
+use crate::packages::{Packages, PackagesErrorKind};
 use crate::pool::Pool;
 use crate::run::outcome::RunStatus;
-use crate::run::{Phase, RunError};
+use crate::run::{Phase, RunErrorKind};
 use crate::runner::Runner;
 use crate::runner::catalog::View;
 use crate::sandbox::Launcher;
@@ -75,8 +75,8 @@ impl Status {
         // Runners come and go.
         metrics.warm.clear();
         metrics.kernels.clear();
-        metrics.expect_runs(UNKNOWN_LANGUAGE, RunError::WORDS, []);
-        metrics.expect_installs(UNKNOWN_LANGUAGE, PackagesError::WORDS);
+        metrics.expect_runs(UNKNOWN_LANGUAGE, refusals(), []);
+        metrics.expect_installs(UNKNOWN_LANGUAGE, failures());
         for runner in view.runners.values() {
             self.refresh_runner(metrics, runner);
         }
@@ -107,12 +107,22 @@ impl Status {
     }
 }
 
+/// What is counted of runs that did not begin.
+fn refusals() -> impl Iterator<Item = &'static str> {
+    RunErrorKind::VARIANTS.iter().copied()
+}
+
+/// What is counted of installs that failed.
+fn failures() -> impl Iterator<Item = &'static str> {
+    PackagesErrorKind::VARIANTS.iter().copied()
+}
+
 /// What is counted of a language, before there is any.
 fn expect(metrics: &Metrics, language: &str) {
-    let statuses = RunStatus::ENDED.into_iter().chain(RunError::WORDS);
+    let statuses = RunStatus::ENDED.into_iter().chain(refusals());
     metrics.expect_runs(language, statuses, Phase::VARIANTS.iter().copied());
     if Packages::are_for(language) {
-        let outcomes = ["ok"].into_iter().chain(PackagesError::WORDS);
+        let outcomes = ["ok"].into_iter().chain(failures());
         metrics.expect_installs(language, outcomes);
     }
 }

@@ -187,7 +187,7 @@ impl From<&RunError> for CallError {
                 RunError::Kernel(error) => error.retry_after(),
                 _ => None,
             },
-            argument: None,
+            argument: error.argument(),
         }
     }
 }

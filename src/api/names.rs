@@ -20,6 +20,7 @@ pub(crate) fn argument(tool: &str, argument: Argument) -> &'static str {
         (UPLOAD, Argument::Content) => "content_base64",
         (INSTALL, Argument::Packages) => "package",
         (_, Argument::ConversationId) => "session_id",
+        (_, Argument::TimeoutSeconds) => "timeout",
         (_, other) => other.into_str(),
     }
 }

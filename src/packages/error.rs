@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use strum::{IntoStaticStr, VariantNames};
 use thiserror::Error;
 
 use super::requirement::RequirementError;
@@ -106,6 +107,34 @@ pub enum PackagesError {
     },
 }
 
+/// The kinds of errors, each one word for machines and metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(const_into_str, serialize_all = "snake_case")]
+#[expect(missing_docs, reason = "each is the error of that name")]
+pub enum PackagesErrorKind {
+    InvalidRequirement,
+    InvalidArguments,
+    PackageNotInstalled,
+    UnknownLanguage,
+    PackageBlocked,
+    PackageNotFound,
+    PackageIncompatible,
+    PackageTooLarge,
+    PackageOffline,
+    RateLimited,
+    InstallBusy,
+    InstallTimeout,
+    Cancelled,
+    Stopping,
+    Busy,
+    SandboxNotProven,
+    QuotaExceeded,
+    StorageFull,
+    DiskFull,
+    TooManyFiles,
+    Internal,
+}
+
 impl From<Refused> for PackagesError {
     fn from(refused: Refused) -> Self {
         match refused {
@@ -134,64 +163,40 @@ impl PackagesError {
         }
     }
 
-    /// Every word of [`PackagesError::as_str`].
-    pub const WORDS: [&str; 21] = [
-        "invalid_requirement",
-        "invalid_arguments",
-        "package_not_installed",
-        "unknown_language",
-        "package_blocked",
-        "package_not_found",
-        "package_incompatible",
-        "package_too_large",
-        "package_offline",
-        "rate_limited",
-        "install_busy",
-        "install_timeout",
-        "cancelled",
-        "stopping",
-        "busy",
-        "sandbox_not_proven",
-        "quota_exceeded",
-        "storage_full",
-        "disk_full",
-        "too_many_files",
-        "internal",
-    ];
-
-    /// One word, for machines and metrics.
-    pub fn as_str(&self) -> &'static str {
+    /// What kind of error it is.
+    pub const fn kind(&self) -> PackagesErrorKind {
+        use PackagesErrorKind as Kind;
         match self {
-            Self::Requirement(_) | Self::Removal(_) => "invalid_requirement",
+            Self::Requirement(_) | Self::Removal(_) => Kind::InvalidRequirement,
             Self::Count(..)
             | Self::Twice(_)
             | Self::RemoveCount(..)
             | Self::RemoveVersion(_)
-            | Self::Both(_) => "invalid_arguments",
-            Self::NotThere { .. } => "package_not_installed",
-            Self::Language { .. } => "unknown_language",
-            Self::Blocked { .. } => "package_blocked",
-            Self::NotFound(_) => "package_not_found",
-            Self::Incompatible(_) => "package_incompatible",
-            Self::TooLarge(_) => "package_too_large",
-            Self::Offline(_) => "package_offline",
-            Self::RateLimited(_) => "rate_limited",
-            Self::Busy => "install_busy",
-            Self::TimedOut(_) => "install_timeout",
-            Self::Cancelled => "cancelled",
-            Self::Admission(AdmissionError::Closed) => "stopping",
-            Self::Admission(_) => "busy",
-            Self::Unproven(_) => "sandbox_not_proven",
+            | Self::Both(_) => Kind::InvalidArguments,
+            Self::NotThere { .. } => Kind::PackageNotInstalled,
+            Self::Language { .. } => Kind::UnknownLanguage,
+            Self::Blocked { .. } => Kind::PackageBlocked,
+            Self::NotFound(_) => Kind::PackageNotFound,
+            Self::Incompatible(_) => Kind::PackageIncompatible,
+            Self::TooLarge(_) => Kind::PackageTooLarge,
+            Self::Offline(_) => Kind::PackageOffline,
+            Self::RateLimited(_) => Kind::RateLimited,
+            Self::Busy => Kind::InstallBusy,
+            Self::TimedOut(_) => Kind::InstallTimeout,
+            Self::Cancelled => Kind::Cancelled,
+            Self::Admission(AdmissionError::Closed) => Kind::Stopping,
+            Self::Admission(_) => Kind::Busy,
+            Self::Unproven(_) => Kind::SandboxNotProven,
             Self::Workspace(error) => match error {
-                WorkspaceError::QuotaExceeded { .. } => "quota_exceeded",
+                WorkspaceError::QuotaExceeded { .. } => Kind::QuotaExceeded,
                 WorkspaceError::StorageFull { .. } | WorkspaceError::NoUserLeft { .. } => {
-                    "storage_full"
+                    Kind::StorageFull
                 }
-                WorkspaceError::DiskFull => "disk_full",
-                WorkspaceError::TooManyEntries { .. } => "too_many_files",
-                _ => "internal",
+                WorkspaceError::DiskFull => Kind::DiskFull,
+                WorkspaceError::TooManyEntries { .. } => Kind::TooManyFiles,
+                _ => Kind::Internal,
             },
-            Self::Failed { .. } => "internal",
+            Self::Failed { .. } => Kind::Internal,
         }
     }
 

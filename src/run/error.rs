@@ -1,9 +1,11 @@
 //! Why there was no run.
 
+use strum::{IntoStaticStr, VariantNames};
 use thiserror::Error;
 
 use super::environment::EnvironmentError;
 use super::observed::Cause;
+use crate::argument::Argument::{self, TimeoutSeconds};
 use crate::gate::Refused;
 use crate::gate::admission::AdmissionError;
 use crate::gate::proof::Unproven;
@@ -34,7 +36,7 @@ pub enum RunError {
         language: String,
     },
     /// The time limit is out of range.
-    #[error("timeoutSeconds is {0}: it must be greater than 0 and at most {1}")]
+    #[error("{TimeoutSeconds} is {0}: it must be greater than 0 and at most {1}")]
     Timeout(f64, f64),
     /// The environment is not acceptable.
     #[error(transparent)]
@@ -130,21 +132,18 @@ impl From<Cause> for NotBegun {
 }
 
 impl RunError {
-    /// Every word of [`RunError::as_str`].
-    pub const WORDS: [&str; 5] = ["busy", "stopping", "unproven", "refused", "failed"];
-
-    /// The word in metrics.
-    pub(super) const fn as_str(&self) -> &'static str {
+    /// What kind of error it is.
+    pub(super) const fn kind(&self) -> RunErrorKind {
         match self {
             Self::Admission(AdmissionError::Closed) | Self::Kernel(KernelError::Closed) => {
-                "stopping"
+                RunErrorKind::Stopping
             }
             Self::Admission(_)
             | Self::Kernel(KernelError::Busy(_) | KernelError::Crowded(_) | KernelError::Full(_)) => {
-                "busy"
+                RunErrorKind::Busy
             }
-            Self::Unproven(_) => "unproven",
-            Self::Workspace(_) | Self::Broken => "failed",
+            Self::Unproven(_) => RunErrorKind::Unproven,
+            Self::Workspace(_) | Self::Broken => RunErrorKind::Failed,
             Self::CodeTooLarge(..)
             | Self::StdinTooLarge(..)
             | Self::NoStdin { .. }
@@ -156,9 +155,33 @@ impl RunError {
             | Self::StrayFence
             | Self::NoKernel { .. }
             | Self::Kernel(KernelError::Network(_) | KernelError::Environment(_))
-            | Self::Network(_) => "refused",
+            | Self::Network(_) => RunErrorKind::Refused,
         }
     }
+
+    /// The argument that it is about, if its message begins with one that interfaces name differently.
+    pub const fn argument(&self) -> Option<Argument> {
+        match self {
+            Self::Timeout(..) => Some(TimeoutSeconds),
+            _ => None,
+        }
+    }
+}
+
+/// The kinds of errors, each one word in metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantNames)]
+#[strum(const_into_str, serialize_all = "snake_case")]
+pub enum RunErrorKind {
+    /// Too much at once.
+    Busy,
+    /// The server is stopping.
+    Stopping,
+    /// The sandbox was not proved to hold.
+    Unproven,
+    /// What was asked for is not to be had.
+    Refused,
+    /// The server or its storage failed.
+    Failed,
 }
 
 /// What to do without a kernel.

@@ -55,7 +55,7 @@ pub(crate) async fn install(
             message: error.to_string(),
             installed_version: None,
             installation_time: started.elapsed().as_secs_f64(),
-            code: Some(error.as_str()),
+            code: Some(error.kind().into_str()),
         }),
         Err(error) => Err(CallError::from(error).naming(|about| argument(INSTALL, about))),
     }
