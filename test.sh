@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Every check there is, from nothing: sets up what the tests need, then runs them. The first failure ends it.
 #
-#   ./test.sh              all steps
+#   ./test.sh              all steps but the last of these
 #   ./test.sh STEP...      only these, such as ./test.sh lint unit
 #
 # packages what the other steps need of Debian and of Rust
@@ -21,6 +21,7 @@
 # browser  the page in Chromium, on Docker
 # languages the images that are built only when asked for
 # fuzz     a minute of it, for everything that takes bytes from outside; needs a nightly compiler
+# cluster  Kubernetes, in containers of Docker or where KUBE_TEST_CONFIG says; only when it is named
 #
 # Tools are built beside the setup. The tests without an engine wait more than they compute: these, Compose and a release
 # go on beside the clients. Who follows a long run only waits, beside the tests on Docker. Fuzzing takes what the browser leaves
@@ -29,6 +30,8 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 STEPS=(packages setup tools lint shell deny compile clients unit compose deploy release docker long languages browser fuzz)
+# What runs only when it is named.
+NAMED_STEPS=(cluster)
 PACKAGES=(busybox-static ca-certificates curl g++ iproute2 iptables jq libc6-dev openssh-client openssl python3 shellcheck)
 # The fonts are those that the page asks for first, so that its pictures look alike everywhere.
 BROWSER_PACKAGES=(chromium chromium-driver fonts-inter fonts-jetbrains-mono)
@@ -243,6 +246,8 @@ step_release() {
     tests/release/run.sh
 }
 
+step_cluster() { tests/cluster/run.sh; }
+
 SUMMARY=()
 CURRENT=""
 # What goes on beside others, by name.
@@ -291,7 +296,7 @@ summarize() {
 main() {
     local step
     for step in "$@"; do
-        [[ " ${STEPS[*]} " == *" $step "* ]] || {
+        [[ " ${STEPS[*]} ${NAMED_STEPS[*]} " == *" $step "* ]] || {
             usage >&2
             exit 2
         }
