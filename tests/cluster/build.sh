@@ -8,6 +8,7 @@ cd "$(dirname "$0")/../.."
 # shellcheck source=tests/cluster/common.sh
 . tests/cluster/common.sh
 
+HALF=$CACHE/half
 BUILDER=mcp-cluster-builder:$BUILD
 # shellcheck disable=SC2016 # expanded by mmdebstrap, which has the directory as $1
 FETCH='chroot "$1" sh -ec "mkdir /source && cd /source && apt-get source --download-only --only-source kubernetes='$KUBERNETES'"'
@@ -34,24 +35,23 @@ has_image() { docker image inspect "$1" >/dev/null 2>&1; }
 compile() {
     docker run --rm --name "$CLUSTER-compile" --label "$LABEL=$CLUSTER" --network none --sig-proxy=false \
         --volume "$PWD/tests/cluster/compile.sh:/compile.sh:ro" --volume "$PWD/tests/cluster/pause.c:/pause.c:ro" \
-        --volume "$1:/out" "$BUILDER" nice -n 19 bash /compile.sh "$KUBERNETES_RELEASE"
+        --volume "$HALF/cache:/work/.cache" --volume "$HALF/bin:/out" "$BUILDER" nice -n 5 bash /compile.sh "$KUBERNETES_RELEASE"
 }
 
-# It is there only when all of it is.
+# They are there only when all of them are. A build that was interrupted goes on where it was.
 build_programs() {
-    local half=$CACHE/half
     [[ ! -x $BIN/kubectl ]] || return 0
     say "Kubernetes $KUBERNETES_RELEASE has to be built, once; it takes 2 GB of disk meanwhile and keeps 0.4"
     need_mmdebstrap
     has_image "$BUILDER" || stage "Fetching the sources of Kubernetes and a compiler" 120 \
         bootstrap_image "$BUILDER" "$FETCH" "$GO" dpkg-dev gcc libc6-dev patch xz-utils
     docker rm --force "$CLUSTER-compile" >/dev/null 2>&1 || true
-    rm -rf "$half"
-    mkdir -p "$half/bin"
+    mkdir -p "$HALF"/{bin,cache}
     trap 'docker rm --force "$CLUSTER-compile" >/dev/null 2>&1 || true' EXIT
-    stage "Compiling Kubernetes" 500 compile "$half/bin"
+    stage "Compiling Kubernetes" 500 compile
     mkdir -p "$CACHE/$BUILD"
-    mv "$half/bin" "$BIN"
+    mv "$HALF/bin" "$BIN"
+    rm -rf "$HALF"
     build_pause_image >/dev/null
     docker rmi --no-prune "$BUILDER" >/dev/null
 }

@@ -32,6 +32,7 @@ up() {
     local count=${1:-2} begun=$SECONDS
     [[ $count =~ ^[1-9]$ ]] || die "NODES is a number from 1 to 9"
     need_machine
+    docker image inspect "$SMOKE_IMAGE" >/dev/null 2>&1 || die "there is no image $SMOKE_IMAGE. Run: ./build.sh shell"
     tests/cluster/build.sh
     need_nodes
     if [[ $(names | wc -l) != "$count" ]] || ! nodes_are_ready "$count"; then
@@ -60,7 +61,7 @@ down() {
     left=$(docker network ls --quiet --filter "label=$LABEL=$CLUSTER")
     # shellcheck disable=SC2086
     [[ ! $left ]] || docker network rm $left >/dev/null
-    rm -rf --one-file-system "$STATE" "$CACHE/half"
+    rm -rf --one-file-system "$STATE"
 }
 
 status() {
@@ -96,7 +97,9 @@ purge() {
 }
 
 case ${1:-} in
-    up | smoke | down | status | kubectl | purge) "$@" ;;
+    up | smoke | down | status | purge) "$@" ;;
+    # Without the time limit of our own questions.
+    kubectl) kubectl --request-timeout 0 "${@:2}" ;;
     kubeconfig) kubeconfig "${2:-admin}" ;;
     load) load_named "${@:2}" ;;
     -h | --help) usage ;;

@@ -77,7 +77,7 @@ start_control_plane() {
     # Claims are bound and dead nodes noticed within seconds, for tests that wait for both.
     in_background controllers for_ever kube-controller-manager --kubeconfig $PKI/controllers.kubeconfig \
         --service-account-private-key-file $PKI/accounts.key --root-ca-file $PKI/ca.crt \
-        --use-service-account-credentials=true --leader-elect=false --controllers '*' \
+        --use-service-account-credentials=true --leader-elect=false \
         --pvclaimbinder-sync-period=1s --node-monitor-period=1s --node-monitor-grace-period=10s
     in_background scheduler for_ever kube-scheduler --kubeconfig $PKI/scheduler.kubeconfig --leader-elect=false
 }
