@@ -42,7 +42,7 @@ up() {
     stage "Waiting for the control plane and the nodes" 30 wait_for_nodes "$count"
     stage "Making the namespace, the claim and the account" 5 create_objects
     # shellcheck disable=SC2046 # a name each
-    stage "Loading $SMOKE_IMAGE into the nodes" 20 load "$SMOKE_IMAGE" $(names)
+    stage "Loading $SMOKE_IMAGE into the nodes" 30 load_first $(names)
     smoke
     say "The cluster is up, after $((SECONDS - begun)) s: export KUBECONFIG=$(kubeconfig admin)"
 }
@@ -57,7 +57,7 @@ down() {
     local left
     left=$(containers)
     # shellcheck disable=SC2086 # an id each
-    [[ ! $left ]] || docker rm --force --volumes $left >/dev/null
+    [[ ! $left ]] || stage "Removing the nodes" 15 docker rm --force --volumes $left
     left=$(docker network ls --quiet --filter "label=$LABEL=$CLUSTER")
     # shellcheck disable=SC2086
     [[ ! $left ]] || docker network rm $left >/dev/null

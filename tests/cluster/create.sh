@@ -47,11 +47,12 @@ create_state() {
         tests/cluster/pki.sh "$STATE/pki" "${addresses[@]}"
 }
 
-# What containerd and the kubelet keep is in a volume: a file system of layers cannot be in another one.
+# Names are looked up nowhere: Docker would ask outside, whatever the network is. What containerd and the kubelet keep is
+# in a volume: a file system of layers cannot be in another one.
 create_node() {
     mkdir -p "$LOGS/n$1"
-    docker run --detach --name "$CLUSTER-n$1" --hostname "n$1" --network "$CLUSTER" --ip "$(address "$1")" "${NODE[@]}" \
-        --label "$LABEL.node=n$1" --tmpfs /run --tmpfs /tmp --volume /var/lib --volume "$BIN:/k8s/bin:ro" \
+    docker run --detach --name "$CLUSTER-n$1" --hostname "n$1" --network "$CLUSTER" --ip "$(address "$1")" --dns 127.0.0.1 \
+        "${NODE[@]}" --label "$LABEL.node=n$1" --tmpfs /run --tmpfs /tmp --volume /var/lib --volume "$BIN:/k8s/bin:ro" \
         --volume "$STATE/pki:/k8s/pki:ro" --volume "$STATE/seccomp:/var/lib/kubelet/seccomp:ro" \
         --volume "$STATE/files:/srv" --volume "$LOGS/n$1:/var/log/node" \
         "$NODE_IMAGE" /k8s/node/node.sh "$1" "$(address "$1")"
@@ -94,6 +95,9 @@ create_objects() {
 }
 
 load_into() { docker save "$2" | docker exec --interactive "$1" ctr --namespace k8s.io images import -; }
+
+# What every pod needs, and the one that is tried.
+load_first() { load "$PAUSE_IMAGE" "$@" && load "$SMOKE_IMAGE" "$@"; }
 
 # load IMAGE NODE...
 load() {

@@ -36,7 +36,7 @@ END
 
 # It says this, line for line.
 expected() {
-    printf '%s\n' 1000 'CapBnd 0000000000000000' 'CapEff 0000000000000000' 'NoNewPrivs 1' 'Seccomp 2'
+    printf '%s\n' 1000 'CapEff 0000000000000000' 'CapBnd 0000000000000000' 'NoNewPrivs 1' 'Seccomp 2'
     printf '%s\n' 'the root is read-only' '/tmp has 65536 KiB' "$@"
 }
 

@@ -63,7 +63,7 @@ for_ever() {
 }
 
 start_control_plane() {
-    in_background etcd etcd --data-dir /var/lib/etcd --unsafe-no-fsync --listen-peer-urls http://127.0.0.1:2380 \
+    in_background etcd for_ever etcd --data-dir /var/lib/etcd --unsafe-no-fsync --listen-peer-urls http://127.0.0.1:2380 \
         --listen-client-urls http://127.0.0.1:2379 --advertise-client-urls http://127.0.0.1:2379
     in_background apiserver for_ever kube-apiserver --etcd-servers http://127.0.0.1:2379 --advertise-address "$1" \
         --secure-port 6443 --insecure-port 0 --client-ca-file $PKI/ca.crt \
