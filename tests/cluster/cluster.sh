@@ -27,7 +27,7 @@ names() { docker ps --all --format '{{.Names}}' --filter "label=$LABEL=$CLUSTER"
 
 need_cluster() { [[ $(names) ]] || die "no cluster is up. Run: tests/cluster/cluster.sh up"; }
 
-# One that is there is taken as it is, when it has as many nodes.
+# One that came up and has as many nodes is taken as it is.
 up() {
     local count=${1:-2} begun=$SECONDS
     [[ $count =~ ^[1-9]$ ]] || die "NODES is a number from 1 to 9"
@@ -35,7 +35,7 @@ up() {
     docker image inspect "$SMOKE_IMAGE" >/dev/null 2>&1 || die "there is no image $SMOKE_IMAGE. Run: ./build.sh shell"
     tests/cluster/build.sh
     need_nodes
-    if [[ $(names | wc -l) != "$count" ]] || ! nodes_are_ready "$count"; then
+    if [[ ! -e $STATE/came-up || $(names | wc -l) != "$count" ]] || ! nodes_are_ready "$count"; then
         down
         stage "Starting $count nodes" 5 create "$count"
     fi
@@ -44,6 +44,7 @@ up() {
     # shellcheck disable=SC2046 # a name each
     stage "Loading $SMOKE_IMAGE into the nodes" 30 load_first $(names)
     smoke
+    touch "$STATE/came-up"
     say "The cluster is up, after $((SECONDS - begun)) s: export KUBECONFIG=$(kubeconfig admin)"
 }
 
@@ -64,8 +65,10 @@ down() {
     rm -rf --one-file-system "$STATE"
 }
 
+# Fails when there is none, or when one did not come up or does not answer.
 status() {
     need_cluster
+    [[ -e $STATE/came-up ]] || die "the cluster did not come up. Run: tests/cluster/cluster.sh up"
     kubectl get nodes,pvc,pods --output wide
     # shellcheck disable=SC2046
     docker stats --no-stream --format '{{.Name}}  {{.MemUsage}}  processor {{.CPUPerc}}' $(names)
