@@ -37,7 +37,7 @@ up() {
     need_nodes
     if [[ ! -e $STATE/came-up || $(names | wc -l) != "$count" ]] || ! nodes_are_ready "$count"; then
         down
-        stage "Starting $count nodes" 5 create "$count"
+        stage "Starting the nodes" 5 create "$count"
     fi
     stage "Waiting for the control plane and the nodes" 30 wait_for_nodes "$count"
     stage "Making the namespace, the claim and the account" 5 create_objects

@@ -107,7 +107,7 @@ mapfile -t all < <(nodes | sort)
 [[ -z $(not_ready) ]] || die "these nodes are not ready: $(not_ready | tr '\n' ' ')"
 bound=$(kubectl get pvc "$CLAIM" --output 'jsonpath={.status.phase}')
 [[ $bound == Bound ]] || die "the claim $CLAIM is $bound"
-say "${#all[@]} nodes are ready, and the claim is bound"
+say "All nodes are ready (${all[*]}), and the claim is bound"
 tried=()
 for node in "${all[@]}"; do
     tried+=("$node")
