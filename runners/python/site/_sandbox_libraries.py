@@ -12,6 +12,14 @@ CACHE = "/opt/runner/matplotlib"
 def load(shelf):
     with _matplotlib_of_the_image():
         _load(shelf)
+    from numpy.random import seed
+
+    shelf.when_shown = {
+        "numpy.random.mtrand": seed,  # random does this by itself after a fork
+        "logging": _count_from_now,
+        "matplotlib": _read_settings,
+        "pandas": _fit_kernels,
+    }
 
 
 @contextmanager
@@ -41,21 +49,11 @@ def _forget_answer(function):
 
 
 def _load(shelf):
-    for name in ("asyncio", "subprocess", "urllib.request"):
-        shelf.fill(name)
-    shelf.fill("numpy", lambda numpy: numpy.linalg.inv(numpy.eye(3)))
-    shelf.fill("pandas", _warm_pandas)
-    shelf.fill("numpy.random")
-    shelf.fill("matplotlib.pyplot", _warm_pyplot)
-
-    from numpy.random import seed
-
-    # random does this by itself after a fork.
-    shelf.when_shown("numpy.random.mtrand", seed)
-    shelf.when_shown("logging", _count_from_now)
-    shelf.when_shown("matplotlib", _read_settings)
-    shelf.when_shown("asyncio", _in_kernels(_let_tasks_outlive_cells))
-    shelf.when_shown("pandas", _in_kernels(lambda: show_columns(sys.modules["pandas"])))
+    shelf.fill(["asyncio", "subprocess", "urllib.request"])
+    shelf.fill(["numpy"], lambda numpy: numpy.linalg.inv(numpy.eye(3)))
+    shelf.fill(["pandas"], _warm_pandas)
+    shelf.fill(["numpy.random"])
+    shelf.fill(["matplotlib.pyplot"], _warm_pyplot)
 
 
 def _count_from_now():
@@ -76,16 +74,9 @@ def _read_settings():
         matplotlib.rcParams._set("backend", backend)
 
 
-def _in_kernels(function):
-    def when_shown():
-        if "_sandbox_kernel" in sys.modules:
-            function()
-
-    return when_shown
-
-
-def _let_tasks_outlive_cells():
-    import _sandbox_tasks  # noqa: F401
+def _fit_kernels():
+    if "_sandbox_kernel" in sys.modules:
+        show_columns(sys.modules["pandas"])
 
 
 def show_columns(pandas):

@@ -78,11 +78,12 @@ def keep_output_in_order():
     cannot see which of two lines came first when both are there."""
     if not all(map(_is_pipe, (1, 2))):
         return
-    from _io import BufferedWriter, FileIO, TextIOWrapper
+    from _io import BufferedWriter, TextIOWrapper
 
-    from _sandbox_native import ordered_files
+    from _sandbox_output import ordered_file
 
-    for name, number, kind in zip(("stdout", "stderr"), (1, 2), ordered_files(FileIO)):
+    kind = ordered_file()
+    for name, number in (("stdout", 1), ("stderr", 2)):
         old = getattr(sys, name)
         if old is None or type(old.buffer) is not BufferedWriter:  # there is no buffer with -u
             continue
