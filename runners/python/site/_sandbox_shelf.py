@@ -24,15 +24,15 @@ class Shelf:
         self._unbound = set()  # names of submodules that were taken out of their package
         self._plans = {}  # name -> names of what importing it brings along, for those that were asked for
         self._path = None
+        self.before_each = lambda: None  # called before a module is loaded
         self.when_shown = {}  # name -> function to call when the program imports it
 
-    def fill(self, names, warm_up=None, pause=None):
+    def fill(self, names, warm_up=None):
         """Load modules; what `warm_up` then makes the last one load counts as loaded with it."""
         plain = builtins.__import__
 
         def record(name, globals=None, locals=None, fromlist=(), level=0):
-            if pause is not None:
-                pause()
+            self.before_each()
             module = plain(name, globals, locals, fromlist, level)
             if level:
                 package = globals["__package__"].rsplit(".", level - 1)[0]

@@ -14,22 +14,12 @@ import subprocess
 import sys
 import time
 import unittest
-from types import SimpleNamespace
 
-import _sandbox_driver as driver
+import _sandbox_park as park
 
 SOON = 0.5  # seconds in which what must not happen would have happened
 PATIENCE = 20
 SLOW_EXIT = "/tests/slow_exit.so"
-
-
-def tools(**others):
-    """What the driver loads for itself, without a library in it."""
-    imports = SimpleNamespace(wants_more=lambda code: True, names_early_settings=lambda code: False)
-    imports.names_libraries = imports.wants_more
-    return SimpleNamespace(
-        imports=imports, parse=json.loads, set_dumpable=lambda yes: None, socket=socket, **others
-    )
 
 
 def has_some(connection, seconds):
@@ -64,7 +54,7 @@ class Driver:
                 connection.close()
             return
         with exiting():
-            os.dup2(channel.fileno(), driver.CHANNEL)
+            os.dup2(channel.fileno(), park.CHANNEL)
             self.other.close()
             for connection in (other, channel):
                 connection.setblocking(True)
@@ -95,18 +85,24 @@ def exiting():
 class ThePassing(unittest.TestCase):
     """The parked process hands its program to the full driver, and ends when it is told."""
 
-    def start(self):
+    def start(self, with_full_driver=True):
         def light(there, full):
-            made = driver.LightDriver(tools(take_streams=lambda: there.report("took")), 77, full, soon=True)
-            made._full_driver_is_ready = lambda: True
+            park.take_streams = lambda: there.report("took")
+            if not with_full_driver:
+                there.other.close()
+            made = park.LightDriver(77, full, soon=True)
+            made._wants_full_driver = lambda program: True
             return made
 
         there = Driver(light)
         self.addCleanup(there.close)
+        if not with_full_driver:
+            there.other.close()
         parked = int(there.channel.recv(100).split()[1])
         request = b'{"code": "print(1)", "env": {}}'
-        there.channel.sendall(len(request).to_bytes(4, "big") + request)
-        return there, parked, len(request).to_bytes(4, "big") + request
+        request = len(request).to_bytes(4, "big") + request
+        there.channel.sendall(request)
+        return there, parked, request
 
     def test_ends_when_its_program_starts(self):
         there, parked, request = self.start()
@@ -114,7 +110,7 @@ class ThePassing(unittest.TestCase):
         with socket.socket(fileno=passed[0]) as asking:
             self.assertEqual(asking.recv(100), request)
             self.assertIsNone(end_of(parked, SOON), "it has not been told")
-            asking.send(driver.STARTS)
+            asking.send(park.STARTS)
             self.assertEqual(end_of(parked, PATIENCE), 0)
         self.assertFalse(has_some(there.reports, 0))
 
@@ -125,18 +121,7 @@ class ThePassing(unittest.TestCase):
         self.assertEqual(end_of(parked, PATIENCE), 1, "a run that was none would be taken for one")
 
     def test_runs_its_program_if_there_is_no_full_driver(self):
-        def light(there, full):
-            there.other.close()
-            made = driver.LightDriver(tools(take_streams=lambda: there.report("took")), 77, full, soon=True)
-            made._full_driver_is_ready = lambda: True
-            return made
-
-        there = Driver(light)
-        self.addCleanup(there.close)
-        there.other.close()
-        there.channel.recv(100)
-        request = b'{"code": "print(1)", "env": {}}'
-        there.channel.sendall(len(request).to_bytes(4, "big") + request)
+        there, _, _ = self.start(with_full_driver=False)
         reports = b""
         while b"started" not in reports and (more := there.reports.recv(100)):
             reports += more
@@ -152,7 +137,8 @@ class TheFullDriver(unittest.TestCase):
                 there.report("took")
                 while_taking()
 
-            return driver.FullDriver(tools(take_streams=take), light)
+            park.take_streams = take
+            return park.FullDriver(light)
 
         there = Driver(full)
         self.addCleanup(there.close)
@@ -196,7 +182,7 @@ class TheFullDriver(unittest.TestCase):
     def test_tells_that_a_program_starts(self):
         there = self.start()
         with self.ask(there, "one") as asking:
-            self.assertEqual(asking.recv(1), driver.STARTS)
+            self.assertEqual(asking.recv(1), park.STARTS)
 
     def test_tells_if_its_process_ends_instead(self):
         there = self.start(lambda: os._exit(3))
@@ -206,7 +192,7 @@ class TheFullDriver(unittest.TestCase):
 
 class TheFork(unittest.TestCase):
     def test_returns_where_its_process_has_its_parent(self):
-        code = "import os, _sandbox_driver as d; d.fork_away() and print(os.getppid(), flush=True)"
+        code = "import os, _sandbox_park as d; d.fork_away() and print(os.getppid(), flush=True)"
         environment = {**os.environ, "LD_PRELOAD": SLOW_EXIT}
         told = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
         self.assertEqual((told.stdout, told.stderr), (f"{os.getpid()}\n", ""))
@@ -214,6 +200,6 @@ class TheFork(unittest.TestCase):
 
 if __name__ == "__main__":
     # The number of the channel is for nothing else.
-    while os.open(os.devnull, os.O_RDONLY) < driver.CHANNEL:
+    while os.open(os.devnull, os.O_RDONLY) < park.CHANNEL:
         pass
     unittest.main(verbosity=2)
