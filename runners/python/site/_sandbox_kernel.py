@@ -21,7 +21,6 @@ from _sandbox_display import forms, show
 from _sandbox_hooks import HOOKS
 from _sandbox_input import give, renew, take_away
 from _sandbox_magics import pointer, register
-from _sandbox_tasks import begin_tasks, offer_loop
 
 CHANNEL = 3
 LIBC = ctypes.CDLL(None)
@@ -168,9 +167,11 @@ def run(shell, code):
     try:
         try:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            offer_loop()
+            if "asyncio" in sys.modules:
+                tasks().offer_loop()
             status = word(shell.run_cell(code, store_history=True))
-            begin_tasks()
+            if "asyncio" in sys.modules:
+                tasks().begin_tasks()
         finally:
             shell.history_manager.outputs.clear()
             shell.history_manager.exceptions.clear()
@@ -195,6 +196,12 @@ def word(result):
     if error is None or is_calm_exit(error):
         return "ok"
     return "interrupted" if isinstance(error, KeyboardInterrupt) else "error"
+
+
+def tasks():
+    import _sandbox_tasks
+
+    return _sandbox_tasks
 
 
 def keep_figures():

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from select import POLLIN, poll
 from time import process_time, time_ns
 
-BITE = 0.003
-
+BITE = 0.003  # seconds
 CACHE = "/opt/runner/matplotlib"
 
 
@@ -25,7 +24,8 @@ def load(shelf, requests):
         "numpy.random.mtrand": seed,  # random does this by itself after a fork
         "logging": _count_from_now,
         "matplotlib": _read_settings,
-        "pandas": _fit_kernels,
+        "asyncio": _let_tasks_outlive_cells,
+        "pandas": _fit_columns,
     }
 
 
@@ -95,9 +95,18 @@ def _read_settings():
         matplotlib.rcParams._set("backend", backend)
 
 
-def _fit_kernels():
-    if "_sandbox_kernel" in sys.modules:
+def _let_tasks_outlive_cells():
+    if _is_kernel():
+        import _sandbox_tasks  # noqa: F401
+
+
+def _fit_columns():
+    if _is_kernel():
         show_columns(sys.modules["pandas"])
+
+
+def _is_kernel():
+    return "_sandbox_kernel" in sys.modules
 
 
 def show_columns(pandas):
