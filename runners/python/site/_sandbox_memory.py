@@ -5,13 +5,16 @@ every object in CPython, and since 3.12 an object whose lower half of it is IMMO
 of the stable ABI of extensions). Other interpreters are left as they are, and slower.
 """
 
-import ctypes
 import gc
 import io
 import sys
+from ctypes import memmove
+from sys import getrefcount
 from types import CodeType, FrameType, GeneratorType
 
 IMMORTAL = b"\xff\xff\xff\xff"
+MANY = 1 << 30  # no object that is counted has as many references
+CHUNK = 1000
 KNOWN = sys.version_info >= (3, 12) and sys.byteorder == "little" and "t" not in sys.abiflags
 # What is being executed ends some time, and what a program writes with is flushed when it goes.
 MORTAL = FrameType, GeneratorType, io.IOBase
@@ -21,18 +24,18 @@ def settle():
     """Let everything that is loaded live for ever."""
     gc.collect()
     if KNOWN:
-        for thing in gc.get_objects():
-            _immortalize([thing])
-            if not isinstance(thing, MORTAL):
-                _immortalize(gc.get_referents(thing))
+        lasting = [thing for thing in gc.get_objects() if not isinstance(thing, MORTAL)]
+        _immortalize(lasting)
+        for start in range(0, len(lasting), CHUNK):
+            _immortalize(gc.get_referents(*lasting[start : start + CHUNK]))
     gc.freeze()
 
 
 def _immortalize(things):
     for thing in things:
-        if isinstance(thing, MORTAL) or sys.getrefcount(thing) >= 1 << 30:
+        if getrefcount(thing) >= MANY or isinstance(thing, MORTAL):
             continue
-        ctypes.memmove(id(thing), IMMORTAL, len(IMMORTAL))
+        memmove(id(thing), IMMORTAL, len(IMMORTAL))
         # These may hold others that the collector knows nothing of.
         if type(thing) is tuple:
             _immortalize(thing)
