@@ -48,9 +48,9 @@ def serve(shown):
     from _sandbox_memory import settle
     from _sandbox_park import LIGHT, fork_full_driver, set_dumpable
 
+    ending = Ending(PROGRAM)
     shelf.fill(LIGHT)
     set_dumpable(False)
-    ending = Ending(PROGRAM)
     # If a conversation waits, it is known already whether it has other versions.
     driver = fork_full_driver(shelf, soon, loads=not (soon and os.path.exists(ANEW)))
     ending.prepare()
@@ -70,6 +70,7 @@ def serve(shown):
     program = driver.take_request()
     ending.watch()
     os.closerange(CHANNEL + ("cell" in program), DESCRIPTORS)
+    driver.settle_in()
     _become_program(program)
 
 

@@ -9,9 +9,9 @@ code is known by then; otherwise everything goes on as usual.
 import atexit
 import ctypes
 import gc
-import io
 import os
 import sys
+from _io import TextIOWrapper, _IOBase
 from weakref import ref
 
 try:
@@ -92,7 +92,7 @@ def _has_written():
         for stream in (sys.stdout, sys.stderr):
             if stream is None:
                 continue
-            if type(stream) is not io.TextIOWrapper:
+            if type(stream) is not TextIOWrapper:
                 return False
             if not stream.closed:
                 stream.flush()
@@ -132,7 +132,7 @@ def _flush_streams(streams):
 def _close_files():
     """Close the files that are still held by something, such as a library."""
     for thing in gc.get_objects():  # what was loaded ahead is not among them
-        if isinstance(thing, io.IOBase):
+        if isinstance(thing, _IOBase):
             try:
                 thing.close()
             except Exception:

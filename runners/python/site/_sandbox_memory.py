@@ -6,8 +6,8 @@ of the stable ABI of extensions). Other interpreters are left as they are, and s
 """
 
 import gc
-import io
 import sys
+from _io import _IOBase
 from ctypes import memmove
 from sys import getrefcount
 from types import CodeType, FrameType, GeneratorType
@@ -17,7 +17,7 @@ MANY = 1 << 30  # no object that is counted has as many references
 CHUNK = 1000
 KNOWN = sys.version_info >= (3, 12) and sys.byteorder == "little" and "t" not in sys.abiflags
 # What is being executed ends some time, and what a program writes with is flushed when it goes.
-MORTAL = FrameType, GeneratorType, io.IOBase
+MORTAL = FrameType, GeneratorType, _IOBase
 
 
 def settle():
