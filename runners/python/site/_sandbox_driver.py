@@ -70,7 +70,6 @@ def serve(shown):
     program = driver.take_request()
     ending.watch()
     os.closerange(CHANNEL + ("cell" in program), DESCRIPTORS)
-    driver.settle_in()
     _become_program(program)
 
 

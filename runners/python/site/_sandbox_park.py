@@ -3,7 +3,6 @@
 import ctypes
 import json
 import os
-import signal
 import socket
 
 import _sandbox_imports as imports
@@ -16,8 +15,7 @@ SOUGHT_BY_PANDAS = ("numexpr", "bottleneck")
 PR_SET_DUMPABLE = 4
 STARTS = b"!"  # told to the process that has passed on a program
 PEEK = socket.MSG_PEEK | socket.MSG_DONTWAIT
-CLONE_VM, CLONE_PARENT = 0x100, 0x8000
-LIBC, STACK = ctypes.CDLL(None), ctypes.create_string_buffer(16 << 10)
+LIBC = ctypes.CDLL(None)
 
 
 class LightDriver:
@@ -58,9 +56,6 @@ class LightDriver:
         take_streams()
         os.close(self._parked)
         return program
-
-    def settle_in(self):
-        """Do nothing: so little memory is freed in no time."""
 
     def _wants_full_driver(self, program):
         code = program["code"]
@@ -126,9 +121,6 @@ class FullDriver:
         self._asking.detach()
         return program
 
-    def settle_in(self):
-        share_memory()
-
 
 def fork_full_driver(shelf, soon, loads):
     """Return the full driver in a new process, and the light one in this one."""
@@ -169,19 +161,6 @@ def take_streams():
         os.close(stream)
     channel.send(b"taken %d\n" % os.getpid())
     channel.detach()
-
-
-def share_memory():
-    """Have the end of this process told before its memory is gone. The kernel takes memory apart first unless another
-    process has it too, such as one that waits here until it is killed as a leftover: `pause` of the C library and
-    nothing of the interpreter, with a stack of its own, which no signal interrupts.
-
-    It has copies of our descriptors: call this when only the program's own are left."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-    top = ctypes.c_void_p((ctypes.addressof(STACK) + len(STACK)) & ~15)
-    # Without it, everything works and takes longer.
-    LIBC.clone(LIBC.pause, top, CLONE_VM | CLONE_PARENT | signal.SIGCHLD, None)
-    signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def set_dumpable(yes):
