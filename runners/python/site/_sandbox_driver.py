@@ -4,11 +4,12 @@ It runs while the interpreter starts (`site` imports it by way of sandbox.pth), 
 run process for every run. The run process returns from here, so it is the interpreter itself that goes on to run
 /tmp/main.py: arguments, tracebacks, exit codes and the order of things at the end are native.
 
-There are two drivers, because a fork costs more the more is loaded. The *light* driver has a part of the standard
-library, and what is parked is a fork of it. When a program wants more, that process passes it on to the *full* driver,
-a helper that has the large libraries too and forks the process that runs it. If a conversation is waiting, the light
-one parks at once, and the full one loads beside the first programs: nothing of it is open to them, and only those that
-name what it loads wait for it. A program that names settings which these libraries read when they are loaded, such as
+There are two drivers, because a fork costs more the more is loaded: with one, a program that prints a line took 48 ms
+instead of 27, and 41 ms of processor time instead of 18. The *light* driver has a part of the standard library, and
+what is parked is a fork of it. When a program wants more, that process passes it on to the *full* driver, a helper
+that has the large libraries too and forks the process that runs it. If a conversation is waiting, the light one parks
+at once, and the full one loads beside the first programs: nothing of it is open to them, and only those that name what
+it loads wait for it. A program that names settings which these libraries read when they are loaded, such as
 PANDAS_FUTURE_INFER_STRING, stays with the light one and loads them anew. So does every program and kernel of a
 conversation that has one of these libraries in another version: two versions do not go into one process.
 

