@@ -25,12 +25,11 @@ def keep_in_order():
     cannot see which of two lines came first when both are there."""
     if not all(map(_is_pipe, (1, 2))):
         return
-    kind = _ordered_file()
     for name, number in (("stdout", 1), ("stderr", 2)):
         old = getattr(sys, name)
         if old is None or type(old.buffer) is not BufferedWriter:  # there is no buffer with -u
             continue
-        raw = kind(number, "wb", closefd=False)
+        raw = _ordered_file(other=3 - number)(number, "wb", closefd=False)
         raw.name = f"<{name}>"
         buffer = BufferedWriter(raw, raw._blksize)
         new = TextIOWrapper(buffer, old.encoding, old.errors, "\n", line_buffering=True)
@@ -46,8 +45,8 @@ def _is_pipe(number):
         return False
 
 
-def _ordered_file():
-    """Return a kind of FileIO for standard output and error. Before it writes, it waits a while until what was written
+def _ordered_file(other):
+    """Return a kind of FileIO for standard output or error. Before it writes, it waits a while until what was written
     to the other one has been read. Whoever reads neither is not waited for again."""
     # Variables of this function are there until the interpreter has written what is left at its very end.
     from fcntl import ioctl
@@ -60,25 +59,23 @@ def _ordered_file():
         patience = PATIENCE
 
         def write(self, data):
-            if self.patience:
-                self._catch_up(3 - self.fileno())
-            return plain(self, data)
-
-        def _catch_up(self, other):
             try:
-                if ioctl(other, request, nothing) == nothing:
-                    return
-                there = fstat(other)
-                if not is_fifo(there.st_mode) or there.st_ino == fstat(self.fileno()).st_ino:
-                    return
-                for _ in moments:
-                    sleep(moment)
-                    if ioctl(other, request, nothing) == nothing:
-                        self.patience = patience
-                        return
-                self.patience -= 1
+                if self.patience and ioctl(other, request, nothing) != nothing:
+                    self._catch_up()
             except closed:
                 pass  # one of them is closed or not a pipe, and nobody reads what is in it
+            return plain(self, data)
+
+        def _catch_up(self):
+            there = fstat(other)
+            if not is_fifo(there.st_mode) or there.st_ino == fstat(self.fileno()).st_ino:
+                return
+            for _ in moments:
+                sleep(moment)
+                if ioctl(other, request, nothing) == nothing:
+                    self.patience = patience
+                    return
+            self.patience -= 1
 
     OrderedFile.__module__, OrderedFile.__name__, OrderedFile.__qualname__ = "_io", "FileIO", "FileIO"
     return OrderedFile

@@ -19,7 +19,8 @@ class Shelf:
     def __init__(self, shown):
         self._shown = frozenset(shown)  # what a plain run has loaded
         self._needs = {}  # name -> names that were imported while it was loaded
-        self._modules = {}  # name -> module, in the order of loading
+        self._modules = {}  # name -> module
+        self._order = {}  # name -> its place in the order of loading
         self._hidden = set()  # names of those that the program has not imported
         self._unbound = set()  # names of submodules that were taken out of their package
         self._plans = {}  # name -> names of what importing it brings along, for those that were asked for
@@ -57,6 +58,7 @@ class Shelf:
         """Hide what was loaded."""
         self._path = list(sys.path)
         self._modules = {name: module for name, module in sys.modules.items() if name not in self._shown}
+        self._order = {name: place for place, name in enumerate(self._modules)}
         for name, module in self._modules.items():
             package, _, child = name.rpartition(".")
             attributes = vars(self._modules.get(package) or sys.modules.get(package) or self)
@@ -113,8 +115,7 @@ class Shelf:
 
     def _plan(self, name):
         """What importing a module brings along, in the order of loading."""
-        brought = self._brought_along(name)
-        return [name for name in self._modules if name in brought]
+        return sorted(self._brought_along(name), key=self._order.get)
 
     def _brought_along(self, name):
         """The names of all that importing a module brings along."""
