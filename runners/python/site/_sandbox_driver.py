@@ -54,10 +54,10 @@ def serve(shown):
     set_dumpable(False)
     # If a conversation waits, it is known already whether it has other versions.
     driver = fork_full_driver(shelf, soon, loads=not (soon and os.path.exists(ANEW)))
+    sys.path[:] = path
     ending.prepare()
     shelf.hide()
     _sandbox_hooks.Finder.shelf = shelf
-    sys.path[:] = path
     os.environ.clear()
     os.environ.update(environment)
     gc.enable()

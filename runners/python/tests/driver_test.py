@@ -190,6 +190,30 @@ class TheFullDriver(unittest.TestCase):
             self.assertEqual(asking.recv(1), b"")
 
 
+class TheShelf(unittest.TestCase):
+    """In an interpreter of its own, since it hides what it has loaded for good."""
+
+    def test_hands_out_what_it_has_loaded_as_an_import_would(self):
+        code = """
+import sys, _sandbox_hooks
+from _sandbox_shelf import Shelf
+shelf = Shelf(sys.modules)
+shelf.fill(["json", "xml.etree.ElementTree", "zlib"])
+there = sys.modules["json"], sys.modules["zlib"]
+shelf.hide()
+_sandbox_hooks.Finder.shelf = shelf
+print("json" in sys.modules, "json.decoder" in sys.modules)
+import json, xml, zlib
+print((json, zlib) == there, "json.decoder" in sys.modules, hasattr(xml, "etree"))
+print(type(json.__spec__.loader).__name__, json.__spec__.loader is json.__loader__, vars(json.__loader__).keys())
+import xml.etree.ElementTree
+print(hasattr(xml, "etree"))
+"""
+        told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        seen = ["False False", "True True False", "SourceFileLoader True dict_keys(['name', 'path'])", "True"]
+        self.assertEqual((told.stdout.splitlines(), told.stderr), (seen, ""))
+
+
 class TheFork(unittest.TestCase):
     def test_returns_where_its_process_has_its_parent(self):
         code = "import os, _sandbox_park as d; d.fork_away() and print(os.getppid(), flush=True)"
