@@ -8,11 +8,12 @@ of the stable ABI of extensions). Other interpreters are left as they are, and s
 import gc
 import sys
 from _io import _IOBase
-from ctypes import memmove
+from ctypes import c_uint32
 from sys import getrefcount
 from types import CodeType, FrameType, GeneratorType
 
-IMMORTAL = b"\xff\xff\xff\xff"
+IMMORTAL = 0xFFFFFFFF
+MEMORY = (c_uint32 * (1 << 45)).from_address(0)  # all that a process can have, in halves of words
 MANY = 1 << 30  # no object that is counted has as many references
 CHUNK = 1000
 KNOWN = sys.version_info >= (3, 12) and sys.byteorder == "little" and "t" not in sys.abiflags
@@ -35,7 +36,7 @@ def _immortalize(things):
     for thing in things:
         if getrefcount(thing) >= MANY or isinstance(thing, MORTAL):
             continue
-        memmove(id(thing), IMMORTAL, len(IMMORTAL))
+        MEMORY[id(thing) >> 2] = IMMORTAL
         # These may hold others that the collector knows nothing of.
         if type(thing) is tuple:
             _immortalize(thing)
