@@ -21,6 +21,7 @@ import os
 import sys
 
 import _signal
+from time import time_ns
 
 import _sandbox_hooks
 from _sandbox_input import give
@@ -51,6 +52,7 @@ def serve(shown):
 
     ending = Ending(PROGRAM)
     shelf.fill(LIGHT)
+    shelf.when_shown["logging"] = _count_from_now
     set_dumpable(False)
     # If a conversation waits, it is known already whether it has other versions.
     driver = fork_full_driver(shelf, soon, loads=not (soon and os.path.exists(ANEW)))
@@ -90,6 +92,11 @@ def _renew_main():
     main.__annotations__ = {}
     main.__builtins__ = sys.modules["builtins"]
     sys.modules["__main__"] = main
+
+
+def _count_from_now():
+    """Restart what logging reports as `relativeCreated`: the time since it was loaded."""
+    sys.modules["logging"]._startTime = time_ns()
 
 
 def _become_program(request):

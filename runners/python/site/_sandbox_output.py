@@ -53,14 +53,16 @@ def _ordered_file(other):
     from time import sleep
 
     plain, is_fifo, fstat, closed = FileIO.write, stat.S_ISFIFO, os.fstat, OSError
-    request, nothing, moments, moment, patience = FIONREAD, bytes(4), range(TRIES), MOMENT, PATIENCE
+    request, moments, moment, patience = FIONREAD, range(TRIES), MOMENT, PATIENCE
+    unread, nothing = bytearray(4), bytes(4)  # filled in place, which takes a third of the time
 
     class OrderedFile(FileIO):
         patience = PATIENCE
 
         def write(self, data):
             try:
-                if self.patience and ioctl(other, request, nothing) != nothing:
+                ioctl(other, request, unread)
+                if unread != nothing and self.patience:
                     self._catch_up()
             except closed:
                 pass  # one of them is closed or not a pipe, and nobody reads what is in it
@@ -72,7 +74,8 @@ def _ordered_file(other):
                 return
             for _ in moments:
                 sleep(moment)
-                if ioctl(other, request, nothing) == nothing:
+                ioctl(other, request, unread)
+                if unread == nothing:
                     self.patience = patience
                     return
             self.patience -= 1
