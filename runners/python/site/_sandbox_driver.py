@@ -16,6 +16,7 @@ conversation that has one of these libraries in another version: two versions do
 All runs of a driver share one thing that a program can see: the hash seed of strings.
 """
 
+import atexit
 import gc
 import os
 import sys
@@ -47,12 +48,14 @@ def serve(shown):
     shelf = Shelf(shown)
     shelf.fill(["_sandbox_ending", "_sandbox_memory", "_sandbox_park"])
     from _sandbox_ending import Ending
+    from _sandbox_imports import LIGHT
     from _sandbox_memory import settle
-    from _sandbox_park import LIGHT, fork_full_driver, set_dumpable
+    from _sandbox_park import fork_full_driver, set_dumpable
 
     ending = Ending(PROGRAM)
     shelf.fill(LIGHT)
-    shelf.when_shown["logging"] = _count_from_now
+    atexit.unregister(sys.modules["logging"].shutdown)
+    shelf.when_shown["logging"] = _begin_logging
     set_dumpable(False)
     # If a conversation waits, it is known already whether it has other versions.
     driver = fork_full_driver(shelf, soon, loads=not (soon and os.path.exists(ANEW)))
@@ -94,9 +97,11 @@ def _renew_main():
     sys.modules["__main__"] = main
 
 
-def _count_from_now():
-    """Restart what logging reports as `relativeCreated`: the time since it was loaded."""
-    sys.modules["logging"]._startTime = time_ns()
+def _begin_logging():
+    """Do what logging does when it is loaded: note the time, and wait for the end of the program."""
+    logging = sys.modules["logging"]
+    logging._startTime = time_ns()
+    atexit.register(logging.shutdown)
 
 
 def _become_program(request):

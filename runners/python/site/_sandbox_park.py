@@ -8,7 +8,6 @@ import socket
 
 import _sandbox_imports as imports
 from _sandbox_driver import CHANNEL, CONVERSATION
-from _sandbox_imports import LIGHT  # noqa: F401
 from _sandbox_start import ANEW
 
 # pandas looks for these when it is loaded, which is done before they are installed.
