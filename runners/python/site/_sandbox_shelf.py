@@ -59,11 +59,13 @@ class Shelf:
         self._path = list(sys.path)
         self._modules = {name: module for name, module in sys.modules.items() if name not in self._shown}
         self._order = {name: place for place, name in enumerate(self._modules)}
+        packages = {name.rpartition(".")[0] for name in self._modules}
+        brought_along = {package: self._brought_along(package) for package in packages}
         for name, module in self._modules.items():
             package, _, child = name.rpartition(".")
             attributes = vars(self._modules.get(package) or sys.modules.get(package) or self)
             # A package may rely on what it imports itself.
-            if attributes.get(child) is module and name not in self._brought_along(package):
+            if attributes.get(child) is module and name not in brought_along[package]:
                 del attributes[child]
                 self._unbound.add(name)
         for name in self._modules:
