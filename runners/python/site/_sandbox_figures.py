@@ -119,7 +119,7 @@ def _save(canvas):
 
 def _capturing_shell():
     """The shell of a kernel, while it collects what is displayed instead of showing it."""
-    kernel = sys.modules.get("_sandbox_kernel")
+    kernel = sys.modules.get("_sandbox_shell")
     shell = kernel and kernel.Shell.instance()
     return shell if shell and shell.is_captured() else None
 

@@ -23,8 +23,12 @@ HOOKS = {
 
 
 class Finder:
-    @staticmethod
-    def find_spec(name, path=None, target=None):
+    shelf = None  # has what was loaded ahead
+
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if cls.shelf is not None and target is None and (spec := cls.shelf.find_spec(name)):
+            return spec
         hook = HOOKS.get(name)
         if hook is None:
             return None
@@ -48,5 +52,5 @@ def _hand_over_when_loaded(loader, ours, function):
 
 
 def put_in_place():
-    """Come before the finder that looks in directories, and after those for what is part of the interpreter."""
-    sys.meta_path.insert(sys.meta_path.index(_importing.PathFinder), Finder)
+    """Come before all other finders."""
+    sys.meta_path.insert(0, Finder)

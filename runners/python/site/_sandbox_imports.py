@@ -5,15 +5,21 @@ such as the word `import` in a string, is left to the full driver.
 """
 
 import re
+import sys
 
-# Loaded ahead by the light driver. All of it together takes a few megabytes and no large shared library.
+# Loaded ahead by the light driver. All of it together takes a few megabytes. A program that imports sqlite3 takes 5 ms
+# of processor time instead of 16.
 LIGHT = (
-    "abc", "array", "base64", "bisect", "calendar", "cmath", "collections", "contextlib", "copy", "csv", "dataclasses",
-    "datetime", "decimal", "enum", "fractions", "functools", "gc", "glob", "heapq", "inspect", "io", "itertools",
-    "json", "math", "numbers", "operator", "os", "pathlib", "pprint", "random", "re", "shutil", "signal",
-    "statistics", "string", "struct", "sys", "tempfile", "textwrap", "threading", "time", "timeit", "traceback",
-    "types", "typing", "unicodedata", "warnings", "zlib",
+    "abc", "argparse", "array", "base64", "bisect", "calendar", "cmath", "collections", "contextlib", "copy",
+    "csv", "dataclasses", "datetime", "decimal", "enum", "fractions", "functools", "gc", "glob", "hashlib", "heapq",
+    "inspect", "io", "itertools", "json", "logging", "math", "numbers", "operator", "os", "pathlib", "pickle", "pprint",
+    "queue", "random", "re", "secrets", "shutil", "signal", "socket", "sqlite3", "statistics", "string", "struct",
+    "subprocess", "sys", "tempfile", "textwrap", "threading", "time", "timeit", "traceback", "types", "typing",
+    "unicodedata", "uuid", "warnings", "zipfile", "zlib",
 )  # fmt: skip
+# The parts of the standard library that are large, which the full driver has. Here, they would cost every program a
+# tenth more.
+LARGE = "asyncio", "http", "urllib"
 # What takes the full driver long to load, and would take a program just as long.
 LIBRARIES = re.compile(r"\b(?:numpy|pandas|matplotlib|pylab|scipy|seaborn)\b")
 WORD = re.compile(r"\bimport\b")
@@ -25,13 +31,15 @@ EARLY = re.compile(r"\b(?:PANDAS_|NUMPY_|NPY_|MPL[A-Z]|MATPLOTLIBRC\b)")
 
 
 def wants_more(code):
-    """Whether the program may import what the light driver has not loaded."""
+    """Whether the program may import more than small parts of the standard library, which the light driver has or
+    which are imported in less time than it takes to fork the full one."""
     statements = STATEMENT.findall(code)
     if len(statements) != len(WORD.findall(code)):
         return True
     for package, names in statements:
         for name in (package or names).split(","):
-            if name.split(" as ")[0].split(".")[0].strip() not in LIGHT:
+            name = name.split(" as ")[0].split(".")[0].strip()
+            if name in LARGE or name not in sys.stdlib_module_names:
                 return True
     return False
 

@@ -4,14 +4,43 @@ import io
 import os
 import sys
 from contextlib import contextmanager
-from time import time_ns
+from select import POLLIN, poll
+from time import process_time
 
+# Seconds. In bites and pauses, a program beside this took 24 ms and its 90th percentile 48; without, 31 and 66.
+BITE = 0.003
 CACHE = "/opt/runner/matplotlib"
 
 
-def load(shelf):
+def load(shelf, requests):
+    """Load everything. With `requests`, programs may run beside this that need nothing of it: each bite is followed by
+    a pause as long, so that half of the sandbox's share of a core is theirs, until one of them asks for it."""
+    if requests is not None:
+        shelf.before_each = _in_bites(requests)
     with _matplotlib_of_the_image():
         _load(shelf)
+    from numpy.random import seed
+
+    shelf.when_shown |= {
+        "numpy.random.mtrand": seed,  # random does this by itself after a fork
+        "matplotlib": _read_settings,
+        "asyncio": _let_tasks_outlive_cells,
+        "pandas": _fit_columns,
+    }
+
+
+def _in_bites(requests):
+    asked, began = poll(), process_time()
+    asked.register(requests, POLLIN)
+
+    def pause():
+        nonlocal began
+        worked = process_time() - began
+        if worked > BITE:
+            asked.poll(worked * 1000)
+            began = process_time()
+
+    return pause
 
 
 @contextmanager
@@ -41,26 +70,11 @@ def _forget_answer(function):
 
 
 def _load(shelf):
-    for name in ("asyncio", "subprocess", "urllib.request"):
-        shelf.fill(name)
-    shelf.fill("numpy", lambda numpy: numpy.linalg.inv(numpy.eye(3)))
-    shelf.fill("pandas", _warm_pandas)
-    shelf.fill("numpy.random")
-    shelf.fill("matplotlib.pyplot", _warm_pyplot)
-
-    from numpy.random import seed
-
-    # random does this by itself after a fork.
-    shelf.when_shown("numpy.random.mtrand", seed)
-    shelf.when_shown("logging", _count_from_now)
-    shelf.when_shown("matplotlib", _read_settings)
-    shelf.when_shown("asyncio", _in_kernels(_let_tasks_outlive_cells))
-    shelf.when_shown("pandas", _in_kernels(lambda: show_columns(sys.modules["pandas"])))
-
-
-def _count_from_now():
-    """Restart what logging reports as `relativeCreated`: the time since it was loaded."""
-    sys.modules["logging"]._startTime = time_ns()
+    shelf.fill(["asyncio", "urllib.request"])
+    shelf.fill(["numpy"], lambda numpy: numpy.linalg.inv(numpy.eye(3)))
+    shelf.fill(["pandas"], _warm_pandas)
+    shelf.fill(["numpy.random"])
+    shelf.fill(["matplotlib.pyplot"], _warm_pyplot)
 
 
 def _read_settings():
@@ -76,16 +90,18 @@ def _read_settings():
         matplotlib.rcParams._set("backend", backend)
 
 
-def _in_kernels(function):
-    def when_shown():
-        if "_sandbox_kernel" in sys.modules:
-            function()
-
-    return when_shown
-
-
 def _let_tasks_outlive_cells():
-    import _sandbox_tasks  # noqa: F401
+    if _is_kernel():
+        import _sandbox_tasks  # noqa: F401
+
+
+def _fit_columns():
+    if _is_kernel():
+        show_columns(sys.modules["pandas"])
+
+
+def _is_kernel():
+    return "_sandbox_kernel" in sys.modules
 
 
 def show_columns(pandas):

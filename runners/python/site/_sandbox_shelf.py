@@ -1,248 +1,138 @@
 """Modules that are loaded ahead but look as if they were not, until the program imports them.
 
-The driver loads libraries before it knows the program. A program must not see them: neither in `sys.modules`, nor
-as an attribute of a package whose submodule it did not import, nor by what they do when the interpreter ends.
-So they are hidden, together with a record of what loading each of them brought along, and an `import` puts exactly
-that in place, in no time.
+The driver loads libraries before it knows the program. A program must not see them, neither in `sys.modules` nor as an
+attribute of a package whose submodule it did not import. So they are hidden, and our finder in `sys.meta_path` has them
+when an `import` asks for them: what is found is the module that is there already, and executing it puts in place what
+importing it brings along. A package that works differently with another one beside it can look in `sys.modules`.
 
-All imports of modules that are not in `sys.modules` come through `_find_and_load` of the import system, which is
-where the shelf sits, first to record and then to serve. Nothing may be imported here that a plain run has not loaded.
-
-A run process shares its memory with the driver until it writes to it, and even reading an object writes to it. So
-while a program runs, nothing here goes through everything there is, only through what the program imports.
-
-Several threads may import at once: one of them shows a module and all that comes with it while the others wait, and
-what is no longer hidden is in `sys.modules`. The import system has a lock for each module, and a thread that holds one
-may wait for the lock here. So nothing is looked for or loaded while that is held, except in a kernel before its first
-cell.
+What a module brings along is what the `import` statements in it name, which `builtins.__import__` sees while the driver
+loads it. A program finds the original function there.
 """
 
-import _frozen_importlib as _bootstrap
-import _thread
-import atexit
 import builtins
-import os
 import sys
-
-from _sandbox_start import as_part_of_importlib
-
-ESSENTIAL = {"__main__", "builtins", "sys"}
+from _frozen_importlib import ModuleSpec
+from _frozen_importlib_external import PathFinder
 
 
 class Shelf:
     def __init__(self, shown):
-        self._shown = frozenset(shown)
+        self._shown = frozenset(shown)  # what a plain run has loaded
+        self._needs = {}  # name -> names that were imported while it was loaded
         self._modules = {}  # name -> module
         self._order = {}  # name -> its place in the order of loading
         self._hidden = set()  # names of those that the program has not imported
         self._unbound = set()  # names of submodules that were taken out of their package
-        self._sizes = {}  # name -> its namespace, and how many names were in it before the program
-        self._plans = {}  # name -> what importing it brings along, for those that were asked for
-        self._needs = {}  # name -> names that were imported while it was loaded
-        self._when_shown = {}  # name -> function to call when the program imports it
-        self._exit_calls = []  # (name of the module that was being loaded, function, args, kwargs)
-        self._fork_hooks = []  # (name of the module that was being loaded, kwargs)
-        self._loading = []  # names of the modules that are being loaded, innermost last
-        self._known = set()  # names whose place is recorded
+        self._plans = {}  # name -> names of what importing it brings along, for those that were asked for
         self._path = None
-        self._kept = []
-        self._showing = _thread.RLock()
-        self.before_each = _nothing  # called before a module is loaded
-        self._find_and_load = _bootstrap._find_and_load
-        self._import = builtins.__import__
-        self._register = atexit.register
-        self._register_at_fork = os.register_at_fork
+        self.before_each = lambda: None  # called before a module is loaded
+        self.when_shown = {}  # name -> function to call when the program imports it
 
-    def record(self):
-        """From now on, record which module imports what."""
-        self._known.update(sys.modules)
-        _bootstrap._find_and_load = self._load_and_record
-        builtins.__import__ = self._import_and_record
-        atexit.register = self._register_later
-        os.register_at_fork = self._register_at_fork_later
+    def fill(self, names, warm_up=None):
+        """Load modules; what `warm_up` then makes the last one load counts as loaded with it."""
+        plain = builtins.__import__
 
-    def fill(self, name, warm_up=None):
-        """Load a module; what `warm_up` then makes it load counts as loaded with it."""
-        self._plans[name] = None
-        self._loading.append(name)
-        module = self._import(name, fromlist=["__name__"])
-        if warm_up is not None:
-            warm_up(module)
-        self._loading.pop()
+        def record(name, globals=None, locals=None, fromlist=(), level=0):
+            self.before_each()
+            module = plain(name, globals, locals, fromlist, level)
+            if level:
+                package = globals["__package__"].rsplit(".", level - 1)[0]
+                name = f"{package}.{name}" if name else package
+            needs = self._needs.setdefault(_being_loaded(), set())
+            needs.update([name], [f"{name}.{attribute}" for attribute in fromlist or ()])
+            return module
 
-    def when_shown(self, name, function):
-        """Have `function` called when a module is shown to the program."""
-        self._when_shown[name] = function
+        builtins.__import__ = record
+        try:
+            for name in names:
+                self._plans[name] = None
+                before = set(sys.modules)
+                module = plain(name, fromlist=["__name__"])
+                if warm_up is not None:
+                    warm_up(module)
+                self._needs.setdefault(name, set()).update(sys.modules.keys() - before)
+        finally:
+            builtins.__import__ = plain
 
-    def close(self):
-        """Hide what was loaded since, and serve it from here."""
-        builtins.__import__ = self._import
-        atexit.register = self._register
-        os.register_at_fork = self._register_at_fork
-        self._register_at_fork(after_in_child=self._showing._at_fork_reinit)
+    def hide(self):
+        """Hide what was loaded."""
         self._path = list(sys.path)
         self._modules = {name: module for name, module in sys.modules.items() if name not in self._shown}
         self._order = {name: place for place, name in enumerate(self._modules)}
         packages = {name.rpartition(".")[0] for name in self._modules}
-        closures = {package: self._closure(package) for package in packages}
-        for name in self._modules:
-            self._unbind(name, closures)
+        brought_along = {package: self._brought_along(package) for package in packages}
+        for name, module in self._modules.items():
+            package, _, child = name.rpartition(".")
+            attributes = vars(self._modules.get(package) or sys.modules.get(package) or self)
+            # A package may rely on what it imports itself.
+            if attributes.get(child) is module and name not in brought_along[package]:
+                del attributes[child]
+                self._unbound.add(name)
         for name in self._modules:
             del sys.modules[name]
-        self._hidden.update(self._modules)
         self._plans = {name: self._plan(name) for name in self._plans}
-        known = {name: vars(module) for name, module in (sys.modules | self._modules).items()}
-        self._sizes = {
-            name: (namespace, len(namespace)) for name, namespace in known.items() if name not in ESSENTIAL | {"site"}
-        }  # site is still being loaded
-        _bootstrap._find_and_load = as_part_of_importlib(self._find_or_load())
+        self._hidden.update(self._modules)
 
-    def hide_for_good(self):
-        """Leave only the program's own modules in sight, and keep what hangs on the others."""
-        self._kept.append(sys.path_importer_cache)
-        for name in list(sys.modules):
-            if (name in self._modules or name in self._shown) and name not in ESSENTIAL:
-                self._kept.append(sys.modules.pop(name))
+    def find_spec(self, name):
+        """What an import finds: the specification that the module has, with a loader that has nothing to load."""
+        module = self._modules.get(name)
+        # If another thread was quicker, it is shown already.
+        if module is None or (name not in self._hidden and sys.modules.get(name) is not module):
+            return None
+        spec = module.__spec__
+        # The program may have changed where to look.
+        if sys.path != self._path and "." not in name and spec.has_location:
+            found = PathFinder.find_spec(name)
+            if found is None or found.origin != spec.origin:
+                return found
+        if isinstance(spec.loader, type):  # of what is part of the interpreter
+            loader = type(spec.loader.__name__, (spec.loader,), {})
+            spec = ModuleSpec(name, loader, origin=spec.origin, is_package=hasattr(module, "__path__"))
+        self._have_nothing_loaded(spec.loader, module)
+        return spec
 
-    def drop_additions(self):
-        """Drop what the program has added to modules, and return whether it has. By then, no built-in function has
-        its name."""
-        dropped = False
-        for name in self._sizes.keys() - self._hidden:
-            namespace, size = self._sizes[name]
-            if namespace.__len__() == size:
-                continue
-            for added in [*namespace][size:]:
-                if self._modules.get(f"{name}.{added}") is None:  # else it is a part that was shown
-                    namespace.pop(added, None)
-                    dropped = True
-        events = self._modules.get("asyncio.events")
-        if events and events._event_loop_policy:
-            dropped = True
-            events._event_loop_policy = None  # and with it the loop, and what its tasks hold
-        return dropped
+    def _have_nothing_loaded(self, loader, module):
+        own = module.__spec__
 
-    def _load_and_record(self, name, import_):
-        self.before_each()
-        self._note(name)
-        self._note_strays()
-        self._known.add(name)
-        self._loading.append(name)
-        try:
-            return self._find_and_load(name, import_)
-        finally:
-            self._note_strays()
-            self._loading.pop()
+        def exec_module(_module):
+            module.__spec__ = own
+            if own.loader is loader:
+                del loader.create_module, loader.exec_module
+            self._show(own.name)
 
-    def _import_and_record(self, name, globals=None, locals=None, fromlist=(), level=0):
-        module = self._import(name, globals, locals, fromlist, level)
-        if level:
-            name = _bootstrap._resolve_name(name, _bootstrap._calc___package__(globals), level)
-        self._note(name)
-        for attribute in fromlist or ():
-            self._note(f"{name}.{attribute}")
-        return module
+        loader.create_module = lambda _spec: module
+        loader.exec_module = exec_module
 
-    def _note(self, name):
-        if self._loading:
-            self._needs.setdefault(self._loading[-1], set()).add(name)
-
-    def _note_strays(self):
-        """Record the modules that the one being loaded has put into `sys.modules` by hand."""
-        if len(self._known) != len(sys.modules):
-            for name in sys.modules.keys() - self._known:
-                self._note(name)
-            self._known = set(sys.modules)
-
-    def _register_later(self, function, /, *args, **kwargs):
-        # Modules that took `register` out of atexit keep this function.
-        if atexit.register is not self._register and self._loading:
-            self._exit_calls.append((self._loading[-1], function, args, kwargs))
-            return function
-        return self._register(function, *args, **kwargs)
-
-    def _register_at_fork_later(self, **hooks):
-        if self._loading:
-            self._fork_hooks.append((self._loading[-1], hooks))
-        else:
-            self._register_at_fork(**hooks)
-
-    def _find_or_load(self):
-        hidden, load, showing = self._hidden, self._find_and_load, self._showing
-
-        def _find_and_load(name, import_):
-            if name in hidden and self._is_meant(name):
-                with showing:
-                    if name in hidden:  # else another thread was quicker
-                        self._show(name)
-                        return sys.modules[name]
-            return load(name, import_)
-
-        return _find_and_load
-
-    def _is_meant(self, name):
-        """Whether an import would still find this module, in case the program has changed where to look."""
-        if sys.path == self._path or "." in name:
-            return True
-        spec = _bootstrap._find_spec(name, None)
-        return spec is not None and spec.origin == self._modules[name].__spec__.origin
-
-    def _closure(self, name):
-        """The names of everything that importing a module brings along."""
-        closure = {name} & self._modules.keys()
-        waiting = list(closure)
-        while waiting:
-            name = waiting.pop()
-            new = {name.rpartition(".")[0], *self._needs.get(name, ())}
-            new = (new & self._modules.keys()) - closure
-            closure |= new
-            waiting.extend(new)
-        return closure
-
-    def _unbind(self, name, closures):
-        """Take a submodule out of its package, unless the package itself imports it and may rely on it."""
-        package, _, child = name.rpartition(".")
-        attributes = self._namespace(package)
-        if attributes.get(child) is self._modules[name] and name not in closures[package]:
-            del attributes[child]
-            self._unbound.add(name)
+    def _show(self, name):
+        shown = [name for name in self._plans.get(name) or self._plan(name) if name in self._hidden]
+        for name in shown:
+            module = self._modules[name]
+            if name in self._unbound:
+                package, _, child = name.rpartition(".")
+                setattr(self._modules.get(package) or sys.modules[package], child, module)
+            sys.modules[name] = module
+            self._hidden.discard(name)
+        for name in self.when_shown.keys() & shown:
+            self.when_shown[name]()
 
     def _plan(self, name):
         """What importing a module brings along, in the order of loading."""
-        return sorted(self._closure(name), key=self._order.get)
+        return sorted(self._brought_along(name), key=self._order.get)
 
-    def _show(self, name):
-        names = [name for name in self._plans.get(name) or self._plan(name) if name in self._hidden]
-        shown = set(names)
-        for name, function, args, kwargs in self._exit_calls:
-            if name in shown:
-                self._register(function, *args, **kwargs)
-        for name, hooks in self._fork_hooks:
-            if name in shown:
-                self._register_at_fork(**hooks)
-                _run_late(hooks.get("after_in_child", _nothing))  # there was a fork since it was loaded
-        for name in names:
-            if name in self._unbound:
-                package, _, child = name.rpartition(".")
-                self._namespace(package)[child] = self._modules[name]
-        sys.modules.update({name: self._modules[name] for name in names})  # at once, for threads that do not wait
-        self._hidden.difference_update(names)
-        for name, function in self._when_shown.items():
-            if name in shown:
-                function()
-
-    def _namespace(self, name):
-        module = self._modules.get(name) or sys.modules.get(name)
-        return vars(module) if module else {}
+    def _brought_along(self, name):
+        """The names of all that importing a module brings along."""
+        found, waiting = set(), [name]
+        while waiting:
+            name = waiting.pop()
+            if name in self._modules and name not in found:
+                found.add(name)
+                waiting += [name.rpartition(".")[0], *self._needs.get(name, ())]
+        return found
 
 
-def _nothing():
-    pass
-
-
-def _run_late(hook):
-    """Run it. asyncio's gives back what only the main thread can have taken, and fails in any other."""
-    try:
-        hook()
-    except ValueError:
-        pass
+def _being_loaded():
+    """The name of the module whose loading has led here, in whichever function of another one."""
+    frame = sys._getframe(2)
+    while frame and frame.f_code.co_name != "<module>":
+        frame = frame.f_back
+    return frame and frame.f_globals.get("__name__")

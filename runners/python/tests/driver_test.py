@@ -14,78 +14,62 @@ import subprocess
 import sys
 import time
 import unittest
-from types import SimpleNamespace
 
-import _sandbox_driver as driver
-from _sandbox_native import fork_away
+import _sandbox_park as park
 
 SOON = 0.5  # seconds in which what must not happen would have happened
 PATIENCE = 20
 SLOW_EXIT = "/tests/slow_exit.so"
 
 
-class Pipe:
-    def __init__(self):
-        self.reading, self.writing = os.pipe()
-
-    def read(self, length=100):
-        """What comes, or nothing if it takes too long."""
-        return os.read(self.reading, length) if self.has_some(PATIENCE) else None
-
-    def has_some(self, seconds):
-        return bool(select.select([self.reading], [], [], seconds)[0])
-
-    def write(self, data):
-        os.write(self.writing, data)
+def has_some(connection, seconds):
+    return bool(select.select([connection], [], [], seconds)[0])
 
 
-def tools(**others):
-    """What the driver gets from its native part, without a library in it."""
-    return SimpleNamespace(
-        fork=fork_away,
-        parse=json.loads,
-        set_dumpable=lambda yes: None,
-        wants_more=lambda code: True,
-        names_early_settings=lambda code: False,
-        share_memory=lambda: None,
-        **others,
-    )
-
-
-def has_ended(pid, seconds):
-    """Whether a child ends, and how."""
+def end_of(pid, seconds):
+    """The exit code of a child, or nothing if it does not end."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        if os.waitpid(pid, os.WNOHANG)[0]:
-            return True
+        if (ended := os.waitpid(pid, os.WNOHANG))[0]:
+            return os.waitstatus_to_exitcode(ended[1])
         time.sleep(0.01)
-    return False
+    return None
+
+
+def pair():
+    connections = socket.socketpair()
+    for connection in connections:
+        connection.settimeout(PATIENCE)
+    return connections
 
 
 class Driver:
     """A driver in a process of its own, and what it and its run processes report."""
 
     def __init__(self, make):
-        self.requests, self.answers, self.loading, self.reports = Pipe(), Pipe(), Pipe(), Pipe()
-        self.channel, channel = socket.socketpair()
-        self.channel.settimeout(PATIENCE)
+        (self.other, other), (self.reports, self._reports), (self.channel, channel) = pair(), pair(), pair()
         self.pid = os.fork()
         if self.pid:
-            channel.close()
+            for connection in (other, channel):
+                connection.close()
             return
         with exiting():
-            os.dup2(channel.fileno(), driver.CHANNEL)
-            made = make(self)
+            os.dup2(channel.fileno(), park.CHANNEL)
+            self.other.close()
+            for connection in (other, channel):
+                connection.setblocking(True)
+            made = make(self, other)
             made.fork_run_processes()
             self.report("started " + made.take_request()["code"])
 
     def report(self, what):
-        self.reports.write(what.encode() + b"\n")
+        self._reports.sendall(what.encode() + b"\n")
 
     def close(self):
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
-        self.channel.close()
+        for connection in (self.channel, self.other, self.reports, self._reports):
+            connection.close()
 
 
 @contextlib.contextmanager
@@ -98,133 +82,148 @@ def exiting():
         os._exit(9)
 
 
-def light(there):
-    os.close(there.loading.writing)  # the full driver has loaded everything
-    return driver.LightDriver(tools(), 77, there.requests.writing, there.answers.reading, there.loading.reading)
-
-
 class ThePassing(unittest.TestCase):
     """The parked process hands its program to the full driver, and ends when it is told."""
 
-    def test_waits_for_its_own_answer(self):
+    def start(self, with_full_driver=True):
+        def light(there, full):
+            park.take_streams = lambda: there.report("took")
+            if not with_full_driver:
+                there.other.close()
+            made = park.LightDriver(77, full, soon=True)
+            made._wants_full_driver = lambda program: True
+            return made
+
         there = Driver(light)
         self.addCleanup(there.close)
-        os.close(there.loading.writing)
-        there.answers.write(b"of somebody else")  # who was killed before it was read
+        if not with_full_driver:
+            there.other.close()
         parked = int(there.channel.recv(100).split()[1])
         request = b'{"code": "print(1)", "env": {}}'
-        there.channel.sendall(len(request).to_bytes(4, "big") + request)
-        asked = there.requests.read()
-        self.assertEqual(int.from_bytes(asked[:4], "big"), parked)
-        self.assertFalse(has_ended(parked, SOON), "it took another's answer for its own")
-        there.answers.write(asked[4:])
-        self.assertTrue(has_ended(parked, PATIENCE))
+        request = len(request).to_bytes(4, "big") + request
+        there.channel.sendall(request)
+        return there, parked, request
+
+    def test_ends_when_its_program_starts(self):
+        there, parked, request = self.start()
+        _, passed, _, _ = socket.recv_fds(there.other, 1, 1)
+        with socket.socket(fileno=passed[0]) as asking:
+            self.assertEqual(asking.recv(100), request)
+            self.assertIsNone(end_of(parked, SOON), "it has not been told")
+            asking.send(park.STARTS)
+            self.assertEqual(end_of(parked, PATIENCE), 0)
+        self.assertFalse(has_some(there.reports, 0))
+
+    def test_fails_if_nobody_runs_its_program(self):
+        there, parked, _ = self.start()
+        _, passed, _, _ = socket.recv_fds(there.other, 1, 1)
+        os.close(passed[0])
+        self.assertEqual(end_of(parked, PATIENCE), 1, "a run that was none would be taken for one")
+
+    def test_runs_its_program_if_there_is_no_full_driver(self):
+        there, _, _ = self.start(with_full_driver=False)
+        reports = b""
+        while b"started" not in reports and (more := there.reports.recv(100)):
+            reports += more
+        self.assertEqual(reports, b"took\nstarted print(1)\n")
 
 
 class TheFullDriver(unittest.TestCase):
     """It runs what it is asked to, as long as whoever asks is there."""
 
-    def start(self, take_streams=lambda channel: None):
-        def full(there):
-            def take(channel):
+    def start(self, while_taking=lambda: None):
+        def full(there, light):
+            def take():
                 there.report("took")
-                take_streams(channel)
+                while_taking()
 
-            made = tools(take_streams=take)
-            return driver.FullDriver(made, there.requests.reading, there.answers.writing, there.loading.writing)
+            park.take_streams = take
+            return park.FullDriver(light)
 
         there = Driver(full)
         self.addCleanup(there.close)
+        self.assertEqual(there.other.recv(1), b"!")  # everything is loaded
         return there
 
-    def asking(self, code):
-        """A process that has passed on a program."""
-        pid = os.fork()
-        if not pid:
-            signal.pause()
-            os._exit(0)
-        with open(driver.PASSED_ON % pid, "w") as file:
-            json.dump({"code": code, "env": {}}, file)
-        return pid
-
-    def end(self, pid):
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-
-    def ask(self, there, pid):
-        token = os.urandom(driver.TOKEN)
-        there.requests.write(pid.to_bytes(4, "big") + token)
-        return token
+    def ask(self, there, code):
+        """Pass on a program, and give the connection that a parked process would have."""
+        ours, theirs = pair()
+        theirs.setblocking(True)
+        socket.send_fds(there.other, [b"!"], [theirs.fileno()])
+        theirs.close()
+        request = json.dumps({"code": code, "env": {}}).encode()
+        ours.sendall(len(request).to_bytes(4, "big") + request)
+        return ours
 
     def assert_next_is_run(self, there, before):
         """What was reported until a program that nobody interrupts has started is `before`."""
-        pid = self.asking("next")
-        self.addCleanup(self.end, pid)
-        self.ask(there, pid)
-        reports = b""
-        while b"started" not in reports and (more := there.reports.read()):
-            reports += more
+        with self.ask(there, "next"):
+            reports = b""
+            while b"started" not in reports and (more := there.reports.recv(100)):
+                reports += more
         self.assertEqual(reports.decode().splitlines(), [*before, "took", "started next"])
 
     def test_does_not_touch_the_channel_for_a_run_that_is_over(self):
         there = self.start()
-        gone = self.asking("late")
-        self.end(gone)
-        self.ask(there, gone)
+        os.kill(there.pid, signal.SIGSTOP)  # as while it is loading
+        self.ask(there, "late").close()
+        os.kill(there.pid, signal.SIGCONT)
         self.assert_next_is_run(there, [])
 
     def test_does_not_start_a_program_whose_run_ended_while_it_took_the_streams(self):
-        go_on = Pipe()
-        there = self.start(lambda channel: go_on.read(1))
-        leaving = self.asking("late")
-        self.ask(there, leaving)
-        self.assertEqual(there.reports.read(), b"took\n")
-        self.end(leaving)
-        go_on.write(b"12")  # for the next one as well
+        waiting, going_on = pair()
+        there = self.start(lambda: waiting.recv(1))
+        leaving = self.ask(there, "late")
+        self.assertEqual(there.reports.recv(100), b"took\n")
+        leaving.close()
+        going_on.send(b"12")  # for the next one as well
         self.assert_next_is_run(there, [])
 
-    def test_starts_a_program_only_after_its_answer(self):
-        look, is_there = Pipe(), driver._is_there
-        parent = os.getpid()
-
-        def slowly(pid):
-            # In the driver, which is our child, and not in what it has forked, which leads a session.
-            if os.getsid(0) == os.getsid(parent):
-                look.read(1)
-            return is_there(pid)
-
-        driver._is_there = slowly
-        self.addCleanup(setattr, driver, "_is_there", is_there)
+    def test_tells_that_a_program_starts(self):
         there = self.start()
-        pid = self.asking("one")
-        self.addCleanup(self.end, pid)
-        token = self.ask(there, pid)
-        self.assertEqual(there.reports.read(), b"took\n")
-        self.assertFalse(there.reports.has_some(SOON), "it started before the driver had answered")
-        look.write(b"!")
-        self.assertEqual(there.reports.read(), b"started one\n")
-        self.assertTrue(there.answers.has_some(0), "it started before the answer")
-        self.assertEqual(there.answers.read(), token)
+        with self.ask(there, "one") as asking:
+            self.assertEqual(asking.recv(1), park.STARTS)
 
-    def test_ends_with_a_run_process_that_has_not_started_its_program(self):
-        there = self.start(lambda channel: os._exit(3))
-        pid = self.asking("one")
-        self.addCleanup(self.end, pid)
-        self.ask(there, pid)
-        self.assertTrue(has_ended(there.pid, PATIENCE), "a run that was none would be taken for one")
-        self.assertFalse(there.answers.has_some(0))
+    def test_tells_if_its_process_ends_instead(self):
+        there = self.start(lambda: os._exit(3))
+        with self.ask(there, "one") as asking:
+            self.assertEqual(asking.recv(1), b"")
+
+
+class TheShelf(unittest.TestCase):
+    """In an interpreter of its own, since it hides what it has loaded for good."""
+
+    def test_hands_out_what_it_has_loaded_as_an_import_would(self):
+        code = """
+import sys, _sandbox_hooks
+from _sandbox_shelf import Shelf
+shelf = Shelf(sys.modules)
+shelf.fill(["json", "xml.etree.ElementTree", "zlib"])
+there = sys.modules["json"], sys.modules["zlib"]
+shelf.hide()
+_sandbox_hooks.Finder.shelf = shelf
+print("json" in sys.modules, "json.decoder" in sys.modules)
+import json, xml, zlib
+print((json, zlib) == there, "json.decoder" in sys.modules, hasattr(xml, "etree"))
+print(type(json.__spec__.loader).__name__, json.__spec__.loader is json.__loader__, vars(json.__loader__).keys())
+import xml.etree.ElementTree
+print(hasattr(xml, "etree"))
+"""
+        told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        seen = ["False False", "True True False", "SourceFileLoader True dict_keys(['name', 'path'])", "True"]
+        self.assertEqual((told.stdout.splitlines(), told.stderr), (seen, ""))
 
 
 class TheFork(unittest.TestCase):
     def test_returns_where_its_process_has_its_parent(self):
-        code = "import os, _sandbox_native as n; n.fork_away() or print(os.getppid(), flush=True)"
         environment = {**os.environ, "LD_PRELOAD": SLOW_EXIT}
+        code = "import os, _sandbox_park as d; d.fork_away() and print(os.getppid(), flush=True)"
         told = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
         self.assertEqual((told.stdout, told.stderr), (f"{os.getpid()}\n", ""))
 
 
 if __name__ == "__main__":
     # The number of the channel is for nothing else.
-    while os.open(os.devnull, os.O_RDONLY) < driver.CHANNEL:
+    while os.open(os.devnull, os.O_RDONLY) < park.CHANNEL:
         pass
     unittest.main(verbosity=2)
