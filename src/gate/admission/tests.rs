@@ -127,7 +127,7 @@ async fn positions_are_told_and_count_down() {
     let third = key(3);
     let last = async {
         let permit = gate.acquire(&third, |position| {
-            reported.store(position, Ordering::Relaxed)
+            reported.store(position, Ordering::Relaxed);
         });
         drop(permit.await.unwrap());
     };
