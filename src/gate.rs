@@ -7,7 +7,7 @@
 //!    └──────────────────────▶ Refused ◀─────────────────────┘
 //! ```
 //!
-//! A deletion and a shutdown reach everybody inside, whatever they wait for, and wait until they are out. Uploads are
+//! A deletion and a shutdown reach everybody inside, whatever they wait for, and wait a moment until they are out. Uploads are
 //! short: they come in by a door of their own ([`Gate::enter_upload`]), and nothing ends them.
 
 pub mod active;

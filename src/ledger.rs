@@ -128,14 +128,14 @@ impl Ledger {
 
     /// A caller's run by its id.
     pub fn find(&self, owner: &Principal, id: &str) -> Option<Arc<LiveRun>> {
-        let entries = self.entries.lock();
+        let mut entries = self.entries.lock();
         entries.get(id).filter(|run| run.owner == *owner).cloned()
     }
 
     /// The latest run of a caller's conversation, for a client that never learned its id. A refused call does not count
     /// as a run.
     pub fn latest(&self, owner: &Principal, conversation: &Conversation) -> Option<Arc<LiveRun>> {
-        let entries = self.entries.lock();
+        let mut entries = self.entries.lock();
         let refused = |run: &LiveRun| run.result().is_some_and(|result| result.is_err());
         let theirs = entries.iter().filter(|run| {
             run.owner == *owner && run.conversation == *conversation && !refused(run)

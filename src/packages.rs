@@ -35,7 +35,7 @@ use self::installed::Change;
 pub use self::installed::{Installed, InstalledPackage};
 use self::note::Note;
 use self::policy::Policy;
-use self::prepared::Prepared;
+use self::prepared::PreparedInstall;
 pub use self::requirement::{Asked, Ecosystem, Name, Requirement, RequirementError};
 use self::step::Step;
 use self::turns::{Turn, Turns};
@@ -180,12 +180,12 @@ impl Packages {
         let made = timeout_at(prepared.ends, work).await;
         let ((mut installed, ready), entered) = made.map_err(|_| late())??;
         if let Some(ready) = ready {
-            let held = Held {
+            let guard = InstallGuard {
                 entered,
                 _turn: turn,
                 ends: prepared.ends,
             };
-            if !install_tree(&prepared.runner.language, ready, held).await? {
+            if !install_tree(&prepared.runner.language, ready, guard).await? {
                 let is_late = Instant::now() >= prepared.ends && !cancel.is_cancelled();
                 return Err(if is_late {
                     late()
@@ -200,7 +200,10 @@ impl Packages {
 
     /// Does everything except the last step, and returns what to report once that is done too. There is no last step if
     /// nothing is to be installed.
-    async fn make(&self, prepared: &Prepared) -> Result<(Installed, Option<Ready>), PackagesError> {
+    async fn make(
+        &self,
+        prepared: &PreparedInstall,
+    ) -> Result<(Installed, Option<Ready>), PackagesError> {
         let workspaces = &self.files.workspaces;
         let language = prepared.runner.language.as_str();
         let mut note = match workspaces.find(&prepared.key).await? {
@@ -262,7 +265,7 @@ impl Packages {
     /// The user that package clients run as, who has to own what is installed.
     ///
     /// Where each conversation has a user of its own, a new one gets its directory for this, even if the install fails.
-    async fn home(&self, prepared: &Prepared) -> Result<Home, PackagesError> {
+    async fn home(&self, prepared: &PreparedInstall) -> Result<Home, PackagesError> {
         if let Some(owner) = self.files.workspaces.common_owner() {
             let workspace = None;
             return Ok(Home { owner, workspace });
@@ -275,7 +278,7 @@ impl Packages {
     }
 
     /// The conversation's directory. A new one gets a warm sandbox, so that its first run is warm too.
-    async fn settled(&self, prepared: &Prepared) -> Result<Workspace, PackagesError> {
+    async fn settled(&self, prepared: &PreparedInstall) -> Result<Workspace, PackagesError> {
         self.pool.prewarm(&prepared.key).await?;
         Ok(self.files.workspaces.create(&prepared.key).await?)
     }
@@ -283,7 +286,7 @@ impl Packages {
     /// Performs the second step, and returns the directory that the tree is in.
     async fn unpack(
         &self,
-        prepared: &Prepared,
+        prepared: &PreparedInstall,
         from: Arc<Scratch>,
     ) -> Result<Arc<Scratch>, PackagesError> {
         let workspaces = &self.files.workspaces;
@@ -307,29 +310,33 @@ impl Packages {
 }
 
 /// What an install holds until it is done.
-struct Held {
+struct InstallGuard {
     entered: Entered,
     _turn: Turn,
     ends: Instant,
 }
 
-impl Held {
+impl InstallGuard {
     fn is_wanted(&self) -> bool {
         !self.entered.stop.is_requested() && Instant::now() < self.ends
     }
 }
 
-/// The last step, which happens completely or not at all. Until that is decided, `held` keeps others from deleting the
+/// The last step, which happens completely or not at all. Until that is decided, `guard` keeps others from deleting the
 /// conversation or installing for it, even if the caller has gone away. Returns whether it happened.
-async fn install_tree(language: &str, ready: Ready, held: Held) -> Result<bool, PackagesError> {
+async fn install_tree(
+    language: &str,
+    ready: Ready,
+    guard: InstallGuard,
+) -> Result<bool, PackagesError> {
     let Ready {
         workspace,
         scratch,
         tree,
         note,
     } = ready;
-    let held = (held, Arc::clone(&scratch));
-    let is_wanted = move || held.0.is_wanted();
+    let guard = (guard, Arc::clone(&scratch));
+    let is_wanted = move || guard.0.is_wanted();
     Ok(if let Some(tree) = tree {
         workspace
             .place_packages(&scratch, tree, language, note, is_wanted)

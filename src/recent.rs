@@ -46,14 +46,14 @@ impl<K: Eq + Hash, V> Recent<K, V> {
     pub(crate) fn insert(&mut self, key: K, value: V, bytes: usize) {
         self.remove(&key);
         let updated = Instant::now();
-        let entry = Entry {
-            value,
-            bytes,
-            updated,
-        };
-        self.entries.insert(key, entry);
-        self.bytes += bytes;
-        self.forget();
+        self.put(
+            key,
+            Entry {
+                value,
+                bytes,
+                updated,
+            },
+        );
     }
 
     /// Changes an entry, or the new one that `make` makes. `change` gets the number of its bytes too.
@@ -72,16 +72,23 @@ impl<K: Eq + Hash, V> Recent<K, V> {
         });
         self.bytes -= entry.bytes;
         let result = change(&mut entry.value, &mut entry.bytes);
-        self.bytes += entry.bytes;
         entry.updated = now;
-        self.entries.insert(key, entry);
-        self.forget();
+        self.put(key, entry);
         result
     }
 
-    pub(crate) fn get(&self, key: &K) -> Option<&V> {
-        let entry = self.entries.get(key)?;
-        (!self.is_old(entry)).then_some(&entry.value)
+    /// Puts the latest entry in. One that is too large by itself would take all others with it, and is not kept.
+    fn put(&mut self, key: K, entry: Entry<V>) {
+        if entry.bytes <= self.bounds.bytes {
+            self.bytes += entry.bytes;
+            self.entries.insert(key, entry);
+            self.forget();
+        }
+    }
+
+    pub(crate) fn get(&mut self, key: &K) -> Option<&V> {
+        self.forget();
+        self.entries.get(key).map(|entry| &entry.value)
     }
 
     /// An entry that may be changed, as old as it is.
@@ -98,11 +105,10 @@ impl<K: Eq + Hash, V> Recent<K, V> {
     }
 
     /// All entries, the oldest first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&K, &V)> {
+    pub(crate) fn iter(&mut self) -> impl Iterator<Item = (&K, &V)> {
+        self.forget();
         let entries = self.entries.iter();
-        entries
-            .filter(|(_, entry)| !self.is_old(entry))
-            .map(|(key, entry)| (key, &entry.value))
+        entries.map(|(key, entry)| (key, &entry.value))
     }
 
     /// Forgets what is too old, and the oldest while there is too much.
@@ -145,7 +151,7 @@ mod tests {
         bytes: 100,
     };
 
-    fn keys(recent: &Recent<u8, ()>) -> Vec<u8> {
+    fn keys(recent: &mut Recent<u8, ()>) -> Vec<u8> {
         recent.iter().map(|(key, ())| *key).collect()
     }
 
@@ -157,9 +163,10 @@ mod tests {
         advance(BOUNDS.age / 2).await;
         recent.update(1, || unreachable!("it is there"), |(), _| ());
         advance(BOUNDS.age / 2).await;
-        assert_eq!((keys(&recent), recent.get(&2)), (vec![1], None));
+        assert_eq!((keys(&mut recent), recent.get(&2)), (vec![1], None));
+        assert_eq!(recent.entries.len(), 1, "what is old takes no memory");
         advance(BOUNDS.age).await;
-        assert_eq!((keys(&recent), recent.remove(&1)), (vec![], None));
+        assert_eq!((keys(&mut recent), recent.remove(&1)), (vec![], None));
     }
 
     #[test]
@@ -168,15 +175,16 @@ mod tests {
         for key in [1, 2, 3, 1, 4] {
             recent.update(key, || (), |(), _| ());
         }
-        assert_eq!(keys(&recent), [3, 1, 4]);
+        assert_eq!(keys(&mut recent), [3, 1, 4]);
     }
 
     #[test]
-    fn what_alone_is_too_much_is_not_kept() {
+    fn what_alone_is_too_much_takes_no_others_with_it() {
         let mut recent = Recent::new(BOUNDS);
         recent.insert(1, (), 60);
         recent.insert(2, (), 101);
-        assert_eq!((keys(&recent), recent.bytes), (vec![], 0));
+        recent.update(3, || (), |(), bytes| *bytes = 101);
+        assert_eq!((keys(&mut recent), recent.bytes), (vec![1], 60));
     }
 
     proptest! {

@@ -42,7 +42,7 @@ pub use self::live::Live;
 use self::observed::Cause;
 pub use self::outcome::Outcome;
 use self::outcome::RunStatus;
-use self::prepare::Prepared;
+use self::prepare::PreparedRun;
 pub use self::request::{KernelWish, RunRequest, TimeArgument, time_limit};
 use self::seat::Seat;
 use self::texts::{FINISH_PERMITS, render_off_thread};
@@ -80,7 +80,7 @@ pub struct Runs {
 /// What is to be done in a sandbox.
 #[derive(Clone, Copy)]
 struct Job<'a> {
-    prepared: &'a Prepared,
+    prepared: &'a PreparedRun,
     workspace: &'a Workspace,
     /// Where the output goes, and who watches.
     live: &'a Live,
@@ -235,7 +235,7 @@ impl Runs {
 }
 
 /// What the runner's image says about what the program printed to standard error.
-async fn advice(outcome: &Outcome, prepared: &Prepared) -> Option<String> {
+async fn advice(outcome: &Outcome, prepared: &PreparedRun) -> Option<String> {
     let (RunStatus::Ok | RunStatus::Error) = outcome.status else {
         return None;
     };
@@ -256,7 +256,7 @@ async fn advice(outcome: &Outcome, prepared: &Prepared) -> Option<String> {
     .await
 }
 
-fn log(prepared: &Prepared, outcome: &Outcome, way: SandboxSource) {
+fn log(prepared: &PreparedRun, outcome: &Outcome, way: SandboxSource) {
     info!(
         run.way = way.into_str(),
         conversation.key = prepared.key.short(),

@@ -36,7 +36,7 @@ struct Shared {
 /// The right to run. Dropping it lets the next one in.
 #[derive(Debug)]
 pub struct Permit {
-    gate: Admission,
+    admission: Admission,
     key: ConversationKey,
 }
 
@@ -85,7 +85,7 @@ impl AdmissionError {
 }
 
 impl Admission {
-    /// A gate with the given number of permits.
+    /// With the given number of permits.
     pub fn new(config: AdmissionConfig) -> Self {
         Self(Arc::new(Shared {
             queue: Mutex::new(Queue::new(config.into())),
@@ -111,7 +111,7 @@ impl Admission {
             let (turn, permit) = oneshot::channel();
             let ticket = queue.join(key, turn);
             Waiting {
-                gate: self,
+                admission: self,
                 key,
                 ticket,
                 permit,
@@ -170,7 +170,7 @@ impl Admission {
 
     fn permit(&self, key: &ConversationKey) -> Permit {
         Permit {
-            gate: self.clone(),
+            admission: self.clone(),
             key: key.clone(),
         }
     }
@@ -190,13 +190,13 @@ impl Admission {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.gate.leave(&self.key);
+        self.admission.leave(&self.key);
     }
 }
 
 /// A position in the queue. Dropping it gives it up.
 struct Waiting<'a> {
-    gate: &'a Admission,
+    admission: &'a Admission,
     key: &'a ConversationKey,
     ticket: Ticket,
     permit: oneshot::Receiver<()>,
@@ -204,10 +204,10 @@ struct Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.gate.0.queue.lock().give_up(self.key, self.ticket);
+        self.admission.0.queue.lock().give_up(self.key, self.ticket);
         // Its turn came, but nobody took it.
         if self.permit.try_recv().is_ok() {
-            self.gate.leave(self.key);
+            self.admission.leave(self.key);
         }
     }
 }

@@ -50,12 +50,12 @@ impl Entries {
         }
     }
 
-    pub(super) fn get(&self, id: &str) -> Option<&Arc<LiveRun>> {
+    pub(super) fn get(&mut self, id: &str) -> Option<&Arc<LiveRun>> {
         let id = id.to_owned();
         self.under_way.get(&id).or_else(|| self.finished.get(&id))
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<LiveRun>> {
+    pub(super) fn iter(&mut self) -> impl Iterator<Item = &Arc<LiveRun>> {
         let finished = self.finished.iter().map(|(_, run)| run);
         self.under_way.values().chain(finished)
     }
@@ -74,7 +74,7 @@ mod tests {
         entries.end(id.to_owned(), bytes);
     }
 
-    fn ids(entries: &Entries) -> Vec<&str> {
+    fn ids(entries: &mut Entries) -> Vec<&str> {
         let mut ids: Vec<_> = entries.iter().map(|run| run.id.as_str()).collect();
         ids.sort_unstable();
         ids
@@ -87,7 +87,7 @@ mod tests {
         ended(&mut entries, "old", FINISHED.bytes);
         tokio::time::advance(KEPT).await;
         ended(&mut entries, "new", 1);
-        assert_eq!(ids(&entries), ["new", "under way"]);
+        assert_eq!(ids(&mut entries), ["new", "under way"]);
     }
 
     #[tokio::test(start_paused = true)]
@@ -97,7 +97,7 @@ mod tests {
             ended(&mut entries, id, FINISHED.bytes / 2);
             tokio::time::advance(Duration::from_secs(1)).await;
         }
-        assert_eq!(ids(&entries), ["second", "third"]);
+        assert_eq!(ids(&mut entries), ["second", "third"]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -9,7 +9,7 @@ use tracing::warn;
 use super::Packages;
 use super::client::{self, Client, FetchRequest, Fetched, Wanted};
 use super::error::PackagesError;
-use super::prepared::Prepared;
+use super::prepared::PreparedInstall;
 use super::requirement::Requirement;
 use super::step::Step;
 use crate::executor::spec::{NetworkAccess, Place, Provided, ReadOnlyMount};
@@ -22,7 +22,7 @@ impl Packages {
     /// Downloads what is wanted: from the operator's directory if it has all of it, else from the index.
     pub(super) async fn fetch(
         &self,
-        prepared: &Prepared,
+        prepared: &PreparedInstall,
         owner: Owner,
         wanted: &[Requirement],
     ) -> Result<(Fetched, Arc<Scratch>), PackagesError> {
@@ -71,7 +71,7 @@ impl Packages {
     /// Performs the first step once.
     async fn fetch_by(
         &self,
-        prepared: &Prepared,
+        prepared: &PreparedInstall,
         owner: Owner,
         wanted: &[Requirement],
         network: NetworkAccess,

@@ -13,7 +13,7 @@ use crate::conversation::ConversationKey;
 use crate::runner::Runner;
 
 /// A request that passed every check, with what it needs.
-pub(super) struct Prepared {
+pub(super) struct PreparedInstall {
     pub(super) runner: Arc<Runner>,
     pub(super) client: Client,
     pub(super) asked: Vec<Requirement>,
@@ -22,7 +22,7 @@ pub(super) struct Prepared {
     pub(super) ends: Instant,
 }
 
-impl Prepared {
+impl PreparedInstall {
     /// The time until the install has taken as long as it may. The program itself gets a little more, so that the
     /// install's own limit, which runs by the same clock, is reached first.
     pub(super) fn time_left(&self) -> Duration {
@@ -77,7 +77,7 @@ impl Packages {
         &self,
         request: &InstallRequest,
         started: Instant,
-    ) -> Result<Prepared, PackagesError> {
+    ) -> Result<PreparedInstall, PackagesError> {
         let view = self.gate.catalog.view();
         let runner = view.find(&request.language);
         let client = runner.and_then(|runner| Client::of(&runner.language));
@@ -109,7 +109,7 @@ impl Packages {
             self.policy.check_asked(&requirement)?;
             asked.push(requirement);
         }
-        Ok(Prepared {
+        Ok(PreparedInstall {
             runner: Arc::clone(runner),
             client,
             asked,

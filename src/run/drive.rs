@@ -69,14 +69,14 @@ impl Policy {
 }
 
 /// How the watch ended.
-struct Seen {
+struct WatchEnd {
     cause: Cause,
     report: Option<End>,
     /// Why a kernel would be lost by it, if it would be.
     lost: Option<KernelLoss>,
 }
 
-impl Seen {
+impl WatchEnd {
     /// The end was reported of a program that had been interrupted or not.
     fn reported(end: End, interrupted: Option<Cause>) -> Self {
         let lost = (!end.lives).then(|| match interrupted {
@@ -161,8 +161,8 @@ impl Runs {
     }
 
     /// Lets go of the sandbox as the end of its program has it.
-    async fn settle(&self, seat: Seat, job: Job<'_>, seen: Seen, wall: Duration) -> Observed {
-        let Seen {
+    async fn settle(&self, seat: Seat, job: Job<'_>, seen: WatchEnd, wall: Duration) -> Observed {
+        let WatchEnd {
             mut cause,
             report,
             mut lost,
@@ -207,7 +207,7 @@ async fn see(
     program: impl Future<Output = Result<End, Cause>>,
     full: impl Future<Output = String>,
     late: impl Future<Output = Cause>,
-) -> Seen {
+) -> WatchEnd {
     let (mut program, mut late) = (pin!(program), pin!(late));
     // Dropped when it has nothing to say any more: until then the run counts among those that fill the disk.
     let mut full = Some(Box::pin(full));
@@ -218,26 +218,26 @@ async fn see(
             end = &mut program => {
                 let interrupted = interrupted.map(|(cause, _)| cause);
                 return match end {
-                    Ok(end) => Seen::reported(end, interrupted),
-                    Err(cause) => Seen::unreported(cause, interrupted),
+                    Ok(end) => WatchEnd::reported(end, interrupted),
+                    Err(cause) => WatchEnd::unreported(cause, interrupted),
                 };
             }
             // However a cell responds to an interrupt, it could go on writing meanwhile.
             reason = until_full(full.as_mut()) => {
                 let cause = Cause::DiskFull(reason);
                 if policy.is_cell {
-                    return Seen::killed(cause, KernelLoss::Disk);
+                    return WatchEnd::killed(cause, KernelLoss::Disk);
                 }
                 cause
             }
             () = job.live.capture.flooded(), if is_first => Cause::Flooded,
             () = job.stop.cancel.cancelled(), if is_first => Cause::Cancelled,
-            () = job.stop.end.cancelled() => return Seen::killed(Cause::Cancelled, KernelLoss::Deleted),
+            () = job.stop.end.cancelled() => return WatchEnd::killed(Cause::Cancelled, KernelLoss::Deleted),
             cause = &mut late => {
                 let cause = interrupted.map_or(cause, |(cause, _)| cause);
-                return Seen::unreported(cause, None);
+                return WatchEnd::unreported(cause, None);
             }
-            cause = until_due(interrupted.as_ref()) => return Seen::unreported(cause, None),
+            cause = until_due(interrupted.as_ref()) => return WatchEnd::unreported(cause, None),
         };
         interrupt.cancel();
         if !policy.is_cell {
@@ -301,7 +301,7 @@ mod tests {
             Cause::EngineLost(Outage::passing("")),
             Cause::Cancelled,
         ]
-        .map(|cause| Seen::unreported(cause, None).lost.unwrap());
+        .map(|cause| WatchEnd::unreported(cause, None).lost.unwrap());
         let expected = [
             KernelLoss::Timeout,
             KernelLoss::Memory,

@@ -143,7 +143,7 @@ impl RunError {
                 RunErrorKind::Busy
             }
             Self::Unproven(_) => RunErrorKind::Unproven,
-            Self::Workspace(_) | Self::Broken => RunErrorKind::Failed,
+            Self::Workspace(WorkspaceError::Io { .. }) | Self::Broken => RunErrorKind::Failed,
             Self::CodeTooLarge(..)
             | Self::StdinTooLarge(..)
             | Self::NoStdin { .. }
@@ -155,7 +155,8 @@ impl RunError {
             | Self::StrayFence
             | Self::NoKernel { .. }
             | Self::Kernel(KernelError::Network(_) | KernelError::Environment(_))
-            | Self::Network(_) => RunErrorKind::Refused,
+            | Self::Network(_)
+            | Self::Workspace(_) => RunErrorKind::Refused,
         }
     }
 

@@ -12,7 +12,7 @@ use crate::runner::Runner;
 use crate::sandbox::Program;
 
 /// A request that passed every check, with what it needs.
-pub(super) struct Prepared {
+pub(super) struct PreparedRun {
     pub(super) runner: Arc<Runner>,
     pub(super) program: Program,
     /// What it may reach, once that is known.
@@ -32,7 +32,7 @@ impl Runs {
         wants: &Wants,
         key: ConversationKey,
         request: &RunRequest,
-    ) -> Result<Prepared, RunError> {
+    ) -> Result<PreparedRun, RunError> {
         let timeout = request.timeout.unwrap_or(self.limits.timeout);
         let may_be_warm = match wants {
             // The program is ours, so limits on what callers may ask for do not apply to it.
@@ -68,7 +68,7 @@ impl Runs {
             env,
             deadline: timeout,
         };
-        Ok(Prepared {
+        Ok(PreparedRun {
             runner,
             program,
             network: NetworkAccess::None,

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use super::error::NotBegun;
 use super::observed::Cause;
-use super::prepare::Prepared;
+use super::prepare::PreparedRun;
 use super::{KernelWish, RunError, Runs};
 use crate::executor::spec::NetworkAccess;
 use crate::kernels::{Kernel, KernelError, KernelLoss, Needs, Turn};
@@ -67,7 +67,7 @@ impl From<LeaseError> for NotBegun {
     }
 }
 
-impl Prepared {
+impl PreparedRun {
     fn needs(&self) -> Needs<'_> {
         Needs {
             runner: &self.runner,
@@ -81,11 +81,11 @@ impl Runs {
     /// The turn of a stateful run: a kernel that fits it, or the place for one. `waits` is called if others come first.
     pub(super) async fn turn(
         &self,
-        prepared: &Prepared,
+        prepared: &PreparedRun,
         wish: KernelWish,
         waits: impl FnOnce(),
     ) -> Result<Turn, RunError> {
-        let Prepared { key, runner, .. } = prepared;
+        let PreparedRun { key, runner, .. } = prepared;
         let mut turn = self.kernels.turn(key, runner, wish.wait, waits).await?;
         turn.fit(prepared.needs(), wish.restart)?;
         Ok(turn)
@@ -94,7 +94,7 @@ impl Runs {
     /// A place for a run, and the workspace that it has as `/data`.
     pub(super) async fn seat(
         &self,
-        prepared: &Prepared,
+        prepared: &PreparedRun,
         turn: Option<Turn>,
     ) -> Result<(Seat, Workspace), LeaseError> {
         if let Some(turn) = turn {
@@ -106,8 +106,8 @@ impl Runs {
     }
 
     /// A sandbox for one run, warm if there is one that fits.
-    async fn lease(&self, prepared: &Prepared) -> Result<(Lease, Workspace), LeaseError> {
-        let Prepared {
+    async fn lease(&self, prepared: &PreparedRun) -> Result<(Lease, Workspace), LeaseError> {
+        let PreparedRun {
             runner,
             key,
             network,
@@ -132,7 +132,7 @@ impl Runs {
     /// A sandbox that already exists.
     async fn warm_lease(
         &self,
-        prepared: &Prepared,
+        prepared: &PreparedRun,
     ) -> Result<Option<(Lease, Workspace)>, LeaseError> {
         let Some(lease) = self.pool.claim(&prepared.key, &prepared.runner).await? else {
             return Ok(None);
@@ -144,10 +144,10 @@ impl Runs {
     /// The kernel of a turn, or a new one, in a warm sandbox if there is one.
     async fn kernel_seat(
         &self,
-        prepared: &Prepared,
+        prepared: &PreparedRun,
         mut turn: Turn,
     ) -> Result<(Seat, Workspace), LeaseError> {
-        let Prepared { runner, key, .. } = prepared;
+        let PreparedRun { runner, key, .. } = prepared;
         let needs = prepared.needs();
         let found = self.files.workspaces.find(key).await?;
         if turn.has_kernel_for(found.as_ref())

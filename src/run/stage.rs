@@ -53,7 +53,7 @@ impl Stage {
 
     /// Whether its client may be answered: the program runs, the run has ended, or it waits for as long as those before
     /// it take.
-    pub fn is_settled(&self) -> bool {
+    pub fn may_be_answered(&self) -> bool {
         match self {
             Self::Entering | Self::Waiting { .. } | Self::Starting => false,
             Self::WaitingForKernel | Self::Running { .. } | Self::Ended(_) => true,

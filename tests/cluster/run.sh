@@ -8,5 +8,9 @@ if [[ ${KUBE_TEST_CONFIG:-} ]]; then
     tests/cluster/smoke.sh
     exit
 fi
-tests/cluster/cluster.sh status >/dev/null 2>&1 || trap 'tests/cluster/cluster.sh down' EXIT
+if tests/cluster/cluster.sh status >/dev/null 2>&1; then
+    tests/cluster/cluster.sh smoke
+    exit
+fi
+trap 'tests/cluster/cluster.sh down' EXIT
 tests/cluster/cluster.sh up

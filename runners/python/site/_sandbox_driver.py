@@ -13,7 +13,8 @@ it loads wait for it. A program that names settings which these libraries read w
 PANDAS_FUTURE_INFER_STRING, stays with the light one and loads them anew. So does every program and kernel of a
 conversation that has one of these libraries in another version: two versions do not go into one process.
 
-All runs of a driver share one thing that a program can see: the hash seed of strings.
+What a program could see of it: all runs of a driver share the hash seed of strings, references to what was loaded ahead
+are not counted, and a tool is registered with `sys.monitoring`.
 """
 
 import atexit

@@ -177,7 +177,7 @@ fn reason(refused: &RunResult) -> ApiError {
 async fn begun(run: &LiveRun) {
     let mut stages = run.live.stage.subscribe();
     // The run owns the sender.
-    let _ = stages.wait_for(Stage::is_settled).await;
+    let _ = stages.wait_for(Stage::may_be_answered).await;
 }
 
 impl ExecuteRequest {

@@ -32,14 +32,14 @@ const LISTED: Bounds = Bounds {
 
 /// The books on sessions.
 #[derive(Debug)]
-pub(in crate::http) struct Sessions(Mutex<Recent<(Principal, Conversation), Use>>);
+pub(in crate::http) struct Sessions(Mutex<Recent<(Principal, Conversation), SessionRecord>>);
 
 #[derive(Clone, Copy, Debug)]
-struct Use {
+struct SessionRecord {
     created: SystemTime,
     last: SystemTime,
     runs: u64,
-    /// Whether it was there before its first program.
+    /// Whether it was asked for, and so stays when no program was started in it.
     made: bool,
 }
 
@@ -58,16 +58,17 @@ impl Sessions {
     /// Notes that a caller uses a session, and starts so many programs in it.
     fn touch(&self, caller: &Principal, id: &Conversation, runs: u64) {
         let now = SystemTime::now();
-        let make = || Use {
+        let make = || SessionRecord {
             created: now,
             last: now,
             runs: 0,
-            made: runs == 0,
+            made: false,
         };
         let key = (caller.clone(), id.clone());
         self.0.lock().update(key, make, |session, _| {
             session.last = now;
             session.runs += runs;
+            session.made |= runs == 0;
         });
     }
 
@@ -95,8 +96,8 @@ impl Sessions {
         self.0.lock().remove(&key).is_some()
     }
 
-    fn of(&self, caller: &Principal) -> Vec<(Conversation, Use)> {
-        let book = self.0.lock();
+    fn of(&self, caller: &Principal) -> Vec<(Conversation, SessionRecord)> {
+        let mut book = self.0.lock();
         let theirs = book.iter().filter(|((owner, _), _)| owner == caller);
         theirs
             .map(|((_, id), session)| (id.clone(), *session))
@@ -104,7 +105,7 @@ impl Sessions {
     }
 
     /// A session of a caller.
-    fn get(&self, caller: &Principal, id: &Conversation) -> Result<Use, ApiError> {
+    fn get(&self, caller: &Principal, id: &Conversation) -> Result<SessionRecord, ApiError> {
         let key = (caller.clone(), id.clone());
         self.0.lock().get(&key).copied().ok_or_else(unknown)
     }
@@ -146,7 +147,7 @@ pub(super) struct Done {
 }
 
 impl Session {
-    fn of(state: &HttpState, id: &Conversation, each: Use) -> Self {
+    fn of(state: &HttpState, id: &Conversation, each: SessionRecord) -> Self {
         let is_busy = state.0.services.conversations.is_busy(id);
         Self {
             session_id: id.id().to_owned(),

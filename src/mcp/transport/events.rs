@@ -139,7 +139,7 @@ impl Reader {
         loop {
             self.grown.mark_unchanged();
             {
-                let inner = self.events.0.lock();
+                let mut inner = self.events.0.lock();
                 let log = inner.logs.get(&self.stream)?;
                 if let Some((number, message)) = log.at(self.next) {
                     drop(inner);
@@ -178,7 +178,7 @@ impl Events {
         if let Some(owner) = stream.strip_suffix(OF_A_SESSION) {
             return owner == &**session;
         }
-        let inner = self.0.lock();
+        let mut inner = self.0.lock();
         let owner = inner
             .logs
             .get(&stream.to_owned())
@@ -215,7 +215,7 @@ impl EventStore for Events {
             .ok_or("the event id is not one of ours")?;
         let number: u64 = number.parse()?;
         let grown = {
-            let inner = self.0.lock();
+            let mut inner = self.0.lock();
             let log = inner
                 .logs
                 .get(&stream.to_owned())
@@ -338,7 +338,7 @@ mod tests {
         // The oldest stream goes on.
         events.store_event("0", &answer()).await.unwrap();
         events.store_event("new", &answer()).await.unwrap();
-        let inner = events.0.lock();
+        let mut inner = events.0.lock();
         let there =
             ["0", "1", "2", "new"].map(|stream| inner.logs.get(&stream.to_owned()).is_some());
         assert_eq!(there, [true, false, true, true]);
