@@ -9,11 +9,12 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
+use rustix::fs::{CWD, FlockOperation, flock};
 use rustix::process::{getegid, geteuid};
 
 use crate::executor::installed::{INIT, Installed, PROGRAMS, SECCOMP};
 use crate::sandbox::Identity;
+use crate::workspace::Moves;
 
 const ROOT_ID: &str = ".root-id";
 const SERVERS: &str = ".servers";
@@ -125,8 +126,8 @@ pub(super) fn kept(path: &Path, content: &str, mode: u32) -> io::Result<String> 
     let written = file.write_all(content.as_bytes());
     // Synced first: a name whose content a power failure took would be found at every later start.
     let placed = written.and_then(|()| file.sync_all()).and_then(|()| {
-        let how = RenameFlags::NOREPLACE;
-        Ok(renameat_with(CWD, &unnamed, CWD, path, how)?)
+        let moved = Moves::default().move_file((CWD, unnamed.as_path()), (CWD, path));
+        Ok(moved?)
     });
     match placed {
         Ok(()) => Ok(content.to_owned()),

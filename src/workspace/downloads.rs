@@ -10,8 +10,8 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::time::SystemTime;
 
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, RenameFlags, Timespec, Timestamps, UTIME_NOW, fstat, mkdirat,
-    openat, renameat_with, statat, utimensat,
+    AtFlags, FileType, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, fstat, mkdirat, openat,
+    renameat, statat, utimensat,
 };
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
@@ -148,14 +148,16 @@ fn keep(
         .folder(private, [name.as_bytes()])
         .map_err(WorkspaceError::of(failed))?;
     let copied = copy(File::from(source).take(bytes), made.as_fd(), file);
-    // One that is damaged, as after a power loss, is exchanged.
-    let how = if known {
-        RenameFlags::EXCHANGE
-    } else {
-        RenameFlags::empty()
+    // One that is damaged, as after a power loss, is exchanged. A client that sees none meanwhile downloads the file.
+    let place = || {
+        let (made, place) = ((private, name.as_str()), (cache, file.sha256.as_str()));
+        if known {
+            store.moves.exchange(made, place)
+        } else {
+            renameat(made.0, made.1, place.0, place.1)
+        }
     };
-    let is_placed = matches!(copied, Ok(true))
-        && renameat_with(private, &name, cache, &file.sha256, how).is_ok();
+    let is_placed = matches!(copied, Ok(true)) && place().is_ok();
     if (known || !is_placed)
         && let Ok(Some(mut staging)) = store.take_away(private, &name)
     {

@@ -6,13 +6,12 @@
 
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
-use rustix::fs::{
-    AtFlags, Mode, RenameFlags, fchmod, mkdirat, readlinkat, renameat_with, symlinkat, unlinkat,
-};
+use rustix::fs::{AtFlags, Mode, fchmod, mkdirat, readlinkat, symlinkat, unlinkat};
 use rustix::io::{Errno, Result};
 
 use super::beneath::Opener;
 use super::error::WorkspaceError;
+use super::moves::Moves;
 use crate::conversation::ConversationKey;
 
 /// The directory's name.
@@ -40,12 +39,17 @@ impl Older {
     }
 
     /// Renames the directory that the conversation has there. False when it has none, or there is one of ours.
-    pub(super) fn adopt(&self, root: BorrowedFd<'_>, key: &ConversationKey) -> Result<bool> {
+    pub(super) fn adopt(
+        &self,
+        moves: &Moves,
+        root: BorrowedFd<'_>,
+        key: &ConversationKey,
+    ) -> Result<bool> {
         let Some(older) = key.older() else {
             return Ok(false);
         };
         let (from, to) = (older.as_str(), key.as_str());
-        match renameat_with(root, from, root, to, RenameFlags::NOREPLACE) {
+        match moves.move_folder((root, from), (root, to)) {
             Ok(()) => {}
             Err(Errno::NOENT | Errno::EXIST) => return Ok(false),
             Err(error) => return Err(error),
@@ -90,23 +94,33 @@ impl Older {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
+
     use super::super::{Owner, WorkspaceLimits, Workspaces};
     use super::*;
 
-    fn workspaces(root: &std::path::Path) -> Workspaces {
+    fn workspaces(root: &std::path::Path, in_steps: bool) -> Workspaces {
         let limits = WorkspaceLimits {
             quota_bytes: 1 << 20,
             free_space_floor: 0,
             max_entries: 100,
             storage_bytes: None,
         };
-        Workspaces::open(root, Owner::for_this_process(), limits).unwrap()
+        let workspaces = Workspaces::open(root, Owner::for_this_process(), limits).unwrap();
+        if in_steps {
+            workspaces.moving_in_steps()
+        } else {
+            workspaces
+        }
     }
 
+    #[rstest]
     #[tokio::test]
-    async fn a_directory_of_the_other_server_is_found_by_both_keys() {
+    async fn a_directory_of_the_other_server_is_found_by_both_keys(
+        #[values(false, true)] in_steps: bool,
+    ) {
         let root = tempfile::tempdir().unwrap();
-        let workspaces = workspaces(root.path());
+        let workspaces = workspaces(root.path(), in_steps);
         let key: ConversationKey = "0123456789abcdef".repeat(4).parse().unwrap();
         let older = key.older().unwrap();
         let dir = root.path().join(older.as_str());
@@ -136,10 +150,13 @@ mod tests {
         workspaces.wait_for_background_work().await;
     }
 
+    #[rstest]
     #[tokio::test]
-    async fn a_slot_does_not_hide_a_directory_of_the_other_server() {
+    async fn a_slot_does_not_hide_a_directory_of_the_other_server(
+        #[values(false, true)] in_steps: bool,
+    ) {
         let root = tempfile::tempdir().unwrap();
-        let workspaces = workspaces(root.path());
+        let workspaces = workspaces(root.path(), in_steps);
         let key: ConversationKey = "0123456789abcdef".repeat(4).parse().unwrap();
         std::fs::create_dir(root.path().join(&key.as_str()[..16])).unwrap();
         let slot = workspaces.new_slot().await.unwrap();

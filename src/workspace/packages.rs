@@ -8,12 +8,11 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
-use rustix::fs::{
-    AtFlags, Mode, OFlags, RenameFlags, mkdirat, openat, renameat_with, statat, unlinkat,
-};
+use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, statat, unlinkat};
 use rustix::io::Errno;
 
 use super::beneath::is_miss;
+use super::moves::At;
 use super::path::PACKAGES;
 use super::scratch::Scratch;
 use super::store::{Store, WORKSPACE_MODE};
@@ -84,10 +83,15 @@ impl Workspace {
                     return Ok(false);
                 }
                 let (folder, from) = (open_or_make(store, dir)?, from.as_fd());
-                let how = exchange(store, from, tree, folder.as_fd(), &language)?;
+                let (new, place) = ((from, tree), (folder.as_fd(), language.as_str()));
+                let was_there = put_in_place(store, new, place)?;
                 if let Err(error) = noted.move_to(store.notes(), this.key().as_str()) {
                     // Either both are in place or neither; if this fails too, the next install makes up for it.
-                    let _ = renameat_with(&folder, &language, from, tree, how);
+                    let _ = if was_there {
+                        store.moves.exchange(new, place)
+                    } else {
+                        store.moves.move_unguarded(place, new)
+                    };
                     return Err(error);
                 }
                 store.measured(this.key(), usage);
@@ -121,7 +125,8 @@ impl Workspace {
                 let was_there = take_away(store, folder.as_fd(), &language, to.as_fd())?;
                 if let Err(error) = noted.move_to(store.notes(), this.key().as_str()) {
                     if was_there {
-                        let _ = rename(to.as_fd(), OLD, folder.as_fd(), &language);
+                        let place = (folder.as_fd(), language.as_str());
+                        let _ = store.moves.move_unguarded((to.as_fd(), OLD), place);
                     }
                     return Err(error);
                 }
@@ -212,26 +217,26 @@ fn open_or_make(store: &Store, dir: BorrowedFd<'_>) -> Result<OwnedFd, Workspace
     ))
 }
 
-/// Moves `tree` to its place, and returns how. Whatever was there, link or tree, is afterwards where `tree` was, and
-/// the place is never empty in between.
-fn exchange(
-    store: &Store,
-    from: BorrowedFd<'_>,
-    tree: &str,
-    folder: BorrowedFd<'_>,
-    language: &str,
-) -> Result<RenameFlags, WorkspaceError> {
+/// Moves a tree to its place, and returns whether something was there. Whatever that was, link or tree, is afterwards
+/// where the tree was.
+///
+/// The place is never empty in between, if the file system can exchange names. If it cannot, a program of the
+/// conversation that imports something at that very moment does not find it, and one that makes something there only
+/// replaces what is its own.
+fn put_in_place(store: &Store, tree: At<'_>, place: At<'_>) -> Result<bool, WorkspaceError> {
     for _ in 0..TRIES {
-        let there = gone_is_none(statat(folder, language, AtFlags::SYMLINK_NOFOLLOW))
+        let there = gone_is_none(statat(place.0, place.1, AtFlags::SYMLINK_NOFOLLOW))
             .map_err(WorkspaceError::of("examine the folder of packages"))?;
-        let how = match there {
-            Some(_) => RenameFlags::EXCHANGE,
-            None => RenameFlags::NOREPLACE,
+        let was_there = there.is_some();
+        let moved = if was_there {
+            store.moves.exchange(tree, place)
+        } else {
+            store.moves.move_unguarded(tree, place)
         };
-        match renameat_with(from, tree, folder, language, how) {
-            Ok(()) => return Ok(how),
+        match moved {
+            Ok(()) => return Ok(was_there),
             Err(Errno::NOENT | Errno::EXIST) => {}
-            Err(Errno::ACCESS) => grant_access(store, folder, language)?,
+            Err(Errno::ACCESS) => grant_access(store, place.0, place.1)?,
             Err(error) => return Err(WorkspaceError::of("put packages in place")(error)),
         }
     }
@@ -246,7 +251,7 @@ fn take_away(
     to: BorrowedFd<'_>,
 ) -> Result<bool, WorkspaceError> {
     for _ in 0..TRIES {
-        match rename(folder, language, to, OLD) {
+        match store.moves.move_unguarded((folder, language), (to, OLD)) {
             Ok(()) => return Ok(true),
             Err(Errno::NOENT) => return Ok(false),
             Err(Errno::ACCESS) => grant_access(store, folder, language)?,
@@ -254,15 +259,6 @@ fn take_away(
         }
     }
     Err(WorkspaceError::of("take packages away")(Errno::AGAIN))
-}
-
-fn rename(
-    from: BorrowedFd<'_>,
-    name: &str,
-    to: BorrowedFd<'_>,
-    new: &str,
-) -> rustix::io::Result<()> {
-    renameat_with(from, name, to, new, RenameFlags::NOREPLACE)
 }
 
 /// A program may have closed the folder of a language: moving one changes its `..`, which needs write permission on it.

@@ -1,8 +1,8 @@
-//! Gives a file of a workspace another name, in one step and never in place of something else.
+//! Gives a file of a workspace another name, never in place of something else.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::fs::{FileType, RenameFlags, fstat, renameat_with};
+use rustix::fs::{FileType, fstat};
 use rustix::io::Errno;
 
 use super::beneath::is_miss;
@@ -14,8 +14,8 @@ use crate::conversation::ConversationKey;
 
 /// Moves the file `from` below `dir` to `to`, making folders on the way. `None` when there is no such file.
 ///
-/// A program may put something else in its place meanwhile. Then that is moved, to a name that nothing had, and nothing
-/// leaves the workspace.
+/// A program may put something else in its place meanwhile. Then that is moved, to a name that nothing had, or stays if
+/// it is a folder; nothing leaves the workspace.
 pub(super) fn rename(
     store: &Store,
     key: &ConversationKey,
@@ -47,7 +47,7 @@ pub(super) fn rename(
     let target = upload::make_room(store, key, dir, to)?;
     let target = target.as_ref().map_or(dir, AsFd::as_fd);
     let (name, new) = (from.file_name(), to.file_name());
-    match renameat_with(&folder, name, target, new, RenameFlags::NOREPLACE) {
+    match store.moves.move_file((folder.as_fd(), name), (target, new)) {
         Ok(()) => Ok(Some(FileEntry {
             path: to.clone(),
             size: listing::size(&stat),
@@ -55,6 +55,7 @@ pub(super) fn rename(
             new: false,
         })),
         Err(Errno::EXIST) => Err(WorkspaceError::NameTaken),
+        Err(Errno::ISDIR) => Err(WorkspaceError::IsDirectory),
         Err(Errno::NOENT) => Ok(None),
         Err(error) => Err(WorkspaceError::of("rename a file")(error)),
     }

@@ -6,7 +6,7 @@
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, RenameFlags, renameat_with, statat, unlinkat};
+use rustix::fs::{AtFlags, statat, unlinkat};
 use rustix::io::Errno;
 
 use super::store::Store;
@@ -87,16 +87,16 @@ impl Workspaces {
     ) -> Result<Result<DirectoryId, Slot>, WorkspaceError> {
         let (name, key) = (slot.name.clone(), key.clone());
         let renamed = self.store.work(move |store| {
-            let (from, to) = (&store.private, store.root());
+            let (from, to) = (store.private.as_fd(), store.root());
             store
                 .older
-                .adopt(to, &key)
+                .adopt(&store.moves, to, &key)
                 .map_err(WorkspaceError::of("adopt the directory of another server"))?;
             // Under its old name: there may soon be another directory under the new one.
             let slot = statat(from, &name, AtFlags::SYMLINK_NOFOLLOW)
                 .map_err(WorkspaceError::of("examine a slot"))?;
             let mut books = store.users.books();
-            match renameat_with(from, &name, to, key.as_str(), RenameFlags::NOREPLACE) {
+            match store.moves.move_folder((from, &name), (to, key.as_str())) {
                 Ok(()) => {
                     if let Some(books) = &mut books {
                         books.rename(slot.st_uid, &name, key.as_str());
@@ -117,6 +117,8 @@ impl Workspaces {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
+
     use super::super::{Owner, WorkspaceLimits};
     use super::*;
     use crate::executor::spec::PRIVATE;
@@ -125,20 +127,28 @@ mod tests {
         root.join(slot.place().below_root().unwrap())
     }
 
-    fn workspaces(root: &std::path::Path) -> Workspaces {
+    fn workspaces(root: &std::path::Path, in_steps: bool) -> Workspaces {
         let limits = WorkspaceLimits {
             quota_bytes: 1 << 20,
             free_space_floor: 0,
             max_entries: 100,
             storage_bytes: None,
         };
-        Workspaces::open(root, Owner::for_this_process(), limits).unwrap()
+        let workspaces = Workspaces::open(root, Owner::for_this_process(), limits).unwrap();
+        if in_steps {
+            workspaces.moving_in_steps()
+        } else {
+            workspaces
+        }
     }
 
+    #[rstest]
     #[tokio::test]
-    async fn a_slot_becomes_the_workspace_of_one_conversation() {
+    async fn a_slot_becomes_the_workspace_of_one_conversation(
+        #[values(false, true)] in_steps: bool,
+    ) {
         let root = tempfile::tempdir().unwrap();
-        let workspaces = workspaces(root.path());
+        let workspaces = workspaces(root.path(), in_steps);
         let key: ConversationKey = "a".repeat(64).parse().unwrap();
         let (first, second) = (
             workspaces.new_slot().await.unwrap(),
@@ -157,10 +167,37 @@ mod tests {
         assert!(!path.exists());
     }
 
+    #[rstest]
+    #[tokio::test]
+    async fn all_who_open_a_conversation_at_once_get_one_directory(
+        #[values(false, true)] in_steps: bool,
+    ) {
+        let root = tempfile::tempdir().unwrap();
+        let workspaces = workspaces(root.path(), in_steps);
+        for number in 0..100 {
+            let key: ConversationKey = format!("{number:064x}").parse().unwrap();
+            let slot = workspaces.new_slot().await.unwrap();
+            let adopt = workspaces.adopt(slot, &key);
+            let create = futures::future::join_all((0..8).map(|_| workspaces.create(&key)));
+            let (adopted, created) = tokio::join!(adopt, create);
+            let there = workspaces.find(&key).await.unwrap().unwrap();
+            let there = there.directory_id();
+            let mut ids = created
+                .iter()
+                .map(|one| one.as_ref().unwrap().directory_id());
+            assert!(ids.all(|id| id == there));
+            if let Ok(adopted) = adopted.unwrap() {
+                assert_eq!(Some(adopted), there);
+            }
+        }
+        let left = std::fs::read_dir(root.path().join(PRIVATE)).unwrap();
+        assert_eq!(left.count(), 0);
+    }
+
     #[test]
     fn a_caller_who_goes_away_leaves_no_slot() {
         let root = tempfile::tempdir().unwrap();
-        let workspaces = workspaces(root.path());
+        let workspaces = workspaces(root.path(), false);
         let one_thread = tokio::runtime::Builder::new_current_thread()
             .max_blocking_threads(1)
             .build()

@@ -20,6 +20,7 @@ use super::beneath::Opener;
 use super::book::Measurement;
 use super::download_slots::DownloadSlots;
 use super::error::WorkspaceError;
+use super::moves::Moves;
 use super::older::Older;
 use super::owners::{Own, Owners, Users};
 use super::removal::{self, Progress, Staging};
@@ -58,6 +59,7 @@ pub(super) struct Store {
     /// The private directory. As long as it is open, it carries a lock that tells other servers that we are alive.
     pub(super) private: OwnedFd,
     pub(super) opener: Opener,
+    pub(super) moves: Moves,
     pub(super) users: Users,
     pub(super) limits: WorkspaceLimits,
     operations: Arc<Semaphore>,
@@ -128,6 +130,7 @@ impl Store {
             root,
             private,
             opener,
+            moves: Moves::default(),
             users,
             limits,
             operations: Arc::new(Semaphore::new(OPERATIONS)),
@@ -233,10 +236,11 @@ impl Store {
     fn open_workspace(&self, key: &ConversationKey) -> rustix::io::Result<OwnedFd> {
         let open = || {
             let name = key.as_str().as_bytes();
+            let _settled = self.moves.settled();
             self.opener.folder(self.root.as_fd(), [name])
         };
         match open() {
-            Err(Errno::NOENT) if self.older.adopt(self.root.as_fd(), key)? => open(),
+            Err(Errno::NOENT) if self.older.adopt(&self.moves, self.root.as_fd(), key)? => open(),
             opened => opened,
         }
     }

@@ -2,6 +2,7 @@
 
 mod hostile;
 mod listings;
+mod moves;
 mod owners;
 mod packages;
 mod races;
@@ -65,6 +66,14 @@ impl Fixture {
         fixture
     }
 
+    /// The same on a file system that can move names only in steps, or as it is.
+    fn moving(mut self, in_steps: bool) -> Self {
+        if in_steps {
+            self.workspaces = self.workspaces.moving_in_steps();
+        }
+        self
+    }
+
     /// Where the conversation's files are.
     fn data(&self) -> PathBuf {
         self.root.path().join(self.key.as_str())
@@ -77,6 +86,15 @@ impl Fixture {
     /// How many things there are in the private directory.
     fn leftovers(&self) -> usize {
         fs::read_dir(self.root.path().join(".tmp")).unwrap().count()
+    }
+}
+
+impl Workspaces {
+    /// Behaves as where the file system does not know the flags of `renameat2`.
+    pub(super) fn moving_in_steps(mut self) -> Self {
+        let store = Arc::get_mut(&mut self.store).expect("nothing has been done with it yet");
+        store.moves.is_plain = true;
+        self
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::os::unix::fs::symlink;
 use std::thread;
 
+use rstest::rstest;
 use rustix::fs::{
     AtFlags, CWD, FileType, Gid, Mode, RenameFlags, Uid, chownat, makedev, mknodat, renameat_with,
 };
@@ -63,10 +64,14 @@ async fn user(workspaces: &Workspaces, key: &ConversationKey) -> u32 {
     owner.uid
 }
 
+#[rstest]
 #[tokio::test]
-async fn each_conversation_has_a_user_for_its_life() {
+async fn each_conversation_has_a_user_for_its_life(#[values(false, true)] in_steps: bool) {
     let root = TempDir::new().unwrap();
-    let workspaces = server(&root, USERS);
+    let mut workspaces = server(&root, USERS);
+    if in_steps {
+        workspaces = workspaces.moving_in_steps();
+    }
     let first = user(&workspaces, &key(1)).await;
     let slot = workspaces.new_slot().await.unwrap();
     let of_slot = slot.owner().uid;

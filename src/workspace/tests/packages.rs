@@ -3,8 +3,10 @@
 use std::os::unix::fs::symlink;
 use std::time::Duration;
 
+use rstest::rstest;
 use sha2::{Digest as _, Sha256};
 
+use super::races::Meanwhile;
 use super::*;
 
 impl Fixture {
@@ -50,9 +52,10 @@ impl Fixture {
     }
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_tree_takes_the_place_of_whatever_is_there() {
-    let fixture = Fixture::new();
+async fn a_tree_takes_the_place_of_whatever_is_there(#[values(false, true)] in_steps: bool) {
+    let fixture = Fixture::new().moving(in_steps);
     let outside = TempDir::new().unwrap();
     fs::write(outside.path().join("module.py"), "mine").unwrap();
     fixture.place(b"first").await.unwrap();
@@ -93,14 +96,16 @@ async fn a_tree_takes_the_place_of_whatever_is_there() {
     assert_eq!(fixture.leftovers(), 0);
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_tree_that_does_not_fit_changes_nothing() {
+async fn a_tree_that_does_not_fit_changes_nothing(#[values(false, true)] in_steps: bool) {
     let fixture = Fixture::with(WorkspaceLimits {
         quota_bytes: MIB,
         free_space_floor: 0,
         max_entries: 6,
         storage_bytes: None,
-    });
+    })
+    .moving(in_steps);
     // What is replaced counts as free.
     for _ in 0..2 {
         fixture.place(&vec![1; 600 << 10]).await.unwrap();
@@ -119,9 +124,10 @@ async fn a_tree_that_does_not_fit_changes_nothing() {
     assert_eq!(fixture.leftovers(), 0);
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_tree_is_placed_with_its_note_or_not_at_all() {
-    let fixture = Fixture::new();
+async fn a_tree_is_placed_with_its_note_or_not_at_all(#[values(false, true)] in_steps: bool) {
+    let fixture = Fixture::new().moving(in_steps);
     let note = fixture.root.path().join(".used").join(fixture.key.as_str());
     // Nothing can take the place of that.
     fs::create_dir_all(note.join("in the way")).unwrap();
@@ -137,9 +143,10 @@ async fn a_tree_is_placed_with_its_note_or_not_at_all() {
     assert_eq!(fixture.leftovers(), 0);
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_tree_that_nobody_wants_any_more_changes_nothing() {
-    let fixture = Fixture::new();
+async fn a_tree_that_nobody_wants_any_more_changes_nothing(#[values(false, true)] in_steps: bool) {
+    let fixture = Fixture::new().moving(in_steps);
     fixture.place(b"first").await.unwrap();
     let scratch = fixture.tree(b"second").await;
     let (workspace, note) = (fixture.workspace().await, "a note".to_owned());
@@ -153,8 +160,11 @@ async fn a_tree_that_nobody_wants_any_more_changes_nothing() {
     assert_eq!(fixture.leftovers(), 0);
 }
 
+#[rstest]
 #[tokio::test]
-async fn what_a_tree_is_placed_with_lasts_as_long_as_that_takes() {
+async fn what_a_tree_is_placed_with_lasts_as_long_as_that_takes(
+    #[values(false, true)] in_steps: bool,
+) {
     /// Notes what was in place when it went.
     struct Guard(PathBuf, Arc<parking_lot::Mutex<Vec<bool>>>);
 
@@ -164,7 +174,7 @@ async fn what_a_tree_is_placed_with_lasts_as_long_as_that_takes() {
         }
     }
 
-    let fixture = Fixture::new();
+    let fixture = Fixture::new().moving(in_steps);
     let (scratch, workspace) = (fixture.tree(b"x").await, fixture.workspace().await);
     let gone = Arc::default();
     let python = fixture.data().join(".packages/python");
@@ -180,18 +190,20 @@ async fn what_a_tree_is_placed_with_lasts_as_long_as_that_takes() {
     assert_eq!(*gone.lock(), [true]);
 }
 
+#[rstest]
 #[tokio::test]
-async fn the_note_goes_with_its_conversation() {
-    let fixture = Fixture::new();
+async fn the_note_goes_with_its_conversation(#[values(false, true)] in_steps: bool) {
+    let fixture = Fixture::new().moving(in_steps);
     assert_eq!(fixture.workspace().await.packages_note().await.unwrap(), "");
     fixture.place(b"x").await.unwrap();
     assert!(fixture.workspaces.remove(&fixture.key).await.unwrap());
     assert_eq!(fixture.workspace().await.packages_note().await.unwrap(), "");
 }
 
+#[rstest]
 #[tokio::test]
-async fn packages_are_no_files_of_the_conversation() {
-    let fixture = Fixture::new();
+async fn packages_are_no_files_of_the_conversation(#[values(false, true)] in_steps: bool) {
+    let fixture = Fixture::new().moving(in_steps);
     let workspace = fixture.workspace().await;
     let before = workspace.snapshot().await.unwrap();
     fixture.place(b"x").await.unwrap();
@@ -211,9 +223,12 @@ async fn packages_are_no_files_of_the_conversation() {
     }
 }
 
+#[rstest]
 #[tokio::test]
-async fn a_directory_that_nobody_waits_for_is_gone_once_all_is_settled() {
-    let fixture = Fixture::new();
+async fn a_directory_that_nobody_waits_for_is_gone_once_all_is_settled(
+    #[values(false, true)] in_steps: bool,
+) {
+    let fixture = Fixture::new().moving(in_steps);
     for _ in 0..300 {
         let begun = fixture.workspaces.new_scratch(Owner::for_this_process());
         let given_up = tokio::time::timeout(Duration::ZERO, begun).await.is_err();
@@ -222,9 +237,12 @@ async fn a_directory_that_nobody_waits_for_is_gone_once_all_is_settled() {
     }
 }
 
+#[rstest]
 #[tokio::test]
-async fn downloads_are_kept_under_the_hash_of_what_is_in_them() {
-    let fixture = Fixture::new();
+async fn downloads_are_kept_under_the_hash_of_what_is_in_them(
+    #[values(false, true)] in_steps: bool,
+) {
+    let fixture = Fixture::new().moving(in_steps);
     let limit = 2500;
     let hash = |content: &[u8]| hex::encode(Sha256::digest(content));
     let mut hashes = Vec::new();
@@ -283,15 +301,44 @@ async fn downloads_are_kept_under_the_hash_of_what_is_in_them() {
     assert_eq!(fixture.leftovers(), 0);
 }
 
+#[rstest]
 #[tokio::test]
-async fn no_more_downloads_are_kept_than_there_is_room_for() {
+async fn a_damaged_download_is_exchanged(#[values(false, true)] in_steps: bool) {
+    let fixture = Fixture::new().moving(in_steps);
+    let hash = hex::encode(Sha256::digest(b"whole"));
+    let kept = fixture.root.path().join(".packages/cache").join(&hash);
+    for _ in 0..2 {
+        let scratch = fixture.tree(b"").await;
+        let below = scratch.place().below_root().unwrap();
+        fs::write(fixture.root.path().join(below).join("tree/a.whl"), "whole").unwrap();
+        let file = Kept {
+            name: "a.whl".to_owned(),
+            sha256: hash.clone(),
+        };
+        let keep = fixture
+            .workspaces
+            .keep_downloads(&scratch, "tree", vec![file], MIB);
+        keep.await.unwrap();
+        assert_eq!(fs::read(kept.join("a.whl")).unwrap(), b"whole");
+        // As a power loss may leave it.
+        fs::write(kept.join("a.whl"), "").unwrap();
+    }
+    assert_eq!(fixture.kept(), [hash]);
+    fixture.workspaces.wait_for_background_work().await;
+    assert_eq!(fixture.leftovers(), 0);
+}
+
+#[rstest]
+#[tokio::test]
+async fn no_more_downloads_are_kept_than_there_is_room_for(#[values(false, true)] in_steps: bool) {
     let kept = async |floor: u64| {
         let fixture = Fixture::with(WorkspaceLimits {
             quota_bytes: 64 * MIB,
             free_space_floor: floor,
             max_entries: 100_000,
             storage_bytes: None,
-        });
+        })
+        .moving(in_steps);
         let scratch = fixture
             .workspaces
             .new_scratch(Owner::for_this_process())
@@ -325,4 +372,39 @@ async fn no_more_downloads_are_kept_than_there_is_room_for() {
     };
     assert_eq!(kept(0).await, (true, 2, true));
     assert_eq!(kept(u64::MAX).await, (false, 0, false));
+}
+
+#[rstest]
+#[tokio::test]
+async fn a_program_in_the_way_loses_only_what_is_its_own(#[values(false, true)] in_steps: bool) {
+    let fixture = Fixture::new().moving(in_steps);
+    let outside = TempDir::new().unwrap();
+    fs::write(outside.path().join("module.py"), "mine").unwrap();
+    fixture.place(b"first").await.unwrap();
+    let (python, target) = (
+        fixture.data().join(".packages/python"),
+        outside.path().to_owned(),
+    );
+    let busy = Meanwhile::repeat(move || {
+        let _ = fs::create_dir(&python);
+        let _ = fs::write(&python, "a file");
+        let _ = symlink(&target, &python);
+        let _ = fs::rename(&python, python.with_file_name("aside"));
+        let _ = fs::remove_file(python.with_file_name("aside"));
+        let _ = fs::remove_dir_all(python.with_file_name("aside"));
+    });
+    for _ in 0..200 {
+        let scratch = fixture.tree(b"second").await;
+        let (workspace, note) = (fixture.workspace().await, "a note".to_owned());
+        let placed = workspace.place_packages(&scratch, "tree", "python", note, || true);
+        // It is refused if the program is always faster.
+        let _ = placed.await;
+    }
+    drop(busy);
+    fixture.place(b"third").await.unwrap();
+    assert_eq!(fixture.placed(), b"third");
+    let mine = fs::read_to_string(outside.path().join("module.py")).unwrap();
+    assert_eq!(mine, "mine");
+    fixture.workspaces.wait_for_background_work().await;
+    assert_eq!(fixture.leftovers(), 0);
 }

@@ -1,16 +1,19 @@
 //! Files that get another name.
 
+use rstest::rstest;
+
 use super::*;
 
+#[rstest]
 #[tokio::test]
-async fn folders_for_a_new_name_count_among_the_entries() {
+async fn folders_for_a_new_name_count_among_the_entries(#[values(false, true)] in_steps: bool) {
     let limits = WorkspaceLimits {
         quota_bytes: MIB,
         free_space_floor: 0,
         max_entries: 3,
         storage_bytes: None,
     };
-    let fixture = Fixture::with(limits);
+    let fixture = Fixture::with(limits).moving(in_steps);
     let workspace = fixture.workspace().await;
     fs::write(fixture.data().join("a"), "a").unwrap();
     fs::create_dir(fixture.data().join("there")).unwrap();
@@ -23,9 +26,11 @@ async fn folders_for_a_new_name_count_among_the_entries() {
     assert_eq!(names(&workspace).await, ["there/b"]);
 }
 
+#[rstest]
 #[tokio::test]
-async fn locked_folders_are_in_nobodys_way() {
+async fn locked_folders_are_in_nobodys_way(#[values(false, true)] in_steps: bool) {
     for fixture in [Fixture::new(), Fixture::part_by_part()] {
+        let fixture = fixture.moving(in_steps);
         let workspace = fixture.workspace().await;
         for folder in ["from", "to"] {
             fs::create_dir(fixture.data().join(folder)).unwrap();
