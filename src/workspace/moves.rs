@@ -1,6 +1,6 @@
 //! Moves what has a name to one that nothing has, or exchanges two names, on every file system.
 //!
-//! `renameat2` does either in one step. NFS, CephFS, 9p and many file systems in user space answer EINVAL to its flags,
+//! `renameat2` does either in one step. NFS, Ceph, 9p and many file systems in user space answer EINVAL to its flags,
 //! SMB to the exchange. There each move takes several steps, chosen for who could come in between:
 //!
 //! | move | steps | in between |
@@ -32,8 +32,7 @@ pub(crate) type At<'a, N = &'a str> = (BorrowedFd<'a>, N);
 pub(crate) struct Moves {
     /// Held alone from when an empty directory reserves a name until the right one has taken its place.
     reserving: RwLock<()>,
-    /// Behaves as where the file system does not know the flags.
-    #[cfg(test)]
+    /// Behaves as where the file system does not know the flags, for tests.
     pub(super) is_plain: bool,
 }
 
@@ -145,7 +144,6 @@ impl Moves {
         to: At<'_, N>,
         how: RenameFlags,
     ) -> Option<Result<()>> {
-        #[cfg(test)]
         if self.is_plain {
             return None;
         }
