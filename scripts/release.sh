@@ -48,7 +48,7 @@ archive() { tar --sort=name --format=gnu --owner=0 --group=0 --numeric-owner --m
 # What an image was made of stays, for the next one.
 clean_up() {
     rm -rf "$work"
-    ((${#UNNAMED[@]} == 0)) || docker rmi --no-prune "${UNNAMED[@]}" >/dev/null 2>&1 || true
+    ((${#NAMED[@]} == 0)) || docker rmi --no-prune "${NAMED[@]}" >/dev/null 2>&1 || true
 }
 
 need_tools() {
@@ -123,25 +123,25 @@ build_programs() {
     pack_program "$ARCH"
 }
 
-# Under no name: what is called latest here stays as it is.
+# build_image WHAT ARGUMENT...: under a name of this release's own, which goes at its end. What is called latest here stays
+# as it is, and so does the same image under another name, which would go with an image that is removed by its number.
 build_image() {
-    docker build --quiet "$@" 2>"$work/build.log" || {
+    NAMED+=("mcp-release-$$:$1")
+    docker build --quiet --tag "${NAMED[-1]}" "${@:2}" >"$work/build.log" 2>&1 || {
         cat "$work/build.log" >&2
         die "an image could not be built"
     }
 }
 
 build_images() {
-    local runner id
+    local runner
     docker buildx version >/dev/null 2>&1 || export DOCKER_BUILDKIT=0
     ./build.sh "${RUNNERS[@]}"
     install -D "$PROGRAM" "$work/context/program"
-    id=$(build_image --build-arg BINARY=program --file Dockerfile "$work/context")
-    UNNAMED+=("$id")
-    pack_image mcp-code-sandbox "$id" "$SOURCE_DATE_EPOCH"
-    id=$(build_image --file deploy/firewall/Dockerfile .)
-    UNNAMED+=("$id")
-    pack_image mcp-code-sandbox-firewall "$id" "$SOURCE_DATE_EPOCH"
+    build_image server --build-arg BINARY=program --file Dockerfile "$work/context"
+    pack_image mcp-code-sandbox "${NAMED[-1]}" "$SOURCE_DATE_EPOCH"
+    build_image firewall --file deploy/firewall/Dockerfile .
+    pack_image mcp-code-sandbox-firewall "${NAMED[-1]}" "$SOURCE_DATE_EPOCH"
     for runner in "${RUNNERS[@]}"; do pack_image "mcp-sandbox-$runner" "mcp-sandbox-$runner:latest"; done
 }
 
@@ -177,7 +177,7 @@ main() {
     COMMIT=$(git rev-parse --short=12 HEAD)
     SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
     export SOURCE_DATE_EPOCH
-    IMAGES=() UNNAMED=()
+    IMAGES=() NAMED=()
     need_tools
     if changed=$(changed_sources) && [[ -z ${RELEASE_PROGRAM:-} ]]; then
         die "$changed is not committed, and a release is one of a commit"
