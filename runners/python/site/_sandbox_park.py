@@ -70,14 +70,14 @@ class LightDriver:
         return imports.names_libraries(code) or bool(_peek(self._full))
 
     def _pass_on(self, request):
-        """Have the full driver run it, and end. Without one, which should not happen, only time is lost."""
+        """Have the full driver run it, and end. Where that cannot be reached, only time is lost."""
         # The program may start before this process has ended, and must not find a way to the full driver here.
         set_dumpable(False)
         # A connection of this program's own: whoever has the other end learns from it if this process is gone.
         ours, theirs = socket.socketpair()
         try:
             socket.send_fds(self._full, [b"!"], [theirs.fileno()])
-        except BrokenPipeError:
+        except OSError:  # it has gone, or programs of the same user have all the descriptors that may be under way
             set_dumpable(True)
             return
         theirs.close()

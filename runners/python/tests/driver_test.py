@@ -7,6 +7,7 @@ become its children, as they become those of sandbox-init. Both ends of the chan
 import contextlib
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -82,11 +83,22 @@ def exiting():
         os._exit(9)
 
 
+def send_all_that_may_be_under_way():
+    """As programs of another sandbox may: descriptors that nobody has received yet are counted for the user."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    sender, _ = held = socket.socketpair()
+    with contextlib.suppress(OSError):
+        while True:
+            socket.send_fds(sender, [b"."], [0])
+    return held
+
+
 class ThePassing(unittest.TestCase):
     """The parked process hands its program to the full driver, and ends when it is told."""
 
-    def start(self, with_full_driver=True):
+    def start(self, with_full_driver=True, before=lambda: None):
         def light(there, full):
+            there.held = before()
             park.take_streams = lambda: there.report("took")
             if not with_full_driver:
                 there.other.close()
@@ -121,7 +133,13 @@ class ThePassing(unittest.TestCase):
         self.assertEqual(end_of(parked, PATIENCE), 1, "a run that was none would be taken for one")
 
     def test_runs_its_program_if_there_is_no_full_driver(self):
-        there, _, _ = self.start(with_full_driver=False)
+        self.assert_is_run_here(with_full_driver=False)
+
+    def test_runs_its_program_if_no_descriptor_may_be_sent(self):
+        self.assert_is_run_here(before=send_all_that_may_be_under_way)
+
+    def assert_is_run_here(self, **how):
+        there, _, _ = self.start(**how)
         reports = b""
         while b"started" not in reports and (more := there.reports.recv(100)):
             reports += more
