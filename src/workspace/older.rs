@@ -96,23 +96,8 @@ impl Older {
 mod tests {
     use rstest::rstest;
 
-    use super::super::{Owner, WorkspaceLimits, Workspaces};
+    use super::super::tests::workspaces;
     use super::*;
-
-    fn workspaces(root: &std::path::Path, in_steps: bool) -> Workspaces {
-        let limits = WorkspaceLimits {
-            quota_bytes: 1 << 20,
-            free_space_floor: 0,
-            max_entries: 100,
-            storage_bytes: None,
-        };
-        let workspaces = Workspaces::open(root, Owner::for_this_process(), limits).unwrap();
-        if in_steps {
-            workspaces.moving_in_steps()
-        } else {
-            workspaces
-        }
-    }
 
     #[rstest]
     #[tokio::test]

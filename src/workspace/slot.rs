@@ -119,27 +119,12 @@ impl Workspaces {
 mod tests {
     use rstest::rstest;
 
-    use super::super::{Owner, WorkspaceLimits};
+    use super::super::tests::workspaces;
     use super::*;
     use crate::executor::spec::PRIVATE;
 
     fn at(root: &std::path::Path, slot: &Slot) -> std::path::PathBuf {
         root.join(slot.place().below_root().unwrap())
-    }
-
-    fn workspaces(root: &std::path::Path, in_steps: bool) -> Workspaces {
-        let limits = WorkspaceLimits {
-            quota_bytes: 1 << 20,
-            free_space_floor: 0,
-            max_entries: 100,
-            storage_bytes: None,
-        };
-        let workspaces = Workspaces::open(root, Owner::for_this_process(), limits).unwrap();
-        if in_steps {
-            workspaces.moving_in_steps()
-        } else {
-            workspaces
-        }
     }
 
     #[rstest]

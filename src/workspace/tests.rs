@@ -23,6 +23,22 @@ use super::*;
 
 const MIB: u64 = 1 << 20;
 
+/// Workspaces with little room, on a file system that can move names only in steps, or as it is.
+pub(super) fn workspaces(root: &Path, in_steps: bool) -> Workspaces {
+    let limits = WorkspaceLimits {
+        quota_bytes: MIB,
+        free_space_floor: 0,
+        max_entries: 100,
+        storage_bytes: None,
+    };
+    let workspaces = Workspaces::open(root, Owner::for_this_process(), limits).unwrap();
+    if in_steps {
+        workspaces.moving_in_steps()
+    } else {
+        workspaces
+    }
+}
+
 /// A root that is deleted at the end, and one conversation in it.
 struct Fixture {
     root: TempDir,
