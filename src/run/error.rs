@@ -143,7 +143,11 @@ impl RunError {
                 RunErrorKind::Busy
             }
             Self::Unproven(_) => RunErrorKind::Unproven,
-            Self::Workspace(WorkspaceError::Io { .. }) | Self::Broken => RunErrorKind::Failed,
+            // A conversation's own limits are its caller's to keep; the rest is the operator's.
+            Self::Workspace(
+                WorkspaceError::QuotaExceeded { .. } | WorkspaceError::TooManyEntries { .. },
+            ) => RunErrorKind::Refused,
+            Self::Workspace(_) | Self::Broken => RunErrorKind::Failed,
             Self::CodeTooLarge(..)
             | Self::StdinTooLarge(..)
             | Self::NoStdin { .. }
@@ -155,8 +159,7 @@ impl RunError {
             | Self::StrayFence
             | Self::NoKernel { .. }
             | Self::Kernel(KernelError::Network(_) | KernelError::Environment(_))
-            | Self::Network(_)
-            | Self::Workspace(_) => RunErrorKind::Refused,
+            | Self::Network(_) => RunErrorKind::Refused,
         }
     }
 

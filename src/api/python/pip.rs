@@ -50,13 +50,16 @@ pub(crate) async fn install(
     };
     match services.packages.install(&request, cancel).await {
         Ok(installed) => Ok(PipInstalled::done(installed, &name)),
-        Err(error) if is_result(&error) => Ok(PipInstalled {
-            success: false,
-            message: error.to_string(),
-            installed_version: None,
-            installation_time: started.elapsed().as_secs_f64(),
-            code: Some(error.kind().into_str()),
-        }),
+        Err(error) if is_result(&error) => {
+            let CallError { code, message, .. } = error.into();
+            Ok(PipInstalled {
+                success: false,
+                message,
+                installed_version: None,
+                installation_time: started.elapsed().as_secs_f64(),
+                code: Some(code.into_str()),
+            })
+        }
         Err(error) => Err(CallError::from(error).naming(|about| argument(INSTALL, about))),
     }
 }
