@@ -57,7 +57,7 @@ use crate::kernels::Kernels;
 use crate::metrics::{Metrics, UNKNOWN_LANGUAGE};
 use crate::pool::{Pool, SandboxSource};
 use crate::runner::catalog::EngineView;
-use crate::runner::hints::Circumstances;
+use crate::runner::hints::{Advice, Circumstances};
 use crate::workspace::Workspace;
 
 /// Runs programs.
@@ -235,7 +235,7 @@ impl Runs {
 }
 
 /// What the runner's image says about what the program printed to standard error.
-async fn advice(outcome: &Outcome, prepared: &PreparedRun) -> Option<String> {
+async fn advice(outcome: &Outcome, prepared: &PreparedRun) -> Option<Advice> {
     let (RunStatus::Ok | RunStatus::Error) = outcome.status else {
         return None;
     };

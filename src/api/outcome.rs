@@ -12,6 +12,7 @@ use crate::links::FileLink;
 use crate::run::outcome::{Rendered, RunStatus, Usage, milliseconds};
 use crate::run::stage::Stage;
 use crate::run::texts::{FINISH_PERMITS, POLL_PERMITS, Texts, apart, render_off_thread};
+use crate::runner::hints::Remedy;
 use crate::sandbox::Captured;
 
 /// The result of one run. A program that fails is a result too, with `success: false`.
@@ -35,6 +36,9 @@ pub(crate) struct RunOutcome {
     /// What happened and what to do about it, when `status` is not `ok`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+    /// What helps, for clients that can do it for their user; missing when that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<Remedy>,
     /// Milliseconds from handing over the program to its end.
     pub duration_ms: u64,
     /// What the program took.
@@ -80,6 +84,7 @@ impl RunOutcome {
             exit_code: outcome.exit_code,
             status: outcome.status,
             hint: outcome.hint.text(),
+            remedy: outcome.hint.remedy(),
             duration_ms: milliseconds(outcome.wall),
             usage: outcome.usage,
             truncated: Truncated::of(&outcome.captured),
@@ -143,6 +148,7 @@ impl RunOutcome {
             exit_code: None,
             status: RunStatus::Running,
             hint: Some(hint),
+            remedy: None,
             duration_ms: milliseconds(wall),
             usage: Usage::unreported(wall),
             truncated: Truncated::of(&run.live.capture.snapshot()),

@@ -152,6 +152,7 @@ mod tests {
                 exit_code,
                 status,
                 hint: Some(hint.to_owned()),
+                remedy: None,
                 duration_ms: 0,
                 usage: Usage::default(),
                 truncated: Truncated::default(),

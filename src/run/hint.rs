@@ -9,6 +9,7 @@ use sandbox_init::{BUFFERS_MAX, Excess, SOCKETS_MAX, TERMINALS_MAX};
 use super::observed::KernelFate;
 use super::request::TimeArgument;
 use crate::executor::Outage;
+use crate::runner::hints::{Advice, Remedy, RemedyKind};
 
 /// For a cell whose kernel lives on.
 const KEPT: &str = "The kernel and its variables live on.";
@@ -28,7 +29,7 @@ pub struct Hint {
     /// Whether the program printed nothing to standard error.
     pub(super) is_stderr_empty: bool,
     /// What the runner's image says about what was printed there.
-    pub(super) advice: Option<String>,
+    pub(super) advice: Option<Advice>,
     /// Whether the files could not be listed.
     pub(super) is_unlisted: bool,
 }
@@ -72,16 +73,28 @@ impl Hint {
     #[must_use]
     pub fn text(&self) -> Option<String> {
         let kernel = self.kernel_text();
-        let what = self.what.as_ref().map(|what| match (what, self.kernel) {
-            (What::TimedOut(time), Some(KernelFate::Lives)) => {
-                format!("The program was interrupted after {time}")
-            }
-            _ => what.text(self.is_stderr_empty),
-        });
+        let advice = self.advice.as_ref().map(|advice| advice.sentence.clone());
+        let what = self
+            .what
+            .as_ref()
+            .and_then(|what| match (what, self.kernel) {
+                (What::TimedOut(time), Some(KernelFate::Lives)) => {
+                    Some(format!("The program was interrupted after {time}"))
+                }
+                // Status and exit code say as much.
+                (What::Exited { limit: None, .. }, _) if advice.is_some() => None,
+                _ => Some(what.text(self.is_stderr_empty)),
+            });
         let unlisted = self.is_unlisted.then(|| UNLISTED.to_owned());
-        let sentences = [what, kernel, self.advice.clone(), unlisted];
+        let sentences = [what, kernel, advice, unlisted];
         let sentences: Vec<_> = sentences.into_iter().flatten().collect();
         (!sentences.is_empty()).then(|| sentences.join(" "))
+    }
+
+    /// What helps, unless that is nothing, or not known.
+    pub(crate) fn remedy(&self) -> Option<Remedy> {
+        let advised = self.advice.as_ref().map(|advice| advice.remedy.clone());
+        advised.or_else(|| self.what.as_ref()?.remedy())
     }
 
     /// Whether the kernel goes on, if there is one.
@@ -109,6 +122,22 @@ impl What {
             self,
             Self::ChildOutOfMemory { .. } | Self::ProcessesRefused { .. }
         )
+    }
+
+    /// What helps: for a program that chose how it ends, only it knows.
+    fn remedy(&self) -> Option<Remedy> {
+        match self {
+            Self::Exited { limit: None, .. } | Self::Cancelled | Self::EngineLost(_) => None,
+            Self::Exited { limit: Some(_), .. }
+            | Self::TimedOut(_)
+            | Self::OutOfMemory { .. }
+            | Self::Uncounted(_)
+            | Self::ChildOutOfMemory { .. }
+            | Self::ProcessesRefused { .. }
+            | Self::Signalled { .. }
+            | Self::Flooded { .. }
+            | Self::Disk(_) => Some(RemedyKind::Program.into()),
+        }
     }
 
     fn text(&self, is_stderr_empty: bool) -> String {

@@ -3,12 +3,16 @@
 //! What a program prints comes into a sentence for a model only where the table has a place for it, and only if it can
 //! be a name: see [`is_name`].
 
+mod remedy;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use regex::{Captures, Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 use serde::Deserialize;
 use thiserror::Error;
+
+pub use self::remedy::{Advice, Remedy, RemedyKind};
 
 /// The longest table, as its image has it: 64 KiB.
 const MAX_BYTES: usize = 64 << 10;
@@ -88,14 +92,17 @@ pub enum EntryError {
     #[error("say has {0} bytes, and may have {MAX_SENTENCE}")]
     Sentence(usize),
     /// A place in the sentence that nothing belongs to.
-    #[error("say has the place {{{0}}}, which is neither a group of line nor {{of}} with values")]
+    #[error("there is the place {{{0}}}, which is neither a group of line nor {{of}} with values")]
     Place(String),
     /// A brace that begins or ends no place.
-    #[error("say has a brace that is no place")]
+    #[error("there is a brace that is no place")]
     Brace,
     /// There are values and nothing that is looked up in them.
     #[error("of has values, and line has no group called name")]
     Values,
+    /// A package without the remedy for it, or the other way round.
+    #[error("package goes with the remedy install, and that with it")]
+    Package,
 }
 
 #[derive(Debug, Default)]
@@ -108,7 +115,8 @@ struct Table {
 #[derive(Debug)]
 struct Entry {
     line: Regex,
-    sentence: Vec<Part>,
+    sentence: Template,
+    package: Option<Template>,
     row: Row,
 }
 
@@ -129,9 +137,17 @@ struct Row {
     network: Option<bool>,
     stateful: Option<bool>,
     stdin: Option<bool>,
+    /// What helps, if it is not another program.
+    remedy: Option<RemedyKind>,
+    /// What to install.
+    package: Option<String>,
 }
 
-/// A part of a sentence.
+/// A text with places in it.
+#[derive(Debug)]
+struct Template(Vec<Part>);
+
+/// A part of a template.
 #[derive(Debug)]
 enum Part {
     Text(String),
@@ -171,8 +187,8 @@ impl Hints {
         })
     }
 
-    /// The hint for the last line that there is one for.
-    pub fn about(&self, run: Circumstances, stderr: &str) -> Option<String> {
+    /// The advice about the last line that there is one for.
+    pub fn about(&self, run: Circumstances, stderr: &str) -> Option<Advice> {
         let Table { lines, entries } = &*self.table;
         if entries.is_empty() {
             return None;
@@ -201,33 +217,43 @@ impl Entry {
         if !row.of.is_empty() && !has_group(LOOKED_UP) {
             return Err(EntryError::Values);
         }
-        let sentence = parts(&row.say)?;
-        for part in &sentence {
-            match part {
-                Part::Group(name) if !has_group(name) => {
-                    return Err(EntryError::Place(name.clone()));
+        let template = |text: &str| {
+            let template = Template::parse(text)?;
+            for part in &template.0 {
+                match part {
+                    Part::Group(name) if !has_group(name) => {
+                        return Err(EntryError::Place(name.clone()));
+                    }
+                    Part::Value if row.of.is_empty() => {
+                        return Err(EntryError::Place(FOUND.to_owned()));
+                    }
+                    _ => {}
                 }
-                Part::Value if row.of.is_empty() => {
-                    return Err(EntryError::Place(FOUND.to_owned()));
-                }
-                _ => {}
             }
+            Ok(template)
+        };
+        let sentence = template(&row.say)?;
+        let package = row.package.as_deref().map(template).transpose()?;
+        if package.is_some() != (row.remedy == Some(RemedyKind::Install)) {
+            return Err(EntryError::Package);
         }
         Ok(Self {
             line,
             sentence,
+            package,
             row,
         })
     }
 
-    /// The hint for a line of a run, if it is for such a run and everything that belongs into it can be a name.
-    fn about(&self, run: Circumstances, line: &str) -> Option<String> {
+    /// The advice about a line of a run, if it is for such a run and everything that belongs into it can be a name.
+    fn about(&self, run: Circumstances, line: &str) -> Option<Advice> {
         let Row {
             of,
             always,
             network,
             stateful,
             stdin,
+            remedy,
             ..
         } = &self.row;
         let is = |wanted: &Option<bool>, it: bool| wanted.is_none_or(|wanted| wanted == it);
@@ -244,9 +270,43 @@ impl Entry {
         } else {
             of.get(group(&groups, LOOKED_UP)?)?
         };
-        let parts = self.sentence.iter().map(|part| match part {
+        let sentence = self.sentence.fill(&groups, value)?;
+        let package = match &self.package {
+            Some(package) => Some(package.fill(&groups, value)?),
+            None => None,
+        };
+        let kind = remedy.unwrap_or(RemedyKind::Program);
+        let remedy = Remedy { kind, package };
+        Some(Advice { sentence, remedy })
+    }
+}
+
+impl Template {
+    /// Takes a text apart at its places, which are in braces.
+    fn parse(text: &str) -> Result<Self, EntryError> {
+        let (mut parts, mut rest) = (Vec::new(), text);
+        while let Some((text, after)) = rest.split_once('{') {
+            let (place, behind) = after.split_once('}').ok_or(EntryError::Brace)?;
+            parts.push(Part::Text(text.to_owned()));
+            parts.push(match place {
+                FOUND => Part::Value,
+                place => Part::Group(place.to_owned()),
+            });
+            rest = behind;
+        }
+        parts.push(Part::Text(rest.to_owned()));
+        let is_stray = |part: &Part| matches!(part, Part::Text(text) if text.contains('}'));
+        if parts.iter().any(is_stray) {
+            return Err(EntryError::Brace);
+        }
+        Ok(Self(parts))
+    }
+
+    /// The text with what belongs into its places, if that can be names.
+    fn fill(&self, groups: &Captures<'_>, value: &str) -> Option<String> {
+        let parts = self.0.iter().map(|part| match part {
             Part::Text(text) => Some(text.as_str()),
-            Part::Group(name) => group(&groups, name),
+            Part::Group(name) => group(groups, name),
             Part::Value => Some(value),
         });
         parts.collect()
@@ -257,26 +317,6 @@ impl Entry {
 fn group<'line>(groups: &Captures<'line>, name: &str) -> Option<&'line str> {
     let text = groups.name(name).map_or("", |group| group.as_str());
     is_name(text).then_some(text)
-}
-
-/// Takes a sentence apart at its places, which are in braces.
-fn parts(sentence: &str) -> Result<Vec<Part>, EntryError> {
-    let (mut parts, mut rest) = (Vec::new(), sentence);
-    while let Some((text, after)) = rest.split_once('{') {
-        let (place, behind) = after.split_once('}').ok_or(EntryError::Brace)?;
-        parts.push(Part::Text(text.to_owned()));
-        parts.push(match place {
-            FOUND => Part::Value,
-            place => Part::Group(place.to_owned()),
-        });
-        rest = behind;
-    }
-    parts.push(Part::Text(rest.to_owned()));
-    let is_stray = |part: &Part| matches!(part, Part::Text(text) if text.contains('}'));
-    if parts.iter().any(is_stray) {
-        return Err(EntryError::Brace);
-    }
-    Ok(parts)
 }
 
 /// Whether it has no space and little else than letters and digits, and so nothing that a model could read as a

@@ -97,8 +97,7 @@ async function follow(live, wanted, outcome) {
     const ended = await outcome();
     tab.keep("run", null);
     showOutcome(ended);
-    const advice = (hint) => adviceFor(hint, wanted, run);
-    tellOutcome(ended, endResult(ended), advice);
+    tellOutcome(ended, endResult(ended), adviceFor(ended.remedy, wanted, run));
     remember(wanted, ended);
     const changed = ended.files.filter((file) => file.new).map((file) => file.name);
     if (wanted.conversationId === conversation()) showFiles(changed);

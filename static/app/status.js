@@ -5,9 +5,6 @@ import { announce, notice } from "./notices.js";
 import { duration, size, wordFor } from "./text.js";
 import { showInTitle } from "./title.js";
 
-/** What the figures and the output say already of a program that chose how it ends. */
-const SEEN = /^The program ended with exit code \d+(?:: see stderr\.| and printed nothing to stderr\.)\s*(?:The kernel and its variables live on\.)?\s*/;
-
 const pill = byId("status");
 const facts = byId("facts");
 let clock = null;
@@ -52,13 +49,13 @@ export function showOutcome({ status, exitCode, durationMs, usage }) {
 
 /**
  * Says how it ended, why, and what was left out. `lack` is what is shown in the place of its output, if it has none, and
- * `advice` gives the button for a hint.
+ * `button` is for what helps.
  */
-export function tellOutcome({ status, exitCode, durationMs, hint, truncated, kernelRestartReason }, lack, advice) {
-  const reason = hint?.replace(SEEN, "");
-  // What a program has said itself is a problem enough.
-  const isProblem = reason === hint && status !== "ok";
-  if (reason) notice(isProblem ? "problem" : "note", reason, advice(reason));
+export function tellOutcome({ status, exitCode, durationMs, hint, remedy, truncated, kernelRestartReason }, lack, button) {
+  // What a program did itself is a problem enough, and if nothing helps, its figures and output have said the rest.
+  const isProblem = status !== "ok" && status !== "error";
+  const reason = isProblem || status === "ok" || remedy ? hint : null;
+  if (reason) notice(isProblem ? "problem" : "note", reason, button);
   const left = truncated.stdout + truncated.stderr;
   const notes = [
     kernelRestartReason,

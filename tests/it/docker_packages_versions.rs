@@ -55,7 +55,7 @@ async fn preloaded_packages_can_be_replaced_by_another_version() {
     let arguments =
         json!({ "conversationId": "demo", "language": "python", "code": "import pandas" });
     let lacking = host.app.call("run_code", arguments).await;
-    insta::assert_snapshot!(lacking["hint"].as_str().unwrap(), @"The program ended with exit code 1: see stderr. The runner has a pandas that does not go with what was installed: add pandas with install_packages, which finds one that does, or take the other version back with its argument remove.");
+    insta::assert_snapshot!(lacking["hint"].as_str().unwrap(), @"The runner has a pandas that does not go with what was installed: add pandas with install_packages, which finds one that does, or take the other version back with its argument remove.");
     // It is as before once it is taken back.
     let back = host.change("python", json!([]), json!(["numpy"])).await;
     assert_eq!(back["message"], "Removed numpy");

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use crate::support::{TestApp, eventually};
 
 const TABLE: &str = r#"[
-    {"line": "^no (?<name>[a-z ]+)$", "say": "{name} is {of}.", "of": {"a": "there as A"}},
+    {"line": "^no (?<name>[a-z ]+)$", "say": "{name} is {of}.", "of": {"a": "there as A"}, "remedy": "install", "package": "the-{name}"},
     {"line": "^no (?<name>[a-z ]+)$", "say": "There is no {name}.", "stdin": false},
     {"line": "^no (?<name>[a-z ]+)$", "say": "stdin has no {name}.", "stdin": true},
-    {"line": "^variables", "say": "Run with stateful: true.", "stateful": false},
+    {"line": "^variables", "say": "Run with stateful: true.", "stateful": false, "remedy": "stateful"},
     {"line": "^variables", "say": "It is a cell.", "stateful": true},
     {"line": "^network", "say": "There is none.", "network": false},
     {"line": "^network", "say": "There is one.", "network": true},
@@ -24,7 +24,8 @@ async fn hint(app: &TestApp, language: &str, code: &str, more: Value) -> String 
     let status = outcome["status"]
         .as_str()
         .unwrap_or_else(|| panic!("{outcome}"));
-    format!("{status}: {}", outcome["hint"].as_str().unwrap_or_default())
+    let hint = outcome["hint"].as_str().unwrap_or_default();
+    format!("{status}: {hint} {}", outcome["remedy"])
 }
 
 #[tokio::test]
@@ -61,18 +62,18 @@ async fn the_image_says_what_to_do_about_a_line() {
     ] {
         told.push(hint(&app, language, code, more).await);
     }
-    insta::assert_snapshot!(told.join("\n"), @r"
-    error: The program ended with exit code 1: see stderr. a is there as A.
-    error: The program ended with exit code 1: see stderr. There is no b.
-    error: The program ended with exit code 1: see stderr. stdin has no b.
-    error: The program ended with exit code 1: see stderr.
-    ok: 
-    ok: 
-    ok: It matters.
-    error: The program ended with exit code 1: see stderr. There is none.
-    error: The program ended with exit code 1: see stderr. Run with stateful: true.
-    error: The program ended with exit code 1: see stderr. The kernel and its variables live on. It is a cell.
-    ");
+    insta::assert_snapshot!(told.join("\n"), @r#"
+    error: a is there as A. {"kind":"install","package":"the-a"}
+    error: There is no b. {"kind":"program"}
+    error: stdin has no b. {"kind":"program"}
+    error: The program ended with exit code 1: see stderr. null
+    ok:  null
+    ok:  null
+    ok: It matters. {"kind":"program"}
+    error: There is none. {"kind":"program"}
+    error: Run with stateful: true. {"kind":"stateful"}
+    error: The kernel and its variables live on. It is a cell. {"kind":"program"}
+    "#);
     app.assert_nothing_is_left().await;
 }
 
@@ -95,7 +96,7 @@ async fn a_table_that_is_none_is_left_out() {
     let told = hint(&app, "shell", "echo no a >&2\nexit 1", json!({})).await;
     assert_eq!(
         told,
-        "error: The program ended with exit code 1: see stderr."
+        "error: The program ended with exit code 1: see stderr. null"
     );
     app.assert_nothing_is_left().await;
 }
