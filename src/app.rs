@@ -381,14 +381,11 @@ impl App {
 
     /// Takes no new runs and waits for those in progress, until a second signal or the end of the grace period.
     async fn stop_softly(&self, mut signals: Signals) {
-        info!(
-            runs = self.parts.gate.active.count(),
-            "stopping: no new runs"
-        );
+        info!(runs = self.parts.gate.count(), "stopping: no new runs");
         self.soft.cancel();
-        self.parts.gate.admission.close();
+        self.parts.gate.close();
         tokio::select! {
-            () = self.parts.gate.active.all_over() => {}
+            () = self.parts.gate.emptied() => {}
             () = tokio::time::sleep(self.config.http.shutdown_grace) => warn!("stopping: cancelling what still runs"),
             () = signals.next() => {}
         }
@@ -397,12 +394,12 @@ impl App {
     /// Ends everything at once and waits until no container of ours is left.
     pub async fn shut_down(&self) {
         self.soft.cancel();
-        self.parts.gate.admission.close();
+        self.parts.gate.close();
         self.parts.kernels.close();
-        self.parts.gate.active.stop_all();
+        self.parts.gate.end_all();
         self.parts.pool.close();
         let emptied = async {
-            self.parts.gate.active.all_over().await;
+            self.parts.gate.emptied().await;
             self.parts.launcher.emptied().await;
         };
         if tokio::time::timeout(REMOVAL_WAIT, emptied).await.is_err() {

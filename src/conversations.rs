@@ -1,4 +1,5 @@
-//! The use cases of a conversation as a whole: files are sent to it, it is deleted, somebody asks whether it is busy.
+//! The use cases of a conversation as a whole: its files are sent, renamed and deleted, it is deleted, somebody asks
+//! whether it is busy.
 //!
 //! A file comes whole in one message, or as a stream that is never in memory as a whole.
 
@@ -17,7 +18,7 @@ use crate::kernels::{KernelLoss, Kernels};
 use crate::links::FileLink;
 use crate::metrics::Metrics;
 use crate::pool::Pool;
-use crate::workspace::{Existing, Spool};
+use crate::workspace::{Demand, Existing, Spool};
 
 /// How long a client may be silent in the middle of a file.
 const SILENCE: Duration = Duration::from_secs(30);
@@ -48,7 +49,35 @@ impl Conversations {
         // A run that is about to create its directory would create it again.
         self.gate.clear(key).await;
         self.pool.retire(key);
-        self.files.delete(conversation).await
+        self.files.delete_all(conversation).await
+    }
+
+    /// Deletes one file of a conversation, if it is as demanded.
+    ///
+    /// # Errors
+    /// There is no such file, it is a folder or not as demanded, or trouble with the storage.
+    pub async fn delete_file(
+        &self,
+        conversation: &Conversation,
+        name: &str,
+        demand: Option<Demand>,
+    ) -> Result<(), FilesError> {
+        let _in_use = self.gate.enter_files(conversation.key()).await;
+        self.files.delete_file(conversation, name, demand).await
+    }
+
+    /// Gives a file of a conversation another name, which nothing has yet.
+    ///
+    /// # Errors
+    /// There is no such file, it is a folder, the name is taken or none for a file, or trouble with the storage.
+    pub async fn rename_file(
+        &self,
+        conversation: &Conversation,
+        name: &str,
+        new: &str,
+    ) -> Result<FileLink, FilesError> {
+        let _in_use = self.gate.enter_files(conversation.key()).await;
+        self.files.rename_file(conversation, name, new).await
     }
 
     /// Stores a file in a conversation. A new conversation gets a warm sandbox, so that its first run is warm too.

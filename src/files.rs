@@ -348,7 +348,7 @@ impl ConversationFiles {
     ///
     /// # Errors
     /// There is no such file, it is a folder or not as demanded, or trouble with the storage.
-    pub async fn remove(
+    pub async fn delete_file(
         &self,
         conversation: &Conversation,
         name: &str,
@@ -368,7 +368,7 @@ impl ConversationFiles {
     ///
     /// # Errors
     /// There is no such file, it is a folder, the name is taken or none for a file, or trouble with the storage.
-    pub async fn rename(
+    pub async fn rename_file(
         &self,
         conversation: &Conversation,
         name: &str,
@@ -396,7 +396,7 @@ impl ConversationFiles {
     ///
     /// # Errors
     /// Trouble with the storage.
-    pub async fn delete(&self, conversation: &Conversation) -> Result<bool, FilesError> {
+    pub async fn delete_all(&self, conversation: &Conversation) -> Result<bool, FilesError> {
         Ok(self.workspaces.remove(conversation.key()).await?)
     }
 }

@@ -4,29 +4,31 @@
 //! ```text
 //! enter: engine, proof, network, storage ──▶ Entered ──▶ admit: a permit among all ──▶ Entered that may run
 //!    │                                                      │  what may not hold any more is checked again
-//!    └──────────────────────▶ Refused ◀─────────────────────┘
+//!    └─────────────────────▶ GateError ◀────────────────────┘
 //! ```
 //!
-//! A deletion and a shutdown reach everybody inside, whatever they wait for, and wait a moment until they are out. Uploads are
-//! short: they come in by a door of their own ([`Gate::enter_upload`]), and nothing ends them.
+//! A deletion and a shutdown reach everybody inside, whatever they wait for, and wait a moment until they are out. Whoever
+//! changes files is soon done: they come in by doors of their own ([`Gate::enter_upload`], [`Gate::enter_files`]), and
+//! nothing ends them.
 
-pub mod active;
 pub mod admission;
 pub mod floor;
 pub mod network;
 pub mod proof;
 mod stop;
+mod visitors;
 
 use std::time::Duration;
 
+use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 
-use self::active::{ActiveRun, ActiveRuns};
 use self::admission::{Admission, AdmissionError, Permit};
 use self::floor::Floor;
 use self::network::NetworkPolicy;
 use self::proof::{Proof, Unproven};
 pub(crate) use self::stop::Stop;
+use self::visitors::{Visitor, Visitors};
 use crate::conversation::ConversationKey;
 use crate::executor::outage::Outage;
 use crate::executor::spec::NetworkAccess;
@@ -45,12 +47,12 @@ pub struct Gate {
     pub proof: Proof,
     /// Whether runs may use the network.
     pub network: NetworkPolicy,
-    /// Who is inside.
-    pub active: ActiveRuns,
     /// Whose turn it is.
     pub admission: Admission,
     /// Keeps the space that must stay free.
     pub(crate) floor: Floor,
+    /// Who is inside.
+    visitors: Visitors,
     workspaces: Workspaces,
 }
 
@@ -79,26 +81,32 @@ pub(crate) enum Wants {
 }
 
 /// Why there is no way in.
-#[derive(Debug)]
-pub(crate) enum Refused {
+#[derive(Debug, Error)]
+pub(crate) enum GateError {
     /// The engine does not answer.
+    #[error("the container engine does not answer: {0}")]
     EngineLost(Outage),
     /// The caller does not want it any more, its conversation is deleted, or the server stops.
+    #[error("it was cancelled")]
     Cancelled,
     /// The sandbox is not proved to hold.
-    Unproven(Unproven),
+    #[error(transparent)]
+    Unproven(#[from] Unproven),
     /// Why the network is closed.
+    #[error("the network is closed: {0}")]
     Network(String),
     /// There is no room for files.
-    Storage(WorkspaceError),
+    #[error(transparent)]
+    Storage(#[from] WorkspaceError),
     /// Too many at once.
-    Admission(AdmissionError),
+    #[error(transparent)]
+    Admission(#[from] AdmissionError),
 }
 
 /// Somebody who is in. Dropping it lets others in.
 #[derive(Debug)]
 pub(crate) struct Entered {
-    /// What it may reach.
+    /// What its program may reach. An install has none, and asks for itself when it fetches.
     pub(crate) network: NetworkAccess,
     /// What ends it.
     pub(crate) stop: Stop,
@@ -106,7 +114,7 @@ pub(crate) struct Entered {
     key: ConversationKey,
     wants: Wants,
     permit: Option<Permit>,
-    _active: ActiveRun,
+    _visitor: Visitor,
     /// Meanwhile the files of the conversation do not expire.
     _in_use: InUse,
 }
@@ -123,18 +131,18 @@ impl Gate {
             catalog,
             proof: Proof::default(),
             network: NetworkPolicy::default(),
-            active: ActiveRuns::default(),
             admission,
             floor,
+            visitors: Visitors::default(),
             workspaces,
         }
     }
 
     /// Waits until everything holds that the visitor needs, except for its permit among all: see [`Entered::admit`].
-    pub(crate) async fn enter(&self, visit: Visit<'_>) -> Result<Entered, Refused> {
+    pub(crate) async fn enter(&self, visit: Visit<'_>) -> Result<Entered, GateError> {
         self.admission.check_open()?;
-        let active = self.active.register(visit.key);
-        let stop = Stop::new(visit.cancel, &active.stop);
+        let visitor = self.visitors.register(visit.key);
+        let stop = Stop::new(visit.cancel, visitor.stop());
         let (network, in_use) = stop
             .unless(async {
                 let network = self.check(&visit.wants).await?;
@@ -142,7 +150,7 @@ impl Gate {
                     // The check of the network needs a permit, which an install has later.
                     let _ = self.network.wait().await;
                 }
-                Ok::<_, Refused>((network, self.workspaces.hold(visit.key).await))
+                Ok::<_, GateError>((network, self.workspaces.hold(visit.key).await))
             })
             .await?;
         Ok(Entered {
@@ -152,23 +160,28 @@ impl Gate {
             key: visit.key.clone(),
             wants: visit.wants,
             permit: None,
-            _active: active,
+            _visitor: visitor,
             _in_use: in_use,
         })
     }
 
-    /// Lets an upload in, which needs room and no engine, and takes no permit. Until the guard is dropped the files do not
-    /// expire. It is short, so a deletion and a shutdown do not end it.
+    /// Lets an upload in, which needs space, as by [`enter_files`](Self::enter_files).
     pub(crate) async fn enter_upload(
         &self,
         key: &ConversationKey,
     ) -> Result<InUse, WorkspaceError> {
         self.workspaces.check_storage()?;
-        Ok(self.workspaces.hold(key).await)
+        Ok(self.enter_files(key).await)
+    }
+
+    /// Lets somebody in who changes files, which needs no engine, and takes no permit. Until the guard is dropped the
+    /// files do not expire. It is short, so a deletion and a shutdown do not end it.
+    pub(crate) async fn enter_files(&self, key: &ConversationKey) -> InUse {
+        self.workspaces.hold(key).await
     }
 
     /// Checks what the visitor needs, and waits for what is being found out. Returns what it may reach.
-    async fn check(&self, wants: &Wants) -> Result<NetworkAccess, Refused> {
+    async fn check(&self, wants: &Wants) -> Result<NetworkAccess, GateError> {
         let network = match wants {
             Wants::Check { network, .. } => return Ok(network.clone()),
             Wants::Run { network } => *network,
@@ -176,11 +189,11 @@ impl Gate {
         };
         // First: without an engine nothing counts as proved, but it is the engine that the caller should hear about.
         if let EngineView::Down(outage) = &self.catalog.view().engine {
-            return Err(Refused::EngineLost(outage.clone()));
+            return Err(GateError::EngineLost(outage.clone()));
         }
         self.proof.wait().await?;
         let network = if network {
-            self.network.wait().await.map_err(Refused::Network)?
+            self.network.wait().await.map_err(GateError::Network)?
         } else {
             NetworkAccess::None
         };
@@ -202,13 +215,34 @@ impl Gate {
 
     /// Whether somebody is inside for a conversation, or waits.
     pub(crate) fn is_busy(&self, key: &ConversationKey) -> bool {
-        self.active.is_busy(key)
+        self.visitors.has(key)
+    }
+
+    /// How many are inside, or wait.
+    pub fn count(&self) -> usize {
+        self.visitors.count()
+    }
+
+    /// Lets nobody in any more. Who waits for a permit is refused.
+    pub fn close(&self) {
+        self.admission.close();
+    }
+
+    /// Ends everybody inside.
+    pub fn end_all(&self) {
+        self.visitors.stop(|_| true);
+    }
+
+    /// Resolves when nobody is inside.
+    pub async fn emptied(&self) {
+        self.visitors.until(|| self.count() == 0).await;
     }
 
     /// Ends everybody inside for a conversation, and waits until they are out or take too long.
     pub(crate) async fn clear(&self, key: &ConversationKey) {
-        self.active.stop(key);
-        let _ = tokio::time::timeout(CLEAR_WAIT, self.active.idle(key)).await;
+        self.visitors.stop(|visitor| visitor == key);
+        let out = self.visitors.until(|| !self.is_busy(key));
+        let _ = tokio::time::timeout(CLEAR_WAIT, out).await;
     }
 
     /// Why no run gets in at the moment.
@@ -230,7 +264,7 @@ impl Gate {
 impl Entered {
     /// Waits until it is the visitor's turn among all, and reports its position meanwhile. What held before may no
     /// longer hold by then, so it is checked again.
-    pub(crate) async fn admit(&mut self, report: impl Fn(usize)) -> Result<(), Refused> {
+    pub(crate) async fn admit(&mut self, report: impl Fn(usize)) -> Result<(), GateError> {
         let Self {
             gate,
             key,
@@ -240,7 +274,7 @@ impl Entered {
         } = &*self;
         let (permit, network) = loop {
             let permit = stop
-                .unless(async { Ok::<_, Refused>(gate.admission.acquire(key, &report).await?) })
+                .unless(async { Ok::<_, GateError>(gate.admission.acquire(key, &report).await?) })
                 .await?;
             // The check is a run too, and needs a permit.
             let permit = (!gate.is_being_checked(wants)).then_some(permit);
@@ -251,23 +285,5 @@ impl Entered {
         };
         (self.permit, self.network) = (Some(permit), network);
         Ok(())
-    }
-}
-
-impl From<Unproven> for Refused {
-    fn from(error: Unproven) -> Self {
-        Self::Unproven(error)
-    }
-}
-
-impl From<WorkspaceError> for Refused {
-    fn from(error: WorkspaceError) -> Self {
-        Self::Storage(error)
-    }
-}
-
-impl From<AdmissionError> for Refused {
-    fn from(error: AdmissionError) -> Self {
-        Self::Admission(error)
     }
 }

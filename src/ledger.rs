@@ -23,7 +23,7 @@ use crate::principal::Principal;
 use crate::run::outcome::{Rendered, RunResult, RunStatus};
 use crate::run::stage::Stage;
 use crate::run::texts::{FINISH_PERMITS, Texts, render_off_thread};
-use crate::run::{Live, Outcome, RunError, RunRequest, Runs};
+use crate::run::{Outcome, Progress, RunError, RunRequest, Runs};
 
 /// How long the outcome of a run can be read after its end.
 pub const KEPT: Duration = Duration::from_mins(10);
@@ -41,7 +41,7 @@ pub struct Ledger {
 
 /// A run in progress or finished.
 #[derive(Debug)]
-pub struct LiveRun {
+pub struct RunHandle {
     /// What clients call it.
     pub id: String,
     /// Whose it is.
@@ -51,7 +51,7 @@ pub struct LiveRun {
     /// When it was asked for.
     pub created: SystemTime,
     /// Its progress.
-    pub live: Live,
+    pub progress: Progress,
     /// The time limit that it runs under.
     pub timeout: Duration,
     /// Characters of output in one answer.
@@ -72,7 +72,7 @@ impl Ledger {
 
     /// Starts a run that ends by itself, by [`LiveRun::cancel`] or when the server stops, whether or not anybody waits
     /// for it.
-    pub fn start(&self, owner: Principal, request: RunRequest) -> Arc<LiveRun> {
+    pub fn start(&self, owner: Principal, request: RunRequest) -> Arc<RunHandle> {
         let run = self.planned(new_id(), owner, &request);
         // Nobody has made up an id of 128 random bits before.
         self.entries.lock().begin(Arc::clone(&run));
@@ -87,7 +87,7 @@ impl Ledger {
         id: String,
         owner: Principal,
         request: RunRequest,
-    ) -> Option<Arc<LiveRun>> {
+    ) -> Option<Arc<RunHandle>> {
         let run = self.planned(id, owner, &request);
         if !self.entries.lock().begin(Arc::clone(&run)) {
             return None;
@@ -96,13 +96,13 @@ impl Ledger {
         Some(run)
     }
 
-    fn planned(&self, id: String, owner: Principal, request: &RunRequest) -> Arc<LiveRun> {
-        Arc::new(LiveRun {
+    fn planned(&self, id: String, owner: Principal, request: &RunRequest) -> Arc<RunHandle> {
+        Arc::new(RunHandle {
             id,
             owner,
             conversation: request.conversation.clone(),
             created: SystemTime::now(),
-            live: Live::new(self.runs.limits.output),
+            progress: Progress::new(self.runs.limits.output),
             timeout: request.timeout.unwrap_or(self.runs.limits.timeout),
             output_for_model: self.runs.limits.output_for_model,
             started: Instant::now(),
@@ -110,33 +110,35 @@ impl Ledger {
         })
     }
 
-    fn launch(&self, run: &Arc<LiveRun>, request: RunRequest) {
-        let (ledger, live) = (self.clone(), Arc::clone(run));
+    fn launch(&self, run: &Arc<RunHandle>, request: RunRequest) {
+        let (ledger, handle) = (self.clone(), Arc::clone(run));
         self.tasks.spawn(async move {
             let execute = async {
-                let execute = ledger.runs.execute(&request, &live.live, &live.stop);
-                Ok(live.render(execute.await?).await)
+                let execute = ledger
+                    .runs
+                    .execute(&request, &handle.progress, &handle.stop);
+                Ok(handle.render(execute.await?).await)
             };
             let result = AssertUnwindSafe(execute).catch_unwind().await;
-            let bytes = live.finish(result.unwrap_or_else(|_panic| {
+            let bytes = handle.finish(result.unwrap_or_else(|_panic| {
                 error!("a run panicked");
-                Err(RunError::Broken)
+                Err(RunError::Panicked)
             }));
-            ledger.entries.lock().end(live.id.clone(), bytes);
+            ledger.entries.lock().end(handle.id.clone(), bytes);
         });
     }
 
     /// A caller's run by its id.
-    pub fn find(&self, owner: &Principal, id: &str) -> Option<Arc<LiveRun>> {
+    pub fn find(&self, owner: &Principal, id: &str) -> Option<Arc<RunHandle>> {
         let mut entries = self.entries.lock();
         entries.get(id).filter(|run| run.owner == *owner).cloned()
     }
 
     /// The latest run of a caller's conversation, for a client that never learned its id. A refused call does not count
     /// as a run.
-    pub fn latest(&self, owner: &Principal, conversation: &Conversation) -> Option<Arc<LiveRun>> {
+    pub fn latest(&self, owner: &Principal, conversation: &Conversation) -> Option<Arc<RunHandle>> {
         let mut entries = self.entries.lock();
-        let refused = |run: &LiveRun| run.result().is_some_and(|result| result.is_err());
+        let refused = |run: &RunHandle| run.result().is_some_and(|result| result.is_err());
         let theirs = entries.iter().filter(|run| {
             run.owner == *owner && run.conversation == *conversation && !refused(run)
         });
@@ -155,25 +157,25 @@ pub fn is_id(text: &str) -> bool {
     digits.len() == 32 && digits.bytes().all(is_digit)
 }
 
-impl LiveRun {
+impl RunHandle {
     /// Its result, when it has ended.
     pub async fn ended(&self) -> RunResult {
-        let mut stages = self.live.stage.subscribe();
+        let mut stages = self.progress.stage.subscribe();
         let ended = stages.wait_for(|stage| stage.result().is_some()).await;
         // The sender is in `self`.
         let result = ended.ok().and_then(|stage| stage.result().cloned());
-        result.unwrap_or_else(|| Arc::new(Err(RunError::Broken)))
+        result.unwrap_or_else(|| Arc::new(Err(RunError::Panicked)))
     }
 
     /// Its result, if it has ended.
     pub fn result(&self) -> Option<RunResult> {
-        self.live.stage.borrow().result().cloned()
+        self.progress.stage.borrow().result().cloned()
     }
 
     /// Ends it early. A run that has already ended stays as it is.
     pub fn cancel(&self) {
         // Holds the read lock, so the run cannot finish between check and cancel.
-        let stage = self.live.stage.borrow();
+        let stage = self.progress.stage.borrow();
         if stage.result().is_none() {
             self.stop.cancel();
         }
@@ -196,8 +198,10 @@ impl LiveRun {
     /// Hands the result to all who wait, and returns how many bytes are kept.
     fn finish(&self, result: Result<Rendered, RunError>) -> usize {
         let rendered = result.as_ref().map_or(0, Rendered::size);
-        self.live.stage.send_replace(Stage::Ended(Arc::new(result)));
-        self.live.capture.snapshot().size() + rendered
+        self.progress
+            .stage
+            .send_replace(Stage::Ended(Arc::new(result)));
+        self.progress.capture.snapshot().size() + rendered
     }
 
     /// Makes the texts of its outcome.
@@ -221,8 +225,8 @@ pub(crate) mod tests {
     use crate::links::FileLink;
 
     /// A run that has just begun.
-    pub(crate) fn live_run(id: &str) -> Arc<LiveRun> {
-        Arc::new(LiveRun {
+    pub(crate) fn run_handle(id: &str) -> Arc<RunHandle> {
+        Arc::new(RunHandle {
             id: id.to_owned(),
             owner: Principal::local(),
             conversation: Conversation::new(
@@ -231,7 +235,7 @@ pub(crate) mod tests {
                 &"0123456789abcdef0123456789abcdef".into(),
             ),
             created: SystemTime::now(),
-            live: Live::new(1 << 20),
+            progress: Progress::new(1 << 20),
             timeout: Duration::ZERO,
             output_for_model: 30_000,
             started: Instant::now(),
@@ -241,12 +245,12 @@ pub(crate) mod tests {
 
     #[tokio::test]
     async fn all_that_is_kept_of_a_run_is_counted() {
-        let run = live_run("run");
+        let run = run_handle("run");
         for _ in 0..1000 {
-            run.live.capture.push(Stream::Stdout, b"o");
-            run.live.capture.push(Stream::Stderr, b"e");
+            run.progress.capture.push(Stream::Stdout, b"o");
+            run.progress.capture.push(Stream::Stderr, b"e");
         }
-        let mut outcome = Outcome::ok(run.live.capture.snapshot());
+        let mut outcome = Outcome::ok(run.progress.capture.snapshot());
         outcome.files.push(FileLink {
             name: "n".repeat(500),
             url: "u".repeat(700),
@@ -255,7 +259,7 @@ pub(crate) mod tests {
             new: true,
         });
         let rendered = run.render(outcome).await;
-        let captured = run.live.capture.snapshot().size();
+        let captured = run.progress.capture.snapshot().size();
         assert!(captured > 2000, "{captured}");
         // `output` has everything once more, and so do the two streams together.
         let texts = 2000 + 2000;

@@ -106,7 +106,7 @@ async fn catch_panic<T>(
         .await
         .unwrap_or_else(|_panic| {
             error!(tool, "a tool panicked");
-            Err(error::broken())
+            Err(error::internal_error())
         })
 }
 

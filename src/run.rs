@@ -14,10 +14,10 @@ mod error;
 mod explain;
 mod hint;
 mod listing;
-mod live;
 mod observed;
 pub mod outcome;
 mod prepare;
+mod progress;
 pub mod render;
 mod request;
 mod seat;
@@ -38,11 +38,11 @@ use self::error::NotBegun;
 pub use self::error::{RunError, RunErrorKind};
 use self::explain::Allowed;
 pub use self::hint::{Hint, size_as_set};
-pub use self::live::Live;
 use self::observed::Cause;
 pub use self::outcome::Outcome;
 use self::outcome::RunStatus;
 use self::prepare::PreparedRun;
+pub use self::progress::Progress;
 pub use self::request::{KernelWish, RunRequest, TimeArgument, time_limit};
 use self::seat::Seat;
 use self::texts::{FINISH_PERMITS, render_off_thread};
@@ -83,19 +83,19 @@ struct Job<'a> {
     prepared: &'a PreparedRun,
     workspace: &'a Workspace,
     /// Where the output goes, and who watches.
-    live: &'a Live,
+    progress: &'a Progress,
     stop: &'a Stop,
 }
 
 impl Runs {
-    /// Runs a program to its end, or until `cancel`. `live` shows its progress.
+    /// Runs a program to its end, or until `cancel`. `progress` shows its progress.
     ///
     /// # Errors
     /// [`RunError`] when there was no run: the caller made a mistake, or there is no room.
     pub async fn execute(
         &self,
         request: &RunRequest,
-        live: &Live,
+        progress: &Progress,
         cancel: &CancellationToken,
     ) -> Result<Outcome, RunError> {
         let mut timing = Timing::new();
@@ -103,9 +103,9 @@ impl Runs {
             network: request.network,
         };
         let ran = self
-            .carry_out(wants, request, live, cancel, &mut timing)
+            .carry_out(wants, request, progress, cancel, &mut timing)
             .await;
-        let result = self.answered(ran, live);
+        let result = self.answered(ran, progress);
         self.count(&request.language, &result, &timing);
         result
     }
@@ -115,13 +115,13 @@ impl Runs {
         &self,
         wants: Wants,
         request: &RunRequest,
-        live: &Live,
+        progress: &Progress,
         cancel: &CancellationToken,
     ) -> Result<Outcome, RunError> {
         let mut timing = Timing::new();
         // Boxed, because it is large and such runs are few.
-        let ran = Box::pin(self.carry_out(wants, request, live, cancel, &mut timing)).await;
-        self.answered(ran, live)
+        let ran = Box::pin(self.carry_out(wants, request, progress, cancel, &mut timing)).await;
+        self.answered(ran, progress)
     }
 
     /// Adds a run to the metrics. What the server runs for itself is not counted.
@@ -144,7 +144,7 @@ impl Runs {
         &self,
         wants: Wants,
         request: &RunRequest,
-        live: &Live,
+        progress: &Progress,
         cancel: &CancellationToken,
         timing: &mut Timing,
     ) -> Result<Outcome, NotBegun> {
@@ -166,35 +166,39 @@ impl Runs {
         prepared.network = entered.network.clone();
         timing.begin();
         let turn = if request.stateful {
-            let turn = self.turn(&prepared, request.kernel, || live.wait_for_kernel());
+            let turn = self.turn(&prepared, request.kernel, || progress.wait_for_kernel());
             let turn = async { Ok::<_, NotBegun>(turn.await?) };
             // Boxed, because it is large and few runs need it.
             let turn = entered.stop.unless(Box::pin(turn)).await?;
-            live.set_entering();
+            progress.set_entering();
             Some(turn)
         } else {
             None
         };
-        entered.admit(|position| live.wait_at(position)).await?;
+        entered.admit(|position| progress.wait_at(position)).await?;
         prepared.network = entered.network.clone();
         timing.end(Phase::Queue);
-        live.set_starting();
+        progress.set_starting();
         let seat = async { Ok::<_, NotBegun>(self.seat(&prepared, turn).await?) };
         let (seat, workspace) = entered.stop.unless(seat).await?;
         let job = Job {
             prepared: &prepared,
             workspace: &workspace,
-            live,
+            progress,
             stop: &entered.stop,
         };
         Ok(self.run_seated(seat, job, timing).await?)
     }
 
     /// The answer for the caller.
-    fn answered(&self, ran: Result<Outcome, NotBegun>, live: &Live) -> Result<Outcome, RunError> {
+    fn answered(
+        &self,
+        ran: Result<Outcome, NotBegun>,
+        progress: &Progress,
+    ) -> Result<Outcome, RunError> {
         ran.or_else(|not_begun| match not_begun {
             NotBegun::Ended(cause) => {
-                Ok(cause.explain_not_begun(&self.limits, live.capture.snapshot()))
+                Ok(cause.explain_not_begun(&self.limits, progress.capture.snapshot()))
             }
             NotBegun::Refused(error) => Err(error),
         })
@@ -210,7 +214,7 @@ impl Runs {
         let Job {
             prepared,
             workspace,
-            live,
+            progress,
             ..
         } = job;
         let before = workspace.snapshot().await?;
@@ -219,12 +223,12 @@ impl Runs {
         let observed = self.drive(seat, job).await;
         timing.end(Phase::Run);
         let listing = workspace.changes_since(&before).await;
-        live.capture.finish();
+        progress.capture.finish();
         let allowed = Allowed {
             limits: &self.limits,
             time: prepared.time,
         };
-        let mut outcome = observed.explain(allowed, live.capture.snapshot());
+        let mut outcome = observed.explain(allowed, progress.capture.snapshot());
         outcome.lost_kernel = lost_kernel;
         log(prepared, &outcome, way);
         outcome.hint.advice = advice(&outcome, prepared).await;

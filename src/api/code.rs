@@ -12,7 +12,7 @@ pub(crate) enum Code {
     BodyTooLarge,
     /// Our own mistake: over MCP it is an error of the protocol and no result.
     #[strum(serialize = "internal")]
-    Broken,
+    Panicked,
     Busy,
     Cancelled,
     #[strum(serialize = "code_too_large")]
@@ -106,7 +106,7 @@ impl Code {
                 StatusCode::SERVICE_UNAVAILABLE
             }
             Self::StorageFull | Self::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
-            Self::Internal | Self::Broken => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Internal | Self::Panicked => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 }

@@ -177,7 +177,7 @@ impl From<&RunError> for CallError {
             RunError::Unproven(_) => Code::SandboxNotProven,
             RunError::Admission(error) => admission_code(error),
             RunError::Workspace(error) => return error.into(),
-            RunError::Broken => Code::Broken,
+            RunError::Panicked => Code::Panicked,
         };
         Self {
             code,

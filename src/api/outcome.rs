@@ -7,7 +7,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::kernels::KernelLoss;
-use crate::ledger::LiveRun;
+use crate::ledger::RunHandle;
 use crate::links::FileLink;
 use crate::run::outcome::{Rendered, RunStatus, Usage, milliseconds};
 use crate::run::stage::Stage;
@@ -73,7 +73,7 @@ pub(crate) struct RunOutcome {
 
 impl RunOutcome {
     /// Of a run that has ended.
-    pub(crate) fn ended(run: &LiveRun, rendered: &Rendered) -> Self {
+    pub(crate) fn ended(run: &RunHandle, rendered: &Rendered) -> Self {
         let Rendered { outcome, texts } = rendered;
         let lost = outcome.lost_kernel;
         Self {
@@ -101,9 +101,9 @@ impl RunOutcome {
     }
 
     /// Of a run that goes on, as far as it has come, or of its end if that came meanwhile.
-    pub(crate) async fn so_far(run: &LiveRun) -> Self {
+    pub(crate) async fn so_far(run: &RunHandle) -> Self {
         let (max_chars, id) = (run.output_for_model, run.id.clone());
-        let printed = || run.live.capture.snapshot();
+        let printed = || run.progress.capture.snapshot();
         let (texts, truncated) = render_off_thread(&POLL_PERMITS, printed, move |captured| {
             let texts = Texts::of(captured, max_chars, &id);
             (texts, Truncated::of(captured))
@@ -123,8 +123,8 @@ impl RunOutcome {
     }
 
     /// The same without its output, which takes no time.
-    pub(crate) fn unread(run: &LiveRun) -> Self {
-        let stage = run.live.stage.borrow().clone();
+    pub(crate) fn unread(run: &RunHandle) -> Self {
+        let stage = run.progress.stage.borrow().clone();
         if let Stage::Ended(result) = &stage
             && let Ok(rendered) = result.as_ref()
         {
@@ -151,7 +151,7 @@ impl RunOutcome {
             remedy: None,
             duration_ms: milliseconds(wall),
             usage: Usage::unreported(wall),
-            truncated: Truncated::of(&run.live.capture.snapshot()),
+            truncated: Truncated::of(&run.progress.capture.snapshot()),
             files: Vec::new(),
             files_truncated: false,
             files_left_out: 0,
@@ -165,7 +165,7 @@ impl RunOutcome {
     }
 
     /// Of a run that has ended, with separate stdout and stderr and an empty `output`.
-    pub(crate) async fn apart(run: &LiveRun, rendered: &Rendered) -> Self {
+    pub(crate) async fn apart(run: &RunHandle, rendered: &Rendered) -> Self {
         let max_chars = run.output_for_model;
         let printed = || rendered.outcome.captured.clone();
         let texts = render_off_thread(&FINISH_PERMITS, printed, move |captured| {
@@ -212,17 +212,19 @@ impl Truncated {
 mod tests {
     use super::*;
     use crate::executor::Stream;
-    use crate::ledger::tests::live_run;
+    use crate::ledger::tests::run_handle;
 
     #[tokio::test]
     async fn an_end_does_not_wait_for_those_who_poll() {
-        let run = live_run("run");
-        run.live.capture.push(Stream::Stdout, &vec![b'x'; 1 << 20]);
+        let run = run_handle("run");
+        run.progress
+            .capture
+            .push(Stream::Stdout, &vec![b'x'; 1 << 20]);
         let polls = POLL_PERMITS.acquire_many(2).await.unwrap();
         let mut poll = Box::pin(RunOutcome::so_far(&run));
         assert!(futures::poll!(&mut poll).is_pending());
         assert_eq!(RunOutcome::unread(&run).output, "");
-        let outcome = crate::run::Outcome::ok(run.live.capture.snapshot());
+        let outcome = crate::run::Outcome::ok(run.progress.capture.snapshot());
         let texts = Texts::default();
         let rendered = Rendered { outcome, texts };
         assert!(RunOutcome::apart(&run, &rendered).await.success);

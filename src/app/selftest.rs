@@ -13,7 +13,7 @@ use tower::ServiceExt as _;
 use tracing::{debug, error, info, warn};
 
 use super::{App, Platform};
-use crate::checks::selftest::{self, Download, Report, Row, Selftest, Verdict, Way};
+use crate::checks::selftest::{self, Download, Report, Row, Selftest, Verdict, Warmth};
 use crate::config::Config;
 use crate::control::Control;
 use crate::executor::Engine;
@@ -67,10 +67,10 @@ impl App {
         only: &[Control],
         report_row: &(dyn Fn(&Row) + Sync),
     ) -> anyhow::Result<Result<Report, String>> {
-        let ways: &[Way] = if selftest::has_warm_runs(&config) {
-            &[Way::Cold, Way::Warm]
+        let ways: &[Warmth] = if selftest::has_warm_runs(&config) {
+            &[Warmth::Cold, Warmth::Warm]
         } else {
-            &[Way::Cold]
+            &[Warmth::Cold]
         };
         let app = Self::on(platform, selftest::configuration(config))?;
         // The pool waits until the runtime is proved, which is what happens here.
@@ -94,7 +94,7 @@ impl App {
     async fn try_controls(
         &self,
         selftest: &Selftest,
-        ways: &[Way],
+        ways: &[Warmth],
         only: &[Control],
         download: &Download,
         report_row: &(dyn Fn(&Row) + Sync),

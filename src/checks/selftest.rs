@@ -25,7 +25,7 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 
 use self::harness::Harness;
-pub use self::harness::Way;
+pub use self::harness::Warmth;
 pub use self::report::{Report, header};
 pub use self::verdict::{Row, Verdict};
 use crate::config::{Config, EngineConfig, PoolSize};
@@ -111,7 +111,7 @@ impl Selftest {
     /// containers if they are in a volume, and all that can be seen from inside. `None` if the engine was lost or the
     /// server is stopping, so that nothing was found out.
     pub async fn at_start(&self) -> Option<Vec<Row>> {
-        let harness = Harness::new(self, Way::Cold);
+        let harness = Harness::new(self, Warmth::Cold);
         let mut rows = Vec::new();
         let first = [
             (Control::Workspace, self.in_volume),
@@ -124,7 +124,7 @@ impl Selftest {
             };
             let is_of_use =
                 matches!(verdict, Verdict::Pass(_)) || self.engine.allow_weaker.contains(&control);
-            rows.push(Row::new(control, Way::Cold, verdict));
+            rows.push(Row::new(control, Warmth::Cold, verdict));
             if !is_of_use {
                 return self.could_be_tried().then_some(rows);
             }
@@ -142,7 +142,7 @@ impl Selftest {
     /// with each row as soon as it is known.
     pub async fn all(
         &self,
-        ways: &[Way],
+        ways: &[Warmth],
         only: &[Control],
         download: &Download,
         report_row: &(dyn Fn(&Row) + Sync),
@@ -152,7 +152,7 @@ impl Selftest {
             let harness = Harness::new(self, way);
             for &control in Control::ALL {
                 let wanted = only.is_empty() || only.contains(&control);
-                let is_new = way == Way::Cold || can_differ_when_warm(control);
+                let is_new = way == Warmth::Cold || can_differ_when_warm(control);
                 if !wanted || !is_new {
                     continue;
                 }

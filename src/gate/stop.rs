@@ -2,7 +2,7 @@
 
 use tokio_util::sync::CancellationToken;
 
-use super::Refused;
+use super::GateError;
 
 /// What ends a visit from outside.
 #[derive(Clone, Debug)]
@@ -34,13 +34,13 @@ impl Stop {
     }
 
     /// Takes a step, unless it is stopped first.
-    pub(crate) async fn unless<T, E: From<Refused>>(
+    pub(crate) async fn unless<T, E: From<GateError>>(
         &self,
         step: impl Future<Output = Result<T, E>>,
     ) -> Result<T, E> {
         tokio::select! {
             done = step => done,
-            () = self.requested() => Err(Refused::Cancelled.into()),
+            () = self.requested() => Err(GateError::Cancelled.into()),
         }
     }
 }

@@ -81,7 +81,7 @@ fn guarded() -> OpenApiRouter<HttpState> {
         .routes(routes!(
             conversation_files::download,
             conversation_files::upload,
-            conversation_files::remove,
+            conversation_files::delete,
             conversation_files::rename
         ))
         .routes(routes!(archive::download))

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use super::{KEPT, LiveRun};
+use super::{KEPT, RunHandle};
 use crate::recent::{Bounds, Recent};
 
 /// What is kept of runs that have ended.
@@ -17,8 +17,8 @@ const FINISHED: Bounds = Bounds {
 /// The runs that clients can ask for, by id.
 #[derive(Debug)]
 pub(super) struct Entries {
-    under_way: HashMap<String, Arc<LiveRun>>,
-    finished: Recent<String, Arc<LiveRun>>,
+    under_way: HashMap<String, Arc<RunHandle>>,
+    finished: Recent<String, Arc<RunHandle>>,
 }
 
 impl Default for Entries {
@@ -32,7 +32,7 @@ impl Default for Entries {
 
 impl Entries {
     /// Remembers a run that begins, unless there is one of that id.
-    pub(super) fn begin(&mut self, run: Arc<LiveRun>) -> bool {
+    pub(super) fn begin(&mut self, run: Arc<RunHandle>) -> bool {
         if self.finished.get(&run.id).is_some() {
             return false;
         }
@@ -50,12 +50,12 @@ impl Entries {
         }
     }
 
-    pub(super) fn get(&mut self, id: &str) -> Option<&Arc<LiveRun>> {
+    pub(super) fn get(&mut self, id: &str) -> Option<&Arc<RunHandle>> {
         let id = id.to_owned();
         self.under_way.get(&id).or_else(|| self.finished.get(&id))
     }
 
-    pub(super) fn iter(&mut self) -> impl Iterator<Item = &Arc<LiveRun>> {
+    pub(super) fn iter(&mut self) -> impl Iterator<Item = &Arc<RunHandle>> {
         let finished = self.finished.iter().map(|(_, run)| run);
         self.under_way.values().chain(finished)
     }
@@ -66,11 +66,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::ledger::tests::live_run;
+    use crate::ledger::tests::run_handle;
 
     /// A run that has just ended, with `bytes` of output.
     fn ended(entries: &mut Entries, id: &str, bytes: usize) {
-        entries.begin(live_run(id));
+        entries.begin(run_handle(id));
         entries.end(id.to_owned(), bytes);
     }
 
@@ -83,7 +83,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn runs_that_go_by_age_take_no_others_with_them() {
         let mut entries = Entries::default();
-        entries.begin(live_run("under way"));
+        entries.begin(run_handle("under way"));
         ended(&mut entries, "old", FINISHED.bytes);
         tokio::time::advance(KEPT).await;
         ended(&mut entries, "new", 1);

@@ -10,7 +10,7 @@ use rmcp::service::{RequestContext, RoleServer};
 use tokio::sync::Notify;
 use tracing::error;
 
-use super::error::broken;
+use super::error::internal_error;
 use crate::principal::Principal;
 
 /// The sender of one request.
@@ -131,7 +131,7 @@ impl Caller {
         };
         parts.extensions.get().cloned().ok_or_else(|| {
             error!("a request has no caller");
-            broken()
+            internal_error()
         })
     }
 }

@@ -18,8 +18,8 @@ impl CallError {
     /// # Errors
     /// The server made a mistake.
     pub(super) fn into_result(self) -> Result<CallToolResult, ErrorData> {
-        if self.code == Code::Broken {
-            return Err(broken());
+        if self.code == Code::Panicked {
+            return Err(internal_error());
         }
         // Strings and numbers always become JSON.
         let failure = serde_json::to_value(Failure::from(self)).unwrap_or_default();
@@ -28,7 +28,7 @@ impl CallError {
 }
 
 /// We made a mistake. What it was is in the log, and nowhere else.
-pub(super) fn broken() -> ErrorData {
+pub(super) fn internal_error() -> ErrorData {
     ErrorData::internal_error("the server made a mistake: its log has the details", None)
 }
 

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 pub(super) use self::beats::with_signs_of_life;
 use self::pieces::Pieces;
 use super::caller::Caller;
-use crate::ledger::LiveRun;
+use crate::ledger::RunHandle;
 use crate::run::outcome::RunResult;
 use crate::run::render;
 use crate::run::stage::Stage;
@@ -46,7 +46,7 @@ pub(super) enum Woken {
 
 /// Waits for the end of a run, but not beyond `due`, and sends the client what it prints until then.
 pub(super) async fn wait(
-    run: &LiveRun,
+    run: &RunHandle,
     context: &RequestContext<RoleServer>,
     caller: &Caller,
     from: usize,
@@ -85,7 +85,7 @@ pub(super) async fn wait(
 
 /// What a client has been sent, and what comes next.
 struct Relay<'a> {
-    run: &'a LiveRun,
+    run: &'a RunHandle,
     caller: &'a Caller,
     token: Option<ProgressToken>,
     /// For a client that wants more than text.
@@ -131,7 +131,7 @@ impl Unread {
 
 impl<'a> Relay<'a> {
     fn new(
-        run: &'a LiveRun,
+        run: &'a RunHandle,
         context: &RequestContext<RoleServer>,
         caller: &'a Caller,
         offset: usize,
@@ -143,8 +143,8 @@ impl<'a> Relay<'a> {
             run,
             caller,
             token: token.filter(|_| caller.may_stream),
-            seen: run.live.capture.watch(),
-            stages: run.live.stage.subscribe(),
+            seen: run.progress.capture.watch(),
+            stages: run.progress.stage.subscribe(),
             position: None,
             offset,
             pieces,
@@ -250,13 +250,17 @@ impl<'a> Relay<'a> {
 
     /// Output that was not sent yet, without an incomplete character at its end.
     fn text(&mut self) -> Option<String> {
-        let kept = self.run.live.capture.read(None, self.offset, MAX_LAG + 1);
+        let kept = self
+            .run
+            .progress
+            .capture
+            .read(None, self.offset, MAX_LAG + 1);
         let skipped = kept.len() > MAX_LAG;
         let bytes = if skipped {
             // Skips to the latest, without the rest of a character at its beginning.
-            let end = self.run.live.capture.kept();
+            let end = self.run.progress.capture.kept();
             let from = end.saturating_sub(MAX_TEXT / 2);
-            let bytes = self.run.live.capture.read(None, from, MAX_TEXT / 2);
+            let bytes = self.run.progress.capture.read(None, from, MAX_TEXT / 2);
             let rest = bytes
                 .iter()
                 .take_while(|byte| (0x80..0xc0).contains(*byte))

@@ -14,7 +14,7 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, RoleServer};
 
 use super::client::Client;
-use super::error::{broken, no_resource};
+use super::error::{internal_error, no_resource};
 use crate::conversation::ConversationId;
 use crate::files::{ConversationFiles, FilesError, PICTURES};
 use crate::links::ENCODED;
@@ -87,7 +87,7 @@ pub(super) async fn read(
                 error = &error as &dyn std::error::Error,
                 "a resource could not be read"
             );
-            return Err(broken());
+            return Err(internal_error());
         }
     };
     let Some(bytes) = bytes else {

@@ -12,13 +12,13 @@ use rmcp::model::{
 };
 use serde_json::Value;
 
-use crate::ledger::{KEPT, LiveRun};
+use crate::ledger::{KEPT, RunHandle};
 
 /// How often a client should ask.
 const POLL_MS: u64 = 1000;
 
 /// A run as a task in progress.
-pub(super) fn task(run: &LiveRun) -> Task {
+pub(super) fn task(run: &RunHandle) -> Task {
     let life = run.timeout + KEPT;
     Task::new(
         &run.id,
@@ -28,12 +28,12 @@ pub(super) fn task(run: &LiveRun) -> Task {
     )
     .with_ttl_ms(u64::try_from(life.as_millis()).unwrap_or(u64::MAX))
     .with_poll_interval_ms(POLL_MS)
-    .with_status_message(run.live.stage.borrow().describe())
+    .with_status_message(run.progress.stage.borrow().describe())
 }
 
 /// A task with its state. `result` is the answer to the call, once there is one.
 pub(super) fn detailed(
-    run: &LiveRun,
+    run: &RunHandle,
     result: Option<Result<CallToolResult, ErrorData>>,
 ) -> DetailedTask {
     let payload = match result {

@@ -28,7 +28,7 @@ use crate::api::outcome::RunOutcome;
 use crate::api::schema;
 use crate::config::Toolset;
 use crate::conversation::{Conversation, ConversationIdError};
-use crate::ledger::LiveRun;
+use crate::ledger::RunHandle;
 use crate::run::outcome::RunResult;
 use crate::services::Services;
 
@@ -123,7 +123,7 @@ pub(super) async fn call(
 /// The answer of `run_code` for a run that has ended, as a task gives it.
 pub(super) async fn ended(
     call: &Call<'_>,
-    run: &LiveRun,
+    run: &RunHandle,
     result: &RunResult,
 ) -> Result<CallToolResult, ErrorData> {
     match result.as_ref() {

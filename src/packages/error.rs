@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::requirement::RequirementError;
 use crate::argument::Argument::{self, Packages, Remove};
-use crate::gate::Refused;
+use crate::gate::GateError;
 use crate::gate::admission::AdmissionError;
 use crate::gate::proof::Unproven;
 use crate::workspace::WorkspaceError;
@@ -135,17 +135,17 @@ pub enum PackagesErrorKind {
     Internal,
 }
 
-impl From<Refused> for PackagesError {
-    fn from(refused: Refused) -> Self {
+impl From<GateError> for PackagesError {
+    fn from(refused: GateError) -> Self {
         match refused {
-            Refused::EngineLost(outage) => {
+            GateError::EngineLost(outage) => {
                 Self::failed("reach the container engine")(outage.reason.into())
             }
-            Refused::Cancelled => Self::Cancelled,
-            Refused::Unproven(error) => error.into(),
-            Refused::Network(reason) => Self::Offline(reason),
-            Refused::Storage(error) => error.into(),
-            Refused::Admission(error) => error.into(),
+            GateError::Cancelled => Self::Cancelled,
+            GateError::Unproven(error) => error.into(),
+            GateError::Network(reason) => Self::Offline(reason),
+            GateError::Storage(error) => error.into(),
+            GateError::Admission(error) => error.into(),
         }
     }
 }

@@ -132,10 +132,10 @@ impl Runs {
         let full = allowance.exceeded(self, job.workspace, lease.scale().clone());
         let interrupt = CancellationToken::new();
         let started = Instant::now();
-        job.live.set_running(started);
+        job.progress.set_running(started);
         let program = async {
             let program = &job.prepared.program;
-            let capture = Arc::clone(&job.live.capture);
+            let capture = Arc::clone(&job.progress.capture);
             if policy.is_cell {
                 lease.cell(program, capture, interrupt.cancelled()).await
             } else {
@@ -230,7 +230,7 @@ async fn see(
                 }
                 cause
             }
-            () = job.live.capture.flooded(), if is_first => Cause::Flooded,
+            () = job.progress.capture.flooded(), if is_first => Cause::Flooded,
             () = job.stop.cancel.cancelled(), if is_first => Cause::Cancelled,
             () = job.stop.end.cancelled() => return WatchEnd::killed(Cause::Cancelled, KernelLoss::Deleted),
             cause = &mut late => {

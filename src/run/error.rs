@@ -6,7 +6,7 @@ use thiserror::Error;
 use super::environment::EnvironmentError;
 use super::observed::Cause;
 use crate::argument::Argument::{self, TimeoutSeconds};
-use crate::gate::Refused;
+use crate::gate::GateError;
 use crate::gate::admission::AdmissionError;
 use crate::gate::proof::Unproven;
 use crate::kernels::KernelError;
@@ -94,7 +94,7 @@ pub enum RunError {
     Workspace(#[from] WorkspaceError),
     /// The server made a mistake; its log has the details.
     #[error("the server made a mistake while it ran the program: its log has the details")]
-    Broken,
+    Panicked,
 }
 
 /// Why a run did not begin.
@@ -112,15 +112,15 @@ impl<E: Into<RunError>> From<E> for NotBegun {
     }
 }
 
-impl From<Refused> for NotBegun {
-    fn from(refused: Refused) -> Self {
+impl From<GateError> for NotBegun {
+    fn from(refused: GateError) -> Self {
         match refused {
-            Refused::EngineLost(outage) => Cause::EngineLost(outage).into(),
-            Refused::Cancelled => Cause::Cancelled.into(),
-            Refused::Unproven(error) => RunError::Unproven(error).into(),
-            Refused::Network(reason) => RunError::Network(reason).into(),
-            Refused::Storage(error) => RunError::Workspace(error).into(),
-            Refused::Admission(error) => RunError::Admission(error).into(),
+            GateError::EngineLost(outage) => Cause::EngineLost(outage).into(),
+            GateError::Cancelled => Cause::Cancelled.into(),
+            GateError::Unproven(error) => RunError::Unproven(error).into(),
+            GateError::Network(reason) => RunError::Network(reason).into(),
+            GateError::Storage(error) => RunError::Workspace(error).into(),
+            GateError::Admission(error) => RunError::Admission(error).into(),
         }
     }
 }
@@ -147,7 +147,7 @@ impl RunError {
             Self::Workspace(
                 WorkspaceError::QuotaExceeded { .. } | WorkspaceError::TooManyEntries { .. },
             ) => RunErrorKind::Refused,
-            Self::Workspace(_) | Self::Broken => RunErrorKind::Failed,
+            Self::Workspace(_) | Self::Panicked => RunErrorKind::Failed,
             Self::CodeTooLarge(..)
             | Self::StdinTooLarge(..)
             | Self::NoStdin { .. }

@@ -1,11 +1,13 @@
 //! Where a run is in its life.
 //!
 //! ```text
-//! Entering ─▶ WaitingForKernel ─▶ Waiting ─▶ Starting ─▶ Running ─▶ Ended
-//!    └───────────────┴──────────────┴───────────┴──── refused, cancelled ──▲
+//! WaitingForKernel
+//!     ▲ ▼
+//!   Entering ──▶ Waiting ──▶ Starting ──▶ Running ──▶ Ended
+//!     └─────────────┴───────────┴── refused, cancelled ─▲
 //! ```
 //!
-//! What a run does not need is left out: most enter, start and run.
+//! What a run does not need is left out: most enter, start and run. A wait for a kernel may end the run as well.
 
 use tokio::time::Instant;
 

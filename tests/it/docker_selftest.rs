@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_code_sandbox::app::App;
-use mcp_code_sandbox::checks::selftest::{Report, Row, Verdict, Way};
+use mcp_code_sandbox::checks::selftest::{Report, Row, Verdict, Warmth};
 use mcp_code_sandbox::control::Control;
 use mcp_code_sandbox::executor::docker::DockerExecutor;
 use serde_json::Value;
@@ -48,10 +48,10 @@ async fn every_control_holds_cold_and_warm() {
     let report = selftest(Arc::new(DockerExecutor::new(None)), &settings, &[]).await;
     assert_eq!(report.exit_code(), 0, "{}", table(&report.controls));
     let tried = |way| report.controls.iter().filter(|row| row.way == way).count();
-    assert_eq!(tried(Way::Cold), Control::ALL.len());
-    assert_eq!(tried(Way::Warm), Control::ALL.len() - 3);
+    assert_eq!(tried(Warmth::Cold), Control::ALL.len());
+    assert_eq!(tried(Warmth::Warm), Control::ALL.len() - 3);
     let mut rows = report.controls.iter();
-    let warm = rows.find(|row| row.control == Control::Residue && row.way == Way::Warm);
+    let warm = rows.find(|row| row.control == Control::Residue && row.way == Warmth::Warm);
     // It would say so if the second run had been a cold one.
     assert!(
         !warm.unwrap().found.contains("new sandbox"),

@@ -334,7 +334,7 @@ async fn a_second_call_is_refused_or_waits(#[case] engine: Engine, #[case] diale
     let waiting =
         [dialect.nap, dialect.show].map(|code| dialect.cell_with(app, code, wait.clone()));
     let cancel = async {
-        eventually("they wait", || app.app.parts.gate.active.count() == 3).await;
+        eventually("they wait", || app.app.parts.gate.count() == 3).await;
         app.call("cancel_run", json!({ "runId": running["runId"] }))
             .await
     };

@@ -148,10 +148,7 @@ async fn a_tool_that_panics_has_an_answer() {
       }
     }
     "#);
-    eventually("its run has ended", || {
-        app.app.parts.gate.active.count() == 0
-    })
-    .await;
+    eventually("its run has ended", || app.app.parts.gate.count() == 0).await;
     // Other calls work as always.
     assert_eq!(app.upload("in", b"on").await["success"], true);
 }

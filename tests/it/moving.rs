@@ -201,7 +201,7 @@ async fn a_session_is_made_shown_and_ended() {
     let body = json!({ "code": "sleep 60", "session_id": "mine" });
     let long = app.rest(Method::POST, "/api/v1/execute_sync", &body);
     let interrupted = async {
-        eventually("it runs", || app.app.parts.gate.active.count() == 1).await;
+        eventually("it runs", || app.app.parts.gate.count() == 1).await;
         app.rest(Method::POST, "/api/v1/sessions/mine/interrupt", &json!({}))
             .await
     };

@@ -75,5 +75,5 @@ async fn a_name_is_like_the_ids_of_the_server() {
              lower case"
         );
     }
-    assert_eq!(app.app.parts.gate.active.count(), 0);
+    assert_eq!(app.app.parts.gate.count(), 0);
 }

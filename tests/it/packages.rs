@@ -77,7 +77,7 @@ async fn an_install_that_is_ended_while_it_is_put_in_place_changes_nothing() {
                 let arguments = json!({ "conversationId": "demo" });
                 app.call("delete_conversation", arguments).await;
             } else {
-                app.app.parts.gate.active.stop_all();
+                app.app.parts.gate.end_all();
             }
         };
         let (answer, ()) = tokio::join!(app.install("python", &["six"]), ending);
@@ -121,7 +121,7 @@ async fn an_install_that_takes_place_is_not_answered_as_cancelled() {
         let reader = || other_end(OpenOptions::new().write(true)).is_ok();
         eventually("the list of before is read", reader).await;
         eventually("packages are in place", || python.exists()).await;
-        app.app.parts.gate.active.stop_all();
+        app.app.parts.gate.end_all();
     };
     let (answer, ()) = tokio::join!(app.install("python", &["six"]), ending);
     let _writers_go_on = other_end(OpenOptions::new().read(true)).unwrap();

@@ -136,7 +136,7 @@ async fn the_least_recently_used_one_makes_room() {
     let (app, fake) = warm_app(&[("MAX_WARM_SANDBOXES", "4")]).await;
     for conversation in ["a", "b", "c"] {
         run_in(&app, conversation, "echo hi").await;
-        eventually("the run is over", || app.app.parts.gate.active.count() == 0).await;
+        eventually("the run is over", || app.app.parts.gate.count() == 0).await;
     }
     eventually("there are no more than four", || {
         fake.container_count() <= 4

@@ -123,7 +123,7 @@ async fn a_program_waits_for_the_variables_of_its_session_or_begins_without_them
     app.execute(body("X=41", json!({}))).await;
     let long = app.execute(body("sleep 1", json!({})));
     let others = async {
-        eventually("it runs", || app.app.parts.gate.active.count() == 1).await;
+        eventually("it runs", || app.app.parts.gate.count() == 1).await;
         let refused = app.execute(body("echo $X", json!({}))).await;
         let waited = app.execute(body("echo $X", json!({ "wait": true }))).await;
         (code(&refused), lines(&waited)[0]["text"].clone())
@@ -210,12 +210,9 @@ async fn output_comes_while_the_program_runs_and_going_away_ends_it() {
     let line = tokio::time::timeout(Duration::from_secs(10), stream.frame()).await;
     let line = line.unwrap().unwrap().unwrap().into_data().unwrap();
     assert_eq!(line, "{\"text\":\"first\\n\",\"stream\":\"stdout\"}\n");
-    assert_eq!(app.app.parts.gate.active.count(), 1);
+    assert_eq!(app.app.parts.gate.count(), 1);
     drop(stream);
-    eventually("the run has ended", || {
-        app.app.parts.gate.active.count() == 0
-    })
-    .await;
+    eventually("the run has ended", || app.app.parts.gate.count() == 0).await;
     app.assert_nothing_is_left().await;
 }
 
@@ -319,7 +316,7 @@ async fn a_run_without_a_place_answers_429_with_retry_after() {
     let long =
         app.execute(json!({ "code": "sleep 60", "language": "shell", "session_id": "long" }));
     let refused = async {
-        eventually("it runs", || app.app.parts.gate.active.count() == 1).await;
+        eventually("it runs", || app.app.parts.gate.count() == 1).await;
         let body = json!({ "code": "echo", "language": "shell", "session_id": "other" });
         let refused = app.execute(body).await;
         let sessions = app.ask(Method::GET, "/api/v1/sessions").await.json();

@@ -428,10 +428,7 @@ async fn the_engines_reason_for_ending_a_sandbox_is_in_the_hint() {
 async fn shutting_down_ends_runs_and_takes_no_new_ones() {
     let app = TestApp::on_fake().await;
     let stop = async {
-        eventually("the run is in progress", || {
-            app.app.parts.gate.active.count() == 1
-        })
-        .await;
+        eventually("the run is in progress", || app.app.parts.gate.count() == 1).await;
         app.app.shut_down().await;
     };
     let (result, ()) = tokio::time::timeout(Duration::from_secs(5), async {

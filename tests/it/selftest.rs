@@ -81,7 +81,7 @@ async fn runs_wait_until_the_check_is_over() {
     );
     let run = app.run("shell", "echo hi");
     let prove = async {
-        eventually("it waits", || app.app.parts.gate.active.count() == 1).await;
+        eventually("it waits", || app.app.parts.gate.count() == 1).await;
         assert_eq!(fake.made(), 0);
         app.app.prove();
     };

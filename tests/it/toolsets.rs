@@ -292,7 +292,7 @@ async fn a_session_with_a_program_is_busy() {
         json!({ "session_id": "s", "code": "sleep 60" }),
     );
     let meanwhile = async {
-        eventually("it runs", || app.app.parts.gate.active.count() == 1).await;
+        eventually("it runs", || app.app.parts.gate.count() == 1).await;
         let run = json!({ "session_id": "s", "code": "echo" });
         let run = artifacts(&app, "sandbox_run_python", run).await;
         let close = artifacts(&app, "sandbox_close_session", json!({ "session_id": "s" })).await;

@@ -28,7 +28,7 @@ async fn run_in(app: &TestApp, conversation: &str, code: &str) -> Value {
 async fn a_deletion_ends_a_run_that_waits_for_the_check() {
     let app = unproved().await;
     let delete = async {
-        eventually("the run waits", || app.app.parts.gate.active.count() == 1).await;
+        eventually("the run waits", || app.app.parts.gate.count() == 1).await;
         let gone = app
             .call("delete_conversation", json!({ "conversationId": "demo" }))
             .await;
@@ -47,7 +47,7 @@ async fn a_deletion_ends_a_run_that_waits_for_the_check() {
 async fn a_stop_ends_a_run_that_waits_for_the_check() {
     let app = unproved().await;
     let stop = async {
-        eventually("the run waits", || app.app.parts.gate.active.count() == 1).await;
+        eventually("the run waits", || app.app.parts.gate.count() == 1).await;
         app.app.shut_down().await;
     };
     let began = tokio::time::Instant::now();
@@ -63,7 +63,7 @@ async fn a_stop_ends_a_run_that_waits_for_the_check() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_stops_lets_nobody_wait_for_the_check() {
     let app = unproved().await;
-    app.app.parts.gate.admission.close();
+    app.app.parts.gate.close();
     let began = tokio::time::Instant::now();
     assert_eq!(app.run("shell", "echo hi").await["code"], "stopping");
     assert!(

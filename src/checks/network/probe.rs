@@ -14,14 +14,14 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::conversation::Conversation;
+use crate::conversations::Conversations;
 use crate::executor::Stream;
 use crate::executor::spec::{LANE_PREFIX, NetworkAccess};
-use crate::files::ConversationFiles;
 use crate::gate::Wants;
 use crate::parts::Parts;
 use crate::principal::Principal;
 use crate::run::outcome::RunStatus;
-use crate::run::{KernelWish, Live, Outcome, RunRequest};
+use crate::run::{KernelWish, Outcome, Progress, RunRequest};
 
 /// Dials its own loopback, then each of `TARGETS`, and says so. Several at a time, since a closed one takes all of its
 /// time, but no more than even a small `RUN_PIDS` leaves room for. The kernel writes addresses with their last byte first.
@@ -66,7 +66,7 @@ pub(super) async fn host_is_closed(parts: &Parts, dns: &[IpAddr]) -> Result<(), 
     let targets = host_targets();
     let timeout = Duration::from_secs(20 + 2 * targets.len() as u64);
     let own = ProbeConversation {
-        files: &parts.files,
+        conversations: parts.conversations(),
         conversation: parts.files.new_conversation(&Principal::local()),
     };
     let request = RunRequest {
@@ -91,10 +91,10 @@ pub(super) async fn host_is_closed(parts: &Parts, dns: &[IpAddr]) -> Result<(), 
         network: NetworkAccess::Bridge { dns: dns.to_vec() },
         may_be_warm: false,
     };
-    let live = Live::new(parts.limits.output);
+    let progress = Progress::new(parts.limits.output);
     let never = CancellationToken::new();
     let runs = parts.runs();
-    let outcome = runs.check(wants, &request, &live, &never).await;
+    let outcome = runs.check(wants, &request, &progress, &never).await;
     judge(&outcome.map_err(|error| cannot(&error))?, &targets)
 }
 
@@ -125,15 +125,15 @@ fn judge(outcome: &Outcome, targets: &BTreeSet<String>) -> Result<(), Doubt> {
 }
 
 /// The probe's own conversation. Dropping it, even in the middle of the probe, deletes its directory in the background.
-struct ProbeConversation<'a> {
-    files: &'a ConversationFiles,
+struct ProbeConversation {
+    conversations: Conversations,
     conversation: Conversation,
 }
 
-impl Drop for ProbeConversation<'_> {
+impl Drop for ProbeConversation {
     fn drop(&mut self) {
         // One poll hands it to the background deletion. If that fails, the sweeper deletes it later.
-        let _ = self.files.delete(&self.conversation).now_or_never();
+        let _ = self.conversations.delete(&self.conversation).now_or_never();
     }
 }
 

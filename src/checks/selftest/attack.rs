@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::Verdict;
-use super::harness::{Act, Ended, Harness};
+use super::harness::{Attempt, Ended, Harness};
 use crate::control::Control;
 use crate::run::outcome::RunStatus;
 
@@ -104,13 +104,13 @@ pub(super) async fn holds(harness: &Harness<'_>, control: Control) -> Verdict {
         return Verdict::Skipped(NO_CPU_LIMIT.to_owned());
     }
     let limit = (attack.limit)(harness);
-    let act = Act {
+    let attempt = Attempt {
         program: attack.program,
         environment: &[("LIMIT", limit.to_string())],
         seconds: attack.seconds,
-        ..Act::default()
+        ..Attempt::default()
     };
-    match harness.alone(act).await {
+    match harness.run_alone(attempt).await {
         Ok(ended) => {
             let due = Duration::from_secs(attack.seconds);
             let by = due + harness.lateness(ended.took, due).await;

@@ -21,7 +21,7 @@ use crate::gate::admission::AdmissionError;
 use crate::parts::Parts;
 use crate::principal::Principal;
 use crate::run::outcome::{RunStatus, Usage};
-use crate::run::{self, KernelWish, Live, RunError, RunRequest};
+use crate::run::{self, KernelWish, Progress, RunError, RunRequest};
 use crate::workspace::Existing;
 
 /// The language that the programs are written in.
@@ -51,7 +51,7 @@ const LOOK: Duration = Duration::from_millis(20);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
 #[strum(const_into_str, serialize_all = "snake_case")]
-pub enum Way {
+pub enum Warmth {
     /// It gets a new one.
     Cold,
     /// It gets one that was started ahead, or that the conversation kept.
@@ -62,7 +62,7 @@ pub enum Way {
 pub(super) struct Harness<'a> {
     pub(super) parts: &'a Parts,
     pub(super) test: &'a Selftest,
-    pub(super) way: Way,
+    pub(super) way: Warmth,
 }
 
 /// A program that ended.
@@ -100,7 +100,7 @@ impl Outcome {
 
 /// A program to run.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Act<'a> {
+pub(super) struct Attempt<'a> {
     pub(super) program: &'a str,
     pub(super) environment: &'a [(&'a str, String)],
     pub(super) seconds: u64,
@@ -111,7 +111,7 @@ pub(super) struct Act<'a> {
 }
 
 impl<'a> Harness<'a> {
-    pub(super) fn new(test: &'a Selftest, way: Way) -> Self {
+    pub(super) fn new(test: &'a Selftest, way: Warmth) -> Self {
         Self {
             parts: &test.parts,
             test,
@@ -135,9 +135,9 @@ impl<'a> Harness<'a> {
     }
 
     /// Runs a program in a conversation of its own.
-    pub(super) async fn alone(&self, act: Act<'_>) -> Result<Ended, Verdict> {
+    pub(super) async fn run_alone(&self, attempt: Attempt<'_>) -> Result<Ended, Verdict> {
         let conversation = self.conversation();
-        let ended = self.run(&conversation, act).await;
+        let ended = self.run(&conversation, attempt).await;
         self.forget(&conversation).await;
         ended
     }
@@ -146,26 +146,26 @@ impl<'a> Harness<'a> {
     pub(super) async fn run(
         &self,
         conversation: &Conversation,
-        act: Act<'_>,
+        attempt: Attempt<'_>,
     ) -> Result<Ended, Verdict> {
-        let language = act.language.unwrap_or(LANGUAGE);
+        let language = attempt.language.unwrap_or(LANGUAGE);
         self.has_runner(language)?;
-        let is_warm = self.way == Way::Warm && act.network.is_none();
+        let is_warm = self.way == Warmth::Warm && attempt.network.is_none();
         if is_warm {
             self.warm(conversation).await?;
         }
-        let network = act.network.unwrap_or(NetworkAccess::None);
-        let environment = act.environment.iter();
+        let network = attempt.network.unwrap_or(NetworkAccess::None);
+        let environment = attempt.environment.iter();
         let request = RunRequest {
             conversation: conversation.clone(),
             language: language.to_owned(),
-            code: act.program.to_owned(),
+            code: attempt.program.to_owned(),
             stdin: None,
             network: network != NetworkAccess::None,
             environment: environment
                 .map(|(name, value)| ((*name).to_owned(), value.clone()))
                 .collect::<BTreeMap<_, _>>(),
-            timeout: Some(Duration::from_secs(act.seconds)),
+            timeout: Some(Duration::from_secs(attempt.seconds)),
             time_argument: None,
             stateful: false,
             kernel: KernelWish::default(),
@@ -184,10 +184,10 @@ impl<'a> Harness<'a> {
         let never = CancellationToken::new();
         let mut tries = 0;
         loop {
-            let live = Live::new(OUTPUT.max(self.limits().output));
+            let progress = Progress::new(OUTPUT.max(self.limits().output));
             let started = Instant::now();
             let runs = self.parts.runs();
-            let run = runs.check(wants.clone(), request, &live, &never);
+            let run = runs.check(wants.clone(), request, &progress, &never);
             let finished = run.await;
             let took = started.elapsed();
             tries += 1;
@@ -207,10 +207,10 @@ impl<'a> Harness<'a> {
 
     /// Runs one program from when another has begun, which goes on until this one has ended: it makes the file `begun`
     /// and ends once there is the file `stop`. Returns how both ended, the one that was there first at first.
-    pub(super) async fn beside(
+    pub(super) async fn run_beside(
         &self,
-        first: Act<'_>,
-        second: Act<'_>,
+        first: Attempt<'_>,
+        second: Attempt<'_>,
     ) -> Result<(Ended, Ended), Verdict> {
         let conversation = self.conversation();
         let is_over = AtomicBool::new(false);
@@ -224,7 +224,7 @@ impl<'a> Harness<'a> {
                 is_over.load(Ordering::Relaxed) || self.size(&conversation, BEGUN).await > 0
             })
             .await;
-            let ended = self.alone(second).await;
+            let ended = self.run_alone(second).await;
             let content = STANDARD.encode(STOP);
             let conversations = self.parts.conversations();
             let stopping =
@@ -243,12 +243,12 @@ impl<'a> Harness<'a> {
         if took <= due + PROMPT {
             return PROMPT;
         }
-        let act = Act {
+        let attempt = Attempt {
             program: HARMLESS,
             seconds: LONGEST.as_secs(),
-            ..Act::default()
+            ..Attempt::default()
         };
-        self.alone(act)
+        self.run_alone(attempt)
             .await
             .map_or(PROMPT, |alone| prompt(alone.took))
     }
@@ -290,7 +290,7 @@ impl<'a> Harness<'a> {
 
     /// Whether a warm run that follows one of this conversation does not get the same sandbox.
     pub(super) async fn has_lost_its_own(&self, conversation: &Conversation) -> bool {
-        let is_warm = self.way == Way::Warm && self.warm(conversation).await.is_ok();
+        let is_warm = self.way == Warmth::Warm && self.warm(conversation).await.is_ok();
         is_warm && !self.parts.pool.keeps(conversation.key())
     }
 

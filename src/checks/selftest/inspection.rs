@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::harness::{Act, Ended, Harness, Way};
+use super::harness::{Attempt, Ended, Harness, Warmth};
 use super::{Row, Verdict};
 use crate::control::Control;
 use crate::runner::catalog::EngineView;
@@ -97,27 +97,27 @@ pub(super) async fn all(harness: &Harness<'_>) -> Vec<Row> {
         ),
         ("FILE_SIZE", limits.file_size.to_string()),
     ];
-    let act = Act {
+    let attempt = Attempt {
         program: &program,
         environment: &environment,
         seconds: SECONDS,
-        ..Act::default()
+        ..Attempt::default()
     };
-    let mut ended = harness.alone(act.clone()).await;
+    let mut ended = harness.run_alone(attempt.clone()).await;
     // An engine under load may fail once; looking around does no harm, so it can be repeated.
     for _ in 1..TRIES {
         if !ended.as_ref().is_ok_and(|ended| !ended.was_run()) {
             break;
         }
         tokio::time::sleep(PAUSE).await;
-        ended = harness.alone(act.clone()).await;
+        ended = harness.run_alone(attempt.clone()).await;
     }
     let rows = INSPECTIONS.iter();
     rows.map(|one| row(one.control, harness.way, &ended))
         .collect()
 }
 
-fn row(control: Control, way: Way, ended: &Result<Ended, Verdict>) -> Row {
+fn row(control: Control, way: Warmth, ended: &Result<Ended, Verdict>) -> Row {
     match ended {
         Ok(ended) if !ended.was_let_run() => Row::untried(control, way, &ended.ending()),
         Ok(ended) => Row {
@@ -217,7 +217,7 @@ mod tests {
             (RunStatus::Error, true),
             (RunStatus::Timeout, true),
         ] {
-            let row = row(Control::Identity, Way::Cold, &Ok(ended(status, "")));
+            let row = row(Control::Identity, Warmth::Cold, &Ok(ended(status, "")));
             assert!(matches!(row.verdict, Verdict::Fail(_)), "{status:?}");
             let advice = row.advice.unwrap();
             assert_eq!(

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::Verdict;
-use super::harness::{Act, Ended, Harness};
+use super::harness::{Attempt, Ended, Harness};
 use crate::control::Control;
 use crate::run::outcome::RunStatus;
 
@@ -37,12 +37,12 @@ pub(super) async fn holds(harness: &Harness<'_>, control: Control) -> Verdict {
         ),
     };
     let conversation = harness.conversation();
-    let act = Act {
+    let attempt = Attempt {
         program,
         seconds,
-        ..Act::default()
+        ..Attempt::default()
     };
-    let ended = harness.run(&conversation, act).await;
+    let ended = harness.run(&conversation, attempt).await;
     tokio::time::sleep(SETTLE).await;
     let mut beats = Vec::new();
     for name in names {

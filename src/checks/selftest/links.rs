@@ -6,7 +6,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::harness::{Act, Harness};
+use super::harness::{Attempt, Harness};
 use super::{Download, Verdict};
 use crate::conversation::Conversation;
 use crate::workspace::Existing;
@@ -65,13 +65,13 @@ async fn try_links(
         .store(other, upload, Existing::Replace)
         .await;
     stored.map_err(|error| cannot(&error))?;
-    let act = Act {
+    let attempt = Attempt {
         program: PROGRAM,
         environment: &[("OTHER", other.key().as_str().to_owned())],
         seconds: 10,
-        ..Act::default()
+        ..Attempt::default()
     };
-    let ended = harness.run(own, act).await?;
+    let ended = harness.run(own, attempt).await?;
     let planted: Vec<_> = ended.outcome.stdout.lines().map(str::to_owned).collect();
     let mut seen = Seen {
         planted: planted.len(),

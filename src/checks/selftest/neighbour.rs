@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Verdict;
-use super::harness::{Act, Ended, HARMLESS, Harness, prompt};
+use super::harness::{Attempt, Ended, HARMLESS, Harness, prompt};
 use crate::run::outcome::RunStatus;
 
 const HOSTILE: &str = include_str!("programs/neighbour.py");
@@ -11,16 +11,19 @@ const HOSTILE: &str = include_str!("programs/neighbour.py");
 const SECONDS: u64 = 50;
 
 pub(super) async fn holds(harness: &Harness<'_>) -> Verdict {
-    let act = |program| Act {
+    let attempt = |program| Attempt {
         program,
         seconds: SECONDS,
-        ..Act::default()
+        ..Attempt::default()
     };
-    let alone = match harness.alone(act(HARMLESS)).await {
+    let alone = match harness.run_alone(attempt(HARMLESS)).await {
         Ok(alone) => alone.took,
         Err(verdict) => return verdict,
     };
-    match harness.beside(act(HOSTILE), act(HARMLESS)).await {
+    match harness
+        .run_beside(attempt(HOSTILE), attempt(HARMLESS))
+        .await
+    {
         Ok((hostile, neighbour)) => judge(&hostile, &neighbour, alone),
         Err(verdict) => verdict,
     }

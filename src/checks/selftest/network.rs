@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::Verdict;
-use super::harness::{Act, BEGINNING, Ended, Harness, until};
+use super::harness::{Attempt, BEGINNING, Ended, Harness, until};
 use crate::checks::network;
 use crate::conversation::Conversation;
 use crate::executor::spec::NetworkAccess;
@@ -55,12 +55,12 @@ async fn dial(
     let environment = [("PORT", PORT.to_string()), ("WORD", word.clone())];
     let listening = harness.run(
         listens,
-        Act {
+        Attempt {
             program: LISTEN,
             environment: &environment,
             seconds: SECONDS,
             network: Some(access.clone()),
-            ..Act::default()
+            ..Attempt::default()
         },
     );
     let dialling = async {
@@ -79,14 +79,14 @@ async fn dial(
             .chain([format!("{}|{PORT}", String::from_utf8_lossy(&address))])
             .collect();
         let targets = targets.into_iter().collect::<Vec<_>>().join(" ");
-        let act = Act {
+        let attempt = Attempt {
             program: DIAL,
             environment: &[("TARGETS", targets)],
             seconds: SECONDS,
             network: Some(access.clone()),
-            ..Act::default()
+            ..Attempt::default()
         };
-        harness.run(dials, act).await
+        harness.run(dials, attempt).await
     };
     // Dropping the listening run ends it.
     tokio::select! {

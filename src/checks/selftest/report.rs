@@ -106,13 +106,13 @@ fn shortened(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Way;
+    use super::super::Warmth;
     use super::*;
     use crate::control::Control;
 
     fn report(verdicts: &[Verdict]) -> Report {
         let rows = verdicts.iter().cloned();
-        let rows = rows.map(|verdict| Row::new(Control::Identity, Way::Cold, verdict));
+        let rows = rows.map(|verdict| Row::new(Control::Identity, Warmth::Cold, verdict));
         Report::new("Docker 1".to_owned(), None, rows.collect())
     }
 
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn a_row_says_what_to_do_when_it_did_not_pass() {
         let failed = Verdict::Fail("CapEff is ffff".to_owned());
-        insta::assert_snapshot!(Row::new(Control::Identity, Way::Cold, failed), @"
+        insta::assert_snapshot!(Row::new(Control::Identity, Warmth::Cold, failed), @"
         identity        cold  FAIL     be root, hold a capability, gain privileges, by setuid programs too
                                        CapEff is ffff
                                        → the engine must drop all capabilities and apply no-new-privileges: update it, or look for a policy that changes containers

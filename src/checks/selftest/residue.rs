@@ -2,7 +2,7 @@
 //! another conversation while the first one's files are there.
 
 use super::Verdict;
-use super::harness::{Act, Harness};
+use super::harness::{Attempt, Harness};
 use super::inspection;
 use crate::control::Control;
 use crate::conversation::Conversation;
@@ -58,13 +58,13 @@ async fn search(
         ("NUMBER", (rand::random::<u16>() | 1).to_string()),
         ("WHERE", places.to_owned()),
     ];
-    let act = |program| Act {
+    let attempt = |program| Attempt {
         program,
         environment: &environment,
         seconds: SECONDS,
-        ..Act::default()
+        ..Attempt::default()
     };
-    let left = match harness.run(leaves, act(LEAVE)).await {
+    let left = match harness.run(leaves, attempt(LEAVE)).await {
         Ok(ended) if ended.last_line().starts_with("left ") => ended.last_line().to_owned(),
         Ok(ended) => {
             return Verdict::Fail(format!("it could not be tried: {}", ended.ending()));
@@ -75,7 +75,7 @@ async fn search(
     let is_lost = leaves == finds && harness.has_lost_its_own(finds).await;
     let place = if is_lost { ", in a new sandbox" } else { "" };
     let program = inspection::single(control, FIND);
-    match harness.run(finds, act(&program)).await {
+    match harness.run(finds, attempt(&program)).await {
         Ok(ended) => match inspection::judge(control, &ended) {
             Verdict::Pass(found) => Verdict::Pass(format!("{left} marks: {found}{place}")),
             verdict => verdict,

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::Verdict;
-use super::harness::{Act, Ended, Harness, until};
+use super::harness::{Attempt, Ended, Harness, until};
 use crate::conversation::Conversation;
 use crate::run::outcome::RunStatus;
 
@@ -56,13 +56,13 @@ async fn try_it(harness: &Harness<'_>, conversation: &Conversation) -> Result<Se
     stored.map_err(cannot)?;
     // The shell's image is the smaller one.
     let shell = harness.has_runner("shell").is_ok();
-    let act = Act {
+    let attempt = Attempt {
         program: if shell { SHELL } else { PYTHON },
         seconds: SECONDS,
         language: shell.then_some("shell"),
-        ..Act::default()
+        ..Attempt::default()
     };
-    let ended = harness.run(conversation, act).await?;
+    let ended = harness.run(conversation, attempt).await?;
     let written = harness
         .parts
         .files

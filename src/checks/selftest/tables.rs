@@ -1,7 +1,7 @@
 //! While one conversation takes what the kernel counts for a user, or for the host, another one must get what it needs.
 
 use super::Verdict;
-use super::harness::{Act, Ended, Harness};
+use super::harness::{Attempt, Ended, Harness};
 use crate::run::outcome::RunStatus;
 
 const TAKE: &str = include_str!("programs/take_tables.py");
@@ -12,13 +12,13 @@ pub(super) async fn holds(harness: &Harness<'_>) -> Verdict {
     // With one user for all conversations, the rest of it is shared.
     let has_users = harness.test.engine.uids.is_some();
     let environment = [("ALL", u8::from(has_users).to_string())];
-    let act = |program| Act {
+    let attempt = |program| Attempt {
         program,
         environment: &environment,
         seconds: SECONDS,
-        ..Act::default()
+        ..Attempt::default()
     };
-    match harness.beside(act(TAKE), act(NEED)).await {
+    match harness.run_beside(attempt(TAKE), attempt(NEED)).await {
         Ok((takes, needs)) => judge(&takes, &needs),
         Err(verdict) => verdict,
     }

@@ -4,7 +4,7 @@ use serde::{Serialize, Serializer};
 use strum::IntoStaticStr;
 
 use super::attack::NO_CPU_LIMIT;
-use super::harness::Way;
+use super::harness::Warmth;
 use crate::control::Control;
 
 /// Whether a control held.
@@ -44,7 +44,7 @@ pub struct Row {
     #[serde(serialize_with = "name")]
     pub control: Control,
     /// In which kind of sandbox.
-    pub way: Way,
+    pub way: Warmth,
     /// What was tried.
     pub tried: &'static str,
     /// `pass`, `fail` or `skipped`.
@@ -63,7 +63,7 @@ pub struct Row {
 }
 
 impl Row {
-    pub(super) fn new(control: Control, way: Way, verdict: Verdict) -> Self {
+    pub(super) fn new(control: Control, way: Warmth, verdict: Verdict) -> Self {
         let about = control.about();
         let advice = match &verdict {
             Verdict::Pass(_) => None,
@@ -87,7 +87,7 @@ impl Row {
 
     /// A row for a control that could not be tried, though there is a runner: whether it holds is not known, so it
     /// counts as failed. The reason is not the sandbox.
-    pub(super) fn untried(control: Control, way: Way, why: &str) -> Self {
+    pub(super) fn untried(control: Control, way: Warmth, why: &str) -> Self {
         Self {
             was_tried: false,
             advice: Some("this says nothing of the sandbox: mend the cause, and it is tried again"),

@@ -8,12 +8,15 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use tokio_util::sync::CancellationToken;
 
 use super::Verdict;
 use super::harness::Harness;
 use crate::conversation::Conversation;
 use crate::executor::Stream;
 use crate::executor::outage::chain;
+use crate::executor::spec::NetworkAccess;
+use crate::gate::{Visit, Wants};
 use crate::sandbox::{Capture, Program};
 use crate::workspace::Existing;
 
@@ -41,14 +44,26 @@ pub(super) async fn holds(harness: &Harness<'_>) -> Verdict {
     verdict.unwrap_or_else(|why| Verdict::Fail(format!("it could not be tried: {why:#}")))
 }
 
-/// Goes the way of a run that gets its sandbox from the pool.
+/// Goes the way of a run that gets its sandbox from the pool: through the gate.
 async fn try_it(
     harness: &Harness<'_>,
     conversation: &Conversation,
     language: &str,
     program: &str,
 ) -> anyhow::Result<Verdict> {
-    let view = harness.parts.gate.catalog.view();
+    let gate = &harness.parts.gate;
+    let never = CancellationToken::new();
+    let visit = Visit {
+        key: conversation.key(),
+        wants: Wants::Check {
+            network: NetworkAccess::None,
+            may_be_warm: false,
+        },
+        cancel: &never,
+    };
+    let mut entered = gate.enter(visit).await?;
+    entered.admit(|_| {}).await?;
+    let view = gate.catalog.view();
     let runner = view.find(language).context("the runner is gone")?;
     let files = &harness.parts.files;
     let slot = files.workspaces.new_slot().await?;
@@ -71,9 +86,9 @@ async fn try_it(
         env: BTreeMap::new(),
         deadline: DEADLINE,
     };
-    let never = std::future::pending();
+    let stop = entered.stop.requested();
     sandbox
-        .run(&program, Arc::clone(&capture), false, never)
+        .run(&program, Arc::clone(&capture), false, stop)
         .await?;
     let captured = capture.snapshot();
     Ok(judge(

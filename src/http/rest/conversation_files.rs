@@ -292,14 +292,15 @@ async fn read_fields(mut form: Multipart) {
         Failures
     )
 )]
-pub(super) async fn remove(
+pub(super) async fn delete(
     State(state): State<HttpState>,
     FilePath(id, name): FilePath,
     headers: HeaderMap,
 ) -> Result<StatusCode, ApiError> {
     let demand = condition::demand(&headers);
-    let removed = state.0.services.files.remove(&id, &name, demand);
-    removed.await.map_err(failed)?;
+    let conversations = &state.0.services.conversations;
+    let deleted = conversations.delete_file(&id, &name, demand).await;
+    deleted.map_err(failed)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -334,7 +335,8 @@ pub(super) async fn rename(
     FilePath(id, name): FilePath,
     JsonBody(NewName { filename }): JsonBody<NewName>,
 ) -> Result<Json<Stored>, ApiError> {
-    let file = state.0.services.files.rename(&id, &name, &filename).await?;
+    let conversations = &state.0.services.conversations;
+    let file = conversations.rename_file(&id, &name, &filename).await?;
     let success = true;
     Ok(Json(Stored { success, file }))
 }

@@ -17,7 +17,7 @@ use crate::api::outcome::RunOutcome;
 use crate::api::pictures;
 use crate::executor::Stream;
 use crate::http::HttpState;
-use crate::ledger::LiveRun;
+use crate::ledger::RunHandle;
 use crate::run::outcome::Rendered;
 use crate::run::{render, traceback};
 
@@ -73,7 +73,7 @@ pub(super) struct SessionOutcome {
 
 /// What is still to be sent of one run.
 pub(super) struct Feed {
-    run: Arc<LiveRun>,
+    run: Arc<RunHandle>,
     state: HttpState,
     seen: watch::Receiver<u64>,
     /// How much of the output was taken.
@@ -91,9 +91,9 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    pub(super) fn new(run: Arc<LiveRun>, state: HttpState) -> Self {
+    pub(super) fn new(run: Arc<RunHandle>, state: HttpState) -> Self {
         Self {
-            seen: run.live.capture.watch(),
+            seen: run.progress.capture.watch(),
             _guard: run.cancel_on_drop(),
             run,
             state,
@@ -157,7 +157,7 @@ impl Feed {
     fn take(&mut self) {
         let pieces = self
             .run
-            .live
+            .progress
             .capture
             .read_apart(self.offset, MAX_BYTES, MAX_PIECES);
         for (stream, bytes) in pieces {

@@ -22,7 +22,7 @@ use super::extract::{JsonBody, session_id};
 use super::variables;
 use crate::http::HttpState;
 use crate::kernels::KernelError;
-use crate::ledger::LiveRun;
+use crate::ledger::RunHandle;
 use crate::principal::Principal;
 use crate::run::outcome::RunResult;
 use crate::run::stage::Stage;
@@ -169,13 +169,13 @@ async fn begin(
 fn reason(refused: &RunResult) -> ApiError {
     match refused.as_ref() {
         Err(error) => error.into(),
-        Ok(_) => (&RunError::Broken).into(),
+        Ok(_) => (&RunError::Panicked).into(),
     }
 }
 
 /// Waits until the answer may begin, so that a run that is refused before has the status of its refusal.
-async fn begun(run: &LiveRun) {
-    let mut stages = run.live.stage.subscribe();
+async fn begun(run: &RunHandle) {
+    let mut stages = run.progress.stage.subscribe();
     // The run owns the sender.
     let _ = stages.wait_for(Stage::may_be_answered).await;
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::api::arguments::whole;
 use crate::executor::Stream;
-use crate::ledger::LiveRun;
+use crate::ledger::RunHandle;
 use crate::run::render;
 
 /// The name of the agreement in `_meta`.
@@ -53,8 +53,8 @@ impl Pieces {
     }
 
     /// What is new, without an incomplete character. The first time there is always something: the run's id.
-    pub(super) fn next(&mut self, run: &LiveRun) -> Option<NotificationMetaObject> {
-        let kept = run.live.capture.kept();
+    pub(super) fn next(&mut self, run: &RunHandle) -> Option<NotificationMetaObject> {
+        let kept = run.progress.capture.kept();
         if kept.saturating_sub(self.offset) > MAX_LAG {
             // Skips to the latest. The client sees by the offset that something is missing, and asks for it at the end.
             self.offset = kept - MAX_BYTES;
@@ -63,13 +63,13 @@ impl Pieces {
     }
 
     /// What is left when the run has ended.
-    pub(super) fn rest(&mut self, run: &LiveRun) -> Option<NotificationMetaObject> {
+    pub(super) fn rest(&mut self, run: &RunHandle) -> Option<NotificationMetaObject> {
         self.take(run, true).or_else(|| self.tail(run))
     }
 
     /// The end of what is not kept, and how much is missing before it.
-    fn tail(&mut self, run: &LiveRun) -> Option<NotificationMetaObject> {
-        let captured = run.live.capture.snapshot();
+    fn tail(&mut self, run: &RunHandle) -> Option<NotificationMetaObject> {
+        let captured = run.progress.capture.snapshot();
         let dropped = captured.stdout.dropped + captured.stderr.dropped;
         if std::mem::replace(&mut self.complete, true) || dropped == 0 {
             return None;
@@ -83,13 +83,16 @@ impl Pieces {
     }
 
     /// What a notification says of pieces that begin at `offset`.
-    fn output(&self, run: &LiveRun, offset: usize, pieces: &[Piece]) -> Value {
-        json!({ "runId": run.id, "offset": offset, "nextOffset": self.offset, "total": run.live.capture.kept(), "pieces": pieces })
+    fn output(&self, run: &RunHandle, offset: usize, pieces: &[Piece]) -> Value {
+        json!({ "runId": run.id, "offset": offset, "nextOffset": self.offset, "total": run.progress.capture.kept(), "pieces": pieces })
     }
 
-    fn take(&mut self, run: &LiveRun, ended: bool) -> Option<NotificationMetaObject> {
+    fn take(&mut self, run: &RunHandle, ended: bool) -> Option<NotificationMetaObject> {
         let offset = self.offset;
-        let mut read = run.live.capture.read_apart(offset, MAX_BYTES, MAX_PIECES);
+        let mut read = run
+            .progress
+            .capture
+            .read_apart(offset, MAX_BYTES, MAX_PIECES);
         if let Some((_, last)) = read.last_mut() {
             // The end of a character may still be on its way.
             let whole = render::whole(last);
@@ -98,7 +101,7 @@ impl Pieces {
             }
         }
         let end = offset + read.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
-        self.behind = end > offset && end < run.live.capture.kept();
+        self.behind = end > offset && end < run.progress.capture.kept();
         if end == offset && self.named {
             return None;
         }

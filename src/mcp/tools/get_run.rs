@@ -13,7 +13,7 @@ use crate::api::error::CallError;
 use crate::api::outcome::RunOutcome;
 use crate::config::RunLimits;
 use crate::executor::Stream;
-use crate::ledger::LiveRun;
+use crate::ledger::RunHandle;
 use crate::mcp::live::{self, Woken};
 use crate::run::render;
 
@@ -102,7 +102,7 @@ pub(super) async fn call(
     let run = find(call, &arguments)?;
     let due = Instant::now() + wait;
     // Progress shows what comes from now on; what came before is in the answer.
-    let from = run.live.capture.kept();
+    let from = run.progress.capture.kept();
     let whole = arguments.stream.is_none() && arguments.offset.is_none();
     let outcome = match live::wait(&run, call.context, &call.caller, from, Some(due)).await {
         Woken::Ended(result) => {
@@ -147,7 +147,7 @@ fn wait(seconds: f64, budget: Duration) -> Result<Duration, CallError> {
     Ok(Duration::try_from_secs_f64(seconds).map_or(budget, |wait| wait.min(budget)))
 }
 
-fn find(call: &Call<'_>, arguments: &Arguments) -> Result<std::sync::Arc<LiveRun>, CallError> {
+fn find(call: &Call<'_>, arguments: &Arguments) -> Result<std::sync::Arc<RunHandle>, CallError> {
     let owner = &call.caller.principal;
     match (&arguments.run_id, &arguments.conversation_id) {
         (Some(id), _) => call
@@ -170,14 +170,14 @@ fn find(call: &Call<'_>, arguments: &Arguments) -> Result<std::sync::Arc<LiveRun
 }
 
 /// As much text from `offset` on as an answer holds.
-fn page(run: &LiveRun, stream: OutputStream, offset: usize, max_chars: usize) -> Page {
+fn page(run: &RunHandle, stream: OutputStream, offset: usize, max_chars: usize) -> Page {
     let of = match stream {
         OutputStream::Output => None,
         OutputStream::Stdout => Some(Stream::Stdout),
         OutputStream::Stderr => Some(Stream::Stderr),
     };
     let bytes = run
-        .live
+        .progress
         .capture
         .read(of, offset, max_chars.saturating_add(1));
     let more = bytes.len() > max_chars;

@@ -6,14 +6,18 @@ use rmcp::model::{CallToolResult, ContentBlock, ProtocolVersion, Resource};
 use super::{Call, structured};
 use crate::api::outcome::RunOutcome;
 use crate::api::pictures::{self, Pictures};
-use crate::ledger::LiveRun;
+use crate::ledger::RunHandle;
 use crate::links::FileLink;
 
 /// Links in one answer; `files` has them all.
 const MAX_LINKS: usize = 20;
 
 /// The whole answer.
-pub(super) async fn answer(call: &Call<'_>, run: &LiveRun, outcome: &RunOutcome) -> CallToolResult {
+pub(super) async fn answer(
+    call: &Call<'_>,
+    run: &RunHandle,
+    outcome: &RunOutcome,
+) -> CallToolResult {
     let new: Vec<_> = outcome.files.iter().filter(|file| file.new).collect();
     let pictures = pictures::of_run(
         &call.services.files,

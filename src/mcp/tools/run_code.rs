@@ -15,7 +15,7 @@ use crate::api::arguments::ignored;
 use crate::api::error::CallError;
 use crate::api::outcome::RunOutcome;
 use crate::config::RunLimits;
-use crate::ledger::{self, LiveRun};
+use crate::ledger::{self, RunHandle};
 use crate::mcp::live::{self, Woken};
 use crate::mcp::{logs, tasks};
 use crate::run::{KernelWish, RunError, RunRequest, TimeArgument, size_as_set, time_limit};
@@ -164,7 +164,7 @@ pub(super) async fn call(
 
 /// A run, and what ends it together with its call.
 struct Started {
-    run: Arc<LiveRun>,
+    run: Arc<RunHandle>,
     guard: Option<DropGuard>,
 }
 

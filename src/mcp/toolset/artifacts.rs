@@ -23,7 +23,7 @@ use crate::config::Toolset;
 use crate::conversation::Conversation;
 use crate::executor::spec::DATA_ALIAS;
 use crate::links::FileLink;
-use crate::mcp::error::broken;
+use crate::mcp::error::internal_error;
 use crate::mcp::tools::{Call, define, structured};
 use crate::run::outcome::RunStatus;
 use crate::run::{KernelWish, RunRequest, size_as_set};
@@ -107,8 +107,8 @@ async fn answered(
     call: impl Future<Output = Result<CallToolResult, Refusal>>,
 ) -> Result<CallToolResult, ErrorData> {
     call.await.or_else(|Refusal { code, error, size }| {
-        if error.code == Code::Broken {
-            return Err(broken());
+        if error.code == Code::Panicked {
+            return Err(internal_error());
         }
         let error = error.naming(|about| argument(tool, about));
         let message = translated(Toolset::Artifacts, &error.message);

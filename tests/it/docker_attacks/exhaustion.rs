@@ -348,7 +348,7 @@ async fn a_busy_program_gets_its_share_and_leaves_others_theirs() {
     let target = Target::cold(&[]).await;
     let neighbour = async {
         eventually("the program runs", || {
-            target.app.app.parts.gate.active.count() == 1
+            target.app.app.parts.gate.count() == 1
         })
         .await;
         target.assert_well("another", "shell").await;

@@ -10,14 +10,14 @@ use crate::sandbox::Capture;
 
 /// What can be seen of a run while it waits and runs.
 #[derive(Debug)]
-pub struct Live {
+pub struct Progress {
     /// What it has printed so far.
     pub capture: Arc<Capture>,
     /// Where it is in its life.
     pub stage: watch::Sender<Stage>,
 }
 
-impl Live {
+impl Progress {
     /// Nothing yet, with room for `room` bytes of each stream.
     pub fn new(room: usize) -> Self {
         Self {
