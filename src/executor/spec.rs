@@ -2,12 +2,14 @@
 //! of it.
 
 mod lane;
+mod limits;
 mod place;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 pub use self::lane::{LANE_PREFIX, LaneSpec, lane_number, lane_subnet};
+pub use self::limits::ContainerLimits;
 pub use self::place::{DOWNLOADS, PRIVATE, Place, Provided, ReadOnlyMount};
 use super::LaneId;
 
@@ -56,19 +58,6 @@ pub struct User {
     pub uid: u32,
     /// Group id.
     pub gid: u32,
-}
-
-/// How much a container may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ContainerLimits {
-    /// Cores, in billionths; `None` means no limit.
-    pub nano_cpus: Option<i64>,
-    /// Bytes of memory; nothing is swapped.
-    pub memory: u64,
-    /// Processes and threads.
-    pub pids: u32,
-    /// Bytes of one file.
-    pub file_size: u64,
 }
 
 /// Who goes first when more want a core than there are cores.

@@ -111,7 +111,7 @@ async fn a_weaker_sandbox_is_noticed() {
 }
 
 #[tokio::test]
-async fn landlock_closes_what_the_engine_leaves_open() {
+async fn pid_1_keeps_up_what_the_engine_leaves_out() {
     for &(what, weaken, control) in KEPT_UP {
         let executor = Arc::new(WeakExecutor::new(weaken).await);
         let report = selftest(executor, SMALL, &[control]).await;

@@ -4,7 +4,7 @@
 //! helpers, and parks the next run process when told to.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 use std::{io, mem};
 
@@ -14,6 +14,7 @@ use rustix::process::{Pid, getpid};
 use sandbox_init::Park;
 
 use crate::confine::Confinement;
+use crate::environment;
 use crate::feed::Feed;
 use crate::processes::{self, Stat};
 use crate::streams::Streams;
@@ -62,7 +63,7 @@ impl Driver {
             .driver
             .split_first()
             .ok_or(io::ErrorKind::InvalidInput)?;
-        let mut command = Command::new(program);
+        let mut command = environment::command(program);
         let (streams, ends) = Streams::open()?;
         command.args(arguments).envs(&park.env).stdin(Stdio::null());
         command.stdout(ends.stdout).stderr(ends.stderr);

@@ -6,6 +6,7 @@
 mod frames;
 mod messages;
 mod records;
+pub mod variables;
 
 pub use frames::{
     Cell, FRAME_MAX, Frame, FrameError, FrameReader, Interrupt, Park, Run, encode_frame,

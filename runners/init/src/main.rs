@@ -32,12 +32,14 @@
 mod cgroup;
 mod confine;
 mod driver;
+mod environment;
 mod feed;
 mod filter;
 mod freeze;
 mod held;
 mod init;
 mod kernel;
+mod limits;
 mod output;
 mod processes;
 mod run;
@@ -52,10 +54,11 @@ use std::process::ExitCode;
 use landlock::RulesetError;
 use rustix::process::{DumpableBehavior, getpid, set_dumpable_behavior};
 use rustix::thread::set_no_new_privs;
-use sandbox_init::FrameError;
+use sandbox_init::{FrameError, variables};
 
 use crate::filter::Filter;
 use crate::init::Init;
+use crate::limits::LimitsError;
 
 /// Why the sandbox ends.
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +81,8 @@ pub(crate) enum Stop {
     Unconfined(#[from] RulesetError),
     #[error("only as PID 1 of a container: it kills every other process")]
     NotPid1,
+    #[error(transparent)]
+    Limits(#[from] LimitsError),
     #[error("not ready: {0}")]
     NotReady(String),
     #[error("not clean: {0}")]
@@ -91,7 +96,7 @@ impl Stop {
             Self::Frame(_) | Self::SecondPark | Self::NotForKernel => 70,
             Self::NotReady(_) => 71,
             Self::NotClean(_) => 72,
-            Self::System(_) | Self::Unconfined(_) | Self::NotPid1 => 73,
+            Self::System(_) | Self::Unconfined(_) | Self::NotPid1 | Self::Limits(_) => 73,
         }
     }
 }
@@ -121,6 +126,7 @@ fn prepare() -> Result<Init, Stop> {
         return Err(Stop::NotPid1);
     }
     sys::close_on_exec();
+    limits::set(&environment::told(variables::LIMITS))?;
     let signals = sys::signals()?;
     // The engine has set it; neither Landlock nor another filter can be used without.
     set_no_new_privs(true).map_err(io::Error::from)?;

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Seek as _, Write as _};
 use std::os::fd::AsFd as _;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
@@ -16,6 +16,7 @@ use serde::Serialize;
 
 use crate::cgroup::Usage;
 use crate::confine::Confinement;
+use crate::environment;
 use crate::feed::Feed;
 use crate::processes;
 use crate::streams::Streams;
@@ -138,7 +139,7 @@ pub(crate) fn start_plain(
     let (program, arguments) = command.split_first().ok_or(io::ErrorKind::NotFound)?;
     let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC)?;
     rustix::io::ioctl_fionbio(&ours, true)?;
-    let mut command = Command::new(program);
+    let mut command = environment::command(program);
     let (streams, ends) = Streams::open()?;
     command
         .args(arguments)

@@ -71,7 +71,7 @@ pub fn create_body(
         image: Some(spec.image.clone()),
         entrypoint: Some(vec![INIT_PATH.to_owned()]),
         cmd: Some(spec.command.clone()),
-        env: Some(spec.env.clone()),
+        env: Some(environment(spec)),
         user: Some(format!("{}:{}", spec.user.uid, spec.user.gid)),
         working_dir: Some(DATA_PATH.to_owned()),
         hostname: Some("sandbox".to_owned()),
@@ -91,6 +91,12 @@ pub fn create_body(
         host_config: Some(host_config(spec, dialect, setup)?),
         ..Default::default()
     })
+}
+
+/// The container's own environment, with what is for PID 1.
+fn environment(spec: &ContainerSpec) -> Vec<String> {
+    let own = [spec.limits.variable()];
+    spec.env.iter().cloned().chain(own).collect()
 }
 
 fn host_config(

@@ -140,6 +140,8 @@ pub(super) const WEAKER: &[Weaker] = &[
             let host = host(body);
             (host.memory, host.memory_swap, host.pids_limit) = (None, None, None);
             (host.nano_cpus, host.ulimits) = (None, None);
+            let env = body.env.as_mut().unwrap();
+            env.retain(|variable| !variable.starts_with("SANDBOX_LIMITS="));
         },
         noticed: &[
             (Control::Limits, "memory is"),
@@ -182,8 +184,8 @@ pub(super) const SHARED: &[Weaker] = &[
     },
 ];
 
-/// Something that is taken away from what the engine does and that the kernel keeps up by itself, with the control that
-/// holds. Landlock has to be among the kernel's security modules.
+/// Something that is taken away from what the engine does and that PID 1 keeps up, with the control that holds. Landlock
+/// has to be among the kernel's security modules.
 pub(super) const KEPT_UP: &[(&str, Weaken, Control)] = &[
     (
         "setuid programs that have their effect",
@@ -197,6 +199,11 @@ pub(super) const KEPT_UP: &[(&str, Weaken, Control)] = &[
         "a root file system that can be written to",
         |body| host(body).readonly_rootfs = Some(false),
         Control::WritablePaths,
+    ),
+    (
+        "limits on each process",
+        |body| host(body).ulimits = None,
+        Control::FileSize,
     ),
     (
         "root, and a kernel whose files can be written to",

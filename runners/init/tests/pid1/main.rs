@@ -8,6 +8,7 @@
 
 mod confined;
 mod drivers;
+mod environment;
 mod held;
 mod helpers;
 mod kernel;

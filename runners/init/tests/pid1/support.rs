@@ -320,7 +320,12 @@ impl Drop for Sandbox {
 
 /// A sandbox without a command of its own, in which a driver in Python has parked a run process.
 pub(crate) fn parked(driver: &str) -> Sandbox {
-    let mut sandbox = Sandbox::start(&["false"]);
+    parked_after("", driver)
+}
+
+/// The same, after more shell commands as root.
+pub(crate) fn parked_after(more: &str, driver: &str) -> Sandbox {
+    let mut sandbox = Sandbox::with_setup(more, &["false"]);
     sandbox.park(&["python3", "-c", driver], &[]).unwrap();
     sandbox
 }

@@ -20,17 +20,15 @@ pub(in crate::executor::docker) fn update_body(limits: ContainerLimits) -> Conta
 
 /// Limits on each process, for the engine's request.
 pub(super) fn ulimits(limits: ContainerLimits) -> Vec<ResourcesUlimits> {
-    let limit = |name: &str, value: i64| ResourcesUlimits {
-        name: Some(name.to_owned()),
-        soft: Some(value),
-        hard: Some(value),
-    };
-    let file_size = i64::try_from(limits.file_size).unwrap_or(i64::MAX);
-    vec![
-        // PID 1 gives programs a quarter of it.
-        limit("nofile", 4096),
-        limit("fsize", file_size),
-        // Of one byte nothing is written, and none is handed to a program of the host's either, as none would be.
-        limit("core", 1),
-    ]
+    let limits = limits.of_a_process().into_iter();
+    limits
+        .map(|(name, number)| {
+            let number = i64::try_from(number).unwrap_or(i64::MAX);
+            ResourcesUlimits {
+                name: Some(name.to_owned()),
+                soft: Some(number),
+                hard: Some(number),
+            }
+        })
+        .collect()
 }
