@@ -31,6 +31,7 @@
 
 mod cgroup;
 mod confine;
+mod denied;
 mod driver;
 mod environment;
 mod feed;

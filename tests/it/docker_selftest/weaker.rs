@@ -2,7 +2,6 @@
 
 use bollard::models::{ContainerCreateBody, HostConfig, Mount, MountType};
 use mcp_code_sandbox::control::Control;
-use mcp_code_sandbox::executor::docker::request::SECCOMP_PROFILE;
 
 use crate::support::weak::Weaken;
 
@@ -17,6 +16,9 @@ pub(super) struct Weaker {
 /// A filter that takes the kernel for one without Landlock, which keeps programs from other processes by itself.
 pub(super) const NO_LANDLOCK: &str = r#"{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{"names":["landlock_create_ruleset"],"action":"SCMP_ACT_ERRNO"}]}"#;
 
+/// One that takes it for a kernel without filters, so that PID 1 has none either.
+const UNFILTERED: &str = r#"{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{"names":["prctl"],"action":"SCMP_ACT_ERRNO","errnoRet":22,"args":[{"index":0,"value":22,"op":"SCMP_CMP_EQ"}]}]}"#;
+
 /// Within one sandbox.
 pub(super) const WEAKER: &[Weaker] = &[
     Weaker {
@@ -29,35 +31,12 @@ pub(super) const WEAKER: &[Weaker] = &[
         noticed: &[(Control::Workspace, "does not see what the server writes")],
     },
     Weaker {
-        what: "no system call filter",
-        weaken: |body| {
-            host(body).security_opt = Some(vec![
-                "no-new-privileges:true".into(),
-                "seccomp=unconfined".into(),
-            ]);
-        },
+        what: "no system call filter, not even PID 1's",
+        weaken: |body| filter_by(body, UNFILTERED),
         noticed: &[
             (Control::Syscalls, "unshare a user namespace"),
             (Control::SharedTables, "took requests of io_setup"),
         ],
-    },
-    Weaker {
-        what: "the filter of old engines",
-        weaken: |body| host(body).security_opt = Some(vec!["no-new-privileges:true".into()]),
-        noticed: &[(Control::Syscalls, "io_uring_setup")],
-    },
-    Weaker {
-        what: "our filter without its rules on options of sockets",
-        weaken: |body| {
-            let mut profile: serde_json::Value = serde_json::from_str(SECCOMP_PROFILE).unwrap();
-            let rules = profile["syscalls"].as_array_mut().unwrap();
-            rules.retain(|rule| rule["names"][0] != "setsockopt");
-            host(body).security_opt = Some(vec![
-                "no-new-privileges:true".into(),
-                format!("seccomp={profile}"),
-            ]);
-        },
-        noticed: &[(Control::Syscalls, "SO_ATTACH_FILTER, SO_ATTACH_BPF")],
     },
     Weaker {
         what: "root with the capabilities that engines give by default",
@@ -201,6 +180,16 @@ pub(super) const KEPT_UP: &[(&str, Weaken, Control)] = &[
         Control::WritablePaths,
     ),
     (
+        "the system call filter",
+        |body| filter_by(body, "unconfined"),
+        Control::Syscalls,
+    ),
+    (
+        "the filter of old engines",
+        |body| host(body).security_opt = Some(vec!["no-new-privileges:true".into()]),
+        Control::Syscalls,
+    ),
+    (
         "limits on each process",
         |body| host(body).ulimits = None,
         Control::FileSize,
@@ -235,6 +224,14 @@ fn mount(body: &mut ContainerCreateBody, kind: MountType, source: Option<String>
 fn default_root(body: &mut ContainerCreateBody) {
     body.user = Some("0:0".into());
     host(body).cap_drop = None;
+}
+
+/// With this filter of the engine in place of ours.
+fn filter_by(body: &mut ContainerCreateBody, filter: &str) {
+    host(body).security_opt = Some(vec![
+        "no-new-privileges:true".to_owned(),
+        format!("seccomp={filter}"),
+    ]);
 }
 
 pub(super) fn host(body: &mut ContainerCreateBody) -> &mut HostConfig {

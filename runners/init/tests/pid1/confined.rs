@@ -1,6 +1,6 @@
 //! Where programs can write when the mounts do not keep them from it, as here, where the root is the host's own.
 
-use crate::support::{Sandbox, again, cell, once, parked};
+use crate::support::{Sandbox, UNFILTERED, again, cell, once, parked};
 
 const FORK: &str = include_str!("drivers/fork.py");
 const HELPED: &str = include_str!("drivers/helped.py");
@@ -50,7 +50,6 @@ for place in '.', '/tmp', '/dev/shm':
         os.truncate(other / 'linked', 0)
         (one / 'file').rename(other / 'file')
         one.rename(other / 'one')
-        os.mkfifo(other / 'pipe')
         deleted = open(other / 'file', 'r+')
         os.unlink(other / 'file')
         write(f'/proc/self/fd/{deleted.fileno()}')
@@ -87,7 +86,11 @@ fn writes_to_its_own_places_only(mut sandbox: Sandbox, program: &str) {
 
 #[test]
 fn a_plain_program_writes_to_its_own_places_only() {
-    writes_to_its_own_places_only(Sandbox::start(&["python3", "-"]), TRY);
+    // The filter keeps programs from making devices too.
+    let unfiltered = Sandbox::with_setup(UNFILTERED, &["python3", "-"]);
+    for sandbox in [Sandbox::start(&["python3", "-"]), unfiltered] {
+        writes_to_its_own_places_only(sandbox, TRY);
+    }
 }
 
 #[test]
@@ -154,7 +157,8 @@ child = os.fork()
 if child == 0:
     signal.pause()
 for own in 0, os.getpid(), child:
-    if refused := [name for name, act in ACTS.items() if not works(act, own)]:
+    # Limits are only one's own.
+    if refused := [name for name, act in ACTS.items() if not works(act, own) and (own == 0 or name != 'prlimit')]:
         print('refused', own, refused)
 os.setpriority(os.PRIO_PGRP, 0, os.nice(0))
 os.kill(child, 9)
@@ -191,6 +195,32 @@ print(fails(PROCESS_MRELEASE), {fails(number) for number in [*range(453, 600), 2
     let said = "EINVAL {'ENOSYS'}\n";
     sandbox.run_and_clean(again(code)).exits(0).prints(said);
     sandbox.run(once(code)).exits(0).prints(said);
+}
+
+/// The programs of the selftest, which call what is forbidden where nothing but PID 1 forbids it.
+const FORBIDDEN: &str = include_str!("../../../../src/checks/selftest/programs/syscalls.py");
+
+#[test]
+fn calls_are_refused_without_a_filter_of_the_engine() {
+    let code = format!("tried, found = [], []\n{FORBIDDEN}\nprint(len(tried) > 100, found)");
+    let mut plain = Sandbox::start(&["python3", "-"]);
+    plain
+        .run_and_clean(again(&code))
+        .exits(0)
+        .prints("True []\n");
+    plain.run(once(&code)).exits(0).prints("True []\n");
+    for driver in [FORK, HELPED] {
+        parked(driver)
+            .run(once(&format!("# PASS\n{code}")))
+            .exits(0)
+            .prints("True []\n");
+    }
+    let mut kernel = parked(KERNEL);
+    kernel.cell(cell(&code)).exits(0).prints("True []\n");
+    // It tells where they are not.
+    let mut unfiltered = Sandbox::with_setup(UNFILTERED, &["python3", "-"]);
+    let said = unfiltered.run(once(&code)).stdout;
+    assert!(said.contains("'unshare a user namespace'"), "{said}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use sandbox_init::{Frame, Held};
 
-use crate::support::{Sandbox, again, cell, once, parked};
+use crate::support::{Sandbox, UNFILTERED, again, cell, once, parked_after};
 
 const FORK: &str = concat!(
     include_str!("drivers/cells.py"),
@@ -27,7 +27,11 @@ def forever(): threading.Event().wait()
 ";
 
 fn kernel() -> Sandbox {
-    let mut sandbox = parked(FORK);
+    kernel_after("")
+}
+
+fn kernel_after(setup: &str) -> Sandbox {
+    let mut sandbox = parked_after(setup, FORK);
     assert!(sandbox.cell(cell(MEANS)).exits(0).end.lives);
     sandbox
 }
@@ -84,7 +88,9 @@ def own():
 threading.Thread(target=own, daemon=True).start()
 is_open.wait()
 ";
-    assert_eq!(held_after(unshared), open(MIB));
+    let mut sandbox = kernel_after(UNFILTERED);
+    let outcome = sandbox.cell(cell(unshared));
+    assert_eq!(outcome.exits(0).end.held, open(MIB));
     let program = "
 shutil.copy(shutil.which('sleep'), 'program')
 size = os.stat('program').st_blocks * 512
@@ -156,7 +162,7 @@ os.close(descriptor)
 
 #[test]
 fn the_server_may_ask_while_a_program_runs() {
-    let mut sandbox = parked(FORK);
+    let mut sandbox = parked_after(UNFILTERED, FORK);
     let run = again(&format!(
         "{MEANS}\na = deleted()\nprint('begun', flush=True)\nos.read(os.open('pipe', os.O_RDONLY), 1)"
     ));

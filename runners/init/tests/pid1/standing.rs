@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use sandbox_init::{Cell, Frame, Status, Stream};
 
-use crate::support::{Sandbox, cell, parked};
+use crate::support::{Sandbox, UNFILTERED, cell, parked, parked_after};
 
 const FORK: &str = concat!(
     include_str!("drivers/cells.py"),
@@ -28,14 +28,22 @@ def busy(): threading.Thread(target=spin, daemon=True).start()
 
 /// A kernel with these means.
 fn kernel() -> Sandbox {
-    let mut sandbox = parked(FORK);
+    with_means(parked(FORK))
+}
+
+/// The same where no filter is, for what is refused by one.
+fn unfiltered() -> Sandbox {
+    with_means(parked_after(UNFILTERED, FORK))
+}
+
+fn with_means(mut sandbox: Sandbox) -> Sandbox {
     assert!(sandbox.cell(cell(MEANS)).exits(0).end.lives);
     sandbox
 }
 
 #[test]
 fn a_kernel_that_cannot_be_stopped_is_killed_and_told_why() {
-    let mut sandbox = kernel();
+    let mut sandbox = unfiltered();
     // A process that starts a program by vfork hears no signal until the child has begun it, and this one never does.
     let stuck = "
 os.mkfifo('never')
@@ -127,7 +135,7 @@ def wake(pid):
 
 /// A kernel in which this code has run, continued between its cells.
 fn woken(code: &str) -> Sandbox {
-    let mut sandbox = kernel();
+    let mut sandbox = unfiltered();
     let outcome = sandbox.cell(cell(&format!("{WOKEN}{code}")));
     assert!(outcome.exits(0).end.lives);
     let pipe = format!("/proc/{}/root/mnt/data/wake", sandbox.pid());

@@ -21,8 +21,17 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// What the shell commands of a test may redefine.
 const DEFAULTS: &str = r#"
 privileges="--no-new-privs --bounding-set=-all --inh-caps=-all"
+wrapper=
+prepare() { :; }
 late() { :; }
 "#;
+
+/// Has PID 1 take the kernel for one without filters, so that programs can do what only its other means then undo.
+pub(crate) const UNFILTERED: &str = concat!(
+    "wrapper='python3 /mnt/unfiltered'\nprepare() { cat >/mnt/unfiltered <<'END'\n",
+    include_str!("unfiltered.py"),
+    "END\n}\n"
+);
 
 /// Stands in for a container engine. `$1` is the program, `$2` the user; the rest is the image's command.
 const SETUP: &str = r#"
@@ -41,9 +50,10 @@ echo 0 2147483647 >/proc/sys/net/ipv4/ping_group_range
 mount -t tmpfs -o mode=1777,size=16m tmpfs /dev/shm
 mount -t mqueue mqueue /dev/mqueue; chmod 1777 /dev/mqueue
 mkdir /mnt/data; chown "$user:$user" /mnt/data; cd /mnt/data; unset OLDPWD
+prepare
 late
 exec setpriv --reuid "$user" --regid "$user" --clear-groups $privileges \
-    prlimit --nproc=100 --nofile=1024 --core=0 /mnt/init "$@"
+    prlimit --nproc=100 --nofile=1024 --core=0 $wrapper /mnt/init "$@"
 "#;
 
 static NEXT_USER: AtomicU32 = AtomicU32::new(0);
