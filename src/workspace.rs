@@ -17,12 +17,14 @@
 //! everything goes through directory handles ([`beneath`]), only regular files are opened, all walks are bounded, and
 //! owners and modes are set on open handles, never by name.
 
+mod attributes;
 mod beneath;
 mod book;
 mod census;
 mod demand;
 mod download_slots;
 mod downloads;
+mod emptied;
 mod entries;
 mod error;
 mod handle;

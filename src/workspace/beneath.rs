@@ -12,6 +12,8 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, Result};
 
+use super::attributes::Attributes;
+
 /// For directories on the way: no read permission is needed to open them like this.
 const VIA: OFlags = HANDLE.union(OFlags::DIRECTORY);
 /// For anything that is only examined from outside.
@@ -34,9 +36,16 @@ const RESOLVE: ResolveFlags = ResolveFlags::BENEATH
 /// Parts that one system call resolves: 15 × 256 bytes is just below the kernel's limit of 4,096.
 const PARTS_AT_ONCE: usize = 15;
 
+/// How things are opened and looked at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Opener {
+    resolution: Resolution,
+    pub(super) attributes: Attributes,
+}
+
 /// How names are resolved.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Opener {
+enum Resolution {
     /// Many parts at once, by `openat2`.
     Whole,
     /// Part by part, for kernels before 5.6 and seccomp profiles that do not know `openat2`.
@@ -44,13 +53,24 @@ pub(super) enum Opener {
 }
 
 impl Opener {
-    /// The best way that the kernel allows here.
-    pub(super) fn for_kernel(root: BorrowedFd<'_>) -> Self {
-        match openat2(root, ".", VIA, Mode::empty(), RESOLVE) {
+    /// The best way that the kernel and the file system allow here.
+    pub(super) fn for_root(root: BorrowedFd<'_>) -> Self {
+        let resolution = match openat2(root, ".", VIA, Mode::empty(), RESOLVE) {
             // Old profiles answer EPERM to what they do not know.
-            Err(Errno::NOSYS | Errno::PERM) => Self::PartByPart,
-            _ => Self::Whole,
+            Err(Errno::NOSYS | Errno::PERM) => Resolution::PartByPart,
+            _ => Resolution::Whole,
+        };
+        Self {
+            resolution,
+            attributes: Attributes::of_file_system(root),
         }
+    }
+
+    /// The same without `openat2`.
+    #[cfg(test)]
+    pub(super) fn part_by_part(self) -> Self {
+        let resolution = Resolution::PartByPart;
+        Self { resolution, ..self }
     }
 
     /// Opens something for reading, which may turn out not to be a regular file. The mode of a file that its owner may
@@ -81,7 +101,7 @@ impl Opener {
         dir: BorrowedFd<'_>,
         parts: impl IntoIterator<Item = &'p [u8]>,
     ) -> Result<Stat> {
-        fstat(self.open(dir, parts, HANDLE)?)
+        self.attributes.of(self.open(dir, parts, HANDLE)?)
     }
 
     /// Opens a directory to list it and to examine what is in it. If its owner may not do that, its mode is changed
@@ -140,16 +160,16 @@ impl Opener {
     }
 
     const fn parts_at_once(self) -> usize {
-        match self {
-            Self::Whole => PARTS_AT_ONCE,
-            Self::PartByPart => 1,
+        match self.resolution {
+            Resolution::Whole => PARTS_AT_ONCE,
+            Resolution::PartByPart => 1,
         }
     }
 
     fn open_some(self, at: BorrowedFd<'_>, name: &[u8], flags: OFlags) -> Result<OwnedFd> {
-        match self {
-            Self::Whole => openat2(at, name, flags, Mode::empty(), RESOLVE),
-            Self::PartByPart => {
+        match self.resolution {
+            Resolution::Whole => openat2(at, name, flags, Mode::empty(), RESOLVE),
+            Resolution::PartByPart => {
                 let opened = openat(at, name, flags | OFlags::NOFOLLOW, Mode::empty())?;
                 if fstat(&opened)?.st_dev == fstat(at)?.st_dev {
                     Ok(opened)
@@ -191,6 +211,8 @@ pub(super) fn is_miss(error: Errno) -> bool {
             // Sockets, and devices without a driver.
             | Errno::NXIO
             | Errno::NODEV
+            // Another machine deleted it.
+            | Errno::STALE
             // A program holds a lease on the file.
             | Errno::AGAIN
     )

@@ -20,8 +20,8 @@ pub(super) fn for_each_entry(
     let mut entries = RawDir::new(dir, buffer.spare_capacity_mut());
     while let Some(entry) = entries.next() {
         let entry = match entry {
-            // The directory was deleted.
-            Err(Errno::NOENT) => break,
+            // The directory was deleted, here or by another machine.
+            Err(Errno::NOENT | Errno::STALE) => break,
             entry => entry?,
         };
         let is_itself = entry.file_name() == c"." || entry.file_name() == c"..";

@@ -119,7 +119,14 @@ impl WorkspaceError {
 
     /// Whether something was not there, or is no longer there.
     pub(super) fn is_gone(&self) -> bool {
-        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+        // The second comes from file systems that other machines change too.
+        let is_gone = |kind| {
+            matches!(
+                kind,
+                io::ErrorKind::NotFound | io::ErrorKind::StaleNetworkFileHandle
+            )
+        };
+        matches!(self, Self::Io { source, .. } if is_gone(source.kind()))
     }
 
     /// Turns an error number into an error of `operation`, and a full disk into [`DiskFull`](Self::DiskFull).

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use rustix::fs::{FileType, fstat};
+use rustix::fs::FileType;
 
 use super::beneath::is_miss;
 use super::error::WorkspaceError;
@@ -319,7 +319,7 @@ pub(super) fn open(
         Err(error) if is_miss(error) => return Ok(None),
         file => file?,
     };
-    let stat = fstat(&file)?;
+    let stat = store.opener.attributes.of(&file)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Ok(None);
     }

@@ -48,7 +48,7 @@ pub(super) fn hand_over(
             return Ok(Next::Stop);
         }
         seen += 1;
-        match give(opener, found, owner, &mut left) {
+        match give(found, owner, &mut left) {
             // It has just gone, or is something that is not opened.
             Err(error) if is_miss(error) => {}
             given => given?,
@@ -91,8 +91,8 @@ impl Left {
     }
 }
 
-fn give(opener: Opener, found: &Found<'_>, owner: Owner, left: &mut Left) -> Result<()> {
-    let opened = found.open(opener)?;
+fn give(found: &Found<'_>, owner: Owner, left: &mut Left) -> Result<()> {
+    let opened = found.open()?;
     let stat = fstat(&opened)?;
     let kind = FileType::from_raw_mode(stat.st_mode);
     let is_ours = match kind {

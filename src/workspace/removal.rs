@@ -45,8 +45,8 @@ pub(super) struct Staging {
 pub(super) enum Progress {
     /// Something is left, to be deleted in the next part.
     Partly,
-    /// The tree is gone.
-    Wholly,
+    /// Nothing but the top is left.
+    Emptied,
 }
 
 /// Deletes whatever an earlier process left in the private directory, up to `max_entries` entries of each tree.
@@ -136,10 +136,10 @@ impl Staging {
     /// As for [`delete_part`](Self::delete_part).
     pub(super) fn delete(&mut self) -> Result<()> {
         while self.delete_part()? == Progress::Partly {}
-        Ok(())
+        unlinkat(&self.private, &self.name, AtFlags::REMOVEDIR)
     }
 
-    /// Deletes some of what is in it, or all of it and then itself. After a failure it can be tried again.
+    /// Deletes some of what is in it, or all of it but not itself. After a failure it can be tried again.
     ///
     /// # Errors
     /// The last failure, if nothing that is left can be deleted: a running program refills it, or the kernel refuses.
@@ -154,9 +154,7 @@ impl Staging {
             let dir = self.opener.folder(self.dir.as_fd(), [&b"."[..]])?;
             let emptied = self.for_all(dir.as_fd(), |tree, _, name| tree.delete_entry(name));
             if self.done == before {
-                emptied?;
-                unlinkat(&self.private, &self.name, AtFlags::REMOVEDIR)?;
-                return Ok(Progress::Wholly);
+                return emptied.map(|()| Progress::Emptied);
             }
             if self.done >= self.until {
                 return if self.done < self.max_entries {

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::fs::{FileType, fstat};
+use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use super::beneath::is_miss;
@@ -37,7 +37,8 @@ pub(super) fn rename(
         Err(error) if is_miss(error) => return Ok(None),
         entry => entry.map_err(WorkspaceError::of("examine a file"))?,
     };
-    let stat = fstat(&entry).map_err(WorkspaceError::of("examine a file"))?;
+    let stat = store.opener.attributes.of(&entry);
+    let stat = stat.map_err(WorkspaceError::of("examine a file"))?;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => {}
         FileType::Directory => return Err(WorkspaceError::IsDirectory),

@@ -19,6 +19,7 @@ use tokio_util::task::TaskTracker;
 use super::beneath::Opener;
 use super::book::Measurement;
 use super::download_slots::DownloadSlots;
+use super::emptied::Emptied;
 use super::error::WorkspaceError;
 use super::moves::Moves;
 use super::older::Older;
@@ -59,6 +60,7 @@ pub(super) struct Store {
     /// The private directory. As long as it is open, it carries a lock that tells other servers that we are alive.
     pub(super) private: OwnedFd,
     pub(super) opener: Opener,
+    emptied: Emptied,
     pub(super) moves: Moves,
     pub(super) users: Users,
     pub(super) limits: WorkspaceLimits,
@@ -116,7 +118,7 @@ impl Store {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = openat(CWD, root, flags, Mode::empty())
             .map_err(WorkspaceError::of("open the directory SANDBOX_ROOT"))?;
-        let opener = Opener::for_kernel(root.as_fd());
+        let opener = Opener::for_root(root.as_fd());
         let private = open_private(opener, root.as_fd(), most_deleted(&limits))?;
         let uses = Uses::open(opener, root.as_fd())?;
         let older = Older::open(opener, root.as_fd())?;
@@ -130,6 +132,7 @@ impl Store {
             root,
             private,
             opener,
+            emptied: Emptied::default(),
             moves: Moves::default(),
             users,
             limits,
@@ -352,6 +355,11 @@ impl Store {
         )
     }
 
+    fn remove_emptied(&self, name: &str) -> rustix::io::Result<()> {
+        let attributes = self.opener.attributes;
+        self.emptied.remove(attributes, self.private.as_fd(), name)
+    }
+
     /// Deletes what is out of sight, in parts, between which other deletions have their turn. A program that is being
     /// killed may go on writing to it for a while.
     pub(super) async fn delete(
@@ -360,15 +368,20 @@ impl Store {
     ) -> Result<(), WorkspaceError> {
         let mut pause = FIRST_PAUSE;
         loop {
-            let delete = move |_: &Self| {
-                let progress = staging.delete_part();
+            let delete = move |store: &Self| {
+                let progress = staging.delete_part().and_then(|progress| {
+                    if progress == Progress::Emptied {
+                        store.remove_emptied(staging.name())?;
+                    }
+                    Ok(progress)
+                });
                 Ok((staging, progress))
             };
             let progress;
             (staging, progress) = self.work_in_turn(&self.deletions, delete).await?;
             match progress {
                 Ok(Progress::Partly) => {}
-                Ok(Progress::Wholly) => {
+                Ok(Progress::Emptied) => {
                     if let Some(mut books) = self.users.books() {
                         books.release(staging.uid(), staging.name());
                     }

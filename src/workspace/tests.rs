@@ -75,7 +75,7 @@ impl Fixture {
             *fixture.workspaces.limits(),
         )
         .unwrap();
-        store.opener = Opener::PartByPart;
+        store.opener = store.opener.part_by_part();
         fixture.workspaces = Workspaces {
             store: Arc::new(store),
         };

@@ -7,7 +7,7 @@ use std::ffi::CStr;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
-use rustix::fs::{AtFlags, FileType, Stat, statat};
+use rustix::fs::{FileType, Stat};
 use rustix::io::{Errno, Result};
 
 use super::beneath::{Opener, is_miss};
@@ -27,6 +27,7 @@ pub(super) enum Next {
 /// Something in a directory.
 #[derive(Debug)]
 pub(super) struct Found<'a> {
+    opener: Opener,
     /// The directory that it is in.
     dir: BorrowedFd<'a>,
     /// Names of the directories above, from `.` on.
@@ -53,14 +54,14 @@ impl Found<'_> {
     }
 
     /// Opens the entry itself, never what a link points at.
-    pub(super) fn open(&self, opener: Opener) -> Result<OwnedFd> {
-        opener.entry(self.dir, self.name.to_bytes())
+    pub(super) fn open(&self) -> Result<OwnedFd> {
+        self.opener.entry(self.dir, self.name.to_bytes())
     }
 
     /// Facts about the entry itself, never about what a link points at. `None` if it has just gone, or its directory
     /// has just been made inaccessible.
     pub(super) fn stat(&self) -> Result<Option<Stat>> {
-        match statat(self.dir, self.name, AtFlags::SYMLINK_NOFOLLOW) {
+        match self.opener.attributes.named(self.dir, self.name) {
             Err(Errno::ACCESS) => Ok(None),
             result => gone_is_none(result),
         }
@@ -101,6 +102,7 @@ pub(super) fn walk(
         let mut entered = Vec::new();
         let seen = for_each_entry(dir.as_fd(), |entry| {
             let mut found = Found {
+                opener,
                 dir: dir.as_fd(),
                 above: &names,
                 name: entry.file_name(),
@@ -148,7 +150,7 @@ fn names(folders: &[Folder], mut at: usize) -> Vec<&[u8]> {
 pub(super) fn gone_is_none<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
-        Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::STALE) => Ok(None),
         Err(error) => Err(error),
     }
 }

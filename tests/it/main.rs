@@ -43,6 +43,7 @@ mod framed;
 mod hints;
 mod inputs;
 mod kernels;
+mod kubernetes_volumes;
 mod lanes;
 mod live;
 mod logs;

@@ -135,7 +135,8 @@ async fn only_regular_files_are_seen_part_by_part() {
 async fn a_mount_is_not_entered() {
     // `/proc` stands for a mount, since tests cannot make one.
     let root = fs::File::open("/").unwrap();
-    for opener in [Opener::Whole, Opener::PartByPart] {
+    let whole = Opener::for_root(root.as_fd());
+    for opener in [whole, whole.part_by_part()] {
         let opened = opener.file(root.as_fd(), [&b"proc"[..], b"version"]);
         assert_eq!(opened.unwrap_err(), rustix::io::Errno::XDEV, "{opener:?}");
     }
@@ -272,7 +273,7 @@ fn what_is_in_a_folder_that_only_gives_names_counts() {
         set_mode(&folder, mode);
         set_mode(&top.path().join("a"), mode);
         let dir = fs::File::open(top.path()).unwrap();
-        let opener = Opener::for_kernel(dir.as_fd());
+        let opener = Opener::for_root(dir.as_fd());
         let usage = without_privileges(|| usage::measure(opener, dir.as_fd(), 100)).unwrap();
         assert!(usage.bytes > 100_000, "{mode:o}: {usage:?}");
         assert_eq!(usage.entries, 3, "{mode:o}");
@@ -283,7 +284,8 @@ fn what_is_in_a_folder_that_only_gives_names_counts() {
 fn a_file_that_its_owner_may_not_read_is_read() {
     let top = tempfile::tempdir().unwrap();
     let dir = fs::File::open(top.path()).unwrap();
-    for opener in [Opener::for_kernel(dir.as_fd()), Opener::PartByPart] {
+    let whole = Opener::for_root(dir.as_fd());
+    for opener in [whole, whole.part_by_part()] {
         for shut in [0, 0o200] {
             let file = top.path().join("file");
             fs::write(&file, "x").unwrap();
