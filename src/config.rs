@@ -9,6 +9,7 @@ mod environment;
 pub mod foreign;
 mod http;
 mod kernel;
+mod kubernetes;
 mod log;
 mod misspelt;
 mod names;
@@ -36,6 +37,7 @@ pub use self::environment::Environment;
 pub use self::foreign::foreign;
 pub use self::http::{HttpConfig, Patience, listen_address};
 pub use self::kernel::KernelConfig;
+pub use self::kubernetes::{KubernetesConfig, Seccomp, ServerPod, Tolerated};
 pub use self::log::{LogConfig, LogFormat};
 pub use self::misspelt::misspelt;
 pub use self::packages::PackageConfig;
@@ -158,6 +160,8 @@ pub struct StorageConfig {
 /// Which container engine is used, and what a run may reach through it.
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
+    /// The cluster that is used in its place (`EXECUTOR`, `KUBE_…`).
+    pub kubernetes: Option<KubernetesConfig>,
     /// Address of the engine; `None` means the usual socket (`DOCKER_HOST`).
     pub host: Option<String>,
     /// The engine's runtime for sandboxes; `None` means the engine's own (`SANDBOX_RUNTIME`).
@@ -286,6 +290,12 @@ impl Config {
                 ),
             );
         }
+        let engine = &self.engine;
+        if engine.kubernetes.is_some() && engine.allow_network && engine.dns.is_empty() {
+            let expected = "addresses of resolvers with EXECUTOR=kubernetes and ALLOW_NETWORK=1: the cluster's own would tell \
+                            programs the names of its services";
+            reader.reject("RUN_DNS", expected);
+        }
         if self.storage.volume.is_some() && reader.is_set("SANDBOX_HOST_PATH") {
             reader.reject(
                 "SANDBOX_VOLUME",
@@ -327,6 +337,7 @@ impl StorageConfig {
 impl EngineConfig {
     fn read(reader: &mut Reader<'_>) -> Self {
         Self {
+            kubernetes: KubernetesConfig::read(reader),
             host: reader.text("DOCKER_HOST").map(|_| {
                 reader.parse("DOCKER_HOST", ENGINE, String::new(), |value| {
                     let known = ENGINE_SCHEMES.iter().any(|known| value.starts_with(known));

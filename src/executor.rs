@@ -8,6 +8,8 @@ mod engine;
 pub mod fake;
 pub mod host_paths;
 pub mod installed;
+#[cfg(feature = "kubernetes")]
+pub mod kubernetes;
 pub mod outage;
 pub mod spec;
 

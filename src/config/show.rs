@@ -3,7 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{AnswerConfig, Config, EngineConfig, HttpConfig, StorageConfig, reader};
+use super::{
+    AnswerConfig, Config, EngineConfig, HttpConfig, KubernetesConfig, StorageConfig, reader,
+};
 
 /// The name of a setting, and its value as it is written.
 type Line = (&'static str, String);
@@ -144,12 +146,17 @@ impl StorageConfig {
 }
 
 impl EngineConfig {
-    fn lines(&self) -> [Line; 9] {
+    fn lines(&self) -> Vec<Line> {
         let dns: Vec<_> = self.dns.iter().map(ToString::to_string).collect();
         let allowed = self.allow_weaker.iter().map(|control| control.name());
         let report = self.firewall_report.as_ref();
         let parent = self.cgroup_parent.clone();
-        [
+        let executor = match self.kubernetes {
+            Some(_) => "kubernetes",
+            None => "docker",
+        };
+        let mut lines = vec![
+            ("EXECUTOR", executor.to_owned()),
             ("DOCKER_HOST", self.host.clone().unwrap_or_default()),
             ("SANDBOX_RUNTIME", self.runtime.clone().unwrap_or_default()),
             ("SANDBOX_CGROUP_PARENT", parent.unwrap_or_default()),
@@ -168,6 +175,15 @@ impl EngineConfig {
             ),
             ("RUN_DNS", dns.join(",")),
             ("RUN_SUBNETS", self.subnets.to_string()),
-        ]
+        ];
+        lines.extend(match &self.kubernetes {
+            Some(kubernetes) => kubernetes.lines(),
+            // They have no effect.
+            None => {
+                let all = KubernetesConfig::default().lines().into_iter();
+                all.map(|(name, _)| (name, String::new())).collect()
+            }
+        });
+        lines
     }
 }

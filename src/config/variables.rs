@@ -155,6 +155,11 @@ pub const VARIABLES: &[Variable] = &[
     ),
     variable("MAX_UPLOAD_BYTES", "50m", "largest upload, decoded"),
     variable(
+        "EXECUTOR",
+        "docker",
+        "what runs sandboxes: `docker`, which is Docker or Podman, or `kubernetes`; see docs/kubernetes.md",
+    ),
+    variable(
         "DOCKER_HOST",
         "",
         "container engine, such as unix:///run/podman/podman.sock; default: Docker's usual socket",
@@ -198,6 +203,72 @@ pub const VARIABLES: &[Variable] = &[
         "RUN_SUBNETS",
         "198.19.0.0/16",
         "addresses that the host does not use otherwise; each run with a network gets four of them for a network of its own",
+    ),
+    variable(
+        "KUBECONFIG",
+        "",
+        "file that says where the cluster is and who the server is there; default: the service account of the server's pod",
+    ),
+    variable(
+        "KUBE_NAMESPACE",
+        "",
+        "namespace of the sandboxes; default: the server's own",
+    ),
+    variable(
+        "KUBE_VOLUME_CLAIM",
+        "",
+        "claim whose files the server has at SANDBOX_ROOT and sandboxes mount parts of, so ReadWriteMany; required with EXECUTOR=kubernetes",
+    ),
+    variable(
+        "KUBE_VOLUME_PATH",
+        "",
+        "directory of that claim that is SANDBOX_ROOT; default: all of it",
+    ),
+    variable(
+        "KUBE_SECCOMP",
+        "RuntimeDefault",
+        "filter of system calls that nodes apply: `RuntimeDefault`, or a profile that is on every node, such as `sandbox.json`",
+    ),
+    variable(
+        "KUBE_OWN_NETWORK",
+        "0",
+        "1: sandboxes leave the network of their pods, for which KUBE_SECCOMP must name a profile that allows `unshare`; 0: a NetworkPolicy keeps them from it",
+    ),
+    variable(
+        "KUBE_CPU_REQUEST",
+        "0.1",
+        "processor cores of a node that are set aside for each sandbox; 0: none",
+    ),
+    variable(
+        "KUBE_NODE_SELECTOR",
+        "",
+        "comma-separated labels that nodes of sandboxes must have, such as `pool=sandboxes`",
+    ),
+    variable(
+        "KUBE_TOLERATIONS",
+        "",
+        "comma-separated taints that nodes of sandboxes may have, such as `for=sandboxes:NoSchedule`",
+    ),
+    variable("KUBE_PRIORITY_CLASS", "", "priority class of sandboxes"),
+    variable(
+        "KUBE_PULL_SECRETS",
+        "",
+        "comma-separated secrets with which nodes pull runner images",
+    ),
+    variable(
+        "KUBE_LOG_LIMIT",
+        "64m",
+        "bytes of a node's disk that the output of one sandbox may take",
+    ),
+    variable(
+        "POD_NAME",
+        "",
+        "name of the server's pod, given by its manifest: with this pod, its sandboxes go",
+    ),
+    variable(
+        "POD_UID",
+        "",
+        "id of the server's pod, given by its manifest",
     ),
     variable(
         "RUN_TIMEOUT",

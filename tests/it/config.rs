@@ -359,6 +359,7 @@ fn check_config_hides_secrets() {
     WORKSPACE_QUOTA=1g
     DISK_FREE_FLOOR=1m
     MAX_UPLOAD_BYTES=50m
+    EXECUTOR=docker
     DOCKER_HOST=
     SANDBOX_RUNTIME=
     SANDBOX_CGROUP_PARENT=
@@ -368,6 +369,20 @@ fn check_config_hides_secrets() {
     FIREWALL_REPORT=/nowhere
     RUN_DNS=
     RUN_SUBNETS=198.19.0.0/16
+    KUBECONFIG=
+    KUBE_NAMESPACE=
+    KUBE_VOLUME_CLAIM=
+    KUBE_VOLUME_PATH=
+    KUBE_SECCOMP=
+    KUBE_OWN_NETWORK=
+    KUBE_CPU_REQUEST=
+    KUBE_NODE_SELECTOR=
+    KUBE_TOLERATIONS=
+    KUBE_PRIORITY_CLASS=
+    KUBE_PULL_SECRETS=
+    KUBE_LOG_LIMIT=
+    POD_NAME=
+    POD_UID=
     RUN_TIMEOUT=30s
     RUN_TIMEOUT_MAX=5m
     RUN_CPUS=0.5
@@ -406,6 +421,69 @@ fn check_config_hides_secrets() {
     LOG_FORMAT=text
     LOG_LEVEL=
     RUST_LOG=info,rmcp=warn,rmcp::service=off
+    ");
+}
+
+#[test]
+fn what_does_not_go_with_a_cluster_is_refused() {
+    let read = |settings: &[(&str, &str)]| {
+        let lookup = |name: &str| {
+            let required = [
+                ("MCP_API_TOKEN", TOKEN),
+                ("FILE_SECRET", SECRET),
+                ("EXECUTOR", "kubernetes"),
+            ];
+            let mut all = settings.iter().chain(&required);
+            let found = all.find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        Config::from_lookup(&lookup)
+    };
+    let refused = read(&[
+        ("DOCKER_HOST", "unix:///run/docker.sock"),
+        ("SANDBOX_HOST_PATH", "/srv"),
+        ("FIREWALL_REPORT", "/report"),
+        ("ALLOW_NETWORK", "1"),
+        ("KUBE_VOLUME_PATH", "a/../../b"),
+        ("KUBE_SECCOMP", "../mine.json"),
+        ("KUBE_NODE_SELECTOR", "pool"),
+        ("KUBE_TOLERATIONS", "for=sandboxes:Never"),
+    ]);
+    insta::assert_snapshot!(refused.unwrap_err(), @"
+    DOCKER_HOST=unix:///run/docker.sock is not valid: it must be left out with EXECUTOR=kubernetes: the cluster is that of KUBECONFIG
+    SANDBOX_HOST_PATH=/srv is not valid: it must be left out with EXECUTOR=kubernetes: sandboxes mount the claim KUBE_VOLUME_CLAIM, at KUBE_VOLUME_PATH
+    FIREWALL_REPORT=/report is not valid: it must be left out with EXECUTOR=kubernetes: NetworkPolicies keep sandboxes apart
+    MAX_CONCURRENT_RUNS is not set: it must be how many runs the cluster has room for: it is not worked out with EXECUTOR=kubernetes
+    KUBE_VOLUME_CLAIM is not set: it must be the name of a PersistentVolumeClaim in the namespace of the sandboxes, such as `sandboxes`, whose files the server has at SANDBOX_ROOT
+    KUBE_VOLUME_PATH=a/../../b is not valid: it must be a path in the claim without `..`, such as `mcp/sandboxes`
+    KUBE_SECCOMP=../mine.json is not valid: it must be `RuntimeDefault`, or a file below the directory of profiles on every node, such as `sandbox.json`
+    KUBE_NODE_SELECTOR=pool is not valid: it must be labels of nodes separated by commas, such as `pool=sandboxes,disk=ssd`
+    KUBE_TOLERATIONS=for=sandboxes:Never is not valid: it must be taints as `kubectl taint` writes them, separated by commas, such as `for=sandboxes:NoSchedule`
+    RUN_DNS is not set: it must be addresses of resolvers with EXECUTOR=kubernetes and ALLOW_NETWORK=1: the cluster's own would tell programs the names of its services
+    ");
+    let config = read(&[
+        ("MAX_CONCURRENT_RUNS", "10"),
+        ("KUBE_VOLUME_CLAIM", "sandboxes"),
+        ("KUBE_VOLUME_PATH", "/mcp/"),
+        ("KUBE_TOLERATIONS", "for=sandboxes:NoSchedule"),
+        ("POD_NAME", "server-0"),
+        ("POD_UID", "0a1b"),
+    ]);
+    let shown = config.unwrap().to_string();
+    let lines = shown.lines().filter(|line| line.starts_with("KUBE"));
+    insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @"
+    KUBECONFIG=
+    KUBE_NAMESPACE=
+    KUBE_VOLUME_CLAIM=sandboxes
+    KUBE_VOLUME_PATH=mcp
+    KUBE_SECCOMP=RuntimeDefault
+    KUBE_OWN_NETWORK=0
+    KUBE_CPU_REQUEST=0.1
+    KUBE_NODE_SELECTOR=
+    KUBE_TOLERATIONS=for=sandboxes:NoSchedule
+    KUBE_PRIORITY_CLASS=
+    KUBE_PULL_SECRETS=
+    KUBE_LOG_LIMIT=64m
     ");
 }
 
