@@ -222,4 +222,6 @@ pub enum ErrorKind {
     Refused,
     /// It failed over something that is not asked of it any more: the next try may succeed.
     Again,
+    /// It has no room for another container now.
+    Full,
 }

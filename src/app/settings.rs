@@ -2,11 +2,15 @@
 
 use std::path::PathBuf;
 
+#[cfg(feature = "kubernetes")]
+use crate::config::KubernetesConfig;
 use crate::config::{Config, StorageConfig, Toolset};
 use crate::executor::EngineNeeds;
 use crate::executor::docker::HostSetup;
 use crate::executor::host_paths::{HostPaths, MountSource};
 use crate::executor::installed::{INIT, SECCOMP};
+#[cfg(feature = "kubernetes")]
+use crate::executor::kubernetes::PodSetup;
 use crate::executor::spec::{ContainerLimits, DATA_ALIAS};
 use crate::pool::Setup;
 use crate::runner::catalog::Catalog;
@@ -63,6 +67,21 @@ impl From<&Config> for HostSetup {
             seccomp: config.storage.host_path.join(SECCOMP.path()),
             cgroup_parent: config.engine.cgroup_parent.clone(),
         }
+    }
+}
+
+/// What all pods have in common.
+#[cfg(feature = "kubernetes")]
+pub(super) fn pod_setup(kubernetes: &KubernetesConfig, config: &Config) -> PodSetup {
+    PodSetup {
+        paths: HostPaths {
+            root: MountSource::Volume {
+                name: kubernetes.claim.clone(),
+                path: kubernetes.claim_path.clone(),
+            },
+            ..config.into()
+        },
+        config: kubernetes.clone(),
     }
 }
 

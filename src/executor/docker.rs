@@ -47,6 +47,8 @@ const QUICK: Duration = Duration::from_secs(5);
 const SLOW: Duration = Duration::from_mins(1);
 /// An engine starts about nine containers a second, no matter how many are asked for.
 const STARTS_AT_A_TIME: usize = 2;
+/// How long a start may take, including the wait for its turn at the engine and the parking of an interpreter.
+const LONGEST_START: Duration = Duration::from_mins(1);
 /// The operation of a request that has no other purpose.
 const REACH: &str = "reach the container engine";
 
@@ -254,6 +256,7 @@ impl Executor for DockerExecutor {
         let (client, version, info) = self.connect(REACH).await?;
         let capabilities = Capabilities {
             max_starts_at_a_time: STARTS_AT_A_TIME,
+            longest_start: LONGEST_START,
             needs_lanes: true,
             limits: limits(&info),
             refuses_cpu_limit: !client.is_podman && info.cpu_cfs_quota == Some(false),

@@ -1,5 +1,7 @@
 //! What an engine is and can do, and whether that is what settings need.
 
+use std::time::Duration;
+
 use thiserror::Error;
 
 use crate::config::{UidRange, cpus};
@@ -24,6 +26,8 @@ pub struct Engine {
 pub struct Capabilities {
     /// Containers that it starts at a time: with more, each start only takes longer.
     pub max_starts_at_a_time: usize,
+    /// How long a start may take.
+    pub longest_start: Duration,
     /// Whether containers that may use a network are kept apart by a lane for each. Otherwise the engine does that.
     pub needs_lanes: bool,
     /// Which limits it reports that it sets: of `memory`, `swap`, `processes` and `processor`.

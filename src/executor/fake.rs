@@ -319,6 +319,7 @@ impl Executor for FakeExecutor {
             cores: None,
             capabilities: Capabilities {
                 max_starts_at_a_time: 2,
+                longest_start: Duration::from_mins(1),
                 needs_lanes,
                 limits: Vec::new(),
                 refuses_cpu_limit: false,

@@ -41,7 +41,8 @@ impl Outage {
                 | ErrorKind::NotFound
                 | ErrorKind::Conflict
                 | ErrorKind::Refused
-                | ErrorKind::Again => false,
+                | ErrorKind::Again
+                | ErrorKind::Full => false,
             },
         }
     }

@@ -10,10 +10,11 @@ use crate::executor::spec::{
     ContainerLimits, ContainerSpec, NetworkAccess, Place, Priority, ReadOnlyMount,
 };
 use crate::runner::Runner;
+use crate::runner::catalog::EngineView;
 use crate::sandbox::{Sandbox, SandboxError};
 use crate::workspace::{Owner, Scratch, Slot, Workspace};
 
-/// How long a start may take, including the wait for its turn at the engine and the parking of an interpreter.
+/// How long a start may take as long as no engine says otherwise.
 const START_WAIT: Duration = Duration::from_mins(1);
 
 /// The directory that becomes `/data`.
@@ -170,12 +171,16 @@ impl Pool {
         &self,
         start: impl Future<Output = Result<Sandbox, SandboxError>>,
     ) -> Result<Sandbox, SandboxError> {
+        let limit = match self.0.setup.catalog.engine() {
+            EngineView::Up(engine) => engine.capabilities.longest_start,
+            EngineView::Down(_) => START_WAIT,
+        };
         tokio::select! {
             // First: an engine that is lost is not asked.
             biased;
             outage = self.0.setup.catalog.lost() => Err(SandboxError::NotStarted(outage)),
-            () = tokio::time::sleep(START_WAIT) => {
-                let seconds = START_WAIT.as_secs();
+            () = tokio::time::sleep(limit) => {
+                let seconds = limit.as_secs();
                 let outage = Outage::passing(format!("it took longer than {seconds} s"));
                 Err(SandboxError::NotStarted(outage))
             }

@@ -7,6 +7,8 @@ use futures::stream::BoxStream;
 
 use crate::executor::docker::DockerExecutor;
 use crate::executor::fake::FakeExecutor;
+#[cfg(feature = "kubernetes")]
+use crate::executor::kubernetes::KubernetesExecutor;
 use crate::executor::{ExecutorError, Image};
 
 /// Something that knows which images are runners.
@@ -38,5 +40,17 @@ impl RunnerSource for FakeExecutor {
 
     async fn changes(&self) -> Result<BoxStream<'static, ()>, ExecutorError> {
         self.image_events()
+    }
+}
+
+#[cfg(feature = "kubernetes")]
+#[async_trait]
+impl RunnerSource for KubernetesExecutor {
+    async fn runners(&self) -> Result<Vec<Image>, ExecutorError> {
+        self.runner_images().await
+    }
+
+    async fn changes(&self) -> Result<BoxStream<'static, ()>, ExecutorError> {
+        self.runner_changes().await
     }
 }

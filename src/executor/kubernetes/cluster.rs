@@ -1,0 +1,109 @@
+//! The way to a cluster: where it is, who we are there, and a client that is kept.
+
+use std::path::Path;
+
+use hyper_util::client::legacy::Client as HttpClient;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use k8s_openapi::api::core::v1::Pod;
+use kube::client::{Body, ConfigExt as _};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+use tower::{BoxError, ServiceBuilder};
+
+use super::error::ClusterError;
+use super::pod::labels::EXECUTOR_LABEL;
+use super::watch::Pods;
+use crate::config::KubernetesConfig;
+
+/// A cluster to which there is a way.
+#[derive(Debug)]
+pub(super) struct Cluster {
+    pub(super) client: Shown,
+    /// The namespace of all pods.
+    pub(super) namespace: String,
+    /// What it says of those that this executor has made.
+    pub(super) pods: Pods,
+}
+
+/// A client, which says nothing about itself.
+#[derive(Clone)]
+pub(super) struct Shown(pub(super) Client);
+
+impl std::fmt::Debug for Shown {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Client")
+    }
+}
+
+impl Cluster {
+    /// Finds out where it is. Nothing is asked of it yet.
+    ///
+    /// # Errors
+    /// Nothing says where it is, or not in a form that can be read.
+    pub(super) async fn find(
+        config: &KubernetesConfig,
+        executor: &str,
+    ) -> Result<Self, ClusterError> {
+        let way = match &config.kubeconfig {
+            Some(path) => of_file(path).await?,
+            None => of_pod()?,
+        };
+        let client = client(&way)?;
+        let namespace = config.namespace.clone().unwrap_or(way.default_namespace);
+        let selector = format!("{EXECUTOR_LABEL}={executor}");
+        let pods = Pods::follow(Api::namespaced(client.clone(), &namespace), selector);
+        Ok(Self {
+            client: Shown(client),
+            namespace,
+            pods,
+        })
+    }
+
+    /// Requests about pods.
+    pub(super) fn api(&self) -> Api<Pod> {
+        Api::namespaced(self.client.0.clone(), &self.namespace)
+    }
+}
+
+async fn of_file(path: &Path) -> Result<Config, ClusterError> {
+    let unusable = |error: &dyn std::error::Error| {
+        let reason = crate::executor::outage::chain(error);
+        ClusterError::Unconfigured(format!(
+            "KUBECONFIG={} is not usable: {reason}",
+            path.display()
+        ))
+    };
+    let file = Kubeconfig::read_from(path).map_err(|error| unusable(&error))?;
+    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await;
+    config.map_err(|error| unusable(&error))
+}
+
+fn of_pod() -> Result<Config, ClusterError> {
+    Config::incluster().map_err(|error| {
+        let reason = crate::executor::outage::chain(&error);
+        ClusterError::Unconfigured(format!(
+            "the server is in no pod with a service account ({reason}): set KUBECONFIG to a file that says where the \
+             cluster is"
+        ))
+    })
+}
+
+/// A client whose small messages leave at once: with kube's own they wait for the answers to those before them, which
+/// takes 40 ms. It tries nothing again, and each request has its own time limit.
+fn client(config: &Config) -> Result<Client, ClusterError> {
+    let mut connector = HttpConnector::new();
+    connector.set_nodelay(true);
+    connector.set_connect_timeout(config.connect_timeout);
+    // The other layer does TLS.
+    connector.enforce_http(false);
+    let connector = config.rustls_https_connector_with_connector(connector)?;
+    let http: HttpClient<_, Body> = HttpClient::builder(TokioExecutor::new()).build(connector);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_err(BoxError::from)
+        .service(http);
+    Ok(Client::new(service, config.default_namespace.clone()))
+}
