@@ -1,7 +1,8 @@
 //! One integration binary. Everything goes through one boundary: an HTTP request in, its whole answer out.
 //!
 //! The modules whose names begin with `docker` need a container engine and the runner images: `./test.sh` provides
-//! both. Without them they fail, since a skipped test looks like one that passed.
+//! both. Without them they fail, since a skipped test looks like one that passed. Those whose names begin with
+//! `kubernetes_` need a cluster, which `./test.sh cluster` makes.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod access;
@@ -43,6 +44,8 @@ mod framed;
 mod hints;
 mod inputs;
 mod kernels;
+mod kubernetes_executor;
+mod kubernetes_faults;
 mod kubernetes_volumes;
 mod lanes;
 mod live;

@@ -1,0 +1,57 @@
+//! What becomes of containers when the cluster fails or is full. These tests break the cluster that is made of containers,
+//! so each has it for itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use mcp_code_sandbox::executor::{ErrorKind, Executor as _};
+
+use crate::kubernetes_executor::{Pod, refusal, told, within};
+use crate::support::cluster::{OnCluster, kubectl, on_node};
+
+/// The node of the control plane.
+const CONTROL: &str = "n1";
+
+#[tokio::test]
+async fn an_api_server_that_is_killed_ends_the_streams_with_an_error() {
+    let on = Arc::new(OnCluster::new());
+    let mut pod = Pod::start(&on, &on.shell().await).await;
+    pod.send("sleep 60").await;
+    on_node(CONTROL, &["pkill", "-KILL", "-x", "kube-apiserver"]).await;
+    let lost = pod.end().await.unwrap_err();
+    assert_eq!(lost.kind, ErrorKind::Unavailable, "{}", told(&lost));
+    // It comes back, and so do we.
+    let back = async {
+        while on.executor.ping().await.is_err() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    within(back).await;
+    within(async { while on.executor.remove(&pod.id).await.is_err() {} }).await;
+    let mut again = Pod::start(&on, &on.shell().await).await;
+    assert_eq!(again.run("echo hi").await.0, "hi\n");
+    again.remove().await;
+}
+
+#[tokio::test]
+async fn a_namespace_that_is_full_is_told_apart_from_one_that_refuses() {
+    let on = OnCluster::with(|config| config.namespace = Some("kubernetes-quota".to_owned()));
+    let spec = OnCluster::new().shell().await;
+    // Without an account to make pods there.
+    let error = refusal(&on, &spec).await;
+    assert_eq!(error.kind, ErrorKind::Unusable, "{}", told(&error));
+    let quota = format!("quota-{}", on.share.in_claim().to_lowercase());
+    kubectl(&["create", "quota", &quota, "--hard", "pods=0"]).await;
+    let here = OnCluster::new();
+    let full = async {
+        loop {
+            let error = refusal(&here, &spec).await;
+            if error.kind == ErrorKind::Full {
+                return told(&error);
+            }
+        }
+    };
+    let said = within(full).await;
+    kubectl(&["delete", "quota", &quota]).await;
+    assert!(said.contains("exceeded quota"), "{said}");
+}
