@@ -70,7 +70,7 @@ impl Ledger {
         }
     }
 
-    /// Starts a run that ends by itself, by [`LiveRun::cancel`] or when the server stops, whether or not anybody waits
+    /// Starts a run that ends by itself, by [`RunHandle::cancel`] or when the server stops, whether or not anybody waits
     /// for it.
     pub fn start(&self, owner: Principal, request: RunRequest) -> Arc<RunHandle> {
         let run = self.planned(new_id(), owner, &request);
