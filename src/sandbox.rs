@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use sandbox_init::{Cell, End, Frame, Interrupt, Park, Run, encode_frame};
+use sandbox_init::{Cell, End, Frame, Interrupt, Network, Park, Run, encode_frame};
 use thiserror::Error;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{mpsc, oneshot};
@@ -70,6 +70,7 @@ pub struct Sandbox {
     cleaning: Option<oneshot::Receiver<Report>>,
     /// Whether a driver was started in it.
     parked: bool,
+    network: Option<Network>,
     /// Of the last run or cell.
     number: u64,
     /// Until when libraries are presumably still being loaded alongside its programs.
@@ -191,9 +192,16 @@ impl Sandbox {
             idle_ms: milliseconds(idle),
         });
         self.parked = true;
-        self.send(Expect::Ready(answer), &frame, ready, std::future::pending())
-            .await?
-            .map_err(SandboxError::NotReady)
+        let ready = self
+            .send(Expect::Ready(answer), &frame, ready, std::future::pending())
+            .await?;
+        self.network = ready.map_err(SandboxError::NotReady)?;
+        Ok(())
+    }
+
+    /// What programs can reach, as sandbox-init saw it when it was parked; `None` before, and if it did not say.
+    pub fn network(&self) -> Option<Network> {
+        self.network
     }
 
     /// Gives a sandbox that was started with [`Priority::WarmUp`](crate::executor::spec::Priority) a run's share of

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
-use sandbox_init::{End, Held, Message, MessageReader, Record, Stream};
+use sandbox_init::{End, Held, Message, MessageReader, Network, Record, Stream};
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::debug;
 
@@ -17,10 +17,13 @@ use crate::executor::{Chunk, ExecutorError};
 /// What sandbox-init reports about its own work: done, or why not.
 pub(super) type Report = Result<(), String>;
 
+/// The same, with the network that programs have if it says so.
+pub(super) type Ready = Result<Option<Network>, String>;
+
 /// What waits for the answers to a frame that was, or is about to be, sent. There is one at a time.
 pub(super) enum Expect {
     /// For a parked run process.
-    Ready(oneshot::Sender<Report>),
+    Ready(oneshot::Sender<Ready>),
     /// For the end of a run or cell and, later, for the sandbox to be clean again.
     Run {
         capture: Arc<Capture>,
@@ -97,7 +100,7 @@ impl Messages {
 /// Who waits for what.
 #[derive(Default)]
 struct Listening {
-    ready: Option<oneshot::Sender<Report>>,
+    ready: Option<oneshot::Sender<Ready>>,
     /// Who receives the output of a run, until it has ended: after that, a sandbox may wait for long, and must not keep
     /// output.
     audience: Option<Audience>,
@@ -250,6 +253,17 @@ mod tests {
         run.write(Stream::Stdout, record(&Record::Clean(Ok(()))));
         (&mut run.cleaned).await.unwrap().unwrap();
         assert_eq!(run.capture.kept(), 4);
+    }
+
+    #[tokio::test]
+    async fn what_is_parked_says_which_network_it_has_or_not() {
+        for network in [None, Some(Network::None), Some(Network::Engine)] {
+            let (answer, ready) = oneshot::channel();
+            let mut listening = Listening::to(Expect::Ready(answer));
+            let held = watch::channel(Held::default()).0;
+            listening.hear(Message::Record(Record::Ready(Ok(network))), &held);
+            assert_eq!(ready.await, Ok(Ok(network)));
+        }
     }
 
     #[tokio::test]

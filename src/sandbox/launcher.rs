@@ -219,6 +219,7 @@ impl Launcher {
             scale: Scale::new(held),
             cleaning: None,
             parked: false,
+            network: None,
             number: 0,
             loads_until: None,
         }))

@@ -14,7 +14,7 @@ use mcp_code_sandbox::control::Control;
 use mcp_code_sandbox::executor::docker::DockerExecutor;
 use serde_json::Value;
 
-use self::weaker::{KEPT_UP, NO_LANDLOCK, SHARED, WEAKER, Weaker, host};
+use self::weaker::{KEPT_UP, NO_LANDLOCK, SHARED, WEAKER, Weaker, host, leave_network};
 use crate::support::dockerd::Dockerd;
 use crate::support::engines::TestEngine;
 use crate::support::server::{Server, call};
@@ -120,6 +120,28 @@ async fn pid_1_keeps_up_what_the_engine_leaves_out() {
         };
         assert!(matches!(&row.verdict, Verdict::Pass(_)), "{what}: {row}");
     }
+}
+
+/// As on an engine that gives every container a network. What else PID 1 does goes on in a user namespace of its own.
+#[tokio::test]
+async fn a_network_that_pid_1_leaves_is_not_there() {
+    let executor = Arc::new(WeakExecutor::new(leave_network).await);
+    let settings = [SMALL, &[("SANDBOX_REUSE", "conversation")]].concat();
+    let only = [
+        Control::Identity,
+        Control::Syscalls,
+        Control::KernelLevers,
+        Control::PidOne,
+        Control::NetworkOff,
+        Control::ForkBomb,
+        Control::Memory,
+        Control::Background,
+        Control::Residue,
+    ];
+    let report = selftest(executor, &settings, &only).await;
+    assert_eq!(report.exit_code(), 0, "{}", table(&report.controls));
+    let is_warm = |row: &&Row| row.way == Way::Warm;
+    assert!(report.controls.iter().filter(is_warm).count() > 5);
 }
 
 #[tokio::test]

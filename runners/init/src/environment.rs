@@ -8,7 +8,7 @@ use std::process::Command;
 use sandbox_init::variables;
 
 /// Variables that only PID 1 has.
-const OWN: [&str; 1] = [variables::LIMITS];
+const OWN: [&str; 2] = [variables::LIMITS, variables::NO_NETWORK];
 /// How the names of those begin that Kubernetes adds.
 const OF_KUBERNETES: &[u8] = b"KUBERNETES_";
 

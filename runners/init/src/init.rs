@@ -21,6 +21,7 @@ use crate::confine::Confinement;
 use crate::driver::Driver;
 use crate::feed::{Feed, Progress};
 use crate::kernel::{Cell, Kernel};
+use crate::network;
 use crate::output::Output;
 use crate::run::Run;
 use crate::scrub::Scrubber;
@@ -436,7 +437,10 @@ impl Init {
         };
         let verdict = verdict.map(drop);
         let (record, stop): (_, fn(String) -> Stop) = match answer {
-            Answer::Ready => (Record::Ready(verdict.clone()), Stop::NotReady),
+            Answer::Ready => {
+                let ready = verdict.clone().map(|()| Some(network::look()));
+                (Record::Ready(ready), Stop::NotReady)
+            }
             Answer::Clean => (Record::Clean(verdict.clone()), Stop::NotClean),
         };
         self.output.answer(&record)?;

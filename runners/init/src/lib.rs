@@ -15,4 +15,6 @@ pub use messages::{
     Message, MessageError, MessageReader, PAYLOAD_MAX, Stream, encode_output, encode_record,
     output_header,
 };
-pub use records::{BUFFERS_MAX, End, Excess, Held, Record, SOCKETS_MAX, Status, TERMINALS_MAX};
+pub use records::{
+    BUFFERS_MAX, End, Excess, Held, Network, Record, SOCKETS_MAX, Status, TERMINALS_MAX,
+};

@@ -5,8 +5,7 @@ use std::io;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What can be limited, by the names that engines have for it. The kernel counts processes for the whole user, in all
-/// containers of a host together unless they have user namespaces of their own.
+/// What can be limited, by the names that engines have for it.
 const RESOURCES: [(&str, Resource); 4] = [
     ("nofile", Resource::Nofile),
     ("fsize", Resource::Fsize),
@@ -34,8 +33,12 @@ struct Limit {
 }
 
 /// Sets what `variable` says, as in `nofile=4096,core=1`; nothing if it is empty.
-pub(crate) fn set(variable: &OsStr) -> Result<(), LimitsError> {
-    for limit in parse(&variable.to_string_lossy())? {
+///
+/// The kernel counts processes for a user in a user namespace. In that of the engine it counts those of all containers
+/// of the host together, and a limit would be one on others: it is only set where PID 1 `is_apart`, in one of its own.
+pub(crate) fn set(variable: &OsStr, is_apart: bool) -> Result<(), LimitsError> {
+    let limits = parse(&variable.to_string_lossy())?.into_iter();
+    for limit in limits.filter(|limit| is_apart || limit.resource != Resource::Nproc) {
         let now = getrlimit(limit.resource);
         setrlimit(limit.resource, lowered(now, limit.number))
             .map_err(|error| LimitsError::Refused(limit.name, error.into()))?;

@@ -41,6 +41,7 @@ mod held;
 mod init;
 mod kernel;
 mod limits;
+mod network;
 mod output;
 mod processes;
 mod run;
@@ -60,6 +61,7 @@ use sandbox_init::{FrameError, variables};
 use crate::filter::Filter;
 use crate::init::Init;
 use crate::limits::LimitsError;
+use crate::network::NetworkError;
 
 /// Why the sandbox ends.
 #[derive(Debug, thiserror::Error)]
@@ -84,6 +86,8 @@ pub(crate) enum Stop {
     NotPid1,
     #[error(transparent)]
     Limits(#[from] LimitsError),
+    #[error(transparent)]
+    Network(#[from] NetworkError),
     #[error("not ready: {0}")]
     NotReady(String),
     #[error("not clean: {0}")]
@@ -97,7 +101,11 @@ impl Stop {
             Self::Frame(_) | Self::SecondPark | Self::NotForKernel => 70,
             Self::NotReady(_) => 71,
             Self::NotClean(_) => 72,
-            Self::System(_) | Self::Unconfined(_) | Self::NotPid1 | Self::Limits(_) => 73,
+            Self::System(_)
+            | Self::Unconfined(_)
+            | Self::NotPid1
+            | Self::Limits(_)
+            | Self::Network(_) => 73,
         }
     }
 }
@@ -120,14 +128,16 @@ fn main() -> ExitCode {
     ExitCode::from(stop.code())
 }
 
-/// Closes this process to others before it knows anything.
+/// Closes this process to others before it knows anything, and before there are any.
 fn prepare() -> Result<Init, Stop> {
-    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(io::Error::from)?;
     if getpid().as_raw_nonzero().get() != 1 {
         return Err(Stop::NotPid1);
     }
+    // First: who is closed to others cannot say who it is in a user namespace of its own.
+    let is_apart = network::leave_if_told(&environment::told(variables::NO_NETWORK))?;
+    set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(io::Error::from)?;
     sys::close_on_exec();
-    limits::set(&environment::told(variables::LIMITS))?;
+    limits::set(&environment::told(variables::LIMITS), is_apart)?;
     let signals = sys::signals()?;
     // The engine has set it; neither Landlock nor another filter can be used without.
     set_no_new_privs(true).map_err(io::Error::from)?;

@@ -9,8 +9,8 @@ const REASON_MAX: usize = 1024;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "Wire", try_from = "Wire")]
 pub enum Record {
-    /// A run process is parked, or why there is none. Answers a `park` frame.
-    Ready(Result<(), String>),
+    /// A run process is parked, with the network that programs have, or why there is none. Answers a `park` frame.
+    Ready(Result<Option<Network>, String>),
     /// The run process or the cell has ended. Answers a `run` or `cell` frame, after the last byte of its output.
     End(End),
     /// The sandbox is as good as new, or why it is not. Follows `end` when the run asked for reuse.
@@ -18,6 +18,16 @@ pub enum Record {
     /// What is held without a name. Answers a `weigh` frame; also comes once from a kernel that waits for a cell, if a
     /// closer look found something else than the end record says.
     Held(Held),
+}
+
+/// What programs can reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Network {
+    /// Nothing but themselves.
+    None,
+    /// What the engine gives the container, or what PID 1 cannot tell from that.
+    Engine,
 }
 
 /// Space on the file system of `/data` that is taken and that no name shows.
@@ -118,6 +128,8 @@ struct Wire {
     #[serde(skip_serializing_if = "Option::is_none")]
     ready: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    network: Option<Network>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     end: Option<End>,
     #[serde(skip_serializing_if = "Option::is_none")]
     clean: Option<bool>,
@@ -132,6 +144,7 @@ impl From<Record> for Wire {
         match record {
             Record::Ready(verdict) => Self {
                 ready: Some(verdict.is_ok()),
+                network: verdict.as_ref().ok().copied().flatten(),
                 reason: verdict.err(),
                 ..Self::default()
             },
@@ -159,7 +172,7 @@ impl TryFrom<Wire> for Record {
         let reason = wire.reason.unwrap_or_default();
         let verdict = |yes| if yes { Ok(()) } else { Err(reason) };
         match (wire.ready, wire.end, wire.clean, wire.held) {
-            (Some(yes), None, None, None) => Ok(Self::Ready(verdict(yes))),
+            (Some(yes), None, None, None) => Ok(Self::Ready(verdict(yes).map(|()| wire.network))),
             (None, Some(end), None, None) => Ok(Self::End(end)),
             (None, None, Some(yes), None) => Ok(Self::Clean(verdict(yes))),
             (None, None, None, Some(held)) => Ok(Self::Held(held)),
@@ -209,6 +222,10 @@ pub(crate) mod tests {
         })
     }
 
+    fn any_network() -> impl Strategy<Value = Option<Network>> {
+        prop::option::of(prop_oneof![Just(Network::None), Just(Network::Engine)])
+    }
+
     pub(crate) fn any_record() -> impl Strategy<Value = Record> {
         let verdict =
             prop::option::of("(?s).{0,100}").prop_map(|reason| reason.map_or(Ok(()), Err));
@@ -234,7 +251,8 @@ pub(crate) mod tests {
             },
         );
         prop_oneof![
-            verdict.clone().prop_map(Record::Ready),
+            (verdict.clone(), any_network())
+                .prop_map(|(verdict, network)| Record::Ready(verdict.map(|()| network))),
             verdict.prop_map(Record::Clean),
             any_held().prop_map(Record::Held),
             end,
@@ -244,7 +262,11 @@ pub(crate) mod tests {
     #[test]
     fn the_wire_form_is_the_one_of_the_protocol() {
         let text = |record: &Record| String::from_utf8(record.to_json()).unwrap();
-        assert_eq!(text(&Record::Ready(Ok(()))), r#"{"ready":true}"#);
+        assert_eq!(text(&Record::Ready(Ok(None))), r#"{"ready":true}"#);
+        assert_eq!(
+            text(&Record::Ready(Ok(Some(Network::None)))),
+            r#"{"ready":true,"network":"none"}"#
+        );
         assert_eq!(
             text(&Record::Clean(Err("why".to_owned()))),
             r#"{"clean":false,"reason":"why"}"#
@@ -277,6 +299,12 @@ pub(crate) mod tests {
             text(&Record::End(lives)),
             format!(r#"{{"end":{{"exit":0,{rest}"#)
         );
+    }
+
+    #[test]
+    fn a_record_that_does_not_know_the_network_is_one() {
+        let record: Record = serde_json::from_str(r#"{"ready":true}"#).unwrap();
+        assert_eq!(record, Record::Ready(Ok(None)));
     }
 
     proptest! {

@@ -2,7 +2,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "signalfd, seccomp, wait4, kill(-1), System V IPC and work between fork and exec"
+    reason = "signalfd, seccomp, wait4, kill(-1), System V IPC, namespaces, interfaces and work between fork and exec"
 )]
 
 use std::io;
@@ -13,7 +13,9 @@ use std::process::Command;
 use std::ptr;
 use std::time::Duration;
 
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, setrlimit};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
 use sandbox_init::Status;
 
 use crate::confine::Confinement;
@@ -262,4 +264,50 @@ pub(crate) fn remove_ipc(kind: Ipc, id: i32) -> io::Result<()> {
         }
     };
     check(result).map(drop)
+}
+
+/// Gives this process a network with nothing in it, and a user namespace that it belongs to. It must be the only thread.
+pub(crate) fn unshare_network() -> io::Result<()> {
+    let flags = UnshareFlags::NEWUSER | UnshareFlags::NEWNET;
+    // SAFETY: descriptors are shared with nobody, before and after.
+    Ok(unsafe { unshare_unsafe(flags) }?)
+}
+
+/// Whether an interface of the network is up.
+pub(crate) fn is_up(name: &str) -> io::Result<bool> {
+    let flags = interface_flags(name, libc::SIOCGIFFLAGS, 0)?;
+    Ok(libc::c_int::from(flags) & libc::IFF_UP != 0)
+}
+
+/// Brings an interface of the network up.
+pub(crate) fn raise(name: &str) -> io::Result<()> {
+    // One is in the lower half.
+    let up = libc::c_short::try_from(libc::IFF_UP).unwrap_or_default();
+    interface_flags(name, libc::SIOCSIFFLAGS, up).map(drop)
+}
+
+/// Gets or sets the flags of an interface.
+fn interface_flags(
+    name: &str,
+    operation: libc::Ioctl,
+    flags: libc::c_short,
+) -> io::Result<libc::c_short> {
+    let any = socket_with(
+        AddressFamily::INET,
+        SocketType::DGRAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    // SAFETY: of an `ifreq`, all bytes may be zero. It lives until the kernel has read and written it, which knows it by
+    // its name, that ends with a zero, and reads and writes no more than its flags.
+    unsafe {
+        let mut request: libc::ifreq = MaybeUninit::zeroed().assume_init();
+        let room = request.ifr_name.len() - 1;
+        for (place, byte) in request.ifr_name.iter_mut().zip(name.bytes().take(room)) {
+            *place = libc::c_char::from_ne_bytes([byte]);
+        }
+        request.ifr_ifru.ifru_flags = flags;
+        check(libc::ioctl(any.as_raw_fd(), operation, &raw mut request))?;
+        Ok(request.ifr_ifru.ifru_flags)
+    }
 }

@@ -104,7 +104,7 @@ impl Init {
             }
             Frame::Park(park) => {
                 self.idle = Some(Duration::from_millis(park.idle_ms));
-                self.record(&Record::Ready(Ok(())));
+                self.record(&Record::Ready(Ok(None)));
                 Ok(())
             }
             Frame::Cell(cell) => self.cell(&cell).await,

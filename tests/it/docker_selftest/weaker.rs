@@ -2,6 +2,7 @@
 
 use bollard::models::{ContainerCreateBody, HostConfig, Mount, MountType};
 use mcp_code_sandbox::control::Control;
+use mcp_code_sandbox::executor::docker::request::SECCOMP_PROFILE;
 
 use crate::support::weak::Weaken;
 
@@ -224,6 +225,17 @@ fn mount(body: &mut ContainerCreateBody, kind: MountType, source: Option<String>
 fn default_root(body: &mut ContainerCreateBody) {
     body.user = Some("0:0".into());
     host(body).cap_drop = None;
+}
+
+/// A network, which PID 1 is to leave, and may.
+pub(super) fn leave_network(body: &mut ContainerCreateBody) {
+    let mut profile: serde_json::Value = serde_json::from_str(SECCOMP_PROFILE).unwrap();
+    let names = profile["syscalls"][0]["names"].as_array_mut().unwrap();
+    names.retain(|name| name != "unshare");
+    filter_by(body, &profile.to_string());
+    host(body).network_mode = Some("bridge".into());
+    let env = body.env.get_or_insert_default();
+    env.push("SANDBOX_NO_NETWORK=require".into());
 }
 
 /// With this filter of the engine in place of ours.

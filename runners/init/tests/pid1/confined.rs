@@ -1,6 +1,6 @@
 //! Where programs can write when the mounts do not keep them from it, as here, where the root is the host's own.
 
-use crate::support::{Sandbox, UNFILTERED, again, cell, once, parked};
+use crate::support::{Sandbox, again, cell, once, parked, refusing};
 
 const FORK: &str = include_str!("drivers/fork.py");
 const HELPED: &str = include_str!("drivers/helped.py");
@@ -87,7 +87,7 @@ fn writes_to_its_own_places_only(mut sandbox: Sandbox, program: &str) {
 #[test]
 fn a_plain_program_writes_to_its_own_places_only() {
     // The filter keeps programs from making devices too.
-    let unfiltered = Sandbox::with_setup(UNFILTERED, &["python3", "-"]);
+    let unfiltered = Sandbox::with_setup(&refusing("filters"), &["python3", "-"]);
     for sandbox in [Sandbox::start(&["python3", "-"]), unfiltered] {
         writes_to_its_own_places_only(sandbox, TRY);
     }
@@ -218,7 +218,7 @@ fn calls_are_refused_without_a_filter_of_the_engine() {
     let mut kernel = parked(KERNEL);
     kernel.cell(cell(&code)).exits(0).prints("True []\n");
     // It tells where they are not.
-    let mut unfiltered = Sandbox::with_setup(UNFILTERED, &["python3", "-"]);
+    let mut unfiltered = Sandbox::with_setup(&refusing("filters"), &["python3", "-"]);
     let said = unfiltered.run(once(&code)).stdout;
     assert!(said.contains("'unshare a user namespace'"), "{said}");
 }

@@ -376,7 +376,7 @@ fn a_run_that_comes_before_ready_waits() {
     let (park, run) = (park(&["python3", "-c", FORK], &[]), once("print(1)"));
     sandbox.send(&Frame::Park(park));
     sandbox.send(&Frame::Run(run));
-    assert_eq!(sandbox.ready(), Ok(()));
+    sandbox.ready().unwrap();
     sandbox.outcome().exits(0);
 }
 

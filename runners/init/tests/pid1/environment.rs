@@ -10,7 +10,8 @@ for name in 'NOFILE', 'FSIZE', 'CORE', 'NPROC':
 print([name for name in os.environ if name.startswith(('SANDBOX_', 'KUBERNETES_'))])
 ";
 
-const TOLD: &str = "export SANDBOX_LIMITS=nofile=400,fsize=1000000,core=1,nproc=50 KUBERNETES_PORT=tcp://10.0.0.1:443";
+const TOLD: &str = "export SANDBOX_LIMITS=nofile=400,fsize=1000000,core=1,nproc=50 SANDBOX_NO_NETWORK=require\n\
+    export KUBERNETES_PORT=tcp://10.0.0.1:443";
 
 #[test]
 fn limits_hold_for_programs_which_see_no_variable_of_pid_1() {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use sandbox_init::{Frame, Held};
 
-use crate::support::{Sandbox, UNFILTERED, again, cell, once, parked_after};
+use crate::support::{Sandbox, again, cell, once, parked_after, refusing};
 
 const FORK: &str = concat!(
     include_str!("drivers/cells.py"),
@@ -88,7 +88,7 @@ def own():
 threading.Thread(target=own, daemon=True).start()
 is_open.wait()
 ";
-    let mut sandbox = kernel_after(UNFILTERED);
+    let mut sandbox = kernel_after(&refusing("filters"));
     let outcome = sandbox.cell(cell(unshared));
     assert_eq!(outcome.exits(0).end.held, open(MIB));
     let program = "
@@ -162,7 +162,7 @@ os.close(descriptor)
 
 #[test]
 fn the_server_may_ask_while_a_program_runs() {
-    let mut sandbox = parked_after(UNFILTERED, FORK);
+    let mut sandbox = parked_after(&refusing("filters"), FORK);
     let run = again(&format!(
         "{MEANS}\na = deleted()\nprint('begun', flush=True)\nos.read(os.open('pipe', os.O_RDONLY), 1)"
     ));

@@ -12,6 +12,7 @@ mod environment;
 mod held;
 mod helpers;
 mod kernel;
+mod network;
 mod plain;
 mod scrub;
 mod secrecy;

@@ -394,7 +394,7 @@ fn an_idle_sandbox_ends() {
         idle_ms: 300,
         ..park(&[], &[])
     }));
-    assert_eq!(sandbox.ready(), Ok(()));
+    sandbox.ready().unwrap();
     let run = again("sleep 0.5");
     sandbox.run_and_clean(run).exits(0);
     assert_eq!(sandbox.exit_code(), 0);

@@ -2,7 +2,7 @@
 
 use sandbox_init::Run;
 
-use crate::support::{Sandbox, UNFILTERED, again, memory_of, once};
+use crate::support::{Sandbox, again, memory_of, once, refusing};
 
 const SH: &[&str] = &["sh"];
 const PYTHON: &[&str] = &["python3", "-"];
@@ -81,7 +81,7 @@ os.read(waiting, 1)
 #[test]
 fn places_that_a_program_owns_are_as_before() {
     let setup = r#"late() { chown "$user:$user" /tmp /dev/shm /dev/mqueue; }"#;
-    let setup = format!("{UNFILTERED}{setup}");
+    let setup = format!("{}{setup}", refusing("filters"));
     let mut sandbox = Sandbox::with_setup(&setup, SH);
     let look = "stat -c '%a %n' /tmp /dev/shm /dev/mqueue";
     let as_before = "1777 /tmp\n1777 /dev/shm\n1777 /dev/mqueue\n";
@@ -182,7 +182,7 @@ for number in range(20000):
 
 #[test]
 fn system_v_objects_and_queues_are_gone() {
-    let mut sandbox = Sandbox::with_setup(UNFILTERED, PYTHON);
+    let mut sandbox = Sandbox::with_setup(&refusing("filters"), PYTHON);
     let code = "
 import ctypes, os
 libc = ctypes.CDLL(None, use_errno=True)

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use sandbox_init::{Cell, Frame, Status, Stream};
 
-use crate::support::{Sandbox, UNFILTERED, cell, parked, parked_after};
+use crate::support::{Sandbox, cell, parked, parked_after, refusing};
 
 const FORK: &str = concat!(
     include_str!("drivers/cells.py"),
@@ -33,7 +33,7 @@ fn kernel() -> Sandbox {
 
 /// The same where no filter is, for what is refused by one.
 fn unfiltered() -> Sandbox {
-    with_means(parked_after(UNFILTERED, FORK))
+    with_means(parked_after(&refusing("filters"), FORK))
 }
 
 fn with_means(mut sandbox: Sandbox) -> Sandbox {

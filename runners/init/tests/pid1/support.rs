@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use rustix::process::Pid;
 use sandbox_init::{
-    Cell, End, Frame, Held, Message, MessageReader, Park, Record, Run, Status, Stream, encode_frame,
+    Cell, End, Frame, Held, Message, MessageReader, Network, Park, Record, Run, Status, Stream,
+    encode_frame,
 };
 
 /// Longer than anything here takes, on a busy machine too.
@@ -26,19 +27,21 @@ prepare() { :; }
 late() { :; }
 "#;
 
-/// Has PID 1 take the kernel for one without filters, so that programs can do what only its other means then undo.
-pub(crate) const UNFILTERED: &str = concat!(
-    "wrapper='python3 /mnt/unfiltered'\nprepare() { cat >/mnt/unfiltered <<'END'\n",
-    include_str!("unfiltered.py"),
-    "END\n}\n"
-);
+/// A setup in which the kernel refuses PID 1 `filters`, so that programs can do what only its other means then undo, or
+/// `namespaces`.
+pub(crate) fn refusing(what: &str) -> String {
+    let script = include_str!("refusing.py");
+    format!(
+        "wrapper='python3 /mnt/refusing {what}'\nprepare() {{ cat >/mnt/refusing <<'END'\n{script}END\n}}\n"
+    )
+}
 
 /// Stands in for a container engine. `$1` is the program, `$2` the user; the rest is the image's command.
 const SETUP: &str = r#"
 set -e
 init=$1 user=$2; shift 2
 mount -t tmpfs -o mode=755 tmpfs /mnt
-cp "$init" /mnt/init
+cp "$init" /mnt/init; chmod 111 /mnt/init
 mount -t tmpfs -o mode=1777,size=64m tmpfs /tmp
 mount -t tmpfs -o mode=755 tmpfs /dev
 mknod -m 666 /dev/null c 1 3; mknod -m 666 /dev/urandom c 1 9; ln -s /proc/self/fd /dev/fd
@@ -193,14 +196,18 @@ impl Sandbox {
     }
 
     /// Parks with a driver and returns the verdict.
-    pub(crate) fn park(&mut self, driver: &[&str], env: &[(&str, &str)]) -> Result<(), String> {
+    pub(crate) fn park(
+        &mut self,
+        driver: &[&str],
+        env: &[(&str, &str)],
+    ) -> Result<Option<Network>, String> {
         self.send(&Frame::Park(park(driver, env)));
         self.ready()
     }
 
     /// The verdict after a `park` frame.
     #[track_caller]
-    pub(crate) fn ready(&mut self) -> Result<(), String> {
+    pub(crate) fn ready(&mut self) -> Result<Option<Network>, String> {
         match self.record() {
             Record::Ready(verdict) => verdict,
             other => panic!("not ready: {other:?}"),
