@@ -40,7 +40,7 @@ pub use self::launcher::{Identity, Launcher};
 pub use self::scale::Scale;
 use crate::executor::outage::chain;
 use crate::executor::spec::ContainerLimits;
-use crate::executor::{ContainerId, ContainerState, ExecutorError, Outage};
+use crate::executor::{ContainerId, ContainerState, ErrorKind, ExecutorError, Outage};
 use crate::workspace::WorkspaceError;
 
 /// How long a cell may go on after an interrupt.
@@ -123,6 +123,14 @@ pub enum SandboxError {
 }
 
 impl SandboxError {
+    /// Why there is no room for another sandbox, if that is why it was not started.
+    pub fn lack_of_room(&self) -> Option<String> {
+        match self {
+            Self::Start(error) if error.kind == ErrorKind::Full => Some(chain(error)),
+            _ => None,
+        }
+    }
+
     /// What it means for a run.
     pub fn outage(&self) -> Outage {
         let lasts = match self {

@@ -209,7 +209,9 @@ impl From<PackagesError> for CallError {
 
 const fn admission_code(error: &AdmissionError) -> Code {
     match error {
-        AdmissionError::Busy { .. } | AdmissionError::ConversationBusy { .. } => Code::Busy,
+        AdmissionError::Busy { .. }
+        | AdmissionError::ConversationBusy { .. }
+        | AdmissionError::NoRoom { .. } => Code::Busy,
         AdmissionError::Closed => Code::Stopping,
     }
 }

@@ -64,6 +64,8 @@ struct Inner {
     paths: HostPaths,
     volumes: FakeVolumes,
     trouble: Trouble,
+    /// Whether it has no room for another container.
+    full: bool,
 }
 
 /// What goes wrong.
@@ -156,6 +158,11 @@ impl FakeExecutor {
         self.0.inner.lock().making_takes = making_takes;
     }
 
+    /// From now on, the engine has no room for another container.
+    pub fn fill_up(&self) {
+        self.0.inner.lock().full = true;
+    }
+
     /// From now on, a program with this word in it is replaced by these few lines of shell.
     pub fn imitate(&self, word: &'static str, shell: &str) {
         let mut inner = self.0.inner.lock();
@@ -241,6 +248,9 @@ impl FakeExecutor {
     fn make(&self, spec: &ContainerSpec) -> Result<(ContainerId, Duration), ExecutorError> {
         let operation = "create a container";
         let mut inner = self.request(operation)?;
+        if inner.full {
+            return Err(error(ErrorKind::Full, operation, "there is no room"));
+        }
         if !inner.images.iter().any(|image| image.id == spec.image) {
             return Err(error(ErrorKind::NotFound, operation, "no such image"));
         }

@@ -18,6 +18,8 @@ use self::queue::{Queue, Ticket};
 use crate::config::AdmissionConfig;
 use crate::conversation::ConversationKey;
 
+/// How long it may take until other sandboxes have made room.
+const ROOM_RETRY: Duration = Duration::from_secs(10);
 /// How often waiting runs learn their position.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 /// When a caller that is turned away may come back.
@@ -67,18 +69,37 @@ pub enum AdmissionError {
         /// When to come back.
         retry_after: Duration,
     },
+    /// There is no room for another sandbox.
+    #[error(
+        "the server is busy: there is no room for another sandbox now; try again in {} s ({reason})",
+        retry_after.as_secs()
+    )]
+    NoRoom {
+        /// In the words of what runs sandboxes.
+        reason: String,
+        /// When to come back.
+        retry_after: Duration,
+    },
     /// The server is stopping.
     #[error("the server is stopping and takes no new runs; try again in a minute")]
     Closed,
 }
 
 impl AdmissionError {
+    /// There is no room for another sandbox, for this reason.
+    pub fn no_room(reason: String) -> Self {
+        Self::NoRoom {
+            reason,
+            retry_after: ROOM_RETRY,
+        }
+    }
+
     /// When it is worth trying again.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Busy { retry_after, .. } | Self::ConversationBusy { retry_after, .. } => {
-                Some(*retry_after)
-            }
+            Self::Busy { retry_after, .. }
+            | Self::ConversationBusy { retry_after, .. }
+            | Self::NoRoom { retry_after, .. } => Some(*retry_after),
             Self::Closed => None,
         }
     }

@@ -7,6 +7,7 @@ use super::observed::Cause;
 use super::prepare::PreparedRun;
 use super::{KernelWish, RunError, Runs};
 use crate::executor::spec::NetworkAccess;
+use crate::gate::admission::AdmissionError;
 use crate::kernels::{Kernel, KernelError, KernelLoss, Needs, Turn};
 use crate::pool::{Lease, SandboxSource};
 use crate::sandbox::SandboxError;
@@ -62,7 +63,10 @@ impl From<LeaseError> for NotBegun {
         match error {
             LeaseError::Workspace(error) => error.into(),
             LeaseError::Kernel(error) => error.into(),
-            LeaseError::Sandbox(error) => Cause::EngineLost(error.outage()).into(),
+            LeaseError::Sandbox(error) => match error.lack_of_room() {
+                Some(reason) => AdmissionError::no_room(reason).into(),
+                None => Cause::EngineLost(error.outage()).into(),
+            },
         }
     }
 }

@@ -129,3 +129,13 @@ async fn a_conversation_with_a_hundred_runs_does_not_keep_another_waiting() {
         "{waited} s are more than one run after those there are"
     );
 }
+
+#[tokio::test]
+async fn an_engine_without_room_is_a_busy_server() {
+    let app = TestApp::on_fake().await;
+    app.fake.as_ref().unwrap().fill_up();
+    let turned_away = app.run("shell", "echo hi").await;
+    assert_eq!(turned_away["code"], "busy", "{turned_away}");
+    insta::assert_snapshot!(turned_away["message"].as_str().unwrap(), @"the server is busy: there is no room for another sandbox now; try again in 10 s (failed to create a container: there is no room)");
+    app.assert_nothing_is_left().await;
+}
