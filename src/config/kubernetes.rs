@@ -148,6 +148,12 @@ impl KubernetesConfig {
         })
     }
 
+    /// What `check-config` prints where these settings have no effect.
+    pub(super) fn no_lines() -> Vec<(&'static str, String)> {
+        let all = Self::default().lines().into_iter();
+        all.map(|(name, _)| (name, String::new())).collect()
+    }
+
     /// What `check-config` prints, in the order of the table.
     pub(super) fn lines(&self) -> Vec<(&'static str, String)> {
         let path = |path: &Path| path.display().to_string();

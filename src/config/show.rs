@@ -176,14 +176,11 @@ impl EngineConfig {
             ("RUN_DNS", dns.join(",")),
             ("RUN_SUBNETS", self.subnets.to_string()),
         ];
-        lines.extend(match &self.kubernetes {
-            Some(kubernetes) => kubernetes.lines(),
-            // They have no effect.
-            None => {
-                let all = KubernetesConfig::default().lines().into_iter();
-                all.map(|(name, _)| (name, String::new())).collect()
-            }
-        });
+        lines.extend(
+            self.kubernetes
+                .as_ref()
+                .map_or_else(KubernetesConfig::no_lines, KubernetesConfig::lines),
+        );
         lines
     }
 }

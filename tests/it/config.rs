@@ -317,6 +317,7 @@ fn tokens_that_no_client_can_send_are_refused() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one for each variable")]
 fn check_config_hides_secrets() {
     let root = std::path::Path::new("/srv/sandboxes");
     let shown = crate::support::config(

@@ -46,6 +46,7 @@ mod inputs;
 mod kernels;
 mod kubernetes_executor;
 mod kubernetes_faults;
+mod kubernetes_server;
 mod kubernetes_volumes;
 mod lanes;
 mod live;

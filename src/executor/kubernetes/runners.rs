@@ -1,4 +1,4 @@
-//! Runners of a cluster. Its API tells no labels of images, so a ConfigMap for each runner has them: with an image's
+//! Runners of a cluster. Its API tells no labels of images, so a `ConfigMap` for each runner has them: with an image's
 //! labels as its keys, and with what else the server reads of an image.
 
 use std::collections::HashMap;
@@ -14,28 +14,28 @@ use super::KubernetesExecutor;
 use super::follow::{Follow, News};
 use crate::executor::{ExecutorError, Image};
 
-/// The label of ConfigMaps that are runners, with its value.
+/// The label of a `ConfigMap` that is a runner, with its value.
 const RUNNER: (&str, &str) = ("sandbox.runner", "true");
 /// How the keys begin that are labels of the image.
 const LABELS: &str = "sandbox.";
 /// The length of a digest, in hexadecimal digits.
 const DIGEST: usize = 64;
 
-/// Why a ConfigMap is not a runner.
+/// Why a `ConfigMap` is not a runner.
 #[derive(Debug, Error, PartialEq, Eq)]
 enum RunnerMapError {
     /// There is no image in it.
     #[error("it has no key image")]
-    NoImage,
+    Imageless,
     /// The image may become another one.
     #[error(
         "its image is {0:?}: it must end in the digest of an image, as in registry.example/shell@sha256:0a1b…, or be the \
          id of one that all nodes have. scripts/runner-configmap.sh writes it"
     )]
-    NoDigest(String),
+    Unpinned(String),
     /// A list is none.
     #[error("its {0} is not a JSON array of strings")]
-    NoList(&'static str),
+    Malformed(&'static str),
 }
 
 impl KubernetesExecutor {
@@ -97,7 +97,7 @@ impl KubernetesExecutor {
     }
 }
 
-/// The image that a ConfigMap tells of.
+/// The image that a `ConfigMap` tells of.
 fn image(map: &ConfigMap) -> Result<Image, RunnerMapError> {
     let data = map.data.iter().flatten();
     let data: HashMap<&str, &str> = data
@@ -105,10 +105,10 @@ fn image(map: &ConfigMap) -> Result<Image, RunnerMapError> {
         .collect();
     let list = |key: &'static str| match data.get(key) {
         None | Some(&"") => Ok(Vec::new()),
-        Some(text) => serde_json::from_str(text).map_err(|_| RunnerMapError::NoList(key)),
+        Some(text) => serde_json::from_str(text).map_err(|_| RunnerMapError::Malformed(key)),
     };
-    let id = *data.get("image").ok_or(RunnerMapError::NoImage)?;
-    let name = pinned(id).ok_or_else(|| RunnerMapError::NoDigest(id.to_owned()))?;
+    let id = *data.get("image").ok_or(RunnerMapError::Imageless)?;
+    let name = pinned(id).ok_or_else(|| RunnerMapError::Unpinned(id.to_owned()))?;
     let labels = data.iter().filter(|(key, _)| key.starts_with(LABELS));
     let labels = labels.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
     let (runner, is_one) = RUNNER;
@@ -147,7 +147,7 @@ mod tests {
 
     const HEX: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-    fn read(data: serde_json::Value) -> Result<Image, RunnerMapError> {
+    fn read(data: &serde_json::Value) -> Result<Image, RunnerMapError> {
         let map = json!({
             "metadata": { "name": "runner-shell", "creationTimestamp": "1970-01-02T00:00:00Z" },
             "data": data,
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn the_keys_are_the_labels_of_the_image() {
         let id = format!("registry.example:5000/shell@sha256:{HEX}");
-        let image = read(json!({
+        let image = read(&json!({
             "image": id,
             "command": "[\"/bin/sh\", \"/opt/runner/run.sh\"]",
             "env": "[\"HOME=/tmp\"]",
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn an_image_is_named_by_its_digest_or_is_none() {
-        let of = |image: &str| read(json!({ "image": image })).map(|image| image.name);
+        let of = |image: &str| read(&json!({ "image": image })).map(|image| image.name);
         assert_eq!(of(&format!("sha256:{HEX}")).unwrap(), "runner-shell");
         for bad in [
             "shell",
@@ -194,11 +194,11 @@ mod tests {
             &format!("shell:sha256:{HEX}"),
             &format!("@sha256:{HEX}"),
         ] {
-            assert_eq!(of(bad), Err(RunnerMapError::NoDigest(bad.to_owned())));
+            assert_eq!(of(bad), Err(RunnerMapError::Unpinned(bad.to_owned())));
         }
-        assert_eq!(read(json!({})), Err(RunnerMapError::NoImage));
+        assert_eq!(read(&json!({})), Err(RunnerMapError::Imageless));
         let image = format!("sha256:{HEX}");
-        let bad = read(json!({ "image": image, "command": "run.sh" }));
-        assert_eq!(bad, Err(RunnerMapError::NoList("command")));
+        let bad = read(&json!({ "image": image, "command": "run.sh" }));
+        assert_eq!(bad, Err(RunnerMapError::Malformed("command")));
     }
 }

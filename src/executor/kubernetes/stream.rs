@@ -4,6 +4,7 @@
 //! waits for ever when the connection breaks. Here a break is an error, and a connection that has died without a word is
 //! noticed.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,14 +14,13 @@ use hyper::Request;
 use kube::Client;
 use kube::core::Status;
 use parking_lot::Mutex;
-use std::collections::HashMap;
 use tokio::io::{AsyncReadExt as _, DuplexStream};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, interval_at, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_tungstenite::tungstenite::{Error as SocketError, Message};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tracing::trace;
 
 use super::error::ClusterError;
@@ -32,7 +32,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// How often a sign of life is sent: proxies and nodes close connections on which nothing is.
 const PING_EVERY: Duration = Duration::from_secs(20);
 /// How long nothing may come, not even answers to those.
-const SILENCE: Duration = Duration::from_secs(60);
+const SILENCE: Duration = Duration::from_mins(1);
 /// Messages of output that wait to be read. What does not fit waits in the cluster.
 const WAITING: usize = 64;
 /// Bytes of input in one message.
@@ -48,7 +48,10 @@ const READ: &str = "read a container's output";
 
 /// Which pods have open streams. A stream ends only when the container does, or the way to it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Streams(Arc<Mutex<HashMap<ContainerId, CancellationToken>>>);
+pub(super) struct Streams {
+    open: Arc<Mutex<HashMap<ContainerId, CancellationToken>>>,
+    tasks: TaskTracker,
+}
 
 impl Streams {
     /// Connects to the streams of a pod, if its container runs.
@@ -83,7 +86,7 @@ impl Streams {
                 let _ = chunks.send(Err(lost)).await;
             }
         };
-        let carry = AbortOnDropHandle::new(tokio::spawn(carry));
+        let carry = AbortOnDropHandle::new(self.tasks.spawn(carry));
         let output = ReceiverStream::new(output).map(move |chunk| {
             // The connection lives as long as somebody reads.
             let _ = &carry;
@@ -97,7 +100,7 @@ impl Streams {
 
     fn open(&self, pod: &ContainerId) -> Open {
         let ended = CancellationToken::new();
-        self.0.lock().insert(pod.clone(), ended.clone());
+        self.open.lock().insert(pod.clone(), ended.clone());
         Open {
             streams: self.clone(),
             pod: pod.clone(),
@@ -107,7 +110,7 @@ impl Streams {
 
     /// Resolves when a pod's streams have ended; at once if it has none.
     pub(super) fn ended(&self, pod: &ContainerId) -> impl Future<Output = ()> + Send + use<> {
-        let open = self.0.lock().get(pod).cloned();
+        let open = self.open.lock().get(pod).cloned();
         async move {
             if let Some(open) = open {
                 open.cancelled().await;
@@ -117,7 +120,7 @@ impl Streams {
 
     /// Whether a pod has streams that have not ended.
     pub(super) fn are_open(&self, pod: &ContainerId) -> bool {
-        self.0.lock().contains_key(pod)
+        self.open.lock().contains_key(pod)
     }
 }
 
@@ -130,7 +133,7 @@ struct Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.streams.0.lock().remove(&self.pod);
+        self.streams.open.lock().remove(&self.pod);
         self.ended.cancel();
     }
 }
@@ -330,7 +333,7 @@ mod tests {
         let (mut input, written) = tokio::io::duplex(PIECE);
         let (sent, mut received) = futures::channel::mpsc::unbounded();
         let sent = Box::pin(sent.sink_map_err(|_| SocketError::ConnectionClosed));
-        let writing = AbortOnDropHandle::new(tokio::spawn(write(sent, written)));
+        let writing = AbortOnDropHandle::new(TaskTracker::new().spawn(write(sent, written)));
         input.write_all(&vec![7; 3 * PIECE / 2]).await.unwrap();
         let mut bytes = 0;
         while bytes < 3 * PIECE / 2 {

@@ -163,12 +163,12 @@ mod tests {
 
     use super::*;
 
-    fn standing(status: Value) -> Standing {
+    fn standing(status: &Value) -> Standing {
         let pod = json!({ "metadata": {}, "spec": { "containers": [], "nodeName": "n1" }, "status": status });
         Standing::of(&serde_json::from_value(pod).unwrap())
     }
 
-    fn with_state(phase: &str, state: Value) -> Value {
+    fn with_state(phase: &str, state: &Value) -> Value {
         let container = json!({ "name": "r", "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": state });
         json!({ "phase": phase, "containerStatuses": [container] })
     }
@@ -180,9 +180,9 @@ mod tests {
     #[test]
     fn the_end_is_what_the_cluster_knows_of_it() {
         let terminated = |reason: &str, code: i32| {
-            standing(with_state(
+            standing(&with_state(
                 "Failed",
-                json!({ "terminated": { "reason": reason, "exitCode": code } }),
+                &json!({ "terminated": { "reason": reason, "exitCode": code } }),
             ))
         };
         let ended = |end| Standing::Ended(end);
@@ -200,7 +200,7 @@ mod tests {
         );
         assert_eq!(terminated("StartError", 128), ended_by("StartError"));
         assert_eq!(
-            standing(json!({ "phase": "Failed" })),
+            standing(&json!({ "phase": "Failed" })),
             ended(ContainerEnd::Exited(None))
         );
     }
@@ -209,32 +209,32 @@ mod tests {
     fn the_pods_own_reason_goes_before_its_container() {
         // The states of containers are missing, or never changed.
         let evicted = json!({ "phase": "Failed", "reason": "Evicted", "message": "Too much. " });
-        assert_eq!(standing(evicted), ended_by("Evicted: Too much."));
-        let mut deadline = with_state("Failed", json!({ "running": {} }));
+        assert_eq!(standing(&evicted), ended_by("Evicted: Too much."));
+        let mut deadline = with_state("Failed", &json!({ "running": {} }));
         deadline["reason"] = "DeadlineExceeded".into();
-        assert_eq!(standing(deadline), ended_by("DeadlineExceeded"));
+        assert_eq!(standing(&deadline), ended_by("DeadlineExceeded"));
         // A node that is not heard of leaves its pods running.
-        let mut lost = with_state("Running", json!({ "running": {} }));
+        let mut lost = with_state("Running", &json!({ "running": {} }));
         lost["reason"] = "NodeLost".into();
-        assert_eq!(standing(lost), ended_by("NodeLost"));
+        assert_eq!(standing(&lost), ended_by("NodeLost"));
         let mut preempted = with_state(
             "Failed",
-            json!({ "terminated": { "reason": "Error", "exitCode": 143 } }),
+            &json!({ "terminated": { "reason": "Error", "exitCode": 143 } }),
         );
         preempted["conditions"] = json!([
             { "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler" }
         ]);
-        assert_eq!(standing(preempted), ended_by("PreemptionByScheduler"));
+        assert_eq!(standing(&preempted), ended_by("PreemptionByScheduler"));
     }
 
     #[test]
     fn what_a_pod_waits_for_is_told_or_ends_the_wait() {
-        let waiting = |status: Value| match standing(status) {
+        let waiting = |status: &Value| match standing(status) {
             Standing::Waiting(wait) => wait,
             other => panic!("{other:?}"),
         };
         let (soon, late) = (Duration::ZERO, Duration::from_mins(1));
-        let unscheduled = waiting(json!({ "phase": "Pending", "conditions": [
+        let unscheduled = waiting(&json!({ "phase": "Pending", "conditions": [
             { "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
               "message": "0/2 nodes are available: 2 Insufficient memory." }
         ] }));
@@ -245,9 +245,9 @@ mod tests {
         assert_eq!(unscheduled.is_in_vain(soon), None);
         assert_eq!(unscheduled.is_in_vain(late), Some(ErrorKind::Full));
         let of = |reason: &str| {
-            waiting(with_state(
+            waiting(&with_state(
                 "Pending",
-                json!({ "waiting": { "reason": reason } }),
+                &json!({ "waiting": { "reason": reason } }),
             ))
         };
         for (reason, at_first, at_last) in [
@@ -269,13 +269,13 @@ mod tests {
             assert_eq!(wait.is_in_vain(soon), at_first, "{reason}");
             assert_eq!(wait.is_in_vain(late), at_last, "{reason}");
         }
-        let begun = waiting(json!({ "phase": "Pending" }));
+        let begun = waiting(&json!({ "phase": "Pending" }));
         assert_eq!(begun.to_string(), "its node has not begun");
     }
 
     #[test]
     fn what_runs_runs() {
-        let running = with_state("Running", json!({ "running": {} }));
-        assert_eq!(standing(running), Standing::Running);
+        let running = with_state("Running", &json!({ "running": {} }));
+        assert_eq!(standing(&running), Standing::Running);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, ResourceExt as _};
 use tokio::sync::watch;
-use tokio_util::task::AbortOnDropHandle;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 use tracing::debug;
 
 use super::follow::{Follow, News};
@@ -33,7 +33,9 @@ impl Pods {
         let (sender, known) = watch::channel(Known::default());
         Self {
             known,
-            _watching: AbortOnDropHandle::new(tokio::spawn(keep(api, selector, sender))),
+            _watching: AbortOnDropHandle::new(
+                TaskTracker::new().spawn(keep(api, selector, sender)),
+            ),
         }
     }
 

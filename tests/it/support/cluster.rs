@@ -19,6 +19,10 @@ use tempfile::TempDir;
 /// The user of all pods, to whom the files of the claim belong.
 const USER: u32 = 1000;
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "no setting of the server's: where the tests find a cluster"
+)]
 fn given(name: &str) -> String {
     let value = std::env::var(name).unwrap_or_default();
     assert!(
@@ -62,13 +66,18 @@ impl Share {
         path
     }
 
-    /// What a server needs to be told.
-    pub(crate) fn settings(&self) -> Vec<(&'static str, String)> {
+    /// The directory, which is its server's now.
+    pub(crate) fn into_root(self) -> Arc<TempDir> {
+        Arc::new(self.directory)
+    }
+
+    /// What a server needs to be told whose files are here, or in this directory below.
+    pub(crate) fn settings(&self, below: &str) -> Vec<(&'static str, String)> {
         vec![
             ("EXECUTOR", "kubernetes".to_owned()),
             ("KUBECONFIG", given("KUBE_TEST_SERVER_CONFIG")),
             ("KUBE_VOLUME_CLAIM", given("KUBE_TEST_CLAIM")),
-            ("KUBE_VOLUME_PATH", self.in_claim()),
+            ("KUBE_VOLUME_PATH", format!("{}/{below}", self.in_claim())),
             ("MAX_CONCURRENT_RUNS", "8".to_owned()),
             // Not with a cluster.
             ("FIREWALL_REPORT", String::new()),

@@ -68,3 +68,13 @@ impl TestEngine for DockerExecutor {
         Arc::new(docker.with_setup(config.into())).into()
     }
 }
+
+/// Whatever the settings say.
+#[derive(Debug)]
+pub(crate) struct Configured;
+
+impl TestEngine for Configured {
+    fn of(self: Arc<Self>, config: &Config) -> Platform {
+        Platform::from(config)
+    }
+}

@@ -58,13 +58,13 @@ pub(super) fn for_init(spec: &ContainerSpec, config: &KubernetesConfig) -> Vec<S
         pids, file_size, ..
     } = spec.limits;
     let leaves_network = config.own_network && spec.network == NetworkAccess::None;
-    let mut limits = format!("nofile={DESCRIPTORS},fsize={file_size},core=0");
+    let each = format!("SANDBOX_LIMITS=nofile={DESCRIPTORS},fsize={file_size},core=0");
     if leaves_network {
-        limits.push_str(&format!(",nproc={pids}"));
+        vec![
+            format!("{each},nproc={pids}"),
+            "SANDBOX_NO_NETWORK=1".to_owned(),
+        ]
+    } else {
+        vec![each]
     }
-    let mut env = vec![format!("SANDBOX_LIMITS={limits}")];
-    if leaves_network {
-        env.push("SANDBOX_NO_NETWORK=1".to_owned());
-    }
-    env
 }

@@ -77,7 +77,7 @@ fn the_whole_pod_is_pinned() {
     });
 }
 
-/// What in a pod PodSecurity does not let through as *restricted*.
+/// What in a pod `PodSecurity` does not let through as *restricted*.
 fn too_much(pod: &Value) -> Vec<String> {
     let (spec, container) = (&pod["spec"], &pod["spec"]["containers"][0]);
     let (of_pod, of_container) = (&spec["securityContext"], &container["securityContext"]);
