@@ -15,6 +15,7 @@ pub mod spec;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::net::IpAddr;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -90,6 +91,11 @@ pub trait Executor: fmt::Debug + Send + Sync {
 
     /// Makes a lane, and makes sure that it is as described.
     async fn make_lane(&self, lane: &LaneSpec) -> Result<LaneId, ExecutorError>;
+
+    /// What keeps containers with a network away from what they must not reach, but for the resolvers `dns`.
+    async fn network_rules(&self, _dns: &[IpAddr]) -> Result<NetworkRules, ExecutorError> {
+        Ok(NetworkRules::OfTheHost)
+    }
 
     /// Removes a lane that no container is on. One that is already gone counts as removed.
     async fn remove_lane(&self, lane: &LaneId) -> Result<(), ExecutorError>;
@@ -190,6 +196,17 @@ pub struct LaneInfo {
     pub number: u32,
     /// All its labels.
     pub labels: HashMap<String, String>,
+}
+
+/// What keeps containers with a network away from what they must not reach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NetworkRules {
+    /// The packet filter of the engine's host.
+    OfTheHost,
+    /// What the engine was told, which is right.
+    InPlace,
+    /// Nothing, for this reason.
+    Missing(String),
 }
 
 /// Why an executor did not do what it was asked to.

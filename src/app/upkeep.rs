@@ -72,7 +72,7 @@ pub(super) async fn watch_network(config: EngineConfig, parts: Parts, stop: Canc
             let is_proved = parts.gate.network.access().is_ok()
                 && probed.is_some_and(|at: Instant| at.elapsed() < PROBE_EVERY);
             let found = if is_proved {
-                Ok(network::by_the_rules(&config).await)
+                network::by_the_rules(&config, &parts).await
             } else {
                 probed = Some(Instant::now());
                 network::check(&config, &parts).await

@@ -10,7 +10,7 @@ use thiserror::Error;
 use self::probe::Doubt;
 use crate::config::EngineConfig;
 use crate::executor::outage::chain;
-use crate::executor::{ErrorKind, ExecutorError};
+use crate::executor::{ErrorKind, ExecutorError, NetworkRules};
 use crate::gate::network::NetworkState;
 use crate::parts::Parts;
 
@@ -30,7 +30,7 @@ pub enum CheckError {
 /// # Errors
 /// Nothing was found out: what was known before still holds.
 pub async fn check(config: &EngineConfig, parts: &Parts) -> Result<NetworkState, CheckError> {
-    let found = by_the_rules(config).await;
+    let found = by_the_rules(config, parts).await?;
     let NetworkState::Open { dns } = &found else {
         return Ok(found);
     };
@@ -64,8 +64,37 @@ pub async fn check(config: &EngineConfig, parts: &Parts) -> Result<NetworkState,
     }
 }
 
-/// The part of the check that needs neither an engine nor a program: the rules are read back.
-pub async fn by_the_rules(config: &EngineConfig) -> NetworkState {
+/// The part of the check that needs no program: the rules are read back.
+///
+/// # Errors
+/// The engine that has rules of its own does not tell them.
+pub async fn by_the_rules(
+    config: &EngineConfig,
+    parts: &Parts,
+) -> Result<NetworkState, CheckError> {
+    Ok(match parts.launcher.network_rules(&config.dns).await? {
+        NetworkRules::OfTheHost => by_those_of_the_host(config).await,
+        rules => by_those_of_the_engine(config, &rules),
+    })
+}
+
+/// Those of an engine that has its own: a cluster, with its network policies.
+fn by_those_of_the_engine(config: &EngineConfig, rules: &NetworkRules) -> NetworkState {
+    let dns = config.dns.clone();
+    match rules {
+        _ if dns.is_empty() => {
+            let reason = "there are no resolvers for it: its operator can set RUN_DNS";
+            NetworkState::Closed(reason.to_owned())
+        }
+        NetworkRules::Missing(reason) if !config.allow_network => NetworkState::Closed(format!(
+            "the network policies that keep programs away from the cluster and from private networks are not in place \
+             ({reason}). The operator can apply those of docs/kubernetes.md, or set ALLOW_NETWORK=1 to do without"
+        )),
+        _ => NetworkState::Open { dns },
+    }
+}
+
+async fn by_those_of_the_host(config: &EngineConfig) -> NetworkState {
     if !config.allow_network
         && let Err(reason) = firewall::rules_are_in_place(config).await
     {

@@ -7,18 +7,21 @@ mod cluster;
 mod error;
 mod follow;
 pub mod pod;
+pub mod policies;
 mod runners;
 mod stream;
 pub mod verdict;
 mod watch;
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use hyper::Request;
 use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt as _;
+use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::api::{DeleteParams, ListParams, PostParams, VersionMatch};
+use kube::{Api, ResourceExt as _};
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -31,7 +34,7 @@ use self::verdict::{Standing, Wait};
 use super::spec::{ContainerLimits, ContainerSpec, LaneSpec};
 use super::{
     Attached, Capabilities, ContainerEnd, ContainerId, ContainerInfo, ContainerState, Engine,
-    ErrorKind, Executor, ExecutorError, LaneId, LaneInfo,
+    ErrorKind, Executor, ExecutorError, LaneId, LaneInfo, NetworkRules,
 };
 
 /// Limit for requests that only read.
@@ -374,6 +377,19 @@ impl Executor for KubernetesExecutor {
     async fn make_lane(&self, _lane: &LaneSpec) -> Result<LaneId, ExecutorError> {
         let none = "pods have no networks of their own: NetworkPolicies keep them apart".to_owned();
         Err(ClusterError::Refused(none).during("make a network for a run"))
+    }
+
+    /// Whether the policies are enforced is up to the cluster's network.
+    async fn network_rules(&self, dns: &[IpAddr]) -> Result<NetworkRules, ExecutorError> {
+        let operation = "read the network policies";
+        let cluster = self.cluster(operation).await?;
+        let api: Api<NetworkPolicy> = Api::namespaced(cluster.client.0.clone(), &cluster.namespace);
+        let listed = ClusterError::within(QUICK, api.list(&ListParams::default())).await;
+        let listed = listed.map_err(|error| error.during(operation))?;
+        Ok(match policies::check(&listed.items, dns) {
+            Ok(()) => NetworkRules::InPlace,
+            Err(error) => NetworkRules::Missing(error.to_string()),
+        })
     }
 
     async fn remove_lane(&self, _lane: &LaneId) -> Result<(), ExecutorError> {

@@ -1,6 +1,7 @@
 //! Starts sandboxes, and makes sure that every container that was created is removed.
 
 use std::collections::{BTreeMap, HashSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -18,6 +19,7 @@ use super::{Input, Sandbox, SandboxError, drain};
 use crate::executor::spec::{ContainerLimits, ContainerSpec};
 use crate::executor::{
     ContainerId, ContainerInfo, ContainerState, ErrorKind, Executor, ExecutorError, LaneInfo,
+    NetworkRules,
 };
 
 /// Label with the id of the directory that holds the workspaces.
@@ -192,6 +194,14 @@ impl Launcher {
     /// What the engine said, or that there are no addresses left.
     pub async fn prepare_lane(&self) -> Result<(), ExecutorError> {
         self.0.lanes.lease().await.map(drop)
+    }
+
+    /// What keeps containers with a network away from what they must not reach, but for these resolvers.
+    ///
+    /// # Errors
+    /// What the engine said.
+    pub async fn network_rules(&self, dns: &[IpAddr]) -> Result<NetworkRules, ExecutorError> {
+        self.0.executor.network_rules(dns).await
     }
 
     /// `None` when nobody waits for the container any more.

@@ -128,7 +128,8 @@ async fn addresses_that_the_host_uses_are_not_for_programs(app: &TestApp) {
         ("RUN_SUBNETS", "198.18.0.0/16"),
     ];
     let engine = config(app.root(), &settings).engine;
-    let NetworkState::Closed(reason) = network::by_the_rules(&engine).await else {
+    let found = network::by_the_rules(&engine, &app.app.parts).await;
+    let NetworkState::Closed(reason) = found.unwrap() else {
         panic!("the network is open");
     };
     let (_, found) = reason.split_once('(').unwrap();

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_code_sandbox::executor::{ErrorKind, Executor as _};
+use mcp_code_sandbox::executor::{ErrorKind, Executor as _, NetworkRules};
 
 use crate::kubernetes_executor::{Pod, refusal, told, within};
 use crate::support::cluster::{OnCluster, kubectl, on_node};
@@ -54,4 +54,22 @@ async fn a_namespace_that_is_full_is_told_apart_from_one_that_refuses() {
     let said = within(full).await;
     kubectl(&["delete", "quota", &quota]).await;
     assert!(said.contains("exceeded quota"), "{said}");
+}
+
+#[tokio::test]
+async fn the_network_policies_of_the_document_are_read_back() {
+    let on = OnCluster::new();
+    let rules = async || on.executor.network_rules(&[]).await.unwrap();
+    let missing = rules().await;
+    assert!(matches!(missing, NetworkRules::Missing(_)), "{missing:?}");
+    let mut blocks = include_str!("../../docs/kubernetes.md").split("```");
+    let policies = blocks.find(|block| block.contains("kind: NetworkPolicy"));
+    let policies = policies.unwrap().trim_start_matches("yaml");
+    let file = on.share.path().join("policies.yaml");
+    std::fs::write(&file, policies).unwrap();
+    let file = file.to_str().unwrap();
+    kubectl(&["apply", "--filename", file]).await;
+    let in_place = rules().await;
+    kubectl(&["delete", "--filename", file]).await;
+    assert_eq!(in_place, NetworkRules::InPlace);
 }

@@ -1,5 +1,5 @@
 //! What a container has to be, as a Pod. Pure: a snapshot pins the whole of it, so that no safety setting can get lost
-//! unnoticed, and a test holds it to what PodSecurity calls *restricted*.
+//! unnoticed, and a test holds it to what `PodSecurity` calls *restricted*.
 
 pub mod labels;
 mod limits;

@@ -8,14 +8,20 @@ use crate::executor::spec::{ContainerSpec, NetworkAccess};
 
 /// Label with the id of the executor that made the pod.
 pub const EXECUTOR_LABEL: &str = "sandbox.executor";
-/// Label that NetworkPolicies select pods by.
+/// Label that network policies select pods by.
 const NETWORK_LABEL: &str = "sandbox.network";
 /// How the names of our annotations begin.
 const OURS: &str = "sandbox.";
 /// Longest value of a label.
 const LONGEST: usize = 63;
 
-type Labels = BTreeMap<String, String>;
+/// Labels by name.
+pub type Labels = BTreeMap<String, String>;
+
+/// What network policies know a sandbox by, which has this access to the network.
+pub fn sandbox(network: &str) -> Labels {
+    [role(), (NETWORK_LABEL.to_owned(), network.to_owned())].into()
+}
 
 /// The label of all sandboxes, whoever made them.
 pub(super) fn role() -> (String, String) {
@@ -33,11 +39,8 @@ pub(super) fn of(spec: &ContainerSpec, executor: &str) -> (Labels, Labels) {
         .clone()
         .into_iter()
         .partition(|(_, value)| is_legal(value));
-    labels.extend([
-        role(),
-        (NETWORK_LABEL.to_owned(), network.to_owned()),
-        (EXECUTOR_LABEL.to_owned(), executor.to_owned()),
-    ]);
+    labels.extend(sandbox(network));
+    labels.insert(EXECUTOR_LABEL.to_owned(), executor.to_owned());
     (labels, annotations)
 }
 
