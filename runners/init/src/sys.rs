@@ -13,6 +13,7 @@ use std::process::Command;
 use std::ptr;
 use std::time::Duration;
 
+use rustix::ioctl::{Opcode, Updater, ioctl};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, setrlimit};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
@@ -23,6 +24,10 @@ use crate::filter::Filter;
 
 /// Where a child finds what it has beside its streams.
 const THIRD_FD: i32 = 3;
+
+/// Getting and setting the flags of an interface. Their type differs between C libraries.
+const SIOCGIFFLAGS: Opcode = 0x8913;
+const SIOCSIFFLAGS: Opcode = 0x8914;
 
 /// The processes that stay with a driver are among the first that come after it.
 pub(crate) const HELPERS: u32 = 2;
@@ -275,7 +280,7 @@ pub(crate) fn unshare_network() -> io::Result<()> {
 
 /// Whether an interface of the network is up.
 pub(crate) fn is_up(name: &str) -> io::Result<bool> {
-    let flags = interface_flags(name, libc::SIOCGIFFLAGS, 0)?;
+    let flags = interface_flags::<SIOCGIFFLAGS>(name, 0)?;
     Ok(libc::c_int::from(flags) & libc::IFF_UP != 0)
 }
 
@@ -283,13 +288,12 @@ pub(crate) fn is_up(name: &str) -> io::Result<bool> {
 pub(crate) fn raise(name: &str) -> io::Result<()> {
     // One is in the lower half.
     let up = libc::c_short::try_from(libc::IFF_UP).unwrap_or_default();
-    interface_flags(name, libc::SIOCSIFFLAGS, up).map(drop)
+    interface_flags::<SIOCSIFFLAGS>(name, up).map(drop)
 }
 
 /// Gets or sets the flags of an interface.
-fn interface_flags(
+fn interface_flags<const OPERATION: Opcode>(
     name: &str,
-    operation: libc::Ioctl,
     flags: libc::c_short,
 ) -> io::Result<libc::c_short> {
     let any = socket_with(
@@ -307,7 +311,7 @@ fn interface_flags(
             *place = libc::c_char::from_ne_bytes([byte]);
         }
         request.ifr_ifru.ifru_flags = flags;
-        check(libc::ioctl(any.as_raw_fd(), operation, &raw mut request))?;
+        ioctl(&any, Updater::<OPERATION, libc::ifreq>::new(&mut request))?;
         Ok(request.ifr_ifru.ifru_flags)
     }
 }
