@@ -140,7 +140,7 @@ async fn a_network_that_pid_1_leaves_is_not_there() {
     ];
     let report = selftest(executor, &settings, &only).await;
     assert_eq!(report.exit_code(), 0, "{}", table(&report.controls));
-    let is_warm = |row: &&Row| row.way == Way::Warm;
+    let is_warm = |row: &&Row| row.way == Warmth::Warm;
     assert!(report.controls.iter().filter(is_warm).count() > 5);
 }
 
