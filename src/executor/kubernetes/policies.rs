@@ -255,11 +255,10 @@ mod tests {
             found(vec![deny]),
             "no NetworkPolicy lets sandboxes with a network reach anything"
         );
-        for range in 0..CLOSED.len() {
+        for (range, open) in CLOSED.iter().enumerate() {
             let mut policies = documented();
             let block = &mut policies[1]["spec"]["egress"][0]["to"][0]["ipBlock"];
             block["except"].as_array_mut().unwrap().remove(range);
-            let open = CLOSED[range];
             assert_eq!(
                 found(policies),
                 format!(
