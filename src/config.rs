@@ -44,7 +44,7 @@ pub use self::packages::PackageConfig;
 pub use self::pool::{PoolConfig, PoolSize};
 pub use self::reader::ConfigErrors;
 use self::reader::Reader;
-pub(crate) use self::reader::{cpus, parse_size};
+pub(crate) use self::reader::cpus;
 pub use self::toolset::Toolset;
 pub use self::uids::UidRange;
 use crate::control::Control;

@@ -1,5 +1,5 @@
-//! The one way in: whoever runs a program, installs packages or sends a file enters here, and what it holds meanwhile is
-//! one guard.
+//! The one way in: whoever runs a program, installs packages or changes a file enters here, and what it holds meanwhile is
+//! one guard, an [`Entered`] for what takes a permit, and an [`InUse`] for files.
 //!
 //! ```text
 //! enter: engine, proof, network, storage ──▶ Entered ──▶ admit: a permit among all ──▶ Entered that may run

@@ -40,4 +40,5 @@ pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("BUILD_C
 mod body;
 mod healthcheck;
 mod recent;
+mod units;
 pub use healthcheck::healthcheck;

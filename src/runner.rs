@@ -10,8 +10,8 @@ use std::collections::{BTreeSet, HashMap};
 use thiserror::Error;
 
 use self::hints::Hints;
-use crate::config::parse_size;
 use crate::executor::Image;
+use crate::units::parse_size;
 
 /// Longest language name.
 const MAX_LANGUAGE_BYTES: usize = 32;

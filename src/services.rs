@@ -12,9 +12,9 @@ use crate::status::Status;
 /// What clients can do here.
 #[derive(Clone, Debug)]
 pub struct Services {
-    /// Reads, renames and deletes files.
+    /// Lists and reads files.
     pub files: ConversationFiles,
-    /// Takes files, and deletes conversations.
+    /// Takes, renames and deletes files, and deletes conversations.
     pub conversations: Conversations,
     /// Starts runs and finds them again.
     pub ledger: Ledger,

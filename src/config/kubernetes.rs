@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
-use super::reader::{Reader, show_cpus, show_size};
+use super::reader::{Reader, show_cpus};
+use crate::units::show_size;
 
 /// Settings of an engine on this host, which mean nothing to a cluster, and what takes their place there.
 const OF_HOSTS: [(&str, &str); 6] = [

@@ -6,8 +6,9 @@ use std::time::Duration;
 use secrecy::{ExposeSecret as _, SecretString};
 use url::Url;
 
-use super::reader::{Reader, show_size};
+use super::reader::Reader;
 use super::{RateLimit, names};
+use crate::units::show_size;
 
 /// Settings that are passed on to the package clients.
 const CLIENT_SETTINGS: [&str; 4] = [

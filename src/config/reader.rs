@@ -14,6 +14,7 @@ use url::Url;
 use super::variables::VARIABLES;
 use super::{RateLimit, RateUnit};
 use crate::control::Control;
+use crate::units::{parse_size, show_size};
 
 /// Words that only appear in values that nobody has replaced yet.
 const PLACEHOLDERS: &[&str] = &[
@@ -415,32 +416,6 @@ fn parse_duration(value: &str) -> Option<Duration> {
     (duration <= LONGEST).then_some(duration)
 }
 
-/// Bytes from a whole number with an optional unit, which is a power of 1024: `512k`, `256m`, `1g`.
-pub(crate) fn parse_size(value: &str) -> Option<u64> {
-    let value = value.to_ascii_lowercase();
-    let digits = value.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let shift = match &value[digits.len()..] {
-        "" | "b" => 0,
-        "k" | "kb" | "kib" => 10,
-        "m" | "mb" | "mib" => 20,
-        "g" | "gb" | "gib" => 30,
-        _ => return None,
-    };
-    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
-}
-
-/// The shortest exact form of a size.
-pub(super) fn show_size(bytes: u64) -> String {
-    let units = [(30, "g"), (20, "m"), (10, "k")];
-    let unit = units
-        .iter()
-        .find(|(shift, _)| bytes > 0 && bytes.trailing_zeros() >= *shift);
-    unit.map_or_else(
-        || bytes.to_string(),
-        |(shift, name)| format!("{}{name}", bytes >> shift),
-    )
-}
-
 /// Cores from billionths.
 #[expect(clippy::cast_precision_loss, reason = "a handful of cores")]
 pub(crate) fn cpus(nano_cpus: i64) -> f64 {
@@ -480,18 +455,5 @@ mod tests {
             assert_eq!(reader.optional_duration("FILE_URL_TTL"), expected);
             assert!(reader.finish(()).is_ok());
         }
-    }
-
-    #[test]
-    fn sizes_are_powers_of_1024() {
-        assert_eq!(parse_size("256m"), Some(256 << 20));
-        assert_eq!(parse_size("1G"), Some(1 << 30));
-        assert_eq!(parse_size("17"), Some(17));
-        assert_eq!(parse_size("1.5g"), None);
-        assert_eq!(parse_size("m"), None);
-        assert_eq!(parse_size("99999999999g"), None);
-        assert_eq!(show_size(256 << 20), "256m");
-        assert_eq!(show_size(1), "1");
-        assert_eq!(show_size(0), "0");
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::{
     AnswerConfig, Config, EngineConfig, HttpConfig, KubernetesConfig, StorageConfig, reader,
 };
+use crate::units::show_size;
 
 /// The name of a setting, and its value as it is written.
 type Line = (&'static str, String);
@@ -15,7 +16,7 @@ fn time(duration: Duration) -> String {
 }
 
 fn size(bytes: u64) -> String {
-    reader::show_size(bytes)
+    show_size(bytes)
 }
 
 /// The effective configuration as `NAME=value` lines with secrets hidden, for `check-config`.

@@ -22,14 +22,6 @@ impl Outage {
         }
     }
 
-    /// One that an operator has to end.
-    pub fn lasting(reason: impl Into<String>) -> Self {
-        Self {
-            reason: reason.into(),
-            lasts: true,
-        }
-    }
-
     /// What an error of an executor means. Where nothing listens, an engine that answered before is `restarting`.
     pub fn of(error: &ExecutorError, restarting: bool) -> Self {
         Self {

@@ -13,9 +13,9 @@ use crate::executor::Stream;
 use crate::executor::spec::{NetworkAccess, ReadOnlyMount};
 use crate::gate::floor::Taker;
 use crate::pool::UtilityContainer;
-use crate::run::size_as_set;
 use crate::runner::Runner;
 use crate::sandbox::{Capture, Program, Sandbox};
+use crate::units::size_as_set;
 use crate::workspace::{Scratch, Usage, WorkspaceError, Workspaces};
 
 /// Bytes of output that are kept: the names of a few thousand packages.

@@ -11,7 +11,7 @@ use sandbox_init::Held;
 use tokio::time::Instant;
 
 use super::Runs;
-use super::hint::{mebibytes, size_as_set};
+use super::excess::DiskExcess;
 use crate::gate::floor::Taker;
 use crate::sandbox::Scale;
 use crate::workspace::{FreeSpace, Usage, Workspace, Workspaces};
@@ -150,9 +150,14 @@ impl ScanSchedule {
 }
 
 impl Allowance {
-    /// Measures what a run finds, before it can add to it. `Err` with a sentence for the model if that is already far
-    /// too much.
-    pub(super) async fn of(workspaces: &Workspaces, workspace: &Workspace) -> Result<Self, String> {
+    /// Measures what a run finds, before it can add to it.
+    ///
+    /// # Errors
+    /// That is already far too much.
+    pub(super) async fn of(
+        workspaces: &Workspaces,
+        workspace: &Workspace,
+    ) -> Result<Self, DiskExcess> {
         let limits = workspaces.limits();
         let mut found = workspace.usage().await;
         if found.as_ref().is_ok_and(|found| !found.complete) {
@@ -165,11 +170,7 @@ impl Allowance {
             ..Usage::default()
         });
         if !found.complete || found.bytes > limits.quota_bytes.saturating_add(EXCESS_BYTES) {
-            return Err(
-                "The program was not started because the conversation's files in /data are far over its limits, or in \
-                 folders too deep to count: delete the conversation, or start a new one."
-                    .to_owned(),
-            );
+            return Err(DiskExcess::FarOver);
         }
         Ok(Self {
             room: Room {
@@ -182,20 +183,28 @@ impl Allowance {
         })
     }
 
-    /// Resolves, with a sentence for the model, when the run must be stopped. Never resolves otherwise.
-    pub(super) async fn exceeded(self, runs: &Runs, workspace: &Workspace, scale: Scale) -> String {
+    /// Resolves when the run must be stopped, and never otherwise.
+    pub(super) async fn exceeded(
+        self,
+        runs: &Runs,
+        workspace: &Workspace,
+        scale: Scale,
+    ) -> DiskExcess {
         let taker = runs.gate.floor.register(self.found, scale);
         tokio::select! {
-            () = taker.blamed() => "The program was stopped because the server's disk is nearly full, and it had \
-                                    taken most since its start: write less, or ask the operator for room."
-                .to_owned(),
+            () = taker.blamed() => DiskExcess::ServerDisk,
             // Boxed, because it is large and would be part of every caller's future.
-            reason = Box::pin(self.watch(&runs.files.workspaces, workspace, &taker)) => reason,
+            excess = Box::pin(self.watch(&runs.files.workspaces, workspace, &taker)) => excess,
         }
     }
 
     /// Resolves when its own limits are exceeded.
-    async fn watch(self, workspaces: &Workspaces, workspace: &Workspace, taker: &Taker) -> String {
+    async fn watch(
+        self,
+        workspaces: &Workspaces,
+        workspace: &Workspace,
+        taker: &Taker,
+    ) -> DiskExcess {
         let free = workspaces.check_space().unwrap_or_default();
         let mut trend = FreeSpaceTrend::new(free, self.room);
         let mut schedule = ScanSchedule::new(self.found.entries);
@@ -219,8 +228,8 @@ impl Allowance {
             // A tree that cannot be read right now is checked again.
             if let Ok(usage) = workspace.usage_up_to(self.entries).await {
                 taker.measured(&usage);
-                if let Some(reason) = self.excess(&usage, workspaces) {
-                    return reason;
+                if let Some(excess) = self.excess(&usage, workspaces) {
+                    return excess;
                 }
                 let room = Room {
                     bytes: self.bytes.saturating_sub(usage.bytes),
@@ -237,31 +246,17 @@ impl Allowance {
         }
     }
 
-    fn excess(self, usage: &Usage, workspaces: &Workspaces) -> Option<String> {
+    fn excess(self, usage: &Usage, workspaces: &Workspaces) -> Option<DiskExcess> {
         let limits = workspaces.limits();
         if !usage.complete {
-            return Some(format!(
-                "The program was stopped because /data holds more than {} files, or folders in folders too deep to \
-                 count.",
-                limits.max_entries
-            ));
+            return Some(DiskExcess::Files {
+                limit: limits.max_entries,
+            });
         }
-        (usage.bytes > self.bytes).then(|| {
-            let deleted = if usage.deleted > 0 {
-                format!(
-                    " ({} of it in files that were deleted while a stateful kernel has them open: close them there, or \
-                     run once with restart: true)",
-                    mebibytes(usage.deleted)
-                )
-            } else {
-                String::new()
-            };
-            format!(
-                "The program was stopped because its files take {}{deleted}, the limit for a conversation is {}: \
-                 delete files in /data, or start a new conversation.",
-                mebibytes(usage.bytes),
-                size_as_set(limits.quota_bytes)
-            )
+        (usage.bytes > self.bytes).then_some(DiskExcess::Bytes {
+            taken: usage.bytes,
+            deleted: usage.deleted,
+            quota: limits.quota_bytes,
         })
     }
 }
@@ -272,22 +267,15 @@ pub(super) async fn held_too_much(
     workspaces: &Workspaces,
     workspace: &Workspace,
     held: Held,
-) -> Option<String> {
+) -> Option<DiskExcess> {
     if held.seen() < LITTLE {
         return None;
     }
     let quota = workspaces.limits().quota_bytes;
     // A tree that cannot be read right now is measured with the next run.
     let named = workspace.usage().await.map_or(0, |usage| usage.bytes);
-    (held.seen() > quota.saturating_sub(named)).then(|| {
-        format!(
-            "Files that were deleted but are still open in the kernel, or may be on their way through its sockets, take {}, which with the {} of files in /data is \
-             more than the limit for a conversation of {}: close files that you delete.",
-            mebibytes(held.seen()),
-            mebibytes(named),
-            size_as_set(quota)
-        )
-    })
+    let held = held.seen();
+    (held > quota.saturating_sub(named)).then_some(DiskExcess::Held { held, named, quota })
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::disk::{Allowance, held_too_much};
+use super::excess::DiskExcess;
 use super::observed::{Cause, KernelFate, Observed};
 use super::seat::Seat;
 use super::silence::{overdue, reported};
@@ -119,7 +120,7 @@ impl Runs {
         match allowance {
             // Boxed, because it is large and would be part of every caller's future.
             Ok(allowance) => Box::pin(self.watch(seat, job, allowance)).await,
-            Err(reason) => Observed::not_begun(Cause::DiskFull(reason)),
+            Err(excess) => Observed::not_begun(Cause::DiskFull(excess)),
         }
     }
 
@@ -178,8 +179,8 @@ impl Runs {
             Seat::Kernel(mut turn, _) => {
                 if let (None, Some(end)) = (lost, &report) {
                     let held = held_too_much(&self.files.workspaces, job.workspace, end.held);
-                    if let Some(reason) = held.await {
-                        (cause, lost) = (Cause::DiskFull(reason), Some(KernelLoss::Held));
+                    if let Some(excess) = held.await {
+                        (cause, lost) = (Cause::DiskFull(excess), Some(KernelLoss::Held));
                     }
                 }
                 match lost {
@@ -205,7 +206,7 @@ async fn see(
     job: Job<'_>,
     interrupt: &CancellationToken,
     program: impl Future<Output = Result<End, Cause>>,
-    full: impl Future<Output = String>,
+    full: impl Future<Output = DiskExcess>,
     late: impl Future<Output = Cause>,
 ) -> WatchEnd {
     let (mut program, mut late) = (pin!(program), pin!(late));
@@ -223,8 +224,8 @@ async fn see(
                 };
             }
             // However a cell responds to an interrupt, it could go on writing meanwhile.
-            reason = until_full(full.as_mut()) => {
-                let cause = Cause::DiskFull(reason);
+            excess = until_full(full.as_mut()) => {
+                let cause = Cause::DiskFull(excess);
                 if policy.is_cell {
                     return WatchEnd::killed(cause, KernelLoss::Disk);
                 }
@@ -248,7 +249,7 @@ async fn see(
 }
 
 /// Never resolves without a watch.
-async fn until_full(full: Option<&mut Pin<Box<impl Future<Output = String>>>>) -> String {
+async fn until_full(full: Option<&mut Pin<Box<impl Future<Output = DiskExcess>>>>) -> DiskExcess {
     match full {
         Some(full) => full.await,
         None => std::future::pending().await,

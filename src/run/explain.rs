@@ -69,7 +69,7 @@ impl Cause {
                     limit: limits.output as u64,
                 },
             ),
-            Self::DiskFull(reason) => (RunStatus::DiskLimit, What::Disk(reason.clone())),
+            Self::DiskFull(excess) => (RunStatus::DiskLimit, What::Disk(*excess)),
             Self::Cancelled => (RunStatus::Cancelled, What::Cancelled),
             Self::Died(ContainerEnd::OutOfMemory) => (
                 RunStatus::OutOfMemory,

@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use sandbox_init::{BUFFERS_MAX, Excess, SOCKETS_MAX, TERMINALS_MAX};
 
+use super::excess::DiskExcess;
 use super::observed::KernelFate;
 use super::request::TimeArgument;
 use crate::executor::Outage;
 use crate::runner::hints::{Advice, Remedy, RemedyKind};
+use crate::units::{mebibytes, size_as_set};
 
 /// For a cell whose kernel lives on.
 const KEPT: &str = "The kernel and its variables live on.";
@@ -53,8 +55,8 @@ pub(super) enum What {
     Signalled { number: i32, file_size: u64 },
     /// It printed without end.
     Flooded { limit: u64 },
-    /// A limit on files, as a sentence.
-    Disk(String),
+    /// A limit on files.
+    Disk(DiskExcess),
     /// Its caller, or the end of the server.
     Cancelled,
     /// The engine.
@@ -95,6 +97,14 @@ impl Hint {
     pub(crate) fn remedy(&self) -> Option<Remedy> {
         let advised = self.advice.as_ref().map(|advice| advice.remedy.clone());
         advised.or_else(|| self.what.as_ref()?.remedy())
+    }
+
+    /// The limit on files that ended the program, if one did.
+    pub(crate) fn disk_excess(&self) -> Option<DiskExcess> {
+        match self.what {
+            Some(What::Disk(excess)) => Some(excess),
+            _ => None,
+        }
     }
 
     /// Whether the kernel goes on, if there is one.
@@ -174,7 +184,7 @@ impl What {
                  large output to a file in /data instead.",
                 size_as_set(*limit)
             ),
-            Self::Disk(reason) => reason.clone(),
+            Self::Disk(excess) => excess.to_string(),
             Self::Cancelled => "The run was cancelled before its end.".to_owned(),
             Self::EngineLost(outage) => engine_text(outage),
         }
@@ -251,24 +261,6 @@ fn engine_text(outage: &Outage) -> String {
     format!("The server could not run the program, through no fault of it: {outage}. {next}.")
 }
 
-/// A size in the unit that people think in.
-pub(super) fn mebibytes(bytes: u64) -> String {
-    if bytes >= 1 << 20 {
-        format!("{} MiB", bytes >> 20)
-    } else {
-        format!("{} KiB", bytes >> 10)
-    }
-}
-
-/// A limit as it was set: in the largest unit that divides it evenly, so that it is never rounded down.
-pub fn size_as_set(bytes: u64) -> String {
-    match bytes.trailing_zeros() {
-        20..64 => format!("{} MiB", bytes >> 20),
-        10..20 => format!("{} KiB", bytes >> 10),
-        _ => format!("{bytes} bytes"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -281,12 +273,6 @@ mod tests {
                 max: Duration::from_secs_f64(max),
             }),
         }
-    }
-
-    #[test]
-    fn a_limit_is_shown_as_it_was_set() {
-        let shown = [0, 1_000, 1_536, 512 << 10, 1_536 << 10, 1 << 20, 3 << 30].map(size_as_set);
-        insta::assert_snapshot!(shown.join(", "), @"0 bytes, 1000 bytes, 1536 bytes, 512 KiB, 1536 KiB, 1 MiB, 3072 MiB");
     }
 
     #[test]

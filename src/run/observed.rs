@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sandbox_init::End;
 
+use super::excess::DiskExcess;
 use crate::executor::{ContainerEnd, Outage};
 use crate::kernels::KernelLoss;
 
@@ -16,8 +17,8 @@ pub(super) enum Cause {
     Overdue,
     /// The program printed far more than the limit.
     Flooded,
-    /// The files grew beyond what is allowed; the sentence says which limit.
-    DiskFull(String),
+    /// The files grew beyond what is allowed.
+    DiskFull(DiskExcess),
     /// The caller went away or the server is stopping.
     Cancelled,
     /// The container ended without a report.

@@ -62,7 +62,7 @@ impl Stage {
         }
     }
 
-    /// What a run does, for people, in the middle of a sentence.
+    /// What a run does, for people, as the beginning of a sentence.
     pub fn describe(&self) -> String {
         match self {
             Self::Entering => "The run has not begun yet".to_owned(),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::Verdict;
 use super::harness::{Attempt, Ended, Harness};
 use crate::control::Control;
+use crate::run::DiskExcess;
 use crate::run::outcome::RunStatus;
 
 /// Factor over the processor limit that imprecise timing explains.
@@ -37,14 +38,14 @@ const ATTACKS: &[Attack] = &[
         program: include_str!("programs/memory.py"),
         seconds: 30,
         limit: |harness| harness.memory(),
-        judge: |ended, _| ended_by(ended, RunStatus::OutOfMemory, ""),
+        judge: |ended, _| ended_by(ended, RunStatus::OutOfMemory),
     },
     Attack {
         control: Control::SocketMemory,
         program: include_str!("programs/socket_memory.py"),
         seconds: 30,
         limit: |harness| harness.memory(),
-        judge: |ended, _| ended_by(ended, RunStatus::OutOfMemory, ""),
+        judge: |ended, _| ended_by(ended, RunStatus::OutOfMemory),
     },
     Attack {
         control: Control::Processor,
@@ -71,20 +72,14 @@ const ATTACKS: &[Attack] = &[
         program: include_str!("programs/disk.py"),
         seconds: 30,
         limit: |harness| harness.parts.files.workspaces.limits().quota_bytes,
-        judge: |ended, _| {
-            ended_by(
-                ended,
-                RunStatus::DiskLimit,
-                "the limit for a conversation is",
-            )
-        },
+        judge: |ended, _| over(ended, |excess| matches!(excess, DiskExcess::Bytes { .. })),
     },
     Attack {
         control: Control::Inodes,
         program: include_str!("programs/inodes.py"),
         seconds: 30,
         limit: |harness| harness.parts.files.workspaces.limits().max_entries,
-        judge: |ended, _| ended_by(ended, RunStatus::DiskLimit, "/data holds more than"),
+        judge: |ended, _| over(ended, |excess| matches!(excess, DiskExcess::Files { .. })),
     },
     Attack {
         control: Control::OutputFlood,
@@ -151,14 +146,21 @@ fn stopped(ended: &Ended, within: RangeInclusive<u64>, by: &str) -> Verdict {
     }
 }
 
-/// The server must have ended the program, and say why.
-fn ended_by(ended: &Ended, status: RunStatus, why: &str) -> Verdict {
-    let hint = ended.outcome.hint.as_deref().unwrap_or_default();
-    if ended.outcome.status == status && hint.contains(why) {
+/// The server must have ended the program for this.
+fn ended_by(ended: &Ended, status: RunStatus) -> Verdict {
+    if ended.outcome.status == status {
         return Verdict::Pass(format!("ended as {}", status.into_str()));
     }
     let last_line = ended.last_line();
     Verdict::Fail(format!("{} {last_line}", ended.ending()))
+}
+
+/// The same for a limit on files.
+fn over(ended: &Ended, is_meant: impl Fn(DiskExcess) -> bool) -> Verdict {
+    if ended.outcome.disk_excess.is_some_and(is_meant) {
+        return ended_by(ended, RunStatus::DiskLimit);
+    }
+    Verdict::Fail(format!("{} {}", ended.ending(), ended.last_line()))
 }
 
 fn share(ended: &Ended, nano_cpus: u64) -> Verdict {
@@ -179,7 +181,7 @@ fn share(ended: &Ended, nano_cpus: u64) -> Verdict {
 
 fn flood(ended: &Ended, kept: u64) -> Verdict {
     let dropped = ended.outcome.dropped;
-    let verdict = ended_by(ended, RunStatus::OutputLimit, "");
+    let verdict = ended_by(ended, RunStatus::OutputLimit);
     match verdict {
         Verdict::Pass(_) => Verdict::when(
             dropped > kept,
@@ -226,14 +228,17 @@ mod tests {
     #[test]
     fn the_server_must_have_stopped_it_for_the_right_reason() {
         let mut full = ended(RunStatus::DiskLimit, "");
-        full.outcome.hint =
-            Some("its files take 70 MiB, the limit for a conversation is 64 MiB".to_owned());
+        full.outcome.disk_excess = Some(DiskExcess::Bytes {
+            taken: 70 << 20,
+            deleted: 0,
+            quota: 64 << 20,
+        });
         assert_eq!(verdict(Control::Disk, &full, 64 << 20), "pass");
         assert_eq!(verdict(Control::Inodes, &full, 5000), "FAIL");
-        full.outcome.hint = Some("the server's disk is nearly full".to_owned());
+        full.outcome.disk_excess = Some(DiskExcess::ServerDisk);
         assert_eq!(verdict(Control::Disk, &full, 64 << 20), "FAIL");
         assert_eq!(verdict(Control::Inodes, &full, 5_000), "FAIL");
-        full.outcome.hint = Some("/data holds more than 5000 files".to_owned());
+        full.outcome.disk_excess = Some(DiskExcess::Files { limit: 5_000 });
         assert_eq!(verdict(Control::Inodes, &full, 5_000), "pass");
         for control in [Control::Memory, Control::SocketMemory] {
             let memory = |status| verdict(control, &ended(status, "past 1"), 0);

@@ -21,7 +21,7 @@ use crate::gate::admission::AdmissionError;
 use crate::parts::Parts;
 use crate::principal::Principal;
 use crate::run::outcome::{RunStatus, Usage};
-use crate::run::{self, KernelWish, Progress, RunError, RunRequest};
+use crate::run::{self, DiskExcess, KernelWish, Progress, RunError, RunRequest};
 use crate::workspace::Existing;
 
 /// The language that the programs are written in.
@@ -78,6 +78,8 @@ pub(super) struct Ended {
 pub(super) struct Outcome {
     pub(super) status: RunStatus,
     pub(super) hint: Option<String>,
+    /// The limit on files that ended it, if one did.
+    pub(super) disk_excess: Option<DiskExcess>,
     pub(super) usage: Usage,
     pub(super) stdout: String,
     pub(super) stderr: String,
@@ -90,6 +92,7 @@ impl Outcome {
         Self {
             status: outcome.status,
             hint: outcome.hint.text(),
+            disk_excess: outcome.hint.disk_excess(),
             usage: outcome.usage,
             stdout: outcome.captured.text(Stream::Stdout),
             stderr: outcome.captured.text(Stream::Stderr),
@@ -370,6 +373,7 @@ pub(super) fn ended(status: RunStatus, stdout: &str) -> Ended {
         outcome: Outcome {
             status,
             hint: None,
+            disk_excess: None,
             usage: Usage::default(),
             stdout: stdout.to_owned(),
             stderr: String::new(),

@@ -18,8 +18,9 @@ use crate::config::RunLimits;
 use crate::ledger::{self, RunHandle};
 use crate::mcp::live::{self, Woken};
 use crate::mcp::{logs, tasks};
-use crate::run::{KernelWish, RunError, RunRequest, TimeArgument, size_as_set, time_limit};
+use crate::run::{KernelWish, RunError, RunRequest, TimeArgument, time_limit};
 use crate::services::Services;
+use crate::units::size_as_set;
 
 pub(super) const NAME: &str = "run_code";
 

@@ -8,7 +8,7 @@ use super::{Call, define, parse, structured};
 use crate::api::error::CallError;
 use crate::files::ConversationFiles;
 use crate::links::FileLink;
-use crate::run::size_as_set;
+use crate::units::size_as_set;
 use crate::workspace::Existing;
 
 pub(super) const NAME: &str = "upload_file";

@@ -26,8 +26,9 @@ use crate::links::FileLink;
 use crate::mcp::error::internal_error;
 use crate::mcp::tools::{Call, define, structured};
 use crate::run::outcome::RunStatus;
-use crate::run::{KernelWish, RunRequest, size_as_set};
+use crate::run::{KernelWish, RunRequest};
 use crate::services::Services;
+use crate::units::size_as_set;
 
 /// Longest session id.
 const MAX_ID: usize = 64;

@@ -14,8 +14,8 @@ use crate::api::names::{EXECUTE, INSTALL, translated};
 use crate::api::python::{Executed, longest, request};
 use crate::config::Toolset;
 use crate::mcp::tools::{Call, define, structured};
-use crate::run::size_as_set;
 use crate::services::Services;
+use crate::units::size_as_set;
 
 /// What a client's model is told once.
 pub(super) const INSTRUCTIONS: &str = "Runs Python programs in isolated containers. All calls share the directory \

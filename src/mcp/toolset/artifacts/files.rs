@@ -16,8 +16,8 @@ use crate::api::names::{LIST, READ, UPLOAD};
 use crate::executor::spec::DATA_ALIAS;
 use crate::files::FilesError;
 use crate::mcp::tools::{Call, structured};
-use crate::run::size_as_set;
 use crate::services::Services;
+use crate::units::size_as_set;
 use crate::workspace::path::PathError;
 use crate::workspace::{Existing, WorkspaceError};
 
