@@ -1,5 +1,5 @@
-//! The one way in: whoever runs a program, installs packages or changes a file enters here, and what it holds meanwhile is
-//! one guard, an [`Entered`] for what takes a permit, and an [`InUse`] for files.
+//! The one way in: whoever runs a program, installs packages or changes a file enters here, and what it holds meanwhile
+//! is one guard, an [`Entered`] for what takes a permit, and an [`InUse`] for files.
 //!
 //! ```text
 //! enter: engine, proof, network, storage ──▶ Entered ──▶ admit: a permit among all ──▶ Entered that may run
@@ -7,9 +7,9 @@
 //!    └─────────────────────▶ GateError ◀────────────────────┘
 //! ```
 //!
-//! A deletion and a shutdown reach everybody inside, whatever they wait for, and wait a moment until they are out. Whoever
-//! changes files is soon done: they come in by doors of their own ([`Gate::enter_upload`], [`Gate::enter_files`]), and
-//! nothing ends them.
+//! A deletion and a shutdown reach everybody inside, whatever they wait for, and wait a moment until they are out.
+//! Whoever changes files is soon done: they come in by doors of their own ([`Gate::enter_upload`],
+//! [`Gate::enter_files`]), and nothing ends them.
 
 pub mod admission;
 pub mod floor;

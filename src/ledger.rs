@@ -70,8 +70,8 @@ impl Ledger {
         }
     }
 
-    /// Starts a run that ends by itself, by [`RunHandle::cancel`] or when the server stops, whether or not anybody waits
-    /// for it.
+    /// Starts a run that ends by itself, by [`RunHandle::cancel`] or when the server stops, whether or not anybody
+    /// waits for it.
     pub fn start(&self, owner: Principal, request: RunRequest) -> Arc<RunHandle> {
         let run = self.planned(new_id(), owner, &request);
         // Nobody has made up an id of 128 random bits before.

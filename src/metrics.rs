@@ -26,7 +26,8 @@ use crate::config::Toolset;
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// The language of a run that named none that has a runner.
 pub const UNKNOWN_LANGUAGE: &str = "unknown";
-/// How HTTP requests are answered: well, without a valid token, too early, with a mistake of the caller or of the server.
+/// How HTTP requests are answered: well, without a valid token, too early, with a mistake of the caller or of the
+/// server.
 pub const ANSWER_KINDS: [&str; 5] = [
     "ok",
     "unauthorized",

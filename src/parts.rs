@@ -1,5 +1,5 @@
-//! All parts of a server, put together once. `app` makes and keeps them, checks look into them; everything else is given
-//! what it uses.
+//! All parts of a server, put together once. `app` makes and keeps them, checks look into them; everything else is
+//! given what it uses.
 
 use std::sync::Arc;
 

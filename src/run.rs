@@ -4,8 +4,8 @@
 //! guard, so that a caller that goes away at any point leaves nothing behind.
 //!
 //! What is known about the end grows along the way: sandbox-init reports [`End`](sandbox_init::End), `Observed` is what
-//! was seen of it from outside, and [`Outcome`] what that means, with the output and the files. The edges show their own
-//! forms of it.
+//! was seen of it from outside, and [`Outcome`] what that means, with the output and the files. The edges show their
+//! own forms of it.
 
 mod disk;
 mod drive;

@@ -6,11 +6,11 @@
 //! ├── .tmp/              0700: uploads in the making, slots, directories for installs, and trees being deleted; no
 //! │                            conversation's program ever sees it
 //! ├── .packages/         0700: downloads of packages that are kept for other conversations
-//! ├── .used/             0700: a file for each conversation: its time is that of the last use, its content the packages
-//! │                            that were asked for
-//! ├── .older/            0700: for each conversation that came from `mcp-code-runner`, a link from its key there
-//! ├── .uids/             0700: locks on the users that servers give to conversations, with `SANDBOX_UIDS`
-//! └── <key>/             0700: the workspace of a conversation, mounted at /data
+//! ├── .used/             0700: a file for each conversation: its time is that of the last use, its content the
+//! packages │                            that were asked for ├── .older/            0700: for each conversation that
+//! came from `mcp-code-runner`, a link from its key there ├── .uids/             0700: locks on the users that servers
+//! give to conversations, with `SANDBOX_UIDS` └── <key>/             0700: the workspace of a conversation, mounted at
+//! /data
 //! ```
 //!
 //! Programs own their workspaces and can put anything there, even while we look. Hence the rules for all modules below:
@@ -32,6 +32,7 @@ mod handover;
 mod listing;
 mod moves;
 mod older;
+mod open;
 mod owners;
 mod packages;
 pub mod path;
@@ -59,9 +60,10 @@ pub use self::demand::Demand;
 pub(crate) use self::download_slots::DownloadSlot;
 pub use self::downloads::Kept;
 pub use self::error::WorkspaceError;
-pub use self::handle::{DirectoryId, OpenFile, Workspace};
+pub use self::handle::{DirectoryId, Workspace};
 pub use self::listing::{FileEntry, Listing, MAX_FILES, Snapshot};
 pub(crate) use self::moves::Moves;
+pub use self::open::OpenFile;
 use self::owners::Users;
 pub use self::owners::{Owner, Owners, UidsError};
 pub use self::path::PACKAGES;
@@ -118,7 +120,7 @@ impl Workspaces {
     /// # Errors
     /// What is missing.
     pub fn prove_owners(&self) -> Result<(), UidsError> {
-        owners::prove(&self.store)
+        owners::prove(&self.store.users, self.store.directories())
     }
 
     /// How much may be kept.
@@ -136,9 +138,9 @@ impl Workspaces {
 
     /// Opens the workspace of a conversation, and creates it if it is new.
     ///
-    /// The mode is repaired, since a program may have changed it. What belongs to somebody else, as from before a change
-    /// of `SANDBOX_UIDS`, is given to the conversation's user with everything in it. Containers are started only after
-    /// this.
+    /// The mode is repaired, since a program may have changed it. What belongs to somebody else, as from before a
+    /// change of `SANDBOX_UIDS`, is given to the conversation's user with everything in it. Containers are started only
+    /// after this.
     ///
     /// # Errors
     /// The operating system failed.
@@ -165,8 +167,8 @@ impl Workspaces {
     /// Deletes the workspace of a conversation. False when it has none.
     ///
     /// It is out of sight when this returns; its files are deleted in the background, which
-    /// [`wait_for_background_work`](Self::wait_for_background_work) waits for. Both happen even if the caller goes away first.
-    /// Stop the conversation's sandboxes first: a program that still runs goes on writing to the old directory.
+    /// [`wait_for_background_work`](Self::wait_for_background_work) waits for. Both happen even if the caller goes away
+    /// first. Stop the conversation's sandboxes first: a program that still runs goes on writing to the old directory.
     ///
     /// # Errors
     /// The operating system failed.

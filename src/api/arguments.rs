@@ -1,4 +1,5 @@
-//! Reads the arguments of a tool as models write them, and says what is wrong with them in words that a model can act on.
+//! Reads the arguments of a tool as models write them, and says what is wrong with them in words that a model can act
+//! on.
 //!
 //! What has one meaning is brought into the form of the tool's schema before it is read: [`names`] finds out which
 //! argument is meant, [`shape`] which form it is to have, and [`values`] brings it there. What has two meanings is

@@ -17,8 +17,8 @@
 //! That is what Gemini's `Schema` (<https://ai.google.dev/api/caching#Schema>), function calling with `OpenAI`'s models
 //! (<https://platform.openai.com/docs/guides/function-calling>) and Anthropic's tools
 //! (<https://docs.claude.com/en/docs/agents-and-tools/tool-use/implement-tool-use>) have in common. There is no
-//! `default`: converters fill it in, and "left out" is no value. What a transform cannot bring into this form is brought
-//! into it at the type, with an attribute of schemars; a test walks all published schemas.
+//! `default`: converters fill it in, and "left out" is no value. What a transform cannot bring into this form is
+//! brought into it at the type, with an attribute of schemars; a test walks all published schemas.
 //!
 //! Schemas of answers are for programs, not for models. They may say `null`, have the names of our types, which typed
 //! clients give to theirs, and no descriptions, which would be two thirds of the list of tools.

@@ -138,8 +138,8 @@ impl Selftest {
         self.parts.gate.catalog.engine().is_up() && self.parts.gate.admission.check_open().is_ok()
     }
 
-    /// Tries all controls, or those in `only`, in each way in which runs of this server get a sandbox. `report_row` is called
-    /// with each row as soon as it is known.
+    /// Tries all controls, or those in `only`, in each way in which runs of this server get a sandbox. `report_row` is
+    /// called with each row as soon as it is known.
     pub async fn all(
         &self,
         ways: &[Warmth],

@@ -14,8 +14,8 @@ const FEWEST_LETTERS: usize = 3;
 /// How names begin that Compose, Docker's client and shells read themselves.
 const OF_OTHERS: &[&str] = &["COMPOSE_", "DOCKER_", "HTTP_", "HTTPS_", "NO_", "RUST_"];
 
-/// A sentence for every name of an environment variable that is nearly one of ours, and for each in `file`, the names of
-/// a `.env`, that is nobody's.
+/// A sentence for every name of an environment variable that is nearly one of ours, and for each in `file`, the names
+/// of a `.env`, that is nobody's.
 pub fn misspelt(
     environment: impl Iterator<Item = String>,
     file: impl Iterator<Item = String>,

@@ -1,5 +1,5 @@
-//! Files of the server's own that engines need below `SANDBOX_ROOT`, each under a name that depends on its content, so that
-//! servers of two versions do not collide.
+//! Files of the server's own that engines need below `SANDBOX_ROOT`, each under a name that depends on its content, so
+//! that servers of two versions do not collide.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! What a container has to be, in our words: nothing of an engine's, and no path of a host. Executors make their requests
-//! of it.
+//! What a container has to be, in our words: nothing of an engine's, and no path of a host. Executors make their
+//! requests of it.
 
 mod lane;
 mod limits;

@@ -114,7 +114,8 @@ impl Admission {
         }))
     }
 
-    /// Waits for a permit. `report_position` gets the number of runs that are served up to and including this one: 1 for the next.
+    /// Waits for a permit. `report_position` gets the number of runs that are served up to and including this one: 1
+    /// for the next.
     ///
     /// # Errors
     /// [`AdmissionError::Busy`] or [`AdmissionError::ConversationBusy`] at once when the queue or the conversation's

@@ -1,5 +1,5 @@
-//! Files of the server's own pages: compressed once for all clients that accept it, and sent again only when changed, or
-//! never where their address changes with them.
+//! Files of the server's own pages: compressed once for all clients that accept it, and sent again only when changed,
+//! or never where their address changes with them.
 
 use std::io::Write as _;
 use std::sync::{Arc, OnceLock};

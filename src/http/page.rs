@@ -132,8 +132,8 @@ fn version() -> String {
     hex::encode(&hash.finalize()[..8])
 }
 
-/// The page with all that it is made of in a folder. Its addresses stay relative, since a proxy may have the whole server
-/// below a path.
+/// The page with all that it is made of in a folder. Its addresses stay relative, since a proxy may have the whole
+/// server below a path.
 fn referring_to(folder: &str, index: &[u8]) -> String {
     let mut index = String::from_utf8_lossy(index).into_owned();
     for file in FILES {

@@ -56,8 +56,8 @@ pub struct UtilityContainer {
 }
 
 impl Pool {
-    /// Starts a container for one run in a conversation's workspace, which keeps it afterwards if `may_stay` and the settings allow
-    /// it.
+    /// Starts a container for one run in a conversation's workspace, which keeps it afterwards if `may_stay` and the
+    /// settings allow it.
     ///
     /// # Errors
     /// The engine failed.
@@ -84,8 +84,8 @@ impl Pool {
         Ok(lease)
     }
 
-    /// Starts a container that serves no conversation: it has a directory of its own as `/data`, and [`UtilityContainer::command`]
-    /// instead of the image's command.
+    /// Starts a container that serves no conversation: it has a directory of its own as `/data`, and
+    /// [`UtilityContainer::command`] instead of the image's command.
     ///
     /// # Errors
     /// The engine failed.

@@ -1,9 +1,9 @@
 //! Watches what a running program writes: one conversation must neither exceed its quota nor fill the disk.
 //!
 //! The watch polls: every 25 ms while the tree is small, otherwise for a tenth of the time, and for up to half of it
-//! while free space or free inodes drop, or files grow quickly. A run can overshoot by what it writes between two checks, so the next
-//! one may begin over quota but not grow; far over quota, none begins. What a kernel has open of deleted files counts from
-//! the end of its cell, when it can be seen.
+//! while free space or free inodes drop, or files grow quickly. A run can overshoot by what it writes between two
+//! checks, so the next one may begin over quota but not grow; far over quota, none begins. What a kernel has open of
+//! deleted files counts from the end of its cell, when it can be seen.
 
 use std::time::Duration;
 

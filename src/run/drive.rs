@@ -12,8 +12,8 @@
 //! ```
 //!
 //! A cell of a kernel has longer to end than a program in a sandbox of its own, and a full disk kills it at once, since
-//! it could go on writing. At its time limit, a cell is interrupted by sandbox-init itself. Whatever a kernel says, what a cell has used and written is observed from
-//! outside, as for any run.
+//! it could go on writing. At its time limit, a cell is interrupted by sandbox-init itself. Whatever a kernel says,
+//! what a cell has used and written is observed from outside, as for any run.
 
 use std::pin::{Pin, pin};
 use std::sync::{Arc, OnceLock};

@@ -41,8 +41,8 @@ impl<'a> Measured<'a> {
         }
     }
 
-    /// The text, as from [`clean`], with at most about `max_chars` characters: head and tail, and between them what `note`
-    /// returns for the number of characters left out and the offset in the bytes where they begin.
+    /// The text, as from [`clean`], with at most about `max_chars` characters: head and tail, and between them what
+    /// `note` returns for the number of characters left out and the offset in the bytes where they begin.
     pub fn clip(&self, max_chars: usize, note: impl Fn(usize, usize) -> String) -> String {
         if self.length <= max_chars {
             return clean(self.bytes);

@@ -19,8 +19,8 @@ const INDENTATION: usize = 3;
 const SHELLS: &[&str] = &["bash", "sh", "shell"];
 /// The runner that runs what is between backticks.
 const SHELL: &str = "shell";
-/// Languages in which a fence without a name is never meant as code. Python does not parse it. TypeScript parses it as a
-/// call of an empty string. A shell would run what the lines print, which nobody writes in three backticks.
+/// Languages in which a fence without a name is never meant as code. Python does not parse it. TypeScript parses it as
+/// a call of an empty string. A shell would run what the lines print, which nobody writes in three backticks.
 const NEVER_FENCED: &[&str] = &["python", "shell", "typescript"];
 
 /// The one fence that a text consists of.

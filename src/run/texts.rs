@@ -94,8 +94,8 @@ impl Texts {
     }
 }
 
-/// What the two streams hold in an answer without `output`, with at most about `max_chars` characters in all, and whether
-/// something was left out of each. Errors matter most, so standard output leaves half of the room to them.
+/// What the two streams hold in an answer without `output`, with at most about `max_chars` characters in all, and
+/// whether something was left out of each. Errors matter most, so standard output leaves half of the room to them.
 pub(crate) fn apart(captured: &Captured, max_chars: usize) -> [(String, bool); 2] {
     let [stdout, stderr] = [Stream::Stdout, Stream::Stderr].map(|stream| captured.bytes(stream));
     let (out, err) = (Measured::new(&stdout), Measured::new(&stderr));

@@ -1,5 +1,5 @@
-//! The runners that there are right now, and whether the engine answers. Follows the changes of their source, so that an
-//! image built or removed while the server runs is seen without a restart.
+//! The runners that there are right now, and whether the engine answers. Follows the changes of their source, so that
+//! an image built or removed while the server runs is seen without a restart.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

@@ -105,8 +105,8 @@ impl Launcher {
         labels
     }
 
-    /// Creates and starts a container, in a lane if it `needs_lane`. A caller that goes away before it is started leaves
-    /// nothing behind.
+    /// Creates and starts a container, in a lane if it `needs_lane`. A caller that goes away before it is started
+    /// leaves nothing behind.
     ///
     /// # Errors
     /// What the engine said, or that the server is stopping.
@@ -142,8 +142,8 @@ impl Launcher {
     }
 
     /// Starts a container, in a lane if it needs one. Tries again with a new one if somebody removed the lane while
-    /// nothing was on it, as `docker network prune` does, or if less is asked of the engine now. `None` when nobody waits
-    /// for the container any more.
+    /// nothing was on it, as `docker network prune` does, or if less is asked of the engine now. `None` when nobody
+    /// waits for the container any more.
     async fn start_or_retry(
         &self,
         mut spec: ContainerSpec,

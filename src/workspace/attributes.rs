@@ -7,8 +7,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use rustix::fs::{AtFlags, FsWord, Stat, StatxFlags, fstat, fstatfs, statat, statx};
 use rustix::io::Result;
 
-/// File systems that others serve, by the numbers of `statfs(2)`: 9p, Ceph, FUSE with all that is made by it, NFS, Lustre,
-/// and SMB under both its numbers.
+/// File systems that others serve, by the numbers of `statfs(2)`: 9p, Ceph, FUSE with all that is made by it, NFS,
+/// Lustre, and SMB under both its numbers.
 const SERVED: [FsWord; 7] = [
     0x0102_1997,
     0x00c3_6400,
@@ -24,8 +24,8 @@ const SERVED: [FsWord; 7] = [
 pub(super) enum Attributes {
     /// The kernel knows them.
     Known,
-    /// Whoever serves the file system has to be asked. With NFS the kernel would otherwise answer for up to a minute from
-    /// what it was told (`acregmax` in nfs(5)), so that what a program changed meanwhile would not be seen.
+    /// Whoever serves the file system has to be asked. With NFS the kernel would otherwise answer for up to a minute
+    /// from what it was told (`acregmax` in nfs(5)), so that what a program changed meanwhile would not be seen.
     Asked,
 }
 

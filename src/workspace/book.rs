@@ -11,7 +11,8 @@ use crate::conversation::ConversationKey;
 /// A use is noted on the disk when the last note is older than this, so that a busy conversation costs nothing.
 pub(crate) const NOTE_EVERY: Duration = Duration::from_mins(1);
 
-/// A measurement is used again for this many times as long as it took, so that measuring takes a small part of the time.
+/// A measurement is used again for this many times as long as it took, so that measuring takes a small part of the
+/// time.
 const REUSE_FACTOR: u32 = 10;
 /// A measurement that took no longer is not worth keeping.
 const QUICK: Duration = Duration::from_millis(5);

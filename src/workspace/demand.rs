@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::OpenFile;
+use super::open::OpenFile;
 
 /// A demand on the file that currently has the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,6 @@
-//! Directories that were deleted but for themselves. One that a container has as `/data` is looked at once more while the
-//! container is taken down, which never ends on some file systems if it is gone by then (kubernetes/kubernetes#139535).
+//! Directories that were deleted but for themselves. One that a container has as `/data` is looked at once more while
+//! the container is taken down, which never ends on some file systems if it is gone by then
+//! (kubernetes/kubernetes#139535).
 
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;

@@ -1,17 +1,14 @@
 //! One conversation's directory, held open.
 
 use std::fmt;
-use std::fs::File;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use bytes::Bytes;
-use rustix::fs::FileType;
 
-use super::beneath::is_miss;
 use super::error::WorkspaceError;
 use super::listing::{self, FileEntry, Listing, Snapshot};
+use super::open::{OpenFile, open};
 use super::path::RelativePath;
 use super::retention::Deleted;
 use super::spool::Spool;
@@ -30,19 +27,6 @@ pub struct Workspace {
     store: Arc<Store>,
     key: ConversationKey,
     dir: Arc<OwnedFd>,
-}
-
-/// A file that was opened for reading.
-#[derive(Debug)]
-pub struct OpenFile {
-    /// The conversation it belongs to.
-    pub key: ConversationKey,
-    /// The open file, which is certainly a regular one. A program may go on writing to it.
-    pub file: File,
-    /// Its size in bytes when it was opened.
-    pub size: u64,
-    /// When it was last written to, if that is in the years 1970 to 9999.
-    pub modified: Option<SystemTime>,
 }
 
 /// Identifies a directory, whatever its name. One that was given to another user is another: a sandbox that has it runs
@@ -174,7 +158,7 @@ impl Workspace {
     pub async fn open_file(&self, path: &RelativePath) -> Result<Option<OpenFile>, WorkspaceError> {
         let (key, path) = (self.key.clone(), path.clone());
         self.within("open a file", move |store, dir| {
-            open(store, dir, &path, &key)
+            open(store.opener, dir, &path, &key)
         })
         .await
     }
@@ -254,7 +238,7 @@ impl Workspace {
                 store.uses.note(&this.key);
                 store.make_accessible(this.dir())?;
                 if let Some(demand) = demand {
-                    let there = open(store, this.dir(), &path, &this.key);
+                    let there = open(store.opener, this.dir(), &path, &this.key);
                     let Some(there) = there.map_err(WorkspaceError::of("open a file"))? else {
                         return Ok(false);
                     };
@@ -306,29 +290,6 @@ impl Workspace {
             })
             .await
     }
-}
-
-/// Opens the file `path` below the conversation's directory `dir`. `None` if there is no readable one.
-pub(super) fn open(
-    store: &Store,
-    dir: BorrowedFd<'_>,
-    path: &RelativePath,
-    key: &ConversationKey,
-) -> rustix::io::Result<Option<OpenFile>> {
-    let file = match store.opener.file(dir, path.parts().map(str::as_bytes)) {
-        Err(error) if is_miss(error) => return Ok(None),
-        file => file?,
-    };
-    let stat = store.opener.attributes.of(&file)?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Ok(None);
-    }
-    Ok(Some(OpenFile {
-        key: key.clone(),
-        file: File::from(file),
-        size: listing::size(&stat),
-        modified: listing::modified(&stat),
-    }))
 }
 
 impl fmt::Debug for Workspace {

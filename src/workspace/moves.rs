@@ -39,9 +39,9 @@ pub(crate) struct Moves {
 impl Moves {
     /// Moves a file to a name that nothing has.
     ///
-    /// Of many who move to the same name at once one succeeds, and nothing is ever replaced. A program that can write to
-    /// the old name may put something else there in between: that stays, except in the moment between the last look and
-    /// the removal, in which it goes as if it had come before the move. A crash leaves both names.
+    /// Of many who move to the same name at once one succeeds, and nothing is ever replaced. A program that can write
+    /// to the old name may put something else there in between: that stays, except in the moment between the last look
+    /// and the removal, in which it goes as if it had come before the move. A crash leaves both names.
     ///
     /// # Errors
     /// `EXIST` if the name is taken. `ISDIR` may come for a directory, and else one is moved too.
@@ -114,8 +114,8 @@ impl Moves {
     /// Puts `new` in the place of whatever is at `old`, and that where `new` was. The directory of `new` is private, or
     /// deleted afterwards: what is moved aside is there, under a random name.
     ///
-    /// If a step fails, those before it are taken back. Only if a program has put something at `old` meanwhile does what
-    /// was there stay aside.
+    /// If a step fails, those before it are taken back. Only if a program has put something at `old` meanwhile does
+    /// what was there stay aside.
     ///
     /// # Errors
     /// `NOENT` if there is nothing at `old`, and `EXIST` if something came there in between.

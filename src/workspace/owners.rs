@@ -16,9 +16,17 @@ use thiserror::Error;
 
 pub(super) use self::own::Own;
 pub(super) use self::proof::prove;
+use super::beneath::Opener;
 use super::error::WorkspaceError;
-use super::store::Store;
 use crate::config::UidRange;
+
+/// Where directories of conversations are: with their names, and those that are being made or deleted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Directories<'a> {
+    pub(super) opener: Opener,
+    pub(super) root: BorrowedFd<'a>,
+    pub(super) private: BorrowedFd<'a>,
+}
 
 /// The owner of files: the user that programs run as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,12 +151,12 @@ impl Users {
     /// whether everything in it is its own already.
     pub(super) fn settle(
         &self,
-        store: &Store,
+        places: Directories<'_>,
         dir: BorrowedFd<'_>,
         name: &str,
     ) -> Result<(Owner, bool), WorkspaceError> {
         let own = match self {
-            Self::Own(own) => return own.settle(store, dir, name),
+            Self::Own(own) => return own.settle(places, dir, name),
             Self::One(owner) => *owner,
         };
         let stat = fstat(dir).map_err(WorkspaceError::of("examine a folder"))?;

@@ -55,8 +55,8 @@ impl Workspace {
             .await
     }
 
-    /// Replaces the packages of a language by the directory `tree` of `scratch`, in one step if the file system can, and
-    /// records `note`. What was there before is deleted with `scratch`.
+    /// Replaces the packages of a language by the directory `tree` of `scratch`, in one step if the file system can,
+    /// and records `note`. What was there before is deleted with `scratch`.
     ///
     /// `is_wanted` is asked last of all; if it says no, nothing is changed and this returns false. It is dropped only
     /// when everything is done, even if nobody waits for that any more, so it can hold what keeps others away until

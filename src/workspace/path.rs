@@ -114,8 +114,8 @@ impl RelativePath {
         Self::parse(not_at_home(&given::below_data(name))?)
     }
 
-    /// The name in one that has quotes around it, if both can be names: programs make files with such names too, so what
-    /// there is goes first.
+    /// The name in one that has quotes around it, if both can be names: programs make files with such names too, so
+    /// what there is goes first.
     pub fn without_quotes(name: &str) -> Option<Self> {
         Self::given(given::unquoted(name)?).ok()
     }

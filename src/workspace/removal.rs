@@ -67,8 +67,8 @@ pub(super) fn clear(opener: Opener, private: BorrowedFd<'_>, max_entries: u64) -
     last
 }
 
-/// Moves the directory `name` from `dir` into `private`, as a tree of fewer than `max_entries` entries. `None` when there is
-/// none.
+/// Moves the directory `name` from `dir` into `private`, as a tree of fewer than `max_entries` entries. `None` when
+/// there is none.
 pub(super) fn stage(
     opener: Opener,
     private: BorrowedFd<'_>,

@@ -15,7 +15,7 @@ const MOST_GIVEN: u64 = 2;
 impl Store {
     /// Gives the directory `name`, with everything in it, the owner that it is to have, and the mode.
     pub(super) fn settle(&self, dir: BorrowedFd<'_>, name: &str) -> Result<Owner, WorkspaceError> {
-        let (owner, is_whole) = self.users.settle(self, dir, name)?;
+        let (owner, is_whole) = self.users.settle(self.directories(), dir, name)?;
         set_mode(dir)?;
         if !is_whole {
             let max_entries = self.limits.max_entries.saturating_mul(MOST_GIVEN);

@@ -23,7 +23,7 @@ use super::emptied::Emptied;
 use super::error::WorkspaceError;
 use super::moves::Moves;
 use super::older::Older;
-use super::owners::{Own, Owners, Users};
+use super::owners::{Directories, Own, Owners, Users};
 use super::removal::{self, Progress, Staging};
 use super::turns::Turns;
 use super::uses::Uses;
@@ -151,6 +151,15 @@ impl Store {
 
     pub(super) fn root(&self) -> BorrowedFd<'_> {
         self.root.as_fd()
+    }
+
+    /// Where directories are, for those who look at whom they belong to.
+    pub(super) fn directories(&self) -> Directories<'_> {
+        Directories {
+            opener: self.opener,
+            root: self.root(),
+            private: self.private.as_fd(),
+        }
     }
 
     /// The directory of notes, one for each conversation.

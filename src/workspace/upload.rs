@@ -17,9 +17,10 @@ use rustix::io::Errno;
 use super::beneath::is_miss;
 use super::error::WorkspaceError;
 use super::listing::{self, FileEntry};
+use super::open::{OpenFile, open};
 use super::path::RelativePath;
 use super::store::WORKSPACE_MODE;
-use super::{Demand, OpenFile, Store, Usage, handle, random_name, usage};
+use super::{Demand, Store, Usage, random_name, usage};
 use crate::conversation::ConversationKey;
 
 /// Unit in which file systems hand out space.
@@ -169,7 +170,7 @@ fn check(
     path: &RelativePath,
     demand: Demand,
 ) -> Result<(), WorkspaceError> {
-    let there = handle::open(store, dir, path, key).map_err(WorkspaceError::of("open a file"))?;
+    let there = open(store.opener, dir, path, key).map_err(WorkspaceError::of("open a file"))?;
     if demand.is_met_by(there.as_ref()) {
         Ok(())
     } else {

@@ -1,5 +1,5 @@
-//! Packages from a private index behind an HTTP proxy: programs of the sandbox reach the proxy and nothing else, and only
-//! the proxy knows where the index is.
+//! Packages from a private index behind an HTTP proxy: programs of the sandbox reach the proxy and nothing else, and
+//! only the proxy knows where the index is.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;

@@ -25,9 +25,9 @@ pub(crate) struct Confinement(Option<OwnedFd>);
 
 impl Confinement {
     /// Making, opening for writing, truncating, moving and removing, below [`SHARED`] and [`OWN`] only. Device nodes
-    /// cannot be made at all, and sockets not where others could connect to them: open files travel through sockets, and
-    /// a later run of this sandbox could be changed through them from another one. The second version of Landlock lacks
-    /// truncating, and none has modes, times and attributes.
+    /// cannot be made at all, and sockets not where others could connect to them: open files travel through sockets,
+    /// and a later run of this sandbox could be changed through them from another one. The second version of Landlock
+    /// lacks truncating, and none has modes, times and attributes.
     pub(crate) fn new() -> Result<Self, RulesetError> {
         let (needed, changes) = (AccessFs::from_write(ABI::V2), AccessFs::from_write(ABI::V3));
         let devices = make_bitflags!(AccessFs::{MakeChar | MakeBlock});

@@ -241,7 +241,8 @@ mod tests {
     use super::*;
     use crate::filter::Filter;
 
-    /// Names of the engine's filter that have no number here, no longer any meaning, or a number above all that there are.
+    /// Names of the engine's filter that have no number here, no longer any meaning, or a number above all that there
+    /// are.
     const NOT_HERE: [&str; 9] = [
         "create_module",
         "file_setattr",

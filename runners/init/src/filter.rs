@@ -35,8 +35,8 @@ const BY_PROCESS: [libc::c_long; 5] = [
 /// Calls that first say what the number after that is of, and the word for all processes of a user.
 const BY_KIND: [(libc::c_long, u32); 2] = [(libc::SYS_setpriority, 2), (libc::SYS_ioprio_set, 3)];
 
-/// With it a set of Landlock's rules keeps files, deleted ones too, where nobody sees them. PID 1 has made its own set by
-/// then.
+/// With it a set of Landlock's rules keeps files, deleted ones too, where nobody sees them. PID 1 has made its own set
+/// by then.
 const ADD_RULE: libc::c_long = libc::SYS_landlock_add_rule;
 
 /// Calls that put another filter on a process, and how they say so. They fail as on a kernel without filters.
@@ -45,8 +45,8 @@ const MORE_FILTERS: [(libc::c_long, u32); 2] = [
     (libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER),
 ];
 
-/// Where a filter finds the number of the call, the machine type by which it was called, and the lower half of its first
-/// two arguments.
+/// Where a filter finds the number of the call, the machine type by which it was called, and the lower half of its
+/// first two arguments.
 const NUMBER: u32 = 0;
 const CALLED_AS: u32 = 4;
 const FIRST: u32 = argument(0);
@@ -65,8 +65,8 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// For all processes: none of the denied calls, no newer ones, and none that changes PID 1. By another machine type's
-    /// numbers there are none at all.
+    /// For all processes: none of the denied calls, no newer ones, and none that changes PID 1. By another machine
+    /// type's numbers there are none at all.
     pub(crate) fn for_all() -> Self {
         let mut filter = Self::new();
         filter.load(CALLED_AS);

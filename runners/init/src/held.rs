@@ -1,8 +1,8 @@
 //! Space that no name shows: what was deleted below `/data` while a process still has it.
 //!
-//! The kernel frees the space of a deleted file when the last process lets go of it, so what a process holds in that way
-//! counts for nothing where names are counted. What is not certain to be seen counts as unseen: the size of a file that
-//! is only mapped into memory, and everything of a process that has closed itself to others.
+//! The kernel frees the space of a deleted file when the last process lets go of it, so what a process holds in that
+//! way counts for nothing where names are counted. What is not certain to be seen counts as unseen: the size of a file
+//! that is only mapped into memory, and everything of a process that has closed itself to others.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;

@@ -162,8 +162,8 @@ impl Init {
         self.output.push_due()
     }
 
-    /// Passes on what was written, and keeps the last of what a driver says. Nothing is read while the server is behind:
-    /// then the pipes fill up, and whoever writes to them waits.
+    /// Passes on what was written, and keeps the last of what a driver says. Nothing is read while the server is
+    /// behind: then the pipes fill up, and whoever writes to them waits.
     fn listen(&mut self, words: bool) {
         if let Some(driver) = self.driver.as_mut().filter(|_| words) {
             driver.listen();

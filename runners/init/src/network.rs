@@ -1,5 +1,5 @@
-//! The network of the sandbox: PID 1 leaves the engine's, if it is told to, for one with nothing in it, and says which one
-//! programs have.
+//! The network of the sandbox: PID 1 leaves the engine's, if it is told to, for one with nothing in it, and says which
+//! one programs have.
 
 use std::ffi::OsStr;
 use std::{fs, io};
@@ -31,8 +31,8 @@ pub(crate) enum NetworkError {
 /// Leaves the engine's network if `variable` says so: `require`, or `try`, which stays where that is refused. Returns
 /// whether it has, and so has a user namespace of its own.
 ///
-/// The namespaces of user and network are made in one step, without a privilege. In the first PID 1 has all capabilities
-/// for a moment: enough to have a loopback, and to give them up for good.
+/// The namespaces of user and network are made in one step, without a privilege. In the first PID 1 has all
+/// capabilities for a moment: enough to have a loopback, and to give them up for good.
 pub(crate) fn leave_if_told(variable: &OsStr) -> Result<bool, NetworkError> {
     let is_required = match variable.to_str() {
         Some("") => return Ok(false),

@@ -157,8 +157,8 @@ pub(crate) fn start_plain(
     Ok((pid, feed, streams))
 }
 
-/// A file without a name that holds a text and cannot be changed. Nobody has to keep feeding whoever reads it, and it is
-/// gone with the last process that has it.
+/// A file without a name that holds a text and cannot be changed. Nobody has to keep feeding whoever reads it, and it
+/// is gone with the last process that has it.
 fn readable(text: &str) -> io::Result<File> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let mut file = File::from(memfd_create(c"stdin", flags)?);

@@ -1,8 +1,8 @@
 //! Makes the sandbox as good as new between two runs of the same conversation.
 //!
 //! A program can leave behind processes, files on the writable mounts, System V objects, and connections that linger
-//! on the loopback. The first three are removed; the last cannot be undone, and is reported. Its streams were its own and
-//! ended with it, and a filter keeps it from changing the processes that stay.
+//! on the loopback. The first three are removed; the last cannot be undone, and is reported. Its streams were its own
+//! and ended with it, and a filter keeps it from changing the processes that stay.
 
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -1,7 +1,7 @@
 //! Standard output and error of a run: two pipes of its own, which end with it.
 //!
-//! A program may do what it likes to its ends: PID 1 reads at others, without blocking, and gives the next run new ones.
-//! It copies instead of splicing: a program can read from its own pipe, and take back what was announced.
+//! A program may do what it likes to its ends: PID 1 reads at others, without blocking, and gives the next run new
+//! ones. It copies instead of splicing: a program can read from its own pipe, and take back what was announced.
 
 use std::io;
 use std::os::fd::OwnedFd;

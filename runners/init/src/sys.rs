@@ -271,7 +271,8 @@ pub(crate) fn remove_ipc(kind: Ipc, id: i32) -> io::Result<()> {
     check(result).map(drop)
 }
 
-/// Gives this process a network with nothing in it, and a user namespace that it belongs to. It must be the only thread.
+/// Gives this process a network with nothing in it, and a user namespace that it belongs to. It must be the only
+/// thread.
 pub(crate) fn unshare_network() -> io::Result<()> {
     let flags = UnshareFlags::NEWUSER | UnshareFlags::NEWNET;
     // SAFETY: descriptors are shared with nobody, before and after.
@@ -302,8 +303,8 @@ fn interface_flags<const OPERATION: Opcode>(
         SocketFlags::CLOEXEC,
         None,
     )?;
-    // SAFETY: of an `ifreq`, all bytes may be zero. It lives until the kernel has read and written it, which knows it by
-    // its name, that ends with a zero, and reads and writes no more than its flags.
+    // SAFETY: of an `ifreq`, all bytes may be zero. It lives until the kernel has read and written it, which knows it
+    // by its name, that ends with a zero, and reads and writes no more than its flags.
     unsafe {
         let mut request: libc::ifreq = MaybeUninit::zeroed().assume_init();
         let room = request.ifr_name.len() - 1;

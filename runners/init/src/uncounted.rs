@@ -1,9 +1,9 @@
 //! What the system's kernel holds for a sandbox and no control group counts: buffers of sockets, and terminals.
 //!
-//! Version 1 of control groups counts no socket's memory, and version 2 not that of netlink, of ICMP, and of connections
-//! that nobody has accepted; each socket has a small limit, but a sandbox can have a hundred thousand of them. Terminals
-//! are as many as the host has, for everybody. No limit of the system's kernel is for one sandbox, so PID 1 looks now and
-//! then while a program runs.
+//! Version 1 of control groups counts no socket's memory, and version 2 not that of netlink, of ICMP, and of
+//! connections that nobody has accepted; each socket has a small limit, but a sandbox can have a hundred thousand of
+//! them. Terminals are as many as the host has, for everybody. No limit of the system's kernel is for one sandbox, so
+//! PID 1 looks now and then while a program runs.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};

@@ -68,8 +68,8 @@ fn structure(text: &str) -> Result<Option<Value>, String> {
     })
 }
 
-/// Whether a value says that its argument is left out. For a text that is no id only an empty one does: any other may be
-/// meant.
+/// Whether a value says that its argument is left out. For a text that is no id only an empty one does: any other may
+/// be meant.
 pub(super) fn is_left_out(property: &Property, value: &Value) -> bool {
     let Value::String(text) = value else {
         return false;

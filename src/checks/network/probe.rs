@@ -24,7 +24,8 @@ use crate::run::outcome::RunStatus;
 use crate::run::{KernelWish, Outcome, Progress, RunRequest};
 
 /// Dials its own loopback, then each of `TARGETS`, and says so. Several at a time, since a closed one takes all of its
-/// time, but no more than even a small `RUN_PIDS` leaves room for. The kernel writes addresses with their last byte first.
+/// time, but no more than even a small `RUN_PIDS` leaves room for. The kernel writes addresses with their last byte
+/// first.
 const PROGRAM: &str = r#"
 export LC_ALL=C
 exec 2>&1

@@ -1,5 +1,5 @@
-//! The engine's requests for what a container and its network are to be. Pure: a snapshot pins the whole request, so that
-//! no safety setting can get lost unnoticed.
+//! The engine's requests for what a container and its network are to be. Pure: a snapshot pins the whole request, so
+//! that no safety setting can get lost unnoticed.
 
 mod lane;
 mod limits;
@@ -30,8 +30,8 @@ const ONE_CPU: i64 = 1_000_000_000;
 /// The least there is: what else is on the host reads and writes its disk first. Engines leave it out where the kernel
 /// has no weights; Podman fails there, and so does Docker with version 2 of control groups.
 const DISK_WEIGHT: u16 = 10;
-/// Buffers of a TCP connection without a network: least, usual and most bytes. The older kind of control groups does not
-/// count them as memory, and left alone the kernel lets them grow to ten megabytes a connection.
+/// Buffers of a TCP connection without a network: least, usual and most bytes. The older kind of control groups does
+/// not count them as memory, and left alone the kernel lets them grow to ten megabytes a connection.
 const LOOPBACK_BUFFERS: &str = "4096 32768 65536";
 /// The same with a network, where what is under way for a tenth of a second has to fit.
 const NETWORK_BUFFERS: &str = "4096 131072 524288";
@@ -52,7 +52,8 @@ pub struct HostSetup {
 pub enum Dialect {
     /// Takes the system call filter with the request.
     Docker,
-    /// The same with `userns-remap`: asked not to map users, since a mapped one could not use files of the server's user.
+    /// The same with `userns-remap`: asked not to map users, since a mapped one could not use files of the server's
+    /// user.
     RemappingDocker,
     /// Takes it as a file on the engine's host, and makes more of the root file system writable than was asked for.
     Podman,

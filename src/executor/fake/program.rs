@@ -1,6 +1,7 @@
 //! The few lines of shell that the fake engine can run: enough to see output, files, exit codes and time pass.
 //!
-//! `echo`, with `>&2` or `> file`; `$NAME` in its words; `NAME=value`; `cat file`, or `cat` of what it is given to read; `mkdir folder`; `sleep seconds`;
+//! `echo`, with `>&2` or `> file`; `$NAME` in its words; `NAME=value`; `cat file`, or `cat` of what it is given to
+//! read; `mkdir folder`; `sleep seconds`;
 //! `exit code`; `kill -signal $$`; `yes`, which prints without end; `trap`, which makes a kernel ignore interrupts;
 //! and `hold bytes`, after which it is as if it had so many of deleted files open.
 //! In place of loops there is a command that no shell has: `each NAME words` prints a line for each word of a variable.

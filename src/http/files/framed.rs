@@ -1,4 +1,5 @@
-//! `GET /framed/{key}/{path}`: HTML pages that programs left, such as charts, for a frame of [the page](crate::http::page).
+//! `GET /framed/{key}/{path}`: HTML pages that programs left, such as charts, for a frame of [the
+//! page](crate::http::page).
 //!
 //! Charts need scripts, which links never allow. So a page is given only to a frame of our own page, as browsers say in
 //! headers that no script can set, and never as a document of its own that could pretend to be ours. There it has an

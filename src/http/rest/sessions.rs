@@ -1,7 +1,7 @@
 //! Sessions: which ones a caller has used lately over this interface, and ending them.
 //!
-//! A session is a conversation. Only those that were made or ran a program here are listed, and only to the caller that ran it: the
-//! ids of MCP clients' conversations concern nobody else.
+//! A session is a conversation. Only those that were made or ran a program here are listed, and only to the caller that
+//! ran it: the ids of MCP clients' conversations concern nobody else.
 
 pub(super) mod single;
 

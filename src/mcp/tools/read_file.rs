@@ -19,8 +19,8 @@ use crate::principal::Principal;
 
 pub(super) const NAME: &str = "read_file";
 
-/// What is read when the caller gives no length. In base64 this is 20,000 tokens at most, where clients refuse an answer
-/// of more than 25,000.
+/// What is read when the caller gives no length. In base64 this is 20,000 tokens at most, where clients refuse an
+/// answer of more than 25,000.
 const DEFAULT_LENGTH: u64 = 24 << 10;
 /// How many characters of an answer Claude Code passes on to its model, if the tool says so: this is the most that it
 /// grants (code.claude.com/docs/en/mcp, "Raise the limit for a specific tool"). A caller that asks for more than the

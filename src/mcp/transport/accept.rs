@@ -32,7 +32,8 @@ pub(super) fn asks_for_stream(headers: &HeaderMap) -> bool {
     accepts(headers, &["text/event-stream", "text/*", "*/*"])
 }
 
-/// Whether one of these types is among the accepted ones, and not only to say that it is not (RFC 9110, section 12.4.2).
+/// Whether one of these types is among the accepted ones, and not only to say that it is not (RFC 9110, section
+/// 12.4.2).
 fn accepts(headers: &HeaderMap, types: &[&str]) -> bool {
     let values = headers.get_all(ACCEPT).iter();
     values

@@ -1,8 +1,8 @@
 //! What a client sends on a stream of its own before it has said who it is.
 //!
-//! rmcp answers a request that comes too early in words about `_meta`, which only the newest revision has, and gives the
-//! stream up at any other message. Here such a request is told to send `initialize` first. The rest is passed over: it
-//! is about nothing that was begun.
+//! rmcp answers a request that comes too early in words about `_meta`, which only the newest revision has, and gives
+//! the stream up at any other message. Here such a request is told to send `initialize` first. The rest is passed over:
+//! it is about nothing that was begun.
 
 use rmcp::model::{
     ClientJsonRpcMessage, ClientRequest, ErrorData, GetMeta as _, JsonRpcMessage, ProtocolVersion,

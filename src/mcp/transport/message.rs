@@ -1,5 +1,5 @@
-//! Reads what a client has sent into messages that rmcp takes, for every transport: what has one meaning is mended here,
-//! once for all of them.
+//! Reads what a client has sent into messages that rmcp takes, for every transport: what has one meaning is mended
+//! here, once for all of them.
 
 use std::borrow::Cow;
 

@@ -8,8 +8,8 @@ use super::message::Message;
 
 /// The header that names the revision of a request.
 pub(super) const REVISION: &str = "mcp-protocol-version";
-/// Revisions in which several messages may come at once: the first ones are plain JSON-RPC, which has batches, and later
-/// ones took them away.
+/// Revisions in which several messages may come at once: the first ones are plain JSON-RPC, which has batches, and
+/// later ones took them away.
 const WITH_BATCHES: &[ProtocolVersion] =
     &[ProtocolVersion::V_2024_11_05, ProtocolVersion::V_2025_03_26];
 

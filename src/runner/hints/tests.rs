@@ -9,8 +9,8 @@ const PLAIN: Circumstances = Circumstances {
     stateful: false,
     stdin: false,
 };
-/// The tables of our own images, and for each of their entries at least one line of a program that ran in them, with the
-/// hint that it is to have.
+/// The tables of our own images, and for each of their entries at least one line of a program that ran in them, with
+/// the hint that it is to have.
 const TABLES: [(&str, &str, &str); 3] = [
     (
         "python",

@@ -2,11 +2,11 @@
 //! there is of it.
 //!
 //! Several servers may share a root. A server gives out users of *slices* of the range, each of which it holds by a
-//! lock on `SANDBOX_ROOT/.uids/<slice>` for as long as it lives. It looks at all directories after it has got one, so no two
-//! conversations ever get the same user. Where they have it all the same, because somebody copied a directory, the
-//! second to be found gets another at its next use.
+//! lock on `SANDBOX_ROOT/.uids/<slice>` for as long as it lives. It looks at all directories after it has got one, so
+//! no two conversations ever get the same user. Where they have it all the same, because somebody copied a directory,
+//! the second to be found gets another at its next use.
 
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use parking_lot::{Mutex, MutexGuard};
@@ -19,9 +19,8 @@ use tokio::time::Instant;
 use super::super::beneath::Opener;
 use super::super::entries::names;
 use super::super::error::WorkspaceError;
-use super::super::store::Store;
-use super::Owner;
 use super::book::Book;
+use super::{Directories, Owner};
 use crate::config::UidRange;
 use crate::conversation::ConversationKey;
 
@@ -97,7 +96,7 @@ impl Own {
     /// As for [`Users::settle`](super::Users::settle).
     pub(super) fn settle(
         &self,
-        store: &Store,
+        places: Directories<'_>,
         dir: BorrowedFd<'_>,
         name: &str,
     ) -> std::result::Result<(Owner, bool), WorkspaceError> {
@@ -105,13 +104,13 @@ impl Own {
         // Not before: somebody else may just have given it away.
         let stat = fstat(dir).map_err(WorkspaceError::of("examine a folder"))?;
         let is_its_own = self
-            .is_its_own(&mut state, store, stat.st_uid, name)
+            .is_its_own(&mut state, places, stat.st_uid, name)
             .map_err(WorkspaceError::of("see who has which user"))?;
         if is_its_own {
             return Ok((Owner::alone(stat.st_uid), stat.st_gid == stat.st_uid));
         }
         let uid = self
-            .take(&mut state, store, name)
+            .take(&mut state, places, name)
             .map_err(WorkspaceError::of("reserve user ids"))?
             .ok_or(WorkspaceError::NoUserLeft { uids: self.range })?;
         let owner = Owner::alone(uid);
@@ -124,17 +123,23 @@ impl Own {
     }
 
     /// Whether the directory `name`, which belongs to `uid`, shares that user with no other.
-    fn is_its_own(&self, state: &mut State, store: &Store, uid: u32, name: &str) -> Result<bool> {
+    fn is_its_own(
+        &self,
+        state: &mut State,
+        places: Directories<'_>,
+        uid: u32,
+        name: &str,
+    ) -> Result<bool> {
         if !self.range.contains(uid) {
             return Ok(false);
         }
         if state.book.holder(uid).is_none() {
             // Another server made it, or it came out of a backup.
-            look(state, store)?;
+            look(state, places)?;
         }
         match state.book.holder(uid) {
             Some(holder) if holder == name => Ok(true),
-            Some(holder) if has(store, holder, uid) => Ok(false),
+            Some(holder) if has(places, holder, uid) => Ok(false),
             _ => {
                 state.book.hold(uid, name);
                 Ok(true)
@@ -143,12 +148,12 @@ impl Own {
     }
 
     /// A user that nobody has. `None` if there is none.
-    fn take(&self, state: &mut State, store: &Store, name: &str) -> Result<Option<u32>> {
+    fn take(&self, state: &mut State, places: Directories<'_>, name: &str) -> Result<Option<u32>> {
         loop {
             if let Some(uid) = state.book.take(name) {
                 return Ok(Some(uid));
             }
-            if !self.reserve(state, store)? {
+            if !self.reserve(state, places)? {
                 break;
             }
         }
@@ -156,14 +161,14 @@ impl Own {
             return Ok(None);
         }
         // Another server may have deleted some, unless it is still doing that.
-        state.book.retain(|name, uid| has(store, name, uid));
-        look(state, store)?;
+        state.book.retain(|name, uid| has(places, name, uid));
+        look(state, places)?;
         state.looked = Some(Instant::now());
         Ok(state.book.take(name))
     }
 
     /// Reserves another slice. False when there is none left.
-    fn reserve(&self, state: &mut State, store: &Store) -> Result<bool> {
+    fn reserve(&self, state: &mut State, places: Directories<'_>) -> Result<bool> {
         for slice in state.book.other_slices() {
             let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             let mode = Mode::RUSR | Mode::WUSR;
@@ -174,7 +179,7 @@ impl Own {
                 Err(error) => return Err(error),
             }
             // Another server had it before, perhaps.
-            look(state, store)?;
+            look(state, places)?;
             state.book.add(slice);
             state.held.push(lock);
             return Ok(true);
@@ -184,18 +189,14 @@ impl Own {
 }
 
 /// Looks for directories that have users. Those of conversations count before those that are being made or deleted.
-fn look(state: &mut State, store: &Store) -> Result<()> {
+fn look(state: &mut State, places: Directories<'_>) -> Result<()> {
     let is_key = |name: &String| name.parse::<ConversationKey>().is_ok();
-    let conversations = names(store.opener, store.root())?
+    let conversations = names(places.opener, places.root)?
         .into_iter()
         .filter(is_key);
-    let private = names(store.opener, store.private.as_fd())?;
-    let found = conversations.map(|name| (store.root(), name));
-    let found = found.chain(
-        private
-            .into_iter()
-            .map(|name| (store.private.as_fd(), name)),
-    );
+    let private = names(places.opener, places.private)?;
+    let found = conversations.map(|name| (places.root, name));
+    let found = found.chain(private.into_iter().map(|name| (places.private, name)));
     for (dir, name) in found {
         if let Ok(stat) = statat(dir, &name, AtFlags::SYMLINK_NOFOLLOW) {
             state.book.found(stat.st_uid, &name);
@@ -205,8 +206,8 @@ fn look(state: &mut State, store: &Store) -> Result<()> {
 }
 
 /// Whether there is such a directory, and it has that user.
-fn has(store: &Store, name: &str, uid: u32) -> bool {
-    [store.root(), store.private.as_fd()].iter().any(|dir| {
+fn has(places: Directories<'_>, name: &str, uid: u32) -> bool {
+    [places.root, places.private].iter().any(|dir| {
         let stat = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
         stat.is_ok_and(|stat| stat.st_uid == uid)
     })

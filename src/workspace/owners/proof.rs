@@ -8,21 +8,20 @@ use rustix::fs::{AtFlags, Mode, OFlags, fchmod, fstat, mkdirat, openat, unlinkat
 use rustix::io::Errno;
 
 use super::super::random_name;
-use super::super::store::Store;
-use super::{Owner, UidsError, Users};
+use super::{Directories, Owner, UidsError, Users};
 
 /// Does with an empty directory what is done with those of conversations.
-pub(in super::super) fn prove(store: &Store) -> Result<(), UidsError> {
-    let Users::Own(own) = &store.users else {
+pub(in super::super) fn prove(users: &Users, places: Directories<'_>) -> Result<(), UidsError> {
+    let Users::Own(own) = users else {
         return Ok(());
     };
     let uids = own.range();
     let name = random_name();
     let tried = [uids.first, uids.last]
         .iter()
-        .try_for_each(|uid| try_with(store, &name, *uid));
+        .try_for_each(|uid| try_with(places, &name, *uid));
     // It is there whatever failed; the next start removes what is left.
-    let _ = unlinkat(&store.private, &name, AtFlags::REMOVEDIR);
+    let _ = unlinkat(places.private, &name, AtFlags::REMOVEDIR);
     tried.map_err(|(operation, source)| UidsError::Refused {
         uids,
         operation,
@@ -30,15 +29,17 @@ pub(in super::super) fn prove(store: &Store) -> Result<(), UidsError> {
     })
 }
 
-fn try_with(store: &Store, name: &str, uid: u32) -> Result<(), (&'static str, io::Error)> {
+fn try_with(
+    places: Directories<'_>,
+    name: &str,
+    uid: u32,
+) -> Result<(), (&'static str, io::Error)> {
     let failed = |operation| move |error: Errno| (operation, io::Error::from(error));
-    match mkdirat(&store.private, name, Mode::RWXU) {
+    match mkdirat(places.private, name, Mode::RWXU) {
         Ok(()) | Err(Errno::EXIST) => {}
         Err(error) => return Err(failed("make a directory")(error)),
     }
-    let dir = store
-        .opener
-        .folder(store.private.as_fd(), [name.as_bytes()]);
+    let dir = places.opener.folder(places.private, [name.as_bytes()]);
     let dir = dir.map_err(failed("open a directory of another user"))?;
     let owner = Owner::alone(uid);
     owner

@@ -99,8 +99,8 @@ async fn try_the_interface(page: &Page, home: &str) {
     .await;
 }
 
-/// Files are looked at and renamed below the path as well. Pages of programs are not shown: without TLS the browser does
-/// not say what they are for.
+/// Files are looked at and renamed below the path as well. Pages of programs are not shown: without TLS the browser
+/// does not say what they are for.
 async fn files_are_at_hand(page: &Page) {
     page.run(
         "shell",

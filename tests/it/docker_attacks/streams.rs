@@ -83,8 +83,8 @@ async fn a_program_that_reads_its_own_output_only_deceives_itself(target: &Targe
     assert_eq!(end(&result), ("ok", Some(0)), "{result}");
 }
 
-/// A traceback comes after what was printed before it, and lines alternate as they were written, where an interpreter of
-/// ours writes them, and where Bash redirects them. What keeps Bash in order is nothing that its programs see.
+/// A traceback comes after what was printed before it, and lines alternate as they were written, where an interpreter
+/// of ours writes them, and where Bash redirects them. What keeps Bash in order is nothing that its programs see.
 #[tokio::test]
 async fn output_is_in_order() {
     let target = Target::warm().await;

@@ -164,8 +164,8 @@ pub(super) const SHARED: &[Weaker] = &[
     },
 ];
 
-/// Something that is taken away from what the engine does and that PID 1 keeps up, with the control that holds. Landlock
-/// has to be among the kernel's security modules.
+/// Something that is taken away from what the engine does and that PID 1 keeps up, with the control that holds.
+/// Landlock has to be among the kernel's security modules.
 pub(super) const KEPT_UP: &[(&str, Weaken, Control)] = &[
     (
         "setuid programs that have their effect",
