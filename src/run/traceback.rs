@@ -74,6 +74,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_note_is_the_one_of_the_runner() {
+        let runner = include_str!("../../runners/python/site/_sandbox_blame.py");
+        assert!(runner.contains(&format!("add_note(f\"{NOTE}")));
+    }
+
+    #[test]
     fn tracebacks_are_found_however_they_begin() {
         let rule = "-".repeat(75);
         for (text, error, begin) in [

@@ -77,6 +77,7 @@ mod sse;
 mod stdio;
 mod stop;
 mod support;
+mod tasks;
 mod toolsets;
 mod uids;
 mod volume;
