@@ -115,6 +115,7 @@ impl KubernetesExecutor {
                     Ok(attached) => return Ok(attached),
                     // It does not run yet: its node does not know it, or the cluster has not heard from that.
                     Err(ClusterError::Refused(_) | ClusterError::Failed(_)) => {}
+                    Err(ClusterError::NotFound(_)) => exists(cluster, container).await?,
                     Err(error) => return Err(error.into()),
                 }
             }
@@ -149,7 +150,7 @@ impl KubernetesExecutor {
         match ClusterError::within(ALIVE, asked).await {
             // Nobody knows: the cluster has not heard yet that it runs, or does not let us ask.
             Ok(_) | Err(ClusterError::Refused(_) | ClusterError::Forbidden(_)) => Ok(()),
-            Err(ClusterError::NotFound(message)) => Err(ClusterError::NotFound(message)),
+            Err(ClusterError::NotFound(_)) => exists(cluster, container).await,
             Err(error) => Err(ClusterError::Lost(format!(
                 "its node does not answer: {error}"
             ))),
@@ -223,6 +224,13 @@ impl StartError {
             source: self.into(),
         }
     }
+}
+
+/// Succeeds if there is such a pod. A node says that there is none if it does not know it yet, as after a restart.
+async fn exists(cluster: &Cluster, container: &ContainerId) -> Result<(), ClusterError> {
+    let api = cluster.api();
+    let found = ClusterError::within(QUICK, api.get(&container.0)).await;
+    found.map(drop)
 }
 
 /// Checks that the cluster uses the wanted runtime: what is meant to be safer must not be weaker unnoticed.

@@ -133,11 +133,7 @@ pub(crate) async fn refusal(on: &OnCluster, spec: &ContainerSpec) -> ExecutorErr
 #[tokio::test]
 async fn programs_run_on_each_node_confined_and_share_their_files() {
     for node in nodes().await {
-        let on = OnCluster::with(|config| {
-            let name = "kubernetes.io/hostname".to_owned();
-            config.node_selector = [(name, node.clone())].into();
-        });
-        let on = Arc::new(on);
+        let on = Arc::new(OnCluster::on_node(&node));
         let spec = on.shell().await;
         let mut pod = Pod::start(&on, &spec).await;
         let made = object(&["get", "pod", &pod.id.0]).await;

@@ -4,13 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_code_sandbox::executor::{ErrorKind, Executor as _, NetworkRules};
+use mcp_code_sandbox::executor::{ContainerState, ErrorKind, Executor as _, NetworkRules};
 
 use crate::kubernetes_executor::{Pod, refusal, told, within};
-use crate::support::cluster::{OnCluster, kubectl, on_node};
+use crate::support::cluster::{OnCluster, freeze, kubectl, on_node};
 
-/// The node of the control plane.
+/// The node of the control plane, and the other one.
 const CONTROL: &str = "n1";
+const OTHER: &str = "n2";
 
 #[tokio::test]
 async fn an_api_server_that_is_killed_ends_the_streams_with_an_error() {
@@ -31,6 +32,42 @@ async fn an_api_server_that_is_killed_ends_the_streams_with_an_error() {
     let mut again = Pod::start(&on, &on.shell().await).await;
     assert_eq!(again.run("echo hi").await.0, "hi\n");
     again.remove().await;
+}
+
+#[tokio::test]
+async fn a_kubelet_that_is_killed_ends_the_streams_of_its_node_only() {
+    let (on, beside) = (OnCluster::on_node(OTHER), OnCluster::on_node(CONTROL));
+    let (on, beside) = (Arc::new(on), Arc::new(beside));
+    let mut pod = Pod::start(&on, &on.shell().await).await;
+    let mut other = Pod::start(&beside, &beside.shell().await).await;
+    pod.send("sleep 60").await;
+    on_node(OTHER, &["pkill", "-KILL", "-x", "kubelet"]).await;
+    // With an error, or as the container's own end: standard input is closed, which ends it.
+    let ended = pod.end().await;
+    assert!(!matches!(ended, Ok((_, Some(_)))), "{ended:?}");
+    assert_eq!(other.run("echo hi").await.0, "hi\n");
+    other.remove().await;
+    within(async { while on.executor.remove(&pod.id).await.is_err() {} }).await;
+    let mut again = Pod::start(&on, &on.shell().await).await;
+    assert_eq!(again.run("echo hi").await.0, "hi\n");
+    again.remove().await;
+}
+
+/// The cluster itself takes a pod for running long after its node was heard of last.
+#[tokio::test]
+async fn a_node_that_is_frozen_is_told_from_a_program_that_takes_long() {
+    let on = Arc::new(OnCluster::on_node(OTHER));
+    let mut pod = Pod::start(&on, &on.shell().await).await;
+    pod.send("sleep 1").await;
+    let state = on.executor.state(&pod.id).await.unwrap();
+    assert_eq!(state, ContainerState::Running);
+    freeze(OTHER, "pause").await;
+    let state = on.executor.state(&pod.id).await;
+    freeze(OTHER, "unpause").await;
+    let lost = state.unwrap_err();
+    assert_eq!(lost.kind, ErrorKind::Unavailable, "{}", told(&lost));
+    assert!(pod.end().await.unwrap().1.is_some());
+    pod.remove().await;
 }
 
 #[tokio::test]

@@ -44,8 +44,11 @@ mod framed;
 mod hints;
 mod inputs;
 mod kernels;
+#[cfg(feature = "kubernetes")]
 mod kubernetes_executor;
+#[cfg(feature = "kubernetes")]
 mod kubernetes_faults;
+#[cfg(feature = "kubernetes")]
 mod kubernetes_server;
 mod kubernetes_volumes;
 mod lanes;

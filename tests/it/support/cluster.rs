@@ -96,6 +96,12 @@ impl OnCluster {
         Self::with(|_| ())
     }
 
+    /// With all pods on one node.
+    pub(crate) fn on_node(node: &str) -> Self {
+        let name = "kubernetes.io/hostname".to_owned();
+        Self::with(|config| config.node_selector = [(name, node.to_owned())].into())
+    }
+
     pub(crate) fn with(change: impl FnOnce(&mut KubernetesConfig)) -> Self {
         let share = Share::new();
         share.own(".tmp/slot");
@@ -189,6 +195,17 @@ pub(crate) async fn nodes() -> Vec<String> {
     names
         .map(|node| node["metadata"]["name"].as_str().unwrap().to_owned())
         .collect()
+}
+
+/// Freezes a node of the cluster that is made of containers, or lets it go on: `pause` or `unpause`.
+pub(crate) async fn freeze(node: &str, command: &str) {
+    let container = format!("{}-{node}", given("KUBE_TEST_NODES"));
+    let status = tokio::process::Command::new("docker")
+        .args([command, &container])
+        .status()
+        .await
+        .unwrap();
+    assert!(status.success(), "{command} {node}");
 }
 
 /// Runs a command in a node of the cluster that is made of containers.

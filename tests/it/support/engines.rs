@@ -70,9 +70,11 @@ impl TestEngine for DockerExecutor {
 }
 
 /// Whatever the settings say.
+#[cfg(feature = "kubernetes")]
 #[derive(Debug)]
 pub(crate) struct Configured;
 
+#[cfg(feature = "kubernetes")]
 impl TestEngine for Configured {
     fn of(self: Arc<Self>, config: &Config) -> Platform {
         Platform::from(config)
