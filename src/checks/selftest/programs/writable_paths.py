@@ -10,6 +10,8 @@ SECOND = (ALIAS,) if os.path.exists(ALIAS) and os.path.samefile(ALIAS, "/data") 
 SKIPPED = (*MEANT, *SECOND, "/proc", "/sys")
 FILES = (
     "/.sandbox-init",
+    # A cluster's: it is for a last message, and any user may write to it.
+    "/.sandbox-termination",
     "/dev/console",
     "/etc/hostname",
     "/etc/hosts",
