@@ -231,8 +231,8 @@ pub const VARIABLES: &[Variable] = &[
     ),
     variable(
         "KUBE_OWN_NETWORK",
-        "0",
-        "1: sandboxes leave the network of their pods, for which KUBE_SECCOMP must name a profile that allows `unshare`; 0: a NetworkPolicy keeps them from it",
+        "try",
+        "whether sandboxes leave the network of their pods, for which nodes must let them `unshare`: `try`: where they do; `require`: or there are none; `off`: never, and a NetworkPolicy has to keep them from it",
     ),
     variable(
         "KUBE_CPU_REQUEST",

@@ -478,7 +478,7 @@ fn what_does_not_go_with_a_cluster_is_refused() {
     KUBE_VOLUME_CLAIM=sandboxes
     KUBE_VOLUME_PATH=mcp
     KUBE_SECCOMP=RuntimeDefault
-    KUBE_OWN_NETWORK=0
+    KUBE_OWN_NETWORK=try
     KUBE_CPU_REQUEST=0.1
     KUBE_NODE_SELECTOR=
     KUBE_TOLERATIONS=for=sandboxes:NoSchedule

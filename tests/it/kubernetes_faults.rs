@@ -4,10 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_code_sandbox::executor::{ContainerState, ErrorKind, Executor as _, NetworkRules};
+use mcp_code_sandbox::config::{OwnNetwork, Seccomp};
+use mcp_code_sandbox::executor::docker::request::SECCOMP_PROFILE;
+use mcp_code_sandbox::executor::{
+    ContainerEnd, ContainerState, ErrorKind, Executor as _, NetworkRules,
+};
 
 use crate::kubernetes_executor::{Pod, refusal, told, within};
-use crate::support::cluster::{OnCluster, freeze, kubectl, on_node};
+use crate::support::cluster::{OnCluster, add_profile, freeze, kubectl, on_node};
 
 /// The node of the control plane, and the other one.
 const CONTROL: &str = "n1";
@@ -80,16 +84,18 @@ async fn a_namespace_that_is_full_is_told_apart_from_one_that_refuses() {
     let quota = format!("quota-{}", on.share.in_claim().to_lowercase());
     kubectl(&["create", "quota", &quota, "--hard", "pods=0"]).await;
     let here = OnCluster::new();
+    // It takes the cluster a moment to count.
     let full = async {
         loop {
-            let error = refusal(&here, &spec).await;
-            if error.kind == ErrorKind::Full {
-                return told(&error);
+            match here.executor.create(&spec).await {
+                Ok(id) => here.executor.remove(&id).await.unwrap(),
+                Err(error) => return (error.kind, told(&error)),
             }
         }
     };
-    let said = within(full).await;
+    let (kind, said) = within(full).await;
     kubectl(&["delete", "quota", &quota]).await;
+    assert_eq!(kind, ErrorKind::Full, "{said}");
     assert!(said.contains("exceeded quota"), "{said}");
 }
 
@@ -109,4 +115,51 @@ async fn the_network_policies_of_the_document_are_read_back() {
     let in_place = rules().await;
     kubectl(&["delete", "--filename", file]).await;
     assert_eq!(in_place, NetworkRules::InPlace);
+}
+
+/// What programs see of a network: interfaces, routes, and how many processes they may be. `/sys` was mounted with the
+/// network of the pod, and lists its interfaces for ever.
+const LOOK: &str = "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '; tail -n +2 /proc/net/route | wc -l; ulimit -u";
+
+#[tokio::test]
+async fn sandboxes_leave_the_network_of_their_pods_where_nodes_let_them() {
+    let mut profile: serde_json::Value = serde_json::from_str(SECCOMP_PROFILE).unwrap();
+    for rule in profile["syscalls"].as_array_mut().unwrap() {
+        let names = rule["names"].as_array_mut().unwrap();
+        names.retain(|name| name != "unshare");
+    }
+    add_profile("own-network.json", &profile);
+    let on = Arc::new(OnCluster::with(|config| {
+        config.seccomp = Seccomp::Localhost("own-network.json".to_owned());
+        config.own_network = OwnNetwork::Require;
+    }));
+    let mut pod = Pod::start(&on, &on.shell().await).await;
+    assert_eq!(pod.run(LOOK).await.0, "lo\n0\n64\n");
+    pod.remove().await;
+
+    // The usual filter does not.
+    let on = Arc::new(OnCluster::new());
+    let mut pod = Pod::start(&on, &on.shell().await).await;
+    let (seen, _) = pod.run(LOOK).await;
+    assert!(seen.contains("eth0\n"), "{seen}");
+    pod.remove().await;
+    let on = Arc::new(OnCluster::with(|config| {
+        config.own_network = OwnNetwork::Require
+    }));
+    let id = on.executor.create(&on.shell().await).await.unwrap();
+    // It may have ended before anything could be attached to it.
+    let started = on.executor.start(&id).await;
+    if let Ok(attached) = started {
+        let end = async {
+            loop {
+                match on.executor.state(&id).await.unwrap() {
+                    ContainerState::Ended(end) => return end,
+                    _ => tokio::time::sleep(Duration::from_millis(100)).await,
+                }
+            }
+        };
+        assert_eq!(within(end).await, ContainerEnd::Exited(Some(73)));
+        drop(attached);
+    }
+    on.executor.remove(&id).await.unwrap();
 }

@@ -197,6 +197,12 @@ pub(crate) async fn nodes() -> Vec<String> {
         .collect()
 }
 
+/// Puts a filter of system calls where all nodes of the cluster that is made of containers find it by this name.
+pub(crate) fn add_profile(name: &str, profile: &Value) {
+    let path = Path::new(&given("KUBE_TEST_SECCOMP")).join(name);
+    fs::write(path, profile.to_string()).unwrap();
+}
+
 /// Freezes a node of the cluster that is made of containers, or lets it go on: `pause` or `unpause`.
 pub(crate) async fn freeze(node: &str, command: &str) {
     let container = format!("{}-{node}", given("KUBE_TEST_NODES"));

@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::ResourceRequirements;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-use crate::config::KubernetesConfig;
-use crate::executor::spec::{ContainerLimits, ContainerSpec, NetworkAccess};
+use sandbox_init::variables;
 
-/// Descriptors of a process. PID 1 gives programs a quarter of it.
-const DESCRIPTORS: u32 = 4096;
+use crate::config::{KubernetesConfig, OwnNetwork};
+use crate::executor::spec::{ContainerLimits, ContainerSpec, NetworkAccess};
 
 /// The resources of a sandbox. All of its memory is set aside: so none of it is ever swapped, and no program is ended
 /// because another one uses what it was promised.
@@ -51,20 +50,17 @@ fn millicores(nano_cpus: i64) -> String {
 
 /// What sandbox-init is told in its environment: limits of each process, and to leave the network of the pod.
 ///
-/// The kernel counts processes of a user in all containers of a node together, unless a container has a user namespace
-/// of its own. sandbox-init makes that together with its network, and only then a number of processes is of use.
+/// It limits the number of processes only where it has left the network: elsewhere, the kernel counts those of all
+/// sandboxes of a node together.
 pub(super) fn for_init(spec: &ContainerSpec, config: &KubernetesConfig) -> Vec<String> {
-    let ContainerLimits {
-        pids, file_size, ..
-    } = spec.limits;
-    let leaves_network = config.own_network && spec.network == NetworkAccess::None;
-    let each = format!("SANDBOX_LIMITS=nofile={DESCRIPTORS},fsize={file_size},core=0");
-    if leaves_network {
-        vec![
-            format!("{each},nproc={pids}"),
-            "SANDBOX_NO_NETWORK=1".to_owned(),
-        ]
-    } else {
-        vec![each]
-    }
+    let each = spec.limits.variable();
+    let word = match (config.own_network, &spec.network) {
+        (OwnNetwork::Off, _) | (_, NetworkAccess::Bridge { .. }) => return vec![each],
+        (OwnNetwork::Try, NetworkAccess::None) => "try",
+        (OwnNetwork::Require, NetworkAccess::None) => "require",
+    };
+    vec![
+        format!("{each},nproc={}", spec.limits.pids),
+        format!("{}={word}", variables::NO_NETWORK),
+    ]
 }

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::*;
-use crate::config::ServerPod;
+use crate::config::{OwnNetwork, ServerPod};
 use crate::executor::host_paths::MountSource;
 use crate::executor::spec::{
     ContainerLimits, DATA_ALIAS, Place, Priority, Provided, ReadOnlyMount, User,
@@ -143,7 +143,7 @@ fn every_pod_is_restricted() {
     let dns = vec![std::net::IpAddr::from([192, 0, 2, 1])];
     let mut special = setup();
     special.config.seccomp = Seccomp::Localhost("sandbox.json".to_owned());
-    special.config.own_network = true;
+    special.config.own_network = OwnNetwork::Require;
     for network in [NetworkAccess::None, NetworkAccess::Bridge { dns }] {
         for setup in [setup(), special.clone()] {
             let pod = made(&spec(network.clone()), &setup);
@@ -164,9 +164,11 @@ fn every_pod_is_restricted() {
 
 #[test]
 fn a_network_changes_the_label_and_the_resolvers_only() {
-    let without = made(&spec(NetworkAccess::None), &setup());
+    let mut setup = setup();
+    setup.config.own_network = OwnNetwork::Off;
+    let without = made(&spec(NetworkAccess::None), &setup);
     let dns = vec![std::net::IpAddr::from([192, 0, 2, 1])];
-    let mut with = made(&spec(NetworkAccess::Bridge { dns }), &setup());
+    let mut with = made(&spec(NetworkAccess::Bridge { dns }), &setup);
     let label = &mut with["metadata"]["labels"]["sandbox.network"];
     assert_eq!(label.take(), "egress");
     *label = "none".into();
@@ -178,20 +180,22 @@ fn a_network_changes_the_label_and_the_resolvers_only() {
 
 #[test]
 fn sandbox_init_is_told_what_a_pod_has_no_field_for() {
-    let env = |network: NetworkAccess, own_network: bool| {
+    let env = |network: NetworkAccess, own_network: OwnNetwork| {
         let mut setup = setup();
         setup.config.own_network = own_network;
         limits::for_init(&spec(network), &setup.config)
     };
-    let each = "SANDBOX_LIMITS=nofile=4096,fsize=268435456,core=0";
-    let egress = || NetworkAccess::Bridge { dns: Vec::new() };
-    assert_eq!(env(NetworkAccess::None, false), [each]);
-    assert_eq!(env(egress(), true), [each]);
-    let all = [
-        format!("{each},nproc=128"),
-        "SANDBOX_NO_NETWORK=1".to_owned(),
-    ];
-    assert_eq!(env(NetworkAccess::None, true), all);
+    let each = "SANDBOX_LIMITS=nofile=4096,fsize=268435456,core=1";
+    let egress = NetworkAccess::Bridge { dns: Vec::new() };
+    assert_eq!(env(NetworkAccess::None, OwnNetwork::Off), [each]);
+    assert_eq!(env(egress, OwnNetwork::Require), [each]);
+    for (own_network, word) in [(OwnNetwork::Try, "try"), (OwnNetwork::Require, "require")] {
+        let all = [
+            format!("{each},nproc=128"),
+            format!("SANDBOX_NO_NETWORK={word}"),
+        ];
+        assert_eq!(env(NetworkAccess::None, own_network), all);
+    }
 }
 
 #[test]
