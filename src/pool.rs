@@ -93,6 +93,11 @@ impl Setup {
         has_network && self.catalog.view().needs_lanes()
     }
 
+    /// Whether the engine keeps containers from the network that are to have none.
+    pub(super) fn cuts_network(&self) -> bool {
+        self.catalog.view().cuts_network()
+    }
+
     /// The user that programs run as at this engine, so that they share their owner's files with the server.
     ///
     /// A rootless engine maps root in a container to its own user, which is ours, and every other user to one that

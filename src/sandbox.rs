@@ -114,6 +114,9 @@ pub enum SandboxError {
     /// The driver did not park an interpreter, for the reason given.
     #[error("failed to park an interpreter: {0}")]
     NotReady(String),
+    /// It has a network that it is to be without.
+    #[error("failed to keep the sandbox from the network: it has the one of the engine")]
+    NotCut,
     /// What a run left behind cannot be undone; in the words of sandbox-init.
     #[error("failed to clean the sandbox: {0}")]
     NotClean(String),
@@ -199,7 +202,7 @@ impl Sandbox {
             env: env.clone(),
             idle_ms: milliseconds(idle),
         });
-        self.parked = true;
+        self.parked = !driver.is_empty();
         let ready = self
             .send(Expect::Ready(answer), &frame, ready, std::future::pending())
             .await?;
@@ -207,9 +210,16 @@ impl Sandbox {
         Ok(())
     }
 
-    /// What programs can reach, as sandbox-init saw it when it was parked; `None` before, and if it did not say.
-    pub fn network(&self) -> Option<Network> {
-        self.network
+    /// Makes sure that programs have no network, by what sandbox-init saw when it was parked.
+    ///
+    /// # Errors
+    /// They have one, or, if that has to be `known`, it did not say.
+    pub fn check_cut(&self, known: bool) -> Result<(), SandboxError> {
+        match self.network {
+            Some(Network::None) => Ok(()),
+            None if !known => Ok(()),
+            Some(Network::Engine) | None => Err(SandboxError::NotCut),
+        }
     }
 
     /// Gives a sandbox that was started with [`Priority::WarmUp`](crate::executor::spec::Priority) a run's share of

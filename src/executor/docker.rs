@@ -258,6 +258,7 @@ impl Executor for DockerExecutor {
             max_starts_at_a_time: STARTS_AT_A_TIME,
             longest_start: LONGEST_START,
             needs_lanes: true,
+            cuts_network: true,
             limits: limits(&info),
             refuses_cpu_limit: !client.is_podman && info.cpu_cfs_quota == Some(false),
             mounts_parts: client.mounts_parts(),

@@ -23,6 +23,7 @@ pub struct Engine {
 
 /// What an engine can do. Who needs to know reads it here, and does not ask which engine it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is asked for by itself")]
 pub struct Capabilities {
     /// Containers that it starts at a time: with more, each start only takes longer.
     pub max_starts_at_a_time: usize,
@@ -30,6 +31,9 @@ pub struct Capabilities {
     pub longest_start: Duration,
     /// Whether containers that may use a network are kept apart by a lane for each. Otherwise the engine does that.
     pub needs_lanes: bool,
+    /// Whether containers without a network have none by its doing. Otherwise PID 1 has to see to that, and the server
+    /// asks each before it has a program.
+    pub cuts_network: bool,
     /// Which limits it reports that it sets: of `memory`, `swap`, `processes` and `processor`.
     pub limits: Vec<&'static str>,
     /// Whether it refuses containers with a limit on processor time, because its kernel has none.

@@ -17,6 +17,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::StreamExt as _;
 use parking_lot::{Mutex, MutexGuard};
+use sandbox_init::Network;
 use tokio::io::DuplexStream;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio_stream::wrappers::UnboundedReceiverStream;
@@ -66,6 +67,9 @@ struct Inner {
     trouble: Trouble,
     /// Whether it has no room for another container.
     full: bool,
+    /// What PID 1 sees of a network, and whether it is the engine that keeps containers from it.
+    network: Option<Network>,
+    leaves_network: bool,
 }
 
 /// What goes wrong.
@@ -161,6 +165,17 @@ impl FakeExecutor {
     /// From now on, the engine has no room for another container.
     pub fn fill_up(&self) {
         self.0.inner.lock().full = true;
+    }
+
+    /// From now on, it gives every container a network, of which PID 1 says this.
+    pub fn leave_network(&self, network: Option<Network>) {
+        let mut inner = self.0.inner.lock();
+        (inner.network, inner.leaves_network) = (network, true);
+    }
+
+    /// What PID 1 says of the network.
+    fn network(&self) -> Option<Network> {
+        self.0.inner.lock().network
     }
 
     /// From now on, a program with this word in it is replaced by these few lines of shell.
@@ -318,10 +333,9 @@ fn no_such_container(operation: &'static str) -> ExecutorError {
 #[async_trait]
 impl Executor for FakeExecutor {
     async fn engine(&self) -> Result<Engine, ExecutorError> {
-        let needs_lanes = self
-            .request("reach the container engine")?
-            .lanes
-            .are_needed();
+        let inner = self.request("reach the container engine")?;
+        let needs_lanes = inner.lanes.are_needed();
+        let cuts_network = !inner.leaves_network;
         Ok(Engine {
             name: "Fake 1".to_owned(),
             runc: None,
@@ -331,6 +345,7 @@ impl Executor for FakeExecutor {
                 max_starts_at_a_time: 2,
                 longest_start: Duration::from_mins(1),
                 needs_lanes,
+                cuts_network,
                 limits: Vec::new(),
                 refuses_cpu_limit: false,
                 mounts_parts: true,

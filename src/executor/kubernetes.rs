@@ -266,6 +266,7 @@ impl Executor for KubernetesExecutor {
                 longest_start: LONGEST_START,
                 // NetworkPolicies keep pods apart.
                 needs_lanes: false,
+                cuts_network: false,
                 limits: vec!["memory", "processor"],
                 refuses_cpu_limit: false,
                 mounts_parts: true,

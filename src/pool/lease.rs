@@ -215,7 +215,7 @@ impl Lease {
         let clean = async {
             self.sandbox.clean().await?;
             // A sandbox that was started for a run has no interpreter parked yet.
-            if !self.sandbox.is_parked() {
+            if !self.sandbox.is_parked() && !self.parking.driver.is_empty() {
                 self.sandbox
                     .park(
                         &self.parking.driver,

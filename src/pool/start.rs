@@ -145,10 +145,20 @@ impl Pool {
         ))
     }
 
-    /// Starts a container.
+    /// Starts a container. Where the engine does not keep it from the network, PID 1 says whether it is.
     async fn start(&self, spec: ContainerSpec) -> Result<Sandbox, SandboxError> {
         let needs_lane = self.0.setup.needs_lane(&spec.network);
-        self.in_time(self.0.launcher.start(spec, needs_lane)).await
+        let is_asked = spec.network == NetworkAccess::None && !self.0.setup.cuts_network();
+        let started = async {
+            let mut sandbox = self.0.launcher.start(spec, needs_lane).await?;
+            if is_asked {
+                let nothing = BTreeMap::new();
+                sandbox.park(&[], &nothing, self.parked_for()).await?;
+                sandbox.check_cut(true)?;
+            }
+            Ok(sandbox)
+        };
+        self.in_time(started).await
     }
 
     /// The same, with an interpreter parked in it.
@@ -160,8 +170,13 @@ impl Pool {
     ) -> Result<Sandbox, SandboxError> {
         let parked = async {
             let needs_lane = self.0.setup.needs_lane(&spec.network);
+            let is_cut = spec.network == NetworkAccess::None;
             let sandbox = self.0.launcher.start(spec, needs_lane).await?;
-            self.parked(sandbox, runner, env).await
+            let sandbox = self.parked(sandbox, runner, env).await?;
+            if is_cut {
+                sandbox.check_cut(!self.0.setup.cuts_network())?;
+            }
+            Ok(sandbox)
         };
         self.in_time(parked).await
     }

@@ -80,6 +80,14 @@ impl View {
         }
     }
 
+    /// Whether the engine sees to it that containers without a network have none.
+    pub const fn cuts_network(&self) -> bool {
+        match &self.engine {
+            EngineView::Up(engine) => engine.capabilities.cuts_network,
+            EngineView::Down(_) => false,
+        }
+    }
+
     /// The runner for a language, however its name is written: in any case, as an alias, with a version (`python3.12`)
     /// or with its parts apart (`Node.js`). A name as it is takes precedence over what it may mean.
     pub fn find(&self, name: &str) -> Option<&Arc<Runner>> {

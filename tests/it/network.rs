@@ -6,7 +6,8 @@ use std::sync::Arc;
 use mcp_code_sandbox::checks::network::{self, CheckError};
 use mcp_code_sandbox::executor::fake::{FakeExecutor, Trouble};
 use mcp_code_sandbox::gate::network::NetworkState;
-
+use rstest::rstest;
+use sandbox_init::Network;
 use serde_json::json;
 
 use crate::support::{TestApp, config, eventually};
@@ -188,4 +189,28 @@ async fn a_stop_in_the_middle_of_the_check_leaves_nothing() {
     eventually("the check runs", || conversations().iter().any(begun)).await;
     app.app.shut_down().await;
     assert_eq!((conversations(), fake.container_count()), (Vec::new(), 0));
+}
+
+/// Where the engine gives every sandbox a network, PID 1 has to leave it, and to say that it did.
+#[rstest]
+#[case::left(Some(Network::None), "ok")]
+#[case::kept(Some(Network::Engine), "engine_lost")]
+#[case::not_said(None, "engine_lost")]
+#[tokio::test]
+async fn no_program_runs_on_a_network_that_it_is_not_to_have(
+    #[case] seen: Option<Network>,
+    #[case] status: &str,
+    #[values("0", "shell=1")] pool: &str,
+) {
+    let fake = FakeExecutor::with_languages(&["shell"]);
+    fake.leave_network(seen);
+    let app = TestApp::build(&[("POOL_SIZE", pool)], Arc::new(fake)).await;
+    // Of two runs the second would have a sandbox that stays.
+    for _ in 0..2 {
+        let outcome = app.run("shell", "echo hi").await;
+        assert_eq!(outcome["status"], status, "{outcome}");
+        let hint = outcome["hint"].as_str().unwrap_or_default();
+        let is_told = hint.contains("failed to keep the sandbox from the network");
+        assert_eq!(is_told, status != "ok", "{hint}");
+    }
 }

@@ -378,6 +378,12 @@ impl Init {
         }
     }
 
+    /// Whether a driver was asked for. A `park` without one only asks how the sandbox is.
+    fn has_parked(&self) -> bool {
+        let park = self.park.as_ref();
+        park.is_some_and(|park| !park.driver.is_empty())
+    }
+
     /// Takes the next frame, if it has come. While a run process is parked, its driver must have stayed silent.
     fn take_frame(&mut self, is_parked: bool) -> Result<bool, Stop> {
         let driver = self.driver.as_mut().filter(|_| is_parked);
@@ -386,7 +392,7 @@ impl Init {
         }
         match self.frames.next_frame()? {
             None => Ok(false),
-            Some(Frame::Park(_)) if self.park.is_some() => Err(Stop::SecondPark),
+            Some(Frame::Park(_)) if self.has_parked() => Err(Stop::SecondPark),
             Some(Frame::Park(park)) => {
                 self.park = Some(park);
                 self.park(Answer::Ready)

@@ -104,7 +104,8 @@ impl Init {
             }
             Frame::Park(park) => {
                 self.idle = Some(Duration::from_millis(park.idle_ms));
-                self.record(&Record::Ready(Ok(None)));
+                let network = self.executor.network();
+                self.record(&Record::Ready(Ok(network)));
                 Ok(())
             }
             Frame::Cell(cell) => self.cell(&cell).await,

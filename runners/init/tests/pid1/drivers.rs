@@ -381,6 +381,17 @@ fn a_run_that_comes_before_ready_waits() {
 }
 
 #[test]
+fn a_park_after_one_with_a_driver_ends_the_sandbox() {
+    let mut sandbox = Sandbox::start(&["false"]);
+    sandbox.park(&[], &[]).unwrap();
+    let park = park(&["python3", "-c", FORK], &[]);
+    sandbox.send(&Frame::Park(park.clone()));
+    sandbox.ready().unwrap();
+    sandbox.send(&Frame::Park(park));
+    assert_eq!(sandbox.exit_code(), 70);
+}
+
+#[test]
 fn the_end_of_standard_input_ends_a_parked_sandbox() {
     let mut sandbox = parked(FORK);
     let before = Instant::now();

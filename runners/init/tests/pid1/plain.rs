@@ -379,11 +379,14 @@ fn malformed_frames_end_the_sandbox() {
 }
 
 #[test]
-fn a_second_park_ends_the_sandbox() {
+fn a_park_without_a_driver_may_be_followed_by_one() {
     let mut sandbox = Sandbox::start(SH);
     sandbox.park(&[], &[]).unwrap();
-    sandbox.send(&Frame::Park(park(&[], &[])));
-    assert_eq!(sandbox.exit_code(), 70);
+    sandbox.park(&[], &[]).unwrap();
+    sandbox.run_and_clean(again("echo 1")).exits(0);
+    sandbox.park(&[], &[]).unwrap();
+    sandbox.run(once("echo 2")).prints("2\n");
+    assert_eq!(sandbox.exit_code(), 0);
 }
 
 #[test]
