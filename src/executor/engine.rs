@@ -34,7 +34,8 @@ pub struct Capabilities {
     /// Whether containers without a network have none by its doing. Otherwise PID 1 has to see to that, and the server
     /// asks each before it has a program.
     pub cuts_network: bool,
-    /// Which limits it reports that it sets: of `memory`, `swap`, `processes` and `processor`.
+    /// Which limits it reports that it sets: of `memory`, `swap`, `processes` and `processor`, and on `buffers` of
+    /// connections.
     pub limits: Vec<&'static str>,
     /// Whether it refuses containers with a limit on processor time, because its kernel has none.
     pub refuses_cpu_limit: bool,

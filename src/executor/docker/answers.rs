@@ -16,7 +16,8 @@ pub(super) fn limits(info: &SystemInfo) -> Vec<&'static str> {
         ("processor", info.cpu_cfs_quota),
     ];
     let known = limits.into_iter().filter(|(_, has)| *has == Some(true));
-    known.map(|(name, _)| name).collect()
+    // Of buffers it reports nothing, and refuses a container for which it cannot set them.
+    known.map(|(name, _)| name).chain(["buffers"]).collect()
 }
 
 /// Adds what to do if an engine, which reported otherwise, refuses a container for its limit on processor time.

@@ -83,13 +83,13 @@ impl Executor for WeakExecutor {
         Ok(ContainerId(created.id))
     }
 
-    /// As an engine that leaves limits out.
+    /// As an engine that leaves limits out, of which none reports what it does with buffers.
     async fn engine(&self) -> Result<Engine, ExecutorError> {
         let real = self.real.engine().await?;
         Ok(Engine {
             rootless: self.says_rootless,
             capabilities: Capabilities {
-                limits: Vec::new(),
+                limits: vec!["buffers"],
                 ..real.capabilities
             },
             ..real
