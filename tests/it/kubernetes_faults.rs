@@ -144,7 +144,7 @@ async fn sandboxes_leave_the_network_of_their_pods_where_nodes_let_them() {
     assert!(seen.contains("eth0\n"), "{seen}");
     pod.remove().await;
     let on = Arc::new(OnCluster::with(|config| {
-        config.own_network = OwnNetwork::Require
+        config.own_network = OwnNetwork::Require;
     }));
     let id = on.executor.create(&on.shell().await).await.unwrap();
     // It may have ended before anything could be attached to it.
