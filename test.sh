@@ -246,7 +246,10 @@ step_release() {
     tests/release/run.sh
 }
 
-step_cluster() { tests/cluster/run.sh; }
+step_cluster() {
+    install_packages bindfs fuse
+    tests/cluster/run.sh
+}
 
 SUMMARY=()
 CURRENT=""

@@ -41,3 +41,4 @@ export KUBE_TEST_CONFIG KUBE_TEST_SERVER_CONFIG
 export KUBE_TEST_CLAIM=$CLAIM KUBE_TEST_FILES=$STATE/files KUBE_TEST_NODES=$CLUSTER KUBE_TEST_SECCOMP=$STATE/seccomp PATH=$BIN:$PATH NO_PROXY='*'
 tests kubernetes_executor kubernetes_server --test-threads 3
 tests kubernetes_faults --test-threads 1
+tests kubernetes_volumes
