@@ -194,6 +194,7 @@ impl PackagesError {
                 }
                 WorkspaceError::DiskFull => Kind::DiskFull,
                 WorkspaceError::TooManyEntries { .. } => Kind::TooManyFiles,
+                WorkspaceError::FoldersVanish | WorkspaceError::TooManyUploads => Kind::Busy,
                 _ => Kind::Internal,
             },
             Self::Failed { .. } => Kind::Internal,
