@@ -248,6 +248,7 @@ step_release() {
 
 step_cluster() {
     install_packages bindfs fuse
+    cargo build --locked
     tests/cluster/run.sh
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The tests that need a cluster of Kubernetes: brings one up, tries it, runs those of the executor and of the server on it,
-# and takes it down. One that was up before is used, and left as it was.
+# The tests that need a cluster of Kubernetes: brings one up, tries it, runs those of the executor, of the server and of its
+# manifests on it, and takes it down. The program has to be built by cargo first. One that was up before is used, and left as it was.
 #
 # One that is elsewhere is used if these are set:
 #   KUBE_TEST_CONFIG          kubeconfig of its administrator; its context names the namespace
@@ -16,6 +16,27 @@ cd "$(dirname "$0")/../.."
 # tests FILTER...
 tests() { cargo test --workspace --locked --lib --bins --tests -- "$@"; }
 
+SERVER_IMAGE=mcp-code-sandbox:cluster-test-$$
+UP=""
+
+clean_up() {
+    [[ ! $UP ]] || tests/cluster/cluster.sh down
+    docker rmi "$SERVER_IMAGE" >/dev/null 2>&1 || true
+    rm -rf .build/image
+}
+
+# The program that the other tests use, without debug information, on the node that manifests.sh wants it on.
+load_server() {
+    local built=${CARGO_TARGET_DIR:-target}/debug/mcp-code-sandbox
+    [[ -x $built ]] || die "$built is not there: run cargo build first"
+    docker buildx version >/dev/null 2>&1 || export DOCKER_BUILDKIT=0
+    scripts/base-images.sh
+    mkdir -p .build/image
+    strip -o .build/image/mcp-code-sandbox "$built"
+    docker build --quiet --tag "$SERVER_IMAGE" --build-arg BINARY=.build/image/mcp-code-sandbox . >/dev/null
+    tests/cluster/cluster.sh load "$SERVER_IMAGE" n1
+}
+
 if [[ ${KUBE_TEST_CONFIG:-} ]]; then
     tests/cluster/smoke.sh
     if [[ ! ${KUBE_TEST_FILES:-} ]]; then
@@ -26,10 +47,11 @@ if [[ ${KUBE_TEST_CONFIG:-} ]]; then
     tests kubernetes_executor kubernetes_server --test-threads 3
     exit
 fi
+trap clean_up EXIT
 if tests/cluster/cluster.sh status >/dev/null 2>&1; then
     tests/cluster/cluster.sh smoke
 else
-    trap 'tests/cluster/cluster.sh down' EXIT
+    UP=1
     tests/cluster/cluster.sh up
 fi
 # Images may have been built since it came up.
@@ -39,6 +61,8 @@ KUBE_TEST_CONFIG=$(tests/cluster/cluster.sh kubeconfig)
 KUBE_TEST_SERVER_CONFIG=$(tests/cluster/cluster.sh kubeconfig server)
 export KUBE_TEST_CONFIG KUBE_TEST_SERVER_CONFIG
 export KUBE_TEST_CLAIM=$CLAIM KUBE_TEST_FILES=$STATE/files KUBE_TEST_NODES=$CLUSTER KUBE_TEST_SECCOMP=$STATE/seccomp PATH=$BIN:$PATH NO_PROXY='*'
+load_server
+tests/cluster/manifests.sh "$SERVER_IMAGE"
 tests kubernetes_executor kubernetes_server --test-threads 3
 tests kubernetes_faults --test-threads 1
 tests kubernetes_volumes

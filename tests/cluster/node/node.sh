@@ -38,13 +38,15 @@ delegate() {
     sed -e 's/ / +/g' -e 's/^/+/' /sys/fs/cgroup/cgroup.controllers >/sys/fs/cgroup/cgroup.subtree_control
 }
 
-# Pods of a node reach each other and the node, and there is no way out.
+# Pods of a node reach each other and the node, and there is no way out. Those of the first one reach the API server too,
+# by the address that every pod is told.
 write_network() {
     mkdir -p /etc/cni/net.d
     cat >/etc/cni/net.d/10-pods.conflist <<END
 {"cniVersion": "0.4.0", "name": "pods", "plugins": [{"type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": false,
-  "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.244.$1.0/24"}]]}}]}
+  "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.244.$1.0/24"}]], "routes": [{"dst": "10.96.0.1/32"}]}}]}
 END
+    [[ $1 != 1 ]] || iptables -w -t nat -A PREROUTING -d 10.96.0.1 -p tcp --dport 443 -j REDIRECT --to-ports 6443
 }
 
 # in_background NAME COMMAND...: its log goes on where it was.
