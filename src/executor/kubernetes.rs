@@ -6,6 +6,8 @@
 mod cluster;
 mod error;
 mod follow;
+#[cfg(test)]
+mod manifests;
 pub mod pod;
 pub mod policies;
 mod runners;

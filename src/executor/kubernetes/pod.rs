@@ -221,4 +221,4 @@ fn spread() -> TopologySpreadConstraint {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -209,25 +209,8 @@ fn beyond(peer: &NetworkPolicyPeer, resolvers: &[IpAddr]) -> Option<String> {
 mod tests {
     use serde_json::{Value, json};
 
+    use super::super::manifests::deployed;
     use super::*;
-
-    /// Those of docs/kubernetes.md.
-    fn documented() -> Vec<Value> {
-        vec![
-            json!({
-                "metadata": { "name": "deny-all" },
-                "spec": { "podSelector": {}, "policyTypes": ["Ingress", "Egress"] },
-            }),
-            json!({
-                "metadata": { "name": "sandbox-egress" },
-                "spec": {
-                    "podSelector": { "matchLabels": { "sandbox.network": "egress" } },
-                    "policyTypes": ["Egress"],
-                    "egress": [{ "to": [{ "ipBlock": { "cidr": "0.0.0.0/0", "except": CLOSED } }] }],
-                },
-            }),
-        ]
-    }
 
     fn found(policies: Vec<Value>) -> String {
         let policies: Vec<NetworkPolicy> = serde_json::from_value(Value::Array(policies)).unwrap();
@@ -240,13 +223,13 @@ mod tests {
 
     fn with(spec: &Value) -> String {
         let more = json!({ "metadata": { "name": "more" }, "spec": spec });
-        found([documented(), vec![more]].concat())
+        found([deployed("NetworkPolicy"), vec![more]].concat())
     }
 
     #[test]
-    fn those_of_the_document_are_right_and_each_is_needed() {
-        assert_eq!(found(documented()), "in place");
-        let [deny, egress] = documented().try_into().unwrap();
+    fn those_that_are_deployed_are_right_and_each_is_needed() {
+        assert_eq!(found(deployed("NetworkPolicy")), "in place");
+        let [deny, egress, _] = deployed("NetworkPolicy").try_into().unwrap();
         assert_eq!(
             found(vec![egress]),
             "no NetworkPolicy selects sandboxes without a network for Ingress"
@@ -256,7 +239,7 @@ mod tests {
             "no NetworkPolicy lets sandboxes with a network reach anything"
         );
         for (range, open) in CLOSED.iter().enumerate() {
-            let mut policies = documented();
+            let mut policies = deployed("NetworkPolicy");
             let block = &mut policies[1]["spec"]["egress"][0]["to"][0]["ipBlock"];
             block["except"].as_array_mut().unwrap().remove(range);
             assert_eq!(

@@ -78,7 +78,7 @@ fn the_whole_pod_is_pinned() {
 }
 
 /// What in a pod `PodSecurity` does not let through as *restricted*.
-fn too_much(pod: &Value) -> Vec<String> {
+pub(in super::super) fn too_much(pod: &Value) -> Vec<String> {
     let (spec, container) = (&pod["spec"], &pod["spec"]["containers"][0]);
     let (of_pod, of_container) = (&spec["securityContext"], &container["securityContext"]);
     let kinds = ["persistentVolumeClaim", "emptyDir", "configMap", "secret"];
@@ -122,7 +122,10 @@ fn too_much(pod: &Value) -> Vec<String> {
                 .iter()
                 .all(|name| spec.get(*name).is_none()),
         ),
-        ("no port of it", container.get("ports").is_none()),
+        (
+            "no port of it",
+            !container["ports"].to_string().contains("hostPort"),
+        ),
         (
             "its own rules of SELinux, AppArmor and sysctl",
             ["seLinuxOptions", "appArmorProfile", "sysctls"]
