@@ -26,6 +26,8 @@ chmod 711 "$work"
 
 # shellcheck source=tests/check.sh
 . tests/check.sh
+# shellcheck source=tests/deploy/environment.sh
+. tests/deploy/environment.sh
 
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
@@ -98,18 +100,12 @@ begin_caddy() {
 }
 
 begin_traefik() {
-    local environment=.build/tools/traefik
-    if ! cmp -s tests/deploy/requirements.txt "$environment/installed"; then
-        rm -rf "$environment"
-        python3 -m venv "$environment"
-        "$environment/bin/pip" install --quiet --require-hashes --requirement tests/deploy/requirements.txt
-        cp tests/deploy/requirements.txt "$environment/installed"
-    fi
+    need_environment
     # Without an authority, Traefik has a certificate of its own.
     sed "s/:80$/:$http/; s/:443$/:$https/; s|/etc/traefik|$work|; /^certificatesResolvers:/,/^$/d" \
         deploy/traefik/traefik.yml >"$work/traefik.yml"
     adapted deploy/traefik/sandbox.yml | sed '/certResolver/d; s/tls:$/tls: {}/' >"$work/sandbox.yml"
-    begin traefik "$environment/bin/traefik" --configfile="$work/traefik.yml"
+    begin traefik "$ENVIRONMENT/bin/traefik" --configfile="$work/traefik.yml"
 }
 
 without_tls_is_sent_to_tls() {

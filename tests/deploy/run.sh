@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# What operators are given, tried: the commands of a backup, alert rules, the queries of the dashboard, and proxies in
-# front of the server. promtool, nginx and caddy are found in PATH. One line per check, at the end of each part a count.
+# What operators are given, tried: the commands of a backup, alert rules, the queries of the dashboard, the chart, and
+# proxies in front of the server. promtool, nginx and caddy are found in PATH. One line per check, at the end of each part a count.
 #
 #   run.sh          all of it
-#   run.sh rules    without the proxies, and so without a server
+#   run.sh rules    without the chart and the proxies, and so without Helm and a server
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -11,6 +11,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 # shellcheck source=tests/check.sh
 . tests/check.sh
+# shellcheck source=tests/deploy/environment.sh
+. tests/deploy/environment.sh
 
 # The queries of all panels, as rules that promtool reads.
 queries_are_valid() {
@@ -71,11 +73,17 @@ sizes_are_computed() {
         END {exit wrong || rows < 4}' docs/operating.md
 }
 
+chart_has_the_manifests() {
+    need_environment
+    "$ENVIRONMENT/bin/python" tests/deploy/chart.py
+}
+
 check "settings for machines of all sizes fit into their memory" sizes_are_computed
 check "a backup is closed to others, and a restore keeps the order of last use" backup_and_restore
 check "the alert rules are valid" promtool check rules deploy/alerts.yml
 check "each alert fires on its cause, and none without" promtool test rules tests/deploy/alerts.yml
 check "the queries of the dashboard are valid" queries_are_valid
+[[ ${1:-} == rules ]] || check "the chart makes what the manifests have, and its values work" chart_has_the_manifests
 echo "$passed passed, $failed failed"
 [[ ${1:-} == rules ]] || tests/deploy/proxies.sh
 ((failed == 0))
