@@ -2,7 +2,7 @@
 # Prints the ConfigMap that makes an image a runner of a cluster, for EXECUTOR=kubernetes: the API of a cluster tells no
 # labels of images. The server sees it as soon as it is there:
 #
-#   scripts/runner-configmap.sh registry.example/mcp-sandbox-python:1 | kubectl apply --namespace mcp-sandbox --filename -
+#   scripts/runner-configmap.sh registry.example/mcp-sandbox-python:1 | kubectl apply --namespace mcp-code-sandbox --filename -
 #
 #   scripts/runner-configmap.sh IMAGE [REFERENCE]
 #
