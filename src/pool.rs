@@ -82,6 +82,8 @@ pub struct Setup {
     pub idle: Duration,
     /// The engine's runtime; `None` means the engine's own.
     pub runtime: Option<String>,
+    /// Whether those that are to have no network may see one: the operator has allowed it (`ALLOW_WEAKER_SANDBOX`).
+    pub may_see_network: bool,
     /// Tells whether the engine is rootless, and when it is lost.
     pub catalog: Catalog,
 }
@@ -93,9 +95,16 @@ impl Setup {
         has_network && self.catalog.view().needs_lanes()
     }
 
-    /// Whether the engine keeps containers from the network that are to have none.
-    pub(super) fn cuts_network(&self) -> bool {
-        self.catalog.view().cuts_network()
+    /// Whether a container is asked about the network before it has a program: the engine may have left it one.
+    fn asks_about_network(&self, network: &NetworkAccess) -> bool {
+        *network == NetworkAccess::None
+            && !self.may_see_network
+            && !self.catalog.view().cuts_network()
+    }
+
+    /// Whether what is parked in a container must see no network.
+    fn must_see_none(&self, network: &NetworkAccess) -> bool {
+        *network == NetworkAccess::None && !self.may_see_network
     }
 
     /// The user that programs run as at this engine, so that they share their owner's files with the server.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 #[cfg(feature = "kubernetes")]
 use crate::config::KubernetesConfig;
 use crate::config::{Config, StorageConfig, Toolset};
+use crate::control::Control;
 use crate::executor::EngineNeeds;
 use crate::executor::docker::HostSetup;
 use crate::executor::host_paths::{HostPaths, MountSource};
@@ -98,5 +99,6 @@ pub(super) fn setup(config: &Config, catalog: Catalog) -> Setup {
             file_size: config.limits.file_size,
         },
         runtime: config.engine.runtime.clone(),
+        may_see_network: config.engine.allow_weaker.contains(&Control::NetworkOff),
     }
 }

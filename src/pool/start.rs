@@ -148,7 +148,7 @@ impl Pool {
     /// Starts a container. Where the engine does not keep it from the network, PID 1 says whether it is.
     async fn start(&self, spec: ContainerSpec) -> Result<Sandbox, SandboxError> {
         let needs_lane = self.0.setup.needs_lane(&spec.network);
-        let is_asked = spec.network == NetworkAccess::None && !self.0.setup.cuts_network();
+        let is_asked = self.0.setup.asks_about_network(&spec.network);
         let started = async {
             let mut sandbox = self.0.launcher.start(spec, needs_lane).await?;
             if is_asked {
@@ -170,11 +170,12 @@ impl Pool {
     ) -> Result<Sandbox, SandboxError> {
         let parked = async {
             let needs_lane = self.0.setup.needs_lane(&spec.network);
-            let is_cut = spec.network == NetworkAccess::None;
+            let must_see_none = self.0.setup.must_see_none(&spec.network);
+            let must_say = self.0.setup.asks_about_network(&spec.network);
             let sandbox = self.0.launcher.start(spec, needs_lane).await?;
             let sandbox = self.parked(sandbox, runner, env).await?;
-            if is_cut {
-                sandbox.check_cut(!self.0.setup.cuts_network())?;
+            if must_see_none {
+                sandbox.check_cut(must_say)?;
             }
             Ok(sandbox)
         };

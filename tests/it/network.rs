@@ -205,12 +205,23 @@ async fn no_program_runs_on_a_network_that_it_is_not_to_have(
     let fake = FakeExecutor::with_languages(&["shell"]);
     fake.leave_network(seen);
     let app = TestApp::build(&[("POOL_SIZE", pool)], Arc::new(fake)).await;
-    // Of two runs the second would have a sandbox that stays.
+    // Of two runs the second has a sandbox that stays.
     for _ in 0..2 {
         let outcome = app.run("shell", "echo hi").await;
         assert_eq!(outcome["status"], status, "{outcome}");
         let hint = outcome["hint"].as_str().unwrap_or_default();
         let is_told = hint.contains("failed to keep the sandbox from the network");
         assert_eq!(is_told, status != "ok", "{hint}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_allows_it_has_programs_on_a_network() {
+    let fake = FakeExecutor::with_languages(&["shell"]);
+    fake.leave_network(Some(Network::Engine));
+    let settings = [("ALLOW_WEAKER_SANDBOX", "network-off")];
+    let app = TestApp::build(&settings, Arc::new(fake)).await;
+    for _ in 0..2 {
+        assert_eq!(app.run("shell", "echo hi").await["status"], "ok");
     }
 }
