@@ -10,6 +10,7 @@ pub mod host_paths;
 pub mod installed;
 #[cfg(feature = "kubernetes")]
 pub mod kubernetes;
+pub mod leaders;
 pub mod outage;
 pub mod spec;
 

@@ -26,6 +26,7 @@ pub mod packages;
 pub mod parts;
 pub mod pool;
 pub mod principal;
+pub mod replicas;
 pub mod run;
 pub mod runner;
 pub mod sandbox;

@@ -6,6 +6,7 @@
 mod cluster;
 mod error;
 mod follow;
+mod lease;
 #[cfg(test)]
 mod manifests;
 pub mod pod;
@@ -29,6 +30,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use self::cluster::Cluster;
 use self::error::ClusterError;
+pub use self::lease::Lease;
 pub use self::pod::PodSetup;
 use self::pod::labels::all_labels;
 use self::stream::Streams;

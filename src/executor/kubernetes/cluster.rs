@@ -45,16 +45,11 @@ impl Cluster {
         config: &KubernetesConfig,
         executor: &str,
     ) -> Result<Self, ClusterError> {
-        let way = match &config.kubeconfig {
-            Some(path) => of_file(path).await?,
-            None => of_pod()?,
-        };
-        let client = client(&way)?;
-        let namespace = config.namespace.clone().unwrap_or(way.default_namespace);
+        let (client, namespace) = way(config).await?;
         let selector = format!("{EXECUTOR_LABEL}={executor}");
-        let pods = Pods::follow(Api::namespaced(client.clone(), &namespace), selector);
+        let pods = Pods::follow(Api::namespaced(client.0.clone(), &namespace), selector);
         Ok(Self {
-            client: Shown(client),
+            client,
             namespace,
             pods,
         })
@@ -64,6 +59,20 @@ impl Cluster {
     pub(super) fn api(&self) -> Api<Pod> {
         Api::namespaced(self.client.0.clone(), &self.namespace)
     }
+}
+
+/// A client of the cluster, and the namespace that is ours.
+///
+/// # Errors
+/// Nothing says where it is, or not in a form that can be read.
+pub(super) async fn way(config: &KubernetesConfig) -> Result<(Shown, String), ClusterError> {
+    let way = match &config.kubeconfig {
+        Some(path) => of_file(path).await?,
+        None => of_pod()?,
+    };
+    let client = client(&way)?;
+    let namespace = config.namespace.clone().unwrap_or(way.default_namespace);
+    Ok((Shown(client), namespace))
 }
 
 async fn of_file(path: &Path) -> Result<Config, ClusterError> {
