@@ -12,6 +12,7 @@ mod rate;
 mod refused_hosts;
 mod rest;
 mod serve;
+mod standby;
 
 use std::sync::Arc;
 
@@ -39,6 +40,7 @@ pub use self::files::selected;
 use self::rate::Rate;
 use self::refused_hosts::RefusedHosts;
 pub use self::serve::serve;
+pub use self::standby::standby;
 use crate::body::Room;
 use crate::config::HttpConfig;
 use crate::mcp::transport::{MESSAGES, McpTransport};

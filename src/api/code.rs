@@ -31,8 +31,10 @@ pub(crate) enum Code {
     InvalidRequirement,
     IsDirectory,
     KernelDiffers,
+    LeaderLost,
     MethodNotAllowed,
     NetworkRefused,
+    NoLeader,
     NoSuchRoute,
     NotADirectory,
     NotFound,
@@ -102,7 +104,8 @@ impl Code {
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::RangeNotSatisfiable => StatusCode::RANGE_NOT_SATISFIABLE,
             Self::Busy | Self::RateLimited => StatusCode::TOO_MANY_REQUESTS,
-            Self::Stopping | Self::SandboxNotProven | Self::PackageOffline => {
+            Self::LeaderLost => StatusCode::BAD_GATEWAY,
+            Self::Stopping | Self::SandboxNotProven | Self::PackageOffline | Self::NoLeader => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
             Self::StorageFull | Self::DiskFull => StatusCode::INSUFFICIENT_STORAGE,

@@ -77,6 +77,7 @@ mod runs;
 mod schemas;
 mod selftest;
 mod sse;
+mod standby;
 mod stdio;
 mod stop;
 mod support;

@@ -57,6 +57,13 @@ impl ApiError {
         Self(CallError::busy(what, again))
     }
 
+    /// What may be there again by then.
+    pub(in crate::http) fn again(code: Code, message: String, after: Duration) -> Self {
+        let mut error = Self::new(code, message);
+        error.0.retry_after = Some(after);
+        error
+    }
+
     /// More requests than `RATE_LIMIT`.
     pub(in crate::http) fn too_many(seconds: u64) -> Self {
         let mut error = Self::new(
