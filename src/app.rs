@@ -7,6 +7,8 @@
 
 mod instance;
 mod platform;
+#[cfg(feature = "kubernetes")]
+mod replica;
 mod selftest;
 mod settings;
 pub mod stdio;
@@ -19,6 +21,7 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, info, warn};
@@ -80,6 +83,11 @@ pub struct App {
     calls: TaskTracker,
     soft: CancellationToken,
     hard: CancellationToken,
+}
+
+async fn listen(addr: SocketAddr) -> anyhow::Result<TcpListener> {
+    let listener = TcpListener::bind(addr).await;
+    listener.map_err(|error| cannot_listen(addr, error))
 }
 
 /// Why nothing can listen on an address, and what its operator can do.
@@ -310,28 +318,46 @@ impl App {
         ))
     }
 
+    /// Serves as configured, alone or as one of several, until a signal comes.
+    ///
+    /// # Errors
+    /// The storage or the address is not usable.
+    pub async fn serve_alone_or_not(config: Config) -> anyhow::Result<()> {
+        #[cfg(feature = "kubernetes")]
+        if config.is_replica() {
+            return replica::serve(config).await;
+        }
+        Self::build(config)?.serve().await
+    }
+
     /// Serves until a signal comes, then shuts everything down.
     ///
     /// # Errors
     /// The address is not usable.
     pub async fn serve(self) -> anyhow::Result<()> {
-        let addr = self.config.http.addr;
-        let listener = TcpListener::bind(addr)
-            .await
-            .map_err(|error| cannot_listen(addr, error))?;
-        let mut signals = Signals::heard()?;
+        let listener = listen(self.config.http.addr).await?;
+        let signals = Signals::heard()?;
         Self::check_executor(&*self.platform.executor, &self.config).await?;
         let router = self.start();
         self.prove();
-        self.announce(&listener).await;
+        self.announce(listener.local_addr()).await;
         let stop = self.soft.clone().cancelled_owned();
-        let mut server = self.tasks.spawn(http::serve(
+        let server = self.tasks.spawn(http::serve(
             listener,
             router,
             self.config.http.patience,
             self.tasks.clone(),
             stop,
         ));
+        self.until_stopped(server, signals).await
+    }
+
+    /// Shuts everything down once a signal comes, or no connections are accepted any more.
+    async fn until_stopped(
+        self,
+        mut server: JoinHandle<()>,
+        mut signals: Signals,
+    ) -> anyhow::Result<()> {
         let served = tokio::select! {
             () = signals.next() => Ok(()),
             _ = &mut server => Err(anyhow::anyhow!(NOT_SERVED)),
@@ -342,7 +368,7 @@ impl App {
         served
     }
 
-    async fn announce(&self, listener: &TcpListener) {
+    async fn announce(&self, addr: io::Result<SocketAddr>) {
         let first_poll = self.parts.gate.catalog.first_poll();
         let _ = tokio::time::timeout(Duration::from_secs(2), first_poll).await;
         if self.parts.files.workspaces.honours_set_ids() {
@@ -369,9 +395,7 @@ impl App {
                 }
             }
         }
-        let addr = listener
-            .local_addr()
-            .map_or_else(|_| String::new(), |addr| addr.to_string());
+        let addr = addr.map_or_else(|_| String::new(), |addr| addr.to_string());
         info!(
             http.addr = addr,
             url = self.config.http.public_base_url,

@@ -16,6 +16,7 @@ mod names;
 mod packages;
 mod pool;
 mod reader;
+mod replicas;
 mod show;
 mod toolset;
 mod uids;
@@ -45,6 +46,7 @@ pub use self::pool::{PoolConfig, PoolSize};
 pub use self::reader::ConfigErrors;
 use self::reader::Reader;
 pub(crate) use self::reader::cpus;
+pub use self::replicas::ReplicaConfig;
 pub use self::toolset::Toolset;
 pub use self::uids::UidRange;
 use crate::control::Control;
@@ -271,6 +273,12 @@ impl Config {
         warm.max(kernel).unwrap_or_default()
     }
 
+    /// Whether the server is one of several, of which one leads.
+    pub fn is_replica(&self) -> bool {
+        let kubernetes = self.engine.kubernetes.as_ref();
+        kubernetes.is_some_and(|kubernetes| kubernetes.replicas.lease.is_some())
+    }
+
     /// Checks what no single variable shows.
     fn check_across(&self, reader: &mut Reader<'_>) {
         if self.limits.timeout > self.limits.timeout_max {
@@ -295,6 +303,13 @@ impl Config {
             let expected = "addresses of resolvers with EXECUTOR=kubernetes and ALLOW_NETWORK=1: the cluster's own would tell \
                             programs the names of its services";
             reader.reject("RUN_DNS", expected);
+        }
+        let replicas = engine.kubernetes.as_ref().map(|cluster| &cluster.replicas);
+        let is_somewhere = replicas.is_some_and(|it| it.lease.is_some() && it.pod_ip.is_none());
+        if is_somewhere && self.http.addr.ip().is_unspecified() {
+            let expected =
+                "the address of this server's pod with LEADER_LEASE, unless MCP_HTTP_ADDR has one";
+            reader.reject("POD_IP", expected);
         }
         if self.storage.volume.is_some() && reader.is_set("SANDBOX_HOST_PATH") {
             reader.reject(

@@ -45,7 +45,8 @@ Settings that matter most:
   SANDBOX_ROOT     where conversations' files are kept [./sandboxes]
   DOCKER_HOST      the engine [Docker's usual socket]
 
-Exit codes: 0 stopped, 1 the address or the directory is not usable, 64 bad configuration.";
+Exit codes: 0 stopped, 1 the address or the directory is not usable, 64 bad configuration, 75 of several servers, this
+one leads no more.";
 
 const STDIO_HELP: &str = "\
 Examples:
@@ -197,8 +198,14 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
 
 fn serve(config: Config) -> anyhow::Result<ExitCode> {
     telemetry::init(&config.log);
-    runtime()?.block_on(async { App::build(config)?.serve().await })?;
-    Ok(ExitCode::SUCCESS)
+    let is_replica = config.is_replica();
+    let runtime = runtime()?;
+    let served = runtime.block_on(App::serve_alone_or_not(config));
+    if is_replica {
+        // Another one leads from now on: nothing may be written any more.
+        runtime.shutdown_background();
+    }
+    served.map(|()| ExitCode::SUCCESS)
 }
 
 fn serve_stdio(setup: StdioSetup) -> anyhow::Result<ExitCode> {

@@ -97,7 +97,7 @@ impl App {
         let listener = TcpListener::from_std(setup.listener)?;
         let router = app.start();
         app.prove();
-        app.announce(&listener).await;
+        app.announce(listener.local_addr()).await;
         let server = app.tasks.spawn(crate::http::serve(
             listener,
             router,

@@ -7,6 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use strum::{EnumString, IntoStaticStr};
 
 use super::reader::{Reader, show_cpus};
+use super::replicas::ReplicaConfig;
 use crate::units::show_size;
 
 /// Settings of an engine on this host, which mean nothing to a cluster, and what takes their place there.
@@ -72,6 +73,8 @@ pub struct KubernetesConfig {
     pub log_limit: u64,
     /// The pod that the server is in: with it, its sandboxes go (`POD_NAME`, `POD_UID`).
     pub server_pod: Option<ServerPod>,
+    /// Whether it is one of several.
+    pub replicas: ReplicaConfig,
 }
 
 /// The filter of system calls that nodes apply to sandboxes.
@@ -170,6 +173,7 @@ impl KubernetesConfig {
                 (Some(name), Some(uid)) => Some(ServerPod { name, uid }),
                 _ => None,
             },
+            replicas: ReplicaConfig::read(reader),
         })
     }
 
@@ -187,7 +191,7 @@ impl KubernetesConfig {
         let tolerations = self.tolerations.iter().map(ToString::to_string);
         let pod = self.server_pod.clone();
         let (pod_name, pod_uid) = pod.map(|pod| (pod.name, pod.uid)).unwrap_or_default();
-        vec![
+        let mut lines = vec![
             (
                 "KUBECONFIG",
                 self.kubeconfig.as_deref().map_or_else(String::new, path),
@@ -211,7 +215,9 @@ impl KubernetesConfig {
             ("KUBE_LOG_LIMIT", show_size(self.log_limit)),
             ("POD_NAME", pod_name),
             ("POD_UID", pod_uid),
-        ]
+        ];
+        lines.extend(self.replicas.lines());
+        lines
     }
 }
 
@@ -248,7 +254,7 @@ fn seccomp(reader: &mut Reader<'_>) -> Seccomp {
 }
 
 /// A name of something in a namespace.
-fn name(value: &str) -> Option<String> {
+pub(super) fn name(value: &str) -> Option<String> {
     let is_plain =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
     let is_name = (1..=253).contains(&value.len()) && value.bytes().all(is_plain);

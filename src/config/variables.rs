@@ -271,6 +271,21 @@ pub const VARIABLES: &[Variable] = &[
         "id of the server's pod, given by its manifest",
     ),
     variable(
+        "POD_IP",
+        "",
+        "address of the server's pod, given by its manifest: servers that stand by reach it there",
+    ),
+    variable(
+        "LEADER_LEASE",
+        "",
+        "Lease by which one of several servers leads while the others stand by, such as `mcp-code-sandbox`; default: there is one server only",
+    ),
+    variable(
+        "LEASE_DURATION",
+        "10s",
+        "how long servers that stand by wait for a leader that is not heard of",
+    ),
+    variable(
         "RUN_TIMEOUT",
         "30s",
         "time limit of a run that does not ask for one",

@@ -160,12 +160,20 @@ impl Elector {
 
     /// Waits until it leads.
     async fn stand_by(&self) -> Lead {
-        let mut watched = Watched::default();
+        let (mut watched, mut is_answered) = (Watched::default(), true);
         loop {
             let next = Instant::now() + self.duration / LOOKS;
             match self.answered(self.store.read()).await {
-                Ok(entry) => watched.learn(entry, Instant::now()),
-                Err(error) => warn!(%error, "cannot find out who leads"),
+                Ok(entry) => {
+                    is_answered = true;
+                    watched.learn(entry, Instant::now());
+                }
+                // It is asked so often that once says it.
+                Err(error) if is_answered => {
+                    is_answered = false;
+                    warn!(%error, "cannot find out who leads");
+                }
+                Err(_) => {}
             }
             let now = Instant::now();
             self.announce(watched.standing(self.duration, now));

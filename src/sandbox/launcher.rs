@@ -266,15 +266,7 @@ impl Launcher {
     /// # Errors
     /// The engine does not answer, or cannot list them.
     pub async fn reap(&self, is_dead: impl Fn(&str) -> bool) -> Result<usize, ExecutorError> {
-        let containers = self
-            .0
-            .executor
-            .containers(ROOT_LABEL, &self.0.identity.root)
-            .await?;
-        let orphans: Vec<_> = containers
-            .into_iter()
-            .filter(|info| self.is_orphan(info, &is_dead))
-            .collect();
+        let orphans = self.orphans(&is_dead).await?;
         let mut removed = 0;
         for orphan in &orphans {
             match self.0.executor.remove(&orphan.id).await {
@@ -297,6 +289,31 @@ impl Launcher {
         };
         self.0.lanes.reap(is_left).await?;
         Ok(removed)
+    }
+
+    /// Removes the containers of this root that other servers have, alive or not. Returns how many there were, some of
+    /// which may be there still.
+    ///
+    /// # Errors
+    /// The engine does not answer, or cannot list them.
+    pub async fn remove_others(&self) -> Result<usize, ExecutorError> {
+        let is_other = |server: &str| server != self.0.identity.server;
+        let others = self.orphans(&is_other).await?.len();
+        if others > 0 {
+            self.reap(is_other).await?;
+        }
+        Ok(others)
+    }
+
+    /// Containers of this root that belong to nobody.
+    async fn orphans(
+        &self,
+        is_dead: &impl Fn(&str) -> bool,
+    ) -> Result<Vec<ContainerInfo>, ExecutorError> {
+        let (executor, root) = (&self.0.executor, &self.0.identity.root);
+        let mut containers = executor.containers(ROOT_LABEL, root).await?;
+        containers.retain(|info| self.is_orphan(info, is_dead));
+        Ok(containers)
     }
 
     fn is_orphan(&self, info: &ContainerInfo, is_dead: impl Fn(&str) -> bool) -> bool {

@@ -44,7 +44,7 @@ if [[ ${KUBE_TEST_CONFIG:-} ]]; then
         exit
     fi
     export KUBE_TEST_SERVER_CONFIG=${KUBE_TEST_SERVER_CONFIG:-$KUBE_TEST_CONFIG} KUBE_TEST_CLAIM=${KUBE_TEST_CLAIM:-$CLAIM}
-    tests kubernetes_executor kubernetes_server --test-threads 3
+    tests kubernetes_executor kubernetes_replicas kubernetes_server --test-threads 3
     exit
 fi
 trap clean_up EXIT
@@ -63,6 +63,6 @@ export KUBE_TEST_CONFIG KUBE_TEST_SERVER_CONFIG
 export KUBE_TEST_CLAIM=$CLAIM KUBE_TEST_FILES=$STATE/files KUBE_TEST_NODES=$CLUSTER KUBE_TEST_SECCOMP=$STATE/seccomp PATH=$BIN:$PATH NO_PROXY='*'
 load_server
 tests/cluster/manifests.sh "$SERVER_IMAGE"
-tests kubernetes_executor kubernetes_server --test-threads 3
+tests kubernetes_executor kubernetes_replicas kubernetes_server --test-threads 3
 tests kubernetes_faults --test-threads 1
 tests kubernetes_volumes

@@ -384,6 +384,9 @@ fn check_config_hides_secrets() {
     KUBE_LOG_LIMIT=
     POD_NAME=
     POD_UID=
+    POD_IP=
+    LEADER_LEASE=
+    LEASE_DURATION=
     RUN_TIMEOUT=30s
     RUN_TIMEOUT_MAX=5m
     RUN_CPUS=0.5

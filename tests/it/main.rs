@@ -49,6 +49,8 @@ mod kubernetes_executor;
 #[cfg(feature = "kubernetes")]
 mod kubernetes_faults;
 #[cfg(feature = "kubernetes")]
+mod kubernetes_replicas;
+#[cfg(feature = "kubernetes")]
 mod kubernetes_server;
 mod kubernetes_volumes;
 mod lanes;

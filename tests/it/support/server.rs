@@ -69,6 +69,13 @@ impl Server {
         Self { process, addr, log }
     }
 
+    /// Waits until it answers at all.
+    pub(crate) async fn until_listening(&self) {
+        let url = format!("http://{}/healthz", self.addr);
+        let listens = async || client().get(&url).send().await.ok().map(drop);
+        within(START, "the server listens", listens).await;
+    }
+
     /// What it has logged so far.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap()
