@@ -14,7 +14,7 @@ pub mod leaders;
 pub mod outage;
 pub mod spec;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::net::IpAddr;
 
@@ -86,6 +86,11 @@ pub trait Executor: fmt::Debug + Send + Sync {
         label: &str,
         value: &str,
     ) -> Result<Vec<ContainerInfo>, ExecutorError>;
+
+    /// How many of its containers are on each node, as far as is known without asking; empty where there are no nodes.
+    fn containers_by_node(&self) -> BTreeMap<String, usize> {
+        BTreeMap::new()
+    }
 
     /// The lanes that there are, whoever made them.
     async fn lanes(&self) -> Result<Vec<LaneInfo>, ExecutorError>;

@@ -4,6 +4,7 @@
 //! asks. Labels come from short lists: languages of runners, our own words, route templates. A conversation, a path or
 //! anything else that a caller chooses is never one.
 
+mod labels;
 mod process;
 mod service;
 
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -19,6 +20,11 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
+use self::labels::BuildLabels;
+pub use self::labels::{
+    AnswerLabels, HttpLabels, InstallLabels, InstallTimeLabels, KernelLabels, LostLabels,
+    NodeLabels, PhaseLabels, RunLabels, WarmLabels, WayLabels,
+};
 use self::service::ServiceMetrics;
 use crate::config::Toolset;
 
@@ -39,97 +45,6 @@ pub const ANSWER_KINDS: [&str; 5] = [
 const SECONDS: [f64; 16] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0,
 ];
-
-/// How a run ended or why there was none, by language.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct RunLabels {
-    /// Of a runner, or [`UNKNOWN_LANGUAGE`].
-    pub language: String,
-    /// The status of an outcome, or `busy`, `stopping`, `refused`, `unproven` or `failed`.
-    pub status: &'static str,
-}
-
-/// The outcome of an install, by language.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct InstallLabels {
-    /// Of a runner, or [`UNKNOWN_LANGUAGE`].
-    pub language: String,
-    /// `ok`, or the code of the error.
-    pub outcome: &'static str,
-}
-
-/// How long installs took, by language.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct InstallTimeLabels {
-    /// Of a runner.
-    pub language: String,
-}
-
-/// A part of a run's time, by language.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct PhaseLabels {
-    /// Of a runner.
-    pub language: String,
-    /// See [`Phase`](crate::run::Phase).
-    pub phase: &'static str,
-}
-
-/// How a run got its sandbox.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct WayLabels {
-    /// See [`SandboxSource`](crate::pool::SandboxSource).
-    pub way: &'static str,
-}
-
-/// Warm sandboxes of one runner.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct WarmLabels {
-    /// Of the runner.
-    pub language: String,
-    /// `pooled`, `owned`, `cleaning` or `starting`.
-    pub state: &'static str,
-}
-
-/// Kernels of one runner.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct KernelLabels {
-    /// Of the runner.
-    pub language: String,
-    /// `idle` or `busy`.
-    pub state: &'static str,
-}
-
-/// Kernels that ended.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct LostLabels {
-    /// See `kernels::KernelLoss`.
-    pub why: &'static str,
-}
-
-/// An HTTP request.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct HttpLabels {
-    /// A method of HTTP, or `other`.
-    pub method: &'static str,
-    /// The template of the route, or `(none)`.
-    pub route: String,
-    /// The status code.
-    pub status: u16,
-}
-
-/// How HTTP requests were answered, in short.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct AnswerLabels {
-    /// One of [`ANSWER_KINDS`].
-    pub kind: &'static str,
-}
-
-/// What was built.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct BuildLabels {
-    version: &'static str,
-    commit: &'static str,
-}
 
 /// Every metric. The texts of [`Metrics::new`] say what each is for.
 #[derive(Debug)]
@@ -160,6 +75,8 @@ pub struct Metrics {
     pub lost_kernels: Family<LostLabels, Counter>,
     /// Containers of this server.
     pub containers: Gauge,
+    /// The same on each node of a cluster.
+    pub containers_by_node: Family<NodeLabels, Gauge>,
     /// 1 when the container engine answers.
     pub engine_up: Gauge,
     /// 1 when the server can run programs.
@@ -206,6 +123,7 @@ impl Metrics {
             kernels: Family::default(),
             lost_kernels: Family::default(),
             containers: Gauge::default(),
+            containers_by_node: Family::default(),
             engine_up: Gauge::default(),
             ready: Gauge::default(),
             uploads: Counter::default(),
@@ -330,6 +248,11 @@ impl Metrics {
             "conversations",
             "Conversations with files, when last measured",
             &self.conversations,
+        );
+        ours.register(
+            "node_containers",
+            "Containers that are alive, on each node of a cluster",
+            self.containers_by_node.clone(),
         );
         ours.register(
             "warm_sandboxes",

@@ -6,7 +6,7 @@ use strum::VariantNames as _;
 
 use crate::gate::Gate;
 use crate::kernels::Kernels;
-use crate::metrics::{KernelLabels, Metrics, UNKNOWN_LANGUAGE, WarmLabels, set};
+use crate::metrics::{KernelLabels, Metrics, NodeLabels, UNKNOWN_LANGUAGE, WarmLabels, set};
 use crate::packages::{Packages, PackagesErrorKind};
 use crate::pool::Pool;
 use crate::run::outcome::RunStatus;
@@ -72,7 +72,15 @@ impl Status {
         let view = self.view();
         set(&metrics.engine_up, i64::from(view.engine.is_up()));
         set(&metrics.ready, i64::from(self.problem().is_none()));
-        // Runners come and go.
+        // Nodes and runners come and go.
+        metrics.containers_by_node.clear();
+        for (node, count) in self.launcher.count_by_node() {
+            let labels = NodeLabels { node };
+            set(
+                &metrics.containers_by_node.get_or_create_owned(&labels),
+                count,
+            );
+        }
         metrics.warm.clear();
         metrics.kernels.clear();
         metrics.expect_runs(UNKNOWN_LANGUAGE, refusals(), []);

@@ -16,6 +16,7 @@ mod stream;
 pub mod verdict;
 mod watch;
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -381,6 +382,11 @@ impl Executor for KubernetesExecutor {
             labels: all_labels(pod.metadata),
         });
         Ok(info.collect())
+    }
+
+    fn containers_by_node(&self) -> BTreeMap<String, usize> {
+        let cluster = self.cluster.get();
+        cluster.map_or_else(BTreeMap::new, |cluster| cluster.pods.by_node())
     }
 
     async fn lanes(&self) -> Result<Vec<LaneInfo>, ExecutorError> {

@@ -330,6 +330,11 @@ impl Launcher {
         self.0.live.lock().len()
     }
 
+    /// How many of them are on each node of a cluster.
+    pub fn count_by_node(&self) -> BTreeMap<String, usize> {
+        self.0.executor.containers_by_node()
+    }
+
     /// Resolves when all our containers and networks are removed and none is being created.
     pub async fn emptied(&self) {
         self.0.containers.close();

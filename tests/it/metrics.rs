@@ -6,6 +6,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::{Method, Request};
+use mcp_code_sandbox::metrics::NodeLabels;
 use serde_json::json;
 
 use crate::support::{Answer, TestApp, eventually, get};
@@ -402,7 +403,15 @@ async fn dashboard_alerts_and_documents_name_metrics_that_there_are() {
     // The fake engine has no packages to install.
     let metrics = &app.app.parts.metrics;
     metrics.installed("python", "ok", Duration::from_secs(2));
-    let text = scrape(&app).await;
+    // Nor has it nodes.
+    let of_cluster = metrics.render(|metrics| {
+        let node = "n1".to_owned();
+        let on_node = metrics
+            .containers_by_node
+            .get_or_create_owned(&NodeLabels { node });
+        on_node.set(2);
+    });
+    let text = format!("{}{of_cluster}", scrape(&app).await);
     for (file, content) in [
         (
             "grafana-dashboard.json",
