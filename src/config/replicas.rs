@@ -66,3 +66,48 @@ impl ReplicaConfig {
         ]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+
+    fn read(settings: &[(&str, &str)]) -> Result<Config, String> {
+        let lookup = |name: &str| {
+            let required = [
+                ("MCP_API_TOKEN", "0123456789abcdef0123456789abcdef"),
+                ("FILE_SECRET", "0123456789abcdef0123456789abcdef"),
+                ("EXECUTOR", "kubernetes"),
+                ("MAX_CONCURRENT_RUNS", "1"),
+                ("KUBE_VOLUME_CLAIM", "sandboxes"),
+            ];
+            let mut all = settings.iter().chain(&required);
+            let found = all.find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        Config::from_lookup(&lookup).map_err(|errors| errors.to_string())
+    }
+
+    #[test]
+    fn one_of_several_needs_an_address() {
+        let everywhere = ("MCP_HTTP_ADDR", "0.0.0.0:8080");
+        let lease = ("LEADER_LEASE", "servers");
+        assert!(read(&[lease]).unwrap().is_replica());
+        assert!(!read(&[everywhere]).unwrap().is_replica());
+        assert!(read(&[lease, everywhere, ("POD_IP", "10.0.0.1")]).is_ok());
+        insta::assert_snapshot!(read(&[lease, everywhere]).unwrap_err(), @"POD_IP is not set: it must be the address of this server's pod with LEADER_LEASE, unless MCP_HTTP_ADDR has one");
+    }
+
+    #[test]
+    fn what_is_no_lease_is_refused() {
+        let refused = read(&[
+            ("POD_IP", "here"),
+            ("LEADER_LEASE", "My Lease"),
+            ("LEASE_DURATION", "1s"),
+        ]);
+        insta::assert_snapshot!(refused.unwrap_err(), @"
+        LEADER_LEASE=My Lease is not valid: it must be the name of a Lease in the namespace of the sandboxes, such as `mcp-code-sandbox`
+        LEASE_DURATION=1s is not valid: it must be a duration from `2s` to `10m`
+        POD_IP=here is not valid: it must be an address at which the other servers reach this one, such as `10.244.1.7`
+        ");
+    }
+}
