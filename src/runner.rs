@@ -4,6 +4,7 @@ pub mod catalog;
 pub mod hints;
 mod language;
 pub mod source;
+mod view;
 
 use std::collections::{BTreeSet, HashMap};
 
