@@ -135,7 +135,7 @@ impl Conversations {
         self.pool.prewarm(key).await?;
         let stored = self
             .files
-            .place(conversation, &path, spool, existing)
+            .put_received(conversation, &path, spool, existing)
             .await?;
         self.count_upload(&stored.file);
         Ok(stored)

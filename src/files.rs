@@ -199,7 +199,7 @@ impl ConversationFiles {
     ///
     /// # Errors
     /// No room, an older file that is to stay, or trouble with the storage.
-    pub async fn place(
+    pub async fn put_received(
         &self,
         conversation: &Conversation,
         path: &RelativePath,

@@ -12,7 +12,7 @@
 //!                      Lost: why is remembered, and told to the next run that would have had it
 //! ```
 //!
-//! There is one place for each conversation and language. The run that has it holds a [`Turn`]; others are refused, or
+//! There is one place for each conversation and language. The run that has it holds a [`KernelTurn`]; others are refused, or
 //! wait in the order in which they came. [`books`] keeps the books and is pure. A kernel holds the lease of its
 //! sandbox, so letting go of it in any way removes the container.
 
@@ -33,10 +33,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use self::books::{Books, Claim, Ticket};
+use self::books::{KernelBooks, KernelClaim, KernelTicket};
 use self::key::KernelKey;
 pub use self::lost::KernelLoss;
-pub use self::turn::{Kernel, Needs, Turn};
+pub use self::turn::{Kernel, KernelTurn, Needs};
 use crate::config::KernelConfig;
 use crate::conversation::ConversationKey;
 use crate::metrics::{LostLabels, Metrics};
@@ -56,7 +56,7 @@ pub struct Kernels(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    books: Mutex<Books<Kernel>>,
+    books: Mutex<KernelBooks<Kernel>>,
     /// Notified when a run leaves its kernel or the line: those that wait check again.
     changed: Notify,
     config: KernelConfig,
@@ -115,7 +115,7 @@ impl Kernels {
                 .get_or_create_owned(&LostLabels { why });
         }
         Self(Arc::new(Shared {
-            books: Mutex::new(Books::new(config.max_kernels, config.idle)),
+            books: Mutex::new(KernelBooks::new(config.max_kernels, config.idle)),
             changed: Notify::new(),
             config,
             metrics,
@@ -138,7 +138,7 @@ impl Kernels {
         runner: &Runner,
         wait: bool,
         waits: impl FnOnce(),
-    ) -> Result<Turn, KernelError> {
+    ) -> Result<KernelTurn, KernelError> {
         let mut waits = Some(waits);
         let key = KernelKey {
             conversation: key.clone(),
@@ -150,19 +150,19 @@ impl Kernels {
             let ticket = waiting.as_ref().map(|waiting| waiting.ticket);
             let claim = self.0.books.lock().claim(&key, ticket);
             match claim {
-                Claim::Granted { kernel, lost } => {
-                    return Ok(Turn::new(self.clone(), key, kernel, lost));
+                KernelClaim::Granted { kernel, lost } => {
+                    return Ok(KernelTurn::new(self.clone(), key, kernel, lost));
                 }
-                Claim::Full => return Err(self.full()),
-                Claim::Closed => return Err(KernelError::Closed),
-                Claim::Busy if !wait => return Err(KernelError::Busy(key.language)),
-                Claim::Busy if waiting.is_none() => {
+                KernelClaim::Full => return Err(self.full()),
+                KernelClaim::Closed => return Err(KernelError::Closed),
+                KernelClaim::Busy if !wait => return Err(KernelError::Busy(key.language)),
+                KernelClaim::Busy if waiting.is_none() => {
                     waiting = Some(self.line_up(&key)?);
                     if let Some(waits) = waits.take() {
                         waits();
                     }
                 }
-                Claim::Busy => changed.await,
+                KernelClaim::Busy => changed.await,
             }
         }
     }
@@ -282,7 +282,7 @@ impl Kernels {
 struct Waiting {
     kernels: Kernels,
     key: KernelKey,
-    ticket: Ticket,
+    ticket: KernelTicket,
 }
 
 impl Drop for Waiting {

@@ -29,7 +29,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use self::client::Client;
+use self::client::PackageClient;
 pub use self::error::{PackagesError, PackagesErrorKind};
 use self::installed::Change;
 pub use self::installed::{Installed, InstalledPackage};
@@ -38,7 +38,7 @@ use self::policy::Policy;
 use self::prepared::PreparedInstall;
 pub use self::requirement::{Asked, Ecosystem, Name, Requirement, RequirementError};
 use self::step::Step;
-use self::turns::{Turn, Turns};
+use self::turns::{InstallTurn, InstallTurns};
 use crate::config::PackageConfig;
 use crate::conversation::Conversation;
 use crate::executor::spec::{NetworkAccess, ReadOnlyMount};
@@ -73,7 +73,7 @@ pub struct Packages {
     metrics: Arc<Metrics>,
     config: Arc<PackageConfig>,
     policy: Arc<Policy>,
-    turns: Turns,
+    turns: InstallTurns,
 }
 
 /// For whom an install works.
@@ -108,14 +108,14 @@ impl Packages {
             pool,
             metrics,
             policy: Arc::new(Policy::new(&config)),
-            turns: Turns::new(config.rate_limit),
+            turns: InstallTurns::new(config.rate_limit),
             config: Arc::new(config),
         }
     }
 
     /// Whether there is a package client for a language.
     pub fn are_for(language: &str) -> bool {
-        Client::of(language).is_some()
+        PackageClient::of(language).is_some()
     }
 
     /// The settings in force.
@@ -312,7 +312,7 @@ impl Packages {
 /// What an install holds until it is done.
 struct InstallGuard {
     entered: Entered,
-    _turn: Turn,
+    _turn: InstallTurn,
     ends: Instant,
 }
 

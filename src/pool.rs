@@ -39,7 +39,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 pub use self::lease::{Lease, SandboxSource};
 pub use self::shelf::Depth;
-use self::shelf::{Claim, Shelf};
+use self::shelf::{Shelf, ShelfClaim};
 pub use self::start::UtilityContainer;
 use crate::config::PoolConfig;
 use crate::conversation::ConversationKey;
@@ -229,10 +229,10 @@ impl Pool {
                 claim.map(|warm| (warm, shelf.lend()))
             };
             match claim {
-                Claim::Granted(own) if own.0.sandbox.is_alive() => return Some(own),
-                Claim::Granted(_dead) => {}
-                Claim::Nothing => return None,
-                Claim::Cleaning => {
+                ShelfClaim::Granted(own) if own.0.sandbox.is_alive() => return Some(own),
+                ShelfClaim::Granted(_dead) => {}
+                ShelfClaim::Nothing => return None,
+                ShelfClaim::Cleaning => {
                     tokio::time::timeout_at(deadline, changed).await.ok()?;
                 }
             }

@@ -22,7 +22,7 @@ mod beneath;
 mod book;
 mod census;
 mod demand;
-mod download_slots;
+mod download_permits;
 mod downloads;
 mod emptied;
 mod entries;
@@ -57,7 +57,7 @@ use rustix::fs::{StatVfsMountFlags, fstatvfs};
 
 pub use self::census::Census;
 pub use self::demand::Demand;
-pub(crate) use self::download_slots::DownloadSlot;
+pub(crate) use self::download_permits::DownloadSlot;
 pub use self::downloads::Kept;
 pub use self::error::WorkspaceError;
 pub use self::handle::{DirectoryId, Workspace};

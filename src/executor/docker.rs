@@ -25,7 +25,7 @@ use futures::stream::{StreamExt as _, TryStreamExt as _};
 use parking_lot::Mutex;
 
 use self::answers::{chunk, lacks_disk_weight, limits, state, with_advice, without_parts};
-use self::client::Client;
+use self::client::EngineClient;
 pub use self::request::HostSetup;
 use self::request::{
     Dialect, create_body, create_network_body, leave_disk_weight_out, update_body,
@@ -58,7 +58,7 @@ pub struct DockerExecutor {
     host: String,
     setup: HostSetup,
     /// For the engine that was there when it was last asked what it is.
-    client: Mutex<Option<Client>>,
+    client: Mutex<Option<EngineClient>>,
 }
 
 impl DockerExecutor {
@@ -112,7 +112,7 @@ impl DockerExecutor {
         Ok(self.connected(operation).await?.docker)
     }
 
-    async fn connected(&self, operation: &'static str) -> Result<Client, ExecutorError> {
+    async fn connected(&self, operation: &'static str) -> Result<EngineClient, ExecutorError> {
         let client = self.client.lock().clone();
         match client {
             Some(client) => Ok(client),
@@ -124,7 +124,7 @@ impl DockerExecutor {
     async fn connect(
         &self,
         operation: &'static str,
-    ) -> Result<(Client, SystemVersion, SystemInfo), ExecutorError> {
+    ) -> Result<(EngineClient, SystemVersion, SystemInfo), ExecutorError> {
         let connect = async {
             let docker = match self.host.strip_prefix("unix://") {
                 Some(path) => Docker::connect_with_unix(path, SLOW.as_secs(), API_DEFAULT_VERSION),
@@ -143,7 +143,7 @@ impl DockerExecutor {
             }
             Err(_) => return Err(Unreachable::slow(&self.host, QUICK).into_error(operation)),
         };
-        let client = Client::of(docker, &version, &info);
+        let client = EngineClient::of(docker, &version, &info);
         *self.client.lock() = Some(client.clone());
         Ok((client, version, info))
     }
@@ -152,7 +152,7 @@ impl DockerExecutor {
     fn body(
         &self,
         spec: &ContainerSpec,
-        client: &Client,
+        client: &EngineClient,
     ) -> Result<ContainerCreateBody, UnplacedError> {
         if client.is_podman {
             // Podman does not change a container's limits through this interface.
@@ -435,7 +435,7 @@ impl Executor for DockerExecutor {
 
     async fn make_lane(&self, lane: &LaneSpec) -> Result<LaneId, ExecutorError> {
         let operation = "make a network for a run";
-        let Client {
+        let EngineClient {
             docker: client,
             is_podman,
             ..

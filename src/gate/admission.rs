@@ -14,7 +14,7 @@ use thiserror::Error;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, interval, sleep_until};
 
-use self::queue::{Queue, Ticket};
+use self::queue::{Queue, QueueTicket};
 use crate::config::AdmissionConfig;
 use crate::conversation::ConversationKey;
 
@@ -220,7 +220,7 @@ impl Drop for Permit {
 struct Waiting<'a> {
     admission: &'a Admission,
     key: &'a ConversationKey,
-    ticket: Ticket,
+    ticket: QueueTicket,
     permit: oneshot::Receiver<()>,
 }
 

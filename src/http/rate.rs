@@ -13,7 +13,7 @@ use governor::state::keyed::HashMapStateStore;
 use super::HttpState;
 use super::rest::ApiError;
 use crate::config::RateLimit;
-use crate::mcp::transport::{self, Toll};
+use crate::mcp::transport::{self, RateCharge};
 use crate::principal::Principal;
 
 /// Counts requests by caller. Only callers with a valid token get here, so there are few.
@@ -52,7 +52,7 @@ pub(super) async fn limit(
     }
     let caller = request.extensions().get::<Principal>().cloned();
     if let (Some(rate), Some(caller)) = (state.0.rate.clone(), caller) {
-        let toll = Toll(Arc::new(move || rate.check(&caller)));
+        let toll = RateCharge(Arc::new(move || rate.check(&caller)));
         request.extensions_mut().insert(toll);
     }
     next.run(request).await

@@ -16,7 +16,7 @@ pub(super) const MAX_WAITING: usize = 16;
 
 /// Stands for a run that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ticket(u64);
+pub(super) struct KernelTicket(u64);
 
 /// There is no room for another kernel, and none that could make way.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,19 +24,19 @@ pub(super) struct NoRoom;
 
 /// The books. `K` is a kernel.
 #[derive(Debug)]
-pub(super) struct Books<K> {
+pub(super) struct KernelBooks<K> {
     max_kernels: usize,
     idle: Duration,
     closed: bool,
-    seats: BTreeMap<KernelKey, Seat<K>>,
+    seats: BTreeMap<KernelKey, KernelSeat<K>>,
     lost: Recent<KernelKey, KernelLoss>,
     tickets: u64,
 }
 
 #[derive(Debug)]
-struct Seat<K> {
+struct KernelSeat<K> {
     state: SeatState<K>,
-    waiting: VecDeque<Ticket>,
+    waiting: VecDeque<KernelTicket>,
 }
 
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl<K> SeatState<K> {
 
 /// What a run that asks for a kernel gets.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Claim<K> {
+pub(super) enum KernelClaim<K> {
     /// Its turn.
     Granted {
         /// The existing one.
@@ -82,7 +82,7 @@ pub(super) enum Claim<K> {
     Closed,
 }
 
-impl<K> Books<K> {
+impl<K> KernelBooks<K> {
     /// At most `max_kernels` kernels, each of which may be idle for `idle`.
     pub(super) fn new(max_kernels: usize, idle: Duration) -> Self {
         Self {
@@ -97,14 +97,18 @@ impl<K> Books<K> {
 
     /// Asks for the kernel of a place, for the holder of `ticket`. No other kernel makes way yet: the run may still be
     /// turned away.
-    pub(super) fn claim(&mut self, key: &KernelKey, ticket: Option<Ticket>) -> Claim<K> {
+    pub(super) fn claim(
+        &mut self,
+        key: &KernelKey,
+        ticket: Option<KernelTicket>,
+    ) -> KernelClaim<K> {
         if self.closed {
-            return Claim::Closed;
+            return KernelClaim::Closed;
         }
         if let Some(seat) = self.seats.get(key) {
             let is_first = seat.waiting.is_empty() || seat.waiting.front().copied() == ticket;
             if matches!(seat.state, SeatState::Taken { .. }) || !is_first {
-                return Claim::Busy;
+                return KernelClaim::Busy;
             }
         }
         let room = self
@@ -112,11 +116,11 @@ impl<K> Books<K> {
             .get(key)
             .is_some_and(|seat| seat.state.has_room());
         if !room && self.count() >= self.max_kernels && self.least_used().is_none() {
-            return Claim::Full;
+            return KernelClaim::Full;
         }
         let taken = SeatState::Taken { room, doomed: None };
         let before = std::mem::replace(&mut self.seat(key).state, taken);
-        Claim::Granted {
+        KernelClaim::Granted {
             kernel: match before {
                 SeatState::Idle { kernel, .. } => Some(kernel),
                 SeatState::Empty | SeatState::Taken { .. } => None,
@@ -130,7 +134,7 @@ impl<K> Books<K> {
     /// # Errors
     /// There is no room, and every kernel is working or is waited for.
     pub(super) fn make_room(&mut self, key: &KernelKey) -> Result<Option<K>, NoRoom> {
-        let has_room = |seat: &Seat<K>| seat.state.has_room();
+        let has_room = |seat: &KernelSeat<K>| seat.state.has_room();
         if self.seats.get(key).is_some_and(has_room) {
             return Ok(None);
         }
@@ -148,9 +152,9 @@ impl<K> Books<K> {
     }
 
     /// Joins the line for a place. `None` when too many wait.
-    pub(super) fn line_up(&mut self, key: &KernelKey) -> Option<Ticket> {
+    pub(super) fn line_up(&mut self, key: &KernelKey) -> Option<KernelTicket> {
         self.tickets += 1;
-        let ticket = Ticket(self.tickets);
+        let ticket = KernelTicket(self.tickets);
         let waiting = &mut self.seat(key).waiting;
         if waiting.len() >= MAX_WAITING {
             return None;
@@ -160,7 +164,7 @@ impl<K> Books<K> {
     }
 
     /// Leaves the line.
-    pub(super) fn leave_line(&mut self, key: &KernelKey, ticket: Ticket) {
+    pub(super) fn leave_line(&mut self, key: &KernelKey, ticket: KernelTicket) {
         if let Some(seat) = self.seats.get_mut(key) {
             seat.waiting.retain(|other| *other != ticket);
         }
@@ -177,7 +181,7 @@ impl<K> Books<K> {
     ) -> Option<(K, KernelLoss)> {
         let seat = self.seats.get_mut(key);
         let doomed = match seat {
-            Some(Seat {
+            Some(KernelSeat {
                 state: SeatState::Taken { doomed, .. },
                 ..
             }) => *doomed,
@@ -281,7 +285,7 @@ impl<K> Books<K> {
     /// How many of a language are idle, and how many are taken.
     pub(super) fn count_of(&self, language: &str) -> (usize, usize) {
         let seats = || {
-            let of_language = |(key, _): &(&KernelKey, &Seat<K>)| key.language == language;
+            let of_language = |(key, _): &(&KernelKey, &KernelSeat<K>)| key.language == language;
             self.seats.iter().filter(of_language)
         };
         let idle = seats().filter(|(_, seat)| matches!(seat.state, SeatState::Idle { .. }));
@@ -298,7 +302,7 @@ impl<K> Books<K> {
     /// The place of the kernel that was idle longest.
     fn least_used(&self) -> Option<KernelKey> {
         let idle = self.seats.iter().filter_map(|(key, seat)| match seat {
-            Seat {
+            KernelSeat {
                 state: SeatState::Idle { since, .. },
                 waiting,
             } if waiting.is_empty() => Some((*since, key)),
@@ -331,16 +335,17 @@ impl<K> Books<K> {
         taken
     }
 
-    fn seat(&mut self, key: &KernelKey) -> &mut Seat<K> {
-        self.seats.entry(key.clone()).or_insert_with(|| Seat {
+    fn seat(&mut self, key: &KernelKey) -> &mut KernelSeat<K> {
+        self.seats.entry(key.clone()).or_insert_with(|| KernelSeat {
             state: SeatState::Empty,
             waiting: VecDeque::new(),
         })
     }
 
     fn forget_if_empty(&mut self, key: &KernelKey) {
-        let is_empty =
-            |seat: &Seat<K>| matches!(seat.state, SeatState::Empty) && seat.waiting.is_empty();
+        let is_empty = |seat: &KernelSeat<K>| {
+            matches!(seat.state, SeatState::Empty) && seat.waiting.is_empty()
+        };
         if self.seats.get(key).is_some_and(is_empty) {
             self.seats.remove(key);
         }

@@ -110,7 +110,7 @@ impl Kernel {
 
 /// Exclusive use of a kernel, or of the place for one. Dropping it lets the next run have it.
 #[derive(Debug)]
-pub struct Turn {
+pub struct KernelTurn {
     kernels: Kernels,
     key: KernelKey,
     hold: Hold,
@@ -129,7 +129,7 @@ enum Hold {
     Working(Kernel),
 }
 
-impl Turn {
+impl KernelTurn {
     pub(super) fn new(
         kernels: Kernels,
         key: KernelKey,
@@ -199,7 +199,7 @@ impl Turn {
         self.hold = Hold::Ready(kernel);
     }
 
-    /// The sandbox to run a cell in, if there is a kernel. A turn that ends without [`Turn::keep`] loses the kernel.
+    /// The sandbox to run a cell in, if there is a kernel. A turn that ends without [`KernelTurn::keep`] loses the kernel.
     pub fn begin(&mut self) -> Option<&mut Lease> {
         if let Hold::Ready(kernel) = mem::replace(&mut self.hold, Hold::Nothing) {
             self.hold = Hold::Working(kernel);
@@ -236,7 +236,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for KernelTurn {
     fn drop(&mut self) {
         let hold = mem::replace(&mut self.hold, Hold::Nothing);
         let mut books = self.kernels.0.books.lock();

@@ -25,17 +25,17 @@ pub(super) struct Caller {
     /// How much of the event stream its connection has taken.
     pub(super) delivery: Delivery,
     /// When it may come back, for the header of its answer.
-    pub(super) pause: Pause,
+    pub(super) retry_after: RetryAfter,
     /// When its tool is at work, for the transport.
-    pub(super) begun: Begun,
+    pub(super) begun: ToolBegun,
 }
 
 /// Whether a tool is at work on a request. From then on no answer changes the head of the response, so an event stream
 /// can begin. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Begun(Arc<Notify>);
+pub(super) struct ToolBegun(Arc<Notify>);
 
-impl Begun {
+impl ToolBegun {
     /// Notes it.
     pub(super) fn note(&self) {
         self.0.notify_one();
@@ -50,9 +50,9 @@ impl Begun {
 /// How many seconds until a caller that was turned away may come back. The tool's answer contains this, and the
 /// transport repeats it where the head of the answer can still be written. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Pause(Arc<OnceLock<u64>>);
+pub(super) struct RetryAfter(Arc<OnceLock<u64>>);
 
-impl Pause {
+impl RetryAfter {
     /// Notes it, if there is something to note.
     pub(super) fn note(&self, retry_after: Option<Duration>) {
         if let Some(retry_after) = retry_after {
@@ -125,8 +125,8 @@ impl Caller {
                 may_stream: true,
                 names_revision: true,
                 delivery: Delivery::default(),
-                pause: Pause::default(),
-                begun: Begun::default(),
+                retry_after: RetryAfter::default(),
+                begun: ToolBegun::default(),
             });
         };
         parts.extensions.get().cloned().ok_or_else(|| {

@@ -9,7 +9,7 @@ use crate::api::error::{CallError, Failure};
 impl CallError {
     /// As a result that the model reads, or as a failed request if the server itself is broken.
     pub(super) fn answer(self, caller: &Caller) -> Result<CallToolResult, ErrorData> {
-        caller.pause.note(self.retry_after);
+        caller.retry_after.note(self.retry_after);
         self.into_result()
     }
 

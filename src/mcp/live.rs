@@ -291,7 +291,7 @@ impl<'a> Relay<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mcp::caller::{Begun, Delivery, Pause};
+    use crate::mcp::caller::{Delivery, RetryAfter, ToolBegun};
     use crate::principal::Principal;
 
     #[test]
@@ -301,8 +301,8 @@ mod tests {
             may_stream: true,
             names_revision: true,
             delivery: Delivery::counted(),
-            pause: Pause::default(),
-            begun: Begun::default(),
+            retry_after: RetryAfter::default(),
+            begun: ToolBegun::default(),
         };
         let (reading, mut unread) = (caller.delivery.reading(), Unread::default());
         for _ in 0..100 {

@@ -46,7 +46,7 @@ use tokio_util::task::TaskTracker;
 use tracing::error;
 
 use self::accept::{Reads, asks_for_stream};
-pub(crate) use self::batch::Toll;
+pub(crate) use self::batch::RateCharge;
 use self::dispatch::to_json_rpc_error;
 use self::envelope::EnvelopeError;
 use self::events::Events;
@@ -60,7 +60,7 @@ use self::sessions::{Sessions, Standing};
 use self::shape::EVENT_STREAM;
 pub(crate) use self::unique::UniqueIds;
 use super::McpHandler;
-use super::caller::{Begun, Caller, Delivery, Pause};
+use super::caller::{Caller, Delivery, RetryAfter, ToolBegun};
 use crate::body::{BodyError, Room, Whole};
 use crate::principal::Principal;
 
@@ -198,8 +198,8 @@ impl McpTransport {
                 may_stream: true,
                 names_revision: true,
                 delivery: Delivery::default(),
-                pause: Pause::default(),
-                begun: Begun::default(),
+                retry_after: RetryAfter::default(),
+                begun: ToolBegun::default(),
             });
             self.legacy.post(&parts, &principal, incoming).await
         };
@@ -249,7 +249,7 @@ impl McpTransport {
                     message.id_as_json(),
                     message.envelope.method == "initialize",
                 );
-                let begun = Begun::default();
+                let begun = ToolBegun::default();
                 let work = self.answer(parts, message, &principal, reads, begun.clone());
                 // The head of its answer may name a session, so it is waited for.
                 let work = if opens {

@@ -27,7 +27,7 @@ const MAX_DETAIL: usize = 1000;
 
 /// A package client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Client {
+pub(super) enum PackageClient {
     /// For Python.
     Pip,
     /// For TypeScript and JavaScript.
@@ -147,7 +147,7 @@ enum Answer {
     },
 }
 
-impl Client {
+impl PackageClient {
     /// Languages that packages can be installed for.
     pub(super) const LANGUAGES: &[(&str, Self)] =
         &[("python", Self::Pip), ("typescript", Self::Bun)];

@@ -7,7 +7,7 @@ use secrecy::ExposeSecret as _;
 use tracing::warn;
 
 use super::Packages;
-use super::client::{self, Client, FetchRequest, Fetched, Wanted};
+use super::client::{self, FetchRequest, Fetched, PackageClient, Wanted};
 use super::error::PackagesError;
 use super::prepared::PreparedInstall;
 use super::requirement::Requirement;
@@ -148,7 +148,7 @@ impl Packages {
     }
 
     /// Keeps downloads for other installs. A failure is only logged, since the next install can download them again.
-    async fn keep(&self, client: Client, scratch: &Scratch, fetched: &Fetched) {
+    async fn keep(&self, client: PackageClient, scratch: &Scratch, fetched: &Fetched) {
         // Without a cache, what an earlier setting kept is deleted.
         let limit = self.config.cache.unwrap_or(0);
         let files = fetched.files.iter().map(|file| Kept {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::client::Client;
+use super::client::PackageClient;
 use super::error::PackagesError;
 use super::requirement::{Asked, Ecosystem, Name, Requirement};
 use super::{InstallRequest, MAX_ASKED, Packages};
@@ -15,7 +15,7 @@ use crate::runner::Runner;
 /// A request that passed every check, with what it needs.
 pub(super) struct PreparedInstall {
     pub(super) runner: Arc<Runner>,
-    pub(super) client: Client,
+    pub(super) client: PackageClient,
     pub(super) asked: Vec<Requirement>,
     pub(super) removed: Vec<Name>,
     pub(super) key: ConversationKey,
@@ -80,9 +80,9 @@ impl Packages {
     ) -> Result<PreparedInstall, PackagesError> {
         let view = self.gate.catalog.view();
         let runner = view.find(&request.language);
-        let client = runner.and_then(|runner| Client::of(&runner.language));
+        let client = runner.and_then(|runner| PackageClient::of(&runner.language));
         let (Some(runner), Some(client)) = (runner, client) else {
-            let known = Client::LANGUAGES
+            let known = PackageClient::LANGUAGES
                 .iter()
                 .map(|(language, _)| *language)
                 .filter(|language| view.find(language).is_some());

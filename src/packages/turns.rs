@@ -21,27 +21,27 @@ type Rate = RateLimiter<ConversationKey, HashMapStateStore<ConversationKey>, Def
 
 /// The installs in progress and the recent ones.
 #[derive(Clone)]
-pub(super) struct Turns(Arc<Shared>);
+pub(super) struct InstallTurns(Arc<Shared>);
 
 struct Shared {
     rate: Option<Rate>,
     busy: Mutex<HashSet<ConversationKey>>,
 }
 
-impl fmt::Debug for Turns {
+impl fmt::Debug for InstallTurns {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Turns")
+        formatter.write_str("InstallTurns")
     }
 }
 
 /// An install in progress. Dropping it lets the next one in.
 #[derive(Debug)]
-pub(super) struct Turn {
-    turns: Turns,
+pub(super) struct InstallTurn {
+    turns: InstallTurns,
     key: ConversationKey,
 }
 
-impl Turns {
+impl InstallTurns {
     pub(super) fn new(limit: Option<RateLimit>) -> Self {
         let rate = limit.map(|limit| RateLimiter::hashmap(limit.quota()));
         Self(Arc::new(Shared {
@@ -51,18 +51,18 @@ impl Turns {
     }
 
     /// Lets an install in, unless one is in progress.
-    pub(super) fn take(&self, key: &ConversationKey) -> Result<Turn, PackagesError> {
+    pub(super) fn take(&self, key: &ConversationKey) -> Result<InstallTurn, PackagesError> {
         if !self.0.busy.lock().insert(key.clone()) {
             return Err(PackagesError::Busy);
         }
-        Ok(Turn {
+        Ok(InstallTurn {
             turns: self.clone(),
             key: key.clone(),
         })
     }
 }
 
-impl Turn {
+impl InstallTurn {
     /// Counts the install, or refuses it if there were too many recently.
     pub(super) fn count(&self) -> Result<(), PackagesError> {
         let Some(rate) = &self.turns.0.rate else {
@@ -79,7 +79,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for InstallTurn {
     fn drop(&mut self) {
         self.turns.0.busy.lock().remove(&self.key);
     }
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_conversation_has_one_install_at_a_time() {
-        let turns = Turns::new(None);
+        let turns = InstallTurns::new(None);
         let first = turns.take(&key("a")).unwrap();
         assert!(matches!(
             turns.take(&key("a")).unwrap_err(),
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn too_many_are_told_when_to_come_back() {
-        let turns = Turns::new(Some(RateLimit {
+        let turns = InstallTurns::new(Some(RateLimit {
             count: NonZeroU32::new(2).unwrap(),
             unit: RateUnit::Hour,
         }));

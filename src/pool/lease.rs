@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tracing::debug;
 
-use super::shelf::{ReadyAfter, Ticket};
+use super::shelf::{ReadyAfter, ShelfTicket};
 use super::{Kind, Pool, Warm};
 use crate::conversation::ConversationKey;
 use crate::executor::{ContainerId, ContainerState, ExecutorError};
@@ -210,7 +210,7 @@ impl Lease {
         }
     }
 
-    async fn clean(mut self, ticket: Ticket) {
+    async fn clean(mut self, ticket: ShelfTicket) {
         let closed = self.pool.0.closed.clone();
         let clean = async {
             self.sandbox.clean().await?;

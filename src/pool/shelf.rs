@@ -32,7 +32,7 @@ pub(super) struct Shelf<S> {
     /// Starts that have begun and not ended, including those of kinds that are gone but may come back.
     starting: BTreeMap<Kind, usize>,
     /// Sandboxes on their way back.
-    cleaning: BTreeMap<Ticket, Cleaning>,
+    cleaning: BTreeMap<ShelfTicket, Cleaning>,
     tickets: u64,
     /// Sandboxes that runs have and will bring back: nothing is started in their places.
     lent: TaskTracker,
@@ -40,7 +40,7 @@ pub(super) struct Shelf<S> {
 
 /// Stands for a sandbox on its way back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Ticket(u64);
+pub(super) struct ShelfTicket(u64);
 
 #[derive(Debug)]
 struct Cleaning {
@@ -82,7 +82,7 @@ struct Owned<S> {
 
 /// What a conversation that asks for its own sandbox gets.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Claim<S> {
+pub(super) enum ShelfClaim<S> {
     /// This one.
     Granted(S),
     /// It has one that will soon be clean.
@@ -91,13 +91,13 @@ pub(super) enum Claim<S> {
     Nothing,
 }
 
-impl<S> Claim<S> {
+impl<S> ShelfClaim<S> {
     /// The same, with `make` applied to a granted sandbox.
-    pub(super) fn map<T>(self, make: impl FnOnce(S) -> T) -> Claim<T> {
+    pub(super) fn map<T>(self, make: impl FnOnce(S) -> T) -> ShelfClaim<T> {
         match self {
-            Self::Granted(sandbox) => Claim::Granted(make(sandbox)),
-            Self::Cleaning => Claim::Cleaning,
-            Self::Nothing => Claim::Nothing,
+            Self::Granted(sandbox) => ShelfClaim::Granted(make(sandbox)),
+            Self::Cleaning => ShelfClaim::Cleaning,
+            Self::Nothing => ShelfClaim::Nothing,
         }
     }
 }
@@ -277,7 +277,7 @@ impl<S> Shelf<S> {
     }
 
     /// Claims the conversation's own sandbox of a kind, the last used one first. It is the caller's from now on.
-    pub(super) fn claim_own(&mut self, key: &ConversationKey, kind: &Kind) -> Claim<S> {
+    pub(super) fn claim_own(&mut self, key: &ConversationKey, kind: &Kind) -> ShelfClaim<S> {
         if let Some(book) = self.kinds.get_mut(kind) {
             book.claims += 1;
         }
@@ -286,11 +286,11 @@ impl<S> Shelf<S> {
             .iter()
             .rposition(|owned| owned.key == *key && owned.kind == *kind);
         match found {
-            Some(index) => Claim::Granted(self.owned.remove(index).sandbox),
+            Some(index) => ShelfClaim::Granted(self.owned.remove(index).sandbox),
             None if self.is_coming(key, kind, |back| back != ReadyAfter::FullLoad) => {
-                Claim::Cleaning
+                ShelfClaim::Cleaning
             }
-            None => Claim::Nothing,
+            None => ShelfClaim::Nothing,
         }
     }
 
@@ -300,7 +300,7 @@ impl<S> Shelf<S> {
         key: &ConversationKey,
         kind: &Kind,
         back: ReadyAfter,
-    ) -> Option<Ticket> {
+    ) -> Option<ShelfTicket> {
         // One at a time: a burst of cold runs would load an interpreter each, although only two are kept.
         let is_loaded =
             back != ReadyAfter::Scrub && self.is_coming(key, kind, |other| other == back);
@@ -313,12 +313,12 @@ impl<S> Shelf<S> {
             kind: kind.clone(),
             back,
         };
-        self.cleaning.insert(Ticket(self.tickets), cleaning);
-        Some(Ticket(self.tickets))
+        self.cleaning.insert(ShelfTicket(self.tickets), cleaning);
+        Some(ShelfTicket(self.tickets))
     }
 
     /// Notes that the way back has ended, well or not. Returns whether the conversation still wants the sandbox.
-    pub(super) fn end_cleaning(&mut self, ticket: Ticket) -> bool {
+    pub(super) fn end_cleaning(&mut self, ticket: ShelfTicket) -> bool {
         self.cleaning.remove(&ticket).is_some()
     }
 

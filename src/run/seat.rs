@@ -8,7 +8,7 @@ use super::prepare::PreparedRun;
 use super::{KernelWish, RunError, Runs};
 use crate::executor::spec::NetworkAccess;
 use crate::gate::admission::AdmissionError;
-use crate::kernels::{Kernel, KernelError, KernelLoss, Needs, Turn};
+use crate::kernels::{Kernel, KernelError, KernelLoss, KernelTurn, Needs};
 use crate::pool::{Lease, SandboxSource};
 use crate::sandbox::SandboxError;
 use crate::workspace::{Workspace, WorkspaceError};
@@ -19,7 +19,7 @@ pub(super) enum Seat {
     /// In a clean sandbox, which is cleaned afterwards or removed.
     Sandbox(Lease),
     /// In the conversation's kernel.
-    Kernel(Turn, SandboxSource),
+    Kernel(KernelTurn, SandboxSource),
 }
 
 impl Seat {
@@ -49,7 +49,7 @@ impl Seat {
 
 /// Why there is no sandbox for a run.
 #[derive(Debug, Error)]
-pub(super) enum LeaseError {
+pub(super) enum SeatError {
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
     #[error(transparent)]
@@ -58,12 +58,12 @@ pub(super) enum LeaseError {
     Sandbox(#[from] SandboxError),
 }
 
-impl From<LeaseError> for NotBegun {
-    fn from(error: LeaseError) -> Self {
+impl From<SeatError> for NotBegun {
+    fn from(error: SeatError) -> Self {
         match error {
-            LeaseError::Workspace(error) => error.into(),
-            LeaseError::Kernel(error) => error.into(),
-            LeaseError::Sandbox(error) => match error.lack_of_room() {
+            SeatError::Workspace(error) => error.into(),
+            SeatError::Kernel(error) => error.into(),
+            SeatError::Sandbox(error) => match error.lack_of_room() {
                 Some(reason) => AdmissionError::no_room(reason).into(),
                 None => Cause::EngineLost(error.outage()).into(),
             },
@@ -88,7 +88,7 @@ impl Runs {
         prepared: &PreparedRun,
         wish: KernelWish,
         waits: impl FnOnce(),
-    ) -> Result<Turn, RunError> {
+    ) -> Result<KernelTurn, RunError> {
         let PreparedRun { key, runner, .. } = prepared;
         let mut turn = self.kernels.turn(key, runner, wish.wait, waits).await?;
         turn.fit(prepared.needs(), wish.restart)?;
@@ -99,8 +99,8 @@ impl Runs {
     pub(super) async fn seat(
         &self,
         prepared: &PreparedRun,
-        turn: Option<Turn>,
-    ) -> Result<(Seat, Workspace), LeaseError> {
+        turn: Option<KernelTurn>,
+    ) -> Result<(Seat, Workspace), SeatError> {
         if let Some(turn) = turn {
             // Boxed, because it is large and few runs need it.
             return Box::pin(self.kernel_seat(prepared, turn)).await;
@@ -110,7 +110,7 @@ impl Runs {
     }
 
     /// A sandbox for one run, warm if there is one that fits.
-    async fn lease(&self, prepared: &PreparedRun) -> Result<(Lease, Workspace), LeaseError> {
+    async fn lease(&self, prepared: &PreparedRun) -> Result<(Lease, Workspace), SeatError> {
         let PreparedRun {
             runner,
             key,
@@ -137,7 +137,7 @@ impl Runs {
     async fn warm_lease(
         &self,
         prepared: &PreparedRun,
-    ) -> Result<Option<(Lease, Workspace)>, LeaseError> {
+    ) -> Result<Option<(Lease, Workspace)>, SeatError> {
         let Some(lease) = self.pool.claim(&prepared.key, &prepared.runner).await? else {
             return Ok(None);
         };
@@ -149,8 +149,8 @@ impl Runs {
     async fn kernel_seat(
         &self,
         prepared: &PreparedRun,
-        mut turn: Turn,
-    ) -> Result<(Seat, Workspace), LeaseError> {
+        mut turn: KernelTurn,
+    ) -> Result<(Seat, Workspace), SeatError> {
         let PreparedRun { runner, key, .. } = prepared;
         let needs = prepared.needs();
         let found = self.files.workspaces.find(key).await?;

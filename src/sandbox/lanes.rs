@@ -67,25 +67,25 @@ impl Lanes {
     ///
     /// # Errors
     /// What the engine said, or that there are no addresses left.
-    pub(super) async fn lease(&self) -> Result<LaneLease, ExecutorError> {
+    pub(super) async fn lease(&self) -> Result<HeldLane, ExecutorError> {
         match self.lease_free() {
             Some(lane) => Ok(lane),
             None => self.make().await,
         }
     }
 
-    fn lease_free(&self) -> Option<LaneLease> {
+    fn lease_free(&self) -> Option<HeldLane> {
         let mut books = self.0.books.lock();
         let (number, id) = books.free.pop_first()?;
         books.leased.insert(number, Some(id));
         drop(books);
-        Some(LaneLease {
+        Some(HeldLane {
             lanes: self.clone(),
             number,
         })
     }
 
-    async fn make(&self) -> Result<LaneLease, ExecutorError> {
+    async fn make(&self) -> Result<HeldLane, ExecutorError> {
         let there = self.0.executor.lanes().await?;
         let mut taken: HashSet<_> = there.into_iter().map(|lane| lane.number).collect();
         let mut refusal = None;
@@ -114,14 +114,14 @@ impl Lanes {
     }
 
     /// The lowest number that is neither taken nor ours, with its addresses.
-    fn reserve(&self, taken: &HashSet<u32>) -> Option<(LaneLease, Ipv4Net)> {
+    fn reserve(&self, taken: &HashSet<u32>) -> Option<(HeldLane, Ipv4Net)> {
         let mut books = self.0.books.lock();
         let number =
             (0..=u32::MAX).find(|number| !taken.contains(number) && !books.knows(*number))?;
         let subnet = lane_subnet(self.0.range, number)?;
         books.leased.insert(number, None);
         drop(books);
-        let lane = LaneLease {
+        let lane = HeldLane {
             lanes: self.clone(),
             number,
         };
@@ -194,12 +194,12 @@ impl Lanes {
 
 /// Exclusive use of a lane. Dropping it makes the lane free for the next.
 #[derive(Debug)]
-pub(super) struct LaneLease {
+pub(super) struct HeldLane {
     lanes: Lanes,
     number: u32,
 }
 
-impl LaneLease {
+impl HeldLane {
     /// Its number, which stays its own as long as the lease.
     pub(super) fn number(&self) -> u32 {
         self.number
@@ -216,7 +216,7 @@ impl LaneLease {
     }
 }
 
-impl Drop for LaneLease {
+impl Drop for HeldLane {
     fn drop(&mut self) {
         let mut books = self.lanes.0.books.lock();
         if let Some(Some(id)) = books.leased.remove(&self.number) {

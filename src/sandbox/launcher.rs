@@ -13,7 +13,7 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tracing::{info, warn};
 
-use super::lanes::{LaneLease, Lanes};
+use super::lanes::{HeldLane, Lanes};
 use super::scale::Scale;
 use super::{Input, Sandbox, SandboxError, drain};
 use crate::executor::spec::{ContainerLimits, ContainerSpec};
@@ -71,7 +71,7 @@ struct Shared {
     live: Mutex<HashSet<ContainerId>>,
     lanes: Lanes,
     /// Fair, and shared by creation and removal: a client that starts and cancels in a loop waits for its own removals.
-    engine_slots: Arc<Semaphore>,
+    engine_permits: Arc<Semaphore>,
 }
 
 impl Launcher {
@@ -83,7 +83,7 @@ impl Launcher {
         tasks: TaskTracker,
     ) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let engine_slots = MIN_ENGINE_SLOTS.max(ENGINE_SLOTS_PER_CORE * cores);
+        let engine_permits = MIN_ENGINE_SLOTS.max(ENGINE_SLOTS_PER_CORE * cores);
         let lanes = Lanes::new(Arc::clone(&executor), subnets, identity.labels());
         Self(Arc::new(Shared {
             executor,
@@ -92,7 +92,7 @@ impl Launcher {
             tasks,
             containers: TaskTracker::new(),
             live: Mutex::default(),
-            engine_slots: Arc::new(Semaphore::new(engine_slots)),
+            engine_permits: Arc::new(Semaphore::new(engine_permits)),
         }))
     }
 
@@ -135,7 +135,7 @@ impl Launcher {
     }
 
     async fn hand(&self) -> OwnedSemaphorePermit {
-        Arc::clone(&self.0.engine_slots)
+        Arc::clone(&self.0.engine_permits)
             .acquire_owned()
             .await
             .expect("it is never closed")
@@ -208,7 +208,7 @@ impl Launcher {
     async fn start_now(
         &self,
         spec: &ContainerSpec,
-        lane: Option<LaneLease>,
+        lane: Option<HeldLane>,
         is_wanted: impl Fn() -> bool,
     ) -> Result<Option<Sandbox>, ExecutorError> {
         let executor = &self.0.executor;
@@ -236,7 +236,7 @@ impl Launcher {
     }
 
     /// Removes a container in the background.
-    fn remove_later(&self, id: ContainerId, lane: Option<LaneLease>, there: TaskTrackerToken) {
+    fn remove_later(&self, id: ContainerId, lane: Option<HeldLane>, there: TaskTrackerToken) {
         let launcher = self.clone();
         self.0.tasks.spawn(async move {
             for attempt in 1..=REMOVE_TRIES {
@@ -247,7 +247,7 @@ impl Launcher {
                     Ok(()) => break,
                     Err(error) if attempt == REMOVE_TRIES => {
                         warn!(container.id = %id, error = &error as &dyn std::error::Error, "left a container to the reaper");
-                        lane.iter().for_each(LaneLease::give_up);
+                        lane.iter().for_each(HeldLane::give_up);
                     }
                     Err(_) => tokio::time::sleep(REMOVE_PAUSE.min(Duration::from_millis(100) * attempt)).await,
                 }
@@ -355,12 +355,12 @@ pub(super) struct Container {
     launcher: Launcher,
     id: ContainerId,
     /// The network that it has for itself until it is removed.
-    lane: Option<LaneLease>,
+    lane: Option<HeldLane>,
     there: TaskTrackerToken,
 }
 
 impl Container {
-    fn new(launcher: Launcher, id: ContainerId, lane: Option<LaneLease>) -> Self {
+    fn new(launcher: Launcher, id: ContainerId, lane: Option<HeldLane>) -> Self {
         launcher.0.live.lock().insert(id.clone());
         let there = launcher.0.containers.token();
         Self {

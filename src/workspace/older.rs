@@ -19,9 +19,9 @@ const OLDER: &str = ".older";
 
 /// The directory of links from keys of that server to ours.
 #[derive(Debug)]
-pub(super) struct Older(OwnedFd);
+pub(super) struct OlderDirectories(OwnedFd);
 
-impl Older {
+impl OlderDirectories {
     pub(super) fn open(
         opener: Opener,
         root: BorrowedFd<'_>,

@@ -18,14 +18,14 @@ use tokio_util::task::TaskTracker;
 
 use super::beneath::Opener;
 use super::book::Measurement;
-use super::download_slots::DownloadSlots;
+use super::download_permits::DownloadPermits;
 use super::emptied::Emptied;
 use super::error::WorkspaceError;
 use super::moves::Moves;
-use super::older::Older;
+use super::older::OlderDirectories;
 use super::owners::{Directories, Own, Owners, Users};
 use super::removal::{self, Progress, Staging};
-use super::turns::Turns;
+use super::turns::ChangeTurns;
 use super::uses::Uses;
 use super::{Usage, WorkspaceLimits, usage};
 use crate::conversation::ConversationKey;
@@ -66,15 +66,15 @@ pub(super) struct Store {
     pub(super) limits: WorkspaceLimits,
     operations: Arc<Semaphore>,
     uploads: Arc<Semaphore>,
-    turns: Turns,
+    turns: ChangeTurns,
     /// Bytes of free space that uploads are about to take.
     claimed: Mutex<u64>,
     /// One at a time, since nobody waits for them.
     deletions: Arc<Semaphore>,
-    pub(super) downloads: Arc<DownloadSlots>,
+    pub(super) downloads: Arc<DownloadPermits>,
     pub(super) receiving: Arc<Semaphore>,
     pub(super) uses: Uses,
-    pub(super) older: Older,
+    pub(super) older: OlderDirectories,
     pub(super) tasks: TaskTracker,
 }
 
@@ -97,12 +97,12 @@ pub struct FreeSpace {
 
 /// Free space that is set aside for an upload until it is written. Dropping it gives it back.
 #[derive(Debug)]
-pub(super) struct Claim<'a> {
+pub(super) struct SpaceClaim<'a> {
     store: &'a Store,
     bytes: u64,
 }
 
-impl Drop for Claim<'_> {
+impl Drop for SpaceClaim<'_> {
     fn drop(&mut self) {
         *self.store.claimed.lock() -= self.bytes;
     }
@@ -121,7 +121,7 @@ impl Store {
         let opener = Opener::for_root(root.as_fd());
         let private = open_private(opener, root.as_fd(), most_deleted(&limits))?;
         let uses = Uses::open(opener, root.as_fd())?;
-        let older = Older::open(opener, root.as_fd())?;
+        let older = OlderDirectories::open(opener, root.as_fd())?;
         let users = match owners {
             Owners::One(owner) => Users::One(owner),
             Owners::Own(uids) => Own::open(uids, opener, root.as_fd())
@@ -138,7 +138,7 @@ impl Store {
             limits,
             operations: Arc::new(Semaphore::new(OPERATIONS)),
             uploads: Arc::new(Semaphore::new(UPLOADS)),
-            turns: Turns::default(),
+            turns: ChangeTurns::default(),
             claimed: Mutex::default(),
             deletions: Arc::new(Semaphore::new(1)),
             downloads: Arc::default(),
@@ -285,12 +285,12 @@ impl Store {
     }
 
     /// Sets `bytes` of free space aside for an upload. Refuses if that would leave too little.
-    pub(super) fn claim_space(&self, bytes: u64) -> Result<Claim<'_>, WorkspaceError> {
+    pub(super) fn claim_space(&self, bytes: u64) -> Result<SpaceClaim<'_>, WorkspaceError> {
         let mut claimed = self.claimed.lock();
         let all = claimed.saturating_add(bytes);
         self.check_space(all)?;
         *claimed = all;
-        Ok(Claim { store: self, bytes })
+        Ok(SpaceClaim { store: self, bytes })
     }
 
     /// How much a conversation takes: as of a moment ago, if finding out takes long and `fresh` is false.

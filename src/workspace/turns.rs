@@ -14,19 +14,19 @@ const UNUSED: usize = 64;
 
 /// Whose turn it is in each conversation.
 #[derive(Debug, Default)]
-pub(super) struct Turns(Mutex<HashMap<ConversationKey, Weak<Semaphore>>>);
+pub(super) struct ChangeTurns(Mutex<HashMap<ConversationKey, Weak<Semaphore>>>);
 
 /// A turn. Dropping it lets the next one in.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct ChangeTurn {
     _permit: OwnedSemaphorePermit,
 }
 
-impl Turns {
+impl ChangeTurns {
     /// Waits until nobody else has the turn of this conversation. Who came first goes first.
-    pub(super) async fn take(&self, key: &ConversationKey) -> Turn {
+    pub(super) async fn take(&self, key: &ConversationKey) -> ChangeTurn {
         let permit = self.of(key).acquire_owned().await;
-        Turn {
+        ChangeTurn {
             _permit: permit.expect("these semaphores are never closed"),
         }
     }
@@ -57,7 +57,7 @@ mod tests {
 
     #[tokio::test]
     async fn turns_of_one_conversation_come_one_after_another() {
-        let turns = Turns::default();
+        let turns = ChangeTurns::default();
         let one = key(1);
         let first = turns.take(&one).await;
         let mut second = Box::pin(turns.take(&one));
@@ -69,7 +69,7 @@ mod tests {
 
     #[tokio::test]
     async fn conversations_without_a_turn_are_forgotten() {
-        let turns = Turns::default();
+        let turns = ChangeTurns::default();
         let held = turns.take(&key(0)).await;
         for number in 1..=1_000 {
             turns.take(&key(number)).await;

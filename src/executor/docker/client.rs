@@ -7,7 +7,7 @@ use bollard::models::{SystemInfo, SystemVersion};
 const PARTS_OF_VOLUMES: (usize, usize) = (1, 45);
 
 #[derive(Clone, Debug)]
-pub(super) struct Client {
+pub(super) struct EngineClient {
     pub(super) docker: Docker,
     pub(super) is_podman: bool,
     /// Whether users of containers are mapped to others of the host.
@@ -16,7 +16,7 @@ pub(super) struct Client {
     pub(super) weighs_disk: bool,
 }
 
-impl Client {
+impl EngineClient {
     /// A client of the engine that says this about itself.
     pub(super) fn of(docker: Docker, version: &SystemVersion, info: &SystemInfo) -> Self {
         let mut components = version.components.iter().flatten();

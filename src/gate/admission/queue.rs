@@ -33,7 +33,7 @@ impl From<AdmissionConfig> for Limits {
 
 /// Identifies a run that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ticket(u64);
+pub(super) struct QueueTicket(u64);
 
 /// The books. `T` tells a run that waits that its turn has come.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ pub(super) struct Queue<T> {
 #[derive(Debug)]
 struct Member<T> {
     running: usize,
-    waiting: VecDeque<(Ticket, T)>,
+    waiting: VecDeque<(QueueTicket, T)>,
 }
 
 impl<T> Queue<T> {
@@ -91,8 +91,8 @@ impl<T> Queue<T> {
     }
 
     /// Joins the queue.
-    pub(super) fn join(&mut self, key: &ConversationKey, turn: T) -> Ticket {
-        let ticket = Ticket(self.next);
+    pub(super) fn join(&mut self, key: &ConversationKey, turn: T) -> QueueTicket {
+        let ticket = QueueTicket(self.next);
         self.next += 1;
         self.waiting += 1;
         let member = self.member(key);
@@ -130,7 +130,7 @@ impl<T> Queue<T> {
     }
 
     /// Removes a run from the queue, if it still waits.
-    pub(super) fn give_up(&mut self, key: &ConversationKey, ticket: Ticket) {
+    pub(super) fn give_up(&mut self, key: &ConversationKey, ticket: QueueTicket) {
         let Some(member) = self.members.get_mut(key) else {
             return;
         };
@@ -156,7 +156,7 @@ impl<T> Queue<T> {
     }
 
     /// How many runs are served up to this one, if no conversation had more than its share of permits.
-    pub(super) fn position(&self, key: &ConversationKey, ticket: Ticket) -> Option<usize> {
+    pub(super) fn position(&self, key: &ConversationKey, ticket: QueueTicket) -> Option<usize> {
         let turn = self.turns.iter().position(|waits| waits == key)?;
         let own = &self.members.get(key)?.waiting;
         let index = own.iter().position(|(waits, _)| *waits == ticket)?;

@@ -173,7 +173,7 @@ fn step() -> impl Strategy<Value = Step> {
 /// A run that waits: whose it is, and who was served while it was the first of its conversation.
 struct Waits {
     who: usize,
-    ticket: Ticket,
+    ticket: QueueTicket,
     seen: Vec<usize>,
 }
 

@@ -12,25 +12,25 @@ pub(in crate::kernels) fn key(number: usize) -> KernelKey {
     }
 }
 
-fn books(max_kernels: usize) -> Books<u32> {
-    Books::new(max_kernels, IDLE)
+fn books(max_kernels: usize) -> KernelBooks<u32> {
+    KernelBooks::new(max_kernels, IDLE)
 }
 
 /// What a run that asked for its turn got.
-fn granted(claim: Claim<u32>) -> (Option<u32>, Option<KernelLoss>) {
+fn granted(claim: KernelClaim<u32>) -> (Option<u32>, Option<KernelLoss>) {
     match claim {
-        Claim::Granted { kernel, lost } => (kernel, lost),
+        KernelClaim::Granted { kernel, lost } => (kernel, lost),
         other => panic!("{other:?}"),
     }
 }
 
 /// What has to make way when a run begins that got its turn where there was no kernel.
-fn begun(books: &mut Books<u32>, number: usize) -> Option<u32> {
+fn begun(books: &mut KernelBooks<u32>, number: usize) -> Option<u32> {
     assert_eq!(granted(books.claim(&key(number), None)).0, None);
     books.make_room(&key(number)).unwrap()
 }
 
-fn leave_idle(books: &mut Books<u32>, number: usize, now: Instant) {
+fn leave_idle(books: &mut KernelBooks<u32>, number: usize, now: Instant) {
     assert_eq!(begun(books, number), None);
     let kernel = u32::try_from(number).unwrap();
     assert_eq!(books.give_back(&key(number), kernel, now), None);
@@ -40,7 +40,7 @@ fn leave_idle(books: &mut Books<u32>, number: usize, now: Instant) {
 fn a_kernel_goes_from_run_to_run() {
     let (mut books, now) = (books(2), Instant::now());
     assert_eq!(begun(&mut books, 1), None);
-    assert_eq!(books.claim(&key(1), None), Claim::Busy);
+    assert_eq!(books.claim(&key(1), None), KernelClaim::Busy);
     assert_eq!(books.count_of("p"), (0, 1));
     assert_eq!(books.give_back(&key(1), 7, now), None);
     assert_eq!((books.count_of("p"), books.count_of("q")), ((1, 0), (0, 0)));
@@ -79,7 +79,7 @@ fn the_least_recently_used_makes_room() {
     assert_eq!(begun(&mut books, 3), Some(2));
     // Those that are working stay.
     assert_eq!(begun(&mut books, 4), Some(1));
-    assert_eq!(books.claim(&key(5), None), Claim::Full);
+    assert_eq!(books.claim(&key(5), None), KernelClaim::Full);
     books.leave(&key(4), None);
     assert_eq!(
         granted(books.claim(&key(1), None)),
@@ -113,17 +113,17 @@ fn those_who_wait_come_in_their_order() {
     let first = books.line_up(&key(1)).unwrap();
     let second = books.line_up(&key(1)).unwrap();
     let third = books.line_up(&key(1)).unwrap();
-    assert_eq!(books.claim(&key(1), Some(first)), Claim::Busy);
+    assert_eq!(books.claim(&key(1), Some(first)), KernelClaim::Busy);
     assert_eq!(books.give_back(&key(1), 7, now), None);
     // Nobody gets in between, and a kernel that others wait for does not make way.
-    assert_eq!(books.claim(&key(1), None), Claim::Busy);
-    assert_eq!(books.claim(&key(1), Some(second)), Claim::Busy);
-    assert_eq!(books.claim(&key(2), None), Claim::Full);
+    assert_eq!(books.claim(&key(1), None), KernelClaim::Busy);
+    assert_eq!(books.claim(&key(1), Some(second)), KernelClaim::Busy);
+    assert_eq!(books.claim(&key(2), None), KernelClaim::Full);
     books.leave_line(&key(1), second);
     assert_eq!(granted(books.claim(&key(1), Some(first))).0, Some(7));
     books.leave_line(&key(1), first);
     books.leave(&key(1), Some(KernelLoss::Timeout));
-    assert_eq!(books.claim(&key(1), None), Claim::Busy);
+    assert_eq!(books.claim(&key(1), None), KernelClaim::Busy);
     let kernel_and_loss = granted(books.claim(&key(1), Some(third)));
     assert_eq!(kernel_and_loss, (None, Some(KernelLoss::Timeout)));
     books.leave_line(&key(1), third);
@@ -186,7 +186,7 @@ fn nothing_is_kept_after_the_end() {
         books.give_back(&key(2), 2, now),
         Some((2, KernelLoss::Gone))
     );
-    assert_eq!(books.claim(&key(3), None), Claim::Closed);
+    assert_eq!(books.claim(&key(3), None), KernelClaim::Closed);
 }
 
 #[test]

@@ -14,17 +14,17 @@ use super::accept::Reads;
 use super::envelope::EnvelopeError;
 use super::message::{Incoming, Message};
 use super::shape::{self, Work};
-use crate::mcp::caller::Begun;
+use crate::mcp::caller::ToolBegun;
 use crate::principal::Principal;
 
 /// Counts one more message of a caller whose requests are limited, and fails with the seconds to wait. The request that
 /// brought it counts as one whatever it holds.
 #[derive(Clone)]
-pub(crate) struct Toll(pub(crate) Arc<dyn Fn() -> Result<(), u64> + Send + Sync>);
+pub(crate) struct RateCharge(pub(crate) Arc<dyn Fn() -> Result<(), u64> + Send + Sync>);
 
 /// Refuses the messages of a batch that are more than its sender may send.
 pub(super) fn charged(parts: &Parts, incoming: Incoming) -> Incoming {
-    let Some(Toll(count)) = parts.extensions.get() else {
+    let Some(RateCharge(count)) = parts.extensions.get() else {
         return incoming;
     };
     let Incoming::Batch(mut messages) = incoming else {
@@ -55,7 +55,13 @@ impl McpTransport {
         };
         let nothing_to_answer = !messages.iter().any(to_answer);
         let answers = messages.into_iter().map(|message| match message {
-            Ok(message) => self.answer(parts.clone(), message, principal, reads, Begun::default()),
+            Ok(message) => self.answer(
+                parts.clone(),
+                message,
+                principal,
+                reads,
+                ToolBegun::default(),
+            ),
             Err(error) => async { error.into_response() }.boxed(),
         });
         if nothing_to_answer {

@@ -16,7 +16,7 @@ use super::revision::{self, REVISION};
 use super::sessions::Standing;
 use super::shape::Work;
 use super::{McpTransport, SESSION_ID, session_id};
-use crate::mcp::caller::{Begun, Caller, Delivery, Pause};
+use crate::mcp::caller::{Caller, Delivery, RetryAfter, ToolBegun};
 use crate::principal::Principal;
 
 /// The `Accept` header that rmcp asks for.
@@ -33,7 +33,7 @@ impl McpTransport {
         message: Message,
         principal: &Principal,
         reads: Reads,
-        begun: Begun,
+        begun: ToolBegun,
     ) -> Work {
         let caller = Caller {
             principal: principal.clone(),
@@ -41,7 +41,7 @@ impl McpTransport {
             names_revision: session_id(&parts.headers).is_some()
                 || parts.headers.contains_key(REVISION),
             delivery: Delivery::default(),
-            pause: Pause::default(),
+            retry_after: RetryAfter::default(),
             begun,
         };
         parts.headers.insert(ACCEPT, BOTH_TYPES);
@@ -50,7 +50,7 @@ impl McpTransport {
         let transport = self.clone();
         async move {
             let mut response = transport.dispatch(parts, &message, &caller).await;
-            if let Some(seconds) = caller.pause.seconds() {
+            if let Some(seconds) = caller.retry_after.seconds() {
                 response.headers_mut().insert(RETRY_AFTER, seconds.into());
             }
             // rmcp takes a message that is JSON but cannot be held for a body of another type.

@@ -21,7 +21,7 @@ use tokio::time::{sleep, timeout};
 use super::KEEP_ALIVE;
 use super::accept::Reads;
 use super::envelope::EnvelopeError;
-use crate::mcp::caller::Begun;
+use crate::mcp::caller::ToolBegun;
 
 /// How long an answer may take until it becomes a stream, where it may also be JSON. Runs in a warm sandbox are faster.
 const AT_ONCE: Duration = Duration::from_millis(250);
@@ -37,7 +37,7 @@ pub(super) type Work = BoxFuture<'static, Response>;
 pub(super) async fn shaped(
     mut work: Work,
     reads: Reads,
-    begun: &Begun,
+    begun: &ToolBegun,
     id: Option<Value>,
 ) -> Response {
     if !reads.streams() {

@@ -42,7 +42,10 @@ fn each_kind_has_a_size_of_its_own() {
     assert_eq!(order, [kind("p"), kind("p")]);
     // A conversation may keep one all the same.
     assert!(shelf.give_back(&key('a'), &kind("t"), 7, now).is_empty());
-    assert_eq!(shelf.claim_own(&key('a'), &kind("t")), Claim::Granted(7));
+    assert_eq!(
+        shelf.claim_own(&key('a'), &kind("t")),
+        ShelfClaim::Granted(7)
+    );
 }
 
 #[test]
@@ -75,7 +78,10 @@ fn what_comes_back_finds_its_place() {
     assert!(shelf.give_back(&key('a'), &kind("p"), 0, now).is_empty());
     assert_eq!(shelf.count(), (1, 1));
     // One that does not come back gives up its place.
-    assert_eq!(shelf.claim_own(&key('a'), &kind("p")), Claim::Granted(0));
+    assert_eq!(
+        shelf.claim_own(&key('a'), &kind("p")),
+        ShelfClaim::Granted(0)
+    );
     drop(shelf.lend());
     assert_eq!(shelf.begin_start(now), Some(kind("p")));
 }
@@ -155,8 +161,8 @@ fn a_conversation_gets_its_own_back_and_nobody_elses() {
     let scrubbed = shelf
         .begin_cleaning(&key('a'), &kind("p"), ReadyAfter::Scrub)
         .unwrap();
-    assert_eq!(shelf.claim_own(&key('a'), &kind("p")), Claim::Cleaning);
-    assert_eq!(shelf.claim_own(&key('b'), &kind("p")), Claim::Nothing);
+    assert_eq!(shelf.claim_own(&key('a'), &kind("p")), ShelfClaim::Cleaning);
+    assert_eq!(shelf.claim_own(&key('b'), &kind("p")), ShelfClaim::Nothing);
     assert!(shelf.end_cleaning(scrubbed));
     // A small interpreter is worth waiting for, and only one of those is loaded at a time.
     let small = shelf
@@ -166,7 +172,7 @@ fn a_conversation_gets_its_own_back_and_nobody_elses() {
         shelf.begin_cleaning(&key('a'), &kind("p"), ReadyAfter::LightPark),
         None
     );
-    assert_eq!(shelf.claim_own(&key('a'), &kind("p")), Claim::Cleaning);
+    assert_eq!(shelf.claim_own(&key('a'), &kind("p")), ShelfClaim::Cleaning);
     assert!(shelf.end_cleaning(small));
     // Nobody waits for one in which everything is being loaded, and only one of those is loaded at a time.
     let later = shelf
@@ -176,13 +182,16 @@ fn a_conversation_gets_its_own_back_and_nobody_elses() {
         shelf.begin_cleaning(&key('a'), &kind("p"), ReadyAfter::FullLoad),
         None
     );
-    assert_eq!(shelf.claim_own(&key('a'), &kind("p")), Claim::Nothing);
+    assert_eq!(shelf.claim_own(&key('a'), &kind("p")), ShelfClaim::Nothing);
     assert!(shelf.end_cleaning(later));
     assert!(shelf.give_back(&key('a'), &kind("p"), 7, now).is_empty());
-    assert_eq!(shelf.claim_own(&key('b'), &kind("p")), Claim::Nothing);
-    assert_eq!(shelf.claim_own(&key('a'), &kind("t")), Claim::Nothing);
-    assert_eq!(shelf.claim_own(&key('a'), &kind("p")), Claim::Granted(7));
-    assert_eq!(shelf.claim_own(&key('a'), &kind("p")), Claim::Nothing);
+    assert_eq!(shelf.claim_own(&key('b'), &kind("p")), ShelfClaim::Nothing);
+    assert_eq!(shelf.claim_own(&key('a'), &kind("t")), ShelfClaim::Nothing);
+    assert_eq!(
+        shelf.claim_own(&key('a'), &kind("p")),
+        ShelfClaim::Granted(7)
+    );
+    assert_eq!(shelf.claim_own(&key('a'), &kind("p")), ShelfClaim::Nothing);
 }
 
 #[test]
@@ -195,7 +204,7 @@ fn the_least_recently_used_one_makes_room() {
                 .is_empty()
         );
     }
-    let Claim::Granted(used) = shelf.claim_own(&key('a'), &kind("p")) else {
+    let ShelfClaim::Granted(used) = shelf.claim_own(&key('a'), &kind("p")) else {
         panic!("it is there")
     };
     assert!(shelf.give_back(&key('a'), &kind("p"), used, now).is_empty());
@@ -276,6 +285,6 @@ fn an_upload_is_for_the_kind_that_is_asked_for_most() {
         let kind = shelf.begin_start(now).unwrap();
         assert_eq!(shelf.started(&kind, number, now), None);
     }
-    assert_eq!(shelf.claim_own(&key('a'), &kind("t")), Claim::Nothing);
+    assert_eq!(shelf.claim_own(&key('a'), &kind("t")), ShelfClaim::Nothing);
     assert_eq!(shelf.likeliest_kind(), Some(kind("t")));
 }

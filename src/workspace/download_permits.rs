@@ -15,16 +15,16 @@ const OF_ONE: usize = 32;
 
 /// How many are taken by each conversation.
 #[derive(Debug, Default)]
-pub(super) struct DownloadSlots(Mutex<HashMap<ConversationKey, usize>>);
+pub(super) struct DownloadPermits(Mutex<HashMap<ConversationKey, usize>>);
 
 /// A place for a download. Dropping it gives it back.
 #[derive(Debug)]
 pub(crate) struct DownloadSlot {
-    slots: Arc<DownloadSlots>,
+    slots: Arc<DownloadPermits>,
     key: ConversationKey,
 }
 
-impl DownloadSlots {
+impl DownloadPermits {
     /// Takes a place. `None` if none is free.
     pub(super) fn take(self: &Arc<Self>, key: &ConversationKey) -> Option<DownloadSlot> {
         let mut taken = self.0.lock();
