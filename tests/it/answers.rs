@@ -128,7 +128,7 @@ async fn the_text_has_all_that_the_object_would_have() {
 }
 
 #[tokio::test]
-async fn settings_are_for_all_clients() {
+async fn settings_of_answers_hold_for_every_client() {
     let mut seen = Vec::new();
     for (links, structured) in [
         ("always", "always"),
@@ -155,7 +155,7 @@ async fn settings_are_for_all_clients() {
 }
 
 #[tokio::test]
-async fn other_toolsets_heed_it_too() {
+async fn other_toolsets_leave_structured_content_out_too() {
     let settings = [("MCP_TOOLSET", "python"), ("STRUCTURED_CONTENT", "never")];
     let app = TestApp::on_fake_speaking(&["python"], &settings).await;
     let session = Session::open(&app, "2025-06-18").await;

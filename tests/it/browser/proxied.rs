@@ -125,7 +125,7 @@ async fn files_are_at_hand(page: &Page) {
 }
 
 #[tokio::test]
-async fn it_works_below_a_path_of_another_name() {
+async fn the_page_works_below_a_path_of_another_host() {
     let server = free_address().await;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let home = format!(
