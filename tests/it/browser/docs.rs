@@ -28,10 +28,10 @@ async fn the_interface_is_shown_and_tried() {
     page.click("#operations-runs-list_sessions .try-out__btn")
         .await;
     page.click("#operations-runs-list_sessions .execute").await;
-    page.until("document.querySelector('#operations-runs-list_sessions .progress-responses-table tbody .response-col_status')?.textContent.includes('200')")
+    page.until("document.querySelector('#operations-runs-list_sessions .live-responses-table tbody .response-col_status')?.textContent.includes('200')")
         .await;
     let body = page
-        .text("#operations-runs-list_sessions .progress-responses-table .microlight")
+        .text("#operations-runs-list_sessions .live-responses-table .microlight")
         .await;
     assert!(body.contains("\"total\": 0"), "{body}");
     let foreign = page.js(FOREIGN, Vec::new()).await;

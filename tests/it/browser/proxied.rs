@@ -94,7 +94,7 @@ async fn try_the_interface(page: &Page, home: &str) {
         page.click(&button).await;
     }
     page.until(&format!(
-        "document.querySelector('{health} .progress-responses-table tbody .response-col_status')?.textContent.includes('200')"
+        "document.querySelector('{health} .live-responses-table tbody .response-col_status')?.textContent.includes('200')"
     ))
     .await;
 }
