@@ -6,6 +6,7 @@
 #   KUBE_TEST_CONFIG          kubeconfig of its administrator; its context names the namespace
 #   KUBE_TEST_SERVER_CONFIG   the same with the rights of the server (KUBE_TEST_CONFIG)
 #   KUBE_TEST_CLAIM           a claim in there that all nodes can write to (sandboxes)
+#   KUBE_TEST_PROFILE         a seccomp profile on its nodes that lets sandboxes unshare: docs/kubernetes.md
 #   KUBE_TEST_FILES           where this machine has the files of that claim; without it, the cluster is only tried
 # The runner of shell must be in the namespace: scripts/runner-configmap.sh. What breaks a cluster is not done to it.
 set -euo pipefail

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_code_sandbox::config::{OwnNetwork, Seccomp};
-use mcp_code_sandbox::executor::docker::request::SECCOMP_PROFILE;
 use mcp_code_sandbox::executor::{
     ContainerEnd, ContainerState, ErrorKind, Executor as _, NetworkRules,
 };
 
 use crate::kubernetes_executor::{Pod, refusal, told, within};
-use crate::support::cluster::{OnCluster, add_profile, freeze, kubectl, on_node};
+use crate::support::cluster::{OnCluster, freeze, kubectl, on_node, own_network_profile};
 
 /// The node of the control plane, and the other one.
 const CONTROL: &str = "n1";
@@ -123,14 +122,8 @@ const LOOK: &str = "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '; tail -n 
 
 #[tokio::test]
 async fn sandboxes_leave_the_network_of_their_pods_where_nodes_let_them() {
-    let mut profile: serde_json::Value = serde_json::from_str(SECCOMP_PROFILE).unwrap();
-    for rule in profile["syscalls"].as_array_mut().unwrap() {
-        let names = rule["names"].as_array_mut().unwrap();
-        names.retain(|name| name != "unshare");
-    }
-    add_profile("own-network.json", &profile);
     let on = Arc::new(OnCluster::with(|config| {
-        config.seccomp = Seccomp::Localhost("own-network.json".to_owned());
+        config.seccomp = Seccomp::Localhost(own_network_profile());
         config.own_network = OwnNetwork::Require;
     }));
     let mut pod = Pod::start(&on, &on.shell().await).await;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use mcp_code_sandbox::config::KubernetesConfig;
+use mcp_code_sandbox::executor::docker::request::SECCOMP_PROFILE;
 use mcp_code_sandbox::executor::host_paths::{HostPaths, MountSource};
 use mcp_code_sandbox::executor::installed::INIT;
 use mcp_code_sandbox::executor::kubernetes::{KubernetesExecutor, PodSetup};
@@ -78,6 +79,7 @@ impl Share {
             ("KUBECONFIG", given("KUBE_TEST_SERVER_CONFIG")),
             ("KUBE_VOLUME_CLAIM", given("KUBE_TEST_CLAIM")),
             ("KUBE_VOLUME_PATH", format!("{}/{below}", self.in_claim())),
+            ("KUBE_SECCOMP", own_network_profile()),
             ("MAX_CONCURRENT_RUNS", "8".to_owned()),
             // Not with a cluster.
             ("FIREWALL_REPORT", String::new()),
@@ -197,10 +199,24 @@ pub(crate) async fn nodes() -> Vec<String> {
         .collect()
 }
 
-/// Puts a filter of system calls where all nodes of the cluster that is made of containers find it by this name.
-pub(crate) fn add_profile(name: &str, profile: &Value) {
-    let path = Path::new(&given("KUBE_TEST_SECCOMP")).join(name);
-    fs::write(path, profile.to_string()).unwrap();
+/// The name of a filter of system calls that all nodes have, and that lets sandboxes leave the network of their pods. The
+/// cluster that is made of containers gets it here.
+pub(crate) fn own_network_profile() -> String {
+    let Ok(directory) = std::env::var("KUBE_TEST_SECCOMP") else {
+        return given("KUBE_TEST_PROFILE");
+    };
+    let mut profile: Value = serde_json::from_str(SECCOMP_PROFILE).unwrap();
+    for rule in profile["syscalls"].as_array_mut().unwrap() {
+        let names = rule["names"].as_array_mut().unwrap();
+        names.retain(|name| name != "unshare");
+    }
+    let name = "own-network.json";
+    // Others may be reading it.
+    let file = tempfile::NamedTempFile::new_in(&directory).unwrap();
+    fs::write(file.path(), profile.to_string()).unwrap();
+    fs::set_permissions(file.path(), fs::Permissions::from_mode(0o644)).unwrap();
+    file.persist(Path::new(&directory).join(name)).unwrap();
+    name.to_owned()
 }
 
 /// Freezes a node of the cluster that is made of containers, or lets it go on: `pause` or `unpause`.
