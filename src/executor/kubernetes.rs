@@ -55,8 +55,8 @@ const ATTACH_PAUSE: Duration = Duration::from_millis(25);
 const LATE_ATTACH_PAUSE: Duration = Duration::from_millis(250);
 /// From when a pod takes longer.
 const LATE: Duration = Duration::from_secs(3);
-/// How many connections may break before one holds.
-const LOST_ATTEMPTS: usize = 3;
+/// How long connections may break before one holds. An API server that stays away is noticed by others.
+const LOST_WAIT: Duration = Duration::from_secs(5);
 /// How long after the end of its streams a pod's own end is known, at most.
 const STATE_LAG: Duration = Duration::from_millis(1500);
 /// How long a node may take to answer, and the cluster at the end of that lag.
@@ -102,7 +102,7 @@ impl KubernetesExecutor {
         cluster: &Cluster,
         container: &ContainerId,
     ) -> Result<Attached, StartError> {
-        let (begun, mut lost) = (Instant::now(), 0);
+        let begun = Instant::now();
         loop {
             let standing = cluster.pods.standing(container);
             let wait = match standing {
@@ -123,7 +123,7 @@ impl KubernetesExecutor {
                     // It does not run yet: its node does not know it, or the cluster has not heard from that.
                     Err(ClusterError::Refused(_) | ClusterError::Failed(_)) => {}
                     // A busy node closes connections before it has answered.
-                    Err(ClusterError::Lost(_)) if lost < LOST_ATTEMPTS => lost += 1,
+                    Err(ClusterError::Lost(_)) if begun.elapsed() < LOST_WAIT => {}
                     Err(ClusterError::NotFound(_)) => exists(cluster, container).await?,
                     Err(error) => return Err(error.into()),
                 }

@@ -99,14 +99,12 @@ async fn a_namespace_that_is_full_is_told_apart_from_one_that_refuses() {
 }
 
 #[tokio::test]
-async fn the_network_policies_of_the_document_are_read_back() {
+async fn the_network_policies_of_the_manifests_are_read_back() {
     let on = OnCluster::new();
     let rules = async || on.executor.network_rules(&[]).await.unwrap();
     let missing = rules().await;
     assert!(matches!(missing, NetworkRules::Missing(_)), "{missing:?}");
-    let mut blocks = include_str!("../../docs/kubernetes.md").split("```");
-    let policies = blocks.find(|block| block.contains("kind: NetworkPolicy"));
-    let policies = policies.unwrap().trim_start_matches("yaml");
+    let policies = include_str!("../../deploy/kubernetes/network-policies.yaml");
     let file = on.share.path().join("policies.yaml");
     std::fs::write(&file, policies).unwrap();
     let file = file.to_str().unwrap();

@@ -24,13 +24,14 @@ const USER: u32 = 1000;
     clippy::disallowed_methods,
     reason = "no setting of the server's: where the tests find a cluster"
 )]
+fn if_given(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
 fn given(name: &str) -> String {
-    let value = std::env::var(name).unwrap_or_default();
-    assert!(
-        !value.is_empty(),
-        "{name} is not set: these tests need a cluster, as ./test.sh cluster makes it"
-    );
-    value
+    if_given(name).unwrap_or_else(|| {
+        panic!("{name} is not set: these tests need a cluster, as ./test.sh cluster makes it")
+    })
 }
 
 /// A part of the claim that a test has for itself.
@@ -202,7 +203,7 @@ pub(crate) async fn nodes() -> Vec<String> {
 /// The name of a filter of system calls that all nodes have, and that lets sandboxes leave the network of their pods. The
 /// cluster that is made of containers gets it here.
 pub(crate) fn own_network_profile() -> String {
-    let Ok(directory) = std::env::var("KUBE_TEST_SECCOMP") else {
+    let Some(directory) = if_given("KUBE_TEST_SECCOMP") else {
         return given("KUBE_TEST_PROFILE");
     };
     let mut profile: Value = serde_json::from_str(SECCOMP_PROFILE).unwrap();
