@@ -174,8 +174,9 @@ async fn remove_others(launcher: &Launcher) {
             sleep(LOOK_AGAIN).await;
         }
     };
-    if timeout(OTHERS_WAIT, removing).await.is_err() {
+    if timeout(OTHERS_WAIT, removing).await.is_ok() {
+        debug!(took = ?begun.elapsed(), "no sandbox of another server is left");
+    } else {
         warn!("sandboxes of other servers may be there still");
     }
-    debug!(took = ?begun.elapsed(), "no sandbox of another server is left");
 }
