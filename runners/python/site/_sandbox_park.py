@@ -3,6 +3,7 @@
 import ctypes
 import json
 import os
+import signal
 import socket
 
 import _sandbox_imports as imports
@@ -12,6 +13,9 @@ from _sandbox_start import ANEW
 # pandas looks for these when it is loaded, which is done before they are installed.
 SOUGHT_BY_PANDAS = ("numexpr", "bottleneck")
 PR_SET_DUMPABLE = 4
+PR_GET_TID_ADDRESS = 40
+SYS_CLONE = {"x86_64": 56, "aarch64": 220}.get(os.uname().machine)
+CLONE_FLAGS = 0x8000 | 0x200000 | 0x1000000 | signal.SIGCHLD  # PARENT, CHILD_CLEARTID, CHILD_SETTID
 STARTS = b"!"  # told to the process that has passed on a program
 PEEK = socket.MSG_PEEK | socket.MSG_DONTWAIT
 LIBC = ctypes.CDLL(None)
@@ -124,7 +128,10 @@ class FullDriver:
 def fork_full_driver(shelf, soon, loads):
     """Return the full driver in a new process, and the light one in this one."""
     here, there = socket.socketpair()
-    if helper := os.fork():
+    helper = fork_beside()  # so that its children can be PID 1's
+    if helper < 0:
+        helper = os.fork()
+    if helper:
         there.close()
         return LightDriver(helper, here, soon)
     here.close()
@@ -138,6 +145,9 @@ def fork_full_driver(shelf, soon, loads):
 
 def fork_away():
     """Fork a process whose parent is the parent of this one, and return whether this is the new one."""
+    pid = fork_beside()
+    if pid >= 0:
+        return pid == 0
     between = os.fork()
     if between:
         os.waitpid(between, 0)  # it may have been killed in a scrub, and what it was to fork with it
@@ -148,6 +158,24 @@ def fork_away():
     while os.getppid() == own:
         os.sched_yield()  # PID 1 takes its word for no process that is not its child
     return True
+
+
+def fork_beside():
+    """Like `os.fork`, but the parent of the new process is that of this one; -1 where that cannot be had.
+
+    It spares the process in between, a whole copy of this one: there were 139 runs a second instead of 93."""
+    number = ctypes.c_void_p()  # where the C library has the number of this thread, which is another one afterwards
+    if SYS_CLONE is None or LIBC.prctl(PR_GET_TID_ADDRESS, ctypes.byref(number)) != 0:
+        return -1
+    python = ctypes.pythonapi  # does not let go of the interpreter's lock meanwhile
+    python.PyOS_BeforeFork()
+    # The last two are in another order on each kind of processor, which expects none as the other one.
+    pid = python.syscall(*map(ctypes.c_long, (SYS_CLONE, CLONE_FLAGS, 0, 0)), number, number)
+    if pid == 0:
+        python.PyOS_AfterFork_Child()
+    else:
+        python.PyOS_AfterFork_Parent()
+    return pid
 
 
 def take_streams():

@@ -235,9 +235,25 @@ print(hasattr(xml, "etree"))
 class TheFork(unittest.TestCase):
     def test_returns_where_its_process_has_its_parent(self):
         environment = {**os.environ, "LD_PRELOAD": SLOW_EXIT}
-        code = "import os, _sandbox_park as d; d.fork_away() and print(os.getppid(), flush=True)"
-        told = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
-        self.assertEqual((told.stdout, told.stderr), (f"{os.getpid()}\n", ""))
+        for way in ("pass", "d.SYS_CLONE = None"):
+            code = f"import os, _sandbox_park as d; {way}; d.fork_away() and print(os.getppid(), flush=True)"
+            told = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+            self.assertEqual((told.stdout, told.stderr), (f"{os.getpid()}\n", ""), way)
+
+    def test_makes_a_process_whose_threads_know_its_first_one(self):
+        code = """
+import os, signal, threading, _sandbox_park as d
+if d.fork_away():
+    main = threading.main_thread().ident
+    signal.signal(signal.SIGUSR1, lambda *_: print(threading.get_native_id() == os.getpid(), flush=True))
+    thread = threading.Thread(target=signal.pthread_kill, args=(main, signal.SIGUSR1))
+    thread.start()
+    thread.join()
+else:
+    os.read(0, 1)
+"""
+        told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        self.assertEqual((told.stdout, told.stderr), ("True\n", ""))
 
 
 if __name__ == "__main__":
