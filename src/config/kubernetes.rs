@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use strum::{EnumString, IntoStaticStr};
 
 use super::reader::{Reader, show_cpus};
-use super::replicas::ReplicaConfig;
+use super::replicas::{ReplicaConfig, object_name};
 use crate::units::show_size;
 
 /// Settings of an engine on this host, which mean nothing to a cluster, and what takes their place there.
@@ -152,7 +152,7 @@ impl KubernetesConfig {
         Some(Self {
             kubeconfig: reader.path("KUBECONFIG"),
             namespace: reader.word("KUBE_NAMESPACE", "mcp-sandbox"),
-            claim: reader.parse("KUBE_VOLUME_CLAIM", CLAIM, String::new(), name),
+            claim: reader.parse("KUBE_VOLUME_CLAIM", CLAIM, String::new(), object_name),
             claim_path: reader
                 .text("KUBE_VOLUME_PATH")
                 .map_or_else(PathBuf::new, |_| {
@@ -167,7 +167,7 @@ impl KubernetesConfig {
                 .collect(),
             tolerations: reader.list("KUBE_TOLERATIONS", TOLERATIONS, Tolerated::parse),
             priority_class: reader.word("KUBE_PRIORITY_CLASS", "sandboxes"),
-            pull_secrets: reader.list("KUBE_PULL_SECRETS", SECRETS, name),
+            pull_secrets: reader.list("KUBE_PULL_SECRETS", SECRETS, object_name),
             log_limit: reader.size("KUBE_LOG_LIMIT", 1 << 20),
             server_pod: match server_pod {
                 (Some(name), Some(uid)) => Some(ServerPod { name, uid }),
@@ -251,14 +251,6 @@ fn seccomp(reader: &mut Reader<'_>) -> Seccomp {
             Seccomp::Localhost(profile.to_owned())
         }
     }
-}
-
-/// A name of something in a namespace.
-pub(super) fn name(value: &str) -> Option<String> {
-    let is_plain =
-        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
-    let is_name = (1..=253).contains(&value.len()) && value.bytes().all(is_plain);
-    is_name.then(|| value.to_owned())
 }
 
 /// A path that leads nowhere else.

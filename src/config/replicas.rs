@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::kubernetes::name;
 use super::reader::Reader;
 
 /// The form of `LEADER_LEASE`, in words.
@@ -39,7 +38,7 @@ impl ReplicaConfig {
     pub(super) fn read(reader: &mut Reader<'_>) -> Self {
         let lease = reader
             .text("LEADER_LEASE")
-            .map(|_| reader.parse("LEADER_LEASE", LEASE, String::new(), name));
+            .map(|_| reader.parse("LEADER_LEASE", LEASE, String::new(), object_name));
         let duration = reader.duration("LEASE_DURATION");
         if !(DURATIONS[0]..=DURATIONS[1]).contains(&duration) {
             reader.reject("LEASE_DURATION", "a duration from `2s` to `10m`");
@@ -65,6 +64,14 @@ impl ReplicaConfig {
             ("LEASE_DURATION", duration.to_string()),
         ]
     }
+}
+
+/// A name of something in a namespace.
+pub(super) fn object_name(value: &str) -> Option<String> {
+    let is_plain =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
+    let is_name = (1..=253).contains(&value.len()) && value.bytes().all(is_plain);
+    is_name.then(|| value.to_owned())
 }
 
 #[cfg(test)]

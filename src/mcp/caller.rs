@@ -5,12 +5,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::http::request::Parts;
-use rmcp::model::ErrorData;
+use rmcp::model::{CallToolResult, ErrorData};
 use rmcp::service::{RequestContext, RoleServer};
 use tokio::sync::Notify;
 use tracing::error;
 
 use super::error::internal_error;
+use crate::api::error::CallError;
 use crate::principal::Principal;
 
 /// The sender of one request.
@@ -133,5 +134,14 @@ impl Caller {
             error!("a request has no caller");
             internal_error()
         })
+    }
+
+    /// The answer to a call that failed, which may say when to come back.
+    ///
+    /// # Errors
+    /// The server made a mistake.
+    pub(super) fn refuse(&self, error: CallError) -> Result<CallToolResult, ErrorData> {
+        self.retry_after.note(error.retry_after);
+        error.into_result()
     }
 }

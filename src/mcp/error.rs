@@ -2,18 +2,11 @@
 
 use rmcp::model::{CallToolResult, ErrorData, Tool};
 
-use super::caller::Caller;
 use crate::api::code::Code;
 use crate::api::error::{CallError, Failure};
 
 impl CallError {
     /// As a result that the model reads, or as a failed request if the server itself is broken.
-    pub(super) fn answer(self, caller: &Caller) -> Result<CallToolResult, ErrorData> {
-        caller.retry_after.note(self.retry_after);
-        self.into_result()
-    }
-
-    /// The same for nobody in particular.
     ///
     /// # Errors
     /// The server made a mistake.

@@ -107,7 +107,7 @@ pub(super) async fn call(
         run_code::NAME => {
             return match run_code::call(call, arguments).await {
                 Ok(response) => Ok(response),
-                Err(error) => error.answer(&call.caller).map(Into::into),
+                Err(error) => call.caller.refuse(error).map(Into::into),
             };
         }
         upload_file::NAME => upload_file::call(call, arguments).await,
@@ -116,7 +116,7 @@ pub(super) async fn call(
             return Err(unknown_tool(unknown, &listed));
         }
     };
-    let answer = result.or_else(|error| error.answer(&call.caller));
+    let answer = result.or_else(|error| call.caller.refuse(error));
     answer.map(Into::into)
 }
 

@@ -41,7 +41,7 @@ async fn answered(
 ) -> Result<CallToolResult, ErrorData> {
     answer.await.or_else(|mut error| {
         error.message = translated(Toolset::Python, &error.message);
-        error.answer(&call.caller)
+        call.caller.refuse(error)
     })
 }
 
