@@ -145,9 +145,10 @@ impl Control {
             ),
             Self::Workspace => (
                 "workspace",
-                "rename the directory that a container has as /data, and read there what the server wrote since",
-                "SANDBOX_VOLUME must be the volume that is mounted at SANDBOX_ROOT, and no more than that; without it \
-                 SANDBOX_HOST_PATH must be the path of SANDBOX_ROOT on the engine's host",
+                "rename the directory that a container has as /data, and exchange files there, with another node too",
+                "SANDBOX_VOLUME, or the claim of KUBE_VOLUME_CLAIM at KUBE_VOLUME_PATH, must be the volume that is mounted \
+                 at SANDBOX_ROOT, and no more than that; without them SANDBOX_HOST_PATH must be the path of SANDBOX_ROOT \
+                 on the engine's host",
             ),
             Self::Identity => (
                 "identity",

@@ -28,6 +28,7 @@ mod shelf;
 mod start;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -40,7 +41,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 pub use self::lease::{Lease, SandboxSource};
 pub use self::shelf::Depth;
 use self::shelf::{Shelf, ShelfClaim};
-pub use self::start::UtilityContainer;
+pub use self::start::{Directory, UtilityContainer};
 use crate::config::PoolConfig;
 use crate::conversation::ConversationKey;
 use crate::executor::spec::{ContainerLimits, NetworkAccess, User};
@@ -69,6 +70,8 @@ struct Shared {
     tasks: TaskTracker,
     /// Once cancelled, nothing is cleaned or started ahead any more.
     closed: CancellationToken,
+    /// Whether containers still find their directory once it is renamed, without which none is started ahead.
+    follows_renames: AtomicBool,
 }
 
 /// What all containers have in common.
@@ -157,6 +160,7 @@ impl Pool {
             config,
             tasks,
             closed: CancellationToken::new(),
+            follows_renames: AtomicBool::new(true),
         }))
     }
 
@@ -288,6 +292,17 @@ impl Pool {
     pub fn retire(&self, key: &ConversationKey) {
         let retired = self.0.shelf.lock().retire(key);
         drop(retired);
+    }
+
+    /// Whether containers still find their directory once it is renamed.
+    pub fn follows_renames(&self) -> bool {
+        self.0.follows_renames.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether they do. If not, no sandbox is started ahead from now on.
+    pub fn set_follows_renames(&self, follows: bool) {
+        self.0.follows_renames.store(follows, Ordering::Relaxed);
+        self.0.changed.notify_waiters();
     }
 
     /// Removes all warm sandboxes, and keeps none from now on.

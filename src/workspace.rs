@@ -55,6 +55,7 @@ use std::sync::Arc;
 
 use rustix::fs::{StatVfsMountFlags, fstatvfs};
 
+use self::attributes::Attributes;
 pub use self::census::Census;
 pub use self::demand::Demand;
 pub(crate) use self::download_permits::DownloadSlot;
@@ -126,6 +127,11 @@ impl Workspaces {
     /// How much may be kept.
     pub fn limits(&self) -> &WorkspaceLimits {
         &self.store.limits
+    }
+
+    /// Whether others serve the file system, so that each look at a file takes a request.
+    pub fn are_served(&self) -> bool {
+        self.store.opener.attributes == Attributes::Asked
     }
 
     /// The owner of all files, unless each conversation has a user of its own.

@@ -33,6 +33,7 @@ use crate::control::Control;
 use crate::conversation::Conversation;
 use crate::executor::Executor;
 use crate::parts::Parts;
+use crate::runner::catalog::EngineView;
 
 /// Downloads a path below `/files/` as anyone could. `None` when there is no such file.
 pub type Download = Arc<dyn Fn(String) -> BoxFuture<'static, Option<Vec<u8>>> + Send + Sync>;
@@ -54,8 +55,8 @@ pub struct Selftest {
     pub executor: Arc<dyn Executor>,
     /// How the engine is used.
     pub engine: EngineConfig,
-    /// Whether the files are in one of the engine's volumes.
-    in_volume: bool,
+    /// Whether containers have the server's files in a volume of the engine, or at another path.
+    has_other_paths: bool,
     /// The conversations that there are now.
     conversations: Arc<Mutex<Vec<Conversation>>>,
 }
@@ -93,7 +94,8 @@ impl Selftest {
             parts,
             executor,
             engine: config.engine.clone(),
-            in_volume: config.storage.volume.is_some(),
+            has_other_paths: config.storage.volume.is_some()
+                || config.storage.host_path != config.storage.root,
             conversations: Arc::default(),
         }
     }
@@ -108,29 +110,37 @@ impl Selftest {
     }
 
     /// Tries the controls that the start waits for: the runtime if it is not the engine's own, the directories of
-    /// containers if they are in a volume, and all that can be seen from inside. `None` if the engine was lost or the
+    /// containers if these have them by another way than the server, and all that can be seen from inside. `None` if the engine was lost or the
     /// server is stopping, so that nothing was found out.
     pub async fn at_start(&self) -> Option<Vec<Row>> {
         let harness = Harness::new(self, Warmth::Cold);
         let mut rows = Vec::new();
         let first = [
-            (Control::Workspace, self.in_volume),
+            (Control::Workspace, self.may_lose_files()),
             (Control::Runtime, self.engine.runtime.is_some()),
         ];
         for (control, _) in first.into_iter().filter(|(_, is_wanted)| *is_wanted) {
-            let verdict = match control {
-                Control::Workspace => workspace::holds(&harness).await,
-                _ => runtime::holds(&harness).await,
+            let row = match control {
+                Control::Workspace => workspace::row(&harness).await,
+                _ => Row::new(control, Warmth::Cold, runtime::holds(&harness).await),
             };
-            let is_of_use =
-                matches!(verdict, Verdict::Pass(_)) || self.engine.allow_weaker.contains(&control);
-            rows.push(Row::new(control, Warmth::Cold, verdict));
+            let is_of_use = matches!(row.verdict, Verdict::Pass(_))
+                || self.engine.allow_weaker.contains(&control);
+            rows.push(row);
             if !is_of_use {
                 return self.could_be_tried().then_some(rows);
             }
         }
         rows.extend(inspection::all(&harness).await);
         self.could_be_tried().then_some(rows)
+    }
+
+    /// Whether containers have the server's files by another way than the server.
+    fn may_lose_files(&self) -> bool {
+        match self.parts.gate.catalog.engine() {
+            EngineView::Up(engine) if engine.capabilities.has_nodes => true,
+            _ => self.has_other_paths,
+        }
     }
 
     /// Whether a failed check says something about the sandbox, and not that the engine or this server is going away.
@@ -149,6 +159,10 @@ impl Selftest {
     ) -> Vec<Row> {
         let mut rows = Vec::new();
         for &way in ways {
+            // The first way has found out whether there is the second one.
+            if way == Warmth::Warm && !self.parts.pool.follows_renames() {
+                continue;
+            }
             let harness = Harness::new(self, way);
             for &control in Control::ALL {
                 let wanted = only.is_empty() || only.contains(&control);
@@ -200,9 +214,11 @@ async fn try_one(
             .filter(|row| wanted(&row.control))
             .collect();
     }
+    if control == Control::Workspace {
+        return vec![workspace::row(harness).await];
+    }
     let verdict = match control {
         Control::Runtime => runtime::holds(harness).await,
-        Control::Workspace => workspace::holds(harness).await,
         Control::NetworkOn => Box::pin(network::holds(harness)).await,
         Control::Timeout | Control::Background => lingering::holds(harness, control).await,
         Control::Links => links::holds(harness, download).await,

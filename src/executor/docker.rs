@@ -261,6 +261,7 @@ impl Executor for DockerExecutor {
             cuts_network: true,
             limits: limits(&info),
             refuses_cpu_limit: !client.is_podman && info.cpu_cfs_quota == Some(false),
+            has_nodes: false,
             mounts_parts: client.mounts_parts(),
         };
         let components = version.components.unwrap_or_default();

@@ -39,6 +39,8 @@ pub struct Capabilities {
     pub limits: Vec<&'static str>,
     /// Whether it refuses containers with a limit on processor time, because its kernel has none.
     pub refuses_cpu_limit: bool,
+    /// Whether containers are on other machines, which have the server's files by a volume that is served to them.
+    pub has_nodes: bool,
     /// Whether it mounts parts of volumes. Docker before version 26 mounts the whole volume in place of a part.
     pub mounts_parts: bool,
 }

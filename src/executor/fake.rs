@@ -348,6 +348,7 @@ impl Executor for FakeExecutor {
                 cuts_network,
                 limits: Vec::new(),
                 refuses_cpu_limit: false,
+                has_nodes: false,
                 mounts_parts: true,
             },
         })

@@ -278,6 +278,7 @@ impl Executor for KubernetesExecutor {
                 cuts_network: false,
                 limits: vec!["memory", "processor"],
                 refuses_cpu_limit: false,
+                has_nodes: true,
                 mounts_parts: true,
             },
         })

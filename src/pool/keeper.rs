@@ -56,9 +56,13 @@ impl Pool {
     }
 
     fn tidy<'a>(&self, runners: impl Iterator<Item = &'a Arc<Runner>>) {
-        let size = &self.0.config.size;
+        let follows_renames = self.follows_renames();
+        let size = |runner: &Runner| {
+            let wanted = self.0.config.size.of(&runner.language, &runner.aliases);
+            if follows_renames { wanted } else { 0 }
+        };
         let kinds = runners
-            .map(|runner| (Kind::of(runner), size.of(&runner.language, &runner.aliases)))
+            .map(|runner| (Kind::of(runner), size(runner)))
             .collect();
         let mut shelf = self.0.shelf.lock();
         let mut retired = shelf.set_kinds(&kinds);

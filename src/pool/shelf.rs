@@ -153,7 +153,8 @@ impl<S> Shelf<S> {
         self.owned.iter().any(|owned| owned.key == *key)
     }
 
-    /// Sets which kinds there are now, and how many of each are kept ready. Returns the sandboxes whose kind is gone.
+    /// Sets which kinds there are now, and how many of each are kept ready. Returns the sandboxes whose kind is gone, and
+    /// those that are more than are wanted.
     #[must_use]
     pub(super) fn set_kinds(&mut self, kinds: &BTreeMap<Kind, usize>) -> Vec<S> {
         let gone: Vec<Kind> = self
@@ -168,7 +169,11 @@ impl<S> Shelf<S> {
             .flat_map(|book| book.pooled);
         let mut retired: Vec<S> = pooled.map(|(sandbox, _)| sandbox).collect();
         for (kind, size) in kinds {
-            self.kinds.entry(kind.clone()).or_default().size = *size;
+            let book = self.kinds.entry(kind.clone()).or_default();
+            book.size = *size;
+            let kept = book.pooled.len().min(*size);
+            let surplus = book.pooled.split_off(kept);
+            retired.extend(surplus.into_iter().map(|(sandbox, _)| sandbox));
         }
         retired.extend(self.take_owned(|owned| !kinds.contains_key(&owned.kind)));
         retired

@@ -44,6 +44,15 @@ impl<'a> Data<'a> {
     }
 }
 
+/// What a container may have as `/data`.
+#[derive(Clone, Copy, Debug)]
+pub enum Directory<'a> {
+    /// What will be a conversation's.
+    Slot(&'a Slot),
+    /// What is a conversation's.
+    Workspace(&'a Workspace),
+}
+
 /// What is special about a container that serves no conversation.
 #[derive(Debug)]
 pub struct UtilityContainer {
@@ -106,16 +115,19 @@ impl Pool {
         self.start(spec).await
     }
 
-    /// Starts a container that has a slot as `/data`, with nothing parked in it. Who starts it keeps it.
+    /// Starts a container that has this directory as `/data`, with nothing parked in it. Who starts it keeps it.
     ///
     /// # Errors
     /// The engine failed.
-    pub async fn start_on_slot(
+    pub async fn start_bare(
         &self,
         runner: &Runner,
-        slot: &Slot,
+        directory: Directory<'_>,
     ) -> Result<Sandbox, SandboxError> {
-        let data = Data::of_slot(slot);
+        let data = match directory {
+            Directory::Slot(slot) => Data::of_slot(slot),
+            Directory::Workspace(workspace) => Data::of(workspace)?,
+        };
         self.start(self.spec(runner, data, NetworkAccess::None, Priority::Run))
             .await
     }

@@ -1,7 +1,8 @@
 //! Watches what a running program writes: one conversation must neither exceed its quota nor fill the disk.
 //!
 //! The watch polls: every 25 ms while the tree is small, otherwise for a tenth of the time, and for up to half of it
-//! while free space or free inodes drop, or files grow quickly. A run can overshoot by what it writes between two
+//! while free space or free inodes drop, or files grow quickly. Where others serve the file system and each look takes
+//! requests, it does so a tenth as often. A run can overshoot by what it writes between two
 //! checks, so the next one may begin over quota but not grow; far over quota, none begins. What a kernel has open of
 //! deleted files counts from the end of its cell, when it can be seen.
 
@@ -20,6 +21,8 @@ use crate::workspace::{FreeSpace, Usage, Workspace, Workspaces};
 const PAUSE: Duration = Duration::from_millis(25);
 /// The same while free space on the file system is shrinking.
 const SHORT_PAUSE: Duration = Duration::from_millis(5);
+/// Pauses are no shorter than this on a file system that others serve.
+const SERVED_PAUSE: Duration = Duration::from_millis(250);
 /// A loss of free space that is too small to matter.
 const LITTLE: u64 = 1 << 20;
 /// A check is due when free space has dropped by the conversation's remaining room divided by this.
@@ -209,8 +212,13 @@ impl Allowance {
         let mut trend = FreeSpaceTrend::new(free, self.room);
         let mut schedule = ScanSchedule::new(self.found.entries);
         let mut pause = PAUSE;
+        let shortest = if workspaces.are_served() {
+            SERVED_PAUSE
+        } else {
+            Duration::ZERO
+        };
         loop {
-            tokio::time::sleep(pause).await;
+            tokio::time::sleep(pause.max(shortest)).await;
             let space = workspaces.check_space();
             let is_short = space.is_err();
             // Where too little is free, it matters only who takes more of it.

@@ -3,15 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mcp_code_sandbox::app::App;
+use mcp_code_sandbox::control::Control;
 use mcp_code_sandbox::gate::proof::ProofState;
 use serde_json::json;
 use tokio_util::task::TaskTracker;
 
-use crate::support::TestApp;
 use crate::support::cluster::{Share, object};
 use crate::support::engines::Configured;
 use crate::support::server::Server;
 use crate::support::wait::within;
+use crate::support::{TestApp, config};
 
 /// How long a pod may take on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -141,4 +143,22 @@ async fn a_server_that_is_killed_leaves_nothing_behind() {
     };
     within(PATIENCE, "no pod is left", none).await;
     drop(next);
+}
+
+#[tokio::test]
+async fn the_volume_is_tried_on_both_nodes() {
+    let share = Share::new();
+    let settings = share.settings("");
+    let settings: Vec<_> = settings
+        .iter()
+        .map(|(name, value)| (*name, value.as_str()))
+        .collect();
+    let config = config(share.path(), &settings);
+    let only = [Control::Workspace];
+    let report = App::run_selftest(config, &only, &|_| {}).await;
+    let report = serde_json::to_value(report.unwrap().unwrap()).unwrap();
+    assert_eq!(
+        report["controls"][0]["found"], "it follows the directory, tried on 2 nodes",
+        "{report}"
+    );
 }

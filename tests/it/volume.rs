@@ -64,8 +64,8 @@ async fn a_volume_that_is_not_the_root_runs_nothing() {
     let refused = app.run("shell", "echo hi").await;
     assert_eq!(refused["code"], "sandbox_not_proven", "{refused}");
     insta::assert_snapshot!(refused["message"].as_str().unwrap(), @"no code is run here, because the server's sandbox is weaker than it must be: control workspace failed (no container starts with a directory of SANDBOX_ROOT: failed to start a sandbox: failed to start a container: no such part). Its operator can see more with `mcp-code-sandbox selftest`");
-    // Nothing was started ahead, which would have failed again and again.
-    assert_eq!(app.fake.as_ref().unwrap().made(), 1);
+    // Nothing was started ahead, which would have failed again and again: it was tried with two directories.
+    assert_eq!(app.fake.as_ref().unwrap().made(), 2);
     app.assert_nothing_is_left().await;
 }
 

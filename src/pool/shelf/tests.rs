@@ -49,6 +49,18 @@ fn each_kind_has_a_size_of_its_own() {
 }
 
 #[test]
+fn what_is_more_than_is_wanted_any_more_is_retired() {
+    let (mut shelf, now) = (shelf(3, 10), Instant::now());
+    for number in 0..3 {
+        let kind = shelf.begin_start(now).unwrap();
+        assert_eq!(shelf.started(&kind, number, now), None);
+    }
+    assert_eq!(shelf.set_kinds(&kinds(&["p"], 2)), [2]);
+    assert_eq!(shelf.set_kinds(&kinds(&["p"], 0)), [0, 1]);
+    assert_eq!(shelf.begin_start(now), None);
+}
+
+#[test]
 fn the_most_in_all_is_never_exceeded() {
     let (mut shelf, now) = (shelf(5, 3), Instant::now());
     for number in 0..3 {
