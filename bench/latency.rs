@@ -125,7 +125,7 @@ async fn throughput() {
     for conversations in [1, 2, 4, 8] {
         println!(
             "| {conversations} | {:.0} |",
-            cases::busy(&server, conversations).await
+            cases::busy(&server, cases::PRINT, conversations).await
         );
     }
     server.stop();

@@ -178,17 +178,17 @@ pub(crate) async fn burst(server: &Server, name: &str, program: &Program, count:
 }
 
 /// Runs per second, with conversations that each begin the next run as soon as the last has ended.
-pub(crate) async fn busy(server: &Server, conversations: usize) -> f64 {
+pub(crate) async fn busy(server: &Server, program: &Program, conversations: usize) -> f64 {
     let names: Vec<String> = (0..conversations)
         .map(|number| format!("busy {conversations} {number}"))
         .collect();
-    join_all(names.iter().map(|name| server.run(name, PRINT))).await;
+    join_all(names.iter().map(|name| server.run(name, program))).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
     let end = Instant::now() + BUSY_FOR;
     let count = async |name: &String| {
         let mut runs = 0_u32;
         while Instant::now() < end {
-            server.run(name, PRINT).await;
+            server.run(name, program).await;
             runs += 1;
         }
         runs

@@ -127,31 +127,38 @@ impl Server {
 
     /// Memory and processor time while idle.
     pub(crate) async fn idle(&self) -> String {
-        let read = |name: &str| {
-            std::fs::read_to_string(format!("/proc/{}/{name}", self.child.id())).unwrap()
-        };
-        let ticks = || -> u64 {
-            let stat = read("stat");
-            let fields: Vec<&str> = stat
-                .rsplit(')')
-                .next()
-                .unwrap()
-                .split_whitespace()
-                .collect();
-            fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
-        };
-        let before = ticks();
+        let before = self.used();
         tokio::time::sleep(Duration::from_secs(10)).await;
+        let busy = self.used().saturating_sub(before).as_secs_f64() * 10.0;
+        format!("{} kB resident, {busy:.1} % of one core", self.resident())
+    }
+
+    /// The processor time that it has taken.
+    pub(crate) fn used(&self) -> Duration {
+        let stat = self.read("stat");
+        let fields = stat.rsplit(')').next().unwrap().split_whitespace();
+        let ticks: u64 = fields
+            .skip(11)
+            .take(2)
+            .map(|ticks| ticks.parse::<u64>().unwrap())
+            .sum();
         // A tick is 10 ms wherever containers run.
-        let ticks = u32::try_from(ticks() - before).unwrap();
-        let busy = f64::from(ticks) / 10.0;
-        let status = read("status");
-        let resident = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))
-            .unwrap_or_default()
-            .trim();
-        format!("{resident} resident, {busy:.1} % of one core")
+        Duration::from_millis(ticks * 10)
+    }
+
+    /// The memory that it has, in kB.
+    pub(crate) fn resident(&self) -> u64 {
+        let status = self.read("status");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        line.unwrap()
+            .trim()
+            .trim_end_matches(" kB")
+            .parse()
+            .unwrap()
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(format!("/proc/{}/{name}", self.child.id())).unwrap()
     }
 
     pub(crate) fn stop(mut self) {
