@@ -53,7 +53,7 @@ create_node() {
     mkdir -p "$LOGS/n$1"
     docker run --detach --name "$CLUSTER-n$1" --hostname "n$1" --network "$CLUSTER" --ip "$(address "$1")" --dns 127.0.0.1 \
         "${NODE[@]}" --label "$LABEL.node=n$1" --tmpfs /run --tmpfs /tmp --volume /var/lib --volume "$BIN:/k8s/bin:ro" \
-        --volume "$STATE/pki:/k8s/pki:ro" --volume "$STATE/seccomp:/var/lib/kubelet/seccomp:ro" \
+        --volume "$STATE/pki:/k8s/pki:ro" --volume "$STATE/seccomp:/var/lib/kubelet/seccomp" \
         --volume "$STATE/files:/srv" --volume "$LOGS/n$1:/var/log/node" \
         "$NODE_IMAGE" /k8s/node/node.sh "$1" "$(address "$1")"
 }

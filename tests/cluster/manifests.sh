@@ -14,9 +14,6 @@ IMAGE=$1
 NODE=n1
 SPACE=mcp-code-sandbox
 READY_SECONDS=120
-# Here nothing enforces policies, and the limits of a real cluster are not all there.
-WEAKER=limits,network-off,secrets,syscalls,writable-paths
-
 work=$(mktemp -d)
 files=$(mktemp -d "$KUBE_TEST_FILES/manifests-XXXXXX")
 forwarding=""
@@ -29,7 +26,7 @@ in_space() { kubectl --namespace "$SPACE" --request-timeout 30s "$@"; }
 clean_up() {
     [[ ! $forwarding ]] || kill "$forwarding" 2>/dev/null || true
     wait
-    kubectl delete namespace "$SPACE" --ignore-not-found --timeout 120s || true
+    kubectl delete namespace "$SPACE" "$SPACE-nodes" --ignore-not-found --timeout 120s || true
     kubectl delete persistentvolume "$SPACE" --ignore-not-found --timeout 30s || true
     rm -rf "$work" "$files"
 } >/dev/null 2>&1
@@ -49,7 +46,7 @@ spec:
 END
 }
 
-# Here one node has a way to the API server, and nothing enforces policies. This kubectl calls other directories `bases`,
+# Here one node has a way to the API server. This kubectl calls other directories `bases`,
 # which later ones know as `resources`.
 overlay() {
     cat >"$work/kustomization.yaml" <<END
@@ -63,7 +60,7 @@ END
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: settings, namespace: $SPACE}
-data: {ALLOW_WEAKER_SANDBOX: "$WEAKER", POOL_SIZE: shell=1}
+data: {KUBE_SECCOMP: sandbox.json, POOL_SIZE: shell=1}
 ---
 apiVersion: apps/v1
 kind: Deployment
@@ -78,6 +75,14 @@ random() { od -An -N16 -tx1 /dev/urandom | tr -d ' \n'; }
 
 # But for budgets, of which this cluster has an older version.
 objects() { command kubectl kustomize "$work" | awk 'BEGIN {RS = ORS = "---\n"} !/\nkind: PodDisruptionBudget\n/'; }
+
+# By the image that every node has here.
+profile_is_on_all_nodes() {
+    sed 's|image: .*|image: mcp-sandbox-shell|' deploy/kubernetes/profile.yaml | kubectl apply --filename -
+    jq 'del(.syscalls[].names[] | select(. == "unshare"))' src/executor/docker/request/seccomp.json |
+        kubectl --namespace "$SPACE-nodes" create configmap profile --from-file sandbox.json=/dev/stdin
+    kubectl --namespace "$SPACE-nodes" rollout status daemonset/profile --timeout 60s
+}
 
 apply() {
     chown 1000:1000 "$files"
@@ -172,6 +177,7 @@ leaves_nothing() {
 }
 
 random >"$work/token"
+check "the profile gets onto all nodes" profile_is_on_all_nodes
 check "the cluster takes all objects" apply
 check "the server becomes ready" becomes_ready
 ((failed == 0)) || exit 1
