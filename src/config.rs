@@ -38,7 +38,7 @@ pub use self::environment::Environment;
 pub use self::foreign::foreign;
 pub use self::http::{HttpConfig, Patience, listen_address};
 pub use self::kernel::KernelConfig;
-pub use self::kubernetes::{KubernetesConfig, OwnNetwork, Seccomp, ServerPod, Tolerated};
+pub use self::kubernetes::{KubernetesConfig, Seccomp, ServerPod, Tolerated};
 pub use self::log::{LogConfig, LogFormat};
 pub use self::misspelt::misspelt;
 pub use self::packages::PackageConfig;

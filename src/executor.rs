@@ -16,7 +16,7 @@ pub mod spec;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -90,6 +90,22 @@ pub trait Executor: fmt::Debug + Send + Sync {
     /// How many of its containers are on each node, as far as is known without asking; empty where there are no nodes.
     fn containers_by_node(&self) -> BTreeMap<String, usize> {
         BTreeMap::new()
+    }
+
+    /// The node that a container is on, where there are any.
+    async fn node(&self, _container: &ContainerId) -> Option<String> {
+        None
+    }
+
+    /// What containers without a network must not reach where the engine leaves them one: what answers whoever is not
+    /// kept from it. At most [`MUST_NOT_REACH_MAX`](sandbox_init::MUST_NOT_REACH_MAX).
+    async fn must_not_reach(&self) -> Result<Vec<SocketAddr>, ExecutorError> {
+        Ok(Vec::new())
+    }
+
+    /// What closes the network that the engine leaves containers without one.
+    async fn closing_rules(&self) -> Result<NetworkRules, ExecutorError> {
+        Ok(NetworkRules::Missing("the engine has none".to_owned()))
     }
 
     /// The lanes that there are, whoever made them.
@@ -204,7 +220,7 @@ pub struct LaneInfo {
     pub labels: HashMap<String, String>,
 }
 
-/// What keeps containers with a network away from what they must not reach.
+/// What keeps containers away from what they must not reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NetworkRules {
     /// The packet filter of the engine's host.
@@ -247,4 +263,6 @@ pub enum ErrorKind {
     Again,
     /// It has no room for another container now.
     Full,
+    /// It has no node that this container may be on.
+    NoNode,
 }

@@ -20,13 +20,16 @@
 //! conversation's key, the slot *becomes* the workspace. A sandbox never serves two conversations.
 //!
 //! [`shelf`] keeps the books and is pure; [`start`] says what a container is to be; [`keeper`] starts and retires
-//! sandboxes in the background; [`Lease`] is the guard.
+//! sandboxes in the background; [`nodes`] knows where none are started; [`Lease`] is the guard.
 
+mod cut;
 mod keeper;
 mod lease;
+mod nodes;
 mod shelf;
 mod start;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -39,6 +42,7 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 pub use self::lease::{Lease, SandboxSource};
+use self::nodes::Nodes;
 pub use self::shelf::Depth;
 use self::shelf::{Shelf, ShelfClaim};
 pub use self::start::{Directory, UtilityContainer};
@@ -47,7 +51,7 @@ use crate::conversation::ConversationKey;
 use crate::executor::spec::{ContainerLimits, NetworkAccess, User};
 use crate::runner::Runner;
 use crate::runner::catalog::{Catalog, EngineView};
-use crate::sandbox::{Launcher, Sandbox};
+use crate::sandbox::{Launcher, Sandbox, Uncut};
 use crate::workspace::{DirectoryId, Owner, Slot, WorkspaceError, Workspaces};
 
 /// How long a run waits while its conversation's sandbox is being cleaned, before it starts another. Cleaning takes
@@ -61,6 +65,10 @@ pub struct Pool(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     shelf: Mutex<Shelf<Warm>>,
+    /// Which nodes keep sandboxes from the network.
+    nodes: Mutex<Nodes>,
+    /// Notified when no sandbox can be kept from it any more, whatever node it is on.
+    doubts: Notify,
     /// Notified when something was taken or came back: wakes the keeper, and those that wait for cleaning.
     changed: Notify,
     launcher: Launcher,
@@ -153,6 +161,8 @@ impl Pool {
     ) -> Self {
         Self(Arc::new(Shared {
             shelf: Mutex::new(Shelf::new(config.max_warm, config.idle_ttl)),
+            nodes: Mutex::default(),
+            doubts: Notify::new(),
             changed: Notify::new(),
             launcher,
             workspaces,
@@ -311,6 +321,27 @@ impl Pool {
         let retired = self.0.shelf.lock().close();
         drop(retired);
         self.0.changed.notify_waiters();
+    }
+
+    /// The nodes on which sandboxes without a network reached something, and what: no new ones are started there for a
+    /// while.
+    pub fn avoided_nodes(&self) -> BTreeMap<String, String> {
+        self.0.nodes.lock().avoided(Instant::now())
+    }
+
+    /// Why the sandbox that was started last is not kept from the network, if it is not.
+    pub fn uncut(&self) -> Option<Uncut> {
+        self.0.nodes.lock().last().cloned()
+    }
+
+    /// Resolves when a start has shown that no sandbox can be kept from the network any more.
+    pub async fn doubted(&self) {
+        self.0.doubts.notified().await;
+    }
+
+    /// Whether sandboxes are kept from the network by nothing but rules of the engine.
+    pub fn relies_on_rules(&self) -> bool {
+        self.0.nodes.lock().rely_on_rules()
     }
 
     /// How many sandboxes wait in the pool, and how many with a conversation.

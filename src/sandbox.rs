@@ -15,18 +15,20 @@
 //! so that no path leaves one behind.
 
 mod capture;
+mod cut;
 mod drain;
 mod lanes;
 mod launcher;
 mod scale;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use sandbox_init::{Cell, End, Frame, Interrupt, Network, Park, Run, encode_frame};
+use sandbox_init::{Cell, End, Frame, Interrupt, Park, Ready, Run, encode_frame};
 use thiserror::Error;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{mpsc, oneshot};
@@ -34,6 +36,7 @@ use tokio::time::Instant;
 
 pub(crate) use self::capture::whole_characters;
 pub use self::capture::{Capture, Captured};
+pub use self::cut::{Cut, Uncut};
 use self::drain::{Expect, Report};
 use self::launcher::Container;
 pub use self::launcher::{Identity, Launcher};
@@ -70,7 +73,8 @@ pub struct Sandbox {
     cleaning: Option<oneshot::Receiver<Report>>,
     /// Whether a driver was started in it.
     parked: bool,
-    network: Option<Network>,
+    /// What it said when it was parked last.
+    ready: Ready,
     /// Of the last run or cell.
     number: u64,
     /// Until when libraries are presumably still being loaded alongside its programs.
@@ -115,8 +119,8 @@ pub enum SandboxError {
     #[error("failed to park an interpreter: {0}")]
     NotReady(String),
     /// It has a network that it is to be without.
-    #[error("failed to keep the sandbox from the network: it has the one of the engine")]
-    NotCut,
+    #[error("failed to keep the sandbox from the network: {0}")]
+    NotCut(Uncut),
     /// What a run left behind cannot be undone; in the words of sandbox-init.
     #[error("failed to clean the sandbox: {0}")]
     NotClean(String),
@@ -129,7 +133,9 @@ impl SandboxError {
     /// Why there is no room for another sandbox, if that is why it was not started.
     pub fn lack_of_room(&self) -> Option<String> {
         match self {
-            Self::Start(error) if error.kind == ErrorKind::Full => Some(chain(error)),
+            Self::Start(error) if matches!(error.kind, ErrorKind::Full | ErrorKind::NoNode) => {
+                Some(chain(error))
+            }
             _ => None,
         }
     }
@@ -186,7 +192,8 @@ impl Sandbox {
     }
 
     /// Has `driver`, in the image's environment and `env`, park an interpreter, so that the next run starts at once.
-    /// Without a driver the sandbox just waits. It ends by itself when it is not used for `idle`.
+    /// Without a driver the sandbox just waits. It ends by itself when it is not used for `idle`. If it has the engine's
+    /// network, it first tries `must_not_reach`.
     ///
     /// # Errors
     /// The driver failed, or the container ended.
@@ -195,31 +202,29 @@ impl Sandbox {
         driver: &[String],
         env: &BTreeMap<String, String>,
         idle: Duration,
+        must_not_reach: &[SocketAddr],
     ) -> Result<(), SandboxError> {
         let (answer, ready) = oneshot::channel();
         let frame = Frame::Park(Park {
             driver: driver.to_vec(),
             env: env.clone(),
             idle_ms: milliseconds(idle),
+            must_not_reach: must_not_reach.to_vec(),
         });
         self.parked = !driver.is_empty();
         let ready = self
             .send(Expect::Ready(answer), &frame, ready, std::future::pending())
             .await?;
-        self.network = ready.map_err(SandboxError::NotReady)?;
+        self.ready = ready.map_err(SandboxError::NotReady)?;
         Ok(())
     }
 
-    /// Makes sure that programs have no network, by what sandbox-init saw when it was parked.
+    /// How programs are kept from the network, by what sandbox-init saw and tried when it was parked.
     ///
     /// # Errors
-    /// They have one, or, if that has to be `known`, it did not say.
-    pub fn check_cut(&self, known: bool) -> Result<(), SandboxError> {
-        match self.network {
-            Some(Network::None) => Ok(()),
-            None if !known => Ok(()),
-            Some(Network::Engine) | None => Err(SandboxError::NotCut),
-        }
+    /// They are not, or, if that `is_known` has to be, it did not say.
+    pub fn cut(&self, is_known: bool) -> Result<Cut, Uncut> {
+        cut::cut(&self.ready, is_known)
     }
 
     /// Gives a sandbox that was started with [`Priority::WarmUp`](crate::executor::spec::Priority) a run's share of

@@ -1,5 +1,6 @@
 //! How the server is, for those who only look: health checks, lists of languages, metrics.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use strum::VariantNames as _;
@@ -36,6 +37,11 @@ impl Status {
     /// Why there can be no runs, if there can be none.
     pub(crate) fn problem(&self) -> Option<String> {
         self.gate.problem()
+    }
+
+    /// The nodes on which sandboxes are not kept from the network, and what they reached there.
+    pub(crate) fn avoided_nodes(&self) -> BTreeMap<String, String> {
+        self.pool.avoided_nodes()
     }
 
     /// Whether runs may use the network.

@@ -16,12 +16,14 @@ use super::{App, Platform};
 use crate::checks::selftest::{self, Download, Report, Row, Selftest, Verdict, Warmth};
 use crate::config::Config;
 use crate::control::Control;
-use crate::executor::Engine;
+use crate::executor::{Engine, NetworkRules};
 use crate::gate::proof::{ProofState, Weakness, findings};
 use crate::runner::catalog::{EngineView, View};
 
 /// How long after a failed check the next one follows: the operator may have fixed the cause.
 const CHECK_AGAIN: Duration = Duration::from_secs(30);
+/// Pause between two looks at the rules of the engine that close the network of sandboxes, where nothing else does.
+const READ_RULES_EVERY: Duration = Duration::from_secs(30);
 /// Pause before asking an engine again that was lost in the middle.
 const RETRY: Duration = Duration::from_secs(1);
 /// How long the engine may take to answer the command.
@@ -189,9 +191,47 @@ async fn keep_proving(selftest: &Selftest) {
                 again = Some(RETRY);
             }
         }
-        let changed = views.changed();
-        // The sender lives in the catalogue, so waiting cannot fail; a timeout is not a failure either.
-        let _ = tokio::time::timeout(again.unwrap_or(Duration::MAX), changed).await;
+        tokio::select! {
+            // The sender lives in the catalogue, so waiting cannot fail.
+            _ = views.changed() => {}
+            () = tokio::time::sleep(again.unwrap_or(Duration::MAX)) => {}
+            () = network_is_open(selftest), if proved_for.is_some() => {
+                proof.set(ProofState::Pending);
+                proved_for = None;
+            }
+        }
+    }
+}
+
+/// Resolves when nothing keeps sandboxes from the network any more that the engine leaves them.
+async fn network_is_open(selftest: &Selftest) {
+    let pool = &selftest.parts.pool;
+    let rules_are_lost = async {
+        loop {
+            tokio::time::sleep(READ_RULES_EVERY).await;
+            if pool.relies_on_rules() && has_lost_rules(selftest).await {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = pool.doubted() => {}
+        () = rules_are_lost => {}
+    }
+}
+
+/// Whether nothing is to close the network any more that the engine leaves sandboxes. An engine that does not tell is
+/// asked again.
+async fn has_lost_rules(selftest: &Selftest) -> bool {
+    match selftest.parts.launcher.closing_rules().await {
+        Ok(NetworkRules::Missing(reason)) => {
+            warn!(
+                reason,
+                "nothing is to close the network of sandboxes any more"
+            );
+            true
+        }
+        Ok(_) | Err(_) => false,
     }
 }
 

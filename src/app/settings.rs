@@ -1,5 +1,7 @@
 //! What the settings mean for the parts that the server is put together from.
 
+#[cfg(feature = "kubernetes")]
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 #[cfg(feature = "kubernetes")]
@@ -83,7 +85,17 @@ pub(super) fn pod_setup(kubernetes: &KubernetesConfig, config: &Config) -> PodSe
             ..config.into()
         },
         config: kubernetes.clone(),
+        listener: listener(kubernetes, config),
     }
+}
+
+/// Where the server itself listens in the cluster, as far as its settings say.
+#[cfg(feature = "kubernetes")]
+fn listener(kubernetes: &KubernetesConfig, config: &Config) -> Option<SocketAddr> {
+    let (listens, pod_ip) = (config.http.addr, kubernetes.replicas.pod_ip);
+    let is_elsewhere = |ip: &IpAddr| !ip.is_unspecified() && !ip.is_loopback();
+    let ip = pod_ip.or_else(|| Some(listens.ip()).filter(is_elsewhere))?;
+    Some(SocketAddr::new(ip, listens.port()))
 }
 
 /// What all containers have in common.

@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
-use strum::{EnumString, IntoStaticStr};
-
 use super::reader::{Reader, show_cpus};
 use super::replicas::{ReplicaConfig, object_name};
 use crate::units::show_size;
@@ -57,8 +55,6 @@ pub struct KubernetesConfig {
     pub claim_path: PathBuf,
     /// The filter of system calls that nodes apply (`KUBE_SECCOMP`).
     pub seccomp: Seccomp,
-    /// Whether sandbox-init leaves the network of its pod (`KUBE_OWN_NETWORK`).
-    pub own_network: OwnNetwork,
     /// What is set aside of a node for each sandbox, in billionths of a core (`KUBE_CPU_REQUEST`).
     pub cpu_request: Option<i64>,
     /// Labels that a node must have (`KUBE_NODE_SELECTOR`).
@@ -85,28 +81,6 @@ pub enum Seccomp {
     RuntimeDefault,
     /// A file on each node, below the kubelet's directory of profiles.
     Localhost(String),
-}
-
-/// Whether sandbox-init leaves the network of its pod, for one in which there is nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, EnumString, IntoStaticStr)]
-#[strum(serialize_all = "lowercase", const_into_str)]
-pub enum OwnNetwork {
-    /// Where the node allows it.
-    #[default]
-    Try,
-    /// Always: where the node does not allow it, there is no sandbox.
-    Require,
-    /// Never.
-    Off,
-}
-
-impl OwnNetwork {
-    fn read(reader: &mut Reader<'_>) -> Self {
-        let expected = "`try`, `require` or `off`";
-        reader.parse("KUBE_OWN_NETWORK", expected, Self::Try, |value| {
-            value.parse().ok()
-        })
-    }
 }
 
 /// A taint that nodes of sandboxes may have.
@@ -159,7 +133,6 @@ impl KubernetesConfig {
                     reader.parse("KUBE_VOLUME_PATH", PATH, PathBuf::new(), path_in_claim)
                 }),
             seccomp: seccomp(reader),
-            own_network: OwnNetwork::read(reader),
             cpu_request: reader.nano_cpus("KUBE_CPU_REQUEST"),
             node_selector: reader
                 .list("KUBE_NODE_SELECTOR", SELECTOR, label)
@@ -200,7 +173,6 @@ impl KubernetesConfig {
             ("KUBE_VOLUME_CLAIM", self.claim.clone()),
             ("KUBE_VOLUME_PATH", path(&self.claim_path)),
             ("KUBE_SECCOMP", self.seccomp.to_string()),
-            ("KUBE_OWN_NETWORK", self.own_network.into_str().to_owned()),
             ("KUBE_CPU_REQUEST", show_cpus(self.cpu_request)),
             ("KUBE_NODE_SELECTOR", selector.collect::<Vec<_>>().join(",")),
             (

@@ -230,11 +230,6 @@ pub const VARIABLES: &[Variable] = &[
         "filter of system calls that nodes apply: `RuntimeDefault`, or a profile that is on every node, such as `sandbox.json`",
     ),
     variable(
-        "KUBE_OWN_NETWORK",
-        "try",
-        "whether sandboxes leave the network of their pods, for which nodes must let them `unshare`: `try`: where they do; `require`: or there are none; `off`: never, and a NetworkPolicy has to keep them from it",
-    ),
-    variable(
         "KUBE_CPU_REQUEST",
         "0.1",
         "processor cores of a node that are set aside for each sandbox; 0: none",

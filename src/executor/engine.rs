@@ -31,8 +31,8 @@ pub struct Capabilities {
     pub longest_start: Duration,
     /// Whether containers that may use a network are kept apart by a lane for each. Otherwise the engine does that.
     pub needs_lanes: bool,
-    /// Whether containers without a network have none by its doing. Otherwise PID 1 has to see to that, and the server
-    /// asks each before it has a program.
+    /// Whether containers without a network have none by its doing. Otherwise PID 1 or rules of the engine have to see to
+    /// that, and the server asks each container before it has a program.
     pub cuts_network: bool,
     /// Which limits it reports that it sets: of `memory`, `swap`, `processes` and `processor`, and on `buffers` of
     /// connections.

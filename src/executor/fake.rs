@@ -6,10 +6,12 @@
 mod images;
 mod init;
 mod lanes;
+mod nodes;
 mod program;
 mod volumes;
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -26,12 +28,13 @@ use tokio_util::task::TaskTracker;
 
 use self::init::Init;
 use self::lanes::FakeLanes;
+use self::nodes::FakeNodes;
 use self::volumes::FakeVolumes;
 use super::host_paths::HostPaths;
 use super::spec::{ContainerLimits, ContainerSpec, LaneSpec, Priority};
 use super::{
     Attached, Capabilities, Chunk, ContainerEnd, ContainerId, ContainerInfo, ContainerState,
-    Engine, ErrorKind, Executor, ExecutorError, Image, LaneId, LaneInfo,
+    Engine, ErrorKind, Executor, ExecutorError, Image, LaneId, LaneInfo, NetworkRules,
 };
 
 /// An engine in memory.
@@ -70,6 +73,7 @@ struct Inner {
     /// What PID 1 sees of a network, and whether it is the engine that keeps containers from it.
     network: Option<Network>,
     leaves_network: bool,
+    nodes: FakeNodes,
 }
 
 /// What goes wrong.
@@ -84,6 +88,8 @@ pub struct Trouble {
 #[derive(Debug)]
 struct Container {
     spec: ContainerSpec,
+    /// The node that it is on, if there are any.
+    node: Option<String>,
     state: ContainerState,
     /// Why the engine ends it.
     evicted: Option<String>,
@@ -277,10 +283,12 @@ impl FakeExecutor {
                 return Err(error(ErrorKind::Refused, operation, "no address is left"));
             }
         }
+        let node = inner.nodes.choose(&spec.avoided_nodes)?;
         inner.made += 1;
         let id = ContainerId(format!("{:012x}", inner.made));
         let container = Container {
             spec: spec.clone(),
+            node,
             state: ContainerState::Ended(ContainerEnd::Exited(None)),
             evicted: None,
             kill: CancellationToken::new(),
@@ -383,6 +391,7 @@ impl Executor for FakeExecutor {
         let data = data.map_err(|none| error(ErrorKind::Refused, operation, &none.to_string()))?;
         let data = inner.volumes.open(&data)?;
         container.state = ContainerState::Running;
+        let reaches = inner.nodes.reach(container.node.as_deref());
         let (executor, id, kill, warming_up) = (
             self.clone(),
             id.clone(),
@@ -390,11 +399,25 @@ impl Executor for FakeExecutor {
             Arc::clone(&container.warming_up),
         );
         self.0.tasks.spawn(async move {
-            let live = Init::new(executor.clone(), input, output, data, warming_up).live();
+            let live = Init::new(executor.clone(), input, output, data, warming_up);
+            let live = live.reaching(reaches).live();
             let exit_code = kill.run_until_cancelled(live).await.unwrap_or(137);
             executor.ended(&id, exit_code);
         });
         Ok(attached)
+    }
+
+    async fn node(&self, id: &ContainerId) -> Option<String> {
+        self.0.inner.lock().containers.get(id)?.node.clone()
+    }
+
+    async fn must_not_reach(&self) -> Result<Vec<SocketAddr>, ExecutorError> {
+        let inner = self.request("look for what must not be reached")?;
+        Ok(inner.nodes.must_not_reach())
+    }
+
+    async fn closing_rules(&self) -> Result<NetworkRules, ExecutorError> {
+        Ok(self.request("read the rules of the network")?.nodes.rules())
     }
 
     async fn end_warm_up(

@@ -17,7 +17,7 @@ pub mod verdict;
 mod watch;
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -26,6 +26,7 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::api::{DeleteParams, ListParams, PostParams, VersionMatch};
 use kube::{Api, ResourceExt as _};
+use sandbox_init::MUST_NOT_REACH_MAX;
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -34,6 +35,7 @@ use self::error::ClusterError;
 pub use self::lease::Lease;
 pub use self::pod::PodSetup;
 use self::pod::labels::all_labels;
+use self::policies::PolicyError;
 use self::stream::Streams;
 use self::verdict::{Standing, Wait};
 use super::spec::{ContainerLimits, ContainerSpec, LaneSpec};
@@ -141,6 +143,15 @@ impl KubernetesExecutor {
         }
     }
 
+    /// All network policies of the namespace.
+    async fn policies(&self) -> Result<Vec<NetworkPolicy>, ExecutorError> {
+        let operation = "read the network policies";
+        let cluster = self.cluster(operation).await?;
+        let api: Api<NetworkPolicy> = Api::namespaced(cluster.client.0.clone(), &cluster.namespace);
+        let listed = ClusterError::within(QUICK, api.list(&ListParams::default())).await;
+        Ok(listed.map_err(|error| error.during(operation))?.items)
+    }
+
     /// Asks a pod's node whether it is there: the cluster itself goes by what it has heard last. Logs come from the node,
     /// so an answer to this is one of the node.
     async fn is_heard_of(
@@ -232,6 +243,14 @@ impl StartError {
             operation,
             source: self.into(),
         }
+    }
+}
+
+/// What policies say.
+fn in_words(checked: &Result<(), PolicyError>) -> NetworkRules {
+    match checked {
+        Ok(()) => NetworkRules::InPlace,
+        Err(error) => NetworkRules::Missing(error.to_string()),
     }
 }
 
@@ -394,6 +413,30 @@ impl Executor for KubernetesExecutor {
         cluster.map_or_else(BTreeMap::new, |cluster| cluster.pods.by_node())
     }
 
+    async fn node(&self, container: &ContainerId) -> Option<String> {
+        let cluster = self.cluster.get()?;
+        if let Some(node) = cluster.pods.node(container) {
+            return Some(node);
+        }
+        let api = cluster.api();
+        let pod = ClusterError::within(QUICK, api.get(&container.0)).await;
+        pod.ok()?.spec?.node_name
+    }
+
+    /// The server itself, and the API server, both of which this process has reached.
+    async fn must_not_reach(&self) -> Result<Vec<SocketAddr>, ExecutorError> {
+        let operation = "look up the API server";
+        let cluster = self.cluster(operation).await?;
+        let api_server = cluster.api_server().await;
+        let api_server = api_server.map_err(|error| error.during(operation))?;
+        let all = self.setup.listener.into_iter().chain(api_server);
+        Ok(all.take(MUST_NOT_REACH_MAX).collect())
+    }
+
+    async fn closing_rules(&self) -> Result<NetworkRules, ExecutorError> {
+        Ok(in_words(&policies::check_closed(&self.policies().await?)))
+    }
+
     async fn lanes(&self) -> Result<Vec<LaneInfo>, ExecutorError> {
         Ok(Vec::new())
     }
@@ -405,15 +448,7 @@ impl Executor for KubernetesExecutor {
 
     /// Whether the policies are enforced is up to the cluster's network.
     async fn network_rules(&self, dns: &[IpAddr]) -> Result<NetworkRules, ExecutorError> {
-        let operation = "read the network policies";
-        let cluster = self.cluster(operation).await?;
-        let api: Api<NetworkPolicy> = Api::namespaced(cluster.client.0.clone(), &cluster.namespace);
-        let listed = ClusterError::within(QUICK, api.list(&ListParams::default())).await;
-        let listed = listed.map_err(|error| error.during(operation))?;
-        Ok(match policies::check(&listed.items, dns) {
-            Ok(()) => NetworkRules::InPlace,
-            Err(error) => NetworkRules::Missing(error.to_string()),
-        })
+        Ok(in_words(&policies::check(&self.policies().await?, dns)))
     }
 
     async fn remove_lane(&self, _lane: &LaneId) -> Result<(), ExecutorError> {

@@ -34,7 +34,8 @@ impl Outage {
                 | ErrorKind::Conflict
                 | ErrorKind::Refused
                 | ErrorKind::Again
-                | ErrorKind::Full => false,
+                | ErrorKind::Full
+                | ErrorKind::NoNode => false,
             },
         }
     }

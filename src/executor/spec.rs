@@ -45,6 +45,8 @@ pub struct ContainerSpec {
     pub lane: Option<LaneId>,
     /// What the container is for at first.
     pub priority: Priority,
+    /// Nodes that it must not be on.
+    pub avoided_nodes: Vec<String>,
     /// The engine's runtime; `None` means the engine's own.
     pub runtime: Option<String>,
     /// Labels by which to find the container.

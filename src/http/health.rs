@@ -18,17 +18,25 @@ pub(super) async fn alive() -> Response {
 }
 
 /// Answers 200 if the engine is up, there is a runner, the sandbox was proved to hold, and the disk has room; otherwise
-/// 503 and why.
+/// 503 and why. Names the nodes on which sandboxes are not kept from the network, and what they reached there.
 pub(super) async fn ready(State(state): State<HttpState>) -> Response {
     let view = state.0.services.status.view();
     let runners: Vec<_> = view.runners.keys().collect();
-    match state.0.services.status.problem() {
-        None => Json(json!({ "status": "ok", "runners": runners })).into_response(),
-        Some(reason) => {
-            let body = json!({ "status": "unavailable", "reason": reason, "runners": runners });
-            (StatusCode::SERVICE_UNAVAILABLE, Json(body)).into_response()
-        }
+    let (code, mut body) = match state.0.services.status.problem() {
+        None => (
+            StatusCode::OK,
+            json!({ "status": "ok", "runners": runners }),
+        ),
+        Some(reason) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            json!({ "status": "unavailable", "reason": reason, "runners": runners }),
+        ),
+    };
+    let avoided = state.0.services.status.avoided_nodes();
+    if !avoided.is_empty() {
+        body["avoidedNodes"] = json!(avoided);
     }
+    (code, Json(body)).into_response()
 }
 
 /// A handler panicked. The log has the details.

@@ -1,6 +1,7 @@
 //! Keeps the pool filled and tidy in the background: the one task that starts sandboxes ahead and retires them.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use super::start::Data;
+use super::start::{Data, Interpreter};
 use super::{Kind, Pool, Warm};
 use crate::executor::spec::{NetworkAccess, Priority};
 use crate::runner::Runner;
@@ -126,7 +127,9 @@ impl Pool {
             .map_err(SandboxError::Data)?;
         let data = Data::of_slot(&slot);
         let spec = self.spec(runner, data, NetworkAccess::None, Priority::WarmUp);
-        let sandbox = self.start_and_park(spec, runner, &BTreeMap::new()).await?;
+        let env = BTreeMap::new();
+        let interpreter = Interpreter { runner, env: &env };
+        let sandbox = self.start(spec, Some(interpreter)).await?;
         Ok(Warm {
             sandbox,
             slot: Some(slot),
@@ -143,11 +146,13 @@ impl Pool {
     pub(super) async fn parked(
         &self,
         mut sandbox: Sandbox,
-        runner: &Runner,
-        env: &BTreeMap<String, String>,
+        interpreter: Interpreter<'_>,
+        must_not_reach: &[SocketAddr],
     ) -> Result<Sandbox, SandboxError> {
+        let Interpreter { runner, env } = interpreter;
+        let idle = self.parked_for();
         tokio::select! {
-            parked = sandbox.park(&runner.driver, env, self.parked_for()) => parked?,
+            parked = sandbox.park(&runner.driver, env, idle, must_not_reach) => parked?,
             () = self.0.closed.cancelled() => return Err(SandboxError::Stopped),
         }
         sandbox.end_warm_up(self.limits(runner)).await?;

@@ -221,6 +221,7 @@ impl Lease {
                         &self.parking.driver,
                         &BTreeMap::new(),
                         self.pool.parked_for(),
+                        &[],
                     )
                     .await?;
                 if self.parking.back == ReadyAfter::LightPark {

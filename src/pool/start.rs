@@ -17,6 +17,14 @@ use crate::workspace::{Owner, Scratch, Slot, Workspace};
 /// How long a start may take as long as no engine says otherwise.
 const START_WAIT: Duration = Duration::from_mins(1);
 
+/// An interpreter that is to be parked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Interpreter<'a> {
+    pub(super) runner: &'a Runner,
+    /// Added to its image's environment.
+    pub(super) env: &'a BTreeMap<String, String>,
+}
+
 /// The directory that becomes `/data`.
 #[derive(Debug)]
 pub(super) struct Data<'a> {
@@ -79,7 +87,7 @@ impl Pool {
     ) -> Result<Lease, SandboxError> {
         let data = Data::of(workspace)?;
         let spec = self.spec(runner, data, network, Priority::Run);
-        let sandbox = self.start(spec).await?;
+        let sandbox = self.start(spec, None).await?;
         let key = workspace.key().clone();
         let mut lease = Lease::new(
             self.clone(),
@@ -112,7 +120,7 @@ impl Pool {
         let mut spec = self.spec(runner, data, utility.network, Priority::Run);
         spec.command = utility.command;
         spec.read_only = utility.read_only;
-        self.start(spec).await
+        self.start(spec, None).await
     }
 
     /// Starts a container that has this directory as `/data`, with nothing parked in it. Who starts it keeps it.
@@ -128,8 +136,8 @@ impl Pool {
             Directory::Slot(slot) => Data::of_slot(slot),
             Directory::Workspace(workspace) => Data::of(workspace)?,
         };
-        self.start(self.spec(runner, data, NetworkAccess::None, Priority::Run))
-            .await
+        let spec = self.spec(runner, data, NetworkAccess::None, Priority::Run);
+        self.start(spec, None).await
     }
 
     /// Starts a container for a kernel of a conversation, and has its interpreter parked with `env`.
@@ -145,7 +153,7 @@ impl Pool {
     ) -> Result<Lease, SandboxError> {
         let data = Data::of(workspace)?;
         let spec = self.spec(runner, data, network, Priority::Load);
-        let sandbox = self.start_and_park(spec, runner, env).await?;
+        let sandbox = self.start(spec, Some(Interpreter { runner, env })).await?;
         let key = workspace.key().clone();
         Ok(Lease::new(
             self.clone(),
@@ -157,41 +165,31 @@ impl Pool {
         ))
     }
 
-    /// Starts a container. Where the engine does not keep it from the network, PID 1 says whether it is.
-    async fn start(&self, spec: ContainerSpec) -> Result<Sandbox, SandboxError> {
-        let needs_lane = self.0.setup.needs_lane(&spec.network);
-        let is_asked = self.0.setup.asks_about_network(&spec.network);
-        let started = async {
-            let mut sandbox = self.0.launcher.start(spec, needs_lane).await?;
-            if is_asked {
-                let nothing = BTreeMap::new();
-                sandbox.park(&[], &nothing, self.parked_for()).await?;
-                sandbox.check_cut(true)?;
-            }
-            Ok(sandbox)
-        };
-        self.in_time(started).await
-    }
-
-    /// The same, with an interpreter parked in it.
-    pub(super) async fn start_and_park(
+    /// Starts a container, and has an interpreter parked in it, if there is one. A container without a network is returned
+    /// only if its programs have none.
+    pub(super) async fn start(
         &self,
         spec: ContainerSpec,
-        runner: &Runner,
-        env: &BTreeMap<String, String>,
+        interpreter: Option<Interpreter<'_>>,
     ) -> Result<Sandbox, SandboxError> {
-        let parked = async {
-            let needs_lane = self.0.setup.needs_lane(&spec.network);
-            let must_see_none = self.0.setup.must_see_none(&spec.network);
-            let must_say = self.0.setup.asks_about_network(&spec.network);
-            let sandbox = self.0.launcher.start(spec, needs_lane).await?;
-            let sandbox = self.parked(sandbox, runner, env).await?;
-            if must_see_none {
-                sandbox.check_cut(must_say)?;
+        let setup = &self.0.setup;
+        let started = async {
+            if setup.asks_about_network(&spec.network) {
+                return self.start_cut(spec, interpreter).await;
             }
-            Ok(sandbox)
+            let needs_lane = setup.needs_lane(&spec.network);
+            let must_see_none = setup.must_see_none(&spec.network);
+            let sandbox = self.0.launcher.start(spec, needs_lane).await?;
+            let Some(interpreter) = interpreter else {
+                return Ok(sandbox);
+            };
+            let sandbox = self.parked(sandbox, interpreter, &[]).await?;
+            match sandbox.cut(false) {
+                Err(uncut) if must_see_none => Err(SandboxError::NotCut(uncut)),
+                Ok(_) | Err(_) => Ok(sandbox),
+            }
         };
-        self.in_time(parked).await
+        self.in_time(started).await
     }
 
     /// The result of a start, as long as the engine answers at all.
@@ -240,6 +238,7 @@ impl Pool {
             network,
             lane: None,
             priority,
+            avoided_nodes: Vec::new(),
             runtime: setup.runtime.clone(),
             labels: self.0.launcher.labels(&labels),
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
-use sandbox_init::{End, Held, Message, MessageReader, Network, Record, Stream};
+use sandbox_init::{End, Held, Message, MessageReader, Ready, Record, Stream};
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::debug;
 
@@ -17,13 +17,10 @@ use crate::executor::{Chunk, ExecutorError};
 /// What sandbox-init reports about its own work: done, or why not.
 pub(super) type Report = Result<(), String>;
 
-/// The same, with the network that programs have if it says so.
-pub(super) type Ready = Result<Option<Network>, String>;
-
 /// What waits for the answers to a frame that was, or is about to be, sent. There is one at a time.
 pub(super) enum Expect {
     /// For a parked run process.
-    Ready(oneshot::Sender<Ready>),
+    Ready(oneshot::Sender<Result<Ready, String>>),
     /// For the end of a run or cell and, later, for the sandbox to be clean again.
     Run {
         capture: Arc<Capture>,
@@ -100,7 +97,7 @@ impl Messages {
 /// Who waits for what.
 #[derive(Default)]
 struct Listening {
-    ready: Option<oneshot::Sender<Ready>>,
+    ready: Option<oneshot::Sender<Result<Ready, String>>>,
     /// Who receives the output of a run, until it has ended: after that, a sandbox may wait for long, and must not keep
     /// output.
     audience: Option<Audience>,
@@ -167,7 +164,7 @@ impl Listening {
 
 #[cfg(test)]
 mod tests {
-    use sandbox_init::{Status, encode_output, encode_record};
+    use sandbox_init::{Network, Status, encode_output, encode_record};
 
     use super::*;
 
@@ -261,8 +258,10 @@ mod tests {
             let (answer, ready) = oneshot::channel();
             let mut listening = Listening::to(Expect::Ready(answer));
             let held = watch::channel(Held::default()).0;
-            listening.hear(Message::Record(Record::Ready(Ok(network))), &held);
-            assert_eq!(ready.await, Ok(Ok(network)));
+            let reached = network.map(|_| vec!["192.0.2.1:443".parse().unwrap()]);
+            let said = Ready { network, reached };
+            listening.hear(Message::Record(Record::Ready(Ok(said.clone()))), &held);
+            assert_eq!(ready.await, Ok(Ok(said)));
         }
     }
 

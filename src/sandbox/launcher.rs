@@ -1,13 +1,13 @@
 //! Starts sandboxes, and makes sure that every container that was created is removed.
 
 use std::collections::{BTreeMap, HashSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ipnet::Ipv4Net;
 use parking_lot::Mutex;
-use sandbox_init::Held;
+use sandbox_init::{Held, Ready};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
@@ -204,6 +204,27 @@ impl Launcher {
         self.0.executor.network_rules(dns).await
     }
 
+    /// What containers without a network must not reach where the engine leaves them one.
+    ///
+    /// # Errors
+    /// What the engine said.
+    pub async fn must_not_reach(&self) -> Result<Vec<SocketAddr>, ExecutorError> {
+        self.0.executor.must_not_reach().await
+    }
+
+    /// What closes the network that the engine leaves them.
+    ///
+    /// # Errors
+    /// What the engine said.
+    pub async fn closing_rules(&self) -> Result<NetworkRules, ExecutorError> {
+        self.0.executor.closing_rules().await
+    }
+
+    /// The node that a container is on, where there are any.
+    pub async fn node(&self, id: &ContainerId) -> Option<String> {
+        self.0.executor.node(id).await
+    }
+
     /// `None` when nobody waits for the container any more.
     async fn start_now(
         &self,
@@ -229,7 +250,7 @@ impl Launcher {
             scale: Scale::new(held),
             cleaning: None,
             parked: false,
-            network: None,
+            ready: Ready::default(),
             number: 0,
             loads_until: None,
         }))

@@ -65,5 +65,5 @@ export KUBE_TEST_CLAIM=$CLAIM KUBE_TEST_FILES=$STATE/files KUBE_TEST_NODES=$CLUS
 load_server
 tests/cluster/manifests.sh "$SERVER_IMAGE"
 tests kubernetes_executor kubernetes_replicas kubernetes_server --test-threads 3
-tests kubernetes_faults --test-threads 1
+tests kubernetes_faults kubernetes_network --test-threads 1
 tests kubernetes_volumes

@@ -375,7 +375,6 @@ fn check_config_hides_secrets() {
     KUBE_VOLUME_CLAIM=
     KUBE_VOLUME_PATH=
     KUBE_SECCOMP=
-    KUBE_OWN_NETWORK=
     KUBE_CPU_REQUEST=
     KUBE_NODE_SELECTOR=
     KUBE_TOLERATIONS=
@@ -481,7 +480,6 @@ fn what_does_not_go_with_a_cluster_is_refused() {
     KUBE_VOLUME_CLAIM=sandboxes
     KUBE_VOLUME_PATH=mcp
     KUBE_SECCOMP=RuntimeDefault
-    KUBE_OWN_NETWORK=try
     KUBE_CPU_REQUEST=0.1
     KUBE_NODE_SELECTOR=
     KUBE_TOLERATIONS=for=sandboxes:NoSchedule

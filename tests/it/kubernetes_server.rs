@@ -19,11 +19,12 @@ use crate::support::{TestApp, config};
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A server whose sandbox counts as proved.
-async fn server(more: &[(&str, &str)]) -> TestApp {
+pub(crate) async fn server(more: &[(&str, &str)]) -> TestApp {
     let share = Share::new();
     let settings = share.settings("");
     let settings = settings.iter().map(|(name, value)| (*name, value.as_str()));
-    let settings: Vec<_> = settings.chain(more.iter().copied()).collect();
+    // The first of two values counts.
+    let settings: Vec<_> = more.iter().copied().chain(settings).collect();
     let app = TestApp::at(share.into_root(), &settings, Arc::new(Configured)).await;
     app.app.parts.gate.proof.set(ProofState::Held);
     let view = app.app.parts.gate.catalog.view();
@@ -39,7 +40,7 @@ async fn pods(app: &TestApp) -> usize {
     pods["items"].as_array().unwrap().len()
 }
 
-async fn shut_down(app: &TestApp) {
+pub(crate) async fn shut_down(app: &TestApp) {
     app.app.shut_down().await;
     assert_eq!(app.app.parts.launcher.live_count(), 0);
     assert_eq!(pods(app).await, 0);

@@ -49,6 +49,8 @@ mod kubernetes_executor;
 #[cfg(feature = "kubernetes")]
 mod kubernetes_faults;
 #[cfg(feature = "kubernetes")]
+mod kubernetes_network;
+#[cfg(feature = "kubernetes")]
 mod kubernetes_replicas;
 #[cfg(feature = "kubernetes")]
 mod kubernetes_server;
@@ -65,6 +67,7 @@ mod mistakes;
 mod moving;
 mod named_runs;
 mod network;
+mod open_nodes;
 mod packages;
 mod page;
 mod pool;

@@ -19,6 +19,15 @@ const AT_START: &str =
 /// A word of the program that tries them.
 const INSPECTION: &str = "def inspect";
 
+/// From now on, all controls that are tried at the start hold.
+pub(crate) fn held(fake: &FakeExecutor) {
+    let holds = AT_START
+        .split(',')
+        .map(|control| json!({ "control": control, "tried": 1, "found": [] }))
+        .map(|report| format!("echo {report}\n"));
+    fake.imitate(INSPECTION, &holds.collect::<String>());
+}
+
 async fn readiness(app: &TestApp) -> (u16, Value) {
     let answer = app.get("/readyz").await;
     (answer.status.as_u16(), answer.json()["reason"].clone())
@@ -95,11 +104,7 @@ async fn runs_wait_until_the_check_is_over() {
 async fn an_engine_is_checked_when_it_comes_back() {
     for lose in [FakeExecutor::restart, go_down] {
         let fake = FakeExecutor::with_languages(&["python", "shell"]);
-        let holds = AT_START
-            .split(',')
-            .map(|control| json!({ "control": control, "tried": 1, "found": [] }))
-            .map(|report| format!("echo {report}\n"));
-        fake.imitate(INSPECTION, &holds.collect::<String>());
+        held(&fake);
         go_down(&fake);
         let app = TestApp::unproved(&[], Arc::new(fake.clone())).await;
         app.app.prove();

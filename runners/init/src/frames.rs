@@ -6,11 +6,16 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::SocketAddr;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// The longest frame, without its length: 32 MiB.
 pub const FRAME_MAX: usize = 32 << 20;
+
+/// How many addresses a `park` frame may have tried: each is a connection.
+pub const MUST_NOT_REACH_MAX: usize = 8;
 
 const HEADER: usize = 4;
 
@@ -50,6 +55,21 @@ pub struct Park {
     pub env: BTreeMap<String, String>,
     /// The sandbox ends by itself after this long without a frame.
     pub idle_ms: u64,
+    /// Where it must not get through to, if it has the engine's network: PID 1 tries, before it answers.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "few"
+    )]
+    pub must_not_reach: Vec<SocketAddr>,
+}
+
+fn few<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SocketAddr>, D::Error> {
+    let addresses = Vec::deserialize(deserializer)?;
+    if addresses.len() > MUST_NOT_REACH_MAX {
+        return Err(D::Error::invalid_length(addresses.len(), &"a few"));
+    }
+    Ok(addresses)
 }
 
 /// Asks for one run.
@@ -229,6 +249,20 @@ mod tests {
         })
     }
 
+    fn park(addresses: Vec<SocketAddr>) -> Frame {
+        Frame::Park(Park {
+            driver: Vec::new(),
+            env: BTreeMap::new(),
+            idle_ms: 1000,
+            must_not_reach: addresses,
+        })
+    }
+
+    fn any_addresses() -> impl Strategy<Value = Vec<SocketAddr>> {
+        let address = any::<(std::net::IpAddr, u16)>().prop_map(SocketAddr::from);
+        prop::collection::vec(address, 0..=MUST_NOT_REACH_MAX)
+    }
+
     fn interrupt() -> Frame {
         Frame::Interrupt(Interrupt { number: 7 })
     }
@@ -258,10 +292,31 @@ mod tests {
         let park = r#"{"op":"park","extra":[1],"idleMs":5,"driver":["a","b"],"env":{}}"#;
         let mut reader = FrameReader::new();
         reader.feed(&framed(park.as_bytes()));
-        let Some(Frame::Park(park)) = reader.next_frame().unwrap() else {
+        let Some(Frame::Park(mut park)) = reader.next_frame().unwrap() else {
             panic!("not a park frame")
         };
         assert_eq!((park.driver.len(), park.idle_ms), (2, 5));
+        assert_eq!(park.must_not_reach, []);
+        park.must_not_reach = vec![
+            "192.0.2.1:443".parse().unwrap(),
+            "[2001:db8::1]:80".parse().unwrap(),
+        ];
+        let body = r#"{"op":"park","driver":["a","b"],"env":{},"idleMs":5,"mustNotReach":["192.0.2.1:443","[2001:db8::1]:80"]}"#;
+        let bytes = encode_frame(&Frame::Park(park)).unwrap();
+        assert_eq!(bytes, framed(body.as_bytes()));
+    }
+
+    #[test]
+    fn only_a_few_addresses_are_tried() {
+        for (count, is_frame) in [(MUST_NOT_REACH_MAX, true), (MUST_NOT_REACH_MAX + 1, false)] {
+            let addresses = vec![r#""192.0.2.1:443""#; count].join(",");
+            let body = format!(
+                r#"{{"op":"park","driver":[],"env":{{}},"idleMs":5,"mustNotReach":[{addresses}]}}"#
+            );
+            let mut reader = FrameReader::new();
+            reader.feed(&framed(body.as_bytes()));
+            assert_eq!(reader.next_frame().is_ok(), is_frame, "{count}");
+        }
     }
 
     #[test]
@@ -292,6 +347,7 @@ mod tests {
             r#"{"op":"interrupt","number":"secret"}"#,
             r#"{"op":"cell","number":7,"code":"secret","env":{},"deadlineMs":1}"#,
             r#"{"op":"park","driver":"secret","env":{},"idleMs":-1}"#,
+            r#"{"op":"park","driver":[],"env":{},"idleMs":1,"mustNotReach":["secret:1"]}"#,
         ] {
             let mut reader = FrameReader::new();
             reader.feed(&framed(body.as_bytes()));
@@ -315,8 +371,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_split_gives_the_same_frames(codes in prop::collection::vec(".*", 1..4), size in 1_usize..40) {
-            let frames: Vec<_> = codes.iter().flat_map(|code| [run(code), cell(code), interrupt()]).collect();
+        fn any_split_gives_the_same_frames(
+            codes in prop::collection::vec(".*", 1..4), addresses in any_addresses(), size in 1_usize..40
+        ) {
+            let frames = codes.iter().flat_map(|code| [run(code), cell(code), interrupt()]);
+            let frames: Vec<_> = frames.chain([park(addresses)]).collect();
             let bytes: Vec<_> = frames.iter().flat_map(|frame| encode_frame(frame).unwrap()).collect();
             let mut reader = FrameReader::new();
             let mut seen = Vec::new();

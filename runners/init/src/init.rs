@@ -1,6 +1,7 @@
 //! The state machine of PID 1 and its event loop.
 
 mod cells;
+mod parks;
 mod runs;
 mod weigh;
 
@@ -13,15 +14,15 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::Pid;
 use rustix::stdio;
-use sandbox_init::{Frame, FrameReader, Held, Park, Record};
+use sandbox_init::{Frame, FrameReader, Held, Park};
 
 use crate::Stop;
 use crate::cgroup::Cgroup;
 use crate::confine::Confinement;
+use crate::dial::Dial;
 use crate::driver::Driver;
 use crate::feed::{Feed, Progress};
 use crate::kernel::{Cell, Kernel};
-use crate::network;
 use crate::output::Output;
 use crate::run::Run;
 use crate::scrub::Scrubber;
@@ -69,6 +70,8 @@ pub(crate) struct Init {
     driver: Option<Driver>,
     /// Once there is a kernel, only cells are taken.
     kernel: Option<Kernel>,
+    /// The addresses that are being tried, until a `park` frame is answered.
+    dial: Option<Dial>,
     /// What a run did that no scrub can undo.
     fault: Option<String>,
     state: State,
@@ -118,6 +121,7 @@ impl Init {
             park: None,
             driver: None,
             kernel: None,
+            dial: None,
             fault: None,
             state: State::Waiting {
                 parked: None,
@@ -378,12 +382,6 @@ impl Init {
         }
     }
 
-    /// Whether a driver was asked for. A `park` without one only asks how the sandbox is.
-    fn has_parked(&self) -> bool {
-        let park = self.park.as_ref();
-        park.is_some_and(|park| !park.driver.is_empty())
-    }
-
     /// Takes the next frame, if it has come. While a run process is parked, its driver must have stayed silent.
     fn take_frame(&mut self, is_parked: bool) -> Result<bool, Stop> {
         let driver = self.driver.as_mut().filter(|_| is_parked);
@@ -394,6 +392,7 @@ impl Init {
             None => Ok(false),
             Some(Frame::Park(_)) if self.has_parked() => Err(Stop::SecondPark),
             Some(Frame::Park(park)) => {
+                self.dial = Dial::begin(&park.must_not_reach);
                 self.park = Some(park);
                 self.park(Answer::Ready)
             }
@@ -403,61 +402,6 @@ impl Init {
             Some(Frame::Interrupt(_)) => Ok(true),
             Some(Frame::Weigh) => self.weigh().map(|()| true),
         }
-    }
-
-    /// Has a run process parked, if the image can do that.
-    fn park(&mut self, answer: Answer) -> Result<bool, Stop> {
-        let started = match (&self.park, &self.driver) {
-            (Some(park), None) if !park.driver.is_empty() => {
-                match Driver::start(park, &self.confinement) {
-                    Ok(driver) => {
-                        self.driver = Some(driver);
-                        Ok(true)
-                    }
-                    Err(error) => Err(format!("the driver cannot be started: {error}")),
-                }
-            }
-            (_, Some(driver)) => driver.park_another().map(|()| true),
-            _ => Ok(false),
-        };
-        match started {
-            Ok(false) => self.parked(answer, Ok(None)),
-            Err(reason) => self.parked(answer, Err(reason)),
-            Ok(true) => {
-                let until = Instant::now() + PARKING;
-                self.state = State::Parking { answer, until };
-                Ok(true)
-            }
-        }
-    }
-
-    /// Answers the frame that asked for a run process, then waits for the next one or stops.
-    fn parked(
-        &mut self,
-        answer: Answer,
-        verdict: Result<Option<Pid>, String>,
-    ) -> Result<bool, Stop> {
-        self.state = State::Waiting {
-            parked: verdict.clone().ok().flatten(),
-            until: self.idle_until(),
-        };
-        let verdict = verdict.map(drop);
-        let (record, stop): (_, fn(String) -> Stop) = match answer {
-            Answer::Ready => {
-                let ready = verdict.clone().map(|()| Some(network::look()));
-                (Record::Ready(ready), Stop::NotReady)
-            }
-            Answer::Clean => (Record::Clean(verdict.clone()), Stop::NotClean),
-        };
-        self.output.answer(&record)?;
-        verdict.map(|()| true).map_err(stop)
-    }
-
-    /// When the sandbox ends by itself if no frame comes.
-    fn idle_until(&self) -> Option<Instant> {
-        let park = self.park.as_ref();
-        let idle = park.map_or(IDLE, |park| Duration::from_millis(park.idle_ms));
-        Instant::now().checked_add(idle)
     }
 
     /// Handles the end of a child.

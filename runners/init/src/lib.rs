@@ -9,12 +9,13 @@ mod records;
 pub mod variables;
 
 pub use frames::{
-    Cell, FRAME_MAX, Frame, FrameError, FrameReader, Interrupt, Park, Run, encode_frame,
+    Cell, FRAME_MAX, Frame, FrameError, FrameReader, Interrupt, MUST_NOT_REACH_MAX, Park, Run,
+    encode_frame,
 };
 pub use messages::{
     Message, MessageError, MessageReader, PAYLOAD_MAX, Stream, encode_output, encode_record,
     output_header,
 };
 pub use records::{
-    BUFFERS_MAX, End, Excess, Held, Network, Record, SOCKETS_MAX, Status, TERMINALS_MAX,
+    BUFFERS_MAX, End, Excess, Held, Network, Ready, Record, SOCKETS_MAX, Status, TERMINALS_MAX,
 };

@@ -1,7 +1,7 @@
 //! `sandbox-init`: PID 1 of every sandbox. The contract is `runners/PROTOCOL.md`.
 //!
 //! One thread, one loop, one `poll`. It waits for frames on standard input, for signals, and for slow readers of what
-//! it writes; nothing else in it can block. Its arguments are the image's own command.
+//! it writes; nothing else in it can block, but for a quarter of a second when it is asked to try a network. Its arguments are the image's own command.
 //!
 //! ```text
 //!               park                      ready
@@ -32,6 +32,7 @@
 mod cgroup;
 mod confine;
 mod denied;
+mod dial;
 mod driver;
 mod environment;
 mod feed;

@@ -1,5 +1,7 @@
 //! Records: what PID 1 itself reports, between the output of the programs it runs.
 
+use std::net::SocketAddr;
+
 use serde::{Deserialize, Serialize};
 
 /// The longest reason in a record.
@@ -9,8 +11,8 @@ const REASON_MAX: usize = 1024;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "Wire", try_from = "Wire")]
 pub enum Record {
-    /// A run process is parked, with the network that programs have, or why there is none. Answers a `park` frame.
-    Ready(Result<Option<Network>, String>),
+    /// A run process is parked, or why there is none. Answers a `park` frame.
+    Ready(Result<Ready, String>),
     /// The run process or the cell has ended. Answers a `run` or `cell` frame, after the last byte of its output.
     End(End),
     /// The sandbox is as good as new, or why it is not. Follows `end` when the run asked for reuse.
@@ -18,6 +20,15 @@ pub enum Record {
     /// What is held without a name. Answers a `weigh` frame; also comes once from a kernel that waits for a cell, if a
     /// closer look found something else than the end record says.
     Held(Held),
+}
+
+/// What is known of the network by the time a run process is parked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ready {
+    /// Which one programs have, if PID 1 looks.
+    pub network: Option<Network>,
+    /// Which of the addresses that must not be reached were. `None` if they were not tried, or not all of them could be.
+    pub reached: Option<Vec<SocketAddr>>,
 }
 
 /// What programs can reach.
@@ -130,6 +141,8 @@ struct Wire {
     #[serde(skip_serializing_if = "Option::is_none")]
     network: Option<Network>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    reached: Option<Vec<SocketAddr>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     end: Option<End>,
     #[serde(skip_serializing_if = "Option::is_none")]
     clean: Option<bool>,
@@ -142,10 +155,15 @@ struct Wire {
 impl From<Record> for Wire {
     fn from(record: Record) -> Self {
         match record {
-            Record::Ready(verdict) => Self {
-                ready: Some(verdict.is_ok()),
-                network: verdict.as_ref().ok().copied().flatten(),
-                reason: verdict.err(),
+            Record::Ready(Ok(Ready { network, reached })) => Self {
+                ready: Some(true),
+                network,
+                reached,
+                ..Self::default()
+            },
+            Record::Ready(Err(reason)) => Self {
+                ready: Some(false),
+                reason: Some(reason),
                 ..Self::default()
             },
             Record::End(end) => Self {
@@ -171,8 +189,11 @@ impl TryFrom<Wire> for Record {
     fn try_from(wire: Wire) -> Result<Self, Self::Error> {
         let reason = wire.reason.unwrap_or_default();
         let verdict = |yes| if yes { Ok(()) } else { Err(reason) };
+        let (network, reached) = (wire.network, wire.reached);
         match (wire.ready, wire.end, wire.clean, wire.held) {
-            (Some(yes), None, None, None) => Ok(Self::Ready(verdict(yes).map(|()| wire.network))),
+            (Some(yes), None, None, None) => Ok(Self::Ready(
+                verdict(yes).map(|()| Ready { network, reached }),
+            )),
             (None, Some(end), None, None) => Ok(Self::End(end)),
             (None, None, Some(yes), None) => Ok(Self::Clean(verdict(yes))),
             (None, None, None, Some(held)) => Ok(Self::Held(held)),
@@ -222,8 +243,11 @@ pub(crate) mod tests {
         })
     }
 
-    fn any_network() -> impl Strategy<Value = Option<Network>> {
-        prop::option::of(prop_oneof![Just(Network::None), Just(Network::Engine)])
+    fn any_ready() -> impl Strategy<Value = Ready> {
+        let network = prop::option::of(prop_oneof![Just(Network::None), Just(Network::Engine)]);
+        let address = any::<(std::net::IpAddr, u16)>().prop_map(SocketAddr::from);
+        let reached = prop::option::of(prop::collection::vec(address, 0..4));
+        (network, reached).prop_map(|(network, reached)| Ready { network, reached })
     }
 
     pub(crate) fn any_record() -> impl Strategy<Value = Record> {
@@ -251,8 +275,8 @@ pub(crate) mod tests {
             },
         );
         prop_oneof![
-            (verdict.clone(), any_network())
-                .prop_map(|(verdict, network)| Record::Ready(verdict.map(|()| network))),
+            (verdict.clone(), any_ready())
+                .prop_map(|(verdict, ready)| Record::Ready(verdict.map(|()| ready))),
             verdict.prop_map(Record::Clean),
             any_held().prop_map(Record::Held),
             end,
@@ -262,10 +286,22 @@ pub(crate) mod tests {
     #[test]
     fn the_wire_form_is_the_one_of_the_protocol() {
         let text = |record: &Record| String::from_utf8(record.to_json()).unwrap();
-        assert_eq!(text(&Record::Ready(Ok(None))), r#"{"ready":true}"#);
+        let ready = |network, reached| text(&Record::Ready(Ok(Ready { network, reached })));
+        assert_eq!(ready(None, None), r#"{"ready":true}"#);
         assert_eq!(
-            text(&Record::Ready(Ok(Some(Network::None)))),
+            ready(Some(Network::None), None),
             r#"{"ready":true,"network":"none"}"#
+        );
+        assert_eq!(
+            ready(Some(Network::Engine), Some(Vec::new())),
+            r#"{"ready":true,"network":"engine","reached":[]}"#
+        );
+        assert_eq!(
+            ready(
+                Some(Network::Engine),
+                Some(vec!["192.0.2.1:443".parse().unwrap()])
+            ),
+            r#"{"ready":true,"network":"engine","reached":["192.0.2.1:443"]}"#
         );
         assert_eq!(
             text(&Record::Clean(Err("why".to_owned()))),
@@ -304,7 +340,7 @@ pub(crate) mod tests {
     #[test]
     fn a_record_that_does_not_know_the_network_is_one() {
         let record: Record = serde_json::from_str(r#"{"ready":true}"#).unwrap();
-        assert_eq!(record, Record::Ready(Ok(None)));
+        assert_eq!(record, Record::Ready(Ok(Ready::default())));
     }
 
     proptest! {

@@ -2,7 +2,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "signalfd, seccomp, wait4, kill(-1), System V IPC, namespaces, interfaces and work between fork and exec"
+    reason = "signalfd, seccomp, wait4, kill(-1), System V IPC, namespaces, interfaces, connections and work between fork and exec"
 )]
 
 use std::io;
@@ -277,6 +277,31 @@ pub(crate) fn unshare_network() -> io::Result<()> {
     let flags = UnshareFlags::NEWUSER | UnshareFlags::NEWNET;
     // SAFETY: descriptors are shared with nobody, before and after.
     Ok(unsafe { unshare_unsafe(flags) }?)
+}
+
+/// How many segments have come in on a connection, whether it still is one or never was.
+pub(crate) fn segments_received(connection: &OwnedFd) -> io::Result<u32> {
+    /// Where the kernel's `tcp_info` has the number, which not every C library knows.
+    const SEGMENTS: usize = 140;
+    const END: usize = SEGMENTS + size_of::<u32>();
+    let mut info = [0_u8; END];
+    let mut length = libc::socklen_t::try_from(END).unwrap_or_default();
+    let (level, option) = (libc::IPPROTO_TCP, libc::TCP_INFO);
+    // SAFETY: the kernel writes no more than `length` says, and how much that was.
+    check(unsafe {
+        libc::getsockopt(
+            connection.as_raw_fd(),
+            level,
+            option,
+            info.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    })?;
+    match info.last_chunk() {
+        Some(number) if usize::try_from(length) == Ok(END) => Ok(u32::from_ne_bytes(*number)),
+        // A kernel that is too old to know.
+        _ => Err(io::ErrorKind::Unsupported.into()),
+    }
 }
 
 /// Whether an interface of the network is up.

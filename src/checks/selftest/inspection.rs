@@ -96,6 +96,7 @@ pub(super) async fn all(harness: &Harness<'_>) -> Vec<Row> {
             limits.nano_cpus.unwrap_or_default().to_string(),
         ),
         ("FILE_SIZE", limits.file_size.to_string()),
+        ("MUST_NOT_REACH", must_not_reach(harness).await),
     ];
     let attempt = Attempt {
         program: &program,
@@ -106,15 +107,39 @@ pub(super) async fn all(harness: &Harness<'_>) -> Vec<Row> {
     let mut ended = harness.run_alone(attempt.clone()).await;
     // An engine under load may fail once; looking around does no harm, so it can be repeated.
     for _ in 1..TRIES {
-        if !ended.as_ref().is_ok_and(|ended| !ended.was_run()) {
+        if !is_lost(&ended) || harness.parts.pool.uncut().is_some() {
             break;
         }
         tokio::time::sleep(PAUSE).await;
         ended = harness.run_alone(attempt.clone()).await;
     }
-    let rows = INSPECTIONS.iter();
-    rows.map(|one| row(one.control, harness.way, &ended))
-        .collect()
+    let uncut = harness.parts.pool.uncut().map(|uncut| uncut.to_string());
+    let rows = INSPECTIONS.iter().map(|one| match &uncut {
+        // This is why the program was not run.
+        Some(uncut) if one.control == Control::NetworkOff && is_lost(&ended) => {
+            let verdict = Verdict::Fail(format!("a sandbox was not used: {uncut}"));
+            Row::new(one.control, harness.way, verdict)
+        }
+        _ => row(one.control, harness.way, &ended),
+    });
+    rows.collect()
+}
+
+/// Whether there was no sandbox for it.
+fn is_lost(ended: &Result<Ended, Verdict>) -> bool {
+    ended.as_ref().is_ok_and(|ended| !ended.was_run())
+}
+
+/// What a program must not reach that sees a network, where the engine leaves it one for its rules to close.
+async fn must_not_reach(harness: &Harness<'_>) -> String {
+    let view = harness.parts.gate.catalog.view();
+    if view.cuts_network() {
+        return String::new();
+    }
+    let addresses = harness.parts.launcher.must_not_reach().await;
+    let addresses = addresses.unwrap_or_default();
+    let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+    addresses.join(" ")
 }
 
 fn row(control: Control, way: Warmth, ended: &Result<Ended, Verdict>) -> Row {

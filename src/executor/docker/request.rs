@@ -244,6 +244,7 @@ mod tests {
             lane: (network != NetworkAccess::None).then(|| LaneId("lane-id".to_owned())),
             network,
             priority: Priority::Run,
+            avoided_nodes: Vec::new(),
             runtime: None,
             labels: BTreeMap::from([("sandbox.server".to_owned(), "s1".to_owned())]),
         }

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sandbox_init::{
-    Cell, Frame, FrameReader, Held, Record, Run, Status, encode_output, encode_record,
+    Cell, Frame, FrameReader, Held, Network, Ready, Record, Run, Status, encode_output,
+    encode_record,
 };
 use tokio::io::{AsyncReadExt as _, DuplexStream};
 use tokio::sync::mpsc;
@@ -29,6 +30,8 @@ pub(super) struct Init {
     warming_up: Arc<AtomicBool>,
     /// How long it waits for a frame, once it has been told.
     idle: Option<Duration>,
+    /// Whether it reaches what it must not.
+    reaches: bool,
     /// The environment that cells leave behind, once there was one.
     kernel: Option<BTreeMap<String, String>>,
 }
@@ -71,8 +74,14 @@ impl Init {
             data,
             warming_up,
             idle: None,
+            reaches: false,
             kernel: None,
         }
+    }
+
+    /// The same, which reaches what it must not, or does not.
+    pub(super) fn reaching(self, reaches: bool) -> Self {
+        Self { reaches, ..self }
     }
 
     /// Handles frames until the input ends, and returns the exit code.
@@ -105,7 +114,13 @@ impl Init {
             Frame::Park(park) => {
                 self.idle = Some(Duration::from_millis(park.idle_ms));
                 let network = self.executor.network();
-                self.record(&Record::Ready(Ok(network)));
+                let tried = park.must_not_reach;
+                let reached = match (network, self.reaches) {
+                    (Some(Network::Engine), true) => Some(tried),
+                    (Some(Network::Engine), false) if !tried.is_empty() => Some(Vec::new()),
+                    _ => None,
+                };
+                self.record(&Record::Ready(Ok(Ready { network, reached })));
                 Ok(())
             }
             Frame::Cell(cell) => self.cell(&cell).await,

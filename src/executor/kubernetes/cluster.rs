@@ -1,7 +1,10 @@
 //! The way to a cluster: where it is, who we are there, and a client that is kept.
 
+use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
+use hyper::http::uri::Authority;
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
@@ -16,12 +19,19 @@ use super::pod::labels::EXECUTOR_LABEL;
 use super::watch::Pods;
 use crate::config::KubernetesConfig;
 
+/// The port of an API server that names none.
+const HTTPS: u16 = 443;
+/// How long its name may take to be looked up.
+const LOOKUP: Duration = Duration::from_secs(5);
+
 /// A cluster to which there is a way.
 #[derive(Debug)]
 pub(super) struct Cluster {
     pub(super) client: Shown,
     /// The namespace of all pods.
     pub(super) namespace: String,
+    /// Where its API server is.
+    api_server: Authority,
     /// What it says of those that this executor has made.
     pub(super) pods: Pods,
 }
@@ -45,14 +55,32 @@ impl Cluster {
         config: &KubernetesConfig,
         executor: &str,
     ) -> Result<Self, ClusterError> {
-        let (client, namespace) = way(config).await?;
+        let Way {
+            client,
+            namespace,
+            api_server,
+        } = way(config).await?;
         let selector = format!("{EXECUTOR_LABEL}={executor}");
         let pods = Pods::follow(Api::namespaced(client.0.clone(), &namespace), selector);
         Ok(Self {
             client,
             namespace,
+            api_server,
             pods,
         })
+    }
+
+    /// The addresses of its API server.
+    ///
+    /// # Errors
+    /// Its name is not known.
+    pub(super) async fn api_server(&self) -> Result<Vec<SocketAddr>, ClusterError> {
+        let host = self.api_server.host().trim_matches(['[', ']']);
+        let port = self.api_server.port_u16().unwrap_or(HTTPS);
+        let lookup = tokio::time::timeout(LOOKUP, tokio::net::lookup_host((host, port)));
+        let lost = |error: &dyn std::error::Error| ClusterError::Lost(format!("{host}: {error}"));
+        let found = lookup.await.map_err(|late| lost(&late))?;
+        Ok(found.map_err(|error| lost(&error))?.collect())
     }
 
     /// Requests about pods.
@@ -61,18 +89,35 @@ impl Cluster {
     }
 }
 
-/// A client of the cluster, and the namespace that is ours.
+/// How to get to a cluster.
+#[derive(Debug)]
+pub(super) struct Way {
+    pub(super) client: Shown,
+    /// The namespace that is ours.
+    pub(super) namespace: String,
+    /// Where the API server is.
+    api_server: Authority,
+}
+
+/// The way to the cluster.
 ///
 /// # Errors
 /// Nothing says where it is, or not in a form that can be read.
-pub(super) async fn way(config: &KubernetesConfig) -> Result<(Shown, String), ClusterError> {
+pub(super) async fn way(config: &KubernetesConfig) -> Result<Way, ClusterError> {
     let way = match &config.kubeconfig {
         Some(path) => of_file(path).await?,
         None => of_pod()?,
     };
     let client = client(&way)?;
     let namespace = config.namespace.clone().unwrap_or(way.default_namespace);
-    Ok((Shown(client), namespace))
+    let api_server = way.cluster_url.authority().cloned().ok_or_else(|| {
+        ClusterError::Unconfigured(format!("{} is no address of a cluster", way.cluster_url))
+    })?;
+    Ok(Way {
+        client: Shown(client),
+        namespace,
+        api_server,
+    })
 }
 
 async fn of_file(path: &Path) -> Result<Config, ClusterError> {

@@ -10,7 +10,7 @@ use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, ResourceExt as _};
 use tokio::sync::OnceCell;
 
-use super::cluster::{Shown, way};
+use super::cluster::{Way, way};
 use super::error::ClusterError;
 use crate::config::KubernetesConfig;
 use crate::executor::ExecutorError;
@@ -25,7 +25,7 @@ pub struct Lease {
     config: KubernetesConfig,
     name: String,
     duration: Duration,
-    way: OnceCell<(Shown, String)>,
+    way: OnceCell<Way>,
 }
 
 impl Lease {
@@ -40,8 +40,8 @@ impl Lease {
     }
 
     async fn api(&self) -> Result<Api<LeaseObject>, ClusterError> {
-        let (client, namespace) = self.way.get_or_try_init(|| way(&self.config)).await?;
-        Ok(Api::namespaced(client.0.clone(), namespace))
+        let way = self.way.get_or_try_init(|| way(&self.config)).await?;
+        Ok(Api::namespaced(way.client.0.clone(), &way.namespace))
     }
 
     async fn get(&self) -> Result<Option<LeaderEntry>, ClusterError> {

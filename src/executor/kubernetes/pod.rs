@@ -5,9 +5,12 @@ pub mod labels;
 mod limits;
 mod volumes;
 
+use std::net::SocketAddr;
+
 use k8s_openapi::api::core::v1::{
-    Capabilities, Container, EnvVar, LocalObjectReference, Pod, PodDNSConfig, PodSecurityContext,
-    PodSpec, SeccompProfile, SecurityContext, Toleration, TopologySpreadConstraint,
+    Affinity, Capabilities, Container, EnvVar, LocalObjectReference, NodeAffinity, NodeSelector,
+    NodeSelectorRequirement, NodeSelectorTerm, Pod, PodDNSConfig, PodSecurityContext, PodSpec,
+    SeccompProfile, SecurityContext, Toleration, TopologySpreadConstraint,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference};
 
@@ -32,6 +35,8 @@ pub struct PodSetup {
     pub paths: HostPaths,
     /// How pods are run.
     pub config: KubernetesConfig,
+    /// Where the server itself listens in the cluster, if that is known.
+    pub listener: Option<SocketAddr>,
 }
 
 /// The pod for a container. `name` is new, and `executor` tells who makes it.
@@ -95,6 +100,7 @@ fn pod_spec(spec: &ContainerSpec, setup: &PodSetup) -> Result<PodSpec, UnplacedE
         runtime_class_name: spec.runtime.clone(),
         priority_class_name: priority_class.clone(),
         node_selector: (!node_selector.is_empty()).then(|| node_selector.clone()),
+        affinity: affinity(&spec.avoided_nodes),
         tolerations: Some(all_tolerations(tolerations)),
         image_pull_secrets: (!pull_secrets.is_empty()).then(|| secrets.collect()),
         topology_spread_constraints: Some(vec![spread()]),
@@ -105,7 +111,7 @@ fn pod_spec(spec: &ContainerSpec, setup: &PodSetup) -> Result<PodSpec, UnplacedE
 
 fn container(spec: &ContainerSpec, setup: &PodSetup) -> Result<Container, UnplacedError> {
     let mut env = spec.env.clone();
-    env.extend(limits::for_init(spec, &setup.config));
+    env.extend(limits::for_init(spec));
     let env = env.iter().map(|variable| {
         let (name, value) = variable.split_once('=').unwrap_or((variable, ""));
         EnvVar {
@@ -203,6 +209,29 @@ fn all_tolerations(configured: &[Tolerated]) -> Vec<Toleration> {
         toleration_seconds: None,
     });
     lost.into_iter().chain(configured).collect()
+}
+
+/// Any node but these. Each has a rule of its own, since one about names of nodes can have only one.
+fn affinity(avoided_nodes: &[String]) -> Option<Affinity> {
+    let rules = avoided_nodes.iter().map(|node| NodeSelectorRequirement {
+        key: "metadata.name".to_owned(),
+        operator: "NotIn".to_owned(),
+        values: Some(vec![node.clone()]),
+    });
+    let term = NodeSelectorTerm {
+        match_expressions: None,
+        match_fields: Some(rules.collect()),
+    };
+    let required = NodeSelector {
+        node_selector_terms: vec![term],
+    };
+    (!avoided_nodes.is_empty()).then(|| Affinity {
+        node_affinity: Some(NodeAffinity {
+            required_during_scheduling_ignored_during_execution: Some(required),
+            ..Default::default()
+        }),
+        ..Default::default()
+    })
 }
 
 /// As many sandboxes on each node as on the next, as far as there is room.

@@ -71,7 +71,7 @@ impl Wait {
     /// Whether waiting is of no use any more, after it was waited that long; and then what kind of failure that is.
     pub fn is_in_vain(&self, waited: Duration) -> Option<ErrorKind> {
         match self.reason.as_str() {
-            "Unschedulable" => (waited >= ROOM_WAIT).then_some(ErrorKind::Full),
+            "Unschedulable" => (waited >= ROOM_WAIT).then_some(self.what_lacks()),
             "ErrImageNeverPull"
             | "InvalidImageName"
             | "ImagePullBackOff"
@@ -80,6 +80,22 @@ impl Wait {
                 (waited >= TROUBLE_WAIT).then_some(ErrorKind::Refused)
             }
             _ => None,
+        }
+    }
+}
+
+/// What the scheduler says of nodes that have no room for a pod, and of those that it may not be on.
+const NO_ROOM: [&str; 2] = ["Insufficient", "Too many pods"];
+const NOT_ALLOWED: &str = "affinity";
+
+impl Wait {
+    /// What a pod lacks that no node takes.
+    fn what_lacks(&self) -> ErrorKind {
+        let says = |words: &str| self.message.contains(words);
+        if says(NOT_ALLOWED) && !NO_ROOM.iter().any(|words| says(words)) {
+            ErrorKind::NoNode
+        } else {
+            ErrorKind::Full
         }
     }
 }
@@ -244,6 +260,20 @@ mod tests {
         );
         assert_eq!(unscheduled.is_in_vain(soon), None);
         assert_eq!(unscheduled.is_in_vain(late), Some(ErrorKind::Full));
+        let lacks = |message: &str| {
+            let (reason, message) = ("Unschedulable".to_owned(), message.to_owned());
+            let wait = Wait {
+                has_node: false,
+                reason,
+                message,
+            };
+            wait.is_in_vain(late)
+        };
+        let not_allowed = "2 node(s) didn't match Pod's node affinity.";
+        let room = format!("0/3 nodes are available: 1 Insufficient memory, {not_allowed}");
+        assert_eq!(lacks(&room), Some(ErrorKind::Full));
+        let none = format!("0/2 nodes are available: {not_allowed}");
+        assert_eq!(lacks(&none), Some(ErrorKind::NoNode));
         let of = |reason: &str| {
             waiting(&with_state(
                 "Pending",

@@ -63,6 +63,11 @@ impl Pods {
         known.get(pod).map(|seen| seen.standing.clone())
     }
 
+    /// The node that a pod is on, if that is known.
+    pub(super) fn node(&self, pod: &ContainerId) -> Option<String> {
+        self.known.borrow().get(pod)?.node.clone()
+    }
+
     /// How many that have not ended are on each node.
     pub(super) fn by_node(&self) -> BTreeMap<String, usize> {
         count_by_node(&self.known.borrow())

@@ -130,6 +130,7 @@ impl OnCluster {
                 ..Default::default()
             },
             config,
+            listener: None,
         };
         Self {
             executor: Arc::new(KubernetesExecutor::new(setup)),
@@ -164,6 +165,7 @@ impl OnCluster {
             network: NetworkAccess::None,
             lane: None,
             priority: Priority::Run,
+            avoided_nodes: Vec::new(),
             runtime: None,
             labels: [("sandbox.root".to_owned(), self.share.in_claim())].into(),
         }

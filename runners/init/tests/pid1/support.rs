@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use rustix::process::Pid;
 use sandbox_init::{
-    Cell, End, Frame, Held, Message, MessageReader, Network, Park, Record, Run, Status, Stream,
-    encode_frame,
+    Cell, End, Frame, Held, Message, MessageReader, Network, Park, Ready, Record, Run, Status,
+    Stream, encode_frame,
 };
 
 /// Longer than anything here takes, on a busy machine too.
@@ -205,9 +205,23 @@ impl Sandbox {
         self.ready()
     }
 
+    /// Asks which network there is, and which of these addresses can be reached.
+    pub(crate) fn dial(&mut self, addresses: &[&str]) -> Ready {
+        self.send(&Frame::Park(Park {
+            must_not_reach: addresses.iter().map(|it| it.parse().unwrap()).collect(),
+            ..park(&[], &[])
+        }));
+        self.readiness().unwrap()
+    }
+
     /// The verdict after a `park` frame.
     #[track_caller]
     pub(crate) fn ready(&mut self) -> Result<Option<Network>, String> {
+        self.readiness().map(|ready| ready.network)
+    }
+
+    #[track_caller]
+    fn readiness(&mut self) -> Result<Ready, String> {
         match self.record() {
             Record::Ready(verdict) => verdict,
             other => panic!("not ready: {other:?}"),
@@ -400,6 +414,7 @@ pub(crate) fn park(driver: &[&str], env: &[(&str, &str)]) -> Park {
         driver: driver.iter().map(|&word| word.to_owned()).collect(),
         env: map(env),
         idle_ms: 60_000,
+        must_not_reach: Vec::new(),
     }
 }
 

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use sandbox_init::variables;
 
-use crate::config::{KubernetesConfig, OwnNetwork};
+use crate::config::KubernetesConfig;
 use crate::executor::spec::{ContainerLimits, ContainerSpec, NetworkAccess};
 
 /// The resources of a sandbox. All of its memory is set aside: so none of it is ever swapped, and no program is ended
@@ -52,15 +52,13 @@ fn millicores(nano_cpus: i64) -> String {
 ///
 /// It limits the number of processes only where it has left the network: elsewhere, the kernel counts those of all
 /// sandboxes of a node together.
-pub(super) fn for_init(spec: &ContainerSpec, config: &KubernetesConfig) -> Vec<String> {
+pub(super) fn for_init(spec: &ContainerSpec) -> Vec<String> {
     let each = spec.limits.variable();
-    let word = match (config.own_network, &spec.network) {
-        (OwnNetwork::Off, _) | (_, NetworkAccess::Bridge { .. }) => return vec![each],
-        (OwnNetwork::Try, NetworkAccess::None) => "try",
-        (OwnNetwork::Require, NetworkAccess::None) => "require",
-    };
-    vec![
-        format!("{each},nproc={}", spec.limits.pids),
-        format!("{}={word}", variables::NO_NETWORK),
-    ]
+    match &spec.network {
+        NetworkAccess::Bridge { .. } => vec![each],
+        NetworkAccess::None => vec![
+            format!("{each},nproc={}", spec.limits.pids),
+            format!("{}=try", variables::NO_NETWORK),
+        ],
+    }
 }

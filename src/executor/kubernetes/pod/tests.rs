@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::*;
-use crate::config::{OwnNetwork, ServerPod};
+use crate::config::ServerPod;
 use crate::executor::host_paths::MountSource;
 use crate::executor::spec::{
     ContainerLimits, DATA_ALIAS, Place, Priority, Provided, ReadOnlyMount, User,
@@ -30,6 +30,7 @@ fn setup() -> PodSetup {
             }),
             ..Default::default()
         },
+        listener: None,
     }
 }
 
@@ -59,6 +60,7 @@ fn spec(network: NetworkAccess) -> ContainerSpec {
         lane: None,
         network,
         priority: Priority::Run,
+        avoided_nodes: Vec::new(),
         runtime: None,
         labels: labels
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
@@ -146,7 +148,6 @@ fn every_pod_is_restricted() {
     let dns = vec![std::net::IpAddr::from([192, 0, 2, 1])];
     let mut special = setup();
     special.config.seccomp = Seccomp::Localhost("sandbox.json".to_owned());
-    special.config.own_network = OwnNetwork::Require;
     for network in [NetworkAccess::None, NetworkAccess::Bridge { dns }] {
         for setup in [setup(), special.clone()] {
             let pod = made(&spec(network.clone()), &setup);
@@ -166,9 +167,8 @@ fn every_pod_is_restricted() {
 }
 
 #[test]
-fn a_network_changes_the_label_and_the_resolvers_only() {
-    let mut setup = setup();
-    setup.config.own_network = OwnNetwork::Off;
+fn a_network_changes_the_label_the_resolvers_and_what_sandbox_init_is_told() {
+    let setup = setup();
     let without = made(&spec(NetworkAccess::None), &setup);
     let dns = vec![std::net::IpAddr::from([192, 0, 2, 1])];
     let mut with = made(&spec(NetworkAccess::Bridge { dns }), &setup);
@@ -178,27 +178,39 @@ fn a_network_changes_the_label_and_the_resolvers_only() {
     let resolver = &mut with["spec"]["dnsConfig"]["nameservers"][0];
     assert_eq!(resolver.take(), "192.0.2.1");
     *resolver = "127.0.0.1".into();
+    let told = |pod: &Value| pod["spec"]["containers"][0]["env"].clone();
+    assert_ne!(told(&with), told(&without));
+    with["spec"]["containers"][0]["env"] = told(&without);
     assert_eq!(with, without);
 }
 
 #[test]
 fn sandbox_init_is_told_what_a_pod_has_no_field_for() {
-    let env = |network: NetworkAccess, own_network: OwnNetwork| {
-        let mut setup = setup();
-        setup.config.own_network = own_network;
-        limits::for_init(&spec(network), &setup.config)
-    };
+    let env = |network: NetworkAccess| limits::for_init(&spec(network));
     let each = "SANDBOX_LIMITS=nofile=4096,fsize=268435456,core=1";
     let egress = NetworkAccess::Bridge { dns: Vec::new() };
-    assert_eq!(env(NetworkAccess::None, OwnNetwork::Off), [each]);
-    assert_eq!(env(egress, OwnNetwork::Require), [each]);
-    for (own_network, word) in [(OwnNetwork::Try, "try"), (OwnNetwork::Require, "require")] {
-        let all = [
-            format!("{each},nproc=128"),
-            format!("SANDBOX_NO_NETWORK={word}"),
-        ];
-        assert_eq!(env(NetworkAccess::None, own_network), all);
-    }
+    assert_eq!(env(egress), [each]);
+    let all = [
+        format!("{each},nproc=128"),
+        "SANDBOX_NO_NETWORK=try".to_owned(),
+    ];
+    assert_eq!(env(NetworkAccess::None), all);
+}
+
+#[test]
+fn nodes_that_are_avoided_are_named_one_by_one() {
+    let mut spec = spec(NetworkAccess::None);
+    assert_eq!(made(&spec, &setup())["spec"].get("affinity"), None);
+    spec.avoided_nodes = vec!["n1".to_owned(), "n2".to_owned()];
+    let affinity = made(&spec, &setup())["spec"]["affinity"]["nodeAffinity"].take();
+    let terms = &affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"];
+    assert_eq!(
+        *terms,
+        serde_json::json!([{ "matchFields": [
+            { "key": "metadata.name", "operator": "NotIn", "values": ["n1"] },
+            { "key": "metadata.name", "operator": "NotIn", "values": ["n2"] },
+        ] }])
+    );
 }
 
 #[test]

@@ -1,0 +1,120 @@
+//! What sandboxes reach of the cluster where its filter keeps them from leaving the network of their pods. The network of
+//! the cluster that is made of containers enforces no policies: here, rules in its nodes take the place of one that does.
+//! So each test has the cluster for itself.
+
+use serde_json::Value;
+
+use crate::kubernetes_server::{server, shut_down};
+use crate::support::TestApp;
+use crate::support::cluster::{Share, kubectl, on_node};
+
+/// The nodes, and what in each is on the way from pods to the API server, which is on the first; with how that is closed.
+const NODES: [(&str, &str, &str); 2] = [("n1", "INPUT", "DROP"), ("n2", "FORWARD", "REJECT")];
+/// With the filter that does not let sandboxes leave, and none started ahead.
+const USUAL: [(&str, &str); 2] = [("KUBE_SECCOMP", "RuntimeDefault"), ("POOL_SIZE", "0")];
+
+/// Adds or removes what closes the ways of a node.
+async fn change(action: &str, (node, chain, target): (&str, &str, &str)) {
+    let rule = [
+        "iptables",
+        "--wait",
+        action,
+        chain,
+        "--in-interface",
+        "cni0",
+    ];
+    let what = ["--protocol", "tcp", "--dport", "6443", "--jump", target];
+    on_node(node, &[&rule[..], &what].concat()).await;
+}
+
+/// Applies the policies of the manifests, or deletes them.
+async fn policies(share: &Share, action: &str) {
+    let file = share.path().join("policies.yaml");
+    let policies = include_str!("../../deploy/kubernetes/network-policies.yaml");
+    std::fs::write(&file, policies).unwrap();
+    kubectl(&[action, "--filename", file.to_str().unwrap()]).await;
+}
+
+async fn avoided(app: &TestApp) -> Vec<String> {
+    let ready = app.get("/readyz").await.json();
+    let avoided = ready["avoidedNodes"].as_object();
+    let nodes = avoided.map(|avoided| avoided.keys().cloned().collect());
+    nodes.unwrap_or_default()
+}
+
+fn hint(run: &Value) -> &str {
+    assert_eq!(run["status"], "engine_lost", "{run}");
+    assert_eq!(run["stdout"], "", "{run}");
+    let hint = run["hint"].as_str().unwrap();
+    assert!(hint.contains("failed to keep the sandbox"), "{hint}");
+    hint
+}
+
+/// What a program sees and reaches.
+const LOOK: &str = "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '";
+
+#[tokio::test]
+async fn nothing_runs_where_nobody_enforces_policies_and_the_nodes_are_named() {
+    let share = Share::new();
+    policies(&share, "apply").await;
+    let app = server(&USUAL).await;
+    let first = app.run("shell", LOOK).await;
+    let found = avoided(&app).await;
+    let second = app.run("shell", LOOK).await;
+    policies(&share, "delete").await;
+    let said = hint(&first);
+    assert!(
+        said.contains(":6443 answered from there, on the node n"),
+        "{said}"
+    );
+    assert_eq!(found, ["n1", "n2"]);
+    let said = hint(&second);
+    let named = [
+        "no node is left",
+        ":6443 answered on n1",
+        ":6443 answered on n2",
+    ];
+    assert!(named.iter().all(|it| said.contains(it)), "{said}");
+    shut_down(&app).await;
+}
+
+#[tokio::test]
+async fn programs_run_in_the_network_of_their_pods_where_policies_are_enforced() {
+    let share = Share::new();
+    policies(&share, "apply").await;
+    let [with_it, without] = NODES;
+    change("--append", with_it).await;
+    let some = server(&USUAL).await;
+    let mut on_some = Vec::new();
+    for _ in 0..3 {
+        on_some.push(some.run("shell", LOOK).await);
+        // Each has another sandbox.
+        let name = serde_json::json!({ "conversationId": "demo" });
+        some.call("delete_conversation", name).await;
+    }
+    let found = avoided(&some).await;
+    change("--append", without).await;
+    let everywhere = server(&USUAL).await;
+    let on_all = everywhere.run("shell", LOOK).await;
+    let found_then = avoided(&everywhere).await;
+    policies(&share, "delete").await;
+    let unclosed = server(&USUAL).await;
+    let on_none = unclosed.run("shell", LOOK).await;
+    for node in NODES {
+        change("--delete", node).await;
+    }
+    for run in on_some.iter().chain([&on_all]) {
+        let seen = run["stdout"].as_str().unwrap_or_default();
+        assert!(seen.contains("eth0\n"), "{run}");
+    }
+    assert!(found.is_empty() || found == [without.0], "{found:?}");
+    assert_eq!(found_then, [""; 0]);
+    let said = hint(&on_none);
+    assert!(
+        said.contains("no NetworkPolicy selects sandboxes"),
+        "{said}"
+    );
+    for app in [some, everywhere, unclosed] {
+        shut_down(&app).await;
+    }
+}
