@@ -1,4 +1,4 @@
-//! Reads bodies whole, within limits of size and time, and drains the rest of those that are refused.
+//! Reads bodies whole, within limits of size and time.
 //!
 //! Large bodies share a bounded [`Room`] in memory: each is there several times over while it is parsed.
 
@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::BoxError;
-use axum::body::{Body, BodyDataStream, Bytes};
+use axum::body::{Body, Bytes};
 use axum::http::HeaderMap;
-use axum::http::header::{CONTENT_LENGTH, EXPECT};
+use axum::http::header::CONTENT_LENGTH;
 use bytes::BytesMut;
 use futures::{Stream, StreamExt as _};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -19,8 +19,6 @@ use tokio::time::{Instant, timeout, timeout_at};
 const PATIENCE: Duration = Duration::from_mins(1);
 /// The slowest pace of a client, in bytes a second.
 const SLOWEST: u64 = 16 << 10;
-/// How long the rest of a refused body is read.
-pub(crate) const PATIENCE_REFUSED: Duration = Duration::from_secs(5);
 
 /// The unit of room, since a semaphore cannot be asked for more than 2^32 at once.
 const UNIT: usize = 1 << 10;
@@ -151,24 +149,6 @@ async fn next(
             BodyError::Interrupted
         }
     })
-}
-
-/// Reads what is left of a refused body, if that can be within `limit`: a client that is still sending when the
-/// connection is closed sees a reset and not the answer. One that asks before it sends may not have begun.
-pub(crate) async fn drain(headers: &HeaderMap, mut body: BodyDataStream, limit: u64) {
-    if headers.contains_key(EXPECT) || declared(headers).is_some_and(|length| length > limit) {
-        return;
-    }
-    let rest = async {
-        let mut left = limit;
-        while let Some(Ok(piece)) = body.next().await
-            && piece.len() as u64 <= left
-        {
-            left -= piece.len() as u64;
-        }
-    };
-    // A client that takes longer has to do without.
-    let _ = timeout(PATIENCE_REFUSED, rest).await;
 }
 
 /// How many bytes a body is declared to have.

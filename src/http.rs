@@ -5,6 +5,7 @@ mod addresses;
 mod asset;
 mod files;
 mod health;
+mod linger;
 mod log_request;
 mod metrics;
 mod page;

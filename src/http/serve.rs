@@ -19,6 +19,7 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 use tracing::debug;
 
+use super::linger::lingering;
 use crate::config::Patience;
 
 /// Most connections. Further ones wait to be accepted.
@@ -48,10 +49,11 @@ pub async fn serve(
             // Without a limit, the system waits forever for a client that is there but reads nothing. A client to which
             // nothing is sent may be silent.
             let _ = SockRef::from(&stream).set_tcp_user_timeout(Some(patience.unread));
+            let for_rest = tasks.clone();
             let service = router
                 .clone()
                 .map_request(move |request: Request<Incoming>| {
-                    let mut request = request.map(Body::new);
+                    let mut request = lingering(request, &for_rest).map(Body::new);
                     request.extensions_mut().insert(ConnectInfo(peer));
                     request
                 });

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::HeaderMap;
 use axum::routing::{any, get, post};
 use axum::{Json, Router};
-use futures::StreamExt as _;
+use futures::{StreamExt as _, stream};
 use mcp_code_sandbox::app::App;
 use mcp_code_sandbox::config::Patience;
 use mcp_code_sandbox::executor::fake::FakeExecutor;
@@ -322,15 +323,62 @@ async fn one_that_was_asked_and_leads_no_more_may_have_done_it() {
     assert!(told.try_recv().is_err(), "it is not asked again");
 }
 
-#[tokio::test]
-async fn files_go_both_ways_through_a_standby() {
-    let root = tempfile::tempdir().unwrap();
+/// A leader on a fake executor, with all of its routes.
+async fn leading(root: &Path) -> (App, Listening) {
     let fake = FakeExecutor::with_languages(&["shell"]);
-    let app = App::on(Arc::new(fake), config(root.path(), &[])).unwrap();
+    let app = App::on(Arc::new(fake), config(root, &[])).unwrap();
     let router = app.start();
     app.parts.gate.proof.set(ProofState::Held);
     app.parts.gate.catalog.first_poll().await;
-    let leader = Listening::new(router).await;
+    (app, Listening::new(router).await)
+}
+
+/// Whether a client asks before it sends or not, and whether it says how long the body is.
+#[tokio::test]
+async fn a_refusal_before_the_body_was_read_arrives_as_it_is() {
+    let root = tempfile::tempdir().unwrap();
+    let (app, leader) = leading(root.path()).await;
+    let standby = Standby::of(leader.addr).await;
+    let file = "/api/v1/conversations/demo/files/a.bin";
+    for (path, token, bytes, expected) in [
+        (file, "wrong", LARGE, (401, "unauthorized")),
+        ("/mcp", "wrong", LARGE, (401, "unauthorized")),
+        (file, TOKEN, LARGE + 1, (413, "file_too_large")),
+        ("/nowhere", TOKEN, LARGE, (404, "no_such_route")),
+    ] {
+        for (asks, declared) in [(true, true), (false, true), (false, false)] {
+            let body = if declared {
+                reqwest::Body::from(vec![7; bytes])
+            } else {
+                let piece = Ok::<_, Infallible>(Bytes::from(vec![7; 1 << 20]));
+                reqwest::Body::wrap_stream(stream::iter(vec![piece; (bytes >> 20) + 1]))
+            };
+            let mut request = client()
+                .put(standby.url(path))
+                .bearer_auth(token)
+                .body(body);
+            if asks {
+                request = request.header("expect", "100-continue");
+            }
+            let answer = code(request.send().await.unwrap()).await;
+            let expected = (expected.0, expected.1.to_owned());
+            assert_eq!(answer, expected, "{path} {asks} {declared}");
+        }
+    }
+    // Where there is none who would refuse it, too.
+    standby.standing.send_replace(Standing::Unknown);
+    let put = client().put(standby.url(file)).body(vec![7; LARGE]).send();
+    assert_eq!(
+        code(put.await.unwrap()).await,
+        (503, "no_leader".to_owned())
+    );
+    app.shut_down().await;
+}
+
+#[tokio::test]
+async fn files_go_both_ways_through_a_standby() {
+    let root = tempfile::tempdir().unwrap();
+    let (app, leader) = leading(root.path()).await;
     let standby = Standby::of(leader.addr).await;
     let content: Vec<u8> = (0..=250).cycle().take(LARGE).collect();
     let path = "/api/v1/conversations/demo/files/a.bin";
@@ -351,7 +399,7 @@ async fn files_go_both_ways_through_a_standby() {
         format!("bytes 1000-1999/{LARGE}")
     );
     assert_eq!(part.bytes().await.unwrap(), content[1000..2000]);
-    // Refused by the leader, which reads the rest of it.
+    // Refused for what is there.
     let refused = client().put(standby.url(path)).bearer_auth(TOKEN);
     let refused = refused
         .header("if-none-match", "*")

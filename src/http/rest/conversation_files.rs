@@ -4,7 +4,7 @@ use axum::Json;
 use axum::body::{Body, BodyDataStream};
 use axum::extract::multipart::{Multipart, MultipartError};
 use axum::extract::{FromRequest as _, Request, State};
-use axum::http::header::{CONTENT_RANGE, EXPECT};
+use axum::http::header::CONTENT_RANGE;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use futures::TryStreamExt as _;
@@ -16,7 +16,7 @@ use super::ApiError;
 use super::error::{ErrorBody, Failures};
 use super::extract::{FilePath, JsonBody, SessionPath};
 use crate::api::code::Code;
-use crate::body::{PATIENCE_REFUSED, declared, drain};
+use crate::body::declared;
 use crate::conversation::Conversation;
 use crate::files::{FileList, FilesError, StoredFile};
 use crate::http::HttpState;
@@ -139,15 +139,8 @@ pub(super) async fn upload(
     request: Request,
 ) -> Result<(StatusCode, Json<Stored>), ApiError> {
     let (head, body) = request.into_parts();
-    let mut body = body.into_data_stream();
-    let stored = store(&state, &id, &name, &head.headers, &mut body).await;
-    // A client that was too slow would be so again.
-    if let Err(ApiError(error)) = &stored
-        && error.code != Code::TooSlow
-    {
-        drain(&head.headers, body, state.0.services.files.max_upload_bytes).await;
-    }
-    let StoredFile { file, created } = stored?;
+    let stored = store(&state, &id, &name, &head.headers, body.into_data_stream());
+    let StoredFile { file, created } = stored.await?;
     // RFC 9110, section 9.3.4.
     let status = if created {
         StatusCode::CREATED
@@ -163,7 +156,7 @@ async fn store(
     id: &Conversation,
     name: &str,
     headers: &HeaderMap,
-    body: &mut BodyDataStream,
+    body: BodyDataStream,
 ) -> Result<StoredFile, ApiError> {
     let services = &state.0.services;
     if headers.contains_key(CONTENT_RANGE) {
@@ -220,7 +213,6 @@ pub(super) async fn upload_form(
         return Err(FilesError::BodyTooLong(limit).into());
     }
     let patience = state.0.config.patience.body;
-    let is_asking = request.headers().contains_key(EXPECT);
     let bounded = usize::try_from(limit).unwrap_or(usize::MAX);
     let request = request.map(|body| Body::new(http_body_util::Limited::new(body, bounded)));
     let mut form = Multipart::from_request(request, &()).await.map_err(|_| {
@@ -253,11 +245,7 @@ pub(super) async fn upload_form(
         Ok(())
     };
     let received = tokio::time::timeout(patience, receive).await;
-    let received = received.map_err(|_| ApiError::from(FilesError::TooSlow))?;
-    if received.is_err() && !is_asking {
-        read_fields(form).await;
-    }
-    received?;
+    received.map_err(|_| ApiError::from(FilesError::TooSlow))??;
     if stored.is_empty() {
         return Err(ApiError::arguments(
             "the form has no file: send at least one part with a file name",
@@ -267,12 +255,6 @@ pub(super) async fn upload_form(
         success: true,
         files: stored,
     }))
-}
-
-/// Reads what is left of a refused form, as [`drain`] does for other bodies.
-async fn read_fields(mut form: Multipart) {
-    let rest = async { while let Ok(Some(_)) = form.next_field().await {} };
-    let _ = tokio::time::timeout(PATIENCE_REFUSED, rest).await;
 }
 
 /// Deletes a file
