@@ -1,7 +1,8 @@
 //! Puts the parts together, and shuts them down in order.
 //!
 //! ```text
-//! SIGTERM ─▶ soft: no new runs or connections ─▶ runs end, or SHUTDOWN_GRACE passes, or a second signal
+//! SIGTERM ─▶ soft: no new runs, and no new connections, unless other servers pass requests on
+//!         ─▶ runs end, or SHUTDOWN_GRACE passes, or a second signal
 //!         ─▶ hard: runs are cancelled, sessions closed ─▶ containers removed ─▶ exit
 //! ```
 
@@ -82,6 +83,8 @@ pub struct App {
     /// Calls of clients that have not been answered yet.
     calls: TaskTracker,
     soft: CancellationToken,
+    /// No new connections. One of several servers takes them until its runs have ended.
+    stop_accepting: CancellationToken,
     hard: CancellationToken,
 }
 
@@ -199,6 +202,7 @@ impl App {
             instance: Arc::new(instance),
             tasks,
             calls: TaskTracker::new(),
+            stop_accepting: soft.clone(),
             soft,
             hard,
         })
@@ -341,7 +345,7 @@ impl App {
         let router = self.start();
         self.prove();
         self.announce(listener.local_addr()).await;
-        let stop = self.soft.clone().cancelled_owned();
+        let stop = self.stop_accepting.clone().cancelled_owned();
         let server = self.tasks.spawn(http::serve(
             listener,
             router,
@@ -438,6 +442,7 @@ impl App {
             self.parts.files.workspaces.wait_for_background_work(),
         )
         .await;
+        self.stop_accepting.cancel();
         // Cancelled runs have to be answered too.
         self.calls.close();
         let _ = tokio::time::timeout(ANSWER_WAIT, self.calls.wait()).await;

@@ -150,8 +150,8 @@ fn first(leading: Arc<OnceLock<Router>>, standby: Router) -> Router {
 async fn lead(config: Config, serving: Serving) -> anyhow::Result<()> {
     let addr = config.http.addr;
     let mut app = App::on(Platform::from(&config), config)?;
-    // What has to end when connections are not accepted any more ends with it.
-    app.soft = serving.stop;
+    // Until its runs have ended, and another server may lead: those that stand by pass on what is asked about them.
+    app.stop_accepting = serving.stop;
     remove_others(&app.parts.launcher).await;
     let router = app.start();
     app.prove();

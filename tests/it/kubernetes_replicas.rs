@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
@@ -31,11 +31,15 @@ struct Replicas {
 impl Replicas {
     /// The first one leads, and the second one stands by.
     async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    async fn start_with(more: &[(&str, &str)]) -> Self {
         let share = Share::new();
-        let first = replica(&share, free_address().await);
+        let first = replica_with(&share, free_address().await, more);
         first.until_listening().await;
         first.until_ready(PATIENCE).await;
-        let second = replica(&share, free_address().await);
+        let second = replica_with(&share, free_address().await, more);
         second.until_listening().await;
         second.until_ready(PATIENCE).await;
         assert_eq!(second.get("/readyz").await.1["standby"], true);
@@ -82,6 +86,10 @@ impl Replicas {
 }
 
 fn replica(share: &Share, addr: SocketAddr) -> Server {
+    replica_with(share, addr, &[])
+}
+
+pub(crate) fn replica_with(share: &Share, addr: SocketAddr, more: &[(&str, &str)]) -> Server {
     let settings = share.settings("data");
     let lease = share.in_claim().to_lowercase();
     // What holds is another test's matter.
@@ -96,6 +104,7 @@ fn replica(share: &Share, addr: SocketAddr) -> Server {
         ("POOL_SIZE", "0"),
         ("LEADER_LEASE", lease.as_str()),
     ]);
+    settings.extend(more);
     Server::begin_at(addr, share.path(), &settings)
 }
 
@@ -122,6 +131,48 @@ async fn one_that_is_told_to_stop_hands_over() {
     third.signal(Signal::TERM);
     assert_eq!(third.ended(PATIENCE).await.code(), Some(0));
     assert_eq!(replicas.leader().await, replicas.second.addr().to_string());
+}
+
+/// While its runs go on, whoever follows them through the other one still reaches it.
+#[tokio::test]
+async fn one_that_waits_for_its_runs_is_asked_about_them() {
+    let mut replicas = Replicas::start_with(&[("CALL_BUDGET", "1s")]).await;
+    let second = &replicas.second;
+    let code = "echo kept > a; while [ ! -e go ]; do sleep 0.05; done; echo done";
+    let run = second.run_for(60, code).await.unwrap();
+    assert_eq!(run["status"], "running", "{run}");
+    replicas.first.signal(Signal::TERM);
+    let stopping = async || replicas.first.log().contains("no new runs").then_some(());
+    within(PATIENCE, "the first one is stopping", stopping).await;
+    // Each of these is a connection of its own.
+    let refused = second.run_for(5, "echo").await.unwrap();
+    assert_eq!(refused["code"], "stopping", "{refused}");
+    let get_run = async || {
+        let arguments = json!({ "runId": run["runId"], "waitSeconds": 30 });
+        second.call("get_run", arguments).await
+    };
+    assert_eq!(get_run().await["status"], "running");
+    let (status, files) = second
+        .get_as_client("/api/v1/conversations/demo/files")
+        .await;
+    assert_eq!(
+        (status, files["files"][0]["name"].as_str()),
+        (200, Some("a")),
+        "{files}"
+    );
+    let directories = std::fs::read_dir(replicas.share.path().join("data")).unwrap();
+    let workspace = directories
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.join("a").exists());
+    std::fs::write(workspace.unwrap().join("go"), "").unwrap();
+    let ended = get_run().await;
+    assert_eq!(
+        (&ended["status"], &ended["stdout"]),
+        (&json!("ok"), &json!("done\n")),
+        "{ended}"
+    );
+    assert_eq!(replicas.first.ended(PATIENCE).await.code(), Some(0));
+    replicas.hand_over(Instant::now()).await;
 }
 
 #[tokio::test]

@@ -95,6 +95,13 @@ impl Server {
         (response.status().as_u16(), response.json().await.unwrap())
     }
 
+    /// The same of a page for those with the token.
+    pub(crate) async fn get_as_client(&self, path: &str) -> (u16, Value) {
+        let request = client().get(format!("http://{}{path}", self.addr));
+        let response = request.bearer_auth(TOKEN).send().await.unwrap();
+        (response.status().as_u16(), response.json().await.unwrap())
+    }
+
     /// Runs a shell program for at most 20 s. `Err` if the server no longer answers.
     pub(crate) fn run(&self, code: &str) -> impl Future<Output = reqwest::Result<Value>> + use<> {
         self.run_for(20, code)
