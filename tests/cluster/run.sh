@@ -46,6 +46,7 @@ if [[ ${KUBE_TEST_CONFIG:-} ]]; then
     fi
     export KUBE_TEST_SERVER_CONFIG=${KUBE_TEST_SERVER_CONFIG:-$KUBE_TEST_CONFIG} KUBE_TEST_CLAIM=${KUBE_TEST_CLAIM:-$CLAIM}
     tests kubernetes_executor kubernetes_replicas kubernetes_server --test-threads 3
+    tests kubernetes_balanced
     exit
 fi
 trap clean_up EXIT
@@ -65,5 +66,6 @@ export KUBE_TEST_CLAIM=$CLAIM KUBE_TEST_FILES=$STATE/files KUBE_TEST_NODES=$CLUS
 load_server
 tests/cluster/manifests.sh "$SERVER_IMAGE"
 tests kubernetes_executor kubernetes_replicas kubernetes_server --test-threads 3
+tests kubernetes_balanced
 tests kubernetes_faults kubernetes_network --test-threads 1
 tests kubernetes_volumes

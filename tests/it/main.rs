@@ -45,6 +45,8 @@ mod hints;
 mod inputs;
 mod kernels;
 #[cfg(feature = "kubernetes")]
+mod kubernetes_balanced;
+#[cfg(feature = "kubernetes")]
 mod kubernetes_executor;
 #[cfg(feature = "kubernetes")]
 mod kubernetes_faults;

@@ -1,6 +1,7 @@
 //! A whole server in the test's own process, on the fake engine or on the real one.
 
 #[cfg(feature = "kubernetes")]
+pub(crate) mod balancer;
 pub(crate) mod cluster;
 pub(crate) mod dockerd;
 pub(crate) mod engines;
