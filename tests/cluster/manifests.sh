@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The manifests of deploy/kubernetes on the cluster of this machine: applied as they are, but for what this cluster lacks,
-# used through the service, and taken away. Its server is an image of the program that cargo has built, whose name is the
+# used through the service, by one server and then by two of which one is deleted, and taken away. Its server is an image of the program that cargo has built, whose name is the
 # argument, and which the node n1 has. One line per check, at the end a count.
 #
 # KUBE_TEST_CONFIG   kubeconfig of the administrator
@@ -14,6 +14,8 @@ IMAGE=$1
 NODE=n1
 SPACE=mcp-code-sandbox
 READY_SECONDS=120
+LEASE=mcp-code-sandbox
+
 work=$(mktemp -d)
 files=$(mktemp -d "$KUBE_TEST_FILES/manifests-XXXXXX")
 forwarding=""
@@ -24,7 +26,7 @@ kubectl() { command kubectl --kubeconfig "$KUBE_TEST_CONFIG" "$@"; }
 in_space() { kubectl --namespace "$SPACE" --request-timeout 30s "$@"; }
 
 clean_up() {
-    [[ ! $forwarding ]] || kill "$forwarding" 2>/dev/null || true
+    end_forwarding
     wait
     kubectl delete namespace "$SPACE" "$SPACE-nodes" --ignore-not-found --timeout 120s || true
     kubectl delete persistentvolume "$SPACE" --ignore-not-found --timeout 30s || true
@@ -46,8 +48,8 @@ spec:
 END
 }
 
-# Here one node has a way to the API server. This kubectl calls other directories `bases`,
-# which later ones know as `resources`.
+# Here one node has a way to the API server. This kubectl calls other directories `bases`, which later ones know as
+# `resources`. overlay LEASE REPLICAS STRATEGY
 overlay() {
     cat >"$work/kustomization.yaml" <<END
 apiVersion: kustomize.config.k8s.io/v1beta1
@@ -60,12 +62,14 @@ END
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: settings, namespace: $SPACE}
-data: {KUBE_SECCOMP: sandbox.json, POOL_SIZE: shell=1}
+data: {KUBE_SECCOMP: sandbox.json, POOL_SIZE: shell=1, LEADER_LEASE: "$1"}
 ---
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: server, namespace: $SPACE}
 spec:
+  replicas: $2
+  strategy: {type: $3}
   template:
     spec: {nodeSelector: {kubernetes.io/hostname: $NODE}}
 END
@@ -87,7 +91,7 @@ profile_is_on_all_nodes() {
 apply() {
     chown 1000:1000 "$files"
     volume | kubectl apply --filename -
-    overlay
+    overlay "" 1 Recreate
     objects | kubectl apply --filename -
     in_space create secret generic server --from-literal "MCP_API_TOKEN=$(<"$work/token")" \
         --from-literal "FILE_SECRET=$(random)$(random)"
@@ -133,9 +137,16 @@ service_has_the_server() {
     [[ $(endpoints) == "$(in_space get pods --selector app.kubernetes.io/component=server --output 'jsonpath={.items[0].status.podIP}'):8080" ]]
 }
 
-# To a port that is free, which it tells.
+end_forwarding() {
+    [[ ! $forwarding ]] || kill "$forwarding" 2>/dev/null || true
+    forwarding=""
+}
+
+# forward TARGET PORT: from a port that is free, which it tells.
 forward() {
-    command kubectl --kubeconfig "$KUBE_TEST_CONFIG" --namespace "$SPACE" port-forward service/server :80 >"$work/forward" 2>&1 &
+    end_forwarding
+    : >"$work/forward"
+    command kubectl --kubeconfig "$KUBE_TEST_CONFIG" --namespace "$SPACE" port-forward "$1" ":$2" >"$work/forward" 2>&1 &
     forwarding=$!
     for _ in {1..100}; do
         port=$(sed -nE 's/^Forwarding from 127\.0\.0\.1:([0-9]+) .*/\1/p' "$work/forward")
@@ -166,6 +177,61 @@ sandboxes() { in_space get pods --selector sandbox.role --no-headers --output na
 
 has_sandboxes() { [[ $(sandboxes) ]]; }
 
+# As docs/kubernetes.md says for several servers: the setting first, and then the servers.
+is_one_of_several() {
+    overlay "$LEASE" 1 Recreate
+    objects | kubectl apply --filename -
+    in_space rollout restart deployment/server
+    becomes_ready
+    [[ $(leader) == "$(servers)" ]]
+}
+
+has_two() {
+    overlay "$LEASE" 2 RollingUpdate
+    objects | kubectl apply --filename -
+    becomes_ready
+    [[ $(servers | wc -l) == 2 ]]
+    for _ in {1..20}; do
+        [[ $(in_space get endpoints server --output 'jsonpath={.subsets[*].addresses[*].ip}' | wc -w) != 2 ]] || return 0
+        sleep 0.5
+    done
+    return 1
+}
+
+servers() { in_space get pods --selector app.kubernetes.io/component=server --no-headers --output name; }
+
+leader() {
+    local holder
+    holder=$(in_space get lease "$LEASE" --output 'jsonpath={.spec.holderIdentity}')
+    echo "pod/${holder%%/*}"
+}
+
+# Whoever is asked, and whoever leads.
+each_runs() {
+    local target
+    trap end_forwarding EXIT
+    for target in service/server $(servers); do
+        if [[ $target == service/* ]]; then forward "$target" 80; else forward "$target" 8080; fi
+        runs
+    done
+}
+
+another_leads() {
+    local before
+    trap end_forwarding EXIT
+    before=$(leader)
+    in_space delete --wait=false "$before"
+    for _ in {1..100}; do
+        [[ $(leader) == @("$before"|pod/) ]] || break
+        sleep 0.2
+    done
+    [[ $(leader) != @("$before"|pod/) ]]
+    becomes_ready
+    forward service/server 80
+    call '{"conversationId": "a", "language": "shell", "code": "cat out.txt"}' | tee /dev/stderr | jq -e '.stdout == "42\n"'
+    runs
+}
+
 leaves_nothing() {
     in_space delete deployment server --wait=false
     for _ in {1..60}; do
@@ -184,10 +250,14 @@ check "the server becomes ready" becomes_ready
 check "its account has its rights and no others" rights_are_those
 check "its log has nothing that is misspelt or refused" log_is_clean
 check "the service leads to it" service_has_the_server
-forward || port=0
+forward service/server 80 || port=0
 check "a program runs, and the next one has its files" runs
 check "files are in the claim" files_are_in_the_claim
 check "sandboxes are pods beside it" has_sandboxes
+check "the server leads, once it is one of several" is_one_of_several
+check "there are two, and both are ready" has_two
+check "a program runs through the service and through each of them" each_runs
+check "without its leader another one leads, with the same files" another_leads
 check "without the deployment no pod is left after a minute" leaves_nothing
 echo "$passed passed, $failed failed"
 ((failed == 0))
