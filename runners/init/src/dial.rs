@@ -12,7 +12,7 @@ use rustix::net::sockopt::socket_error;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use sandbox_init::Network;
 
-use crate::{network, sys};
+use crate::{environment, network, sys};
 
 /// How long an answer may take. In one network it takes less than a millisecond.
 const PATIENCE: Duration = Duration::from_millis(250);
@@ -39,7 +39,8 @@ enum Way {
 }
 
 impl Dial {
-    /// Begins to try all of them at once; nothing where PID 1 sees no network.
+    /// Begins to try all of them at once, and what every container of a cluster is told of; nothing where PID 1 sees no
+    /// network, or is told of no address.
     pub(crate) fn begin(addresses: &[SocketAddr]) -> Option<Self> {
         if addresses.is_empty() || network::look() == Network::None {
             return None;
@@ -50,7 +51,7 @@ impl Dial {
             is_incomplete: false,
             until: Instant::now() + PATIENCE,
         };
-        for &address in addresses {
+        for address in addresses.iter().copied().chain(environment::kubernetes()) {
             match try_one(address) {
                 Ok((socket, Err(Errno::INPROGRESS))) => dial.tried.push((address, socket)),
                 Ok((socket, result)) => dial.note(address, way(result, &socket)),

@@ -2,6 +2,7 @@
 //! container, which tells where its own interface is.
 
 use std::ffi::{OsStr, OsString};
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::Command;
 
@@ -16,6 +17,14 @@ const OF_KUBERNETES: &[u8] = b"KUBERNETES_";
 #[expect(clippy::disallowed_methods, reason = "nothing else in PID 1 does")]
 pub(crate) fn told(name: &str) -> OsString {
     std::env::var_os(name).unwrap_or_default()
+}
+
+/// Where Kubernetes says that its own interface is, if it does.
+pub(crate) fn kubernetes() -> Option<SocketAddr> {
+    let part = |name: &str| told(name).into_string().ok();
+    let ip: IpAddr = part("KUBERNETES_SERVICE_HOST")?.parse().ok()?;
+    let port = part("KUBERNETES_SERVICE_PORT")?.parse().ok()?;
+    Some(SocketAddr::new(ip, port))
 }
 
 /// A command in the environment of programs, to which those of a run are added.

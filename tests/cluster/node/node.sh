@@ -38,15 +38,18 @@ delegate() {
     sed -e 's/ / +/g' -e 's/^/+/' /sys/fs/cgroup/cgroup.controllers >/sys/fs/cgroup/cgroup.subtree_control
 }
 
-# Pods of a node reach each other and the node, and there is no way out. Those of the first one reach the API server too,
-# by the address that every pod is told.
+# Pods of a node reach each other, the node, and the API server by the address that every pod is told; and there is no
+# other way out.
 write_network() {
     mkdir -p /etc/cni/net.d
     cat >/etc/cni/net.d/10-pods.conflist <<END
 {"cniVersion": "0.4.0", "name": "pods", "plugins": [{"type": "bridge", "bridge": "cni0", "isGateway": true, "ipMasq": false,
   "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.244.$1.0/24"}]], "routes": [{"dst": "10.96.0.1/32"}]}}]}
 END
-    [[ $1 != 1 ]] || iptables -w -t nat -A PREROUTING -d 10.96.0.1 -p tcp --dport 443 -j REDIRECT --to-ports 6443
+    local to=(REDIRECT --to-ports 6443) control=${2%.*}.10
+    [[ $1 == 1 ]] || to=(DNAT --to-destination "$control:6443")
+    iptables -w -t nat -A PREROUTING -d 10.96.0.1 -p tcp --dport 443 -j "${to[@]}"
+    iptables -w -t nat -A POSTROUTING -s "10.244.$1.0/24" -d "$control" -j MASQUERADE
 }
 
 # in_background NAME COMMAND...: its log goes on where it was.
@@ -88,7 +91,7 @@ main() {
     local number=$1 address=$2
     mkdir -p "$LOG"
     prepare
-    write_network "$number"
+    write_network "$number" "$address"
     install -m 600 "$PKI/n$number.key" /run/node.key
     cp "$PKI/n$number.crt" /run/node.crt
     in_background containerd for_ever containerd --config $K8S/node/containerd.toml

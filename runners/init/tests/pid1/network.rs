@@ -183,6 +183,20 @@ fn what_answers_in_any_way_is_reached() {
 }
 
 #[test]
+fn what_a_cluster_tells_of_is_tried_too() {
+    let told = "export KUBERNETES_SERVICE_HOST=192.0.2.2 KUBERNETES_SERVICE_PORT=";
+    let dialled = |port: u16, addresses: &[&str]| {
+        let mut sandbox = Sandbox::with_setup(&format!("{REACHED}{told}{port}"), PYTHON);
+        sandbox.dial(addresses).reached
+    };
+    let refuses = "192.0.2.2:9".parse().unwrap();
+    assert_eq!(dialled(9, &["192.0.2.1:5"]), Some(vec![refuses]));
+    assert_eq!(dialled(8, &["192.0.2.1:5"]), Some(Vec::new()));
+    // Nobody asks.
+    assert_eq!(dialled(9, &[]), None);
+}
+
+#[test]
 fn the_program_of_the_selftest_finds_the_same() {
     let mut sandbox = Sandbox::with_setup(REACHED, PYTHON);
     sandbox.park(&[], &[]).unwrap();
