@@ -198,7 +198,9 @@ impl Control {
             Self::NetworkOff => (
                 "network-off",
                 "an interface, a route, a foreign socket, a name, raw packets",
-                "the engine must honour network mode none: look for plugins that add networks to containers",
+                "the engine must honour network mode none: look for plugins that add networks to containers. On a cluster, \
+                 nodes must let sandboxes unshare, or its network enforce policies from the first moment of a pod: see \
+                 docs/kubernetes.md",
             ),
             Self::NetworkOn => (
                 "network-on",
