@@ -103,10 +103,17 @@ async fn the_check_at_the_start_names_the_node() {
     app.assert_nothing_is_left().await;
 }
 
+#[rstest]
 #[tokio::test]
-async fn rules_that_are_lost_refuse_runs_in_sandboxes_that_are_there() {
+async fn rules_that_are_lost_refuse_runs_in_sandboxes_that_are_there(
+    #[values(true, false)] has_python: bool,
+) {
     let fake = engine(&[("n1", false)]);
-    held(&fake);
+    if has_python {
+        held(&fake);
+    } else {
+        fake.remove_images("python");
+    }
     let kept = [("SANDBOX_REUSE", "conversation")];
     let app = TestApp::unproved(&kept, Arc::new(fake.clone())).await;
     app.app.prove();

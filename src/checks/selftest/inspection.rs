@@ -8,6 +8,7 @@ use serde_json::json;
 use super::harness::{Attempt, Ended, Harness, Warmth};
 use super::{Row, Verdict};
 use crate::control::Control;
+use crate::executor::NetworkRules;
 use crate::runner::catalog::EngineView;
 
 const HARNESS: &str = include_str!("programs/harness.py");
@@ -113,16 +114,29 @@ pub(super) async fn all(harness: &Harness<'_>) -> Vec<Row> {
         tokio::time::sleep(PAUSE).await;
         ended = harness.run_alone(attempt.clone()).await;
     }
-    let uncut = harness.parts.pool.uncut().map(|uncut| uncut.to_string());
-    let rows = INSPECTIONS.iter().map(|one| match &uncut {
-        // This is why the program was not run.
-        Some(uncut) if one.control == Control::NetworkOff && is_lost(&ended) => {
-            let verdict = Verdict::Fail(format!("a sandbox was not used: {uncut}"));
-            Row::new(one.control, harness.way, verdict)
+    let open = why_open(harness, &ended).await;
+    let rows = INSPECTIONS.iter().map(|one| match &open {
+        Some(why) if one.control == Control::NetworkOff => {
+            Row::new(one.control, harness.way, Verdict::Fail(why.clone()))
         }
         _ => row(one.control, harness.way, &ended),
     });
     rows.collect()
+}
+
+/// Why the network is open, where that needs no program to be seen: sandboxes that there are rely on rules that are lost,
+/// or one for the program was not used for this reason.
+async fn why_open(harness: &Harness<'_>, ended: &Result<Ended, Verdict>) -> Option<String> {
+    let pool = &harness.parts.pool;
+    if pool.relies_on_rules()
+        && let Ok(NetworkRules::Missing(reason)) = harness.parts.launcher.closing_rules().await
+    {
+        return Some(format!(
+            "nothing is to close the network of sandboxes: {reason}"
+        ));
+    }
+    let uncut = pool.uncut().filter(|_| is_lost(ended))?;
+    Some(format!("a sandbox was not used: {uncut}"))
 }
 
 /// Whether there was no sandbox for it.
