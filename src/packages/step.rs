@@ -11,10 +11,11 @@ use super::client::{self, Script};
 use super::error::PackagesError;
 use crate::executor::Stream;
 use crate::executor::spec::{NetworkAccess, ReadOnlyMount};
+use crate::gate::admission::AdmissionError;
 use crate::gate::floor::Taker;
 use crate::pool::UtilityContainer;
 use crate::runner::Runner;
-use crate::sandbox::{Capture, Program, Sandbox};
+use crate::sandbox::{Capture, Program, Sandbox, SandboxError};
 use crate::units::size_as_set;
 use crate::workspace::{Scratch, Usage, WorkspaceError, Workspaces};
 
@@ -93,7 +94,7 @@ impl Packages {
             .pool
             .start_utility(runner, &step.scratch, utility)
             .await
-            .map_err(|error| PackagesError::failed("start the package client")(error.into()))?;
+            .map_err(not_started)?;
         let mut working = Working {
             sandbox: Some(sandbox),
             directories: step.kept,
@@ -130,6 +131,14 @@ impl Packages {
             return Err(failed(end.status, &stderr));
         }
         Ok(captured.text(Stream::Stdout).into_bytes())
+    }
+}
+
+/// The error for a client that there is no container for.
+fn not_started(error: SandboxError) -> PackagesError {
+    match error.lack_of_room() {
+        Some(reason) => AdmissionError::no_room(reason).into(),
+        None => PackagesError::failed("start the package client")(error.into()),
     }
 }
 

@@ -59,6 +59,15 @@ impl TestApp {
 }
 
 #[tokio::test]
+async fn an_engine_without_room_is_a_busy_server() {
+    let app = TestApp::with_packages_for("python", &[]).await;
+    app.fake.as_ref().unwrap().fill_up();
+    let turned_away = app.install("python", &["six"]).await;
+    assert_eq!(turned_away["code"], "busy", "{turned_away}");
+    assert_eq!(turned_away["retryAfterSeconds"], 10, "{turned_away}");
+}
+
+#[tokio::test]
 async fn an_install_that_is_ended_while_it_is_put_in_place_changes_nothing() {
     for deleted in [false, true] {
         let app = TestApp::with_packages_for("python", &[]).await;
