@@ -54,6 +54,11 @@ use crate::control::Control;
 /// Files, directories and other entries that one conversation may have.
 const MAX_ENTRIES: u64 = 100_000;
 
+/// How old a sandbox may be that is used again on a cluster, unless it may be idle for longer.
+const LONGEST_USE: Duration = Duration::from_hours(24);
+/// Time for what is around the run of a sandbox: its start, its end, and until it is noticed that it is too old.
+const AROUND_A_RUN: Duration = Duration::from_hours(1);
+
 /// What the address of an engine can begin with.
 const ENGINE_SCHEMES: [&str; 3] = ["unix:///", "tcp://", "http://"];
 /// The form of `DOCKER_HOST`, in words.
@@ -271,6 +276,19 @@ impl Config {
         let warm = self.pool.is_any().then_some(self.pool.idle_ttl);
         let kernel = (self.kernels.max_kernels > 0).then_some(self.kernels.idle);
         warm.max(kernel).unwrap_or_default()
+    }
+
+    /// How old a sandbox may be that is used again; `None` if nothing ends it by itself, as a cluster does.
+    pub fn longest_use(&self) -> Option<Duration> {
+        self.engine.kubernetes.as_ref()?;
+        Some(LONGEST_USE.max(self.longest_idle()))
+    }
+
+    /// How long a sandbox may live on a cluster: its last use is begun in time for its run to end.
+    pub fn longest_life(&self) -> Duration {
+        let longest_use = self.longest_use().unwrap_or_default();
+        let last_run = self.limits.timeout_max.saturating_add(AROUND_A_RUN);
+        longest_use.saturating_add(last_run)
     }
 
     /// Whether the server is one of several, of which one leads.

@@ -237,6 +237,7 @@ impl Kernels {
                     let holds_much = || kernel.held().seen() > max_held;
                     replaced
                         .or_else(|| (!kernel.is_alive()).then_some(KernelLoss::Gone))
+                        .or_else(|| kernel.is_old().then_some(KernelLoss::Aged))
                         .or_else(|| holds_much().then_some(KernelLoss::Held))
                 });
                 self.let_go(retired);

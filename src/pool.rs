@@ -91,6 +91,8 @@ pub struct Setup {
     pub limits: ContainerLimits,
     /// How long they may be idle, at most.
     pub idle: Duration,
+    /// How old they may be when they are used again; `None` if the engine lets them live on.
+    pub longest_use: Option<Duration>,
     /// The engine's runtime; `None` means the engine's own.
     pub runtime: Option<String>,
     /// Whether those that are to have no network may see one: the operator has allowed it (`ALLOW_WEAKER_SANDBOX`).
@@ -243,8 +245,8 @@ impl Pool {
                 claim.map(|warm| (warm, shelf.lend()))
             };
             match claim {
-                ShelfClaim::Granted(own) if own.0.sandbox.is_alive() => return Some(own),
-                ShelfClaim::Granted(_dead) => {}
+                ShelfClaim::Granted(own) if self.is_usable(&own.0.sandbox) => return Some(own),
+                ShelfClaim::Granted(_dead_or_old) => {}
                 ShelfClaim::Nothing => return None,
                 ShelfClaim::Cleaning => {
                     tokio::time::timeout_at(deadline, changed).await.ok()?;
@@ -296,6 +298,17 @@ impl Pool {
                 }
             };
         }
+    }
+
+    /// Whether a sandbox can have another run.
+    fn is_usable(&self, sandbox: &Sandbox) -> bool {
+        sandbox.is_alive() && !self.is_old(sandbox)
+    }
+
+    /// Whether the engine would end it in another run.
+    fn is_old(&self, sandbox: &Sandbox) -> bool {
+        let longest_use = self.0.setup.longest_use;
+        longest_use.is_some_and(|longest_use| sandbox.age() >= longest_use)
     }
 
     /// Removes all sandboxes of a conversation that are not running anything.

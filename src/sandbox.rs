@@ -66,6 +66,7 @@ pub struct Program {
 #[derive(Debug)]
 pub struct Sandbox {
     container: Container,
+    started: Instant,
     input: Input,
     expectations: mpsc::UnboundedSender<Expect>,
     scale: Scale,
@@ -173,6 +174,11 @@ impl Sandbox {
     /// Whether the container lives, judging by its output.
     pub fn is_alive(&self) -> bool {
         !self.expectations.is_closed()
+    }
+
+    /// For how long it has been there.
+    pub fn age(&self) -> Duration {
+        self.started.elapsed()
     }
 
     /// Notes that what is parked may go on loading libraries for `time`.

@@ -86,6 +86,7 @@ pub(super) fn pod_setup(kubernetes: &KubernetesConfig, config: &Config) -> PodSe
         },
         config: kubernetes.clone(),
         listener: listener(kubernetes, config),
+        longest_life: config.longest_life(),
     }
 }
 
@@ -104,6 +105,7 @@ pub(super) fn setup(config: &Config, catalog: Catalog) -> Setup {
         catalog,
         data_alias: (config.toolset == Toolset::Artifacts).then_some(DATA_ALIAS),
         idle: config.longest_idle(),
+        longest_use: config.longest_use(),
         limits: ContainerLimits {
             nano_cpus: config.limits.nano_cpus,
             memory: config.limits.memory,

@@ -31,6 +31,8 @@ pub enum KernelLoss {
     Ended(i32),
     /// Its container, or the engine, is gone.
     Gone,
+    /// The engine would end its container in another run.
+    Aged,
     /// Its image was replaced.
     Replaced,
     /// Its conversation was deleted.
@@ -64,6 +66,7 @@ impl KernelLoss {
                 );
             }
             Self::Gone => "the kernel's sandbox was lost",
+            Self::Aged => "the kernel had lived as long as one may on this server's cluster",
             Self::Replaced => "the language's image was replaced",
             Self::Deleted => {
                 return "The conversation was deleted, and its kernel with it.".to_owned();

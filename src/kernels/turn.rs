@@ -70,6 +70,10 @@ impl Kernel {
         self.lease.is_alive()
     }
 
+    pub(super) fn is_old(&self) -> bool {
+        self.lease.is_old()
+    }
+
     /// What it holds of the disk that no name shows.
     pub(super) fn held(&self) -> Held {
         self.lease.scale().held()
@@ -87,6 +91,9 @@ impl Kernel {
     fn lost(&self, runner: &Runner) -> Option<KernelLoss> {
         if !self.is_alive() {
             return Some(KernelLoss::Gone);
+        }
+        if self.is_old() {
+            return Some(KernelLoss::Aged);
         }
         (self.image_id != runner.image_id).then_some(KernelLoss::Replaced)
     }

@@ -67,7 +67,7 @@ impl Pool {
             .collect();
         let mut shelf = self.0.shelf.lock();
         let mut retired = shelf.set_kinds(&kinds);
-        retired.extend(shelf.expire(Instant::now(), |warm| !warm.sandbox.is_alive()));
+        retired.extend(shelf.expire(Instant::now(), |warm| !self.is_usable(&warm.sandbox)));
         drop(shelf);
         for warm in retired {
             debug!(container.id = %warm.sandbox.id(), "retired a sandbox");

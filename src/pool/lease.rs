@@ -172,6 +172,11 @@ impl Lease {
         self.sandbox.is_alive()
     }
 
+    /// Whether the engine would end it in another run.
+    pub fn is_old(&self) -> bool {
+        self.pool.is_old(&self.sandbox)
+    }
+
     /// Whether libraries are still being loaded in it; see [`Sandbox::is_loading`].
     pub fn is_loading(&self) -> bool {
         self.sandbox.is_loading()

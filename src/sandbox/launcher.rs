@@ -9,6 +9,7 @@ use ipnet::Ipv4Net;
 use parking_lot::Mutex;
 use sandbox_init::{Held, Ready};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
+use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tracing::{info, warn};
@@ -233,6 +234,7 @@ impl Launcher {
         is_wanted: impl Fn() -> bool,
     ) -> Result<Option<Sandbox>, ExecutorError> {
         let executor = &self.0.executor;
+        let started = Instant::now();
         let id = executor.create(spec).await?;
         let container = Container::new(self.clone(), id, lane);
         if !is_wanted() {
@@ -245,6 +247,7 @@ impl Launcher {
         self.0.tasks.spawn(drained);
         Ok(Some(Sandbox {
             container,
+            started,
             input: Input(attached.input),
             expectations,
             scale: Scale::new(held),

@@ -8,7 +8,7 @@ use mcp_code_sandbox::executor::fake::{FakeExecutor, Trouble};
 use mcp_code_sandbox::executor::{ErrorKind, Executor as _};
 use serde_json::json;
 
-use crate::support::{TestApp, eventually};
+use crate::support::{ON_A_CLUSTER, TestApp, eventually};
 
 const WARM: [(&str, &str); 2] = [("POOL_SIZE", "2"), ("SANDBOX_REUSE", "conversation")];
 
@@ -396,4 +396,22 @@ async fn settled(app: &TestApp, fake: &FakeExecutor) {
         fake.container_count() == pooled + owned && slots(app) == pooled
     })
     .await;
+}
+
+/// A cluster ends every sandbox one day, even in constant use.
+#[tokio::test(start_paused = true)]
+async fn on_a_cluster_no_sandbox_gets_too_old_for_a_run() {
+    let settings = [
+        ("SANDBOX_REUSE", "conversation"),
+        ("SANDBOX_IDLE_TTL", "3h"),
+    ];
+    let app = TestApp::on_fake_with(&[&ON_A_CLUSTER[..], &settings].concat()).await;
+    for hours in 0..24 {
+        assert_eq!(run_in(&app, "demo", "echo hi").await["status"], "ok");
+        owned(&app, 1).await;
+        assert_eq!((app.starts("cold"), app.starts("own")), (1, hours));
+        tokio::time::sleep(Duration::from_hours(1)).await;
+    }
+    assert_eq!(run_in(&app, "demo", "echo hi").await["status"], "ok");
+    assert_eq!((app.starts("cold"), app.starts("own")), (2, 23));
 }

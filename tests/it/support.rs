@@ -34,6 +34,13 @@ use tower::ServiceExt as _;
 use self::engines::TestEngine;
 
 pub(crate) const TOKEN: &str = "7f3a9c51e8d24b60a1f7c3d9";
+/// Settings of a server on a cluster, which these tests do without.
+pub(crate) const ON_A_CLUSTER: [(&str, &str); 4] = [
+    ("EXECUTOR", "kubernetes"),
+    ("KUBE_VOLUME_CLAIM", "sandboxes"),
+    ("MAX_CONCURRENT_RUNS", "4"),
+    ("FIREWALL_REPORT", ""),
+];
 pub(crate) const SECRET: &str = "c0ffee5a9d1b48e7a2f36c8d04be917f";
 
 /// Longest wait for something that happens after an answer, on a machine that does other things too.

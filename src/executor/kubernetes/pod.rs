@@ -6,6 +6,7 @@ mod limits;
 mod volumes;
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{
     Affinity, Capabilities, Container, EnvVar, LocalObjectReference, NodeAffinity, NodeSelector,
@@ -20,8 +21,6 @@ use crate::executor::spec::{ContainerSpec, DATA_PATH, INIT_PATH, NetworkAccess};
 
 /// The name of the one container in each pod.
 pub const CONTAINER: &str = "r";
-/// How long a pod lives at most, which is for when nobody is left to remove it: longer than an interpreter is parked.
-const LONGEST_LIFE: i64 = 25 * 60 * 60;
 /// How long a pod stays on a node that is not heard of.
 const LOST_NODE_WAIT: i64 = 20;
 /// Where the kubelet lets the container leave a message: it mounts a file that any user may write to. Not below `/dev`,
@@ -35,8 +34,10 @@ pub struct PodSetup {
     pub paths: HostPaths,
     /// How pods are run.
     pub config: KubernetesConfig,
+    /// How long they live at most, which is for when nobody is left to remove them.
     /// Where the server itself listens in the cluster, if that is known.
     pub listener: Option<SocketAddr>,
+    pub longest_life: Duration,
 }
 
 /// The pod for a container. `name` is new, and `executor` tells who makes it.
@@ -91,7 +92,7 @@ fn pod_spec(spec: &ContainerSpec, setup: &PodSetup) -> Result<PodSpec, UnplacedE
         restart_policy: Some("Never".to_owned()),
         // Removal asks for none at all. This is for whoever else deletes the pod.
         termination_grace_period_seconds: Some(1),
-        active_deadline_seconds: Some(LONGEST_LIFE),
+        active_deadline_seconds: Some(whole_seconds(setup.longest_life)),
         automount_service_account_token: Some(false),
         enable_service_links: Some(false),
         hostname: Some("sandbox".to_owned()),
@@ -107,6 +108,11 @@ fn pod_spec(spec: &ContainerSpec, setup: &PodSetup) -> Result<PodSpec, UnplacedE
         security_context: Some(security(spec, &setup.config.seccomp)),
         ..Default::default()
     })
+}
+
+/// As the cluster counts, which knows no longer time than fits into 32 bits.
+fn whole_seconds(time: Duration) -> i64 {
+    i32::try_from(time.as_secs()).unwrap_or(i32::MAX).into()
 }
 
 fn container(spec: &ContainerSpec, setup: &PodSetup) -> Result<Container, UnplacedError> {

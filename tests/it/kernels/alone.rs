@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::{FAKE, restarted, status};
-use crate::support::{TestApp, eventually, get};
+use crate::support::{ON_A_CLUSTER, TestApp, eventually, get};
 
 #[tokio::test]
 async fn languages_without_a_kernel_say_so() {
@@ -55,6 +55,22 @@ async fn a_new_image_ends_the_kernels_of_the_old() {
     .await;
     let next = FAKE.cell(&app, FAKE.show).await;
     assert!(restarted(&next).unwrap().contains("image was replaced"));
+}
+
+/// A cluster ends every sandbox one day, whatever it does.
+#[tokio::test(start_paused = true)]
+async fn on_a_cluster_a_kernel_ends_in_time() {
+    let settings = [&ON_A_CLUSTER[..], &[("KERNEL_TIMEOUT", "3h")]].concat();
+    let app = TestApp::on_fake_with_notebook(&settings).await;
+    FAKE.set_x(&app).await;
+    for _ in 0..11 {
+        tokio::time::sleep(Duration::from_hours(2)).await;
+        assert_eq!(FAKE.x(&app).await, "41");
+    }
+    tokio::time::sleep(Duration::from_hours(2)).await;
+    let next = FAKE.cell(&app, FAKE.show).await;
+    let restarted = restarted(&next).unwrap();
+    assert!(restarted.contains("as long as one may"), "{restarted}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,6 +5,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use mcp_code_sandbox::config::KubernetesConfig;
 use mcp_code_sandbox::executor::docker::request::SECCOMP_PROFILE;
@@ -131,6 +132,7 @@ impl OnCluster {
             },
             config,
             listener: None,
+            longest_life: Duration::from_hours(25),
         };
         Self {
             executor: Arc::new(KubernetesExecutor::new(setup)),

@@ -11,6 +11,7 @@ use crate::executor::spec::{
 
 fn setup() -> PodSetup {
     PodSetup {
+        longest_life: Duration::from_hours(25),
         paths: HostPaths {
             root: MountSource::Volume {
                 name: "sandboxes".to_owned(),
