@@ -6,10 +6,15 @@ use std::time::Duration;
 
 use mcp_code_sandbox::config::Seccomp;
 use mcp_code_sandbox::executor::{ContainerState, ErrorKind, Executor as _, NetworkRules};
+use serde_json::Value;
+use tokio::time::Instant;
 
 use crate::kubernetes_executor::{Pod, refusal, told, within};
-use crate::support::cluster::{OnCluster, freeze, kubectl, on_node, own_network_profile};
+use crate::support::cluster::{OnCluster, Share, freeze, kubectl, on_node, own_network_profile};
+use crate::support::server::Server;
 
+/// How long anything may take.
+const AGES: Duration = Duration::from_mins(2);
 /// The node of the control plane, and the other one.
 const CONTROL: &str = "n1";
 const OTHER: &str = "n2";
@@ -131,4 +136,36 @@ async fn sandboxes_leave_the_network_of_their_pods_where_nodes_let_them() {
     let (seen, _) = pod.run(LOOK).await;
     assert!(seen.contains("eth0\n"), "{seen}");
     pod.remove().await;
+}
+
+/// Its sandbox was on the node that is gone, and its files are in the claim.
+#[tokio::test]
+async fn a_conversation_goes_on_when_its_node_is_gone() {
+    let share = Share::new();
+    let settings = share.settings("data");
+    let settings = settings.iter().map(|(name, value)| (*name, value.as_str()));
+    let weaker = "limits,network-off,secrets,syscalls,writable-paths";
+    let more = [
+        ("ALLOW_WEAKER_SANDBOX", weaker),
+        ("ALLOW_NETWORK", "0"),
+        ("POOL_SIZE", "0"),
+    ];
+    let settings: Vec<_> = settings.chain(more).collect();
+    let server = Server::start(share.path(), &settings).await;
+    server.until_ready(AGES).await;
+    kubectl(&["cordon", CONTROL]).await;
+    let first = server.run("echo kept > a; echo done").await;
+    kubectl(&["uncordon", CONTROL]).await;
+    assert_eq!(first.unwrap()["stdout"], "done\n");
+    freeze(OTHER, "pause").await;
+    let lost = server.run_for(1, "cat a").await;
+    let (begun, mut next) = (Instant::now(), Value::Null);
+    while begun.elapsed() < AGES && next["stdout"] != "kept\n" {
+        next = server.run("cat a").await.unwrap_or_default();
+    }
+    let took = begun.elapsed();
+    freeze(OTHER, "unpause").await;
+    assert_eq!(lost.unwrap()["status"], "engine_lost");
+    assert_eq!(next["stdout"], "kept\n", "{next}");
+    assert!(took < Duration::from_secs(20), "{took:?}");
 }
