@@ -192,6 +192,8 @@ pub enum ContainerEnd {
     OutOfMemory,
     /// The engine ended it, for this reason of its own.
     ByEngine(String),
+    /// The engine ended it, for this reason: what was printed in it took too much of a disk.
+    LogFull(String),
     /// PID 1 ended, with this exit code if it is known.
     Exited(Option<i64>),
 }

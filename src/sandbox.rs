@@ -35,7 +35,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 pub(crate) use self::capture::whole_characters;
-pub use self::capture::{Capture, Captured};
+pub use self::capture::{Capture, Captured, Counter};
 pub use self::cut::{Cut, Uncut};
 use self::drain::{Expect, Report};
 use self::launcher::Container;

@@ -225,7 +225,7 @@ enum StartError {
 fn why(end: &ContainerEnd) -> String {
     match end {
         ContainerEnd::OutOfMemory => "it had too little memory".to_owned(),
-        ContainerEnd::ByEngine(reason) => reason.clone(),
+        ContainerEnd::ByEngine(reason) | ContainerEnd::LogFull(reason) => reason.clone(),
         ContainerEnd::Exited(Some(code)) => format!("exit code {code}"),
         ContainerEnd::Exited(None) => "nothing is known of its end".to_owned(),
     }

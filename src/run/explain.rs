@@ -18,13 +18,17 @@ pub(super) struct Allowed<'a> {
     pub(super) time: TimeLimit,
 }
 
+/// From how many bytes of output a program may have filled a log, in which a line of one byte takes fifty.
+const MUCH: u64 = 1 << 20;
+
 /// How it ended, and what there is to say about that.
 type Verdict = (RunStatus, Option<i32>, Option<What>);
 
 impl Observed {
     /// The outcome of a run that was seen to end like this and printed this, without its files.
     pub(super) fn explain(&self, allowed: Allowed<'_>, captured: Captured) -> Outcome {
-        let (status, exit_code, what) = self.cause.explain(allowed);
+        let cause = self.cause.given(&captured);
+        let (status, exit_code, what) = cause.explain(allowed);
         Outcome {
             status,
             exit_code,
@@ -49,6 +53,19 @@ impl Observed {
 }
 
 impl Cause {
+    /// The cause, given what was printed: a log is full because of a program that has printed much, and not because of one
+    /// that came after it into the same container.
+    fn given(&self, captured: &Captured) -> &Self {
+        let counters = [captured.stdout, captured.stderr];
+        let printed = counters.map(|counter| counter.kept as u64 + counter.dropped);
+        match self {
+            Self::Died(ContainerEnd::LogFull(_)) if printed.iter().sum::<u64>() >= MUCH => {
+                &Self::Flooded
+            }
+            _ => self,
+        }
+    }
+
     /// The outcome of a run that did not begin.
     pub(super) fn explain_not_begun(self, limits: &RunLimits, captured: Captured) -> Outcome {
         let time = TimeLimit {
@@ -78,7 +95,7 @@ impl Cause {
                     peak: None,
                 },
             ),
-            Self::Died(ContainerEnd::ByEngine(reason)) => {
+            Self::Died(ContainerEnd::ByEngine(reason) | ContainerEnd::LogFull(reason)) => {
                 let reason = format!("the container engine ended the sandbox: {reason}");
                 let outage = Outage::passing(reason);
                 (RunStatus::EngineLost, What::EngineLost(outage))
@@ -152,6 +169,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::run::request::TimeArgument;
+    use crate::sandbox::Counter;
 
     fn explain(status: Status, change: impl FnOnce(&mut End)) -> String {
         let mut end = End {
@@ -187,6 +205,18 @@ mod tests {
         };
         let hint = hint.text().unwrap_or_default();
         format!("{} {exit_code:?} {hint}", status.into_str())
+    }
+
+    #[test]
+    fn a_full_log_is_the_doing_of_a_program_that_printed_much() {
+        let full = Cause::Died(ContainerEnd::LogFull("Evicted: Too much.".to_owned()));
+        let after = |kept, dropped| {
+            let mut captured = Captured::default();
+            captured.stderr = Counter { kept, dropped };
+            matches!(full.given(&captured), Cause::Flooded)
+        };
+        assert!(after(1 << 20, 0) && after(1000, 1 << 20));
+        assert!(!after(1000, 0));
     }
 
     #[test]

@@ -245,7 +245,7 @@ async fn what_a_container_ended_of_is_told() {
     let (_, end) = pod.end().await.unwrap();
     assert!(end.is_none());
     match end_of(&on, &pod.id).await {
-        ContainerEnd::ByEngine(reason) => assert!(reason.starts_with("Evicted"), "{reason}"),
+        ContainerEnd::LogFull(reason) => assert!(reason.starts_with("Evicted"), "{reason}"),
         other => panic!("{other:?}"),
     }
     pod.remove().await;

@@ -34,9 +34,9 @@ pub struct PodSetup {
     pub paths: HostPaths,
     /// How pods are run.
     pub config: KubernetesConfig,
-    /// How long they live at most, which is for when nobody is left to remove them.
     /// Where the server itself listens in the cluster, if that is known.
     pub listener: Option<SocketAddr>,
+    /// How long they live at most, which is for when nobody is left to remove them.
     pub longest_life: Duration,
 }
 

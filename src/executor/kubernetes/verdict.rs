@@ -14,6 +14,13 @@ const TROUBLE_WAIT: Duration = Duration::from_secs(20);
 /// What is to blame for a pod that has a deletion of the cluster's own before it.
 const DISRUPTION: &str = "DisruptionTarget";
 
+/// Parts of what is said of a pod, or of its container, that took too much of its node's disk. Ours can write to it only
+/// by what they print.
+const LOG_FULL: [&str; 2] = [
+    "local storage usage exceeds",
+    "local ephemeral storage limit",
+];
+
 /// Where a pod is in its life.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
@@ -167,10 +174,17 @@ fn of_container(terminated: &ContainerStateTerminated) -> ContainerEnd {
 }
 
 fn by_cluster(reason: &str, message: Option<&str>) -> ContainerEnd {
-    ContainerEnd::ByEngine(match message.map(str::trim) {
-        None | Some("") => reason.to_owned(),
-        Some(message) => format!("{reason}: {message}"),
-    })
+    let message = message.map_or("", str::trim);
+    let told = if message.is_empty() {
+        reason.to_owned()
+    } else {
+        format!("{reason}: {message}")
+    };
+    if LOG_FULL.iter().any(|part| message.contains(part)) {
+        ContainerEnd::LogFull(told)
+    } else {
+        ContainerEnd::ByEngine(told)
+    }
 }
 
 #[cfg(test)]
@@ -241,6 +255,22 @@ mod tests {
             { "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler" }
         ]);
         assert_eq!(standing(&preempted), ended_by("PreemptionByScheduler"));
+    }
+
+    #[test]
+    fn a_pod_that_printed_too_much_is_told_from_one_whose_node_is_full() {
+        let evicted = |message: &str| {
+            standing(&json!({ "phase": "Failed", "reason": "Evicted", "message": message }))
+        };
+        for message in [
+            "Pod ephemeral local storage usage exceeds the total limit of containers 67108864.",
+            "Container r exceeded its local ephemeral storage limit \"64Mi\".",
+        ] {
+            let full = ContainerEnd::LogFull(format!("Evicted: {message}"));
+            assert_eq!(evicted(message), Standing::Ended(full));
+        }
+        let of_node = "The node was low on resource: ephemeral-storage.";
+        assert_eq!(evicted(of_node), ended_by(&format!("Evicted: {of_node}")));
     }
 
     #[test]
