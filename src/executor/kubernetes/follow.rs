@@ -136,3 +136,53 @@ impl<K> Debug for Follow<K> {
             .finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use bytes::Bytes;
+    use futures::stream;
+    use http_body_util::{Either, Full, StreamBody};
+    use hyper::body::Frame;
+    use hyper::{Request, Response};
+    use k8s_openapi::api::core::v1::Pod;
+    use kube::Client;
+    use kube::client::Body;
+    use serde_json::json;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// Of a cluster with one pod, where watches begin and then bring nothing.
+    fn starved() -> Api<Pod> {
+        let answer = async |request: Request<Body>| {
+            let query = request.uri().query().unwrap_or_default();
+            let body = if query.contains("watch=true") {
+                let nothing = stream::pending::<Result<Frame<Bytes>, Infallible>>();
+                Either::Right(StreamBody::new(nothing))
+            } else {
+                let pod = json!({ "metadata": { "name": "a" } });
+                let list = json!({ "metadata": { "resourceVersion": "5" }, "items": [pod] });
+                Either::Left(Full::new(Bytes::from(list.to_string())))
+            };
+            Ok::<_, Infallible>(Response::new(body))
+        };
+        Api::namespaced(Client::new(tower::service_fn(answer), "default"), "default")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_brings_nothing_is_given_up_for_a_new_list() {
+        let mut follow = Follow::new(starved(), "a=b".to_owned());
+        for silence in [Duration::ZERO, SILENCE] {
+            let begun = Instant::now();
+            let News::All(pods) = follow.next().await.unwrap() else {
+                panic!("no list");
+            };
+            assert_eq!(
+                (pods.len(), begun.elapsed().as_secs()),
+                (1, silence.as_secs())
+            );
+        }
+    }
+}
