@@ -172,7 +172,7 @@ within_20_minutes() {
 # Tests on Docker have it in their path, as in docker_engine:: and case_2_on_docker, those in a browser begin with
 # browser::, and those on a cluster with kubernetes_. What one step leaves out, another takes.
 step_unit() {
-    within_20_minutes cargo test --workspace --locked --lib --bins --tests -- --skip docker --skip browser:: --skip kubernetes_ --test-threads "$UNIT_THREADS"
+    within_20_minutes cargo test --workspace --locked --lib --bins --tests -- --skip docker --skip browser:: --skip kubernetes_ --skip _kubernetes --test-threads "$UNIT_THREADS"
 }
 
 step_docker() {

@@ -5,6 +5,8 @@
 #   run.sh               all clients, one after another, then the applications
 #   run.sh applications  only the applications, or those of them that are named after it
 #   run.sh long          the one that follows a run of 90 seconds, which costs time and nothing else
+#   run.sh sdks          the SDKs of Python and TypeScript, over HTTP, before a server on a cluster: KUBE_TEST_CONFIG and
+#                        what else tests/cluster/run.sh sets
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -35,9 +37,13 @@ node_packages() {
 
 install() {
   python_environment python
+  node_environment
   python_environment agents
   python_environment mcpo
   python_environment rest
+}
+
+node_environment() {
   if ! cmp -s node/package-lock.json node/node_modules/installed; then
     node_packages node
     # The Node of the conformance suite, in case scripts of packages are not run.
@@ -339,6 +345,21 @@ clients_and_applications() {
   applications
 }
 
+# The server's files are a directory of the claim that is its own. Its sandbox is proved before the first run.
+sdks() {
+  local share
+  share=$(mktemp -d "$KUBE_TEST_FILES/test-XXXXXX")
+  trap 'clean_up; rm -rf "$share"' EXIT
+  chown 1000:1000 "$share"
+  start sdks EXECUTOR=kubernetes KUBECONFIG="$KUBE_TEST_SERVER_CONFIG" KUBE_VOLUME_CLAIM="$KUBE_TEST_CLAIM" \
+    KUBE_VOLUME_PATH="${share##*/}" SANDBOX_ROOT="$share" \
+    KUBE_SECCOMP="$KUBE_TEST_PROFILE" MAX_CONCURRENT_RUNS=8 SANDBOX_REUSE=conversation ALLOW_NETWORK=0
+  export MCP_URL=$REPLY SANDBOX_ROOT=$share
+  check 'curl' curl_runs_code
+  python_client auto
+  typescript_client sdk-http
+}
+
 long_run() {
   start_cold long
   export MCP_URL=$REPLY SANDBOX_ROOT=$work/long
@@ -348,16 +369,23 @@ long_run() {
 # For servers that clients start as well, whatever the disk of this machine has left: clients hand it on.
 export DISK_FREE_FLOOR=1m
 
-install
 secrets
 case ${1:-} in
+  sdks)
+    python_environment python
+    node_environment
+    ;;
+  *) install ;;
+esac
+case ${1:-} in
   '') clients_and_applications ;;
+  sdks) sdks ;;
   applications)
     install_applications
     applications "${@:2}"
     ;;
   long) long_run ;;
-  *) echo "usage: run.sh [applications [NAME...] | long]" >&2; exit 2 ;;
+  *) echo "usage: run.sh [applications [NAME...] | long | sdks]" >&2; exit 2 ;;
 esac
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

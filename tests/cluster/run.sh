@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The tests that need a cluster of Kubernetes: brings one up, tries it, runs those of the executor, of the server and of its
-# manifests on it, and takes it down. The program has to be built by cargo first. One that was up before is used, and left as it was.
+# The tests that need a cluster of Kubernetes: brings one up, tries it, runs on it those of the executor, of the server, of
+# its sandbox, of clients and of its manifests, and takes it down. The program has to be built by cargo first. One that was
+# up before is used, and left as it was.
 #
 # One that is elsewhere is used if these are set:
 #   KUBE_TEST_CONFIG          kubeconfig of its administrator; its context names the namespace
@@ -8,7 +9,8 @@
 #   KUBE_TEST_CLAIM           a claim in there that all nodes can write to (sandboxes)
 #   KUBE_TEST_PROFILE         a seccomp profile on its nodes that lets sandboxes unshare: docs/kubernetes.md
 #   KUBE_TEST_FILES           where this machine has the files of that claim; without it, the cluster is only tried
-# The runner of shell must be in the namespace: scripts/runner-configmap.sh. What breaks a cluster is not done to it.
+# The runners of shell, python and typescript must be in the namespace: scripts/runner-configmap.sh. What breaks a cluster
+# is not done to it.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 # shellcheck source=tests/cluster/common.sh
@@ -17,6 +19,32 @@ cd "$(dirname "$0")/../.."
 # tests FILTER...
 tests() { cargo test --workspace --locked --lib --bins --tests -- "$@"; }
 
+# timed WHAT COMMAND...: says how long it took.
+timed() {
+    local what=$1 begun=$SECONDS status=0
+    shift
+    "$@" || status=$?
+    say "  $what took $((SECONDS - begun)) s"
+    return "$status"
+}
+
+# All that leaves the cluster as it was. The selftest mostly waits, and goes on beside the others; those of replicas watch
+# the clock, and so come before what keeps both cores busy.
+tests_that_break_nothing() {
+    local selftest status=0
+    timed 'the selftest' tests kubernetes_selftest >"$LOGS/selftest.log" 2>&1 &
+    selftest=$!
+    timed 'the executor, the server and replicas' \
+        tests kubernetes_executor kubernetes_replicas kubernetes_server --test-threads 3 || status=$?
+    timed 'two servers beside one' tests kubernetes_balanced || status=$?
+    timed 'what Docker does as well' tests on_kubernetes on_warm_kubernetes --test-threads 4 || status=$?
+    timed 'clients' tests/clients/run.sh sdks || status=$?
+    wait "$selftest" || status=$?
+    cat "$LOGS/selftest.log"
+    return "$status"
+}
+
+OTHER_IMAGES=(mcp-sandbox-python mcp-sandbox-typescript)
 SERVER_IMAGE=mcp-code-sandbox:cluster-test-$$
 UP=""
 
@@ -45,8 +73,7 @@ if [[ ${KUBE_TEST_CONFIG:-} ]]; then
         exit
     fi
     export KUBE_TEST_SERVER_CONFIG=${KUBE_TEST_SERVER_CONFIG:-$KUBE_TEST_CONFIG} KUBE_TEST_CLAIM=${KUBE_TEST_CLAIM:-$CLAIM}
-    tests kubernetes_executor kubernetes_replicas kubernetes_server --test-threads 3
-    tests kubernetes_balanced
+    tests_that_break_nothing
     exit
 fi
 trap clean_up EXIT
@@ -56,16 +83,22 @@ else
     UP=1
     tests/cluster/cluster.sh up
 fi
-# Images may have been built since it came up.
-tests/cluster/cluster.sh load "$SMOKE_IMAGE"
-scripts/runner-configmap.sh "$SMOKE_IMAGE" | tests/cluster/cluster.sh kubectl apply --filename -
+# Images may have been built since it came up. Those of interpreters are large, and are loaded while something else is done.
+[[ $UP ]] || tests/cluster/cluster.sh load "$SMOKE_IMAGE"
+for image in "${OTHER_IMAGES[@]}"; do tests/cluster/cluster.sh load "$image"; done >"$LOGS/images.log" 2>&1 &
+loading=$!
 KUBE_TEST_CONFIG=$(tests/cluster/cluster.sh kubeconfig)
 KUBE_TEST_SERVER_CONFIG=$(tests/cluster/cluster.sh kubeconfig server)
 export KUBE_TEST_CONFIG KUBE_TEST_SERVER_CONFIG
-export KUBE_TEST_CLAIM=$CLAIM KUBE_TEST_FILES=$STATE/files KUBE_TEST_NODES=$CLUSTER KUBE_TEST_SECCOMP=$STATE/seccomp PATH=$BIN:$PATH NO_PROXY='*'
+export KUBE_TEST_CLAIM=$CLAIM KUBE_TEST_FILES=$STATE/files KUBE_TEST_NODES=$CLUSTER KUBE_TEST_PROFILE=sandbox.json PATH=$BIN:$PATH NO_PROXY='*'
+# As docs/kubernetes.md has it.
+jq 'del(.syscalls[].names[] | select(. == "unshare"))' src/executor/docker/request/seccomp.json >"$STATE/seccomp/sandbox.json"
 load_server
-tests/cluster/manifests.sh "$SERVER_IMAGE"
-tests kubernetes_executor kubernetes_replicas kubernetes_server --test-threads 3
-tests kubernetes_balanced
-tests kubernetes_faults kubernetes_network --test-threads 1
+timed 'the manifests' tests/cluster/manifests.sh "$SERVER_IMAGE"
+wait "$loading" || die "an image could not be loaded: $(<"$LOGS/images.log")"
+for image in "$SMOKE_IMAGE" "${OTHER_IMAGES[@]}"; do
+    scripts/runner-configmap.sh "$image" | tests/cluster/cluster.sh kubectl apply --filename -
+done
+tests_that_break_nothing
+timed 'what breaks the cluster' tests kubernetes_faults kubernetes_network --test-threads 1
 tests kubernetes_volumes

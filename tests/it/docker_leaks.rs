@@ -133,14 +133,9 @@ struct Footprint {
 impl Footprint {
     fn of(server: &Server) -> Self {
         let process = format!("/proc/{}", server.pid());
-        let status = fs::read_to_string(format!("{process}/status")).unwrap();
-        let resident = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))
-            .unwrap();
         Self {
             descriptors: fs::read_dir(format!("{process}/fd")).unwrap().count(),
-            resident: resident.trim().trim_end_matches(" kB").parse().unwrap(),
+            resident: server.resident(),
         }
     }
 }

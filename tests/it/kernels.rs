@@ -170,6 +170,8 @@ fn restarted(result: &Value) -> Option<&str> {
 #[case::on_docker(Engine::Docker, PYTHON)]
 #[case::on_docker_in_typescript(Engine::Docker, TYPESCRIPT)]
 #[case::on_warm_docker(Engine::WarmDocker, PYTHON)]
+#[case::on_kubernetes(Engine::Kubernetes, PYTHON)]
+#[case::on_warm_kubernetes(Engine::WarmKubernetes, PYTHON)]
 #[tokio::test]
 async fn variables_and_files_live_on(#[case] engine: Engine, #[case] dialect: Dialect) {
     let app = &engine.start(dialect.language, &[]).await;
@@ -222,6 +224,7 @@ async fn a_failing_cell_keeps_the_kernel(#[case] engine: Engine, #[case] dialect
 #[case::on_fake(Engine::Fake, FAKE)]
 #[case::on_docker(Engine::Docker, PYTHON)]
 #[case::on_docker_in_typescript(Engine::Docker, TYPESCRIPT)]
+#[case::on_kubernetes(Engine::Kubernetes, PYTHON)]
 #[tokio::test]
 async fn a_time_limit_interrupts_first(#[case] engine: Engine, #[case] dialect: Dialect) {
     let app = &engine.start(dialect.language, &[]).await;

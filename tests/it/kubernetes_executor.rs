@@ -12,7 +12,8 @@ use mcp_code_sandbox::executor::{
 use sandbox_init::{End, Frame, Message, MessageReader, Record, Run, Status, encode_frame};
 use tokio::io::AsyncWriteExt as _;
 
-use crate::support::cluster::{OnCluster, kubectl, nodes, object};
+use crate::support::cluster::{kubectl, nodes, object};
+use crate::support::pods::OnCluster;
 
 /// How long anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -23,6 +24,12 @@ pub(crate) struct Pod {
     pub(crate) id: ContainerId,
     pub(crate) attached: Attached,
     messages: MessageReader,
+}
+
+/// What is told of a program.
+enum Told {
+    Output(Stream, String),
+    End(End),
 }
 
 impl Pod {
@@ -63,23 +70,33 @@ impl Pod {
     ) -> Result<(Vec<(Stream, String)>, Option<End>), ExecutorError> {
         let mut output = Vec::new();
         loop {
+            match self.message().await? {
+                Some(Told::Output(stream, text)) => output.push((stream, text)),
+                Some(Told::End(end)) => return Ok((output, Some(end))),
+                None => return Ok((output, None)),
+            }
+        }
+    }
+
+    /// The next that is told of the program; `None` at the end of the streams.
+    async fn message(&mut self) -> Result<Option<Told>, ExecutorError> {
+        loop {
             while let Some(message) = self.messages.next_message().unwrap() {
                 match message {
                     Message::Output(stream, bytes) => {
-                        output.push((stream, String::from_utf8_lossy(bytes).into_owned()));
+                        let text = String::from_utf8_lossy(bytes).into_owned();
+                        return Ok(Some(Told::Output(stream, text)));
                     }
-                    Message::Record(Record::End(end)) => return Ok((output, Some(end))),
+                    Message::Record(Record::End(end)) => return Ok(Some(Told::End(end))),
                     Message::Record(_) => {}
                 }
             }
-            match within(self.attached.output.next()).await {
-                Some(chunk) => {
-                    let chunk = chunk?;
-                    assert_eq!(chunk.stream, Stream::Stdout, "{:?}", chunk.bytes);
-                    self.messages.feed(&chunk.bytes);
-                }
-                None => return Ok((output, None)),
-            }
+            let Some(chunk) = within(self.attached.output.next()).await else {
+                return Ok(None);
+            };
+            let chunk = chunk?;
+            assert_eq!(chunk.stream, Stream::Stdout, "{:?}", chunk.bytes);
+            self.messages.feed(&chunk.bytes);
         }
     }
 
@@ -169,6 +186,24 @@ async fn output_keeps_its_order_and_all_of_its_bytes() {
     let (output, end) = pod.end().await.unwrap();
     let bytes: usize = output.iter().map(|(_, text)| text.len()).sum();
     assert_eq!((bytes, end.is_some()), (32 << 20, true));
+    pod.remove().await;
+}
+
+/// None of it is kept, here or there.
+#[tokio::test]
+async fn a_gibibyte_of_output_is_all_there() {
+    let on = Arc::new(OnCluster::with(|config| config.log_limit = 8 << 30));
+    let mut pod = Pod::start(&on, &on.shell().await).await;
+    pod.send("head -c 1073741824 /dev/zero | tr '\\0' x").await;
+    let mut bytes = 0;
+    let end = loop {
+        match pod.message().await.unwrap() {
+            Some(Told::Output(_, text)) => bytes += text.len(),
+            Some(Told::End(end)) => break end,
+            None => panic!("the streams ended after {bytes} bytes"),
+        }
+    };
+    assert_eq!((bytes, end.status), (1 << 30, Status::Exit(0)));
     pod.remove().await;
 }
 

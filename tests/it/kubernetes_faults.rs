@@ -10,7 +10,8 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::kubernetes_executor::{Pod, refusal, told, within};
-use crate::support::cluster::{OnCluster, Share, freeze, kubectl, on_node, own_network_profile};
+use crate::support::cluster::{Share, freeze, kubectl, on_node, own_network_profile};
+use crate::support::pods::OnCluster;
 use crate::support::server::Server;
 
 /// How long anything may take.

@@ -4,7 +4,6 @@
 
 use serde_json::Value;
 
-use crate::kubernetes_server::{server, shut_down};
 use crate::support::TestApp;
 use crate::support::cluster::{Share, kubectl, on_node};
 
@@ -57,7 +56,7 @@ const LOOK: &str = "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '";
 async fn nothing_runs_where_nobody_enforces_policies_and_the_nodes_are_named() {
     let share = Share::new();
     policies(&share, "apply").await;
-    let app = server(&USUAL).await;
+    let app = TestApp::on_kubernetes_with(&USUAL).await;
     let first = app.run("shell", LOOK).await;
     let found = avoided(&app).await;
     let second = app.run("shell", LOOK).await;
@@ -75,7 +74,7 @@ async fn nothing_runs_where_nobody_enforces_policies_and_the_nodes_are_named() {
         "10.96.0.1:443 answered on n2",
     ];
     assert!(named.iter().all(|it| said.contains(it)), "{said}");
-    shut_down(&app).await;
+    app.assert_nothing_is_left().await;
 }
 
 #[tokio::test]
@@ -112,9 +111,9 @@ async fn programs_run_in_the_network_of_their_pods_where_policies_are_enforced()
 
 /// A run on a server of its own, with these settings, and the nodes that it avoids then.
 async fn run_on(more: &[(&str, &str)]) -> (Value, Vec<String>) {
-    let app = server(&[&USUAL[..], more].concat()).await;
+    let app = TestApp::on_kubernetes_with(&[&USUAL[..], more].concat()).await;
     let run = app.run("shell", LOOK).await;
     let avoided = avoided(&app).await;
-    shut_down(&app).await;
+    app.assert_nothing_is_left().await;
     (run, avoided)
 }

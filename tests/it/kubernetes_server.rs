@@ -1,16 +1,14 @@
 //! The whole server with its sandboxes on a cluster.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_code_sandbox::app::App;
 use mcp_code_sandbox::control::Control;
-use mcp_code_sandbox::gate::proof::ProofState;
 use serde_json::json;
 use tokio_util::task::TaskTracker;
 
 use crate::support::cluster::{Share, object};
-use crate::support::engines::Configured;
+use crate::support::engines::Engine;
 use crate::support::server::Server;
 use crate::support::wait::within;
 use crate::support::{TestApp, config};
@@ -18,37 +16,9 @@ use crate::support::{TestApp, config};
 /// How long a pod may take on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A server whose sandbox counts as proved.
-pub(crate) async fn server(more: &[(&str, &str)]) -> TestApp {
-    let share = Share::new();
-    let settings = share.settings("");
-    let settings = settings.iter().map(|(name, value)| (*name, value.as_str()));
-    // The first of two values counts.
-    let settings: Vec<_> = more.iter().copied().chain(settings).collect();
-    let app = TestApp::at(share.into_root(), &settings, Arc::new(Configured)).await;
-    app.app.parts.gate.proof.set(ProofState::Held);
-    let view = app.app.parts.gate.catalog.view();
-    assert!(view.find("shell").is_some(), "{:?}", view.engine);
-    app
-}
-
-/// The pods of a server.
-async fn pods(app: &TestApp) -> usize {
-    let server = &app.app.parts.launcher.labels(&[])["sandbox.server"];
-    let selector = format!("sandbox.server={server}");
-    let pods = object(&["get", "pods", "--selector", &selector]).await;
-    pods["items"].as_array().unwrap().len()
-}
-
-pub(crate) async fn shut_down(app: &TestApp) {
-    app.app.shut_down().await;
-    assert_eq!(app.app.parts.launcher.live_count(), 0);
-    assert_eq!(pods(app).await, 0);
-}
-
 #[tokio::test]
 async fn runs_have_the_files_of_their_conversation() {
-    let app = server(&[]).await;
+    let app = TestApp::on_kubernetes_with(&[]).await;
     app.upload("a.txt", b"from outside").await;
     let run = app
         .run("shell", "cat a.txt; echo made > b.txt; exit 3")
@@ -76,7 +46,7 @@ async fn runs_have_the_files_of_their_conversation() {
         .call("delete_conversation", json!({ "conversationId": "demo" }))
         .await;
     assert_eq!(gone["existed"], true, "{gone}");
-    shut_down(&app).await;
+    app.assert_nothing_is_left().await;
 }
 
 #[tokio::test]
@@ -86,7 +56,7 @@ async fn sandboxes_that_were_started_ahead_take_the_files_of_their_conversation(
         ("SANDBOX_REUSE", "conversation"),
         ("MAX_WARM_SANDBOXES", "2"),
     ];
-    let app = server(&warm).await;
+    let app = TestApp::on_kubernetes_with(&warm).await;
     app.parked("shell", 1).await;
     let first = app.run("shell", "echo one > a; pwd").await;
     assert_eq!(first["stdout"], "/data\n", "{first}");
@@ -95,12 +65,27 @@ async fn sandboxes_that_were_started_ahead_take_the_files_of_their_conversation(
     assert_eq!((app.starts("pool"), app.starts("own")), (1, 1));
     let seen = std::fs::read_to_string(app.workspace("demo").join("b"));
     assert_eq!(seen.unwrap(), "two\n");
-    shut_down(&app).await;
+    app.assert_nothing_is_left().await;
 }
 
 #[tokio::test]
-async fn a_server_that_is_killed_leaves_nothing_behind() {
-    let share = Share::new();
+async fn shown_figures_become_files() {
+    let app = Engine::Kubernetes.server(&[]).await;
+    let code = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()";
+    for stateful in [false, true] {
+        let drawn = json!({
+            "conversationId": "demo", "language": "python", "code": code, "stateful": stateful, "timeoutSeconds": 60,
+        });
+        let drawn = app.call("run_code", drawn).await;
+        assert_eq!(drawn["files"][0]["mimeType"], "image/png", "{drawn}");
+        let figure = app.download(&drawn["files"][0]["url"]).await;
+        assert!(figure.body.starts_with(b"\x89PNG"), "{drawn}");
+    }
+    app.assert_nothing_is_left().await;
+}
+
+/// A server as a process of its own.
+async fn process(share: &Share) -> Server {
     let settings = share.settings("data");
     // What holds is another test's matter.
     let weaker = "limits,network-off,secrets,syscalls,writable-paths";
@@ -115,6 +100,44 @@ async fn a_server_that_is_killed_leaves_nothing_behind() {
     ]);
     let server = Server::start(share.path(), &settings).await;
     server.until_ready(PATIENCE).await;
+    server
+}
+
+/// How much a server may grow by what programs print, in KiB: beside what it keeps, there is what is on the way.
+const GROWTH: u64 = 16 << 10;
+
+#[tokio::test]
+async fn a_gibibyte_of_output_is_stopped_and_never_in_memory() {
+    let share = Share::new();
+    let server = process(&share).await;
+    let small = server
+        .run("head -c 2097152 /dev/zero | tr '\\0' x")
+        .await
+        .unwrap();
+    assert_eq!(small["truncated"]["stdout"], 1 << 20, "{}", small["hint"]);
+    let before = server.resident();
+    let mut most = before;
+    let sample = async {
+        loop {
+            most = most.max(server.resident());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let flood = server.run_for(60, "head -c 1073741824 /dev/zero | tr '\\0' x");
+    let result = tokio::select! {
+        result = flood => result.unwrap(),
+        () = sample => unreachable!(),
+    };
+    assert_eq!(result["status"], "output_limit", "{}", result["hint"]);
+    let left_out = result["truncated"]["stdout"].as_u64().unwrap();
+    assert!((15 << 20..1 << 30).contains(&left_out), "{left_out}");
+    assert!(most <= before + GROWTH, "{before} KiB grew to {most}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_killed_leaves_nothing_behind() {
+    let share = Share::new();
+    let server = process(&share).await;
     let files = share.path().join("data");
     let tick = || {
         let mut directories = std::fs::read_dir(&files).unwrap();
@@ -135,7 +158,7 @@ async fn a_server_that_is_killed_leaves_nothing_behind() {
     };
     within(PATIENCE, "the program has ended", ended).await;
     // The next server removes what is left.
-    let next = Server::start(share.path(), &settings).await;
+    let next = process(&share).await;
     let root = std::fs::read_to_string(files.join(".root-id")).unwrap();
     let selector = format!("sandbox.root={root}");
     let none = async || {

@@ -7,10 +7,10 @@
 
 mod access;
 mod answers;
+mod attacks;
 mod browser;
 mod config;
 mod connections;
-mod docker_attacks;
 mod docker_driver;
 mod docker_engine;
 mod docker_hints;
@@ -27,7 +27,6 @@ mod docker_packages_index;
 mod docker_packages_npm;
 mod docker_packages_proxy;
 mod docker_packages_versions;
-mod docker_parity;
 mod docker_selftest;
 mod docker_shows;
 mod docker_stdio;
@@ -50,11 +49,9 @@ mod kubernetes_balanced;
 mod kubernetes_executor;
 #[cfg(feature = "kubernetes")]
 mod kubernetes_faults;
-#[cfg(feature = "kubernetes")]
 mod kubernetes_network;
-#[cfg(feature = "kubernetes")]
 mod kubernetes_replicas;
-#[cfg(feature = "kubernetes")]
+mod kubernetes_selftest;
 mod kubernetes_server;
 mod kubernetes_volumes;
 mod lanes;
@@ -72,6 +69,7 @@ mod network;
 mod open_nodes;
 mod packages;
 mod page;
+mod parity;
 mod pool;
 mod process;
 mod readings;

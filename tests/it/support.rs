@@ -6,6 +6,8 @@ pub(crate) mod cluster;
 pub(crate) mod dockerd;
 pub(crate) mod engines;
 pub(crate) mod image;
+#[cfg(feature = "kubernetes")]
+pub(crate) mod pods;
 pub(crate) mod server;
 pub(crate) mod stdio;
 pub(crate) mod wait;
@@ -24,14 +26,15 @@ use mcp_code_sandbox::app::App;
 use mcp_code_sandbox::config::Config;
 use mcp_code_sandbox::executor::docker::DockerExecutor;
 use mcp_code_sandbox::executor::fake::FakeExecutor;
-use mcp_code_sandbox::executor::{Executor as _, LaneInfo};
+use mcp_code_sandbox::executor::{Executor, LaneInfo};
 use mcp_code_sandbox::gate::proof::ProofState;
 use mcp_code_sandbox::principal::Principal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tower::ServiceExt as _;
 
-use self::engines::TestEngine;
+use self::cluster::Share;
+use self::engines::{Configured, TestEngine};
 
 pub(crate) const TOKEN: &str = "7f3a9c51e8d24b60a1f7c3d9";
 /// Settings of a server on a cluster, which these tests do without.
@@ -51,6 +54,8 @@ pub(crate) struct TestApp {
     pub(crate) router: Router,
     pub(crate) app: App,
     pub(crate) fake: Option<FakeExecutor>,
+    /// What runs its containers.
+    pub(crate) engine: Arc<dyn Executor>,
     /// Servers on one directory share it.
     root: Arc<TempDir>,
 }
@@ -123,6 +128,27 @@ impl TestApp {
         app
     }
 
+    /// On the cluster, with the runners that it has.
+    pub(crate) async fn on_kubernetes_with(settings: &[(&str, &str)]) -> Self {
+        Self::on_kubernetes(settings, Arc::new(Configured)).await
+    }
+
+    /// The same by an executor that goes by the settings.
+    pub(crate) async fn on_kubernetes(
+        settings: &[(&str, &str)],
+        executor: Arc<impl TestEngine>,
+    ) -> Self {
+        let share = Share::new();
+        let own = share.settings("");
+        let own = own.iter().map(|(name, value)| (*name, value.as_str()));
+        let settings: Vec<_> = settings.iter().copied().chain(own).collect();
+        let app = Self::at(share.into_root(), &settings, executor).await;
+        app.app.parts.gate.proof.set(ProofState::Held);
+        let view = app.app.parts.gate.catalog.view();
+        assert!(view.find("shell").is_some(), "{:?}", view.engine);
+        app
+    }
+
     /// On any engine, whose sandbox counts as proved.
     pub(crate) async fn build(settings: &[(&str, &str)], executor: Arc<impl TestEngine>) -> Self {
         let app = Self::unproved(settings, executor).await;
@@ -185,6 +211,7 @@ impl TestApp {
         let mut config = config(root.path(), settings);
         change(&mut config);
         let platform = executor.of(&config);
+        let engine = Arc::clone(&platform.executor);
         let app = App::on(platform, config).unwrap();
         let router = app.start();
         app.parts.gate.catalog.first_poll().await;
@@ -192,6 +219,7 @@ impl TestApp {
             router,
             app,
             fake: None,
+            engine,
             root,
         }
     }
@@ -311,10 +339,10 @@ impl TestApp {
         })
         .await;
         let server = &self.app.parts.launcher.labels(&[])["sandbox.server"];
-        let engine = DockerExecutor::new(None);
-        let left = engine.containers("sandbox.server", server).await.unwrap();
+        let left = self.engine.containers("sandbox.server", server).await;
+        let left = left.unwrap();
         assert!(left.is_empty(), "the engine has {left:?}");
-        let lanes = self.own(engine.lanes().await.unwrap());
+        let lanes = self.own(self.engine.lanes().await.unwrap());
         assert_eq!(lanes, []);
     }
 

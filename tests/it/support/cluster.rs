@@ -5,21 +5,12 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use mcp_code_sandbox::config::KubernetesConfig;
-use mcp_code_sandbox::executor::docker::request::SECCOMP_PROFILE;
-use mcp_code_sandbox::executor::host_paths::{HostPaths, MountSource};
-use mcp_code_sandbox::executor::installed::INIT;
-use mcp_code_sandbox::executor::kubernetes::{KubernetesExecutor, PodSetup};
-use mcp_code_sandbox::executor::spec::{
-    ContainerLimits, ContainerSpec, NetworkAccess, Place, Priority, User,
-};
 use serde_json::Value;
 use tempfile::TempDir;
 
 /// The user of all pods, to whom the files of the claim belong.
-const USER: u32 = 1000;
+pub(super) const USER: u32 = 1000;
 
 #[expect(
     clippy::disallowed_methods,
@@ -29,7 +20,7 @@ fn if_given(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-fn given(name: &str) -> String {
+pub(super) fn given(name: &str) -> String {
     if_given(name).unwrap_or_else(|| {
         panic!("{name} is not set: these tests need a cluster, as ./test.sh cluster makes it")
     })
@@ -61,7 +52,7 @@ impl Share {
         name.to_str().unwrap().to_owned()
     }
 
-    fn own(&self, below: &str) -> PathBuf {
+    pub(super) fn own(&self, below: &str) -> PathBuf {
         let path = self.path().join(below);
         fs::create_dir_all(&path).unwrap();
         chown(&path, Some(USER), Some(USER)).unwrap();
@@ -86,91 +77,6 @@ impl Share {
             // Not with a cluster.
             ("FIREWALL_REPORT", String::new()),
         ]
-    }
-}
-
-/// An executor on the cluster, and what its containers need.
-pub(crate) struct OnCluster {
-    pub(crate) executor: Arc<KubernetesExecutor>,
-    pub(crate) share: Share,
-}
-
-impl OnCluster {
-    pub(crate) fn new() -> Self {
-        Self::with(|_| ())
-    }
-
-    /// With all pods on one node.
-    pub(crate) fn on_node(node: &str) -> Self {
-        let name = "kubernetes.io/hostname".to_owned();
-        Self::with(|config| config.node_selector = [(name, node.to_owned())].into())
-    }
-
-    pub(crate) fn with(change: impl FnOnce(&mut KubernetesConfig)) -> Self {
-        let share = Share::new();
-        share.own(".tmp/slot");
-        let init = share.path().join(INIT.path());
-        fs::create_dir_all(init.parent().unwrap()).unwrap();
-        fs::write(&init, INIT.content).unwrap();
-        fs::set_permissions(&init, Permissions::from_mode(INIT.mode)).unwrap();
-        let claim = given("KUBE_TEST_CLAIM");
-        let mut config = KubernetesConfig {
-            kubeconfig: Some(given("KUBE_TEST_SERVER_CONFIG").into()),
-            claim: claim.clone(),
-            log_limit: 64 << 20,
-            ..Default::default()
-        };
-        change(&mut config);
-        let setup = PodSetup {
-            paths: HostPaths {
-                root: MountSource::Volume {
-                    name: claim,
-                    path: share.in_claim().into(),
-                },
-                init: INIT.path(),
-                ..Default::default()
-            },
-            config,
-            listener: None,
-            longest_life: Duration::from_hours(25),
-        };
-        Self {
-            executor: Arc::new(KubernetesExecutor::new(setup)),
-            share,
-        }
-    }
-
-    /// What a container of the shell runner is to be.
-    pub(crate) async fn shell(&self) -> ContainerSpec {
-        let images = self.executor.runner_images().await.unwrap();
-        let shell = images
-            .into_iter()
-            .find(|image| image.labels["sandbox.language"] == "shell")
-            .expect("the cluster has the runner of shell");
-        ContainerSpec {
-            image: shell.id,
-            command: shell.command,
-            env: vec!["HOME=/tmp".to_owned()],
-            data: Place::Slot("slot".to_owned()),
-            read_only: Vec::new(),
-            data_alias: None,
-            user: User {
-                uid: USER,
-                gid: USER,
-            },
-            limits: ContainerLimits {
-                nano_cpus: Some(500_000_000),
-                memory: 64 << 20,
-                pids: 64,
-                file_size: 64 << 20,
-            },
-            network: NetworkAccess::None,
-            lane: None,
-            priority: Priority::Run,
-            avoided_nodes: Vec::new(),
-            runtime: None,
-            labels: [("sandbox.root".to_owned(), self.share.in_claim())].into(),
-        }
     }
 }
 
@@ -204,24 +110,9 @@ pub(crate) async fn nodes() -> Vec<String> {
         .collect()
 }
 
-/// The name of a filter of system calls that all nodes have, and that lets sandboxes leave the network of their pods. The
-/// cluster that is made of containers gets it here.
+/// The name of a filter of system calls that all nodes have, and that lets sandboxes leave the network of their pods.
 pub(crate) fn own_network_profile() -> String {
-    let Some(directory) = if_given("KUBE_TEST_SECCOMP") else {
-        return given("KUBE_TEST_PROFILE");
-    };
-    let mut profile: Value = serde_json::from_str(SECCOMP_PROFILE).unwrap();
-    for rule in profile["syscalls"].as_array_mut().unwrap() {
-        let names = rule["names"].as_array_mut().unwrap();
-        names.retain(|name| name != "unshare");
-    }
-    let name = "own-network.json";
-    // Others may be reading it.
-    let file = tempfile::NamedTempFile::new_in(&directory).unwrap();
-    fs::write(file.path(), profile.to_string()).unwrap();
-    fs::set_permissions(file.path(), fs::Permissions::from_mode(0o644)).unwrap();
-    file.persist(Path::new(&directory).join(name)).unwrap();
-    name.to_owned()
+    given("KUBE_TEST_PROFILE")
 }
 
 /// Freezes a node of the cluster that is made of containers, or lets it go on: `pause` or `unpause`.

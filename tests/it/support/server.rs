@@ -20,7 +20,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_mcp-code-sandbox");
 /// How long the server may take to listen.
 const START: Duration = Duration::from_secs(10);
 /// How long a command may take, such as a selftest on a busy machine.
-const COMMAND: Duration = Duration::from_mins(1);
+const COMMAND: Duration = Duration::from_mins(5);
 
 /// A running server. Dropping it kills it.
 pub(crate) struct Server {
@@ -156,6 +156,14 @@ impl Server {
 
     pub(crate) fn pid(&self) -> u32 {
         self.process.id().unwrap()
+    }
+
+    /// KiB of memory that it has.
+    pub(crate) fn resident(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let mut lines = status.lines();
+        let resident = lines.find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        resident.trim().trim_end_matches(" kB").parse().unwrap()
     }
 
     /// Waits until `/readyz` says that the server is ready.

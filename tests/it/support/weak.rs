@@ -1,5 +1,5 @@
 //! The real engine with containers that are weaker than the server asks for, as a plugin, a policy or an engine that
-//! ignores a setting would make them, or with images whose drivers the server is not told about.
+//! ignores a setting would make them.
 
 use std::sync::Arc;
 
@@ -31,18 +31,9 @@ pub(crate) struct WeakExecutor {
     setup: HostSetup,
     /// What it says about itself, whether or not it is true.
     says_rootless: bool,
-    drivers: bool,
 }
 
 impl WeakExecutor {
-    /// With images as they would be under the plain contract alone.
-    pub(crate) async fn without_drivers() -> Self {
-        Self {
-            drivers: false,
-            ..Self::new(|_| ()).await
-        }
-    }
-
     pub(crate) async fn new(weaken: Weaken) -> Self {
         let socket = "/var/run/docker.sock";
         let docker = Docker::connect_with_unix(socket, 60, API_DEFAULT_VERSION).unwrap();
@@ -52,7 +43,6 @@ impl WeakExecutor {
             weaken,
             setup: HostSetup::default(),
             says_rootless: false,
-            drivers: true,
         }
     }
 
@@ -148,13 +138,7 @@ impl Executor for WeakExecutor {
 #[async_trait]
 impl RunnerSource for WeakExecutor {
     async fn runners(&self) -> Result<Vec<Image>, ExecutorError> {
-        let mut images = self.real.runner_images().await?;
-        for image in &mut images {
-            if !self.drivers {
-                image.labels.remove("sandbox.driver");
-            }
-        }
-        Ok(images)
+        self.real.runner_images().await
     }
 
     async fn changes(&self) -> Result<BoxStream<'static, ()>, ExecutorError> {

@@ -1,11 +1,16 @@
 //! Two programs of one conversation at once: they share its files, and nothing else.
 
+use rstest::rstest;
 use serde_json::json;
 
 use super::{Target, assert_safe};
+use crate::support::engines::Engine;
 
-/// Enough for what happens in one of a hundred runs.
-const RUNS: usize = 500;
+/// Enough for what happens in one of a hundred runs; on a cluster, for the ways to its streams.
+const fn runs(engine: Engine) -> usize {
+    if engine.is_kubernetes() { 60 } else { 500 }
+}
+
 /// Far longer than they take.
 const SECONDS: u32 = 290;
 
@@ -26,9 +31,12 @@ const PLAIN: [(&str, &str); 4] = [
     ("shell", "echo plain NUMBER; exit $((NUMBER % 7))"),
 ];
 
+#[rstest]
+#[case::on_warm_docker(Engine::WarmDocker)]
+#[case::on_warm_kubernetes(Engine::WarmKubernetes)]
 #[tokio::test]
-async fn no_answer_is_wrong_beside_a_hostile_program() {
-    let target = Target::warm().await;
+async fn no_answer_is_wrong_beside_a_hostile_program(#[case] engine: Engine) {
+    let target = Target::on(engine, &[]).await;
     target.warm_up("python").await;
     let hostile = async {
         let mut result = target.run("beside_others.py", SECONDS, json!({})).await;
@@ -39,7 +47,7 @@ async fn no_answer_is_wrong_beside_a_hostile_program() {
         result
     };
     let plain = async {
-        for number in 0..RUNS {
+        for number in 0..runs(engine) {
             let (language, code) = PLAIN[number % PLAIN.len()];
             let code = code.replace("NUMBER", &number.to_string());
             let arguments = json!({ "conversationId": "demo", "language": language, "code": code });

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
+use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::support::weak::WeakExecutor;
+use crate::support::engines::Engine;
 use crate::support::{TestApp, eventually};
 
 /// What parity programs need to be quick on a small machine, and equal in both cases.
@@ -21,14 +21,20 @@ const SETTINGS: [(&str, &str); 3] = [
     ("OUTPUT_FOR_MODEL", "4000000"),
 ];
 
+#[rstest]
+#[case::on_docker(Engine::Docker)]
+#[case::on_kubernetes(Engine::Kubernetes)]
 #[tokio::test]
-async fn python_programs_cannot_tell() {
-    compare("python", "py", 60).await;
+async fn python_programs_cannot_tell(#[case] engine: Engine) {
+    compare(engine, "python", "py", 60).await;
 }
 
+/// On a cluster nothing differs by the language.
+#[rstest]
+#[case::on_docker(Engine::Docker)]
 #[tokio::test]
-async fn typescript_programs_cannot_tell() {
-    compare("typescript", "ts", 60).await;
+async fn typescript_programs_cannot_tell(#[case] engine: Engine) {
+    compare(engine, "typescript", "ts", 60).await;
 }
 
 /// What can be seen of a run.
@@ -41,7 +47,7 @@ struct Seen {
     files: BTreeMap<String, Vec<u8>>,
 }
 
-async fn compare(language: &str, extension: &str, least: usize) {
+async fn compare(engine: Engine, language: &str, extension: &str, least: usize) {
     let programs = programs(language, extension);
     assert!(programs.len() >= least, "only {} programs", programs.len());
     let size = format!("{language}=1");
@@ -50,14 +56,13 @@ async fn compare(language: &str, extension: &str, least: usize) {
         ("SANDBOX_REUSE", "conversation"),
     ];
     let settings = [&SETTINGS[..], &kept].concat();
-    let parked = TestApp::on_docker_with(&settings).await;
+    let parked = engine.server(&settings).await;
     // Without a driver, containers lack the extra memory for one.
     let view = parked.app.parts.gate.catalog.view();
     let driver_memory = view.find(language).unwrap().driver_memory;
     let memory = (parked.app.parts.limits.memory + driver_memory).to_string();
     let settings = [&settings[..], &[("RUN_MEMORY", &memory)]].concat();
-    let executor = WeakExecutor::without_drivers().await;
-    let plain = TestApp::build(&settings, Arc::new(executor)).await;
+    let plain = engine.server_without_drivers(&settings).await;
     let mut differences = Vec::new();
     for (number, program) in programs.iter().enumerate() {
         let (plain, parked) = tokio::join!(

@@ -8,6 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::{Target, assert_safe};
 use crate::support::TOKEN;
+use crate::support::cluster::object;
 
 in_cold_and_warm_sandboxes! {
     everything_is_closed,
@@ -58,16 +59,33 @@ async fn the_host_does_not_answer(target: &Target) {
             .await
             .expect("it does answer the host");
     }
-    let probe: Vec<_> = addresses
-        .iter()
-        .map(|address| format!("{address}|{port}"))
-        .collect();
+    let of_host = addresses.iter().map(|address| format!("{address}|{port}"));
+    let mut probe: Vec<_> = of_host.collect();
+    if target.engine.is_kubernetes() {
+        probe.extend(control_plane().await);
+    }
     let result = target
         .attack_with("reach_host.py", 60, json!({ "PROBE": probe.join(" ") }))
         .await;
     assert_safe(&result);
     assert_eq!(
         result["stdout"].as_str().unwrap().matches("shut").count(),
-        addresses.len()
+        probe.len()
     );
+}
+
+/// Where the API server and the kubelets of the cluster listen.
+async fn control_plane() -> Vec<String> {
+    let service = object(&["--namespace", "default", "get", "service", "kubernetes"]).await;
+    let service = service["spec"]["clusterIP"].as_str().unwrap().to_owned();
+    let nodes = object(&["get", "nodes"]).await;
+    let addresses = nodes["items"].as_array().unwrap().iter();
+    let addresses = addresses.flat_map(|node| node["status"]["addresses"].as_array().unwrap());
+    let kubelets = addresses
+        .filter(|address| address["type"] == "InternalIP")
+        .map(|address| format!("{}|10250", address["address"].as_str().unwrap()));
+    [format!("{service}|443")]
+        .into_iter()
+        .chain(kubelets)
+        .collect()
 }

@@ -1,35 +1,47 @@
-//! Hostile programs on the real engine, in sandboxes of their own and in those that stay with a conversation.
+//! Hostile programs on Docker and on a cluster, in sandboxes of their own and in those that stay with a conversation.
 //!
 //! Each must end as its header says and harm nobody: the next program must run, in the same conversation and in
 //! another, and find nothing of the previous one; and no container may be left. In sandboxes of their own this is
 //! checked once after a list of them.
+//!
+//! What has no case on a cluster is about something else:
+//!
+//! - `small_disk_on_docker` needs a disk for itself, and so do those that count more files than a disk that is shared with
+//!   other tests should have. What the server makes of them has nothing to do with what runs the programs.
+//! - `a_flood_is_never_on_disk` is about Docker's logs. On a cluster the output is on its node's disk (`KUBE_LOG_LIMIT`),
+//!   and what becomes of it there is tried in `kubernetes_executor`.
+//! - `a_program_need_not_read_its_code` needs an image that is built for it, which nodes do not see.
 
 use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::process::Command;
 use tokio::time::Instant;
 
 use crate::support::TestApp;
+use crate::support::engines::Engine;
 use crate::support::wait::within;
 
-/// For each function one test on a server that starts a sandbox for each run, and one test that calls them all, one
-/// after another, on a server where a conversation keeps its sandbox.
+/// For each function one test on a server that starts a container for each run; and tests that call them all, one after
+/// another: on a server where a conversation keeps its sandbox, and on a cluster.
 macro_rules! in_cold_and_warm_sandboxes {
     ($($name:ident),* $(,)?) => {
-        mod cold {
+        mod cold_on_docker {
             $(#[tokio::test]
             async fn $name() {
-                let target = crate::docker_attacks::Target::cold(&[]).await;
+                let target = crate::attacks::Target::on(crate::attacks::Engine::Docker, &[]).await;
                 super::$name(&target).await;
                 target.finish().await;
             })*
         }
 
+        #[rstest::rstest]
+        #[case::on_warm_docker(crate::attacks::Engine::WarmDocker)]
+        #[case::on_kubernetes(crate::attacks::Engine::Kubernetes)]
+        #[case::on_warm_kubernetes(crate::attacks::Engine::WarmKubernetes)]
         #[tokio::test]
-        async fn in_a_warm_sandbox() {
-            let target = crate::docker_attacks::Target::warm().await;
+        async fn one_after_another(#[case] engine: crate::attacks::Engine) {
+            let target = crate::attacks::Target::on(engine, &[]).await;
             $($name(&target).await;)*
             target.finish().await;
         }
@@ -55,23 +67,20 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// What is attacked.
 struct Target {
     app: TestApp,
+    engine: Engine,
     /// Whether conversations keep their sandboxes.
     warm: bool,
 }
 
 impl Target {
-    async fn cold(settings: &[(&str, &str)]) -> Self {
+    async fn on(engine: Engine, settings: &[(&str, &str)]) -> Self {
+        let warm = engine.is_warm();
+        let kept = [("SANDBOX_REUSE", "conversation")];
+        let settings = [settings, if warm { &kept } else { &[] }].concat();
         Self {
-            app: TestApp::on_docker_with(settings).await,
-            warm: false,
-        }
-    }
-
-    async fn warm() -> Self {
-        let settings = [("SANDBOX_REUSE", "conversation")];
-        Self {
-            app: TestApp::on_docker_with(&settings).await,
-            warm: true,
+            app: engine.server(&settings).await,
+            engine,
+            warm,
         }
     }
 
@@ -220,13 +229,21 @@ impl Target {
     /// Stops the server and asks the engine itself what is left, since the server might have forgotten a container.
     async fn finish(&self) {
         self.app.assert_nothing_is_left().await;
-        let root = std::fs::read_to_string(self.app.root().join(".root-id")).unwrap();
-        let label = format!("label=sandbox.root={root}");
-        let gone = async || {
-            let left = docker(&["ps", "--all", "--quiet", "--filter", &label]).await;
-            left.is_empty().then_some(())
-        };
+        let gone = async || self.containers().await.is_empty().then_some(());
         within(PATIENCE, "the containers are gone", gone).await;
+    }
+
+    /// All containers of this root, as the engine has them.
+    async fn containers(&self) -> Vec<String> {
+        let root = std::fs::read_to_string(self.app.root().join(".root-id")).unwrap();
+        let listed = self.app.engine.containers("sandbox.root", &root).await;
+        let mut ids: Vec<_> = listed
+            .unwrap()
+            .into_iter()
+            .map(|found| found.id.0)
+            .collect();
+        ids.sort();
+        ids
     }
 }
 
@@ -264,18 +281,11 @@ fn end(result: &Value) -> (&str, Option<i64>) {
     )
 }
 
-/// Calls the command line of the engine's own client.
-async fn docker(arguments: &[&str]) -> String {
-    let output = Command::new("docker")
-        .args(arguments)
-        .env("DOCKER_BUILDKIT", "0")
-        .output()
-        .await
-        .unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8(output.stdout).unwrap()
+/// What conversations have left behind and nobody can see is gone. Empty directories may outlive it for a while.
+fn assert_nothing_is_out_of_sight(app: &TestApp) {
+    for entry in std::fs::read_dir(app.root().join(".tmp")).unwrap() {
+        let path = entry.unwrap().path();
+        let left = std::fs::read_dir(&path).map(Iterator::count);
+        assert!(left.is_ok_and(|count| count == 0), "{}", path.display());
+    }
 }

@@ -6,11 +6,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, percent_encode};
+use rstest::rstest;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::json;
 use tokio::time::timeout;
 
-use super::{Target, assert_safe};
+use super::{Target, assert_nothing_is_out_of_sight, assert_safe};
+use crate::support::engines::Engine;
 use crate::support::{Answer, TestApp};
 
 in_cold_and_warm_sandboxes! {
@@ -115,9 +117,12 @@ async fn uploads_replace_links(app: &TestApp) {
     assert!(!app.workspace("demo").join("sub/planted").exists());
 }
 
+#[rstest]
+#[case::on_docker(Engine::Docker)]
+#[case::on_kubernetes(Engine::Kubernetes)]
 #[tokio::test]
-async fn every_name_is_only_a_name() {
-    let target = Target::cold(&[]).await;
+async fn every_name_is_only_a_name(#[case] engine: Engine) {
+    let target = Target::on(engine, &[]).await;
     let result = target.attack("names.py", 10).await;
     assert_safe(&result);
     let list = target
@@ -161,9 +166,12 @@ async fn every_name_is_only_a_name() {
     target.finish().await;
 }
 
+#[rstest]
+#[case::on_docker(Engine::Docker)]
+#[case::on_kubernetes(Engine::Kubernetes)]
 #[tokio::test]
-async fn nothing_acts_in_the_name_of_the_server() {
-    let target = Target::cold(&[]).await;
+async fn nothing_acts_in_the_name_of_the_server(#[case] engine: Engine) {
+    let target = Target::on(engine, &[]).await;
     assert_safe(&target.attack("active_content.py", 10).await);
     let list = target
         .app
@@ -259,17 +267,15 @@ async fn a_wrecked_workspace_is_as_usable_as_before(target: &Target) {
         .wait_for_background_work()
         .await;
     assert!(!target.app.workspace("demo").exists());
-    assert_eq!(
-        fs::read_dir(target.app.root().join(".tmp"))
-            .unwrap()
-            .count(),
-        0
-    );
+    assert_nothing_is_out_of_sight(&target.app);
 }
 
+#[rstest]
+#[case::on_docker(Engine::Docker)]
+#[case::on_kubernetes(Engine::Kubernetes)]
 #[tokio::test]
-async fn installing_a_package_takes_over_nothing() {
-    let target = Target::cold(&[]).await;
+async fn installing_a_package_takes_over_nothing(#[case] engine: Engine) {
+    let target = Target::on(engine, &[]).await;
     assert_safe(&target.attack("package.py", 30).await);
     let next = target
         .app

@@ -1,8 +1,10 @@
 //! Programs that tamper with their output, which PID 1 reads and passes on.
 
+use rstest::rstest;
 use serde_json::json;
 
 use super::{Target, assert_safe, end};
+use crate::support::engines::Engine;
 
 in_cold_and_warm_sandboxes! {
     forged_records_are_output,
@@ -50,7 +52,7 @@ async fn a_full_pipe_does_not_hold_up_the_end(target: &Target) {
 }
 
 async fn streams_that_do_not_wait_are_read_like_others(target: &Target) {
-    let result = target.attack("nonblocking_flood.py", 10).await;
+    let result = target.attack("nonblocking_flood.py", 30).await;
     assert_eq!(result["status"], "output_limit", "{}", result["hint"]);
     for stream in ["stdout", "stderr"] {
         assert!(
@@ -85,9 +87,12 @@ async fn a_program_that_reads_its_own_output_only_deceives_itself(target: &Targe
 
 /// A traceback comes after what was printed before it, and lines alternate as they were written, where an interpreter
 /// of ours writes them, and where Bash redirects them. What keeps Bash in order is nothing that its programs see.
+#[rstest]
+#[case::on_warm_docker(Engine::WarmDocker)]
+#[case::on_warm_kubernetes(Engine::WarmKubernetes)]
 #[tokio::test]
-async fn output_is_in_order() {
-    let target = Target::warm().await;
+async fn output_is_in_order(#[case] engine: Engine) {
+    let target = Target::on(engine, &[]).await;
     let turns = (1..9).map(|turn| format!("out{turn}\nerr{turn}\n"));
     let alternating = turns.collect::<Vec<_>>().concat();
     let python =

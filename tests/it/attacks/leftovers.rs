@@ -1,9 +1,11 @@
 //! Programs that attack the next program of their conversation, which may get the same sandbox again.
 
+use rstest::rstest;
 use serde_json::json;
 
 use super::{SAFE, Target, assert_safe, verdict};
-use crate::support::{TestApp, eventually};
+use crate::support::engines::Engine;
+use crate::support::eventually;
 
 in_cold_and_warm_sandboxes! {
     traces_are_gone,
@@ -112,9 +114,12 @@ async fn files_of_the_workspace_do_not_run_by_themselves(target: &Target) {
 }
 
 /// After a run in a new container, the large libraries are loaded alongside the next programs.
+#[rstest]
+#[case::on_docker(Engine::Docker)]
+#[case::on_kubernetes(Engine::Kubernetes)]
 #[tokio::test]
-async fn the_driver_that_loads_is_closed_to_programs() {
-    let app = TestApp::on_docker_with(&[("SANDBOX_REUSE", "conversation")]).await;
+async fn the_driver_that_loads_is_closed_to_programs(#[case] engine: Engine) {
+    let app = engine.server(&[("SANDBOX_REUSE", "conversation")]).await;
     let is_kept = || app.app.parts.pool.count().1 == 1;
     assert_eq!(app.run("python", "").await["status"], "ok");
     eventually("the conversation has a sandbox", is_kept).await;
