@@ -7,15 +7,19 @@ use std::time::Duration;
 use mcp_code_sandbox::config::Seccomp;
 use mcp_code_sandbox::executor::{ContainerState, ErrorKind, Executor as _, NetworkRules};
 use serde_json::Value;
+use tokio::io::AsyncWriteExt as _;
 use tokio::time::Instant;
 
 use crate::kubernetes_executor::{Pod, refusal, told, within};
-use crate::support::cluster::{Share, freeze, kubectl, on_node, own_network_profile};
+use crate::support::cluster::{Share, freeze, kubectl, namespace, on_node, own_network_profile};
 use crate::support::pods::OnCluster;
 use crate::support::server::Server;
+use crate::support::starve::Starved;
 
 /// How long anything may take.
 const AGES: Duration = Duration::from_mins(2);
+/// How long the store of the cluster is away.
+const AWAY: Duration = Duration::from_secs(3);
 /// The node of the control plane, and the other one.
 const CONTROL: &str = "n1";
 const OTHER: &str = "n2";
@@ -39,6 +43,90 @@ async fn an_api_server_that_is_killed_ends_the_streams_with_an_error() {
     let mut again = Pod::start(&on, &on.shell().await).await;
     assert_eq!(again.run("echo hi").await.0, "hi\n");
     again.remove().await;
+}
+
+/// What keeps all objects of the cluster.
+#[tokio::test]
+async fn a_store_that_is_frozen_or_killed_loses_no_run() {
+    let on = Arc::new(OnCluster::new());
+    let spec = on.shell().await;
+    let mut pod = Pod::start(&on, &spec).await;
+    for (signal, next) in [("-STOP", Some("-CONT")), ("-KILL", None)] {
+        on_node(CONTROL, &["pkill", signal, "-x", "etcd"]).await;
+        // Nobody has to look anything up for it.
+        assert_eq!(pod.run("echo hi").await.0, "hi\n");
+        let create = async {
+            // It is refused while the store is away, and waits while it does not answer.
+            loop {
+                match on.executor.create(&spec).await {
+                    Ok(id) => return id,
+                    Err(error) => {
+                        assert_eq!(error.kind, ErrorKind::Unavailable, "{}", told(&error));
+                    }
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        let go_on = async {
+            tokio::time::sleep(AWAY).await;
+            if let Some(signal) = next {
+                on_node(CONTROL, &["pkill", signal, "-x", "etcd"]).await;
+            }
+        };
+        let (id, ()) = within(async { tokio::join!(create, go_on) }).await;
+        within(async { while on.executor.start(&id).await.is_err() {} }).await;
+        within(async { while on.executor.remove(&id).await.is_err() {} }).await;
+        assert_eq!(pod.run("echo hi").await.0, "hi\n");
+    }
+    pod.remove().await;
+}
+
+#[tokio::test]
+async fn an_api_server_that_is_frozen_is_noticed_and_loses_no_run() {
+    let on = Arc::new(OnCluster::new());
+    let mut pod = Pod::start(&on, &on.shell().await).await;
+    pod.send("sleep 1; echo hi").await;
+    on_node(CONTROL, &["pkill", "-STOP", "-x", "kube-apiserver"]).await;
+    let begun = Instant::now();
+    let (ping, state) = tokio::join!(on.executor.ping(), on.executor.state(&pod.id));
+    let noticed = begun.elapsed();
+    on_node(CONTROL, &["pkill", "-CONT", "-x", "kube-apiserver"]).await;
+    for lost in [ping.unwrap_err(), state.unwrap_err()] {
+        assert_eq!(lost.kind, ErrorKind::Unavailable, "{}", told(&lost));
+    }
+    assert!(noticed < Duration::from_secs(7), "{noticed:?}");
+    let (output, end) = pod.end().await.unwrap();
+    assert_eq!((output[0].1.as_str(), end.is_some()), ("hi\n", true));
+    pod.remove().await;
+}
+
+/// What becomes of pods is told by the watch, sooner than by anything else: without it, everything works, and later.
+#[tokio::test]
+async fn a_watch_that_brings_nothing_holds_up_no_container() {
+    let starved = Starved::start().await;
+    let namespace = namespace().await;
+    let directory = tempfile::tempdir().unwrap();
+    let kubeconfig = starved.kubeconfig(directory.path(), &namespace);
+    let on = Arc::new(OnCluster::with(|config| {
+        config.kubeconfig = Some(kubeconfig);
+    }));
+    let mut pod = Pod::start(&on, &on.shell().await).await;
+    assert_eq!(pod.run("echo hi").await.0, "hi\n");
+    assert!(
+        on.executor.containers_by_node().is_empty(),
+        "nothing is heard of it"
+    );
+    // A frame that is none ends PID 1.
+    let no_frame = [0, 0, 0, 1, b'x'];
+    pod.attached.input.write_all(&no_frame).await.unwrap();
+    assert!(pod.end().await.unwrap().1.is_none());
+    let over = async {
+        while on.executor.state(&pod.id).await.unwrap() == ContainerState::Running {}
+        on.executor.state(&pod.id).await.unwrap()
+    };
+    let end = ContainerState::Ended(ContainerEnd::Exited(Some(70)));
+    assert_eq!(within(over).await, end);
+    pod.remove().await;
 }
 
 #[tokio::test]

@@ -9,6 +9,8 @@ pub(crate) mod image;
 #[cfg(feature = "kubernetes")]
 pub(crate) mod pods;
 pub(crate) mod server;
+#[cfg(feature = "kubernetes")]
+pub(crate) mod starve;
 pub(crate) mod stdio;
 pub(crate) mod wait;
 pub(crate) mod weak;

@@ -95,6 +95,18 @@ pub(crate) async fn kubectl(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// The namespace of all pods.
+pub(crate) async fn namespace() -> String {
+    let arguments = [
+        "config",
+        "view",
+        "--minify",
+        "--output",
+        "jsonpath={..namespace}",
+    ];
+    kubectl(&arguments).await
+}
+
 /// An object of the cluster.
 pub(crate) async fn object(arguments: &[&str]) -> Value {
     let json = kubectl(&[arguments, &["--output", "json"]].concat()).await;
