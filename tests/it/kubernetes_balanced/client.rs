@@ -183,10 +183,11 @@ impl Client {
         self.messages(&message, &headers).await.pop().unwrap()["result"].clone()
     }
 
-    /// A run whose call breaks off as soon as it has printed anything, and what is told about it then.
+    /// A run whose call breaks off: whether it was told to have begun, and what is told about it then.
     pub(super) async fn run_named(&self, code: &str) -> (Value, Value) {
         let id = format!("run_{}", hex::encode(rand::random::<[u8; 16]>()));
-        let meta = json!({ "progressToken": "named", "mcp-code-sandbox/run": id });
+        let output = json!({ "offset": 0 });
+        let meta = json!({ "progressToken": "named", "mcp-code-sandbox/run": id, "mcp-code-sandbox/output": output });
         let params = json!({ "name": "run_code", "arguments": self.code(code), "_meta": meta });
         let message =
             json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
@@ -195,12 +196,10 @@ impl Client {
             .header("accept", "application/json, text/event-stream")
             .json(&message);
         let mut events = Events::of(request.send().await.unwrap());
-        let begun = loop {
-            let message = events.next().await.data["params"]["message"].clone();
-            if message.as_str().is_some_and(|text| text.contains("begun")) {
-                break message;
-            }
-        };
+        // The first one comes at once, and its run goes on without its call.
+        let begun = events.next().await.data;
+        let begun = &begun["params"]["_meta"]["mcp-code-sandbox/output"]["runId"];
+        let begun = Value::from(*begun == id);
         drop(events);
         let asked = json!({ "runId": id, "waitSeconds": 3 });
         loop {
