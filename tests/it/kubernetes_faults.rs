@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_code_sandbox::config::Seccomp;
-use mcp_code_sandbox::executor::{ContainerState, ErrorKind, Executor as _, NetworkRules};
+use mcp_code_sandbox::executor::{
+    ContainerEnd, ContainerState, ErrorKind, Executor as _, NetworkRules,
+};
 use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 use tokio::time::Instant;
