@@ -33,7 +33,8 @@ bootstrap_image() {
 has_image() { docker image inspect "$1" >/dev/null 2>&1; }
 
 compile() {
-    docker run --rm --name "$CLUSTER-compile" --label "$LABEL=$CLUSTER" --network none --sig-proxy=false \
+    # It takes what is left of the processor: other things may be compiled beside it.
+    docker run --rm --cpu-shares 128 --name "$CLUSTER-compile" --label "$LABEL=$CLUSTER" --network none --sig-proxy=false \
         --volume "$PWD/tests/cluster/compile.sh:/compile.sh:ro" --volume "$PWD/tests/cluster/pause.c:/pause.c:ro" \
         --volume "$HALF/cache:/work/.cache" --volume "$HALF/bin:/out" "$BUILDER" nice -n 5 bash /compile.sh "$KUBERNETES_RELEASE"
 }

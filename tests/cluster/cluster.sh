@@ -2,6 +2,7 @@
 # A cluster of Kubernetes on this machine, for the tests: each node is a container of Docker, in a network without a way
 # out. Needs root.
 #
+#   tests/cluster/cluster.sh build                 builds what is missing for one, and says whether this machine can have it
 #   tests/cluster/cluster.sh up [NODES]            two of them, if nothing else is said; what is missing is built first
 #   tests/cluster/cluster.sh down                  removes it, also what a crash has left; what was built stays
 #   tests/cluster/cluster.sh status                its nodes, its claim, what it uses
@@ -27,14 +28,18 @@ names() { docker ps --all --format '{{.Names}}' --filter "label=$LABEL=$CLUSTER"
 
 need_cluster() { [[ $(names) ]] || die "no cluster is up. Run: tests/cluster/cluster.sh up"; }
 
+build() {
+    need_machine
+    tests/cluster/build.sh
+    need_nodes
+}
+
 # One that came up and has as many nodes is taken as it is.
 up() {
     local count=${1:-2} begun=$SECONDS
     [[ $count =~ ^[1-9]$ ]] || die "NODES is a number from 1 to 9"
-    need_machine
     docker image inspect "$SMOKE_IMAGE" >/dev/null 2>&1 || die "there is no image $SMOKE_IMAGE. Run: ./build.sh shell"
-    tests/cluster/build.sh
-    need_nodes
+    build
     if [[ ! -e $STATE/came-up || $(names | wc -l) != "$count" ]] || ! nodes_are_ready "$count"; then
         down
         stage "Starting the nodes" 5 create "$count"
@@ -100,7 +105,7 @@ purge() {
 }
 
 case ${1:-} in
-    up | smoke | down | status | purge) "$@" ;;
+    build | up | smoke | down | status | purge) "$@" ;;
     # Without the time limit of our own questions.
     kubectl) kubectl --request-timeout 0 "${@:2}" ;;
     kubeconfig) kubeconfig "${2:-admin}" ;;

@@ -8,7 +8,7 @@
 #   KUBE_TEST_SERVER_CONFIG   the same with the rights of the server (KUBE_TEST_CONFIG)
 #   KUBE_TEST_CLAIM           a claim in there that all nodes can write to (sandboxes)
 #   KUBE_TEST_PROFILE         a seccomp profile on its nodes that lets sandboxes unshare: docs/kubernetes.md
-#   KUBE_TEST_FILES           where this machine has the files of that claim; without it, the cluster is only tried
+#   KUBE_TEST_FILES           where this machine has the files of that claim; without it, the cluster is tried, and no more
 # The runners of shell, python and typescript must be in the namespace: scripts/runner-configmap.sh. What breaks a cluster
 # is not done to it.
 set -euo pipefail
@@ -69,8 +69,7 @@ load_server() {
 if [[ ${KUBE_TEST_CONFIG:-} ]]; then
     tests/cluster/smoke.sh
     if [[ ! ${KUBE_TEST_FILES:-} ]]; then
-        say "KUBE_TEST_FILES is not set, so the tests of the executor are left out"
-        exit
+        die "the cluster is fine, but the tests need to see the files of its claim: set KUBE_TEST_FILES"
     fi
     export KUBE_TEST_SERVER_CONFIG=${KUBE_TEST_SERVER_CONFIG:-$KUBE_TEST_CONFIG} KUBE_TEST_CLAIM=${KUBE_TEST_CLAIM:-$CLAIM}
     tests_that_break_nothing
