@@ -105,6 +105,7 @@ impl KubernetesExecutor {
         container: &ContainerId,
     ) -> Result<Attached, StartError> {
         let begun = Instant::now();
+        let mut first_lost = None;
         loop {
             let standing = cluster.pods.standing(container);
             let wait = match standing {
@@ -123,9 +124,10 @@ impl KubernetesExecutor {
                 match self.streams.attach(client, namespace, container).await {
                     Ok(attached) => return Ok(attached),
                     // It does not run yet: its node does not know it, or the cluster has not heard from that.
-                    Err(ClusterError::Refused(_) | ClusterError::Failed(_)) => {}
-                    // A busy node closes connections before it has answered.
-                    Err(ClusterError::Lost(_)) if begun.elapsed() < LOST_WAIT => {}
+                    Err(ClusterError::Refused(_) | ClusterError::Failed(_)) => first_lost = None,
+                    // A busy node closes connections before it has answered, however long the pod took to get there.
+                    Err(ClusterError::Lost(_))
+                        if first_lost.get_or_insert_with(Instant::now).elapsed() < LOST_WAIT => {}
                     Err(ClusterError::NotFound(_)) => exists(cluster, container).await?,
                     Err(error) => return Err(error.into()),
                 }
