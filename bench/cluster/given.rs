@@ -83,7 +83,9 @@ impl Given {
     /// Waits until there are so many sandboxes, all of which run.
     pub(crate) async fn until_pods(&self, count: u32) {
         loop {
-            let pods = self.pods();
+            let mut pods = self.pods();
+            // Those of servers that are gone may be left.
+            pods.retain(|pod| !has_ended(pod));
             let runs = |pod: &&Value| pod["status"]["phase"] == "Running";
             if pods.len() == usize::try_from(count).unwrap()
                 && pods.iter().filter(runs).count() == pods.len()
@@ -122,4 +124,10 @@ impl Given {
         assert!(output.status.success(), "{output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
+}
+
+fn has_ended(pod: &Value) -> bool {
+    ["Succeeded", "Failed"]
+        .map(Some)
+        .contains(&pod["status"]["phase"].as_str())
 }

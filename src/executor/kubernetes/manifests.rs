@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::{
     ConfigMap, LimitRange, Namespace, PersistentVolumeClaim, Pod, ResourceQuota, Service,
     ServiceAccount,
@@ -58,6 +58,7 @@ fn through<T: DeserializeOwned + Serialize>(object: &Value) -> Value {
 fn known(object: &Value) -> Value {
     match object["kind"].as_str().unwrap() {
         "ConfigMap" => through::<ConfigMap>(object),
+        "DaemonSet" => through::<DaemonSet>(object),
         "Deployment" => through::<Deployment>(object),
         "Ingress" => through::<Ingress>(object),
         "LimitRange" => through::<LimitRange>(object),
