@@ -218,10 +218,13 @@ pub(crate) async fn call_in(
     arguments: &[&str],
     settings: &[(&str, &str)],
 ) -> Output {
-    let output = command(directory, settings)
-        .args(arguments)
-        .kill_on_drop(true)
-        .output();
+    let mut command = command(directory, settings);
+    let names_port = settings.iter().any(|(name, _)| *name == "MCP_HTTP_ADDR");
+    if arguments == ["serve"] && !names_port {
+        // Another test may have the usual port at this moment.
+        command.env("MCP_HTTP_ADDR", "127.0.0.1:0");
+    }
+    let output = command.args(arguments).kill_on_drop(true).output();
     tokio::time::timeout(COMMAND, output)
         .await
         .expect("it ends by itself")
