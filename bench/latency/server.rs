@@ -161,9 +161,17 @@ impl Server {
         std::fs::read_to_string(format!("/proc/{}/{name}", self.child.id())).unwrap()
     }
 
-    pub(crate) fn stop(mut self) {
+    /// Stops it, and waits until it has.
+    pub(crate) fn stop(self) {
+        drop(self);
+    }
+}
+
+/// A measurement that fails leaves no server, and so no sandboxes.
+impl Drop for Server {
+    fn drop(&mut self) {
         let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-        self.child.wait().unwrap();
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        let _ = self.child.wait();
     }
 }

@@ -57,8 +57,6 @@ const ATTACH_PAUSE: Duration = Duration::from_millis(25);
 const LATE_ATTACH_PAUSE: Duration = Duration::from_millis(250);
 /// From when a pod takes longer.
 const LATE: Duration = Duration::from_secs(3);
-/// How long connections may break before one holds. An API server that stays away is noticed by others.
-const LOST_WAIT: Duration = Duration::from_secs(5);
 /// How long after the end of its streams a pod's own end is known, at most.
 const STATE_LAG: Duration = Duration::from_millis(1500);
 /// How long a node may take to answer, and the cluster at the end of that lag.
@@ -105,7 +103,6 @@ impl KubernetesExecutor {
         container: &ContainerId,
     ) -> Result<Attached, StartError> {
         let begun = Instant::now();
-        let mut first_lost = None;
         loop {
             let standing = cluster.pods.standing(container);
             let wait = match standing {
@@ -120,14 +117,11 @@ impl KubernetesExecutor {
             }
             // Without a node there is nothing to attach to.
             if wait.as_ref().is_none_or(|wait| wait.has_node) {
-                let (client, namespace) = (&cluster.client.0, &cluster.namespace);
+                let (client, namespace) = (&cluster.stream_client.0, &cluster.namespace);
                 match self.streams.attach(client, namespace, container).await {
                     Ok(attached) => return Ok(attached),
                     // It does not run yet: its node does not know it, or the cluster has not heard from that.
-                    Err(ClusterError::Refused(_) | ClusterError::Failed(_)) => first_lost = None,
-                    // A busy node closes connections before it has answered, however long the pod took to get there.
-                    Err(ClusterError::Lost(_))
-                        if first_lost.get_or_insert_with(Instant::now).elapsed() < LOST_WAIT => {}
+                    Err(ClusterError::Refused(_) | ClusterError::Failed(_)) => {}
                     Err(ClusterError::NotFound(_)) => exists(cluster, container).await?,
                     Err(error) => return Err(error.into()),
                 }

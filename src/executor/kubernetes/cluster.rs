@@ -28,6 +28,8 @@ const LOOKUP: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Cluster {
     pub(super) client: Shown,
+    /// The client for streams, each of which has a connection of its own.
+    pub(super) stream_client: Shown,
     /// The namespace of all pods.
     pub(super) namespace: String,
     /// Where its API server is.
@@ -57,6 +59,7 @@ impl Cluster {
     ) -> Result<Self, ClusterError> {
         let Way {
             client,
+            stream_client,
             namespace,
             api_server,
         } = way(config).await?;
@@ -64,6 +67,7 @@ impl Cluster {
         let pods = Pods::follow(Api::namespaced(client.0.clone(), &namespace), selector);
         Ok(Self {
             client,
+            stream_client,
             namespace,
             api_server,
             pods,
@@ -93,6 +97,8 @@ impl Cluster {
 #[derive(Debug)]
 pub(super) struct Way {
     pub(super) client: Shown,
+    /// The client for streams, each of which has a connection of its own.
+    stream_client: Shown,
     /// The namespace that is ours.
     pub(super) namespace: String,
     /// Where the API server is.
@@ -108,13 +114,17 @@ pub(super) async fn way(config: &KubernetesConfig) -> Result<Way, ClusterError> 
         Some(path) => of_file(path).await?,
         None => of_pod()?,
     };
-    let client = client(&way)?;
+    let requests = client(&way, usize::MAX)?;
+    // An API server closes a connection on which it was asked for a stream that it cannot have, and says so to nobody:
+    // whatever is asked on that one next is lost.
+    let stream_client = client(&way, 0)?;
     let namespace = config.namespace.clone().unwrap_or(way.default_namespace);
     let api_server = way.cluster_url.authority().cloned().ok_or_else(|| {
         ClusterError::Unconfigured(format!("{} is no address of a cluster", way.cluster_url))
     })?;
     Ok(Way {
-        client: Shown(client),
+        client: Shown(requests),
+        stream_client: Shown(stream_client),
         namespace,
         api_server,
     })
@@ -144,15 +154,18 @@ fn of_pod() -> Result<Config, ClusterError> {
 }
 
 /// A client whose small messages leave at once: with kube's own they wait for the answers to those before them, which
-/// takes 40 ms. It tries nothing again, and each request has its own time limit.
-fn client(config: &Config) -> Result<Client, ClusterError> {
+/// takes 40 ms. It tries nothing again, and each request has its own time limit. So many connections that are not in use
+/// are kept for the next request.
+fn client(config: &Config, max_idle: usize) -> Result<Client, ClusterError> {
     let mut connector = HttpConnector::new();
     connector.set_nodelay(true);
     connector.set_connect_timeout(config.connect_timeout);
     // The other layer does TLS.
     connector.enforce_http(false);
     let connector = config.rustls_https_connector_with_connector(connector)?;
-    let http: HttpClient<_, Body> = HttpClient::builder(TokioExecutor::new()).build(connector);
+    let http: HttpClient<_, Body> = HttpClient::builder(TokioExecutor::new())
+        .pool_max_idle_per_host(max_idle)
+        .build(connector);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
