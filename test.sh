@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Every check there is, from nothing: sets up what the tests need, then runs them. The first failure ends it.
 #
-#   ./test.sh              all steps
+#   ./test.sh              all steps but the last two of these
 #   ./test.sh STEP...      only these, such as ./test.sh lint unit
 #
 # packages what the other steps need of Debian and of Rust
@@ -11,7 +11,6 @@
 # shell    shellcheck of all scripts, and start.sh with programs that stand for Docker
 # deny     licences, banned crates and sources
 # compile  all that the other steps run, so that nothing is compiled beside tests that watch the clock
-# kubernetes  the programs of a cluster, built once, unless KUBE_TEST_CONFIG names one that is elsewhere
 # clients  other people's MCP clients and applications against the server
 # unit     the tests that need no container engine
 # compose  the server in a container, by the compose files
@@ -19,19 +18,21 @@
 # deploy   what deploy/ has for operators: alert rules, the dashboard, nginx, Caddy and Traefik in front of the server
 # docker   the tests that need one; they need root, for engines and networks of their own
 # long     a client that follows a run of 90 seconds
-# cluster  Kubernetes, in containers of Docker or where KUBE_TEST_CONFIG says; needs root
 # browser  the page in Chromium, on Docker
 # languages the images that are built only when asked for
 # fuzz     a minute of it, for everything that takes bytes from outside; needs a nightly compiler
+# kubernetes  the programs of a cluster, built once, unless KUBE_TEST_CONFIG names one that is elsewhere
+# cluster  Kubernetes, in containers of Docker or where KUBE_TEST_CONFIG says; needs root
 #
-# Tools are built beside the setup, and Kubernetes beside what else is compiled. The tests without an engine wait more than
-# they compute: these, Compose and a release go on beside the clients. Who follows a long run only waits, beside the tests on
-# Docker. Fuzzing takes what the browser leaves of the processor.
+# Tools are built beside the setup. The tests without an engine wait more than they compute: these, Compose and a release
+# go on beside the clients. Who follows a long run only waits, beside the tests on Docker. Fuzzing takes what the browser leaves
+# of the processor.
 set -euo pipefail
 cd "$(dirname "$0")"
 
-STEPS=(packages setup tools lint shell deny compile kubernetes clients unit compose deploy release docker long cluster languages browser
-    fuzz)
+STEPS=(packages setup tools lint shell deny compile clients unit compose deploy release docker long languages browser fuzz)
+# What runs only when it is named.
+NAMED_STEPS=(kubernetes cluster)
 PACKAGES=(busybox-static ca-certificates curl g++ iproute2 iptables jq libc6-dev openssh-client openssl python3 shellcheck)
 # The fonts are those that the page asks for first, so that its pictures look alike everywhere.
 BROWSER_PACKAGES=(chromium chromium-driver fonts-inter fonts-jetbrains-mono)
@@ -42,7 +43,7 @@ CARGO_DENY=0.20.2
 CARGO_FUZZ=0.13.1
 FUZZ_TARGETS=(frames messages names envelope range)
 # The steps that go on beside another one, which comes before them.
-declare -A BESIDE=([setup]=tools [compile]=kubernetes [clients]="unit compose release" [docker]=long [browser]=fuzz)
+declare -A BESIDE=([setup]=tools [clients]="unit compose release" [docker]=long [browser]=fuzz)
 # Tests on Docker watch the clock, and have both cores busy with three. Those without it wait more than they compute.
 DOCKER_THREADS=3
 UNIT_THREADS=4
@@ -304,7 +305,7 @@ summarize() {
 main() {
     local step
     for step in "$@"; do
-        [[ " ${STEPS[*]} " == *" $step "* ]] || {
+        [[ " ${STEPS[*]} ${NAMED_STEPS[*]} " == *" $step "* ]] || {
             usage >&2
             exit 2
         }

@@ -28,33 +28,19 @@ timed() {
     return "$status"
 }
 
-# beside NAME COMMAND...: while others go on. Its output is told at the end.
-declare -A RUNNING=()
-beside() {
-    "${@:2}" >"$LOGS/$1.log" 2>&1 &
-    RUNNING[$1]=$!
-}
-
-wait_for_beside() {
-    local name status=0
-    for name in "${!RUNNING[@]}"; do
-        wait "${RUNNING[$name]}" || status=$?
-        cat "$LOGS/$name.log"
-    done
-    return "$status"
-}
-
 # All that leaves the cluster as it was. The selftest mostly waits, and goes on beside the others; those of replicas watch
 # the clock, and so come before what keeps both cores busy.
 tests_that_break_nothing() {
-    local status=0
-    beside selftest timed 'the selftest' tests kubernetes_selftest
+    local selftest status=0
+    timed 'the selftest' tests kubernetes_selftest >"$LOGS/selftest.log" 2>&1 &
+    selftest=$!
     timed 'the executor, the server and replicas' \
         tests kubernetes_executor kubernetes_replicas kubernetes_server --test-threads 3 || status=$?
     timed 'two servers beside one' tests kubernetes_balanced || status=$?
     timed 'what Docker does as well' tests on_kubernetes on_warm_kubernetes --test-threads 4 || status=$?
     timed 'clients' tests/clients/run.sh sdks || status=$?
-    wait_for_beside || status=$?
+    wait "$selftest" || status=$?
+    cat "$LOGS/selftest.log"
     return "$status"
 }
 
@@ -107,8 +93,7 @@ export KUBE_TEST_CLAIM=$CLAIM KUBE_TEST_FILES=$STATE/files KUBE_TEST_NODES=$CLUS
 # As docs/kubernetes.md has it.
 jq 'del(.syscalls[].names[] | select(. == "unshare"))' src/executor/docker/request/seccomp.json >"$STATE/seccomp/sandbox.json"
 load_server
-# They mostly wait, too.
-beside manifests timed 'the manifests' tests/cluster/manifests.sh "$SERVER_IMAGE"
+timed 'the manifests' tests/cluster/manifests.sh "$SERVER_IMAGE"
 wait "$loading" || die "an image could not be loaded: $(<"$LOGS/images.log")"
 for image in "$SMOKE_IMAGE" "${OTHER_IMAGES[@]}"; do
     scripts/runner-configmap.sh "$image" | tests/cluster/cluster.sh kubectl apply --filename -
