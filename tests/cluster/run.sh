@@ -37,7 +37,7 @@ tests_that_break_nothing() {
     timed 'the executor, the server and replicas' \
         tests kubernetes_executor kubernetes_replicas kubernetes_server --test-threads 3 || status=$?
     timed 'two servers beside one' tests kubernetes_balanced || status=$?
-    timed 'what Docker does as well' tests on_kubernetes on_warm_kubernetes --test-threads 4 || status=$?
+    timed 'what Docker does as well' tests on_kubernetes on_warm_kubernetes --test-threads 3 || status=$?
     timed 'clients' tests/clients/run.sh sdks || status=$?
     wait "$selftest" || status=$?
     cat "$LOGS/selftest.log"

@@ -153,6 +153,15 @@ impl Target {
         if self.warm { warm } else { 1 }
     }
 
+    /// How long a sandbox may take to start besides.
+    fn start(&self) -> Duration {
+        if self.engine.is_kubernetes() {
+            POD_STARTS
+        } else {
+            Duration::ZERO
+        }
+    }
+
     /// Runs an attack and checks that its answer comes in time.
     async fn run(&self, file: &str, seconds: u32, environment: Value) -> Value {
         self.run_in("demo", file, seconds, environment).await
@@ -176,12 +185,7 @@ impl Target {
         });
         let started = Instant::now();
         let result = self.app.call("run_code", arguments).await;
-        let start = if self.engine.is_kubernetes() {
-            POD_STARTS
-        } else {
-            Duration::ZERO
-        };
-        let limit = Duration::from_secs(seconds.into()) + LATE + start;
+        let limit = Duration::from_secs(seconds.into()) + LATE + self.start();
         assert!(
             started.elapsed() <= limit,
             "{file} took {:?}: {result}",
@@ -216,7 +220,7 @@ impl Target {
             "in conversation {conversation}: {result}"
         );
         assert!(
-            started.elapsed() < NEIGHBOURLY,
+            started.elapsed() < NEIGHBOURLY + self.start(),
             "in conversation {conversation}: {:?}",
             started.elapsed()
         );
