@@ -13,11 +13,12 @@ cd "$(dirname "$0")"
 server=${MCP_SERVER:-$(realpath ../../target/debug/mcp-code-sandbox)}
 [ -x "$server" ] || { echo "$server is not there: run cargo build first" >&2; exit 2; }
 work=$(mktemp -d)
+share=$work # where a server on a cluster has its files
 pids=()
 clean_up() {
   kill "${pids[@]}" 2>/dev/null || true
   wait
-  rm -rf "$work"
+  rm -rf "$work" "$share"
 }
 trap clean_up EXIT
 
@@ -347,9 +348,7 @@ clients_and_applications() {
 
 # The server's files are a directory of the claim that is its own. Its sandbox is proved before the first run.
 sdks() {
-  local share
   share=$(mktemp -d "$KUBE_TEST_FILES/test-XXXXXX")
-  trap 'clean_up; rm -rf "$share"' EXIT
   chown 1000:1000 "$share"
   start sdks EXECUTOR=kubernetes KUBECONFIG="$KUBE_TEST_SERVER_CONFIG" KUBE_VOLUME_CLAIM="$KUBE_TEST_CLAIM" \
     KUBE_VOLUME_PATH="${share##*/}" SANDBOX_ROOT="$share" \
