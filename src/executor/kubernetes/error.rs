@@ -10,6 +10,8 @@ use crate::executor::{ErrorKind, ExecutorError};
 
 /// What a request to create a pod is answered with when its namespace has used up what it may have.
 const OVER_QUOTA: &str = "exceeded quota";
+/// What it is answered with, as forbidden, when the cluster could not look that up: its store is away.
+const STORE_AWAY: &str = "rpc error: code = Unavailable";
 
 /// Why a cluster did not do what it was asked to.
 #[derive(Debug, Error)]
@@ -100,6 +102,7 @@ impl From<kube::Error> for ClusterError {
             return match status.code {
                 401 => Self::Forbidden(message),
                 403 if message.contains(OVER_QUOTA) => Self::OverQuota(message),
+                403 if message.contains(STORE_AWAY) => Self::Lost(message),
                 // Also of pods that PodSecurity refuses.
                 403 => Self::Forbidden(message),
                 404 => Self::NotFound(message),
@@ -151,6 +154,8 @@ mod tests {
         assert_eq!(full, ErrorKind::Full);
         assert_eq!(said, format!("failed to create a container: {quota}"));
         assert_eq!(kind(403, "violates PodSecurity").0, ErrorKind::Unusable);
+        let away = "pods \"sbx-1\" is forbidden: rpc error: code = Unavailable desc = transport is closing";
+        assert_eq!(kind(403, away).0, ErrorKind::Unavailable);
         assert_eq!(kind(404, "pods \"sbx-1\" not found").0, ErrorKind::NotFound);
         assert_eq!(kind(429, "").0, ErrorKind::Unavailable);
         assert_eq!(
