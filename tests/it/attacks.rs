@@ -59,8 +59,6 @@ mod streams;
 const ATTACKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/attacks");
 /// How much later than its time limit a run may be answered.
 const LATE: Duration = Duration::from_secs(3);
-/// How long the start of some pods at a time may take besides, on a machine that is busy with other attacks.
-const POD_STARTS: Duration = Duration::from_secs(10);
 /// How long a harmless program may take right after an attack.
 const NEIGHBOURLY: Duration = Duration::from_secs(5);
 /// How long the work after an answer may take: to remove containers, or to clean them and park the next program.
@@ -153,15 +151,6 @@ impl Target {
         if self.warm { warm } else { 1 }
     }
 
-    /// How long a sandbox may take to start besides.
-    fn start(&self) -> Duration {
-        if self.engine.is_kubernetes() {
-            POD_STARTS
-        } else {
-            Duration::ZERO
-        }
-    }
-
     /// Runs an attack and checks that its answer comes in time.
     async fn run(&self, file: &str, seconds: u32, environment: Value) -> Value {
         self.run_in("demo", file, seconds, environment).await
@@ -185,7 +174,7 @@ impl Target {
         });
         let started = Instant::now();
         let result = self.app.call("run_code", arguments).await;
-        let limit = Duration::from_secs(seconds.into()) + LATE + self.start();
+        let limit = Duration::from_secs(seconds.into()) + LATE;
         assert!(
             started.elapsed() <= limit,
             "{file} took {:?}: {result}",
@@ -220,7 +209,7 @@ impl Target {
             "in conversation {conversation}: {result}"
         );
         assert!(
-            started.elapsed() < NEIGHBOURLY + self.start(),
+            started.elapsed() < NEIGHBOURLY,
             "in conversation {conversation}: {:?}",
             started.elapsed()
         );
