@@ -8,13 +8,11 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 
-use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, major, minor, open, stat, statat,
-};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, major, minor, open, stat, statat};
 use rustix::process::{Pid, Resource, getrlimit};
 use sandbox_init::Held;
 
-use crate::processes;
+use crate::processes::{self, Stat};
 
 /// Unit of block counts, whatever the file system's own is.
 const BLOCK_BYTES: u64 = 512;
@@ -101,6 +99,10 @@ impl Weighing {
             let thread = thread.path();
             let thread = thread.to_string_lossy();
             let descriptors = self.descriptors(&thread);
+            // The kernel closes the descriptors of a thread to others as soon as it exits, and then lets go of them.
+            if descriptors.is_err() && is_exiting(&thread) {
+                continue;
+            }
             self.seen(descriptors);
             for link in LINKS {
                 let there = statat(CWD, format!("{thread}/{link}"), AtFlags::empty());
@@ -138,7 +140,7 @@ impl Weighing {
         Ok(())
     }
 
-    fn add(&mut self, stat: &Stat) {
+    fn add(&mut self, stat: &rustix::fs::Stat) {
         if stat.st_nlink == 0 && stat.st_dev == self.device && self.counted.insert(stat.st_ino) {
             let blocks = u64::try_from(stat.st_blocks).unwrap_or(0);
             self.held.bytes += blocks.saturating_mul(BLOCK_BYTES);
@@ -188,6 +190,11 @@ impl Weighing {
         self.held.unseen |= matches!(&looked, Err(error) if !processes::is_gone(error));
         looked.ok()
     }
+}
+
+/// Whether a thread executes nothing any more. Once it does not, it never does again.
+fn is_exiting(thread: &str) -> bool {
+    Stat::read(&format!("{thread}/stat")).is_ok_and(|stat| stat.is_exiting)
 }
 
 /// How many descriptors wait in a Unix socket, from what the kernel says about it.

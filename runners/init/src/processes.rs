@@ -25,8 +25,11 @@ pub(crate) struct Stat {
     /// The letter of `ps`: `Z` is a zombie, `T` is stopped.
     pub(crate) state: char,
     pub(crate) parent: i32,
-    /// Whether it is past the last instruction of its program: only the kernel still works on its end.
+    /// Whether it is past its last instruction: only the kernel still works on its end. Of a process this is said of its
+    /// main thread, which others may outlive.
     pub(crate) is_exiting: bool,
+    /// How many threads the process has.
+    threads: u32,
 }
 
 impl Stat {
@@ -49,9 +52,14 @@ impl Stat {
         Some(Self {
             state: field(3)?.chars().next()?,
             parent: field(4)?.parse().ok()?,
-            // The flag is that of the main thread, which others may outlive.
-            is_exiting: flags & PF_EXITING != 0 && field(20)? == "1",
+            is_exiting: flags & PF_EXITING != 0,
+            threads: field(20)?.parse().ok()?,
         })
+    }
+
+    /// Whether no thread of the process executes anything any more.
+    fn is_process_exiting(&self) -> bool {
+        self.is_exiting && self.threads == 1
     }
 }
 
@@ -117,7 +125,8 @@ enum Left {
 
 fn left(spared: &[Pid]) -> Left {
     let is_exiting = |pid| {
-        Stat::read(&path(pid, "stat")).map_or_else(|error| is_gone(&error), |stat| stat.is_exiting)
+        Stat::read(&path(pid, "stat"))
+            .map_or_else(|error| is_gone(&error), |stat| stat.is_process_exiting())
     };
     match others(spared) {
         Ok(pids) if pids.is_empty() => Left::Nobody,
@@ -214,9 +223,10 @@ mod tests {
         assert_eq!((stat.state, stat.parent), ('S', 42));
         // Flags are field 9, threads field 20.
         fields[9 - 5] = "4194308".to_owned();
-        assert!(!parse(&fields).is_exiting, "other threads live");
-        fields[20 - 5] = "1".to_owned();
         assert!(parse(&fields).is_exiting);
+        assert!(!parse(&fields).is_process_exiting(), "other threads live");
+        fields[20 - 5] = "1".to_owned();
+        assert!(parse(&fields).is_process_exiting());
         fields[9 - 5] = "4194304".to_owned();
         assert!(!parse(&fields).is_exiting);
         assert!(Stat::parse("").is_none() && Stat::parse("1 (x)").is_none());

@@ -189,6 +189,27 @@ fn who_closes_itself_to_others_hides_nothing_from_suspicion() {
     assert!(sandbox.held().unseen);
 }
 
+#[test]
+fn who_has_ended_and_is_not_waited_for_is_not_suspected() {
+    let mut sandbox = Sandbox::start(&["python3", "-"]);
+    let code = "
+import os, signal, threading, time
+if os.fork() == 0: os._exit(0)
+if os.fork() == 0:
+    # A main thread that ends before another.
+    import ctypes
+    threading.Thread(target=time.sleep, args=[60]).start()
+    ctypes.CDLL(None).syscall({'x86_64': 60, 'aarch64': 93}[os.uname().machine], 0)
+time.sleep(0.2)
+print('ended', flush=True)
+time.sleep(60)
+";
+    sandbox.send(&Frame::Run(once(code)));
+    sandbox.until("ended\n");
+    sandbox.send(&Frame::Weigh);
+    assert_eq!(sandbox.held(), open(0));
+}
+
 /// Cells take milliseconds, and this is part of each.
 #[test]
 fn a_thousand_descriptors_are_soon_looked_at() {
