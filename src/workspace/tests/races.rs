@@ -3,6 +3,7 @@
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use super::*;
 
@@ -124,31 +125,48 @@ async fn uploads_never_write_outside() {
     assert_eq!(fixture.leftovers(), 0);
 }
 
-#[tokio::test]
-async fn uploads_find_their_way_though_folders_come_and_go() {
-    let fixture = Fixture::new();
-    let workspace = fixture.workspace().await;
-    let data = fixture.data();
-    let _folder = Meanwhile::repeat(move || {
+/// Takes the folder `data/sub` away over and over, with a pause in between.
+fn remove_folder(data: PathBuf, pause: Duration) -> Meanwhile {
+    Meanwhile::repeat(move || {
         let _ = fs::rename(data.join("sub"), data.join("aside"));
         let _ = fs::remove_dir_all(data.join("aside"));
-    });
+        thread::sleep(pause);
+    })
+}
+
+/// Uploads files into a folder that is taken away meanwhile, and returns those that were refused.
+async fn refused_while_folders_go(pause: Duration) -> Vec<WorkspaceError> {
+    let fixture = Fixture::new();
+    let workspace = fixture.workspace().await;
+    let _folder = remove_folder(fixture.data(), pause);
+    let mut refused = Vec::new();
     for number in 0..2_000 {
         let existing = if number % 2 == 0 {
             Existing::Replace
         } else {
             Existing::Keep
         };
-        workspace
-            .write_file(
-                &path(&format!("sub/inner/{number}")),
-                Bytes::new(),
-                existing,
-            )
-            .await
-            .unwrap();
+        let name = path(&format!("sub/inner/{number}"));
+        let placed = workspace.write_file(&name, Bytes::new(), existing).await;
+        refused.extend(placed.err());
     }
     assert_eq!(fixture.leftovers(), 0);
+    refused
+}
+
+#[tokio::test]
+async fn uploads_find_their_way_though_folders_come_and_go() {
+    let refused = refused_while_folders_go(Duration::from_millis(1)).await;
+    assert!(refused.is_empty(), "{refused:?}");
+}
+
+/// They do not try forever, and say why they gave up.
+#[tokio::test]
+async fn uploads_are_told_when_folders_go_as_fast_as_they_come() {
+    let refused = refused_while_folders_go(Duration::ZERO).await;
+    assert!(refused.len() < 2_000);
+    let is_told = |error: &WorkspaceError| matches!(error, WorkspaceError::FoldersVanish);
+    assert!(refused.iter().all(is_told), "{refused:?}");
 }
 
 #[tokio::test]
