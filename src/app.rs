@@ -331,7 +331,10 @@ impl App {
         if config.is_replica() {
             return replica::serve(config).await;
         }
-        Self::build(config)?.serve().await
+        let must_be_alone = config.engine.kubernetes.is_some();
+        let app = Self::build(config)?;
+        let _alone = must_be_alone.then(|| app.instance.alone()).transpose()?;
+        app.serve().await
     }
 
     /// Serves until a signal comes, then shuts everything down.

@@ -9,7 +9,9 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use anyhow::bail;
 use rustix::fs::{CWD, FlockOperation, flock};
+use rustix::io::Errno;
 use rustix::process::{getegid, geteuid};
 
 use crate::executor::installed::{INIT, Installed, PROGRAMS, SECCOMP};
@@ -18,6 +20,8 @@ use crate::workspace::Moves;
 
 const ROOT_ID: &str = ".root-id";
 const SERVERS: &str = ".servers";
+/// Locked by a server that must be the only one.
+const ONLY: &str = "only";
 
 /// This process, as one of several.
 #[derive(Debug)]
@@ -49,6 +53,24 @@ impl Instance {
             servers,
             lock,
         })
+    }
+
+    /// Keeps other servers off the directory as long as the file is open. A balancer in front of two that do not know of
+    /// each other would give each a part of every conversation.
+    pub(super) fn alone(&self) -> anyhow::Result<File> {
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(self.servers.join(ONLY))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(file),
+            Err(Errno::WOULDBLOCK) => bail!(
+                "another server has this SANDBOX_ROOT: set LEADER_LEASE for all of them, or let there be one only, in \
+                 a Deployment with `replicas: 1` and the strategy `Recreate`"
+            ),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Whether the server with that id has ended. One that was never registered here has. One whose file cannot be
@@ -201,6 +223,22 @@ mod tests {
         assert!(!first.is_dead("../../etc/passwd"));
         first.forget_dead().unwrap();
         assert!(!first.is_dead(&first.identity.server));
+    }
+
+    #[test]
+    fn one_server_at_a_time_is_the_only_one() {
+        let root = tempfile::tempdir().unwrap();
+        let (first, second) = (
+            Instance::register(root.path()).unwrap(),
+            Instance::register(root.path()).unwrap(),
+        );
+        let alone = first.alone().unwrap();
+        assert!(second.alone().is_err());
+        second.forget_dead().unwrap();
+        let refused = second.alone().unwrap_err().to_string();
+        assert!(refused.contains("set LEADER_LEASE for all"), "{refused}");
+        drop(alone);
+        second.alone().unwrap();
     }
 
     #[test]
