@@ -1,7 +1,7 @@
 //! Measures how long a run takes over HTTP, compared with `docker run` of the same image in the same minutes, and how
 //! many runs there are per second. Needs a container engine and the runner images.
 //!
-//! `cargo bench` prints the table of `bench/RESULTS.md`. `cargo bench -- throughput` prints only its second half;
+//! `cargo bench` prints the tables of `bench/RESULTS.md`. `cargo bench -- throughput` and `-- bursts` print only those;
 //! `cargo bench -- hostile` shows how a neighbour fares next to a thousand programs that take all they can get.
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot go on ends")]
 #![expect(clippy::print_stdout, reason = "the table is the output")]
@@ -35,8 +35,12 @@ fn main() {
         if chosen("hostile") {
             return hostile::measure(1000).await;
         }
+        if chosen("bursts") {
+            return bursts().await;
+        }
         if !chosen("throughput") {
             latencies().await;
+            bursts().await;
         }
         throughput().await;
     });
@@ -104,17 +108,23 @@ async fn warm_latencies(baseline: Duration) {
     )
     .await
     .print(None);
-    cases::burst(
-        &warm,
-        "burst of 32 new conversations, print(1)",
-        cases::PRINT,
-        32,
-    )
-    .await
-    .print(None);
-    warm.wait_until_full().await;
     println!("\nserver at idle with a full pool: {}\n", warm.idle().await);
     warm.stop();
+}
+
+/// Many new conversations at once, with the settings that a server has by itself: the pool follows them.
+async fn bursts() {
+    println!("\n{}", Series::HEADER);
+    let baseline = cases::docker_run("mcp-sandbox-python", "print(1)", 10);
+    baseline.print(None);
+    let server = Server::start(&[]).await;
+    for count in [8, 32, 64] {
+        server.wait_until_full().await;
+        let name = format!("burst of {count} new conversations, print(1)");
+        let burst = cases::burst(&server, &name, cases::PRINT, count).await;
+        burst.print(Some(baseline.median()));
+    }
+    server.stop();
 }
 
 /// Many runs at a time.

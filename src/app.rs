@@ -278,10 +278,11 @@ impl App {
             if is_special {
                 stop.run_until_cancelled(parts.gate.proof.held()).await;
             }
-            let is_crowded = || parts.gate.admission.is_crowded();
+            let admission = &parts.gate.admission;
+            let allowed_starts = |max| admission.allowed_starts(max);
             parts
                 .pool
-                .maintain(&parts.gate.catalog, is_crowded, &stop)
+                .maintain(&parts.gate.catalog, allowed_starts, &stop)
                 .await;
         });
         let (parts, stop) = (self.parts.clone(), self.hard.clone());

@@ -42,7 +42,7 @@ pub use self::kubernetes::{KubernetesConfig, Seccomp, ServerPod, Tolerated};
 pub use self::log::{LogConfig, LogFormat};
 pub use self::misspelt::misspelt;
 pub use self::packages::PackageConfig;
-pub use self::pool::{PoolConfig, PoolSize};
+pub use self::pool::{PoolConfig, PoolSize, PoolSizes};
 pub use self::reader::ConfigErrors;
 use self::reader::Reader;
 pub(crate) use self::reader::cpus;

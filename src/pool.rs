@@ -22,6 +22,7 @@
 //! [`shelf`] keeps the books and is pure; [`start`] says what a container is to be; [`keeper`] starts and retires
 //! sandboxes in the background; [`nodes`] knows where none are started; [`Lease`] is the guard.
 
+mod arrivals;
 mod cut;
 mod keeper;
 mod lease;
@@ -49,8 +50,8 @@ pub use self::start::{Directory, UtilityContainer};
 use crate::config::PoolConfig;
 use crate::conversation::ConversationKey;
 use crate::executor::spec::{ContainerLimits, NetworkAccess, User};
-use crate::runner::Runner;
 use crate::runner::catalog::{Catalog, EngineView};
+use crate::runner::{Load, Runner};
 use crate::sandbox::{Launcher, Sandbox, Uncut};
 use crate::workspace::{DirectoryId, Owner, Slot, WorkspaceError, Workspaces};
 
@@ -76,6 +77,8 @@ struct Shared {
     setup: Setup,
     config: PoolConfig,
     tasks: TaskTracker,
+    /// Starts that runs wait for.
+    cold_starts: TaskTracker,
     /// Once cancelled, nothing is cleaned or started ahead any more.
     closed: CancellationToken,
     /// Whether containers still find their directory once it is renamed, without which none is started ahead.
@@ -140,6 +143,7 @@ struct Warm {
     slot: Option<Slot>,
     /// The directory that it has as `/data`, once it belongs to a conversation.
     data: Option<DirectoryId>,
+    load: Load,
 }
 
 /// Which runs may share a sandbox: those of one image.
@@ -171,13 +175,14 @@ impl Pool {
             setup,
             config,
             tasks,
+            cold_starts: TaskTracker::new(),
             closed: CancellationToken::new(),
             follows_renames: AtomicBool::new(true),
         }))
     }
 
-    /// A warm sandbox for a run of this conversation: its own, or one from the pool if the conversation is new. `None`
-    /// when there is neither.
+    /// A warm sandbox for a run of this conversation: its own, or one from the pool if the conversation is new, with this
+    /// load if there is one. `None` when there is neither.
     ///
     /// # Errors
     /// Trouble with the storage.
@@ -185,22 +190,23 @@ impl Pool {
         &self,
         key: &ConversationKey,
         runner: &Runner,
+        load: Load,
     ) -> Result<Option<Lease>, WorkspaceError> {
         let kind = Kind::of(runner);
-        let lease =
-            |sandbox, way, data| Lease::new(self.clone(), sandbox, key.clone(), runner, way, data);
-        if let Some((Warm { sandbox, data, .. }, reserved)) = self.claim_own(key, &kind).await {
-            return Ok(Some(
-                lease(sandbox, SandboxSource::Own, data).with_reservation(reserved),
-            ));
+        let lease = |warm: Warm, way| {
+            let (pool, key) = (self.clone(), key.clone());
+            Lease::new(pool, warm.sandbox, key, runner, way, warm.data).with_load(warm.load)
+        };
+        if let Some((warm, reserved)) = self.claim_own(key, &kind).await {
+            let lease = lease(warm, SandboxSource::Own);
+            return Ok(Some(lease.with_reservation(reserved)));
         }
         if self.0.workspaces.find(key).await?.is_some() {
             return Ok(None);
         }
-        let claimed = self.claim_pooled(key, &kind).await?;
-        Ok(claimed.map(|(sandbox, data, reserved)| {
-            lease(sandbox, SandboxSource::Pool, Some(data)).with_reservation(reserved)
-        }))
+        let claimed = self.claim_pooled(key, &kind, load).await?;
+        Ok(claimed
+            .map(|(warm, reserved)| lease(warm, SandboxSource::Pool).with_reservation(reserved)))
     }
 
     /// Gives a new conversation a pooled sandbox before it is known what it will run, so that its first run is warm.
@@ -215,12 +221,8 @@ impl Pool {
         let Some(kind) = self.0.shelf.lock().likeliest_kind() else {
             return Ok(());
         };
-        if let Some((sandbox, data, reserved)) = self.claim_pooled(key, &kind).await? {
-            let warm = Warm {
-                sandbox,
-                slot: None,
-                data: Some(data),
-            };
+        // Who sends files or installs packages is likely to use large libraries.
+        if let Some((warm, reserved)) = self.claim_pooled(key, &kind, Load::Full).await? {
             let mut shelf = self.0.shelf.lock();
             drop(reserved);
             let retired = shelf.give_back(key, &kind, warm, Instant::now());
@@ -260,17 +262,19 @@ impl Pool {
         &self,
         key: &ConversationKey,
         kind: &Kind,
-    ) -> Result<Option<(Sandbox, DirectoryId, TaskTrackerToken)>, WorkspaceError> {
+        load: Load,
+    ) -> Result<Option<(Warm, TaskTrackerToken)>, WorkspaceError> {
         loop {
             let claimed = {
                 let mut shelf = self.0.shelf.lock();
-                let claimed = shelf.claim_pooled(kind);
+                let claimed = shelf.claim_pooled(kind, load, Instant::now());
                 claimed.map(|warm| (warm, shelf.lend()))
             };
             let Some((
                 Warm {
                     sandbox,
                     slot: Some(slot),
+                    load,
                     ..
                 },
                 reserved,
@@ -283,7 +287,15 @@ impl Pool {
                 continue;
             }
             return match self.0.workspaces.adopt(slot, key).await? {
-                Ok(data) => Ok(Some((sandbox, data, reserved))),
+                Ok(data) => {
+                    let warm = Warm {
+                        sandbox,
+                        slot: None,
+                        data: Some(data),
+                        load,
+                    };
+                    Ok(Some((warm, reserved)))
+                }
                 // Somebody else has made the conversation's directory in the meantime: the sandbox can still serve
                 // another.
                 Err(slot) => {
@@ -291,8 +303,11 @@ impl Pool {
                         sandbox,
                         slot: Some(slot),
                         data: None,
+                        load,
                     };
-                    let unwanted = self.0.shelf.lock().put_back(kind, warm, Instant::now());
+                    let mut shelf = self.0.shelf.lock();
+                    let unwanted = shelf.put_back(&(kind.clone(), load), warm, Instant::now());
+                    drop(shelf);
                     drop(unwanted);
                     Ok(None)
                 }

@@ -23,14 +23,15 @@ const PROTOCOL: &str = "3";
 /// Most that a driver may ask for on top of the programs' own memory.
 const MAX_DRIVER_MEMORY: u64 = 1 << 30;
 /// The labels that an image may have.
-const LABELS: [&str; 12] = [
+const LABELS: [&str; 13] = [
     "runner",
     "language",
     "aliases",
     "description",
     "protocol",
     "driver",
-    "driver-soon",
+    "driver-light",
+    "driver-loads",
     "driver-memory",
     "kernel",
     "cold-env",
@@ -38,15 +39,26 @@ const LABELS: [&str; 12] = [
     "hints",
 ];
 /// Those that say something about a driver.
-const OF_A_DRIVER: [&str; 5] = [
+const OF_A_DRIVER: [&str; 6] = [
     "protocol",
-    "driver-soon",
+    "driver-light",
+    "driver-loads",
     "driver-memory",
     "kernel",
     "cold-env",
 ];
 /// Used where an image has no `HOME` of its own: the one place that is writable for any user.
 const HOME: &str = "HOME=/tmp";
+
+/// What a parked interpreter has loaded: what most programs use, or everything that its driver can load ahead. Where the
+/// driver makes no difference, it is light.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Load {
+    /// It is ready soon, and takes little memory.
+    Light,
+    /// Programs that use large libraries begin at once.
+    Full,
+}
 
 /// An image that runs programs of one language.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,8 +81,10 @@ pub struct Runner {
     pub created: i64,
     /// The command that parks an interpreter; empty when the image has none, or for a protocol we do not speak.
     pub driver: Vec<String>,
-    /// The command that parks one before everything is loaded, for a conversation that may want it soon; may be empty.
-    pub driver_soon: Vec<String>,
+    /// The command that parks one with little, which loads more when a program names it; may be empty.
+    pub driver_light: Vec<String>,
+    /// What of that takes long to load, by the names that programs have for it.
+    pub driver_loads: Vec<String>,
     /// Bytes that the driver holds while a program runs. Containers get them on top of the program's own limit.
     pub driver_memory: u64,
     /// Whether what it parks can stay as a kernel, in which variables are kept.
@@ -119,7 +133,7 @@ pub enum RunnerError {
         "the image has neither ENTRYPOINT nor CMD: it must have a program that reads source on standard input"
     )]
     Command,
-    /// `sandbox.driver` or `sandbox.driver-soon` is malformed.
+    /// `sandbox.driver` or `sandbox.driver-light` is malformed.
     #[error("label sandbox.{0} is not a JSON array of strings")]
     Driver(&'static str),
     /// `sandbox.driver-memory` is malformed.
@@ -128,6 +142,24 @@ pub enum RunnerError {
 }
 
 impl Runner {
+    /// The command that parks an interpreter with this load.
+    pub fn driver_for(&self, load: Load) -> &[String] {
+        match load {
+            Load::Light if !self.driver_light.is_empty() => &self.driver_light,
+            Load::Light | Load::Full => &self.driver,
+        }
+    }
+
+    /// What should be loaded for this program. A wrong guess costs time, and nothing else.
+    pub fn load_for(&self, code: &str) -> Load {
+        let names = |name: &String| code.contains(name.as_str());
+        if self.driver_loads.iter().any(names) {
+            Load::Full
+        } else {
+            Load::Light
+        }
+    }
+
     /// Whether a run with this environment can be given to a parked interpreter.
     pub fn can_be_warm<'a>(&self, mut names: impl Iterator<Item = &'a String>) -> bool {
         let is_cold = |name: &String| {
@@ -201,7 +233,8 @@ impl Runner {
             },
             created: image.created,
             kernel: !driver.is_empty() && label("sandbox.kernel") == "true",
-            driver_soon: command("driver-soon")?,
+            driver_light: command("driver-light")?,
+            driver_loads: list(label("sandbox.driver-loads")),
             driver,
             driver_memory,
             hints,

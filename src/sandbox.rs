@@ -78,8 +78,6 @@ pub struct Sandbox {
     ready: Ready,
     /// Of the last run or cell.
     number: u64,
-    /// Until when libraries are presumably still being loaded alongside its programs.
-    loads_until: Option<Instant>,
 }
 
 struct Input(Box<dyn AsyncWrite + Send + Unpin>);
@@ -179,16 +177,6 @@ impl Sandbox {
     /// For how long it has been there.
     pub fn age(&self) -> Duration {
         self.started.elapsed()
-    }
-
-    /// Notes that what is parked may go on loading libraries for `time`.
-    pub fn loads_for(&mut self, time: Duration) {
-        self.loads_until = Instant::now().checked_add(time);
-    }
-
-    /// Whether libraries are presumably still being loaded. A program that needs them waits, at its own cost.
-    pub fn is_loading(&self) -> bool {
-        self.loads_until.is_some_and(|until| Instant::now() < until)
     }
 
     /// Resolves when the container has ended.

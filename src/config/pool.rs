@@ -27,13 +27,52 @@ pub struct PoolConfig {
 /// How many sandboxes wait for a new conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PoolSize {
+    /// A few for each runner, and many light ones for those that can be light.
+    Fitting(LightRoom),
     /// This many for each runner.
     Each(usize),
     /// This many for the runners of these languages, and none for others.
     Of(BTreeMap<String, usize>),
 }
 
+/// How many light sandboxes fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LightRoom {
+    /// Before anybody has asked for one.
+    pub usual: usize,
+    /// Of each runner, when many conversations come at once.
+    pub max: usize,
+}
+
+/// The same for one runner, by what is loaded in them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolSizes {
+    /// With what most programs use.
+    pub light: usize,
+    /// As many of these as there may be when many conversations come at once.
+    pub max_light: usize,
+    /// With everything.
+    pub full: usize,
+}
+
+impl PoolSizes {
+    /// How many are loaded fully, where it makes a difference.
+    const FULL: usize = 2;
+
+    fn new(size: usize, has_light: bool) -> Self {
+        let full = if has_light { size.min(Self::FULL) } else { 0 };
+        Self {
+            light: size - full,
+            max_light: size - full,
+            full,
+        }
+    }
+}
+
 impl PoolSize {
+    /// How many there are of each runner, at least, if nothing is set.
+    const USUAL: usize = 2;
+
     fn parse(value: &str) -> Option<Self> {
         if let Ok(size) = value.parse() {
             return Some(Self::Each(size));
@@ -51,21 +90,28 @@ impl PoolSize {
         (sizes.len() == count).then_some(Self::Of(sizes))
     }
 
-    /// How many for a runner, by its language or one of its other names.
-    pub fn of(&self, language: &str, aliases: &BTreeSet<String>) -> usize {
-        match self {
+    /// How many for a runner, by its language or one of its other names, and by whether it can be light.
+    pub fn of(&self, language: &str, aliases: &BTreeSet<String>, has_light: bool) -> PoolSizes {
+        let size = match self {
+            Self::Fitting(room) => {
+                let light = if has_light { room.usual } else { 0 };
+                let usual = PoolSizes::new(Self::USUAL + light, has_light);
+                let max_light = room.max.max(usual.light);
+                return PoolSizes { max_light, ..usual };
+            }
             Self::Each(size) => *size,
             Self::Of(sizes) => {
                 let alias = || aliases.iter().find_map(|alias| sizes.get(alias));
                 sizes.get(language).or_else(alias).copied().unwrap_or(0)
             }
-        }
+        };
+        PoolSizes::new(size, has_light)
     }
 
     /// Languages that it names and that nobody knows.
     pub fn unknown(&self, is_known: impl Fn(&str) -> bool) -> Vec<&str> {
         match self {
-            Self::Each(_) => Vec::new(),
+            Self::Fitting(_) | Self::Each(_) => Vec::new(),
             Self::Of(sizes) => {
                 let names = sizes.keys().map(String::as_str);
                 names.filter(|name| !is_known(name)).collect()
@@ -76,6 +122,7 @@ impl PoolSize {
     /// Whether there are any.
     pub fn is_any(&self) -> bool {
         match self {
+            Self::Fitting(_) => true,
             Self::Each(size) => *size > 0,
             Self::Of(sizes) => sizes.values().any(|size| *size > 0),
         }
@@ -85,6 +132,7 @@ impl PoolSize {
 impl fmt::Display for PoolSize {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Fitting(_) => Ok(()),
             Self::Each(size) => size.fmt(formatter),
             Self::Of(sizes) => {
                 let each = sizes
@@ -97,8 +145,12 @@ impl fmt::Display for PoolSize {
 }
 
 impl PoolConfig {
-    /// Memory assumed for one warm sandbox: a parked Python takes half of it.
-    const RECKONED_MEMORY: u64 = 128 << 20;
+    /// Memory assumed for one warm sandbox: a parked Python takes less, even with all of its libraries.
+    const RECKONED_MEMORY: u64 = 96 << 20;
+    /// The same for a light one, with what the engine takes for it.
+    const LIGHT_MEMORY: u64 = 32 << 20;
+    /// The part of the memory that light ones may take before anybody has asked for one, and afterwards.
+    const LIGHT_PARTS: (u64, u64) = (24, 8);
 
     pub(super) fn read(reader: &mut Reader<'_>) -> Self {
         let reuse = match reader.text("SANDBOX_REUSE").as_deref() {
@@ -110,7 +162,10 @@ impl PoolConfig {
             }
         };
         Self {
-            size: reader.parse("POOL_SIZE", SIZE, PoolSize::Each(0), PoolSize::parse),
+            size: reader.text("POOL_SIZE").map_or_else(
+                || PoolSize::Fitting(Self::light_room()),
+                |_| reader.parse("POOL_SIZE", SIZE, PoolSize::Each(0), PoolSize::parse),
+            ),
             idle_ttl: reader.duration("SANDBOX_IDLE_TTL"),
             max_warm: reader
                 .optional_count("MAX_WARM_SANDBOXES", 0)
@@ -122,6 +177,16 @@ impl PoolConfig {
     /// Whether there are ever warm sandboxes.
     pub fn is_any(&self) -> bool {
         self.max_warm > 0 && (self.size.is_any() || self.reuse)
+    }
+
+    /// As many light ones as fit into their part of the memory.
+    fn light_room() -> LightRoom {
+        let fitting = |part| usize::try_from(memory() / part / Self::LIGHT_MEMORY);
+        let (usual, max) = Self::LIGHT_PARTS;
+        LightRoom {
+            usual: fitting(usual).unwrap_or(usize::MAX).clamp(2, 32),
+            max: fitting(max).unwrap_or(usize::MAX).clamp(2, 64),
+        }
     }
 
     /// As many as fit into half of the memory.
@@ -150,15 +215,27 @@ mod tests {
                     } else {
                         &none
                     },
+                    language == "python",
                 )
             });
+            let of = of.map(|PoolSizes { light, full, .. }| (light, full));
             Some((size.to_string(), of, size.is_any()))
         };
         let some = |shown: &str, of, any| Some((shown.to_owned(), of, any));
-        assert_eq!(all("3"), some("3", [3, 3], true));
-        assert_eq!(all("0"), some("0", [0, 0], false));
-        assert_eq!(all("Py=2, shell=0"), some("py=2,shell=0", [2, 0], true));
-        assert_eq!(all("shell=0"), some("shell=0", [0, 0], false));
+        assert_eq!(all("3"), some("3", [(1, 2), (3, 0)], true));
+        assert_eq!(all("0"), some("0", [(0, 0), (0, 0)], false));
+        assert_eq!(
+            all("Py=2, shell=0"),
+            some("py=2,shell=0", [(0, 2), (0, 0)], true)
+        );
+        assert_eq!(all("shell=0"), some("shell=0", [(0, 0), (0, 0)], false));
+        let room = LightRoom { usual: 8, max: 32 };
+        let fitting = |has_light| {
+            let sizes = PoolSize::Fitting(room).of("python", &aliases, has_light);
+            (sizes.light, sizes.max_light, sizes.full)
+        };
+        assert_eq!(fitting(true), (8, 32, 2));
+        assert_eq!(fitting(false), (2, 32, 0));
         let size = PoolSize::parse("py=2,pyton=1").unwrap();
         assert_eq!(size.unknown(|name| name == "py"), ["pyton"]);
         for bad in [

@@ -340,8 +340,8 @@ pub const VARIABLES: &[Variable] = &[
     variable("MAX_QUEUE_WAIT", "30s", "longest wait for a place"),
     variable(
         "POOL_SIZE",
-        "2",
-        "warm sandboxes per runner that wait for a new conversation, or for some languages only, such as `python=2,shell=1`",
+        "",
+        "warm sandboxes per runner that wait for a new conversation, or for some languages only, such as `python=2,shell=1`; default: 2, and of Python as many light ones as fit into a 24th of the memory",
     ),
     variable(
         "SANDBOX_IDLE_TTL",

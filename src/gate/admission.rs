@@ -185,9 +185,15 @@ impl Admission {
         &self.0.config
     }
 
-    /// Whether runs wait because all permits are taken, and not because of their conversation.
-    pub fn is_crowded(&self) -> bool {
-        self.0.queue.lock().is_crowded()
+    /// How many sandboxes may be started ahead at a time, of `max`: none while runs wait because all permits are taken, and
+    /// not because of their conversation, and one while there are runs, so that most of the processor is theirs.
+    pub fn allowed_starts(&self, max: usize) -> usize {
+        let queue = self.0.queue.lock();
+        match queue.running() {
+            _ if queue.is_crowded() => 0,
+            0 => max,
+            _ => max.min(1),
+        }
     }
 
     fn permit(&self, key: &ConversationKey) -> Permit {

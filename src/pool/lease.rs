@@ -14,14 +14,12 @@ use super::shelf::{ReadyAfter, ShelfTicket};
 use super::{Kind, Pool, Warm};
 use crate::conversation::ConversationKey;
 use crate::executor::{ContainerId, ContainerState, ExecutorError};
-use crate::runner::Runner;
+use crate::runner::{Load, Runner};
 use crate::sandbox::{Capture, Program, Sandbox, SandboxError, Scale};
 use crate::workspace::{DirectoryId, Workspace};
 
 /// Longest time a sandbox may take to clean itself and park the next interpreter.
 const CLEAN_WAIT: Duration = Duration::from_mins(1);
-/// How long a driver that is ready early goes on loading, on half of a slow core.
-const LOADING: Duration = Duration::from_secs(5);
 
 /// How a run got its sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, IntoStaticStr)]
@@ -42,19 +40,25 @@ pub enum SandboxSource {
 struct Parking {
     /// The driver; empty when the image has none.
     driver: Vec<String>,
+    /// What it loads.
+    load: Load,
     /// How soon the sandbox is back.
     back: ReadyAfter,
 }
 
 impl Parking {
-    fn of(runner: &Runner) -> Self {
-        let (driver, back) = match (&runner.driver, &runner.driver_soon) {
-            (driver, _) if driver.is_empty() => (driver, ReadyAfter::Scrub),
-            (driver, soon) if soon.is_empty() => (driver, ReadyAfter::FullLoad),
-            (_, soon) => (soon, ReadyAfter::LightPark),
+    fn of(runner: &Runner, load: Load) -> Self {
+        let driver = runner.driver_for(load);
+        let back = if driver.is_empty() {
+            ReadyAfter::Scrub
+        } else if driver == runner.driver {
+            ReadyAfter::FullLoad
+        } else {
+            ReadyAfter::LightPark
         };
         Self {
-            driver: driver.clone(),
+            driver: driver.to_vec(),
+            load,
             back,
         }
     }
@@ -69,6 +73,7 @@ pub struct Lease {
     kind: Kind,
     parking: Parking,
     source: SandboxSource,
+    load: Load,
     /// Whether the conversation may keep the sandbox.
     pub(super) reuse: bool,
     /// The directory that the sandbox has as `/data`, once that is known.
@@ -86,7 +91,7 @@ impl Lease {
         source: SandboxSource,
         data: Option<DirectoryId>,
     ) -> Self {
-        let (kind, parking) = (Kind::of(runner), Parking::of(runner));
+        let (kind, parking) = (Kind::of(runner), Parking::of(runner, Load::Light));
         let reuse = pool.0.config.reuse;
         Self {
             pool,
@@ -95,10 +100,23 @@ impl Lease {
             kind,
             parking,
             source,
+            load: Load::Light,
             reuse,
             data,
             reserved: None,
         }
+    }
+
+    /// The same lease, of a sandbox with this load.
+    pub(super) fn with_load(mut self, load: Load) -> Self {
+        self.load = load;
+        self
+    }
+
+    /// The same lease, of a sandbox in which an interpreter with this load is parked after the run.
+    pub(super) fn with_parking(mut self, runner: &Runner, load: Load) -> Self {
+        self.parking = Parking::of(runner, load);
+        self
     }
 
     /// The same lease, with a place kept for the sandbox if it may come back.
@@ -177,9 +195,9 @@ impl Lease {
         self.pool.is_old(&self.sandbox)
     }
 
-    /// Whether libraries are still being loaded in it; see [`Sandbox::is_loading`].
-    pub fn is_loading(&self) -> bool {
-        self.sandbox.is_loading()
+    /// What is loaded in it.
+    pub fn load(&self) -> Load {
+        self.load
     }
 
     /// The container's state; see [`Sandbox::state`].
@@ -221,6 +239,8 @@ impl Lease {
             self.sandbox.clean().await?;
             // A sandbox that was started for a run has no interpreter parked yet.
             if !self.sandbox.is_parked() && !self.parking.driver.is_empty() {
+                self.pool.until_calm(ticket).await;
+                self.load = self.parking.load;
                 self.sandbox
                     .park(
                         &self.parking.driver,
@@ -229,9 +249,6 @@ impl Lease {
                         &[],
                     )
                     .await?;
-                if self.parking.back == ReadyAfter::LightPark {
-                    self.sandbox.loads_for(LOADING);
-                }
             }
             Ok::<(), SandboxError>(())
         };
@@ -245,12 +262,14 @@ impl Lease {
             key,
             kind,
             data,
+            load,
             ..
         } = self;
         let warm = Warm {
             sandbox,
             slot: None,
             data,
+            load,
         };
         let mut shelf = pool.0.shelf.lock();
         let is_wanted = shelf.end_cleaning(ticket);

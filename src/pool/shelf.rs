@@ -1,6 +1,8 @@
 //! The books of the pool: what is warm, whose it is, what to start next and what has to go. Pure: what a sandbox is,
 //! what time it is and what happens to returned sandboxes are up to the caller.
 
+mod kind;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -8,8 +10,11 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+use self::kind::{KindBook, Pooled};
 use super::Kind;
+use crate::config::PoolSizes;
 use crate::conversation::ConversationKey;
+use crate::runner::Load;
 
 /// A pooled sandbox is replaced after this long, so that none gets very old.
 const POOLED_TTL: Duration = Duration::from_hours(12);
@@ -30,13 +35,18 @@ pub(super) struct Shelf<S> {
     kinds: BTreeMap<Kind, KindBook<S>>,
     owned: Vec<Owned<S>>,
     /// Starts that have begun and not ended, including those of kinds that are gone but may come back.
-    starting: BTreeMap<Kind, usize>,
+    starting: BTreeMap<Ahead, usize>,
     /// Sandboxes on their way back.
     cleaning: BTreeMap<ShelfTicket, Cleaning>,
     tickets: u64,
     /// Sandboxes that runs have and will bring back: nothing is started in their places.
     lent: TaskTracker,
+    /// When a new conversation came last.
+    claimed: Option<Instant>,
 }
+
+/// What is started ahead.
+pub(super) type Ahead = (Kind, Load);
 
 /// Stands for a sandbox on its way back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,6 +57,8 @@ struct Cleaning {
     key: ConversationKey,
     kind: Kind,
     back: ReadyAfter,
+    /// Whether a run waits for it.
+    is_awaited: bool,
 }
 
 /// How soon a sandbox is clean.
@@ -58,18 +70,6 @@ pub(super) enum ReadyAfter {
     LightPark,
     /// Once everything is loaded: not worth waiting for.
     FullLoad,
-}
-
-#[derive(Debug)]
-struct KindBook<S> {
-    /// How many are kept ready.
-    size: usize,
-    pooled: Vec<(S, Instant)>,
-    not_before: Option<Instant>,
-    /// How many starts have failed since the last one that succeeded.
-    failures: u32,
-    /// How often it was asked for, which hints at the kind that an upload is for.
-    claims: u64,
 }
 
 #[derive(Debug)]
@@ -115,18 +115,6 @@ pub struct Depth {
     pub starting: usize,
 }
 
-impl<S> Default for KindBook<S> {
-    fn default() -> Self {
-        Self {
-            size: 0,
-            pooled: Vec::new(),
-            not_before: None,
-            failures: 0,
-            claims: 0,
-        }
-    }
-}
-
 impl<S> Shelf<S> {
     /// A shelf that keeps `max_warm` in all, and lets conversations keep theirs for `idle_ttl`.
     pub(super) fn new(max_warm: usize, idle_ttl: Duration) -> Self {
@@ -140,6 +128,7 @@ impl<S> Shelf<S> {
             cleaning: BTreeMap::new(),
             tickets: 0,
             lent: TaskTracker::new(),
+            claimed: None,
         }
     }
 
@@ -156,7 +145,7 @@ impl<S> Shelf<S> {
     /// Sets which kinds there are now, and how many of each are kept ready. Returns the sandboxes whose kind is gone, and
     /// those that are more than are wanted.
     #[must_use]
-    pub(super) fn set_kinds(&mut self, kinds: &BTreeMap<Kind, usize>) -> Vec<S> {
+    pub(super) fn set_kinds(&mut self, kinds: &BTreeMap<Kind, PoolSizes>, now: Instant) -> Vec<S> {
         let gone: Vec<Kind> = self
             .kinds
             .keys()
@@ -167,52 +156,69 @@ impl<S> Shelf<S> {
             .iter()
             .filter_map(|kind| self.kinds.remove(kind))
             .flat_map(|book| book.pooled);
-        let mut retired: Vec<S> = pooled.map(|(sandbox, _)| sandbox).collect();
-        for (kind, size) in kinds {
+        let mut retired: Vec<S> = pooled.map(|pooled| pooled.sandbox).collect();
+        for (kind, sizes) in kinds {
             let book = self.kinds.entry(kind.clone()).or_default();
-            book.size = *size;
-            let kept = book.pooled.len().min(*size);
-            let surplus = book.pooled.split_off(kept);
-            retired.extend(surplus.into_iter().map(|(sandbox, _)| sandbox));
+            book.sizes = *sizes;
+            retired.extend(book.take_surplus(now));
         }
         retired.extend(self.take_owned(|owned| !kinds.contains_key(&owned.kind)));
         retired
     }
 
-    /// The kind to start next, if one is missing and there is room. The caller starts it and reports with
+    /// What to start next, if something is missing and there is room. The caller starts it and reports with
     /// [`Shelf::started`] or [`Shelf::start_failed`].
-    pub(super) fn begin_start(&mut self, now: Instant) -> Option<Kind> {
+    pub(super) fn begin_start(&mut self, now: Instant) -> Option<Ahead> {
         if self.closed || self.total() >= self.max_warm {
             return None;
         }
-        let starting = &self.starting;
-        let missing = |kind: &Kind, book: &KindBook<S>| {
-            let waits = book.not_before.is_some_and(|not_before| now < not_before);
-            let have = book.pooled.len() + starting.get(kind).copied().unwrap_or_default();
-            (!waits && have < book.size).then_some(have)
-        };
-        // The emptiest kind first, and among equals the most wanted.
-        let next = self
-            .kinds
-            .iter()
-            .filter_map(|(kind, book)| Some((missing(kind, book)?, kind, book)));
-        let (_, kind, _) = next.min_by_key(|(have, _, book)| (*have, u64::MAX - book.claims))?;
-        let kind = kind.clone();
-        *self.starting.entry(kind.clone()).or_default() += 1;
-        Some(kind)
+        // The light ones first, since each takes a tenth of the time; of these the emptiest kind, and among equals the
+        // most wanted.
+        let next = [Load::Light, Load::Full].into_iter().find_map(|load| {
+            let missing = |(kind, book): (&Kind, &KindBook<S>)| {
+                let waits = book.not_before.is_some_and(|not_before| now < not_before);
+                let starting = self.starting.get(&(kind.clone(), load)).copied();
+                let have = book.ready(load) + starting.unwrap_or_default();
+                let order = (have, u64::MAX - book.claims);
+                (!waits && have < book.wanted(load, now)).then(|| (order, kind.clone()))
+            };
+            let (_, kind) = self.kinds.iter().filter_map(missing).min()?;
+            Some((kind, load))
+        })?;
+        // What takes long gives way to what is soon done.
+        let mut starting = self.starting.keys();
+        if next.1 == Load::Full && starting.any(|(_, load)| *load == Load::Light) {
+            return None;
+        }
+        *self.starting.entry(next.clone()).or_default() += 1;
+        Some(next)
     }
 
     /// Takes the least recently used one from its conversation when there is no room to fill the pool, which may have
     /// half of all. Otherwise, many old conversations would leave nothing warm for new ones.
     #[must_use]
-    pub(super) fn make_room(&mut self) -> Option<S> {
+    pub(super) fn make_room(&mut self, now: Instant) -> Option<S> {
         let (pooled, _) = self.count();
         let ahead = pooled + self.starting();
-        let wanted = self.kinds.values().map(|book| book.size);
+        let total = |book: &KindBook<S>| {
+            let light = book.wanted(Load::Light, now);
+            light.saturating_add(book.wanted(Load::Full, now))
+        };
+        let wanted = self.kinds.values().map(total);
         let wanted = wanted.fold(0, usize::saturating_add);
         let lacks = !self.closed && ahead < wanted.min(self.max_warm / 2);
         (lacks && self.total() >= self.max_warm && !self.owned.is_empty())
             .then(|| self.owned.remove(0).sandbox)
+    }
+
+    /// For how long no new conversation has come.
+    pub(super) fn quiet(&self, now: Instant) -> Duration {
+        self.claimed.map_or(Duration::MAX, |at| now - at)
+    }
+
+    fn starting_of(&self, kind: &Kind) -> usize {
+        let starting = self.starting.iter().filter(|((each, _), _)| each == kind);
+        starting.map(|(_, count)| count).sum()
     }
 
     /// How many are being started.
@@ -221,9 +227,9 @@ impl<S> Shelf<S> {
     }
 
     /// Notes that a start has failed.
-    pub(super) fn start_failed(&mut self, kind: &Kind, now: Instant) {
-        self.end_start(kind);
-        if let Some(book) = self.kinds.get_mut(kind) {
+    pub(super) fn start_failed(&mut self, ahead: &Ahead, now: Instant) {
+        self.end_start(ahead);
+        if let Some(book) = self.kinds.get_mut(&ahead.0) {
             let times = 2_u32.saturating_pow(book.failures);
             let pause = PAUSE_AFTER_FAILURE.saturating_mul(times).min(LONGEST_PAUSE);
             book.not_before = Some(now + pause);
@@ -233,41 +239,50 @@ impl<S> Shelf<S> {
 
     /// Notes that a start has succeeded. Returns the sandbox if it is no longer wanted.
     #[must_use]
-    pub(super) fn started(&mut self, kind: &Kind, sandbox: S, now: Instant) -> Option<S> {
-        self.end_start(kind);
-        if let Some(book) = self.kinds.get_mut(kind) {
+    pub(super) fn started(&mut self, ahead: &Ahead, sandbox: S, now: Instant) -> Option<S> {
+        self.end_start(ahead);
+        if let Some(book) = self.kinds.get_mut(&ahead.0) {
             (book.not_before, book.failures) = (None, 0);
         }
-        self.put_back(kind, sandbox, now)
+        self.put_back(ahead, sandbox, now)
     }
 
-    fn end_start(&mut self, kind: &Kind) {
-        if let Some(count) = self.starting.get_mut(kind) {
+    fn end_start(&mut self, ahead: &Ahead) {
+        if let Some(count) = self.starting.get_mut(ahead) {
             *count -= 1;
             if *count == 0 {
-                self.starting.remove(kind);
+                self.starting.remove(ahead);
             }
         }
     }
 
     /// Puts back a sandbox that was claimed and not used. Returns it if it is no longer wanted.
     #[must_use]
-    pub(super) fn put_back(&mut self, kind: &Kind, sandbox: S, now: Instant) -> Option<S> {
+    pub(super) fn put_back(&mut self, (kind, load): &Ahead, sandbox: S, now: Instant) -> Option<S> {
         match self.kinds.get_mut(kind) {
             Some(book) if !self.closed => {
-                book.pooled.push((sandbox, now));
+                let pooled = Pooled {
+                    sandbox,
+                    load: *load,
+                    since: now,
+                };
+                book.pooled.push(pooled);
                 None
             }
             _ => Some(sandbox),
         }
     }
 
-    /// Claims a pooled sandbox. It is the caller's from now on.
-    pub(super) fn claim_pooled(&mut self, kind: &Kind) -> Option<S> {
+    /// Claims a pooled sandbox, which is the caller's from now on. One with another load is better than none.
+    pub(super) fn claim_pooled(&mut self, kind: &Kind, load: Load, now: Instant) -> Option<S> {
         let book = self.kinds.get_mut(kind)?;
         book.claims += 1;
+        book.arrivals.note(now);
+        self.claimed = Some(now);
+        let fits = book.pooled.iter().position(|pooled| pooled.load == load);
         // The oldest one, so that none gets very old.
-        (!book.pooled.is_empty()).then(|| book.pooled.remove(0).0)
+        let index = fits.or((!book.pooled.is_empty()).then_some(0))?;
+        Some(book.pooled.remove(index).sandbox)
     }
 
     /// The kind that was asked for most often, among those with a pooled sandbox.
@@ -292,11 +307,27 @@ impl<S> Shelf<S> {
             .rposition(|owned| owned.key == *key && owned.kind == *kind);
         match found {
             Some(index) => ShelfClaim::Granted(self.owned.remove(index).sandbox),
-            None if self.is_coming(key, kind, |back| back != ReadyAfter::FullLoad) => {
-                ShelfClaim::Cleaning
-            }
-            None => ShelfClaim::Nothing,
+            None => self.wait_for_own(key, kind),
         }
+    }
+
+    /// Notes that a run waits for what is worth waiting for.
+    fn wait_for_own(&mut self, key: &ConversationKey, kind: &Kind) -> ShelfClaim<S> {
+        let worth_it = |each: &&mut Cleaning| {
+            each.key == *key && each.kind == *kind && each.back != ReadyAfter::FullLoad
+        };
+        let mut claim = ShelfClaim::Nothing;
+        for cleaning in self.cleaning.values_mut().filter(worth_it) {
+            cleaning.is_awaited = true;
+            claim = ShelfClaim::Cleaning;
+        }
+        claim
+    }
+
+    /// Whether a run waits for a sandbox on its way back, or nobody wants it any more.
+    pub(super) fn is_awaited(&self, ticket: ShelfTicket) -> bool {
+        let cleaning = self.cleaning.get(&ticket);
+        cleaning.is_none_or(|cleaning| cleaning.is_awaited)
     }
 
     /// Notes that a sandbox is on its way back to its conversation. `None` when it is not wanted back.
@@ -317,6 +348,7 @@ impl<S> Shelf<S> {
             key: key.clone(),
             kind: kind.clone(),
             back,
+            is_awaited: false,
         };
         self.cleaning.insert(ShelfTicket(self.tickets), cleaning);
         Some(ShelfTicket(self.tickets))
@@ -385,7 +417,7 @@ impl<S> Shelf<S> {
             return Some(self.owned.remove(0).sandbox);
         }
         let fullest = self.kinds.values_mut().max_by_key(|book| book.pooled.len());
-        fullest?.pooled.pop().map(|(sandbox, _)| sandbox)
+        fullest?.pooled.pop().map(|pooled| pooled.sandbox)
     }
 
     /// Takes everything whose time has come, or that `is_dead`.
@@ -395,10 +427,10 @@ impl<S> Shelf<S> {
         let mut retired =
             self.take_owned(|owned| now >= owned.since + idle_ttl || is_dead(&owned.sandbox));
         for book in self.kinds.values_mut() {
-            let old = book.pooled.extract_if(.., |(sandbox, since)| {
-                now >= *since + POOLED_TTL || is_dead(sandbox)
+            let old = book.pooled.extract_if(.., |pooled| {
+                now >= pooled.since + POOLED_TTL || is_dead(&pooled.sandbox)
             });
-            retired.extend(old.map(|(sandbox, _)| sandbox));
+            retired.extend(old.map(|pooled| pooled.sandbox));
         }
         retired
     }
@@ -414,7 +446,7 @@ impl<S> Shelf<S> {
     #[must_use]
     pub(super) fn close(&mut self) -> Vec<S> {
         self.closed = true;
-        self.set_kinds(&BTreeMap::new())
+        self.set_kinds(&BTreeMap::new(), Instant::now())
     }
 
     /// How many of a kind are pooled.
@@ -433,7 +465,7 @@ impl<S> Shelf<S> {
                 .filter(|owned| owned.kind == *kind)
                 .count(),
             cleaning: cleaning.count(),
-            starting: self.starting.get(kind).copied().unwrap_or(0),
+            starting: self.starting_of(kind),
         }
     }
 

@@ -9,8 +9,8 @@ use crate::executor::Outage;
 use crate::executor::spec::{
     ContainerLimits, ContainerSpec, NetworkAccess, Place, Priority, ReadOnlyMount,
 };
-use crate::runner::Runner;
 use crate::runner::catalog::EngineView;
+use crate::runner::{Load, Runner};
 use crate::sandbox::{Sandbox, SandboxError};
 use crate::workspace::{Owner, Scratch, Slot, Workspace};
 
@@ -21,6 +21,7 @@ const START_WAIT: Duration = Duration::from_mins(1);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Interpreter<'a> {
     pub(super) runner: &'a Runner,
+    pub(super) load: Load,
     /// Added to its image's environment.
     pub(super) env: &'a BTreeMap<String, String>,
 }
@@ -73,8 +74,8 @@ pub struct UtilityContainer {
 }
 
 impl Pool {
-    /// Starts a container for one run in a conversation's workspace, which keeps it afterwards if `may_stay` and the
-    /// settings allow it.
+    /// Starts a container for one run in a conversation's workspace, which keeps it afterwards, with `load`, if `may_stay`
+    /// and the settings allow it.
     ///
     /// # Errors
     /// The engine failed.
@@ -84,10 +85,12 @@ impl Pool {
         runner: &Runner,
         network: NetworkAccess,
         may_stay: bool,
+        load: Load,
     ) -> Result<Lease, SandboxError> {
         let data = Data::of(workspace)?;
         let spec = self.spec(runner, data, network, Priority::Run);
-        let sandbox = self.start(spec, None).await?;
+        let started = self.0.cold_starts.track_future(self.start(spec, None));
+        let sandbox = started.await?;
         let key = workspace.key().clone();
         let mut lease = Lease::new(
             self.clone(),
@@ -96,7 +99,8 @@ impl Pool {
             runner,
             SandboxSource::Cold,
             None,
-        );
+        )
+        .with_parking(runner, load);
         lease.reuse &= may_stay;
         Ok(lease)
     }
@@ -150,10 +154,12 @@ impl Pool {
         runner: &Runner,
         network: NetworkAccess,
         env: &BTreeMap<String, String>,
+        load: Load,
     ) -> Result<Lease, SandboxError> {
         let data = Data::of(workspace)?;
         let spec = self.spec(runner, data, network, Priority::Load);
-        let sandbox = self.start(spec, Some(Interpreter { runner, env })).await?;
+        let interpreter = Interpreter { runner, load, env };
+        let sandbox = self.start(spec, Some(interpreter)).await?;
         let key = workspace.key().clone();
         Ok(Lease::new(
             self.clone(),

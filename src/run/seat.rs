@@ -10,6 +10,7 @@ use crate::executor::spec::NetworkAccess;
 use crate::gate::admission::AdmissionError;
 use crate::kernels::{Kernel, KernelError, KernelLoss, KernelTurn, Needs};
 use crate::pool::{Lease, SandboxSource};
+use crate::runner::Load;
 use crate::sandbox::SandboxError;
 use crate::workspace::{Workspace, WorkspaceError};
 
@@ -79,6 +80,11 @@ impl PreparedRun {
             env: &self.program.env,
         }
     }
+
+    /// What should be loaded in the sandbox that it gets.
+    fn load(&self) -> Load {
+        self.runner.load_for(&self.program.code)
+    }
 }
 
 impl Runs {
@@ -128,7 +134,13 @@ impl Runs {
         let workspace = self.files.workspaces.create(key).await?;
         let lease = self
             .pool
-            .start_cold(&workspace, runner, network.clone(), may_be_warm)
+            .start_cold(
+                &workspace,
+                runner,
+                network.clone(),
+                may_be_warm,
+                prepared.load(),
+            )
             .await?;
         Ok((lease, workspace))
     }
@@ -138,7 +150,9 @@ impl Runs {
         &self,
         prepared: &PreparedRun,
     ) -> Result<Option<(Lease, Workspace)>, SeatError> {
-        let Some(lease) = self.pool.claim(&prepared.key, &prepared.runner).await? else {
+        let PreparedRun { key, runner, .. } = prepared;
+        let claimed = self.pool.claim(key, runner, prepared.load()).await?;
+        let Some(lease) = claimed else {
             return Ok(None);
         };
         let workspace = self.files.workspaces.create(&prepared.key).await?;
@@ -163,9 +177,9 @@ impl Runs {
         let early = needs.early_env();
         let may_be_warm = !needs.network && early.is_empty();
         let warm = if may_be_warm {
-            // A kernel needs everything loaded: the cell would wait for that, within its time limit and on half a core.
+            // What is not loaded yet the cell would wait for, within its time limit and on half a core.
             let warm = self.warm_lease(prepared).await?;
-            warm.filter(|(lease, _)| !lease.is_loading())
+            warm.filter(|(lease, _)| lease.load() >= prepared.load())
         } else {
             None
         };
@@ -174,7 +188,10 @@ impl Runs {
         } else {
             let workspace = self.files.workspaces.create(key).await?;
             let network = prepared.network.clone();
-            let parked = self.pool.start_parked(&workspace, runner, network, &early);
+            let load = prepared.load();
+            let parked = self
+                .pool
+                .start_parked(&workspace, runner, network, &early, load);
             (parked.await?, workspace)
         };
         let source = lease.source();

@@ -376,7 +376,7 @@ mod tests {
         let driver = ("driver", r#"["perl"]"#);
         let right = [
             driver,
-            ("driver-soon", r#"["perl", "soon"]"#),
+            ("driver-light", r#"["perl", "soon"]"#),
             ("protocol", "3"),
             ("kernel", "true"),
             ("stdin", "programs"),
@@ -401,11 +401,15 @@ mod tests {
     fn drivers_are_commands() {
         let drivers = |driver: &str, soon: &str| {
             let mut image = image("a", "perl", "", 1);
-            let labels = [("protocol", "3"), ("driver", driver), ("driver-soon", soon)];
+            let labels = [
+                ("protocol", "3"),
+                ("driver", driver),
+                ("driver-light", soon),
+            ];
             let labels = labels.map(|(name, value)| (format!("sandbox.{name}"), value.to_owned()));
             image.labels.extend(labels);
             Runner::from_image(&image)
-                .map(|runner| (runner.driver, runner.driver_soon))
+                .map(|runner| (runner.driver, runner.driver_light))
                 .map_err(|error| error.to_string())
         };
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
@@ -416,7 +420,7 @@ mod tests {
         );
         assert_eq!(drivers("", r#"["p", "s"]"#), Ok((Vec::new(), Vec::new())));
         insta::assert_snapshot!(drivers("p", "").unwrap_err(), @"label sandbox.driver is not a JSON array of strings");
-        insta::assert_snapshot!(drivers(r#"["p"]"#, "p s").unwrap_err(), @"label sandbox.driver-soon is not a JSON array of strings");
+        insta::assert_snapshot!(drivers(r#"["p"]"#, "p s").unwrap_err(), @"label sandbox.driver-light is not a JSON array of strings");
     }
 
     #[test]

@@ -255,7 +255,6 @@ impl Launcher {
             parked: false,
             ready: Ready::default(),
             number: 0,
-            loads_until: None,
         }))
     }
 

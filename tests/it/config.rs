@@ -324,6 +324,7 @@ fn check_config_hides_secrets() {
         root,
         &[
             ("MAX_CONCURRENT_RUNS", "4"),
+            ("MAX_WARM_SANDBOXES", "94"),
             ("ALLOW_WEAKER_SANDBOX", "network-off, limits"),
         ],
     )

@@ -21,12 +21,14 @@ const SETTINGS: [(&str, &str); 3] = [
     ("OUTPUT_FOR_MODEL", "4000000"),
 ];
 
+/// Of three warm sandboxes two have everything loaded, and the first one loads what programs name.
 #[rstest]
-#[case::on_docker(Engine::Docker)]
-#[case::on_kubernetes(Engine::Kubernetes)]
+#[case::on_docker(Engine::Docker, "python=1")]
+#[case::on_docker_and_light(Engine::Docker, "python=3")]
+#[case::on_kubernetes(Engine::Kubernetes, "python=1")]
 #[tokio::test]
-async fn python_programs_cannot_tell(#[case] engine: Engine) {
-    compare(engine, "python", "py", 60).await;
+async fn python_programs_cannot_tell(#[case] engine: Engine, #[case] pool: &str) {
+    compare(engine, "python", "py", 60, pool).await;
 }
 
 /// On a cluster nothing differs by the language.
@@ -34,7 +36,7 @@ async fn python_programs_cannot_tell(#[case] engine: Engine) {
 #[case::on_docker(Engine::Docker)]
 #[tokio::test]
 async fn typescript_programs_cannot_tell(#[case] engine: Engine) {
-    compare(engine, "typescript", "ts", 60).await;
+    compare(engine, "typescript", "ts", 60, "typescript=1").await;
 }
 
 /// What can be seen of a run.
@@ -47,14 +49,10 @@ struct Seen {
     files: BTreeMap<String, Vec<u8>>,
 }
 
-async fn compare(engine: Engine, language: &str, extension: &str, least: usize) {
+async fn compare(engine: Engine, language: &str, extension: &str, least: usize, pool: &str) {
     let programs = programs(language, extension);
     assert!(programs.len() >= least, "only {} programs", programs.len());
-    let size = format!("{language}=1");
-    let kept = [
-        ("POOL_SIZE", size.as_str()),
-        ("SANDBOX_REUSE", "conversation"),
-    ];
+    let kept = [("POOL_SIZE", pool), ("SANDBOX_REUSE", "conversation")];
     let settings = [&SETTINGS[..], &kept].concat();
     let parked = engine.server(&settings).await;
     // Without a driver, containers lack the extra memory for one.

@@ -7,9 +7,9 @@ run process for every run. The run process returns from here, so it is the inter
 There are two drivers, because a fork costs more the more is loaded: with one, a program that prints a line took 48 ms
 instead of 27, and 41 ms of processor time instead of 18. The *light* driver has a part of the standard library, and
 what is parked is a fork of it. When a program wants more, that process passes it on to the *full* driver, a helper
-that has the large libraries too and forks the process that runs it. If a conversation is waiting, the light one parks
-at once, and the full one loads beside the first programs: nothing of it is open to them, and only those that name what
-it loads wait for it. A program that names settings which these libraries read when they are loaded, such as
+that has the large libraries too and forks the process that runs it. It has all of them before the first program, or,
+where little memory is to be taken, loads those that a program names when the first one does, which waits for it as it
+would for importing them. A program that names settings which these libraries read when they are loaded, such as
 PANDAS_FUTURE_INFER_STRING, stays with the light one and loads them anew. So does every program and kernel of a
 conversation that has one of these libraries in another version: two versions do not go into one process.
 
@@ -31,7 +31,7 @@ from _sandbox_shelf import Shelf
 from _sandbox_start import ANEW, PACKAGES, REPLACED
 
 CHANNEL = 3
-SOON = 4  # open if a conversation waits: how run.sh tells what the environment must not
+LIGHT_ONLY = 4  # open if the full driver is to load what programs name: how run.sh tells what the environment must not
 DESCRIPTORS = 32  # more than there are
 PROGRAM = "/tmp/main.py"
 CONVERSATION = ("/data", PACKAGES, REPLACED)
@@ -41,33 +41,25 @@ first_cell = None  # for the kernel, if the program is one
 
 def serve(shown):
     """Return in each run process, once it has its program. `shown` is what a plain run has loaded."""
-    soon = _is_open(SOON)
+    light = _is_open(LIGHT_ONLY)
     _signal.signal(_signal.SIGINT, _signal.SIG_IGN)  # a program may send it, and it is no program's but its own
-    environment, path = dict(os.environ), list(sys.path)
-    sys.path[:] = [directory for directory in path if directory not in CONVERSATION]
-    gc.disable()
     shelf = Shelf(shown)
-    shelf.fill(["_sandbox_ending", "_sandbox_memory", "_sandbox_park"])
-    from _sandbox_ending import Ending
-    from _sandbox_imports import LIGHT
-    from _sandbox_memory import settle
-    from _sandbox_park import fork_full_driver, set_dumpable
+    loading = Loading(shelf)
+    with loading:
+        shelf.fill(["_sandbox_ending", "_sandbox_memory", "_sandbox_park"])
+        from _sandbox_ending import Ending
+        from _sandbox_imports import LIGHT
+        from _sandbox_park import fork_full_driver, set_dumpable
 
-    ending = Ending(PROGRAM)
-    shelf.fill(LIGHT)
-    atexit.unregister(sys.modules["logging"].shutdown)
-    shelf.when_shown["logging"] = _begin_logging
-    set_dumpable(False)
-    # If a conversation waits, it is known already whether it has other versions.
-    driver = fork_full_driver(shelf, soon, loads=not (soon and os.path.exists(ANEW)))
-    sys.path[:] = path
-    ending.prepare()
-    shelf.hide()
-    _sandbox_hooks.Finder.shelf = shelf
-    os.environ.clear()
-    os.environ.update(environment)
-    gc.enable()
-    settle()
+        ending = Ending(PROGRAM)
+        shelf.fill(LIGHT)
+        atexit.unregister(sys.modules["logging"].shutdown)
+        shelf.when_shown["logging"] = _begin_logging
+        set_dumpable(False)
+        if not light:
+            driver = fork_full_driver(shelf, loading, ahead=True)
+    if light:  # what both have is settled once, and so shared
+        driver = fork_full_driver(shelf, loading, ahead=False)
 
     driver.fork_run_processes()
     os.setsid()
@@ -75,9 +67,35 @@ def serve(shown):
     _signal.signal(_signal.SIGINT, _signal.default_int_handler)
     _renew_main()
     program = driver.take_request()
+    ending.prepare(shelf.loaded)
     ending.watch()
     os.closerange(CHANNEL + ("cell" in program), DESCRIPTORS)
     _become_program(program)
+
+
+class Loading:
+    """What is loaded meanwhile is on the shelf afterwards, and is nothing that programs can write."""
+
+    def __init__(self, shelf):
+        self._shelf = shelf
+
+    def __enter__(self):
+        self._environment, self._path = dict(os.environ), list(sys.path)
+        sys.path[:] = [directory for directory in self._path if directory not in CONVERSATION]
+        gc.disable()
+        _sandbox_hooks.Finder.shelf = None
+        self._shelf.reveal()
+
+    def __exit__(self, *_):
+        from _sandbox_memory import settle
+
+        sys.path[:] = self._path
+        self._shelf.hide()
+        _sandbox_hooks.Finder.shelf = self._shelf
+        os.environ.clear()
+        os.environ.update(self._environment)
+        gc.enable()
+        settle()
 
 
 def _is_open(descriptor):

@@ -33,11 +33,11 @@ class Ending:
         self._streams, self._not_its_own = (), frozenset()
         atexit.register(self._finish)
 
-    def prepare(self):
+    def prepare(self, modules):
         """Take note of what is there before the program."""
         streams = sys.__stdout__, sys.__stderr__
         self._streams = *streams, *(stream.buffer for stream in streams if stream)  # a program may detach them
-        self._not_its_own = frozenset(sys.modules)
+        self._not_its_own = modules
 
     def watch(self):
         """From now on, watch for the program's start, to be notified of its regular end."""

@@ -20,8 +20,19 @@ LIGHT = (
 # The parts of the standard library that are large, which the full driver has. Here, they would cost every program a
 # tenth more.
 LARGE = "asyncio", "http", "urllib"
-# What takes the full driver long to load, and would take a program just as long.
-LIBRARIES = re.compile(r"\b(?:numpy|pandas|matplotlib|pylab|scipy|seaborn)\b")
+# What the full driver can load, in this order; the first one is what `LARGE` names.
+LOADED = "standard", "numpy", "pandas", "matplotlib"
+# What takes it long to load, and would take a program just as long, and what of it a program needs that names this.
+NEEDS = {
+    "asyncio": {"standard"},
+    "numpy": {"numpy"},
+    "scipy": {"numpy"},
+    "pandas": {"numpy", "pandas"},
+    "matplotlib": {"numpy", "matplotlib"},
+    "pylab": {"numpy", "matplotlib"},
+    "seaborn": {"numpy", "pandas", "matplotlib"},
+}
+LIBRARIES = re.compile(rf"\b(?:{'|'.join(NEEDS)})\b")
 WORD = re.compile(r"\bimport\b")
 STATEMENT = re.compile(r"^[ \t]*(?:from[ \t]+(\w[\w.]*)[ \t]+import\b|import[ \t]+(\w[^\n#;]*))", re.MULTILINE)
 
@@ -44,9 +55,9 @@ def wants_more(code):
     return False
 
 
-def names_libraries(code):
-    """Whether the full driver is worth waiting for while it loads."""
-    return LIBRARIES.search(code) is not None
+def named_libraries(code):
+    """What the full driver is worth waiting for while it loads that."""
+    return set().union(*(NEEDS[name] for name in LIBRARIES.findall(code)))
 
 
 def names_early_settings(code):

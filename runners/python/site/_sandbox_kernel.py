@@ -16,6 +16,10 @@ from _sandbox_shell import is_calm_exit, keep_figures, make_shell
 
 CHANNEL = 3
 LIBC = ctypes.CDLL(None)
+WHERE_NOT_LOADED_AHEAD = {
+    "asyncio": ("_sandbox_tasks", "fit"),
+    "pandas": ("_sandbox_libraries", "show_columns"),
+}
 
 
 def serve():
@@ -25,7 +29,7 @@ def serve():
     from _sandbox_driver import first_cell as request
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    HOOKS["pandas"] = ("_sandbox_libraries", "show_columns")  # where it is not loaded ahead
+    HOOKS.update(WHERE_NOT_LOADED_AHEAD)
     os.set_inheritable(CHANNEL, False)
     sys.argv[:] = [""]
     shell, own = make_shell(), os.getpid()

@@ -1,50 +1,35 @@
-"""What the full driver loads ahead, with the parts that are slow the first time they are used."""
+"""The large libraries that the full driver has, with the parts that are slow the first time they are used."""
 
 import io
 import os
 import sys
 from contextlib import contextmanager
-from select import POLLIN, poll
-from time import process_time
 
-# Seconds. In bites and pauses, a program beside this took 24 ms and its 90th percentile 48; without, 31 and 66.
-BITE = 0.003
+from _sandbox_imports import LOADED
+
 CACHE = "/opt/runner/matplotlib"
 
 
-def load(shelf, requests):
-    """Load everything. With `requests`, programs may run beside this that need nothing of it: each bite is followed by
-    a pause as long, so that half of the sandbox's share of a core is theirs, until one of them asks for it."""
-    if requests is not None:
-        shelf.before_each = _in_bites(requests)
-    with _matplotlib_of_the_image():
-        _load(shelf)
-    from numpy.random import seed
+class Libraries:
+    """Loads them onto the shelf, each of them once."""
 
-    shelf.when_shown |= {
-        "numpy.random.mtrand": seed,  # random does this by itself after a fork
-        "matplotlib": _read_settings,
-        "asyncio": _let_tasks_outlive_cells,
-        "pandas": _fit_columns,
-    }
+    def __init__(self, shelf):
+        self._shelf, self._missing = shelf, list(LOADED)
 
+    def lacks(self, names):
+        return any(name in names for name in self._missing)
 
-def _in_bites(requests):
-    asked, began = poll(), process_time()
-    asked.register(requests, POLLIN)
-
-    def pause():
-        nonlocal began
-        worked = process_time() - began
-        if worked > BITE:
-            asked.poll(worked * 1000)
-            began = process_time()
-
-    return pause
+    def load(self, names=LOADED):
+        """Load these, unless they are there. Nothing that programs can write may be in `sys.path`."""
+        wanted = [name for name in self._missing if name in names]
+        with _matplotlib_of_the_image("matplotlib" in wanted):
+            for name in wanted:
+                LOADERS[name](self._shelf)
+        self._missing = [name for name in self._missing if name not in names]
 
 
 @contextmanager
-def _matplotlib_of_the_image():
+def _matplotlib_of_the_image(is_loaded):
     """Have matplotlib read nothing that programs can write: some may run beside this, and others after them."""
     of_programs, is_accessible, workspace = os.environ["MPLCONFIGDIR"], os.access, os.getcwd()
     os.chdir("/")
@@ -55,6 +40,8 @@ def _matplotlib_of_the_image():
     finally:
         os.environ["MPLCONFIGDIR"], os.access = of_programs, is_accessible
         os.chdir(workspace)
+    if not is_loaded:
+        return
     import matplotlib
     from matplotlib import style
 
@@ -69,12 +56,31 @@ def _forget_answer(function):
     kept["called"].cell_contents = False
 
 
-def _load(shelf):
+def _load_standard(shelf):
     shelf.fill(["asyncio", "urllib.request"])
+    shelf.when_shown["asyncio"] = _let_tasks_outlive_cells
+
+
+def _load_numpy(shelf):
     shelf.fill(["numpy"], lambda numpy: numpy.linalg.inv(numpy.eye(3)))
-    shelf.fill(["pandas"], _warm_pandas)
     shelf.fill(["numpy.random"])
+    from numpy.random import seed
+
+    shelf.when_shown["numpy.random.mtrand"] = seed  # random does this by itself after a fork
+
+
+def _load_pandas(shelf):
+    shelf.fill(["pandas"], _warm_pandas)
+    shelf.when_shown["pandas"] = _fit_columns
+
+
+def _load_matplotlib(shelf):
     shelf.fill(["matplotlib.pyplot"], _warm_pyplot)
+    shelf.when_shown["matplotlib"] = _read_settings
+
+
+# Those of `LOADED`.
+LOADERS = {"standard": _load_standard, "numpy": _load_numpy, "pandas": _load_pandas, "matplotlib": _load_matplotlib}
 
 
 def _read_settings():

@@ -24,9 +24,11 @@ LIBC = ctypes.CDLL(None)
 class LightDriver:
     """Announces the parked process, which passes a program on if it wants more than there is here."""
 
-    def __init__(self, helper, full, soon):
+    def __init__(self, helper, full):
         self._helper, self._full = helper, full
-        if not (soon or self._full.recv(1, socket.MSG_PEEK)):  # waits until everything is loaded
+
+    def wait_until_loaded(self):
+        if not self._full.recv(1, socket.MSG_PEEK):
             os._exit(1)
 
     def fork_run_processes(self):
@@ -55,7 +57,8 @@ class LightDriver:
         request = _read_request(CHANNEL)
         program = json.loads(request)
         if self._wants_full_driver(program):
-            self._pass_on(request)  # the streams wait in the channel for whoever runs the program
+            # The streams wait in the channel for whoever runs the program.
+            self._pass_on(request, imports.named_libraries(program["code"]))
         take_streams()
         os.close(self._parked)
         return program
@@ -64,23 +67,22 @@ class LightDriver:
         code = program["code"]
         if os.path.exists(ANEW):
             return False
-        # A kernel lives long enough for its later cells to want more.
-        if "cell" in program:
-            return True
-        if not imports.wants_more(code) or imports.names_early_settings(code):
-            return False
-        if any(os.path.exists(f"{directory}/{name}") for directory in CONVERSATION for name in SOUGHT_BY_PANDAS):
-            return False
-        return imports.names_libraries(code) or bool(_peek(self._full))
+        if "cell" not in program:
+            if not imports.wants_more(code) or imports.names_early_settings(code):
+                return False
+            if any(os.path.exists(f"{directory}/{name}") for directory in CONVERSATION for name in SOUGHT_BY_PANDAS):
+                return False
+        # Where everything is loaded, a kernel lives long enough for its later cells to want it.
+        return bool(imports.named_libraries(code) or _peek(self._full))
 
-    def _pass_on(self, request):
+    def _pass_on(self, request, libraries):
         """Have the full driver run it, and end. Where that cannot be reached, only time is lost."""
         # The program may start before this process has ended, and must not find a way to the full driver here.
         set_dumpable(False)
         # A connection of this program's own: whoever has the other end learns from it if this process is gone.
         ours, theirs = socket.socketpair()
         try:
-            socket.send_fds(self._full, [b"!"], [theirs.fileno()])
+            socket.send_fds(self._full, [bytes([_as_bits(libraries)])], [theirs.fileno()])
         except OSError:  # it has gone, or programs of the same user have all the descriptors that may be under way
             set_dumpable(True)
             return
@@ -93,18 +95,33 @@ class LightDriver:
 
 
 class FullDriver:
-    """Forks a run process for each program that is passed to it."""
+    """Forks a run process for each program that is passed to it, once it has the libraries that the program names."""
 
-    def __init__(self, light):
-        self._light = light
+    def __init__(self, light, shelf, loading):
+        self._light, self._shelf, self._loading = light, shelf, loading
+        self._libraries = None
+
+    def load(self, names=imports.LOADED):
+        """Load these, while the shelf is open."""
+        if self._libraries is None:
+            self._shelf.fill(["_sandbox_libraries"])
+            from _sandbox_libraries import Libraries
+
+            self._libraries = Libraries(self._shelf)
+        self._libraries.load(names)
 
     def fork_run_processes(self):
         """Return in each run process."""
-        self._light.send(b"!")  # everything is loaded
+        if self._libraries is not None:
+            self._light.send(b"!")  # everything is loaded
         while True:
-            _, passed, _, _ = socket.recv_fds(self._light, 1, 1)
+            bits, passed, _, _ = socket.recv_fds(self._light, 1, 1)
             if not passed:
                 os._exit(0)
+            named = _of_bits(bits[0])
+            if self._libraries is None or self._libraries.lacks(named):
+                with self._loading:
+                    self.load(named)
             if fork_away():
                 break
             os.close(passed[0])
@@ -125,22 +142,31 @@ class FullDriver:
         return program
 
 
-def fork_full_driver(shelf, soon, loads):
-    """Return the full driver in a new process, and the light one in this one."""
+def fork_full_driver(shelf, loading, ahead):
+    """Return the full driver in a new process, and the light one in this one; once everything is loaded, if `ahead`."""
     here, there = socket.socketpair()
     helper = fork_beside()  # so that its children can be PID 1's
     if helper < 0:
         helper = os.fork()
     if helper:
         there.close()
-        return LightDriver(helper, here, soon)
+        light = LightDriver(helper, here)
+        if ahead:
+            light.wait_until_loaded()
+        return light
     here.close()
-    shelf.fill(["_sandbox_libraries"])
-    from _sandbox_libraries import load
+    full = FullDriver(there, shelf, loading)
+    if ahead:
+        full.load()
+    return full
 
-    if loads:
-        load(shelf, there if soon else None)
-    return FullDriver(there)
+
+def _as_bits(libraries):
+    return sum(1 << place for place, name in enumerate(imports.LOADED) if name in libraries)
+
+
+def _of_bits(bits):
+    return [name for place, name in enumerate(imports.LOADED) if bits >> place & 1]
 
 
 def fork_away():

@@ -25,7 +25,7 @@ class Shelf:
         self._unbound = set()  # names of submodules that were taken out of their package
         self._plans = {}  # name -> names of what importing it brings along, for those that were asked for
         self._path = None
-        self.before_each = lambda: None  # called before a module is loaded
+        self.loaded = frozenset()  # names of all there is, shown or not
         self.when_shown = {}  # name -> function to call when the program imports it
 
     def fill(self, names, warm_up=None):
@@ -33,7 +33,6 @@ class Shelf:
         plain = builtins.__import__
 
         def record(name, globals=None, locals=None, fromlist=(), level=0):
-            self.before_each()
             module = plain(name, globals, locals, fromlist, level)
             if level:
                 package = globals["__package__"].rsplit(".", level - 1)[0]
@@ -57,6 +56,7 @@ class Shelf:
     def hide(self):
         """Hide what was loaded."""
         self._path = list(sys.path)
+        self.loaded = frozenset(sys.modules)
         self._modules = {name: module for name, module in sys.modules.items() if name not in self._shown}
         self._order = {name: place for place, name in enumerate(self._modules)}
         packages = {name.rpartition(".")[0] for name in self._modules}
@@ -72,6 +72,15 @@ class Shelf:
             del sys.modules[name]
         self._plans = {name: self._plan(name) for name in self._plans}
         self._hidden.update(self._modules)
+
+    def reveal(self):
+        """Have everything in place again, to load more."""
+        sys.modules.update(self._modules)
+        for name in self._unbound:
+            package, _, child = name.rpartition(".")
+            setattr(sys.modules[package], child, sys.modules[name])
+        self._hidden.clear()
+        self._unbound.clear()
 
     def find_spec(self, name):
         """What an import finds: the specification that the module has, with a loader that has nothing to load."""

@@ -13,6 +13,10 @@ from asyncio import events, tasks
 from IPython.core.async_helpers import get_asyncio_loop
 
 
+def fit(_asyncio):
+    """Nothing is left to do once this module is there."""
+
+
 def offer_loop():
     """Set the loop before a cell, since `asyncio.run()` leaves none behind, and in the cell that imports asyncio."""
     asyncio.set_event_loop(get_asyncio_loop())

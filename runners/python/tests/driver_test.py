@@ -102,7 +102,7 @@ class ThePassing(unittest.TestCase):
             park.take_streams = lambda: there.report("took")
             if not with_full_driver:
                 there.other.close()
-            made = park.LightDriver(77, full, soon=True)
+            made = park.LightDriver(77, full)
             made._wants_full_driver = lambda program: True
             return made
 
@@ -146,6 +146,20 @@ class ThePassing(unittest.TestCase):
         self.assertEqual(reports, b"took\nstarted print(1)\n")
 
 
+class Libraries:
+    """Stands for those of the full driver, and reports what is loaded when."""
+
+    def __init__(self, there):
+        self._there, self._has = there, {"standard", "numpy"}
+
+    def lacks(self, names):
+        return not self._has.issuperset(names)
+
+    def load(self, names):
+        self._has.update(names)
+        self._there.report(f"loaded {' '.join(names)}")
+
+
 class TheFullDriver(unittest.TestCase):
     """It runs what it is asked to, as long as whoever asks is there."""
 
@@ -156,18 +170,20 @@ class TheFullDriver(unittest.TestCase):
                 while_taking()
 
             park.take_streams = take
-            return park.FullDriver(light)
+            made = park.FullDriver(light, None, contextlib.nullcontext())
+            made._libraries = Libraries(there)
+            return made
 
         there = Driver(full)
         self.addCleanup(there.close)
         self.assertEqual(there.other.recv(1), b"!")  # everything is loaded
         return there
 
-    def ask(self, there, code):
+    def ask(self, there, code, libraries=()):
         """Pass on a program, and give the connection that a parked process would have."""
         ours, theirs = pair()
         theirs.setblocking(True)
-        socket.send_fds(there.other, [b"!"], [theirs.fileno()])
+        socket.send_fds(there.other, [bytes([park._as_bits(libraries)])], [theirs.fileno()])
         theirs.close()
         request = json.dumps({"code": code, "env": {}}).encode()
         ours.sendall(len(request).to_bytes(4, "big") + request)
@@ -202,6 +218,15 @@ class TheFullDriver(unittest.TestCase):
         with self.ask(there, "one") as asking:
             self.assertEqual(asking.recv(1), park.STARTS)
 
+    def test_loads_what_a_program_names_before_it_starts_and_once(self):
+        there = self.start()
+        for before in (["loaded numpy pandas"], []):
+            with self.ask(there, "one", {"pandas", "numpy"}):
+                reports = b""
+                while b"started" not in reports and (more := there.reports.recv(100)):
+                    reports += more
+            self.assertEqual(reports.decode().splitlines(), [*before, "took", "started one"])
+
     def test_tells_if_its_process_ends_instead(self):
         there = self.start(lambda: os._exit(3))
         with self.ask(there, "one") as asking:
@@ -229,6 +254,31 @@ print(hasattr(xml, "etree"))
 """
         told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         seen = ["False False", "True True False", "SourceFileLoader True dict_keys(['name', 'path'])", "True"]
+        self.assertEqual((told.stdout.splitlines(), told.stderr), (seen, ""))
+
+
+    def test_loads_more_when_it_is_open_again(self):
+        code = """
+import sys, _sandbox_hooks
+from _sandbox_shelf import Shelf
+shelf = Shelf(sys.modules)
+shelf.fill(["xml.dom"])
+shelf.hide()
+shelf.reveal()
+print("xml.dom" in sys.modules, hasattr(sys.modules["xml"], "dom"))
+shelf.fill(["xml.dom.minidom"])
+shelf.hide()
+_sandbox_hooks.Finder.shelf = shelf
+print("xml" in sys.modules, "xml.dom" in shelf.loaded)
+import xml
+print(hasattr(xml, "dom"))
+import xml.dom
+print(hasattr(xml.dom, "minidom"), "xml.dom.minidom" in sys.modules)
+import xml.dom.minidom
+print(hasattr(xml.dom, "minidom"), "xml.dom.xmlbuilder" in sys.modules)
+"""
+        told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        seen = ["True True", "False True", "False", "False False", "True True"]
         self.assertEqual((told.stdout.splitlines(), told.stderr), (seen, ""))
 
 

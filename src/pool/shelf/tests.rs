@@ -8,9 +8,26 @@ fn kind(name: &str) -> Kind {
     Kind(name.to_owned())
 }
 
+fn light(name: &str) -> Ahead {
+    (kind(name), Load::Light)
+}
+
+fn full(name: &str) -> Ahead {
+    (kind(name), Load::Full)
+}
+
+fn sizes(light: usize, full: usize) -> PoolSizes {
+    PoolSizes {
+        light,
+        max_light: light,
+        full,
+    }
+}
+
 /// `size` of each.
-fn kinds(names: &[&str], size: usize) -> BTreeMap<Kind, usize> {
-    names.iter().map(|name| (kind(name), size)).collect()
+fn kinds(names: &[&str], size: usize) -> BTreeMap<Kind, PoolSizes> {
+    let each = names.iter().map(|name| (kind(name), sizes(size, 0)));
+    each.collect()
 }
 
 fn key(digit: char) -> ConversationKey {
@@ -20,26 +37,30 @@ fn key(digit: char) -> ConversationKey {
 /// A shelf of one kind, `p`.
 fn shelf(pool_size: usize, max_warm: usize) -> Shelf<u32> {
     let mut shelf = Shelf::new(max_warm, TTL);
-    assert!(shelf.set_kinds(&kinds(&["p"], pool_size)).is_empty());
+    assert!(
+        shelf
+            .set_kinds(&kinds(&["p"], pool_size), Instant::now())
+            .is_empty()
+    );
     shelf
 }
 
 #[test]
 fn each_kind_is_filled_to_its_size_the_emptiest_first() {
     let (mut shelf, now) = (Shelf::<u32>::new(10, TTL), Instant::now());
-    let _ = shelf.set_kinds(&kinds(&["p", "t"], 2));
+    let _ = shelf.set_kinds(&kinds(&["p", "t"], 2), Instant::now());
     let order: Vec<_> = std::iter::from_fn(|| shelf.begin_start(now)).collect();
-    assert_eq!(order, [kind("p"), kind("t"), kind("p"), kind("t")]);
+    assert_eq!(order, [light("p"), light("t"), light("p"), light("t")]);
     assert_eq!(shelf.starting(), 4);
 }
 
 #[test]
 fn each_kind_has_a_size_of_its_own() {
     let (mut shelf, now) = (Shelf::<u32>::new(10, TTL), Instant::now());
-    let sizes = BTreeMap::from([(kind("p"), 2), (kind("t"), 0)]);
-    let _ = shelf.set_kinds(&sizes);
+    let kinds = BTreeMap::from([(kind("p"), sizes(2, 0)), (kind("t"), sizes(0, 0))]);
+    let _ = shelf.set_kinds(&kinds, Instant::now());
     let order: Vec<_> = std::iter::from_fn(|| shelf.begin_start(now)).collect();
-    assert_eq!(order, [kind("p"), kind("p")]);
+    assert_eq!(order, [light("p"), light("p")]);
     // A conversation may keep one all the same.
     assert!(shelf.give_back(&key('a'), &kind("t"), 7, now).is_empty());
     assert_eq!(
@@ -49,14 +70,74 @@ fn each_kind_has_a_size_of_its_own() {
 }
 
 #[test]
+fn light_ones_come_first_and_full_ones_when_nothing_else_starts() {
+    let (mut shelf, now) = (Shelf::new(10, TTL), Instant::now());
+    let kinds = BTreeMap::from([(kind("p"), sizes(2, 1)), (kind("t"), sizes(1, 0))]);
+    let _ = shelf.set_kinds(&kinds, Instant::now());
+    let order: Vec<_> = std::iter::from_fn(|| shelf.begin_start(now)).collect();
+    assert_eq!(order, [light("p"), light("t"), light("p")]);
+    for (number, ahead) in order.iter().enumerate() {
+        assert_eq!(shelf.begin_start(now), None);
+        assert_eq!(shelf.started(ahead, number, now), None);
+    }
+    assert_eq!(shelf.begin_start(now), Some(full("p")));
+    assert_eq!(shelf.started(&full("p"), 3, now), None);
+    assert_eq!(shelf.begin_start(now), None);
+}
+
+#[test]
+fn programs_get_what_they_want_or_what_there_is() {
+    let (mut shelf, now) = (Shelf::new(10, TTL), Instant::now());
+    let _ = shelf.set_kinds(&BTreeMap::from([(kind("p"), sizes(2, 2))]), Instant::now());
+    for (number, ahead) in [light("p"), full("p"), light("p"), full("p")]
+        .iter()
+        .enumerate()
+    {
+        assert_eq!(shelf.put_back(ahead, number, now), None);
+    }
+    let mut claim = |load| shelf.claim_pooled(&kind("p"), load, now);
+    assert_eq!(claim(Load::Full), Some(1));
+    assert_eq!(claim(Load::Light), Some(0));
+    assert_eq!(claim(Load::Full), Some(3));
+    assert_eq!(claim(Load::Full), Some(2));
+    assert_eq!(claim(Load::Light), None);
+}
+
+#[test]
+fn light_ones_follow_the_arrivals() {
+    let (mut shelf, now) = (Shelf::<u32>::new(100, TTL), Instant::now());
+    let sizes = PoolSizes {
+        light: 2,
+        max_light: 7,
+        full: 0,
+    };
+    let kinds = BTreeMap::from([(kind("p"), sizes)]);
+    let _ = shelf.set_kinds(&kinds, now);
+    let mut fill = |claims, now| {
+        for _ in 0..claims {
+            shelf.claim_pooled(&kind("p"), Load::Light, now);
+        }
+        while let Some(ahead) = shelf.begin_start(now) {
+            assert_eq!(shelf.started(&ahead, 0, now), None);
+        }
+        let surplus = shelf.set_kinds(&kinds, now).len();
+        (shelf.count().0, surplus)
+    };
+    assert_eq!(fill(0, now), (2, 0));
+    assert_eq!(fill(3, now), (6, 0));
+    assert_eq!(fill(9, now), (7, 0));
+    assert_eq!(fill(0, now + Duration::from_mins(11)), (2, 5));
+}
+
+#[test]
 fn what_is_more_than_is_wanted_any_more_is_retired() {
     let (mut shelf, now) = (shelf(3, 10), Instant::now());
     for number in 0..3 {
         let kind = shelf.begin_start(now).unwrap();
         assert_eq!(shelf.started(&kind, number, now), None);
     }
-    assert_eq!(shelf.set_kinds(&kinds(&["p"], 2)), [2]);
-    assert_eq!(shelf.set_kinds(&kinds(&["p"], 0)), [0, 1]);
+    assert_eq!(shelf.set_kinds(&kinds(&["p"], 2), Instant::now()), [2]);
+    assert_eq!(shelf.set_kinds(&kinds(&["p"], 0), Instant::now()), [0, 1]);
     assert_eq!(shelf.begin_start(now), None);
 }
 
@@ -68,7 +149,7 @@ fn the_most_in_all_is_never_exceeded() {
         assert_eq!(shelf.started(&kind, number, now), None);
     }
     assert_eq!(shelf.begin_start(now), None);
-    assert_eq!(shelf.claim_pooled(&kind("p")), Some(0));
+    assert_eq!(shelf.claim_pooled(&kind("p"), Load::Light, now), Some(0));
     assert!(shelf.give_back(&key('a'), &kind("p"), 0, now).is_empty());
     assert_eq!(shelf.begin_start(now), None);
     assert_eq!(shelf.give_back(&key('b'), &kind("p"), 8, now), [2]);
@@ -83,7 +164,7 @@ fn what_comes_back_finds_its_place() {
         let kind = shelf.begin_start(now).unwrap();
         assert_eq!(shelf.started(&kind, number, now), None);
     }
-    assert_eq!(shelf.claim_pooled(&kind("p")), Some(0));
+    assert_eq!(shelf.claim_pooled(&kind("p"), Load::Light, now), Some(0));
     let reserved = shelf.lend();
     assert_eq!(shelf.begin_start(now), None, "it will come back");
     drop(reserved);
@@ -95,7 +176,7 @@ fn what_comes_back_finds_its_place() {
         ShelfClaim::Granted(0)
     );
     drop(shelf.lend());
-    assert_eq!(shelf.begin_start(now), Some(kind("p")));
+    assert_eq!(shelf.begin_start(now), Some(light("p")));
 }
 
 #[test]
@@ -124,10 +205,10 @@ fn old_conversations_make_room_for_the_pool() {
     }
     assert_eq!(shelf.begin_start(now), None);
     for evicted in [1, 2] {
-        assert_eq!(shelf.make_room(), Some(evicted));
-        assert_eq!(shelf.begin_start(now), Some(kind("p")));
+        assert_eq!(shelf.make_room(now), Some(evicted));
+        assert_eq!(shelf.begin_start(now), Some(light("p")));
     }
-    assert_eq!(shelf.make_room(), None, "the pool is full");
+    assert_eq!(shelf.make_room(now), None, "the pool is full");
     assert_eq!(shelf.count(), (0, 2));
 }
 
@@ -161,7 +242,7 @@ fn what_fails_again_and_again_is_tried_ever_more_rarely() {
     // After a success, it is as if none had ever failed.
     let kind = shelf.begin_start(now).unwrap();
     assert_eq!(shelf.started(&kind, 1, now), None);
-    shelf.claim_pooled(&kind).unwrap();
+    shelf.claim_pooled(&kind.0, Load::Light, now).unwrap();
     let kind = shelf.begin_start(now).unwrap();
     shelf.start_failed(&kind, now);
     assert_eq!(shelf.begin_start(now + PAUSE_AFTER_FAILURE), Some(kind));
@@ -242,10 +323,10 @@ fn a_rebuilt_image_replaces_what_is_warm() {
     let (mut shelf, now) = (shelf(1, 9), Instant::now());
     let started = shelf.begin_start(now).unwrap();
     let _ = shelf.give_back(&key('a'), &kind("p"), 2, now);
-    assert_eq!(shelf.set_kinds(&kinds(&["p2"], 1)), [2]);
+    assert_eq!(shelf.set_kinds(&kinds(&["p2"], 1), Instant::now()), [2]);
     // What was begun before is returned, and does not count for the new image.
     assert_eq!(shelf.started(&started, 1, now), Some(1));
-    assert_eq!(shelf.begin_start(now), Some(kind("p2")));
+    assert_eq!(shelf.begin_start(now), Some(light("p2")));
     assert_eq!(shelf.give_back(&key('a'), &kind("p"), 5, now), [5]);
 }
 
@@ -253,8 +334,8 @@ fn a_rebuilt_image_replaces_what_is_warm() {
 fn an_image_that_is_gone_for_a_moment_does_not_upset_the_books() {
     let (mut shelf, now) = (shelf(1, 9), Instant::now());
     let begun = shelf.begin_start(now).unwrap();
-    let _ = shelf.set_kinds(&kinds(&[], 1));
-    let _ = shelf.set_kinds(&kinds(&["p"], 1));
+    let _ = shelf.set_kinds(&kinds(&[], 1), Instant::now());
+    let _ = shelf.set_kinds(&kinds(&["p"], 1), Instant::now());
     assert_eq!(shelf.begin_start(now), None, "one is being started already");
     assert_eq!(shelf.started(&begun, 1, now), None);
     assert_eq!((shelf.starting(), shelf.count()), (0, (1, 0)));
@@ -292,7 +373,7 @@ fn a_closed_shelf_keeps_nothing() {
 #[test]
 fn an_upload_is_for_the_kind_that_is_asked_for_most() {
     let (mut shelf, now) = (Shelf::new(9, TTL), Instant::now());
-    let _ = shelf.set_kinds(&kinds(&["p", "t"], 1));
+    let _ = shelf.set_kinds(&kinds(&["p", "t"], 1), Instant::now());
     for number in 0..2 {
         let kind = shelf.begin_start(now).unwrap();
         assert_eq!(shelf.started(&kind, number, now), None);
