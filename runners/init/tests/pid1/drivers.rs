@@ -188,8 +188,14 @@ time.sleep(100)
 #[test]
 fn a_driver_that_programs_meddled_with_is_not_clean() {
     for (code, reason) in [
-        ("os.kill(driver, signal.SIGKILL)", "ended"),
-        ("os.kill(driver, signal.SIGSTOP)", "stopped"),
+        (
+            "os.kill(driver, signal.SIGKILL); wait_until(driver, 'gone')",
+            "ended",
+        ),
+        (
+            "os.kill(driver, signal.SIGSTOP); wait_until(driver, 'T')",
+            "stopped",
+        ),
         ("os.kill(driver, signal.SIGINT)", "a signal waits"),
         ("tgkill(driver, driver, signal.SIGINT)", "a signal waits"),
     ] {
@@ -199,9 +205,14 @@ fn a_driver_that_programs_meddled_with_is_not_clean() {
             "import ctypes, os, signal, time
 SYS_tgkill = {{'x86_64': 234, 'aarch64': 131}}[os.uname().machine]
 def tgkill(*arguments): assert ctypes.CDLL(None).syscall(SYS_tgkill, *arguments) == 0
+def state(pid):
+    # PID 1 waits for it when it has ended.
+    try: return open(f'/proc/{{pid}}/stat').read().rpartition(')')[2].split()[0].replace('Z', 'gone')
+    except (FileNotFoundError, ProcessLookupError): return 'gone'
+def wait_until(pid, wanted):
+    while state(pid) != wanted: time.sleep(0.01)
 driver = next(int(pid) for pid in sorted(os.listdir('/proc')) if pid.isdigit() and int(pid) not in (1, os.getpid()))
-{code}
-time.sleep(0.1)"
+{code}"
         );
         let run = again(&code);
         sandbox.run(run).exits(0);
@@ -285,6 +296,12 @@ fn a_driver_that_fails_has_the_last_word() {
 fn the_driver_of_the_fork_kind_is_closed_to_programs() {
     let code = "
 import os
+def state(pid):
+    # PID 1 waits for it when it has ended.
+    try: return open(f'/proc/{{pid}}/stat').read().rpartition(')')[2].split()[0].replace('Z', 'gone')
+    except (FileNotFoundError, ProcessLookupError): return 'gone'
+def wait_until(pid, wanted):
+    while state(pid) != wanted: time.sleep(0.01)
 driver = next(int(pid) for pid in sorted(os.listdir('/proc')) if pid.isdigit() and int(pid) not in (1, os.getpid()))
 for name in ('mem', 'environ', 'fd/3'):
     try: open(f'/proc/{driver}/{name}', 'rb'); print('open:', name)
