@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 /// What comes within this time comes at once: nothing is started ahead so quickly.
 const AT_ONCE: Duration = Duration::from_secs(10);
-/// For how long it is remembered.
-const MEMORY: Duration = Duration::from_mins(10);
+/// How long a burst counts.
+const REMEMBERED_FOR: Duration = Duration::from_mins(10);
 
 /// Conversations by the time at which the first of them came.
 #[derive(Debug, Default)]
@@ -21,12 +21,15 @@ impl Arrivals {
             Some((since, count)) if now < *since + AT_ONCE => *count += 1,
             _ => self.0.push_back((now, 1)),
         }
-        self.0.retain(|(since, _)| now < *since + MEMORY);
+        self.0.retain(|(since, _)| now < *since + REMEMBERED_FOR);
     }
 
     /// The most that came at once.
     pub(super) fn peak(&self, now: Instant) -> usize {
-        let remembered = self.0.iter().filter(|(since, _)| now < *since + MEMORY);
+        let remembered = self
+            .0
+            .iter()
+            .filter(|(since, _)| now < *since + REMEMBERED_FOR);
         remembered.map(|(_, count)| *count).max().unwrap_or(0)
     }
 }
@@ -43,7 +46,7 @@ mod tests {
             arrivals.note(begun + Duration::from_secs(second));
         }
         assert_eq!(arrivals.peak(begun + Duration::from_secs(31)), 4);
-        assert_eq!(arrivals.peak(begun + MEMORY), 1);
-        assert_eq!(arrivals.peak(begun + 2 * MEMORY), 0);
+        assert_eq!(arrivals.peak(begun + REMEMBERED_FOR), 1);
+        assert_eq!(arrivals.peak(begun + 2 * REMEMBERED_FOR), 0);
     }
 }

@@ -296,12 +296,6 @@ fn a_driver_that_fails_has_the_last_word() {
 fn the_driver_of_the_fork_kind_is_closed_to_programs() {
     let code = "
 import os
-def state(pid):
-    # PID 1 waits for it when it has ended.
-    try: return open(f'/proc/{{pid}}/stat').read().rpartition(')')[2].split()[0].replace('Z', 'gone')
-    except (FileNotFoundError, ProcessLookupError): return 'gone'
-def wait_until(pid, wanted):
-    while state(pid) != wanted: time.sleep(0.01)
 driver = next(int(pid) for pid in sorted(os.listdir('/proc')) if pid.isdigit() and int(pid) not in (1, os.getpid()))
 for name in ('mem', 'environ', 'fd/3'):
     try: open(f'/proc/{driver}/{name}', 'rb'); print('open:', name)
