@@ -104,7 +104,8 @@ readme() {
        /^```/ { inside = on && $0 == "```sh"; next } inside' ../../README.md >"$work/readme/blocks.sh"
   printf '%s\n' "MCP_API_TOKEN=$MCP_API_TOKEN" "MCP_HTTP_ADDR=127.0.0.1:${MCP_URL##*:}" >"$work/readme/.env"
   (cd "$work/readme" && bash -euo pipefail blocks.sh >printed)
-  diff "$work/readme/printed" - <<'END'
+  # The engine may have images of more languages.
+  sed -E '/^"(python|shell|typescript)"$/b; /^"[a-z+]+"$/d' "$work/readme/printed" | diff - /dev/fd/3 3<<'END'
 "42\n"
 "python"
 "shell"
