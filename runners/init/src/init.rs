@@ -185,7 +185,7 @@ impl Init {
             let mut ends = [PollFd::new(&self.signals, PollFlags::IN)];
             let _ = poll(&mut ends, Some(&GATHER));
         }
-        streams.read(|stream, bytes| self.output.pass(stream, bytes));
+        streams.read(|stream, bytes| self.output.add(stream, bytes));
     }
 
     /// The streams of what runs.

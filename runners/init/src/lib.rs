@@ -14,7 +14,6 @@ pub use frames::{
 };
 pub use messages::{
     Message, MessageError, MessageReader, PAYLOAD_MAX, Stream, encode_output, encode_record,
-    output_header,
 };
 pub use records::{
     BUFFERS_MAX, End, Excess, Held, Network, Ready, Record, SOCKETS_MAX, Status, TERMINALS_MAX,

@@ -1,6 +1,6 @@
 //! The stream to the server, which nobody else in the sandbox has.
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -8,12 +8,12 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::stdio;
-use sandbox_init::{PAYLOAD_MAX, Record, Stream, encode_output, encode_record, output_header};
+use sandbox_init::{PAYLOAD_MAX, Record, Stream, encode_output, encode_record};
 
 use crate::Stop;
 use crate::streams::Streams;
 
-/// Above this, what waits is written before more is added, and as much at once is written as it is.
+/// Above this, what waits is written before more is added.
 const MOST: usize = PAYLOAD_MAX / 2;
 
 /// How long output may wait for more of it, or for the end: whoever passes it on wakes once for all of it.
@@ -53,21 +53,6 @@ impl Output {
     /// When to call [`push_due`](Self::push_due) again.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.due.filter(|_| !self.behind)
-    }
-
-    /// Takes output of a run, and writes much of it at once.
-    pub(crate) fn pass(&mut self, stream: Stream, bytes: &[u8]) {
-        if !self.pending.is_empty() || bytes.len() < MOST {
-            return self.add(stream, bytes);
-        }
-        let header = output_header(stream, bytes.len());
-        let message = [IoSlice::new(&header), IoSlice::new(bytes)];
-        // An error comes again when the rest is written.
-        let written = rustix::io::writev(&self.stream, &message).unwrap_or(0);
-        if written < header.len() + bytes.len() {
-            self.add(stream, bytes);
-            self.written = written;
-        }
     }
 
     /// Adds output of a run, to be written soon.
