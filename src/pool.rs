@@ -17,10 +17,11 @@
 //! ```
 //!
 //! A pooled sandbox has a *slot* as its `/data`. A mount follows the directory and not its name: renamed to the
-//! conversation's key, the slot *becomes* the workspace. A sandbox never serves two conversations.
+//! conversation's key, the slot *becomes* the workspace. A sandbox never serves two conversations. An owned one with large
+//! libraries that its programs do not need any more is cleaned of them too, and comes back.
 //!
 //! [`shelf`] keeps the books and is pure; [`start`] says what a container is to be; [`keeper`] starts and retires
-//! sandboxes in the background; [`nodes`] knows where none are started; [`Lease`] is the guard.
+//! sandboxes in the background; [`unload`] has them give back what was loaded; [`nodes`] knows where none are started; [`Lease`] is the guard.
 
 mod arrivals;
 mod cut;
@@ -29,6 +30,7 @@ mod lease;
 mod nodes;
 mod shelf;
 mod start;
+mod unload;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -144,6 +146,15 @@ struct Warm {
     /// The directory that it has as `/data`, once it belongs to a conversation.
     data: Option<DirectoryId>,
     load: Load,
+    /// When a program last needed what is loaded.
+    needed: Instant,
+}
+
+impl Warm {
+    /// When a program last needed what is loaded, if anything is.
+    fn loaded(&self) -> Option<Instant> {
+        (self.load == Load::Full).then_some(self.needed)
+    }
 }
 
 /// Which runs may share a sandbox: those of one image.
@@ -195,7 +206,9 @@ impl Pool {
         let kind = Kind::of(runner);
         let lease = |warm: Warm, way| {
             let (pool, key) = (self.clone(), key.clone());
-            Lease::new(pool, warm.sandbox, key, runner, way, warm.data).with_load(warm.load)
+            Lease::new(pool, warm.sandbox, key, runner, way, warm.data)
+                .with_load(warm.load, warm.needed)
+                .for_program(load)
         };
         if let Some((warm, reserved)) = self.claim_own(key, &kind).await {
             let lease = lease(warm, SandboxSource::Own);
@@ -293,6 +306,7 @@ impl Pool {
                         slot: None,
                         data: Some(data),
                         load,
+                        needed: Instant::now(),
                     };
                     Ok(Some((warm, reserved)))
                 }
@@ -304,6 +318,7 @@ impl Pool {
                         slot: Some(slot),
                         data: None,
                         load,
+                        needed: Instant::now(),
                     };
                     let mut shelf = self.0.shelf.lock();
                     let unwanted = shelf.put_back(&(kind.clone(), load), warm, Instant::now());

@@ -18,8 +18,12 @@ pub struct PoolConfig {
     pub size: PoolSize,
     /// How long a conversation may go without a run before it loses its sandbox (`SANDBOX_IDLE_TTL`).
     pub idle_ttl: Duration,
+    /// How long its sandbox keeps large libraries that none of its programs uses (`SANDBOX_LOADED_TTL`).
+    pub loaded_ttl: Duration,
     /// Warm sandboxes in all (`MAX_WARM_SANDBOXES`).
     pub max_warm: usize,
+    /// As many of those that are a conversation's may have large libraries loaded while nothing runs in them.
+    pub max_loaded: usize,
     /// Whether a conversation's next run gets the same sandbox (`SANDBOX_REUSE`).
     pub reuse: bool,
 }
@@ -145,9 +149,9 @@ impl fmt::Display for PoolSize {
 }
 
 impl PoolConfig {
-    /// Memory assumed for one warm sandbox: a parked Python takes less, even with all of its libraries.
-    const RECKONED_MEMORY: u64 = 96 << 20;
-    /// The same for a light one, with what the engine takes for it.
+    /// Memory assumed for what one warm sandbox has loaded: all libraries of Python take less.
+    const LOADED_MEMORY: u64 = 96 << 20;
+    /// Memory assumed for the rest of it, with what the engine takes for it.
     const LIGHT_MEMORY: u64 = 32 << 20;
     /// The part of the memory that light ones may take before anybody has asked for one, and afterwards.
     const LIGHT_PARTS: (u64, u64) = (24, 8);
@@ -167,9 +171,11 @@ impl PoolConfig {
                 |_| reader.parse("POOL_SIZE", SIZE, PoolSize::Each(0), PoolSize::parse),
             ),
             idle_ttl: reader.duration("SANDBOX_IDLE_TTL"),
+            loaded_ttl: reader.duration("SANDBOX_LOADED_TTL"),
             max_warm: reader
                 .optional_count("MAX_WARM_SANDBOXES", 0)
-                .unwrap_or_else(Self::fitting),
+                .unwrap_or_else(|| Self::fitting(Self::LIGHT_MEMORY).clamp(4, 128)),
+            max_loaded: Self::fitting(Self::LOADED_MEMORY).max(2),
             reuse,
         }
     }
@@ -189,11 +195,9 @@ impl PoolConfig {
         }
     }
 
-    /// As many as fit into half of the memory.
-    fn fitting() -> usize {
-        usize::try_from(memory() / 2 / Self::RECKONED_MEMORY)
-            .unwrap_or(usize::MAX)
-            .clamp(4, 128)
+    /// As many of this size as fit into a quarter of the memory.
+    fn fitting(each: u64) -> usize {
+        usize::try_from(memory() / 4 / each).unwrap_or(usize::MAX)
     }
 }
 

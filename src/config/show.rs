@@ -48,6 +48,7 @@ impl fmt::Display for Config {
             ("MAX_QUEUE_WAIT", time(self.admission.wait)),
             ("POOL_SIZE", self.pool.size.to_string()),
             ("SANDBOX_IDLE_TTL", time(self.pool.idle_ttl)),
+            ("SANDBOX_LOADED_TTL", time(self.pool.loaded_ttl)),
             ("MAX_WARM_SANDBOXES", self.pool.max_warm.to_string()),
             (
                 "SANDBOX_REUSE",

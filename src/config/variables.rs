@@ -349,9 +349,14 @@ pub const VARIABLES: &[Variable] = &[
         "how long a conversation without runs keeps its warm sandbox",
     ),
     variable(
+        "SANDBOX_LOADED_TTL",
+        "2m",
+        "how long that sandbox keeps large libraries that none of its programs has named; the one that names them next waits for them",
+    ),
+    variable(
         "MAX_WARM_SANDBOXES",
         "",
-        "warm sandboxes in total; default: as many as fit into half of the memory, from 4 to 128",
+        "warm sandboxes in total; default: as many light ones as fit into a quarter of the memory, from 4 to 128. As much again may be taken by large libraries while nothing runs",
     ),
     variable(
         "SANDBOX_REUSE",

@@ -47,6 +47,9 @@ impl Pool {
                 let view = views.borrow_and_update().clone();
                 self.tidy(view.runners.values());
                 let is_calm = self.is_calm();
+                if is_calm {
+                    self.unload(view.runners.values());
+                }
                 if let EngineView::Up(engine) = &view.engine
                     && is_calm
                 {
@@ -176,6 +179,7 @@ impl Pool {
             slot: Some(slot),
             data: None,
             load,
+            needed: Instant::now(),
         })
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use sandbox_init::End;
 use strum::IntoStaticStr;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use tracing::debug;
 
@@ -74,6 +75,10 @@ pub struct Lease {
     parking: Parking,
     source: SandboxSource,
     load: Load,
+    /// When a program last needed what is loaded.
+    needed: Instant,
+    /// What the program of this lease needs.
+    needs: Load,
     /// Whether the conversation may keep the sandbox.
     pub(super) reuse: bool,
     /// The directory that the sandbox has as `/data`, once that is known.
@@ -101,15 +106,23 @@ impl Lease {
             parking,
             source,
             load: Load::Light,
+            needed: Instant::now(),
+            needs: Load::Light,
             reuse,
             data,
             reserved: None,
         }
     }
 
-    /// The same lease, of a sandbox with this load.
-    pub(super) fn with_load(mut self, load: Load) -> Self {
-        self.load = load;
+    /// The same lease, of a sandbox with this load, which a program needed then.
+    pub(super) fn with_load(mut self, load: Load, needed: Instant) -> Self {
+        (self.load, self.needed) = (load, needed);
+        self
+    }
+
+    /// The same lease, for a program that needs this.
+    pub(super) fn for_program(mut self, needs: Load) -> Self {
+        self.needs = needs;
         self
     }
 
@@ -214,6 +227,9 @@ impl Lease {
             return;
         }
         self.data = workspace.directory_id();
+        if self.needs == Load::Full {
+            (self.load, self.needed) = (Load::Full, Instant::now());
+        }
         let back = if self.sandbox.is_parked() {
             ReadyAfter::Scrub
         } else {
@@ -240,22 +256,36 @@ impl Lease {
             // A sandbox that was started for a run has no interpreter parked yet.
             if !self.sandbox.is_parked() && !self.parking.driver.is_empty() {
                 self.pool.until_calm(ticket).await;
-                self.load = self.parking.load;
-                self.sandbox
-                    .park(
-                        &self.parking.driver,
-                        &BTreeMap::new(),
-                        self.pool.parked_for(),
-                        &[],
-                    )
-                    .await?;
+                self.park().await?;
             }
-            Ok::<(), SandboxError>(())
+            Ok(())
         };
-        let cleaned = tokio::select! {
-            cleaned = tokio::time::timeout(CLEAN_WAIT, clean) => cleaned.ok(),
-            () = closed.cancelled() => None,
-        };
+        let cleaned = in_time(clean, &closed).await;
+        self.come_back(ticket, cleaned, Instant::now());
+    }
+
+    /// Has a light interpreter parked in place of the one that is there, and leaves the sandbox with its conversation
+    /// again, whose last run ended at `since`.
+    pub(super) async fn unload(mut self, ticket: ShelfTicket, since: Instant) {
+        let closed = self.pool.0.closed.clone();
+        let unloaded = in_time(self.park(), &closed).await;
+        self.come_back(ticket, unloaded, since);
+    }
+
+    async fn park(&mut self) -> Result<(), SandboxError> {
+        self.load = self.parking.load;
+        let idle = self.pool.parked_for();
+        let driver = &self.parking.driver;
+        self.sandbox.park(driver, &BTreeMap::new(), idle, &[]).await
+    }
+
+    /// Puts the sandbox back on the shelf if it was made ready, and removes it if not.
+    fn come_back(
+        self,
+        ticket: ShelfTicket,
+        ready: Option<Result<(), SandboxError>>,
+        since: Instant,
+    ) {
         let Self {
             pool,
             sandbox,
@@ -263,6 +293,7 @@ impl Lease {
             kind,
             data,
             load,
+            needed,
             ..
         } = self;
         let warm = Warm {
@@ -270,11 +301,12 @@ impl Lease {
             slot: None,
             data,
             load,
+            needed,
         };
         let mut shelf = pool.0.shelf.lock();
         let is_wanted = shelf.end_cleaning(ticket);
-        let retired = match cleaned {
-            Some(Ok(())) if is_wanted => shelf.give_back(&key, &kind, warm, Instant::now()),
+        let retired = match ready {
+            Some(Ok(())) if is_wanted => shelf.give_back(&key, &kind, warm, since),
             Some(Err(error)) => {
                 debug!(container.id = %warm.sandbox.id(), %error, "a sandbox is not used again");
                 vec![warm]
@@ -284,5 +316,13 @@ impl Lease {
         drop(shelf);
         drop(retired);
         pool.0.changed.notify_waiters();
+    }
+}
+
+/// What comes of making a sandbox ready; `None` if it took too long, or is not wanted any more.
+async fn in_time<T>(ready: impl Future<Output = T>, closed: &CancellationToken) -> Option<T> {
+    tokio::select! {
+        ready = tokio::time::timeout(CLEAN_WAIT, ready) => ready.ok(),
+        () = closed.cancelled() => None,
     }
 }

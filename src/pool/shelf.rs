@@ -1,6 +1,7 @@
 //! The books of the pool: what is warm, whose it is, what to start next and what has to go. Pure: what a sandbox is,
 //! what time it is and what happens to returned sandboxes are up to the caller.
 
+mod cleaning;
 mod kind;
 
 use std::collections::BTreeMap;
@@ -10,6 +11,8 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+use self::cleaning::Cleaning;
+pub(super) use self::cleaning::{ReadyAfter, ShelfTicket};
 use self::kind::{KindBook, Pooled};
 use super::Kind;
 use crate::config::PoolSizes;
@@ -48,36 +51,14 @@ pub(super) struct Shelf<S> {
 /// What is started ahead.
 pub(super) type Ahead = (Kind, Load);
 
-/// Stands for a sandbox on its way back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct ShelfTicket(u64);
-
+/// A clean sandbox that waits for its conversation's next run.
 #[derive(Debug)]
-struct Cleaning {
-    key: ConversationKey,
-    kind: Kind,
-    back: ReadyAfter,
-    /// Whether a run waits for it.
-    is_awaited: bool,
-}
-
-/// How soon a sandbox is clean.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ReadyAfter {
-    /// Once it is scrubbed: worth waiting for.
-    Scrub,
-    /// Once an interpreter is parked in it, which does not take long: worth waiting for.
-    LightPark,
-    /// Once everything is loaded: not worth waiting for.
-    FullLoad,
-}
-
-#[derive(Debug)]
-struct Owned<S> {
-    key: ConversationKey,
-    kind: Kind,
-    sandbox: S,
-    since: Instant,
+pub(super) struct Owned<S> {
+    pub(super) key: ConversationKey,
+    pub(super) kind: Kind,
+    pub(super) sandbox: S,
+    /// When the last run ended.
+    pub(super) since: Instant,
 }
 
 /// What a conversation that asks for its own sandbox gets.
@@ -130,11 +111,6 @@ impl<S> Shelf<S> {
             lent: TaskTracker::new(),
             claimed: None,
         }
-    }
-
-    /// Whether a sandbox of this conversation is on its way back.
-    pub(super) fn is_cleaning(&self, key: &ConversationKey) -> bool {
-        self.cleaning.values().any(|each| each.key == *key)
     }
 
     /// Whether this conversation has a clean sandbox.
@@ -311,77 +287,20 @@ impl<S> Shelf<S> {
         }
     }
 
-    /// Notes that a run waits for what is worth waiting for.
-    fn wait_for_own(&mut self, key: &ConversationKey, kind: &Kind) -> ShelfClaim<S> {
-        let worth_it = |each: &&mut Cleaning| {
-            each.key == *key && each.kind == *kind && each.back != ReadyAfter::FullLoad
-        };
-        let mut claim = ShelfClaim::Nothing;
-        for cleaning in self.cleaning.values_mut().filter(worth_it) {
-            cleaning.is_awaited = true;
-            claim = ShelfClaim::Cleaning;
-        }
-        claim
-    }
-
-    /// Whether a run waits for a sandbox on its way back, or nobody wants it any more.
-    pub(super) fn is_awaited(&self, ticket: ShelfTicket) -> bool {
-        let cleaning = self.cleaning.get(&ticket);
-        cleaning.is_none_or(|cleaning| cleaning.is_awaited)
-    }
-
-    /// Notes that a sandbox is on its way back to its conversation. `None` when it is not wanted back.
-    pub(super) fn begin_cleaning(
-        &mut self,
-        key: &ConversationKey,
-        kind: &Kind,
-        back: ReadyAfter,
-    ) -> Option<ShelfTicket> {
-        // One at a time: a burst of cold runs would load an interpreter each, although only two are kept.
-        let is_loaded =
-            back != ReadyAfter::Scrub && self.is_coming(key, kind, |other| other == back);
-        if self.closed || is_loaded || !self.kinds.contains_key(kind) {
-            return None;
-        }
-        self.tickets += 1;
-        let cleaning = Cleaning {
-            key: key.clone(),
-            kind: kind.clone(),
-            back,
-            is_awaited: false,
-        };
-        self.cleaning.insert(ShelfTicket(self.tickets), cleaning);
-        Some(ShelfTicket(self.tickets))
-    }
-
-    /// Notes that the way back has ended, well or not. Returns whether the conversation still wants the sandbox.
-    pub(super) fn end_cleaning(&mut self, ticket: ShelfTicket) -> bool {
-        self.cleaning.remove(&ticket).is_some()
-    }
-
-    fn is_coming(
-        &self,
-        key: &ConversationKey,
-        kind: &Kind,
-        is_so: impl Fn(ReadyAfter) -> bool,
-    ) -> bool {
-        let mut cleaning = self.cleaning.values();
-        cleaning.any(|each| each.key == *key && each.kind == *kind && is_so(each.back))
-    }
-
     /// Keeps the place of a claimed sandbox, for as long as the token lives.
     pub(super) fn lend(&self) -> TaskTrackerToken {
         self.lent.token()
     }
 
-    /// Leaves a clean sandbox with its conversation. Returns those that have to make way, perhaps including itself.
+    /// Leaves a clean sandbox with its conversation, whose last run ended at `since`. Returns those that have to make way,
+    /// perhaps including itself.
     #[must_use]
     pub(super) fn give_back(
         &mut self,
         key: &ConversationKey,
         kind: &Kind,
         sandbox: S,
-        now: Instant,
+        since: Instant,
     ) -> Vec<S> {
         if self.closed || !self.kinds.contains_key(kind) || self.max_warm == 0 {
             return vec![sandbox];
@@ -399,12 +318,15 @@ impl<S> Shelf<S> {
             };
             retired.push(spared);
         }
-        self.owned.push(Owned {
+        // The list is in order of use.
+        let place = self.owned.partition_point(|owned| owned.since <= since);
+        let owned = Owned {
             key: key.clone(),
             kind: kind.clone(),
             sandbox,
-            since: now,
-        });
+            since,
+        };
+        self.owned.insert(place, owned);
         retired
     }
 
@@ -413,7 +335,6 @@ impl<S> Shelf<S> {
     fn spare(&mut self) -> Option<S> {
         let (pooled, owned) = self.count();
         if owned > 0 && pooled <= self.max_warm / 2 {
-            // The list is in order of use.
             return Some(self.owned.remove(0).sandbox);
         }
         let fullest = self.kinds.values_mut().max_by_key(|book| book.pooled.len());

@@ -19,6 +19,7 @@ mod docker_interference;
 mod docker_kernels;
 mod docker_languages;
 mod docker_leaks;
+mod docker_light;
 mod docker_moving;
 mod docker_network;
 mod docker_packages;

@@ -390,8 +390,8 @@ impl Init {
         }
         match self.frames.next_frame()? {
             None => Ok(false),
-            Some(Frame::Park(_)) if self.has_parked() => Err(Stop::SecondPark),
             Some(Frame::Park(park)) => {
+                self.remove_driver()?;
                 self.dial = Dial::begin(&park.must_not_reach);
                 self.park = Some(park);
                 self.park(Answer::Ready)

@@ -75,8 +75,6 @@ pub(crate) enum Stop {
     Done,
     #[error(transparent)]
     Frame(#[from] FrameError),
-    #[error("a second park frame")]
-    SecondPark,
     #[error("a frame that a kernel does not take")]
     NotForKernel,
     #[error("a system call failed: {0}")]
@@ -99,7 +97,7 @@ impl Stop {
     fn code(&self) -> u8 {
         match self {
             Self::Gone | Self::Done => 0,
-            Self::Frame(_) | Self::SecondPark | Self::NotForKernel => 70,
+            Self::Frame(_) | Self::NotForKernel => 70,
             Self::NotReady(_) => 71,
             Self::NotClean(_) => 72,
             Self::System(_)

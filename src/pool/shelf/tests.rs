@@ -381,3 +381,58 @@ fn an_upload_is_for_the_kind_that_is_asked_for_most() {
     assert_eq!(shelf.claim_own(&key('a'), &kind("t")), ShelfClaim::Nothing);
     assert_eq!(shelf.likeliest_kind(), Some(kind("t")));
 }
+
+#[test]
+fn what_is_loaded_and_not_needed_goes_and_the_sandbox_stays() {
+    let (mut shelf, begun) = (shelf(0, 10), Instant::now());
+    let at = |second| begun + Duration::from_secs(second);
+    // Needed at as many seconds as their number; the one that is 0 has nothing loaded.
+    for (digit, number) in [('a', 3), ('b', 0), ('c', 2)] {
+        assert!(
+            shelf
+                .give_back(&key(digit), &kind("p"), number, at(10))
+                .is_empty()
+        );
+    }
+    let loaded = |number: &u32| (*number > 0).then(|| at(u64::from(*number)));
+    assert!(shelf.begin_unloading(2, loaded, |_| false).is_none());
+    let (ticket, owned) = shelf.begin_unloading(1, loaded, |_| false).unwrap();
+    assert_eq!(
+        (owned.key, owned.sandbox, owned.since),
+        (key('c'), 2, at(10))
+    );
+    // One at a time, and a run of its conversation waits for it.
+    assert!(shelf.begin_unloading(0, loaded, |_| true).is_none());
+    assert_eq!(shelf.claim_own(&key('c'), &kind("p")), ShelfClaim::Cleaning);
+    assert!(shelf.end_cleaning(ticket));
+    assert!(shelf.give_back(&key('c'), &kind("p"), 0, at(10)).is_empty());
+    let (_, owned) = shelf
+        .begin_unloading(1, loaded, |needed| needed <= at(3))
+        .unwrap();
+    assert_eq!(owned.key, key('a'));
+    assert!(shelf.begin_unloading(0, loaded, |_| true).is_none());
+}
+
+#[test]
+fn what_was_made_light_keeps_its_place_in_the_order_of_use() {
+    let (mut shelf, now) = (shelf(0, 2), Instant::now());
+    for (digit, number) in [('a', 1), ('b', 2)] {
+        let used = now + Duration::from_secs(number);
+        let number = u32::try_from(number).unwrap();
+        assert!(
+            shelf
+                .give_back(&key(digit), &kind("p"), number, used)
+                .is_empty()
+        );
+    }
+    let loaded = |number: &u32| (*number == 1).then_some(now);
+    let (ticket, owned) = shelf.begin_unloading(0, loaded, |_| true).unwrap();
+    assert!(shelf.end_cleaning(ticket));
+    assert!(
+        shelf
+            .give_back(&owned.key, &owned.kind, owned.sandbox, owned.since)
+            .is_empty()
+    );
+    let later = now + Duration::from_secs(9);
+    assert_eq!(shelf.give_back(&key('c'), &kind("p"), 3, later), [1]);
+}

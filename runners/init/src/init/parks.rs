@@ -11,10 +11,17 @@ use crate::driver::Driver;
 use crate::{Stop, network};
 
 impl Init {
-    /// Whether a driver was asked for. A `park` without one only asks how the sandbox is.
-    pub(super) fn has_parked(&self) -> bool {
-        let park = self.park.as_ref();
-        park.is_some_and(|park| !park.driver.is_empty())
+    /// Ends the driver, if there is one, with its helpers, what it has parked, and all that they have loaded.
+    pub(super) fn remove_driver(&mut self) -> Result<(), Stop> {
+        if self.driver.take().is_none() {
+            return Ok(());
+        }
+        // What ends now was wanted no more.
+        self.state = State::Waiting {
+            parked: None,
+            until: None,
+        };
+        self.scrubber.scrub(&[]).map_err(Stop::NotReady)
     }
 
     /// Has a run process parked, if the image can do that.

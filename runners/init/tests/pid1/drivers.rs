@@ -392,14 +392,25 @@ fn a_run_that_comes_before_ready_waits() {
 }
 
 #[test]
-fn a_park_after_one_with_a_driver_ends_the_sandbox() {
+fn another_park_replaces_the_driver_and_all_that_it_has_loaded() {
+    let list = "
+import os
+print(sorted(open(f'/proc/{pid}/comm').read() for pid in os.listdir('/proc') if pid.isdigit() and int(pid) not in (1, os.getpid())))
+";
+    let with_child = format!("import os, time\nif os.fork() == 0: time.sleep(100)\n{FORK}");
     let mut sandbox = Sandbox::start(&["false"]);
-    sandbox.park(&[], &[]).unwrap();
-    let park = park(&["python3", "-c", FORK], &[]);
-    sandbox.send(&Frame::Park(park.clone()));
-    sandbox.ready().unwrap();
-    sandbox.send(&Frame::Park(park));
-    assert_eq!(sandbox.exit_code(), 70);
+    for (drivers, left) in [
+        (vec![&*with_child, FORK], "'python3\\n'"),
+        (vec![FORK, EXEC], ""),
+    ] {
+        for driver in drivers {
+            sandbox.park(&["python3", "-c", driver], &[]).unwrap();
+        }
+        let outcome = sandbox.run_and_clean(again(list));
+        outcome.exits(0).prints(&format!("[{left}]\n"));
+    }
+    sandbox.park(&["false"], &[]).unwrap_err();
+    assert_eq!(sandbox.exit_code(), 71);
 }
 
 #[test]
