@@ -1,0 +1,92 @@
+//! What the team takes of the machine, and what is left of it.
+
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// Looks at the machine while something goes on.
+pub(crate) struct Watch {
+    root: PathBuf,
+    /// MiB that were available in the beginning, and the fewest since.
+    before: u64,
+    least: Cell<u64>,
+    most_containers: Cell<usize>,
+}
+
+impl Watch {
+    /// Of the server with this directory.
+    pub(crate) fn begin(root: &Path) -> Self {
+        let before = available();
+        Self {
+            root: root.to_owned(),
+            before,
+            least: Cell::new(before),
+            most_containers: Cell::new(0),
+        }
+    }
+
+    /// The result of what goes on.
+    pub(crate) async fn beside<T>(&self, goes_on: impl Future<Output = T>) -> T {
+        let look = async {
+            loop {
+                self.least.set(self.least.get().min(available()));
+                let most = self.most_containers.get().max(self.containers());
+                self.most_containers.set(most);
+                sleep(LOOK_EVERY).await;
+            }
+        };
+        tokio::select! {
+            result = goes_on => result,
+            () = look => unreachable!("it looks for ever"),
+        }
+    }
+
+    pub(crate) fn report(&self) -> String {
+        format!(
+            "at most {} MiB more than in the beginning, and {} containers",
+            self.before.saturating_sub(self.least.get()),
+            self.most_containers.get()
+        )
+    }
+
+    /// What there is on the engine and on the disk.
+    pub(crate) fn left(&self) -> String {
+        let names = std::fs::read_dir(&self.root).into_iter().flatten();
+        let names = names.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let conversations = names.filter(|name| !name.starts_with('.')).count();
+        format!(
+            "{} containers, {conversations} conversations",
+            self.containers()
+        )
+    }
+
+    fn containers(&self) -> usize {
+        let id = std::fs::read_to_string(self.root.join(".root-id")).unwrap_or_default();
+        let filter = format!("label=sandbox.root={}", id.trim());
+        let list = Command::new("docker")
+            .args(["ps", "--all", "--quiet", "--filter", &filter])
+            .output()
+            .unwrap();
+        list.stdout.split(|&byte| byte == b'\n').count() - 1
+    }
+}
+
+/// MiB of memory that programs could have.
+fn available() -> u64 {
+    let memory = std::fs::read_to_string("/proc/meminfo").unwrap();
+    let line = memory
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kilobytes: u64 = line
+        .unwrap()
+        .trim()
+        .trim_end_matches(" kB")
+        .parse()
+        .unwrap();
+    kilobytes >> 10
+}
