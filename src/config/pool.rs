@@ -174,7 +174,7 @@ impl PoolConfig {
             loaded_ttl: reader.duration("SANDBOX_LOADED_TTL"),
             max_warm: reader
                 .optional_count("MAX_WARM_SANDBOXES", 0)
-                .unwrap_or_else(|| Self::fitting(Self::LIGHT_MEMORY).clamp(4, 128)),
+                .unwrap_or_else(|| Self::fitting(Self::LIGHT_MEMORY).clamp(4, 256)),
             max_loaded: Self::fitting(Self::LOADED_MEMORY).max(2),
             reuse,
         }

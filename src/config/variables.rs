@@ -356,7 +356,7 @@ pub const VARIABLES: &[Variable] = &[
     variable(
         "MAX_WARM_SANDBOXES",
         "",
-        "warm sandboxes in total; default: as many light ones as fit into a quarter of the memory, from 4 to 128. As much again may be taken by large libraries while nothing runs",
+        "warm sandboxes in total; default: as many light ones as fit into a quarter of the memory, from 4 to 256. As much again may be taken by large libraries while nothing runs",
     ),
     variable(
         "SANDBOX_REUSE",
