@@ -32,20 +32,22 @@ pub struct PoolConfig {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PoolSize {
     /// A few for each runner, and many light ones for those that can be light.
-    Fitting(LightRoom),
+    Fitting(Room),
     /// This many for each runner.
     Each(usize),
     /// This many for the runners of these languages, and none for others.
     Of(BTreeMap<String, usize>),
 }
 
-/// How many light sandboxes fit.
+/// How many sandboxes fit that wait for a new conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LightRoom {
-    /// Before anybody has asked for one.
-    pub usual: usize,
-    /// Of each runner, when many conversations come at once.
-    pub max: usize,
+pub struct Room {
+    /// Light ones before anybody has asked for one.
+    pub light: usize,
+    /// Light ones of each runner, when many conversations come at once.
+    pub max_light: usize,
+    /// Fully loaded ones of each runner, when many of these conversations want them.
+    pub max_full: usize,
 }
 
 /// The same for one runner, by what is loaded in them.
@@ -57,6 +59,8 @@ pub struct PoolSizes {
     pub max_light: usize,
     /// With everything.
     pub full: usize,
+    /// As many of these as there may be when many conversations want everything at once.
+    pub max_full: usize,
 }
 
 impl PoolSizes {
@@ -69,6 +73,7 @@ impl PoolSizes {
             light: size - full,
             max_light: size - full,
             full,
+            max_full: full,
         }
     }
 }
@@ -98,10 +103,15 @@ impl PoolSize {
     pub fn of(&self, language: &str, aliases: &BTreeSet<String>, has_light: bool) -> PoolSizes {
         let size = match self {
             Self::Fitting(room) => {
-                let light = if has_light { room.usual } else { 0 };
-                let usual = PoolSizes::new(Self::USUAL + light, has_light);
-                let max_light = room.max.max(usual.light);
-                return PoolSizes { max_light, ..usual };
+                if !has_light {
+                    return PoolSizes::new(Self::USUAL, has_light);
+                }
+                let usual = PoolSizes::new(Self::USUAL + room.light, has_light);
+                return PoolSizes {
+                    max_light: room.max_light.max(usual.light),
+                    max_full: room.max_full.max(usual.full),
+                    ..usual
+                };
             }
             Self::Each(size) => *size,
             Self::Of(sizes) => {
@@ -155,6 +165,10 @@ impl PoolConfig {
     const LIGHT_MEMORY: u64 = 32 << 20;
     /// The part of the memory that light ones may take before anybody has asked for one, and afterwards.
     const LIGHT_PARTS: (u64, u64) = (24, 8);
+    /// The part that all warm ones may take, and as much again what those of conversations have loaded.
+    const WARM_PART: u64 = 4;
+    /// The part that fully loaded ones may take while they wait for a new conversation.
+    const FULL_PART: u64 = 8;
 
     pub(super) fn read(reader: &mut Reader<'_>) -> Self {
         let reuse = match reader.text("SANDBOX_REUSE").as_deref() {
@@ -167,15 +181,17 @@ impl PoolConfig {
         };
         Self {
             size: reader.text("POOL_SIZE").map_or_else(
-                || PoolSize::Fitting(Self::light_room()),
+                || PoolSize::Fitting(Self::room()),
                 |_| reader.parse("POOL_SIZE", SIZE, PoolSize::Each(0), PoolSize::parse),
             ),
             idle_ttl: reader.duration("SANDBOX_IDLE_TTL"),
             loaded_ttl: reader.duration("SANDBOX_LOADED_TTL"),
             max_warm: reader
                 .optional_count("MAX_WARM_SANDBOXES", 0)
-                .unwrap_or_else(|| Self::fitting(Self::LIGHT_MEMORY).clamp(4, 256)),
-            max_loaded: Self::fitting(Self::LOADED_MEMORY).max(2),
+                .unwrap_or_else(|| {
+                    Self::fitting(Self::WARM_PART, Self::LIGHT_MEMORY).clamp(4, 256)
+                }),
+            max_loaded: Self::fitting(Self::WARM_PART, Self::LOADED_MEMORY).max(2),
             reuse,
         }
     }
@@ -185,19 +201,19 @@ impl PoolConfig {
         self.max_warm > 0 && (self.size.is_any() || self.reuse)
     }
 
-    /// As many light ones as fit into their part of the memory.
-    fn light_room() -> LightRoom {
-        let fitting = |part| usize::try_from(memory() / part / Self::LIGHT_MEMORY);
+    /// As many of each as fit into their parts of the memory.
+    fn room() -> Room {
         let (usual, max) = Self::LIGHT_PARTS;
-        LightRoom {
-            usual: fitting(usual).unwrap_or(usize::MAX).clamp(2, 32),
-            max: fitting(max).unwrap_or(usize::MAX).clamp(2, 64),
+        Room {
+            light: Self::fitting(usual, Self::LIGHT_MEMORY).clamp(2, 32),
+            max_light: Self::fitting(max, Self::LIGHT_MEMORY).clamp(2, 64),
+            max_full: Self::fitting(Self::FULL_PART, Self::LOADED_MEMORY).clamp(2, 16),
         }
     }
 
-    /// As many of this size as fit into a quarter of the memory.
-    fn fitting(each: u64) -> usize {
-        usize::try_from(memory() / 4 / each).unwrap_or(usize::MAX)
+    /// As many of this size as fit into this part of the memory.
+    fn fitting(part: u64, each: u64) -> usize {
+        usize::try_from(memory() / part / each).unwrap_or(usize::MAX)
     }
 }
 
@@ -233,13 +249,17 @@ mod tests {
             some("py=2,shell=0", [(0, 2), (0, 0)], true)
         );
         assert_eq!(all("shell=0"), some("shell=0", [(0, 0), (0, 0)], false));
-        let room = LightRoom { usual: 8, max: 32 };
+        let room = Room {
+            light: 8,
+            max_light: 32,
+            max_full: 16,
+        };
         let fitting = |has_light| {
             let sizes = PoolSize::Fitting(room).of("python", &aliases, has_light);
-            (sizes.light, sizes.max_light, sizes.full)
+            (sizes.light, sizes.max_light, sizes.full, sizes.max_full)
         };
-        assert_eq!(fitting(true), (8, 32, 2));
-        assert_eq!(fitting(false), (2, 32, 0));
+        assert_eq!(fitting(true), (8, 32, 2, 16));
+        assert_eq!(fitting(false), (2, 2, 0, 0));
         let size = PoolSize::parse("py=2,pyton=1").unwrap();
         assert_eq!(size.unknown(|name| name == "py"), ["pyton"]);
         for bad in [

@@ -252,8 +252,7 @@ impl<S> Shelf<S> {
     /// Claims a pooled sandbox, which is the caller's from now on. One with another load is better than none.
     pub(super) fn claim_pooled(&mut self, kind: &Kind, load: Load, now: Instant) -> Option<S> {
         let book = self.kinds.get_mut(kind)?;
-        book.claims += 1;
-        book.arrivals.note(now);
+        book.note_arrival(load, now);
         self.claimed = Some(now);
         let fits = book.pooled.iter().position(|pooled| pooled.load == load);
         // The oldest one, so that none gets very old.

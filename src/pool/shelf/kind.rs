@@ -17,7 +17,9 @@ pub(super) struct KindBook<S> {
     /// How often it was asked for, which hints at the kind that an upload is for.
     pub(super) claims: u64,
     /// Of new conversations.
-    pub(super) arrivals: Arrivals,
+    arrivals: Arrivals,
+    /// Of those that wanted everything.
+    full_arrivals: Arrivals,
 }
 
 /// One that waits.
@@ -37,6 +39,7 @@ impl<S> Default for KindBook<S> {
             failures: 0,
             claims: 0,
             arrivals: Arrivals::default(),
+            full_arrivals: Arrivals::default(),
         }
     }
 }
@@ -48,17 +51,25 @@ impl<S> KindBook<S> {
         self.pooled.iter().filter(fits).count()
     }
 
-    /// How many should. Of the light ones twice as many as new conversations have come at once, as far as there is room:
-    /// the next burst may be larger.
+    /// Notes that a new conversation comes, which wants this.
+    pub(super) fn note_arrival(&mut self, load: Load, now: Instant) {
+        self.claims += 1;
+        self.arrivals.note(now);
+        if load == Load::Full {
+            self.full_arrivals.note(now);
+        }
+    }
+
+    /// How many should: twice as many as new conversations have come at once, as far as there is room, since the next
+    /// burst may be larger.
     pub(super) fn wanted(&self, load: Load, now: Instant) -> usize {
         let sizes = self.sizes;
-        match load {
-            Load::Light => {
-                let expected = self.arrivals.peak(now).saturating_mul(2);
-                sizes.light.max(expected.min(sizes.max_light))
-            }
-            Load::Full => sizes.full,
-        }
+        let (arrivals, usual, max) = match load {
+            Load::Light => (&self.arrivals, sizes.light, sizes.max_light),
+            Load::Full => (&self.full_arrivals, sizes.full, sizes.max_full),
+        };
+        let expected = arrivals.peak(now).saturating_mul(2);
+        usual.max(expected.min(max))
     }
 
     /// Takes those that are more than are wanted, the newest ones.

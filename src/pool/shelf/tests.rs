@@ -21,6 +21,7 @@ fn sizes(light: usize, full: usize) -> PoolSizes {
         light,
         max_light: light,
         full,
+        max_full: full,
     }
 }
 
@@ -110,6 +111,7 @@ fn light_ones_follow_the_arrivals() {
         light: 2,
         max_light: 7,
         full: 0,
+        max_full: 0,
     };
     let kinds = BTreeMap::from([(kind("p"), sizes)]);
     let _ = shelf.set_kinds(&kinds, now);
@@ -127,6 +129,32 @@ fn light_ones_follow_the_arrivals() {
     assert_eq!(fill(3, now), (6, 0));
     assert_eq!(fill(9, now), (7, 0));
     assert_eq!(fill(0, now + Duration::from_mins(11)), (2, 5));
+}
+
+#[test]
+fn full_ones_follow_the_arrivals_that_want_them() {
+    let (mut shelf, now) = (Shelf::<u32>::new(100, TTL), Instant::now());
+    let sizes = PoolSizes {
+        light: 0,
+        max_light: 0,
+        full: 2,
+        max_full: 5,
+    };
+    let kinds = BTreeMap::from([(kind("p"), sizes)]);
+    let _ = shelf.set_kinds(&kinds, now);
+    let mut fill = |claims: &[Load], now| {
+        for load in claims {
+            shelf.claim_pooled(&kind("p"), *load, now);
+        }
+        while let Some(ahead) = shelf.begin_start(now) {
+            assert_eq!(ahead, full("p"));
+            assert_eq!(shelf.started(&ahead, 0, now), None);
+        }
+        shelf.count().0
+    };
+    assert_eq!(fill(&[Load::Light; 9], now), 2);
+    assert_eq!(fill(&[Load::Light, Load::Full, Load::Full], now), 4);
+    assert_eq!(fill(&[Load::Full; 9], now), 5);
 }
 
 #[test]
