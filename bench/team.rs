@@ -37,7 +37,7 @@ const TIDY: Duration = Duration::from_secs(15);
 
 fn main() {
     // `cargo test --benches` only needs to know that this builds.
-    if std::env::args().any(|argument| argument == "--test") {
+    if !std::env::args().any(|argument| argument == "--bench") {
         return;
     }
     let mut numbers = std::env::args().filter_map(|argument| argument.parse().ok());
@@ -77,9 +77,16 @@ async fn measure(conversations: usize, how_long: Duration) {
         member.leave().await;
     }
     sleep(TIDY).await;
-    println!("left, without conversations: {}", watch.left());
+    println!(
+        "left, without conversations: {} of their directories, {} containers",
+        watch.conversations(),
+        watch.containers().await
+    );
     server.stop();
-    println!("left, without the server: {}", watch.left());
+    println!(
+        "left, without the server: {} containers",
+        watch.containers().await
+    );
 }
 
 /// A row for each kind of request, and what else was answered.

@@ -145,15 +145,16 @@ struct Warm {
     slot: Option<Slot>,
     /// The directory that it has as `/data`, once it belongs to a conversation.
     data: Option<DirectoryId>,
+    /// What was loaded when its interpreter was parked. Programs may have had more loaded since.
     load: Load,
-    /// When a program last needed what is loaded.
-    needed: Instant,
+    /// When one last used what may be loaded, if anything is.
+    used: Option<Instant>,
 }
 
 impl Warm {
-    /// When a program last needed what is loaded, if anything is.
-    fn loaded(&self) -> Option<Instant> {
-        (self.load == Load::Full).then_some(self.needed)
+    /// With an interpreter that was parked just now.
+    fn used_when_parked(load: Load) -> Option<Instant> {
+        (load == Load::Full).then(Instant::now)
     }
 }
 
@@ -207,7 +208,7 @@ impl Pool {
         let lease = |warm: Warm, way| {
             let (pool, key) = (self.clone(), key.clone());
             Lease::new(pool, warm.sandbox, key, runner, way, warm.data)
-                .with_load(warm.load, warm.needed)
+                .with_load(warm.load, warm.used)
                 .for_program(load)
         };
         if let Some((warm, reserved)) = self.claim_own(key, &kind).await {
@@ -306,7 +307,7 @@ impl Pool {
                         slot: None,
                         data: Some(data),
                         load,
-                        needed: Instant::now(),
+                        used: Warm::used_when_parked(load),
                     };
                     Ok(Some((warm, reserved)))
                 }
@@ -318,7 +319,7 @@ impl Pool {
                         slot: Some(slot),
                         data: None,
                         load,
-                        needed: Instant::now(),
+                        used: Warm::used_when_parked(load),
                     };
                     let mut shelf = self.0.shelf.lock();
                     let unwanted = shelf.put_back(&(kind.clone(), load), warm, Instant::now());

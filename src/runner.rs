@@ -150,10 +150,10 @@ impl Runner {
         }
     }
 
-    /// What should be loaded for this program. A wrong guess costs time, and nothing else.
+    /// What should be loaded for this program, where there is a choice. A wrong guess costs time, and nothing else.
     pub fn load_for(&self, code: &str) -> Load {
         let names = |name: &String| code.contains(name.as_str());
-        if self.driver_loads.iter().any(names) {
+        if !self.driver_light.is_empty() && self.driver_loads.iter().any(names) {
             Load::Full
         } else {
             Load::Light

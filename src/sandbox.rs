@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!             start            park              run                clean
-//! (nothing) ────────▶ Started ──────▶ Parked ──────────▶ Ran ──────────────▶ Parked
+//! (nothing) ────────▶ Started ──────▶ Parked ──────────▶ Ran ──────────────▶ Parked, which can be parked anew
 //!                        │                                │        (or, when it was never parked, Started)
 //!                        └───────────── run ──────────────┘
 //!

@@ -20,8 +20,9 @@ pub(crate) struct Member<'a> {
     server: &'a Server,
     conversation: String,
     random: fastrand::Rng,
-    /// How many requests should be in the file that must not be lost.
+    /// How many requests have to be in the file that must not be lost, and how many may be.
     noted: usize,
+    asked: usize,
 }
 
 /// One request, and what came of it.
@@ -46,6 +47,7 @@ impl<'a> Member<'a> {
             // The same team each time.
             random: fastrand::Rng::with_seed(number as u64),
             noted: 0,
+            asked: 0,
         }
     }
 
@@ -69,26 +71,31 @@ impl<'a> Member<'a> {
     }
 
     async fn ask(&mut self, request: &'static Request) -> Told {
+        let told = |took, answered| Told {
+            kind: request.name,
+            took,
+            answered,
+        };
+        let begun = Instant::now();
         if let Some(content) = request.upload {
             let content = base64::engine::general_purpose::STANDARD.encode(content);
             let arguments = json!({ "conversationId": self.conversation, "filename": "sales.csv", "content": content });
-            self.server.call("upload_file", arguments).await;
+            let answer = self.server.call("upload_file", arguments).await;
+            if let Some(code) = answer["code"].as_str() {
+                return told(begun.elapsed(), Answered::Refused(code.to_owned()));
+            }
         }
-        let begun = Instant::now();
         let arguments = request.arguments(&self.conversation);
         let answer = self.server.call("run_code", arguments).await;
         let took = begun.elapsed();
-        if request.is_noted() && answer["status"] == "ok" {
-            self.noted += 1;
+        if request.is_noted() {
+            self.asked += 1;
+            self.noted += usize::from(answer["status"] == "ok");
         }
-        Told {
-            kind: request.name,
-            took,
-            answered: judge(request, &answer),
-        }
+        told(took, judge(request, &answer))
     }
 
-    /// Whether the file has another length than it should have.
+    /// Whether the file has another length than it can have.
     pub(crate) async fn has_lost(&self) -> bool {
         let code = "import os\nprint(os.path.getsize('diary') if os.path.exists('diary') else 0)";
         let arguments =
@@ -96,7 +103,8 @@ impl<'a> Member<'a> {
         loop {
             let answer = self.server.call("run_code", arguments.clone()).await;
             if answer["code"] != "busy" {
-                return answer["stdout"] != format!("{}\n", self.noted);
+                let length = answer["stdout"].as_str().unwrap_or_default().trim().parse();
+                return !length.is_ok_and(|length| (self.noted..=self.asked).contains(&length));
             }
             sleep(Duration::from_secs(1)).await;
         }

@@ -12,6 +12,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// Looks at the machine while something goes on.
 pub(crate) struct Watch {
     root: PathBuf,
+    /// By which its containers are known.
+    id: String,
     /// MiB that were available in the beginning, and the fewest since.
     before: u64,
     least: Cell<u64>,
@@ -22,8 +24,10 @@ impl Watch {
     /// Of the server with this directory.
     pub(crate) fn begin(root: &Path) -> Self {
         let before = available();
+        let id = std::fs::read_to_string(root.join(".root-id")).unwrap();
         Self {
             root: root.to_owned(),
+            id: id.trim().to_owned(),
             before,
             least: Cell::new(before),
             most_containers: Cell::new(0),
@@ -35,7 +39,7 @@ impl Watch {
         let look = async {
             loop {
                 self.least.set(self.least.get().min(available()));
-                let most = self.most_containers.get().max(self.containers());
+                let most = self.most_containers.get().max(self.containers().await);
                 self.most_containers.set(most);
                 sleep(LOOK_EVERY).await;
             }
@@ -54,24 +58,22 @@ impl Watch {
         )
     }
 
-    /// What there is on the engine and on the disk.
-    pub(crate) fn left(&self) -> String {
-        let names = std::fs::read_dir(&self.root).into_iter().flatten();
+    /// How many conversations have a directory.
+    pub(crate) fn conversations(&self) -> usize {
+        let names = std::fs::read_dir(&self.root).unwrap();
         let names = names.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        let conversations = names.filter(|name| !name.starts_with('.')).count();
-        format!(
-            "{} containers, {conversations} conversations",
-            self.containers()
-        )
+        names.filter(|name| !name.starts_with('.')).count()
     }
 
-    fn containers(&self) -> usize {
-        let id = std::fs::read_to_string(self.root.join(".root-id")).unwrap_or_default();
-        let filter = format!("label=sandbox.root={}", id.trim());
-        let list = Command::new("docker")
-            .args(["ps", "--all", "--quiet", "--filter", &filter])
-            .output()
-            .unwrap();
+    /// How many containers the server has, or has left.
+    pub(crate) async fn containers(&self) -> usize {
+        let filter = format!("label=sandbox.root={}", self.id);
+        let list = move || {
+            Command::new("docker")
+                .args(["ps", "--all", "--quiet", "--filter", &filter])
+                .output()
+        };
+        let list = tokio::task::spawn_blocking(list).await.unwrap().unwrap();
         list.stdout.split(|&byte| byte == b'\n').count() - 1
     }
 }

@@ -179,6 +179,7 @@ impl PoolConfig {
                 false
             }
         };
+        let max_warm = reader.optional_count("MAX_WARM_SANDBOXES", 0);
         Self {
             size: reader.text("POOL_SIZE").map_or_else(
                 || PoolSize::Fitting(Self::room()),
@@ -186,12 +187,12 @@ impl PoolConfig {
             ),
             idle_ttl: reader.duration("SANDBOX_IDLE_TTL"),
             loaded_ttl: reader.duration("SANDBOX_LOADED_TTL"),
-            max_warm: reader
-                .optional_count("MAX_WARM_SANDBOXES", 0)
-                .unwrap_or_else(|| {
-                    Self::fitting(Self::WARM_PART, Self::LIGHT_MEMORY).clamp(4, 256)
-                }),
-            max_loaded: Self::fitting(Self::WARM_PART, Self::LOADED_MEMORY).max(2),
+            max_warm: max_warm.unwrap_or_else(|| {
+                Self::fitting(Self::WARM_PART, Self::LIGHT_MEMORY).clamp(4, 256)
+            }),
+            // Who says how many there may be has room for them.
+            max_loaded: max_warm
+                .unwrap_or_else(|| Self::fitting(Self::WARM_PART, Self::LOADED_MEMORY).max(2)),
             reuse,
         }
     }

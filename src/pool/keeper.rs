@@ -179,7 +179,7 @@ impl Pool {
             slot: Some(slot),
             data: None,
             load,
-            needed: Instant::now(),
+            used: Warm::used_when_parked(load),
         })
     }
 

@@ -75,9 +75,9 @@ pub struct Lease {
     parking: Parking,
     source: SandboxSource,
     load: Load,
-    /// When a program last needed what is loaded.
-    needed: Instant,
-    /// What the program of this lease needs.
+    /// When a program last used what may be loaded, if anything is.
+    used: Option<Instant>,
+    /// What the program of this lease uses.
     needs: Load,
     /// Whether the conversation may keep the sandbox.
     pub(super) reuse: bool,
@@ -106,7 +106,7 @@ impl Lease {
             parking,
             source,
             load: Load::Light,
-            needed: Instant::now(),
+            used: None,
             needs: Load::Light,
             reuse,
             data,
@@ -114,13 +114,14 @@ impl Lease {
         }
     }
 
-    /// The same lease, of a sandbox with this load, which a program needed then.
-    pub(super) fn with_load(mut self, load: Load, needed: Instant) -> Self {
-        (self.load, self.needed) = (load, needed);
+    /// The same lease, of a sandbox in which an interpreter with this load is parked, and what may be loaded was used
+    /// then.
+    pub(super) fn with_load(mut self, load: Load, used: Option<Instant>) -> Self {
+        (self.load, self.used) = (load, used);
         self
     }
 
-    /// The same lease, for a program that needs this.
+    /// The same lease, for a program that uses this.
     pub(super) fn for_program(mut self, needs: Load) -> Self {
         self.needs = needs;
         self
@@ -208,7 +209,7 @@ impl Lease {
         self.pool.is_old(&self.sandbox)
     }
 
-    /// What is loaded in it.
+    /// What was loaded in it when its interpreter was parked.
     pub fn load(&self) -> Load {
         self.load
     }
@@ -228,7 +229,7 @@ impl Lease {
         }
         self.data = workspace.directory_id();
         if self.needs == Load::Full {
-            (self.load, self.needed) = (Load::Full, Instant::now());
+            self.used = Some(Instant::now());
         }
         let back = if self.sandbox.is_parked() {
             ReadyAfter::Scrub
@@ -274,6 +275,7 @@ impl Lease {
 
     async fn park(&mut self) -> Result<(), SandboxError> {
         self.load = self.parking.load;
+        self.used = Warm::used_when_parked(self.load);
         let idle = self.pool.parked_for();
         let driver = &self.parking.driver;
         self.sandbox.park(driver, &BTreeMap::new(), idle, &[]).await
@@ -293,7 +295,7 @@ impl Lease {
             kind,
             data,
             load,
-            needed,
+            used,
             ..
         } = self;
         let warm = Warm {
@@ -301,7 +303,7 @@ impl Lease {
             slot: None,
             data,
             load,
-            needed,
+            used,
         };
         let mut shelf = pool.0.shelf.lock();
         let is_wanted = shelf.end_cleaning(ticket);

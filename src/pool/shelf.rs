@@ -304,19 +304,6 @@ impl<S> Shelf<S> {
         if self.closed || !self.kinds.contains_key(kind) || self.max_warm == 0 {
             return vec![sandbox];
         }
-        let mut retired = Vec::new();
-        let same = |owned: &Owned<S>| owned.key == *key && owned.kind == *kind;
-        if self.owned.iter().filter(|owned| same(owned)).count() >= OWNED_PER_KIND {
-            let oldest = self.owned.iter().position(same);
-            retired.extend(oldest.map(|index| self.owned.remove(index).sandbox));
-        }
-        while self.total() >= self.max_warm {
-            let Some(spared) = self.spare() else {
-                retired.push(sandbox);
-                return retired;
-            };
-            retired.push(spared);
-        }
         // The list is in order of use.
         let place = self.owned.partition_point(|owned| owned.since <= since);
         let owned = Owned {
@@ -326,6 +313,17 @@ impl<S> Shelf<S> {
             since,
         };
         self.owned.insert(place, owned);
+        let mut retired = Vec::new();
+        let same = |owned: &Owned<S>| owned.key == *key && owned.kind == *kind;
+        if self.owned.iter().filter(|owned| same(owned)).count() > OWNED_PER_KIND {
+            let oldest = self.owned.iter().position(same);
+            retired.extend(oldest.map(|index| self.owned.remove(index).sandbox));
+        }
+        while self.total() > self.max_warm
+            && let Some(spared) = self.spare()
+        {
+            retired.push(spared);
+        }
         retired
     }
 

@@ -3,22 +3,21 @@
 
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use super::shelf::Owned;
-use super::{Kind, Lease, Pool, SandboxSource, Warm};
+use super::{Kind, Lease, Pool, SandboxSource};
 use crate::runner::{Load, Runner};
 
 impl Pool {
-    /// Begins with one, if there is one that has not needed it for a while, or if more than there is room for have
-    /// something loaded. One at a time, since programs may be running.
+    /// Begins with one, if there is one whose programs have not used it for a while, or if more than there is room for
+    /// have something loaded. One at a time, since programs may be running.
     pub(super) fn unload<'a>(&self, mut runners: impl Iterator<Item = &'a Arc<Runner>>) {
         let config = &self.0.config;
-        let begun =
-            self.0
-                .shelf
-                .lock()
-                .begin_unloading(config.max_loaded, Warm::loaded, |needed| {
-                    needed.elapsed() >= config.loaded_ttl
-                });
+        let is_unused = |used: Instant| used.elapsed() >= config.loaded_ttl;
+        let mut shelf = self.0.shelf.lock();
+        let begun = shelf.begin_unloading(config.max_loaded, |warm| warm.used, is_unused);
+        drop(shelf);
         let Some((ticket, owned)) = begun else {
             return;
         };

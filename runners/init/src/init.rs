@@ -391,10 +391,13 @@ impl Init {
         match self.frames.next_frame()? {
             None => Ok(false),
             Some(Frame::Park(park)) => {
-                self.remove_driver()?;
+                let removed = self.remove_driver();
                 self.dial = Dial::begin(&park.must_not_reach);
                 self.park = Some(park);
-                self.park(Answer::Ready)
+                match removed {
+                    Ok(()) => self.park(Answer::Ready),
+                    Err(reason) => self.parked(Answer::Ready, Err(reason)),
+                }
             }
             Some(Frame::Run(run)) => self.start(run).map(|()| true),
             Some(Frame::Cell(cell)) => self.start_kernel(&cell).map(|()| true),

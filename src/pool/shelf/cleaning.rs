@@ -77,12 +77,12 @@ impl<S> Shelf<S> {
         self.cleaning.remove(&ticket).is_some()
     }
 
-    /// Takes the sandbox that has been `loaded` for longest without being needed, if so many have something loaded that
-    /// there are more than `max_loaded`, or if it `is_unused` since. Not while another one is parked.
+    /// Takes the sandbox in which what is loaded was `used` longest ago, if more than `max_loaded` have something loaded,
+    /// or if it `is_unused` since. Not while another one is parked.
     pub(in crate::pool) fn begin_unloading(
         &mut self,
         max_loaded: usize,
-        loaded: impl Fn(&S) -> Option<Instant>,
+        used: impl Fn(&S) -> Option<Instant>,
         is_unused: impl Fn(Instant) -> bool,
     ) -> Option<(ShelfTicket, Owned<S>)> {
         let back = ReadyAfter::LightPark;
@@ -90,10 +90,10 @@ impl<S> Shelf<S> {
             return None;
         }
         let owned = self.owned.iter().enumerate();
-        let needed = owned.filter_map(|(index, owned)| Some((loaded(&owned.sandbox)?, index)));
-        let needed: Vec<_> = needed.collect();
-        let &(since, index) = needed.iter().min()?;
-        if needed.len() <= max_loaded && !is_unused(since) {
+        let loaded = owned.filter_map(|(index, owned)| Some((used(&owned.sandbox)?, index)));
+        let loaded: Vec<_> = loaded.collect();
+        let &(since, index) = loaded.iter().min()?;
+        if loaded.len() <= max_loaded && !is_unused(since) {
             return None;
         }
         let owned = self.owned.remove(index);

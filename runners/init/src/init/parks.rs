@@ -12,7 +12,7 @@ use crate::{Stop, network};
 
 impl Init {
     /// Ends the driver, if there is one, with its helpers, what it has parked, and all that they have loaded.
-    pub(super) fn remove_driver(&mut self) -> Result<(), Stop> {
+    pub(super) fn remove_driver(&mut self) -> Result<(), String> {
         if self.driver.take().is_none() {
             return Ok(());
         }
@@ -21,7 +21,7 @@ impl Init {
             parked: None,
             until: None,
         };
-        self.scrubber.scrub(&[]).map_err(Stop::NotReady)
+        self.scrubber.scrub(&[])
     }
 
     /// Has a run process parked, if the image can do that.
