@@ -37,11 +37,9 @@ async fn open(page: &Page, name: &str) -> String {
 
 async fn close(page: &Page) {
     page.click("#file-dialog [data-close]").await;
-    let left = page.js(
-        "return document.getElementById('preview').childElementCount",
-        Vec::new(),
-    );
-    assert_eq!(left.await, 0);
+    // A dialog tells that it was closed a moment later.
+    page.until("document.getElementById('preview').childElementCount === 0")
+        .await;
 }
 
 /// The rows of the table that is shown, with the class of their last cell.
