@@ -10,6 +10,8 @@ mod cases;
 mod given;
 #[path = "cluster/model.rs"]
 mod model;
+#[path = "run.rs"]
+mod run;
 #[expect(dead_code, reason = "the other benchmark has the rest")]
 #[path = "latency/server.rs"]
 mod server;
@@ -38,15 +40,7 @@ const BUSY: [usize; 3] = [1, 8, 32];
 const NODES: [u32; 3] = [10, 100, 1_000];
 
 fn main() {
-    // `cargo test --benches` only needs to know that this builds.
-    if !std::env::args().any(|argument| argument == "--bench") {
-        return;
-    }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
+    run::run(async {
         let Some(given) = Given::read() else {
             println!(
                 "No cluster is given: tests/cluster/bench.sh brings one up, and measures there."

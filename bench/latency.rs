@@ -10,6 +10,8 @@
 mod cases;
 #[path = "latency/hostile.rs"]
 mod hostile;
+#[path = "run.rs"]
+mod run;
 #[path = "latency/server.rs"]
 mod server;
 #[path = "latency/stats.rs"]
@@ -21,15 +23,7 @@ use self::server::Server;
 use self::stats::Series;
 
 fn main() {
-    // `cargo test --benches` only needs to know that this builds.
-    if !std::env::args().any(|argument| argument == "--bench") {
-        return;
-    }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(async {
+    run::run(async {
         println!("{}\n", stats::machine());
         let chosen = |name| std::env::args().any(|argument| argument == name);
         if chosen("hostile") {

@@ -5,6 +5,8 @@
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot go on ends")]
 #![expect(clippy::print_stdout, reason = "the table is the output")]
 
+#[path = "run.rs"]
+mod run;
 #[expect(dead_code, reason = "the other benchmark has the rest")]
 #[path = "latency/server.rs"]
 mod server;
@@ -83,15 +85,7 @@ const CHANGES: [Change; 13] = [
 ];
 
 fn main() {
-    // `cargo test --benches` only needs to know that this builds.
-    if !std::env::args().any(|argument| argument == "--bench") {
-        return;
-    }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(measure());
+    run::run(measure());
 }
 
 async fn measure() {

@@ -10,6 +10,8 @@
 mod member;
 #[path = "team/requests.rs"]
 mod requests;
+#[path = "run.rs"]
+mod run;
 #[expect(dead_code, reason = "the other benchmark has the rest")]
 #[path = "latency/server.rs"]
 mod server;
@@ -36,20 +38,12 @@ const MINUTES: u64 = 10;
 const TIDY: Duration = Duration::from_secs(15);
 
 fn main() {
-    // `cargo test --benches` only needs to know that this builds.
-    if !std::env::args().any(|argument| argument == "--bench") {
-        return;
-    }
     let mut numbers = std::env::args().filter_map(|argument| argument.parse().ok());
     let conversations = numbers
         .next()
         .map_or(CONVERSATIONS, |count: u64| usize::try_from(count).unwrap());
     let minutes = numbers.next().unwrap_or(MINUTES);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    runtime.block_on(measure(conversations, Duration::from_mins(minutes)));
+    run::run(measure(conversations, Duration::from_mins(minutes)));
 }
 
 async fn measure(conversations: usize, how_long: Duration) {
