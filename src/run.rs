@@ -189,7 +189,7 @@ impl Runs {
             progress,
             stop: &entered.stop,
         };
-        Ok(self.run_seated(seat, job, timing).await?)
+        self.run_seated(seat, job, timing).await
     }
 
     /// The answer for the caller.
@@ -212,17 +212,18 @@ impl Runs {
         mut seat: Seat,
         job: Job<'_>,
         timing: &mut Timing,
-    ) -> Result<Outcome, RunError> {
+    ) -> Result<Outcome, NotBegun> {
         let Job {
             prepared,
             workspace,
             progress,
-            ..
+            stop,
         } = job;
-        let before = workspace.snapshot().await?;
+        let survey = async { Ok::<_, NotBegun>(workspace.survey().await?) };
+        let (before, found) = stop.unless(survey).await?;
         let (way, lost_kernel) = (seat.source(), seat.take_lost());
         timing.started(way);
-        let observed = self.drive(seat, job).await;
+        let observed = self.drive(seat, job, found).await;
         timing.end(Phase::Run);
         let listing = workspace.changes_since(&before).await;
         progress.capture.finish();

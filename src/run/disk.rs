@@ -153,25 +153,24 @@ impl ScanSchedule {
 }
 
 impl Allowance {
-    /// Measures what a run finds, before it can add to it.
+    /// From what a run finds, before it can add to it.
     ///
     /// # Errors
     /// That is already far too much.
     pub(super) async fn of(
         workspaces: &Workspaces,
         workspace: &Workspace,
+        mut found: Usage,
     ) -> Result<Self, DiskExcess> {
         let limits = workspaces.limits();
-        let mut found = workspace.usage().await;
-        if found.as_ref().is_ok_and(|found| !found.complete) {
+        if !found.complete {
             let max_counted = limits.max_entries * EXCESS_FACTOR;
-            found = workspace.usage_up_to(max_counted).await;
+            // A tree that cannot be read right now is checked again while the program runs.
+            found = workspace.usage_up_to(max_counted).await.unwrap_or(Usage {
+                complete: true,
+                ..Usage::default()
+            });
         }
-        // A tree that cannot be read right now is checked again while the program runs.
-        let found = found.unwrap_or(Usage {
-            complete: true,
-            ..Usage::default()
-        });
         if !found.complete || found.bytes > limits.quota_bytes.saturating_add(EXCESS_BYTES) {
             return Err(DiskExcess::FarOver);
         }

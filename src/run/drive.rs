@@ -32,6 +32,7 @@ use super::{Job, Runs};
 use crate::executor::ContainerEnd;
 use crate::kernels::KernelLoss;
 use crate::sandbox::INTERRUPT_GRACE;
+use crate::workspace::Usage;
 
 /// What may pass between a time limit and the answer, which is due three seconds after it.
 #[derive(Clone, Copy, Debug)]
@@ -111,10 +112,11 @@ impl WatchEnd {
 }
 
 impl Runs {
-    /// Runs a program to its end. Afterwards its sandbox is left for the next run, kept as a kernel, or removed.
-    pub(super) async fn drive(&self, seat: Seat, job: Job<'_>) -> Observed {
+    /// Runs a program to its end, in a workspace that takes what was `found`. Afterwards its sandbox is left for the next
+    /// run, kept as a kernel, or removed.
+    pub(super) async fn drive(&self, seat: Seat, job: Job<'_>, found: Usage) -> Observed {
         let allowance = tokio::select! {
-            allowance = Allowance::of(&self.files.workspaces, job.workspace) => allowance,
+            allowance = Allowance::of(&self.files.workspaces, job.workspace, found) => allowance,
             () = job.stop.requested() => return Observed::not_begun(Cause::Cancelled),
         };
         match allowance {

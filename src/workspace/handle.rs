@@ -100,13 +100,18 @@ impl Workspace {
         .await
     }
 
-    /// What the files are like now, to be compared by [`changes_since`](Self::changes_since).
+    /// What the files are like now, to be compared by [`changes_since`](Self::changes_since), and how much of the disk
+    /// all of it takes.
     ///
     /// # Errors
     /// The operating system failed.
-    pub async fn snapshot(&self) -> Result<Snapshot, WorkspaceError> {
-        self.within("look at the conversation's files", |store, dir| {
-            listing::snapshot(store.opener, dir)
+    pub async fn survey(&self) -> Result<(Snapshot, Usage), WorkspaceError> {
+        let key = self.key.clone();
+        self.within("look at the conversation's files", move |store, dir| {
+            let (snapshot, usage) = listing::survey(store.opener, dir, store.limits.max_entries)?;
+            let usage = store.with_deleted(&key, usage);
+            store.measured(&key, usage);
+            Ok((snapshot, usage))
         })
         .await
     }

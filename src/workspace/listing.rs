@@ -10,6 +10,7 @@ use rustix::io::Result;
 
 use super::beneath::Opener;
 use super::path::{MAX_PARTS, RelativePath, is_packages};
+use super::usage::{Measure, Usage};
 use super::walk::{Found, Next, walk};
 
 /// Most files in a listing.
@@ -71,6 +72,8 @@ struct Print {
 #[derive(Debug, Default)]
 struct Scan {
     files: Vec<(FileEntry, Print)>,
+    /// Entries of any kind.
+    visited: usize,
     truncated: Option<String>,
     skipped: u64,
 }
@@ -79,20 +82,33 @@ pub(super) fn list(opener: Opener, dir: BorrowedFd<'_>) -> Result<Listing> {
     Ok(scan(opener, dir)?.into_listing())
 }
 
-pub(super) fn snapshot(opener: Opener, dir: BorrowedFd<'_>) -> Result<Snapshot> {
+/// What the files are like, and what the workspace takes, up to `max_entries` entries.
+pub(super) fn survey(
+    opener: Opener,
+    dir: BorrowedFd<'_>,
+    max_entries: u64,
+) -> Result<(Snapshot, Usage)> {
     let taken = SystemTime::now();
-    let scan = scan(opener, dir)?;
-    let complete = scan.truncated.is_none();
-    let files = scan
-        .files
-        .into_iter()
-        .map(|(file, print)| (file.path, print))
-        .collect();
-    Ok(Snapshot(Arc::new(Prints {
-        files,
-        complete,
-        taken,
-    })))
+    let (mut scan, mut measure) = (Scan::default(), Measure::of(dir, max_entries)?);
+    let mut scanned = Next::Entry;
+    walk(opener, dir, |found| {
+        if scanned != Next::Stop && is_in_listings(found) {
+            scanned = scan.visit(found)?;
+        }
+        Ok(match measure.visit(found)? {
+            Next::Stop => scanned,
+            measured => measured,
+        })
+    })?;
+    Ok((scan.into_snapshot(taken), measure.usage()))
+}
+
+/// Whether the directories above it are all looked into for listings.
+fn is_in_listings(found: &Found<'_>) -> bool {
+    let above = found.above();
+    above.len() < MAX_PARTS
+        && !above.first().is_some_and(|name| is_packages(name))
+        && above.iter().all(|name| std::str::from_utf8(name).is_ok())
 }
 
 pub(super) fn changes_since(
@@ -121,6 +137,16 @@ impl Prints {
 }
 
 impl Scan {
+    fn into_snapshot(self, taken: SystemTime) -> Snapshot {
+        let complete = self.truncated.is_none();
+        let files = self.files.into_iter();
+        Snapshot(Arc::new(Prints {
+            files: files.map(|(file, print)| (file.path, print)).collect(),
+            complete,
+            taken,
+        }))
+    }
+
     fn into_listing(mut self) -> Listing {
         self.files
             .sort_unstable_by(|(left, _), (right, _)| left.path.cmp(&right.path));
@@ -130,6 +156,39 @@ impl Scan {
             truncated: self.truncated,
             skipped: self.skipped,
         }
+    }
+
+    fn visit(&mut self, found: &Found<'_>) -> Result<Next> {
+        if found.depth == 1 && is_packages(found.name.to_bytes()) {
+            return Ok(Next::Entry);
+        }
+        self.visited += 1;
+        if self.files.len() == MAX_FILES && found.kind == FileType::RegularFile {
+            self.truncated = Some(format!(
+                "Only {MAX_FILES} files are listed, there are more."
+            ));
+            return Ok(Next::Stop);
+        }
+        if self.visited > MAX_VISITED {
+            self.truncated = Some(format!(
+                "Only the files among {MAX_VISITED} entries are listed, there are more."
+            ));
+            return Ok(Next::Stop);
+        }
+        match found.kind {
+            FileType::RegularFile => self.add(found)?,
+            FileType::Directory if found.depth >= MAX_PARTS => {
+                self.truncated = Some(format!(
+                    "Files below more than {} folders are not listed.",
+                    MAX_PARTS - 1
+                ));
+            }
+            // No path below it would be valid UTF-8 either.
+            FileType::Directory if !found.has_utf8_name() => self.skipped += 1,
+            FileType::Directory => return Ok(Next::Enter),
+            _ => {}
+        }
+        Ok(Next::Entry)
     }
 
     fn add(&mut self, found: &Found<'_>) -> Result<()> {
@@ -163,39 +222,7 @@ impl Scan {
 
 fn scan(opener: Opener, dir: BorrowedFd<'_>) -> Result<Scan> {
     let mut scan = Scan::default();
-    let mut visited = 0;
-    walk(opener, dir, |found| {
-        if found.depth == 1 && is_packages(found.name.to_bytes()) {
-            return Ok(Next::Entry);
-        }
-        visited += 1;
-        if scan.files.len() == MAX_FILES && found.kind == FileType::RegularFile {
-            scan.truncated = Some(format!(
-                "Only {MAX_FILES} files are listed, there are more."
-            ));
-            return Ok(Next::Stop);
-        }
-        if visited > MAX_VISITED {
-            scan.truncated = Some(format!(
-                "Only the files among {MAX_VISITED} entries are listed, there are more."
-            ));
-            return Ok(Next::Stop);
-        }
-        match found.kind {
-            FileType::RegularFile => scan.add(found)?,
-            FileType::Directory if found.depth >= MAX_PARTS => {
-                scan.truncated = Some(format!(
-                    "Files below more than {} folders are not listed.",
-                    MAX_PARTS - 1
-                ));
-            }
-            // No path below it would be valid UTF-8 either.
-            FileType::Directory if !found.has_utf8_name() => scan.skipped += 1,
-            FileType::Directory => return Ok(Next::Enter),
-            _ => {}
-        }
-        Ok(Next::Entry)
-    })?;
+    walk(opener, dir, |found| scan.visit(found))?;
     Ok(scan)
 }
 

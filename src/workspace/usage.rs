@@ -7,7 +7,7 @@ use rustix::fs::{FileType, Stat, fstat};
 use rustix::io::Result;
 
 use super::beneath::Opener;
-use super::walk::{Next, walk};
+use super::walk::{Found, Next, walk};
 
 /// Directories deeper than this are not looked into. Opening one costs time in proportion to its depth, so a program
 /// could otherwise make each measurement take seconds.
@@ -58,16 +58,35 @@ impl Depths {
     }
 }
 
-pub(super) fn measure(opener: Opener, dir: BorrowedFd<'_>, max_entries: u64) -> Result<Usage> {
-    let mut usage = Usage {
-        bytes: disk_bytes(&fstat(dir)?).saturating_sub(EMPTY_DIRECTORY),
-        entries: 0,
-        complete: true,
-        deleted: 0,
-    };
-    let (mut counted, mut depths) = (HashSet::new(), Depths::default());
-    walk(opener, dir, |found| {
-        if usage.entries == max_entries {
+/// Counts what a walk shows it.
+pub(super) struct Measure {
+    usage: Usage,
+    max_entries: u64,
+    /// Files with several names.
+    counted: HashSet<(u64, u64)>,
+    depths: Depths,
+}
+
+impl Measure {
+    /// Of a directory, up to `max_entries` entries.
+    pub(super) fn of(dir: BorrowedFd<'_>, max_entries: u64) -> Result<Self> {
+        let usage = Usage {
+            bytes: disk_bytes(&fstat(dir)?).saturating_sub(EMPTY_DIRECTORY),
+            entries: 0,
+            complete: true,
+            deleted: 0,
+        };
+        Ok(Self {
+            usage,
+            max_entries,
+            counted: HashSet::new(),
+            depths: Depths::default(),
+        })
+    }
+
+    pub(super) fn visit(&mut self, found: &Found<'_>) -> Result<Next> {
+        let usage = &mut self.usage;
+        if usage.entries == self.max_entries {
             usage.complete = false;
             return Ok(Next::Stop);
         }
@@ -76,19 +95,28 @@ pub(super) fn measure(opener: Opener, dir: BorrowedFd<'_>, max_entries: u64) -> 
         };
         usage.entries += 1;
         let is_folder = found.kind == FileType::Directory;
-        if is_folder || stat.st_nlink == 1 || counted.insert((stat.st_dev, stat.st_ino)) {
+        if is_folder || stat.st_nlink == 1 || self.counted.insert((stat.st_dev, stat.st_ino)) {
             usage.bytes = usage.bytes.saturating_add(disk_bytes(&stat));
         }
         if !is_folder {
             return Ok(Next::Entry);
         }
-        if depths.allow(found.depth) {
+        if self.depths.allow(found.depth) {
             return Ok(Next::Enter);
         }
         usage.complete = false;
         Ok(Next::Entry)
-    })?;
-    Ok(usage)
+    }
+
+    pub(super) fn usage(self) -> Usage {
+        self.usage
+    }
+}
+
+pub(super) fn measure(opener: Opener, dir: BorrowedFd<'_>, max_entries: u64) -> Result<Usage> {
+    let mut measure = Measure::of(dir, max_entries)?;
+    walk(opener, dir, |found| measure.visit(found))?;
+    Ok(measure.usage())
 }
 
 /// Bytes of disk that something takes.

@@ -3,6 +3,7 @@
 //! Breadth first, so that what a person put at the top comes before what an installer put below. There is no
 //! recursion and no directory stays open: memory grows with the directories seen, which the visitor bounds.
 
+use std::cell::OnceCell;
 use std::ffi::CStr;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -38,14 +39,19 @@ pub(super) struct Found<'a> {
     pub(super) kind: FileType,
     /// Parts of its path: 1 at the top of the workspace.
     pub(super) depth: usize,
+    /// Once somebody has asked.
+    stat: OnceCell<Option<Stat>>,
 }
 
 impl Found<'_> {
     /// Path below the top: any bytes but NUL.
     pub(super) fn path(&self) -> Vec<u8> {
-        [&self.above[1..], &[self.name.to_bytes()]]
-            .concat()
-            .join(&b'/')
+        [self.above(), &[self.name.to_bytes()]].concat().join(&b'/')
+    }
+
+    /// Names of the directories that it is in, from the top down.
+    pub(super) fn above(&self) -> &[&[u8]] {
+        &self.above[1..]
     }
 
     /// Whether its own name is valid UTF-8.
@@ -61,10 +67,14 @@ impl Found<'_> {
     /// Facts about the entry itself, never about what a link points at. `None` if it has just gone, or its directory
     /// has just been made inaccessible.
     pub(super) fn stat(&self) -> Result<Option<Stat>> {
-        match self.opener.attributes.named(self.dir, self.name) {
-            Err(Errno::ACCESS) => Ok(None),
-            result => gone_is_none(result),
+        if let Some(stat) = self.stat.get() {
+            return Ok(*stat);
         }
+        let stat = match self.opener.attributes.named(self.dir, self.name) {
+            Err(Errno::ACCESS) => None,
+            result => gone_is_none(result)?,
+        };
+        Ok(*self.stat.get_or_init(|| stat))
     }
 }
 
@@ -108,6 +118,7 @@ pub(super) fn walk(
                 name: entry.file_name(),
                 kind: entry.file_type(),
                 depth,
+                stat: OnceCell::new(),
             };
             if found.kind == FileType::Unknown {
                 let Some(stat) = found.stat()? else {

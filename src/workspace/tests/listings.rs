@@ -29,7 +29,7 @@ async fn new_and_changed_files_are_marked() {
     ] {
         write(&fixture, name, "1");
     }
-    let before = workspace.snapshot().await.unwrap();
+    let (before, _) = workspace.survey().await.unwrap();
     assert_eq!(new_since(&workspace, &before).await, [""; 0]);
     // Beyond the kernel's clock tick.
     tokio::time::sleep(Duration::from_millis(20)).await;
@@ -82,7 +82,7 @@ async fn listings_stop_at_a_thousand_files_from_the_top() {
     insta::assert_snapshot!(listing.truncated.unwrap(), @"Only 1000 files are listed, there are more.");
     // Files that were there without being listed do not count as new.
     tokio::time::sleep(Duration::from_millis(50)).await;
-    let before = workspace.snapshot().await.unwrap();
+    let (before, _) = workspace.survey().await.unwrap();
     tokio::time::sleep(Duration::from_millis(50)).await;
     for name in before_and_after(&workspace).await.iter().take(20) {
         fs::remove_file(fixture.data().join(name)).unwrap();
