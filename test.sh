@@ -17,6 +17,7 @@
 # release  a release, and clones that take it; needs root
 # deploy   what deploy/ has for operators: alert rules, the dashboard, nginx, Caddy and Traefik in front of the server
 # docker   the tests that need one; they need root, for engines and networks of their own
+# bench    a few runs beside docker run: it prints how they stand to each other, and fails over no time
 # long     a client that follows a run of 90 seconds
 # browser  the page in Chromium, on Docker
 # languages the images that are built only when asked for
@@ -30,7 +31,7 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 
-STEPS=(packages setup tools lint shell deny compile clients unit compose deploy release docker long languages browser fuzz)
+STEPS=(packages setup tools lint shell deny compile clients unit compose deploy release docker bench long languages browser fuzz)
 # What runs only when it is named.
 NAMED_STEPS=(kubernetes cluster)
 PACKAGES=(busybox-static ca-certificates curl g++ iproute2 iptables jq libc6-dev openssh-client openssl python3 shellcheck)
@@ -163,6 +164,7 @@ step_shell() {
 step_compile() {
     cargo build --locked
     cargo test --workspace --locked --no-run
+    short_bench --no-run
 }
 
 # A test that hangs fails, and the end of the output names it. Whoever sits at a terminal ends it there.
@@ -210,6 +212,11 @@ step_deny() {
 }
 
 step_clients() { run_clients; }
+
+# Without optimisation: what counts is how a run stands to docker run in the same half minute.
+short_bench() { cargo bench --profile dev --workspace --locked --bench latency "$@"; }
+
+step_bench() { short_bench -- short; }
 
 step_long() { run_clients long; }
 

@@ -15,6 +15,7 @@ mod run;
 #[expect(dead_code, reason = "the other benchmark has the rest")]
 #[path = "latency/server.rs"]
 mod server;
+#[expect(dead_code, reason = "the other benchmark has the rest")]
 #[path = "latency/stats.rs"]
 mod stats;
 #[path = "cluster/usage.rs"]

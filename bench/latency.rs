@@ -1,8 +1,16 @@
 //! Measures how long a run takes over HTTP, compared with `docker run` of the same image in the same minutes, and how
 //! many runs there are per second. Needs a container engine and the runner images.
 //!
-//! `cargo bench` prints the tables of `bench/RESULTS.md`. `cargo bench -- throughput` and `-- bursts` print only those;
-//! `cargo bench -- hostile` shows how a neighbour fares next to a thousand programs that take all they can get.
+//! `cargo bench` prints the tables of `bench/RESULTS.md`. Only some of it:
+//!
+//! ```text
+//! cargo bench -- throughput        runs per second
+//! cargo bench -- bursts            many new conversations at once
+//! cargo bench -- memory            what idle conversations take
+//! cargo bench -- peers <python>    another sandbox beside it, which this Python has
+//! cargo bench -- hostile           a neighbour next to a thousand programs that take all they can get
+//! cargo bench -- short             a few runs of each kind, half a minute in all
+//! ```
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot go on ends")]
 #![expect(clippy::print_stdout, reason = "the table is the output")]
 
@@ -10,6 +18,8 @@
 mod cases;
 #[path = "latency/hostile.rs"]
 mod hostile;
+#[path = "latency/peer.rs"]
+mod peer;
 #[path = "run.rs"]
 mod run;
 #[path = "latency/server.rs"]
@@ -22,15 +32,30 @@ use std::time::Duration;
 use self::server::Server;
 use self::stats::Series;
 
+/// Conversations that have done something and wait.
+const IDLE: usize = 100;
+
 fn main() {
     run::run(async {
         println!("{}\n", stats::machine());
         let chosen = |name| std::env::args().any(|argument| argument == name);
+        if chosen("short") {
+            return short().await;
+        }
         if chosen("hostile") {
             return hostile::measure(1000).await;
         }
+        if let Some(python) = std::env::args()
+            .skip_while(|argument| argument != "peers")
+            .nth(1)
+        {
+            return peer::measure(&python).await;
+        }
         if chosen("bursts") {
             return bursts().await;
+        }
+        if chosen("memory") {
+            return memory().await;
         }
         if !chosen("throughput") {
             latencies().await;
@@ -82,6 +107,9 @@ async fn warm_latencies(baseline: Duration) {
     cases::following_runs(&warm, "following run, pandas describe", cases::PANDAS, 50)
         .await
         .print(None);
+    cases::run_with_files(&warm, "following run, 1,000 files, print(1)", 100)
+        .await
+        .print(Some(baseline));
     cases::following_runs(&warm, "following run, TypeScript", cases::TYPESCRIPT, 50)
         .await
         .print(None);
@@ -118,6 +146,43 @@ async fn bursts() {
         let burst = cases::burst(&server, &name, cases::PRINT, count).await;
         burst.print(Some(baseline.median()));
     }
+    server.stop();
+}
+
+/// Little of each kind, for a look at how they stand to `docker run`.
+async fn short() {
+    println!("{}", Series::HEADER);
+    let baseline = cases::docker_run("mcp-sandbox-python", "print(1)", 5);
+    baseline.print(None);
+    let docker = Some(baseline.median());
+    let server = Server::start(&[("POOL_SIZE", "python=2")]).await;
+    server.wait_until_full().await;
+    let (first, following) = ("first run, print(1)", "following run, print(1)");
+    let first = cases::new_conversations(&server, first, cases::PRINT, 4).await;
+    first.print(docker);
+    let following = cases::following_runs(&server, following, cases::PRINT, 30).await;
+    following.print(docker);
+    let burst = cases::burst(&server, "burst of 4 new conversations", cases::PRINT, 4).await;
+    burst.print(docker);
+    server.stop();
+}
+
+/// What idle conversations take of the machine, with the settings that a server has by itself.
+async fn memory() {
+    let before = stats::available();
+    let server = Server::start(&[]).await;
+    server.wait_until_full().await;
+    let pool = stats::available();
+    for number in 0..IDLE {
+        server.run(&format!("idle {number}"), cases::PRINT).await;
+    }
+    server.wait_until_full().await;
+    let idle = stats::available();
+    println!(
+        "MiB less for programs: {} with a full pool, {} more with {IDLE} idle conversations",
+        before.saturating_sub(pool),
+        pool.saturating_sub(idle)
+    );
     server.stop();
 }
 

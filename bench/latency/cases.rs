@@ -12,7 +12,7 @@ use super::server::{Program, Server};
 use super::stats::Series;
 
 /// Pause between two runs of a conversation, as a quick caller makes it.
-const BETWEEN: Duration = Duration::from_millis(30);
+pub(crate) const BETWEEN: Duration = Duration::from_millis(30);
 /// How long a conversation's libraries take to load after a cold first run, and the pause between runs until then.
 const SOON: Duration = Duration::from_secs(2);
 const BETWEEN_SOON: Duration = Duration::from_millis(100);
@@ -53,57 +53,45 @@ pub(crate) const SHELL: &Program = &Program {
     stateful: false,
 };
 
+const MANY_FILES: &Program = &Program {
+    language: "python",
+    code: "for number in range(1000): open(f'{number}.txt', 'w').write('x')\nprint('made')",
+    prints: "made",
+    stateful: false,
+};
+
 /// Times `docker run` with the same limits, from start to end.
 pub(crate) fn docker_run(image: &str, code: &str, count: usize) -> Series {
-    let data = tempfile::tempdir().unwrap();
-    let mount = format!("type=bind,source={},target=/data", data.path().display());
-    let run = || {
-        let mut child = Command::new("docker")
-            .args([
-                "run",
-                "--rm",
-                "-i",
-                "--network=none",
-                "--read-only",
-                "--tmpfs=/tmp",
-                "--cap-drop=ALL",
-            ])
-            .args([
-                "--security-opt=no-new-privileges",
-                "--memory=256m",
-                "--memory-swap=256m",
-                "--cpus=0.5",
-            ])
-            .args([
-                "--pids-limit=128",
-                "--log-driver=none",
-                "--user=1000:1000",
-                "--mount",
-                &mount,
-                image,
-            ])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        child
-            .stdin
-            .take()
-            .unwrap()
-            .write_all(code.as_bytes())
-            .unwrap();
-        let output = child.wait_with_output().unwrap();
-        assert_eq!(output.stdout, b"1\n");
-    };
-    let time = || {
-        let started = Instant::now();
-        run();
-        started.elapsed()
-    };
     Series::new(
         "`docker run`, print(1)",
-        (0..count).map(|_| time()).collect(),
+        (0..count).map(|_| docker_run_once(image, code)).collect(),
     )
+}
+
+/// The same, once.
+pub(crate) fn docker_run_once(image: &str, code: &str) -> Duration {
+    let data = tempfile::tempdir().unwrap();
+    let mount = format!(
+        "--mount=type=bind,source={},target=/data",
+        data.path().display()
+    );
+    let started = Instant::now();
+    let mut child = Command::new("docker")
+        .args(["run", "--rm", "-i", "--network=none", "--read-only"])
+        .args(["--tmpfs=/tmp", "--cap-drop=ALL", "--pids-limit=128"])
+        .args(["--security-opt=no-new-privileges", "--memory=256m"])
+        .args(["--memory-swap=256m", "--cpus=0.5", "--log-driver=none"])
+        .args(["--user=1000:1000", &mount, image])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(code.as_bytes()).unwrap();
+    drop(input);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.stdout, b"1\n");
+    started.elapsed()
 }
 
 /// One run in each of many new conversations, with pauses in which the pool can fill again.
@@ -153,6 +141,12 @@ pub(crate) async fn soon_after_cold(server: &Server, name: &str, conversations: 
     Series::new(name, times)
 }
 
+/// The same, in a conversation that has 1,000 files.
+pub(crate) async fn run_with_files(server: &Server, name: &str, count: usize) -> Series {
+    server.run(name, MANY_FILES).await;
+    following_runs(server, name, PRINT, count).await
+}
+
 /// Runs of one conversation, a little apart, until `over`.
 pub(crate) async fn runs_until(
     server: &Server,
@@ -197,7 +191,8 @@ pub(crate) async fn busy(server: &Server, program: &Program, conversations: usiz
     f64::from(runs) / BUSY_FOR.as_secs_f64()
 }
 
-async fn timed(server: &Server, conversation: &str, program: &Program) -> Duration {
+/// One run of a conversation.
+pub(crate) async fn timed(server: &Server, conversation: &str, program: &Program) -> Duration {
     let started = Instant::now();
     server.run(conversation, program).await;
     started.elapsed()

@@ -72,3 +72,18 @@ pub(crate) fn machine() -> String {
         load.split(' ').next().unwrap_or_default(),
     )
 }
+
+/// MiB of memory that programs could have.
+pub(crate) fn available() -> u64 {
+    let memory = std::fs::read_to_string("/proc/meminfo").unwrap();
+    let line = memory
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kilobytes: u64 = line
+        .unwrap()
+        .trim()
+        .trim_end_matches(" kB")
+        .parse()
+        .unwrap();
+    kilobytes >> 10
+}

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+use super::stats;
+
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Looks at the machine while something goes on.
@@ -23,7 +25,7 @@ pub(crate) struct Watch {
 impl Watch {
     /// Of the server with this directory.
     pub(crate) fn begin(root: &Path) -> Self {
-        let before = available();
+        let before = stats::available();
         let id = std::fs::read_to_string(root.join(".root-id")).unwrap();
         Self {
             root: root.to_owned(),
@@ -38,7 +40,7 @@ impl Watch {
     pub(crate) async fn beside<T>(&self, goes_on: impl Future<Output = T>) -> T {
         let look = async {
             loop {
-                self.least.set(self.least.get().min(available()));
+                self.least.set(self.least.get().min(stats::available()));
                 let most = self.most_containers.get().max(self.containers().await);
                 self.most_containers.set(most);
                 sleep(LOOK_EVERY).await;
@@ -76,19 +78,4 @@ impl Watch {
         let list = tokio::task::spawn_blocking(list).await.unwrap().unwrap();
         list.stdout.split(|&byte| byte == b'\n').count() - 1
     }
-}
-
-/// MiB of memory that programs could have.
-fn available() -> u64 {
-    let memory = std::fs::read_to_string("/proc/meminfo").unwrap();
-    let line = memory
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kilobytes: u64 = line
-        .unwrap()
-        .trim()
-        .trim_end_matches(" kB")
-        .parse()
-        .unwrap();
-    kilobytes >> 10
 }
