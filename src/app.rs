@@ -6,6 +6,7 @@
 //!         ─▶ hard: runs are cancelled, sessions closed ─▶ containers removed ─▶ exit
 //! ```
 
+mod announce;
 mod instance;
 mod platform;
 #[cfg(feature = "kubernetes")]
@@ -29,7 +30,8 @@ use tracing::{debug, info, warn};
 
 use self::instance::Instance;
 pub use self::platform::Platform;
-use crate::config::Config;
+use crate::access::{Access, AccessError};
+use crate::config::{Config, HttpConfig};
 use crate::executor::{EngineNeeds, Executor, UnfitError};
 use crate::expiry::{Expiry, ExpiryRules};
 use crate::files::ConversationFiles;
@@ -46,7 +48,7 @@ use crate::metrics::{self, Metrics};
 use crate::packages::Packages;
 use crate::parts::Parts;
 use crate::pool::Pool;
-use crate::runner::catalog::{Catalog, EngineView};
+use crate::runner::catalog::Catalog;
 use crate::sandbox::Launcher;
 use crate::services::Services;
 use crate::workspace::{Owners, Workspaces};
@@ -75,6 +77,7 @@ pub struct App {
     /// Libraries for programs.
     pub packages: Packages,
     config: Config,
+    access: Access,
     platform: Platform,
     instance: Arc<Instance>,
     /// The runs of clients, however they connect.
@@ -130,6 +133,19 @@ impl App {
         Ok(Self::check_executor(&*executor, config).await?)
     }
 
+    /// Who may call.
+    ///
+    /// # Errors
+    /// The file of tokens is not usable.
+    pub fn access(config: &Config) -> Result<Access, AccessError> {
+        let HttpConfig {
+            api_token,
+            access_file,
+            ..
+        } = &config.http;
+        Access::open(api_token.clone(), access_file.clone())
+    }
+
     async fn check_executor(executor: &dyn Executor, config: &Config) -> Result<(), UnfitError> {
         match tokio::time::timeout(FIRST_ANSWER, executor.fitting(&config.into())).await {
             Ok(Ok(fitting)) => fitting.map(drop),
@@ -145,6 +161,7 @@ impl App {
     pub fn on(platform: impl Into<Platform>, config: Config) -> anyhow::Result<Self> {
         let platform = platform.into();
         let tasks = TaskTracker::new();
+        let access = Self::access(&config)?;
         let owners = Owners::for_this_process(config.engine.uids)?;
         let root = &config.storage.root;
         let workspaces = Workspaces::open(root, owners, (&config.storage).into())
@@ -198,6 +215,7 @@ impl App {
             ledger: Ledger::new(parts.runs(), tasks.clone()),
             parts,
             config,
+            access,
             platform,
             instance: Arc::new(instance),
             tasks,
@@ -293,6 +311,8 @@ impl App {
                 .maintain(&parts.gate.catalog, quota, &stop)
                 .await;
         });
+        let (access, stop) = (self.access.clone(), self.hard.clone());
+        self.tasks.spawn(async move { access.follow(&stop).await });
         let (floor, stop) = (self.parts.gate.floor.clone(), self.hard.clone());
         self.tasks
             .spawn(async move { stop.run_until_cancelled(floor.maintain()).await });
@@ -317,6 +337,7 @@ impl App {
         );
         http::router(HttpState::new(
             self.config.http.clone(),
+            self.access.clone(),
             transport,
             self.services(),
             self.calls.clone(),
@@ -374,41 +395,6 @@ impl App {
         self.shut_down().await;
         self.join().await;
         served
-    }
-
-    async fn announce(&self, addr: io::Result<SocketAddr>) {
-        let first_poll = self.parts.gate.catalog.first_poll();
-        let _ = tokio::time::timeout(Duration::from_secs(2), first_poll).await;
-        if self.parts.files.workspaces.honours_set_ids() {
-            warn!(
-                "SANDBOX_ROOT is not mounted nosuid: only the system call filter keeps programs from leaving set-user-ID \
-                 files to other users of this host"
-            );
-        }
-        let view = self.parts.gate.catalog.view();
-        match &view.engine {
-            EngineView::Down(outage) => warn!(
-                reason = outage.reason,
-                "there can be no runs until the container engine answers"
-            ),
-            EngineView::Up(_) => {
-                if self.config.limits.nano_cpus.is_none() {
-                    warn!("RUN_CPUS=0: the processor time of runs has no limit");
-                }
-                let size = &self.config.pool.size;
-                let unknown = size.unknown(|language| view.find(language).is_some());
-                if !unknown.is_empty() {
-                    let languages = unknown.join(", ");
-                    warn!(languages, "POOL_SIZE names languages that have no runner");
-                }
-            }
-        }
-        let addr = addr.map_or_else(|_| String::new(), |addr| addr.to_string());
-        info!(
-            http.addr = addr,
-            url = self.config.http.public_base_url,
-            "listening"
-        );
     }
 
     /// Takes no new runs and waits for those in progress, until a second signal or the end of the grace period.

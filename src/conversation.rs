@@ -3,13 +3,14 @@
 use std::fmt;
 use std::str::FromStr;
 
+use hmac::{Hmac, KeyInit as _, Mac as _};
 use rand::Rng as _;
 use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
 use crate::argument::Argument;
-use crate::principal::Tenant;
+use crate::principal::{Name, Tenant};
 
 /// Digits of a key.
 const KEY_DIGITS: usize = 64;
@@ -93,15 +94,16 @@ pub struct Conversation {
 impl Conversation {
     /// The conversation that a tenant calls `id`, under the secret behind all keys.
     pub fn new(tenant: Tenant, id: ConversationId, secret: &SecretString) -> Self {
-        let key = match tenant {
+        let key = match &tenant {
             Tenant::Default => id.key(secret),
+            Tenant::Named(name) => id.key(&secret_of(name, secret)),
         };
         Self { tenant, id, key }
     }
 
     /// Whose it is.
-    pub fn tenant(&self) -> Tenant {
-        self.tenant
+    pub fn tenant(&self) -> &Tenant {
+        &self.tenant
     }
 
     /// The id as the client wrote it.
@@ -115,12 +117,21 @@ impl Conversation {
     }
 }
 
+/// The secret behind the keys of a tenant's conversations: another for each, and none tells of another.
+fn secret_of(tenant: &Name, secret: &SecretString) -> SecretString {
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.expose_secret().as_bytes())
+        .expect("HMAC takes secrets of any length");
+    mac.update(b"tenant\0");
+    mac.update(tenant.as_str().as_bytes());
+    hex::encode(mac.finalize().into_bytes()).into()
+}
+
 impl fmt::Debug for Conversation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             formatter,
-            "Conversation({:?}, {}…)",
-            self.tenant,
+            "Conversation({}, {}…)",
+            self.tenant.name(),
             self.key.short()
         )
     }
@@ -188,6 +199,20 @@ mod tests {
     fn a_key_is_the_sha256_of_id_and_secret() {
         // printf 'demo0123456789abcdef0123456789abcdef' | sha256sum
         insta::assert_snapshot!(key_of("demo"), @"e58155ab0fec49d90b93bc1442f30c74fa7c3cb5de6d3240d563d816591a88f0");
+    }
+
+    #[test]
+    fn each_tenant_has_keys_of_its_own() {
+        let secret = SecretString::from("0123456789abcdef0123456789abcdef");
+        let key = |tenant: &str| {
+            let tenant = Tenant::of(tenant.parse().unwrap());
+            Conversation::new(tenant, "demo".parse().unwrap(), &secret).key
+        };
+        assert_eq!(key("default").to_string(), key_of("demo"));
+        // SECRET=$(printf 'tenant\0research' | openssl dgst -sha256 -hmac 0123456789abcdef0123456789abcdef -r | cut -c1-64)
+        // printf "demo$SECRET" | sha256sum
+        insta::assert_snapshot!(key("research"), @"d238b55b107ece91f98900acdd8d1565ca48dd77666308ad0ca5520128a7d148");
+        assert_ne!(key("research"), key("sales"));
     }
 
     #[test]

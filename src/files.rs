@@ -153,7 +153,7 @@ pub struct StoredFile {
 impl ConversationFiles {
     /// The conversation that a caller calls `id`.
     pub fn conversation(&self, caller: &Principal, id: ConversationId) -> Conversation {
-        Conversation::new(caller.tenant(), id, &self.file_secret)
+        Conversation::new(caller.tenant().clone(), id, &self.file_secret)
     }
 
     /// A new conversation of a caller, whose id nobody can guess.

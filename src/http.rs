@@ -42,6 +42,7 @@ use self::rate::Rate;
 use self::refused_hosts::RefusedHosts;
 pub use self::serve::serve;
 pub use self::standby::standby;
+use crate::access::Access;
 use crate::body::Room;
 use crate::config::HttpConfig;
 use crate::mcp::transport::{MESSAGES, McpTransport};
@@ -60,6 +61,7 @@ struct Shared {
     /// Archives in the making.
     archives: Arc<Semaphore>,
     config: HttpConfig,
+    access: Access,
     mcp: McpTransport,
     services: Services,
     sessions: rest::Sessions,
@@ -72,6 +74,7 @@ impl HttpState {
     /// Holds the parts that the routes lead to. Each call is on `calls` until it has its answer.
     pub fn new(
         config: HttpConfig,
+        access: Access,
         mcp: McpTransport,
         services: Services,
         calls: TaskTracker,
@@ -82,6 +85,7 @@ impl HttpState {
             room: mcp.room(),
             archives: Arc::new(Semaphore::new(rest::ARCHIVES)),
             config,
+            access,
             mcp,
             services,
             sessions: rest::Sessions::default(),

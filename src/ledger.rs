@@ -230,7 +230,7 @@ pub(crate) mod tests {
             id: id.to_owned(),
             owner: Principal::local(),
             conversation: Conversation::new(
-                Principal::local().tenant(),
+                Principal::local().tenant().clone(),
                 crate::conversation::ConversationId::mint(),
                 &"0123456789abcdef0123456789abcdef".into(),
             ),

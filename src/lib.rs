@@ -4,6 +4,7 @@
 //! thing is.
 #![forbid(unsafe_code)]
 
+pub mod access;
 mod api;
 pub mod app;
 pub mod argument;

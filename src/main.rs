@@ -1,11 +1,12 @@
 //! The command line. Everything worth testing is in the library.
 
 use std::io::{self, IsTerminal as _, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
+use mcp_code_sandbox::access::{AccessError, TokenCommand};
 use mcp_code_sandbox::app::App;
 use mcp_code_sandbox::app::stdio::{self, StdioSetup};
 use mcp_code_sandbox::checks::selftest::{self, Row};
@@ -80,6 +81,19 @@ token, and may run beside a server.
 
 Exit codes: 0 all held, 1 one failed, 64 bad configuration, 69 no engine or no runner, 75 some were not tried.";
 
+const TOKEN_HELP: &str = "\
+Examples:
+  ACCESS_FILE=access.toml mcp-code-sandbox token new --tenant research --name n8n --expires 90d
+  mcp-code-sandbox token list
+  mcp-code-sandbox token revoke --tenant research --name n8n
+
+Settings that matter most:
+  ACCESS_FILE      the file, which only its owner may read; required
+
+A server that has the file reads it again within two seconds.
+
+Exit codes: 0 done, 64 the file is not usable, or there is no such token.";
+
 const HEALTHCHECK_HELP: &str = "\
 Examples:
   mcp-code-sandbox healthcheck
@@ -123,6 +137,12 @@ enum Command {
         #[arg(long, value_delimiter = ',', value_parser = control)]
         only: Vec<Control>,
     },
+    /// Make, list and revoke tokens of the file that `ACCESS_FILE` names.
+    #[command(after_help = TOKEN_HELP)]
+    Token {
+        #[command(subcommand)]
+        command: TokenCommand,
+    },
     /// Ask the server of this configuration whether it is alive; for container health checks.
     #[command(after_help = HEALTHCHECK_HELP)]
     Healthcheck,
@@ -134,6 +154,7 @@ fn main() -> ExitCode {
         complain(&format!("{error:#}"));
         let is_bad_configuration = error.is::<ConfigErrors>()
             || error.is::<DotenvError>()
+            || error.is::<AccessError>()
             || error.is::<UnfitError>()
             || error.is::<UidsError>();
         if is_bad_configuration {
@@ -180,8 +201,13 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Stdio => serve_stdio(stdio::set_up(&lookup)?),
         Command::CheckConfig => {
             let config = checked(Config::from_lookup(&lookup))?;
+            App::access(&config)?;
             runtime()?.block_on(App::check_engine(&config))?;
             print(config.to_string().trim_end());
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Token { command } => {
+            print(&command.run(lookup("ACCESS_FILE").map(PathBuf::from).as_deref())?);
             Ok(ExitCode::SUCCESS)
         }
         // Needs no secrets, since nobody connects.

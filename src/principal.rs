@@ -1,49 +1,141 @@
-//! Who is calling, as far as the server needs to know: enough to keep callers apart.
+//! Who is calling, and to whom they belong, as far as the server needs to know: enough to keep callers apart.
 
 use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
+use thiserror::Error;
 
-/// A caller. Two requests come from the same one when they carry the same token.
+/// Longest name of a tenant or a token, in bytes.
+pub const MAX_NAME_BYTES: usize = 32;
+/// The name of the tenant to whom `MCP_API_TOKEN` belongs.
+pub const DEFAULT_TENANT: &str = "default";
+
+/// A caller. Two requests come from the same one when they carry the same token, or tokens of the same name.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Principal([u8; 32]);
+pub struct Principal {
+    id: [u8; 32],
+    tenant: Tenant,
+}
 
 impl Principal {
-    /// The holder of a bearer token, of which only the hash is kept.
+    /// The holder of `MCP_API_TOKEN`, of which only the hash is kept.
     pub fn of_token(token: &str) -> Self {
-        Self(Sha256::digest(token.as_bytes()).into())
+        Self {
+            id: Sha256::digest(token.as_bytes()).into(),
+            tenant: Tenant::Default,
+        }
+    }
+
+    /// The holder of a token with a name: the same one when the token is replaced by another of that name.
+    pub fn named(tenant: Tenant, name: &Name) -> Self {
+        let mut hasher = Sha256::new();
+        for part in ["token", tenant.name(), name.as_str()] {
+            hasher.update(part.as_bytes());
+            hasher.update([0]);
+        }
+        Self {
+            id: hasher.finalize().into(),
+            tenant,
+        }
     }
 
     /// To whom the caller belongs.
-    pub fn tenant(&self) -> Tenant {
-        Tenant::Default
+    pub fn tenant(&self) -> &Tenant {
+        &self.tenant
     }
 
     /// A word for this caller that does not reveal the token.
     pub fn tag(&self) -> String {
         let mut hasher = Sha256::new();
         hasher.update(b"tag");
-        hasher.update(self.0);
+        hasher.update(self.id);
         hex::encode(&hasher.finalize()[..16])
     }
 
     /// The caller that started this process and talks to it on standard input.
     pub fn local() -> Self {
-        Self([0; 32])
+        Self {
+            id: [0; 32],
+            tenant: Tenant::Default,
+        }
     }
-}
-
-/// Whose conversations are the same when their ids are. There is one, to whom all callers belong.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Tenant {
-    /// The only one.
-    #[default]
-    Default,
 }
 
 /// A few digits of the hash, to distinguish callers in a log.
 impl fmt::Debug for Principal {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Principal({})", hex::encode(&self.0[..4]))
+        let digits = hex::encode(&self.id[..4]);
+        write!(formatter, "Principal({}, {digits})", self.tenant.name())
+    }
+}
+
+/// Whose conversations are the same when their ids are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Tenant {
+    /// To whom `MCP_API_TOKEN` and whoever uses standard input belong.
+    #[default]
+    Default,
+    /// One of `ACCESS_FILE`.
+    Named(Name),
+}
+
+impl Tenant {
+    /// The tenant of this name.
+    pub fn of(name: Name) -> Self {
+        if name.as_str() == DEFAULT_TENANT {
+            Self::Default
+        } else {
+            Self::Named(name)
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Default => DEFAULT_TENANT,
+            Self::Named(name) => name.as_str(),
+        }
+    }
+}
+
+/// What the operator calls a tenant or a token: 1 to 32 lower-case letters, digits and `-`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Name(Arc<str>);
+
+/// The error for a string that is no name.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error(
+    "a name is 1 to {MAX_NAME_BYTES} lower-case letters, digits and `-`, with a letter or a digit first"
+)]
+pub struct NameError;
+
+impl Name {
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Name {
+    type Err = NameError;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        let is_name = (1..=MAX_NAME_BYTES).contains(&name.len())
+            && name.bytes().all(fits)
+            && !name.starts_with('-');
+        if is_name {
+            Ok(Self(name.into()))
+        } else {
+            Err(NameError)
+        }
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
     }
 }

@@ -156,7 +156,13 @@ mod tests {
         let root = data.path().join("mcp-code-sandbox");
         let (first, second) = (set_up_in(&root, &[]), set_up_in(&root, &[]));
         let secret = |config: &Config| config.storage.file_secret.expose_secret().to_owned();
-        let token = |config: &Config| config.http.api_token.expose_secret().to_owned();
+        let token = |config: &Config| {
+            config
+                .http
+                .api_token
+                .as_ref()
+                .map(|token| token.expose_secret().to_owned())
+        };
         assert_eq!(secret(&first), secret(&second));
         assert_ne!(token(&first), token(&second));
         assert_eq!(root.metadata().unwrap().permissions().mode() & 0o777, 0o711);

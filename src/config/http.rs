@@ -1,6 +1,7 @@
 //! Where and for whom the server listens.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use secrecy::SecretString;
@@ -30,8 +31,10 @@ pub struct HttpConfig {
     pub addr: SocketAddr,
     /// Address in links to files, without a trailing slash (`PUBLIC_BASE_URL`).
     pub public_base_url: String,
-    /// Bearer token that `/mcp` asks for (`MCP_API_TOKEN`).
-    pub api_token: SecretString,
+    /// Bearer token that `/mcp` asks for; `None` if there are only those of the file (`MCP_API_TOKEN`).
+    pub api_token: Option<SecretString>,
+    /// File with further tokens, each for a tenant (`ACCESS_FILE`).
+    pub access_file: Option<PathBuf>,
     /// Bearer token that `/metrics` asks for; `None` means that only this machine may read them (`METRICS_TOKEN`).
     pub metrics_token: Option<SecretString>,
     /// Whether `/api/v1/health` tells everybody how busy the server is (`HEALTH_COUNTS`).
@@ -111,10 +114,17 @@ impl HttpConfig {
         }
         // As browsers send it: without the usual port.
         allowed_origins.extend(public.map(|url| url.origin().ascii_serialization()));
+        let access_file = reader.path("ACCESS_FILE");
+        let api_token = if access_file.is_some() {
+            reader.optional_token("MCP_API_TOKEN", 16)
+        } else {
+            Some(reader.token("MCP_API_TOKEN", 16))
+        };
         Self {
             addr,
             public_base_url,
-            api_token: reader.token("MCP_API_TOKEN", 16),
+            api_token,
+            access_file,
             allowed_hosts,
             allowed_origins,
             health_counts: reader.flag("HEALTH_COUNTS"),

@@ -80,11 +80,23 @@ impl fmt::Display for Config {
 }
 
 impl HttpConfig {
-    fn lines(&self) -> [Line; 10] {
+    fn lines(&self) -> [Line; 11] {
         [
             ("MCP_HTTP_ADDR", self.addr.to_string()),
             ("PUBLIC_BASE_URL", self.public_base_url.clone()),
-            ("MCP_API_TOKEN", "(hidden)".to_owned()),
+            (
+                "MCP_API_TOKEN",
+                self.api_token
+                    .as_ref()
+                    .map_or("", |_| "(hidden)")
+                    .to_owned(),
+            ),
+            (
+                "ACCESS_FILE",
+                self.access_file
+                    .as_ref()
+                    .map_or_else(String::new, |path| path.display().to_string()),
+            ),
             ("ALLOWED_HOSTS", self.allowed_hosts.join(",")),
             ("ALLOWED_ORIGINS", self.allowed_origins.join(",")),
             (

@@ -51,7 +51,12 @@ pub const VARIABLES: &[Variable] = &[
     variable(
         "MCP_API_TOKEN",
         "",
-        "bearer token of /mcp and the REST interface, at least 16 ASCII characters; required",
+        "bearer token of /mcp and the REST interface, at least 16 ASCII characters; required without ACCESS_FILE",
+    ),
+    variable(
+        "ACCESS_FILE",
+        "",
+        "file of further tokens, each for a tenant whose conversations are its own; made and changed by `mcp-code-sandbox token`, and read again when it changes",
     ),
     variable(
         "ALLOWED_HOSTS",

@@ -15,8 +15,9 @@ use subtle::ConstantTimeEq as _;
 
 use super::HttpState;
 use super::rest::ApiError;
+use crate::access::Denied;
 use crate::api::code::Code;
-use crate::principal::Principal;
+use crate::principal::Tenant;
 
 /// Names of this machine itself, which are always ours.
 const LOOPBACK: &[&str] = &["localhost", "127.0.0.1", "::1"];
@@ -38,25 +39,35 @@ pub(super) async fn require_token(
     mut request: Request,
     next: Next,
 ) -> Response {
-    if has_token(&state, request.headers()) {
-        let given = bearer(request.headers()).unwrap_or_default();
-        let principal = Principal::of_token(given);
-        request.extensions_mut().insert(principal);
-        return next.run(request).await;
-    }
-    let message = "the bearer token is missing or wrong: send the header `Authorization: Bearer <MCP_API_TOKEN>`";
+    let given = bearer(request.headers()).unwrap_or_default();
+    let denied = match state.0.access.caller(given) {
+        Ok(principal) => {
+            request.extensions_mut().insert(principal);
+            return next.run(request).await;
+        }
+        Err(denied) => denied,
+    };
+    let advice = match denied {
+        Denied::Unknown if state.0.config.access_file.is_none() => {
+            "send the header `Authorization: Bearer <MCP_API_TOKEN>`"
+        }
+        Denied::Unknown => "send the header `Authorization: Bearer <token>`",
+        Denied::Expired(_) => {
+            "the operator can make another one of this name with `mcp-code-sandbox token new`"
+        }
+    };
     (
         [(WWW_AUTHENTICATE, "Bearer")],
-        refuse(Code::Unauthorized, message),
+        refuse(Code::Unauthorized, &format!("{denied}: {advice}")),
     )
         .into_response()
 }
 
-/// Whether a request carries the token.
-pub(super) fn has_token(state: &HttpState, headers: &HeaderMap) -> bool {
-    let expected = state.0.config.api_token.expose_secret();
+/// Whether a request carries a token of the operator's own tenant, who may know how busy the server is.
+pub(super) fn is_of_the_operator(state: &HttpState, headers: &HeaderMap) -> bool {
     let given = bearer(headers).unwrap_or_default();
-    given.as_bytes().ct_eq(expected.as_bytes()).into()
+    let caller = state.0.access.caller(given);
+    caller.is_ok_and(|caller| *caller.tenant() == Tenant::Default)
 }
 
 /// Lets through requests that may see the metrics: if `METRICS_TOKEN` is set, those with that token; if not, those from

@@ -340,6 +340,7 @@ fn check_config_hides_secrets() {
     MCP_HTTP_ADDR=127.0.0.1:8080
     PUBLIC_BASE_URL=http://localhost:8080
     MCP_API_TOKEN=(hidden)
+    ACCESS_FILE=
     ALLOWED_HOSTS=127.0.0.1,::1,localhost
     ALLOWED_ORIGINS=http://localhost:*,http://127.0.0.1:*,http://[::1]:*,http://localhost:8080
     METRICS_TOKEN=

@@ -88,6 +88,7 @@ mod stdio;
 mod stop;
 mod support;
 mod tasks;
+mod tenants;
 mod toolsets;
 mod uids;
 mod volume;

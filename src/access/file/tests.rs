@@ -1,0 +1,109 @@
+//! What is taken as a list of tenants, and what is said about the rest.
+
+use super::*;
+
+const HASH: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+
+fn flaw(text: &str) -> String {
+    Book::parse(text).unwrap_err().to_string()
+}
+
+fn token(lines: &str) -> String {
+    format!("[[tenant]]\nname = \"research\"\n[[tenant.token]]\n{lines}")
+}
+
+#[test]
+fn tokens_are_found_by_what_they_hash_to() {
+    let inline = format!(
+        "[[tenant]]\nname = \"research\"\ntoken = [{{ name = \"n8n\", sha256 = \"{HASH}\" }}]"
+    );
+    for text in [
+        token(&format!("name = \"n8n\"\nsha256 = \"{HASH}\"")),
+        token(&format!(
+            "name = \"n8n\"\nsha256 = \"{}\"",
+            HASH.to_uppercase()
+        )),
+        inline,
+    ] {
+        let book = Book::parse(&text).unwrap();
+        let entry = book.find("test").unwrap();
+        assert_eq!(entry.principal.tenant().name(), "research");
+        assert!(book.find(HASH).is_none() && book.find("").is_none());
+    }
+    assert!(Book::parse("").unwrap().sorted().is_empty());
+}
+
+#[test]
+fn a_time_is_that_of_utc_and_a_date_its_begin() {
+    for (text, is_expired) in [
+        ("2020-01-01", true),
+        ("2020-01-01T12:00:00", true),
+        ("2020-01-01T12:00:00+02:00", true),
+        ("9000-01-01", false),
+    ] {
+        let line = format!("name = \"n8n\"\nsha256 = \"{HASH}\"\nexpires = {text}");
+        let book = Book::parse(&token(&line)).unwrap();
+        assert_eq!(
+            book.find("test").unwrap().is_expired(),
+            is_expired,
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said_with_where_it_is() {
+    let twice = format!(
+        "{}\n[[tenant.token]]\nname = \"b\"\nsha256 = \"{HASH}\"",
+        token(&format!("name = \"a\"\nsha256 = \"{HASH}\""))
+    );
+    let flaws = [
+        "[[tenant]]\nname = \"Research\"",
+        "[[tenant]]\nname = \"a\"\n[[tenant]]\nname = \"a\"",
+        "[[tenant]]\nname = \"a\"\nmax_run = 1",
+        "[tenant]\nname = \"a\"",
+        "tenant",
+        &token("name = \"n8n\"\nsha256 = \"test\""),
+        &token("name = \"n8n\""),
+        &token(&format!(
+            "name = \"n8n\"\nsha256 = \"{HASH}\"\nexpires = 12:00:00"
+        )),
+        &twice,
+    ]
+    .map(flaw);
+    insta::assert_snapshot!(flaws.join("\n--\n"), @r#"
+    ACCESS_FILE is not valid: "Research" is no name: a name is 1 to 32 lower-case letters, digits and `-`, with a letter or a digit first
+    --
+    ACCESS_FILE is not valid: there are two tenants with the name a: give all of its tokens to one of them
+    --
+    ACCESS_FILE is not valid: TOML parse error at line 3, column 1
+      |
+    3 | max_run = 1
+      | ^^^^^^^
+    unknown field `max_run`, expected `name` or `token`
+    --
+    ACCESS_FILE is not valid: TOML parse error at line 1, column 1
+      |
+    1 | [tenant]
+      | ^^^^^^^^
+    invalid type: map, expected a sequence
+    --
+    ACCESS_FILE is not valid: TOML parse error at line 1, column 7
+      |
+    1 | tenant
+      |       ^
+    key with no value, expected `=`
+    --
+    ACCESS_FILE is not valid: the token n8n of research has a `sha256` that is not one (a hash is 64 hexadecimal digits): make a token with `mcp-code-sandbox token new`
+    --
+    ACCESS_FILE is not valid: TOML parse error at line 3, column 1
+      |
+    3 | [[tenant.token]]
+      | ^^^^^^^^^^^^^^^^
+    missing field `sha256`
+    --
+    ACCESS_FILE is not valid: the token n8n of research has an `expires` without a date, 12:00:00: write 2027-01-01 or 2027-01-01T12:00:00Z
+    --
+    ACCESS_FILE is not valid: the token b of research is there twice, and it belongs to one: remove the other
+    "#);
+}

@@ -1,0 +1,153 @@
+//! The file while the server has it, and the commands that change it.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+
+use super::*;
+
+fn new(path: &Path, tenant: &str, name: &str) -> String {
+    let command = TokenCommand::New {
+        tenant: tenant.parse().unwrap(),
+        name: name.parse().unwrap(),
+        expires: None,
+    };
+    command.run(Some(path)).unwrap()
+}
+
+fn revoke(path: &Path, tenant: &str, name: &str, id: Option<&str>) -> Result<String, AccessError> {
+    let command = TokenCommand::Revoke {
+        tenant: tenant.parse().unwrap(),
+        name: name.parse().unwrap(),
+        id: id.map(str::to_owned),
+    };
+    command.run(Some(path))
+}
+
+/// What the list shows of a token, without its hash.
+fn list(path: &Path) -> Vec<Vec<String>> {
+    let text = TokenCommand::List.run(Some(path)).unwrap();
+    let rows = text.lines().skip(1);
+    rows.map(|row| row.split_whitespace().map(str::to_owned).collect())
+        .collect()
+}
+
+#[test]
+fn tokens_are_made_listed_replaced_and_revoked() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("access.toml");
+    let first = new(&path, "research", "n8n");
+    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(!fs::read_to_string(&path).unwrap().contains(&first[4..]));
+    let access = Access::open(None, Some(path.clone())).unwrap();
+    let caller = access.caller(&first).unwrap();
+    assert_eq!(caller.tenant().name(), "research");
+    // Its successor is the same caller, another name of the tenant is not.
+    let (second, other) = (new(&path, "research", "n8n"), new(&path, "research", "ide"));
+    let sales = new(&path, "sales", "n8n");
+    access.look(&path);
+    assert_eq!(access.caller(&second).unwrap(), caller);
+    assert_ne!(access.caller(&other).unwrap(), caller);
+    assert_ne!(access.caller(&sales).unwrap(), caller);
+    let listed = list(&path);
+    let names: Vec<_> = listed.iter().map(|row| row[..2].join(" ")).collect();
+    assert_eq!(
+        names,
+        ["research ide", "research n8n", "research n8n", "sales n8n"]
+    );
+    let which = revoke(&path, "research", "n8n", None)
+        .unwrap_err()
+        .to_string();
+    assert!(which.contains("2 tokens of the name n8n"), "{which}");
+    let id = secret::TokenHash::of(&first).id();
+    revoke(&path, "research", "n8n", Some(&id)).unwrap();
+    access.look(&path);
+    assert_eq!(access.caller(&first), Err(Denied::Unknown));
+    assert!(
+        [second, other, sales]
+            .iter()
+            .all(|token| access.caller(token).is_ok())
+    );
+    assert!(revoke(&path, "research", "cli", None).is_err());
+}
+
+#[test]
+fn a_change_leaves_comments_and_other_forms_as_they_are() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("access.toml");
+    let hash = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+    let text = format!(
+        "# Ours.\n[[tenant]]\nname = \"research\" # the second floor\ntoken = [{{ name = \"ide\", sha256 = \"{hash}\" }}]\n"
+    );
+    fs::write(&path, &text).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+    new(&path, "research", "n8n");
+    let changed = fs::read_to_string(&path).unwrap();
+    assert!(changed.starts_with("# Ours.\n[[tenant]]\nname = \"research\" # the second floor\n"));
+    assert_eq!(list(&path).len(), 2);
+    revoke(&path, "research", "n8n", None).unwrap();
+    assert_eq!(fs::read_to_string(&path).unwrap(), text);
+}
+
+#[test]
+fn what_was_read_last_counts_while_the_file_is_bad_and_nobody_is_let_in_without_one() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("access.toml");
+    let token = new(&path, "research", "n8n");
+    let access = Access::open(None, Some(path.clone())).unwrap();
+    let good = fs::read_to_string(&path).unwrap();
+    fs::write(&path, "[[tenant").unwrap();
+    access.look(&path);
+    assert!(access.caller(&token).is_ok() && !access.is_current());
+    // One that others may read is as bad.
+    fs::write(&path, &good).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+    access.look(&path);
+    assert!(!access.is_current());
+    fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+    access.look(&path);
+    assert!(access.caller(&token).is_ok() && access.is_current());
+    fs::remove_file(&path).unwrap();
+    access.look(&path);
+    assert_eq!(access.caller(&token), Err(Denied::Unknown));
+    fs::write(&path, good).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+    access.look(&path);
+    assert!(access.caller(&token).is_ok());
+}
+
+#[test]
+fn no_server_begins_with_a_file_that_is_missing_or_open_to_others() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("access.toml");
+    let refused = || {
+        let refused = Access::open(None, Some(path.clone()))
+            .unwrap_err()
+            .to_string();
+        refused.replace(&root.path().display().to_string(), "…")
+    };
+    insta::assert_snapshot!(refused(), @"ACCESS_FILE=…/access.toml cannot be read");
+    new(&path, "research", "n8n");
+    fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+    insta::assert_snapshot!(refused(), @"ACCESS_FILE=…/access.toml is open to others (mode 640): run `chmod 600 …/access.toml`");
+}
+
+#[test]
+fn an_expiry_is_a_date_or_a_time_from_now() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("access.toml");
+    let with = |expires: &str| {
+        let command = TokenCommand::New {
+            tenant: "research".parse().unwrap(),
+            name: "n8n".parse().unwrap(),
+            expires: Some(expires.to_owned()),
+        };
+        command.run(Some(&path)).map_err(|error| error.to_string())
+    };
+    with("9000-01-01").unwrap();
+    assert_eq!(list(&path)[0][3], "9000-01-01T00:00:00Z");
+    with("90d").unwrap();
+    for expires in ["2020-01-01", "soon", "0s", ""] {
+        with(expires).unwrap_err();
+    }
+    assert_eq!(list(&path).len(), 2);
+}
