@@ -159,14 +159,17 @@ impl fmt::Display for PoolSize {
 }
 
 impl PoolConfig {
-    /// Memory assumed for what one warm sandbox has loaded: all libraries of Python take less.
-    const LOADED_MEMORY: u64 = 96 << 20;
+    /// Memory assumed for what one warm sandbox has loaded: pandas and pyplot take less, all of Python's libraries a little
+    /// more.
+    const LOADED_MEMORY: u64 = 80 << 20;
     /// Memory assumed for the rest of it, with what the engine takes for it.
-    const LIGHT_MEMORY: u64 = 32 << 20;
+    const LIGHT_MEMORY: u64 = 24 << 20;
     /// The part of the memory that light ones may take before anybody has asked for one, and afterwards.
     const LIGHT_PARTS: (u64, u64) = (24, 8);
-    /// The part that all warm ones may take, and as much again what those of conversations have loaded.
+    /// The part that all warm ones may take.
     const WARM_PART: u64 = 4;
+    /// The part that may be taken by what those of conversations have loaded, unless memory is short.
+    const LOADED_PART: u64 = 2;
     /// The part that fully loaded ones may take while they wait for a new conversation.
     const FULL_PART: u64 = 8;
 
@@ -192,7 +195,7 @@ impl PoolConfig {
             }),
             // Who says how many there may be has room for them.
             max_loaded: max_warm
-                .unwrap_or_else(|| Self::fitting(Self::WARM_PART, Self::LOADED_MEMORY).max(2)),
+                .unwrap_or_else(|| Self::fitting(Self::LOADED_PART, Self::LOADED_MEMORY).max(2)),
             reuse,
         }
     }

@@ -355,13 +355,13 @@ pub const VARIABLES: &[Variable] = &[
     ),
     variable(
         "SANDBOX_LOADED_TTL",
-        "2m",
+        "5m",
         "how long that sandbox keeps large libraries that none of its programs has named; the one that names them next waits for them",
     ),
     variable(
         "MAX_WARM_SANDBOXES",
         "",
-        "warm sandboxes in total; default: as many light ones as fit into a quarter of the memory, from 4 to 256. As much again may be taken by large libraries while nothing runs",
+        "warm sandboxes in total; default: as many light ones as fit into a quarter of the memory, from 4 to 256. Half of the memory may be taken by large libraries while nothing runs, until it is short",
     ),
     variable(
         "SANDBOX_REUSE",

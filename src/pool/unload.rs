@@ -3,20 +3,37 @@
 
 use std::sync::Arc;
 
+use procfs::{Current as _, Meminfo};
 use tokio::time::Instant;
 
 use super::shelf::Owned;
 use super::{Kind, Lease, Pool, SandboxSource};
 use crate::runner::{Load, Runner};
 
+/// Memory is short when less than this part of it is available to programs.
+const SHORT_PART: u64 = 8;
+
+/// Whether the machine needs what is only kept for later. Of an engine or nodes elsewhere it says nothing.
+fn memory_is_short() -> bool {
+    Meminfo::current().is_ok_and(|memory| {
+        let available = memory.mem_available.unwrap_or(memory.mem_total);
+        available < memory.mem_total / SHORT_PART
+    })
+}
+
 impl Pool {
-    /// Begins with one, if there is one whose programs have not used it for a while, or if more than there is room for
-    /// have something loaded. One at a time, since programs may be running.
+    /// Begins with one, if there is one whose programs have not used it for a while, if more than there is room for
+    /// have something loaded, or if memory is short. One at a time, since programs may be running.
     pub(super) fn unload<'a>(&self, mut runners: impl Iterator<Item = &'a Arc<Runner>>) {
         let config = &self.0.config;
         let is_unused = |used: Instant| used.elapsed() >= config.loaded_ttl;
+        let max_loaded = if memory_is_short() {
+            0
+        } else {
+            config.max_loaded
+        };
         let mut shelf = self.0.shelf.lock();
-        let begun = shelf.begin_unloading(config.max_loaded, |warm| warm.used, is_unused);
+        let begun = shelf.begin_unloading(max_loaded, |warm| warm.used, is_unused);
         drop(shelf);
         let Some((ticket, owned)) = begun else {
             return;

@@ -404,7 +404,7 @@ fn check_config_hides_secrets() {
     MAX_QUEUE_WAIT=30s
     POOL_SIZE=0
     SANDBOX_IDLE_TTL=5m
-    SANDBOX_LOADED_TTL=2m
+    SANDBOX_LOADED_TTL=5m
     MAX_WARM_SANDBOXES=94
     SANDBOX_REUSE=never
     MAX_KERNELS=10
