@@ -17,12 +17,13 @@ mod secret;
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use parking_lot::RwLock;
+use rustix::fs::OFlags;
 use secrecy::{ExposeSecret as _, SecretString};
 use subtle::ConstantTimeEq as _;
 use thiserror::Error;
@@ -49,23 +50,37 @@ struct Shared {
     state: RwLock<State>,
 }
 
-/// What counts, and which file it was read from.
-#[derive(Debug, Default)]
+/// What counts, and what was there when it was read.
+#[derive(Debug)]
 struct State {
     book: Arc<Book>,
-    seen: Option<Seen>,
-    /// Whether the file could be read when it was last looked at.
+    seen: Seen,
+    /// Whether what was there last could not be read.
     is_kept: bool,
 }
 
-/// By what a file is known to have changed. Editors and clusters replace it by another.
+/// What was seen of a file, by which it is known to have changed. Editors and clusters replace it by another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Seen {
-    inode: u64,
-    size: u64,
-    modified: Option<SystemTime>,
-    /// That of the status, which also tells of its mode.
-    changed: (i64, i64),
+enum Seen {
+    File {
+        inode: u64,
+        size: u64,
+        modified: Option<SystemTime>,
+        /// When the status was changed, which also tells of its mode.
+        changed: (i64, i64),
+    },
+    Gone,
+    Unreadable(io::ErrorKind),
+}
+
+impl Seen {
+    fn of(opened: &io::Result<(File, Self)>) -> Self {
+        match opened {
+            Ok((_, seen)) => seen.clone(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::Gone,
+            Err(error) => Self::Unreadable(error.kind()),
+        }
+    }
 }
 
 /// Why a caller is not let in.
@@ -114,6 +129,9 @@ pub enum AccessError {
         "ACCESS_FILE is not set: it names the file that tokens are kept in, such as ACCESS_FILE=access.toml"
     )]
     NoFile,
+    /// A token could not be added to what the file says.
+    #[error("the token could not be added to ACCESS_FILE: write its tenant as [[tenant]]")]
+    NotAdded,
     /// There is no such token, or there are several.
     #[error("{0}")]
     NoToken(String),
@@ -128,14 +146,19 @@ impl Access {
         api_token: Option<SecretString>,
         file: Option<PathBuf>,
     ) -> Result<Self, AccessError> {
-        let mut state = State::default();
+        let mut state = State {
+            book: Arc::default(),
+            seen: Seen::Gone,
+            is_kept: false,
+        };
         if let Some(path) = &file {
             let (file, seen) = open(path).map_err(|source| AccessError::Unreadable {
                 path: path.clone(),
                 source,
             })?;
-            state.book = Arc::new(Book::read(&file, path)?);
-            state.seen = Some(seen);
+            let book = Book::read(&file, path)?;
+            check(&book, api_token.as_ref())?;
+            (state.book, state.seen) = (Arc::new(book), seen);
         }
         Ok(Self(Arc::new(Shared {
             api_token,
@@ -157,7 +180,7 @@ impl Access {
             return Ok(Principal::of_token(token));
         }
         let book = Arc::clone(&self.0.state.read().book);
-        match book.find(token) {
+        match book.find(token).filter(|_| !token.is_empty()) {
             None => Err(Denied::Unknown),
             Some(entry) if entry.is_expired() => Err(Denied::Expired(entry.name.clone())),
             Some(entry) => Ok(entry.principal.clone()),
@@ -182,12 +205,15 @@ impl Access {
     /// Reads the file again if it has changed. A bad one changes nothing but what is logged.
     fn look(&self, path: &Path) {
         let opened = open(path);
-        let seen = opened.as_ref().ok().map(|(_, seen)| seen.clone());
+        let seen = Seen::of(&opened);
         if self.0.state.read().seen == seen {
             return;
         }
         let book = match opened {
-            Ok((file, _)) => Book::read(&file, path),
+            Ok((file, _)) => Book::read(&file, path).and_then(|book| {
+                check(&book, self.0.api_token.as_ref())?;
+                Ok(book)
+            }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Book::default()),
             Err(source) => Err(AccessError::Unreadable {
                 path: path.to_owned(),
@@ -213,10 +239,27 @@ impl Access {
     }
 }
 
+/// A token that is in two places would count in one of them only.
+fn check(book: &Book, api_token: Option<&SecretString>) -> Result<(), AccessError> {
+    match api_token.and_then(|token| book.find(token.expose_secret())) {
+        None => Ok(()),
+        Some(entry) => Err(AccessError::Form(format!(
+            "the token {} of {} is MCP_API_TOKEN, which belongs to the tenant default: remove one of them",
+            entry.name,
+            entry.principal.tenant().name()
+        ))),
+    }
+}
+
+/// Opens a regular file: a pipe would be waited for.
 fn open(path: &Path) -> io::Result<(File, Seen)> {
-    let file = File::open(path)?;
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
     let facts = file.metadata()?;
-    let seen = Seen {
+    if !facts.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let seen = Seen::File {
         inode: facts.ino(),
         size: facts.len(),
         modified: facts.modified().ok(),

@@ -80,7 +80,7 @@ impl Ledger {
         run
     }
 
-    /// The same under an id that its caller has made up, unless there is a run of that id: whoever sends the same
+    /// The same under an id that its caller has made up, unless the caller has a run of that id: whoever sends the same
     /// request again starts nothing.
     pub fn start_as(
         &self,
@@ -124,14 +124,14 @@ impl Ledger {
                 error!("a run panicked");
                 Err(RunError::Panicked)
             }));
-            ledger.entries.lock().end(handle.id.clone(), bytes);
+            ledger.entries.lock().end(&handle, bytes);
         });
     }
 
     /// A caller's run by its id.
     pub fn find(&self, owner: &Principal, id: &str) -> Option<Arc<RunHandle>> {
         let mut entries = self.entries.lock();
-        entries.get(id).filter(|run| run.owner == *owner).cloned()
+        entries.get(owner, id).cloned()
     }
 
     /// The latest run of a caller's conversation, for a client that never learned its id. A refused call does not count

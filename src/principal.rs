@@ -136,6 +136,6 @@ impl FromStr for Name {
 
 impl fmt::Display for Name {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
+        formatter.pad(&self.0)
     }
 }

@@ -1,7 +1,6 @@
 //! `mcp-code-sandbox token`: makes, lists and revokes tokens of `ACCESS_FILE`.
 
 use std::fmt::Write as _;
-use std::fs::File;
 use std::path::Path;
 
 use clap::Subcommand;
@@ -68,7 +67,8 @@ impl TokenCommand {
                     expires,
                 };
                 edit::change(path, |document| edit::add(document, &new))?;
-                Ok(token)
+                let is_there = read(path)?.find(&token).is_some();
+                is_there.then_some(token).ok_or(AccessError::NotAdded)
             }
             Self::List => Ok(list(&read(path)?)),
             Self::Revoke { tenant, name, id } => {
@@ -84,7 +84,7 @@ impl TokenCommand {
 }
 
 fn read(path: &Path) -> Result<Book, AccessError> {
-    let file = File::open(path).map_err(|source| AccessError::Unreadable {
+    let (file, _) = super::open(path).map_err(|source| AccessError::Unreadable {
         path: path.to_owned(),
         source,
     })?;

@@ -28,18 +28,21 @@ pub(super) fn change<T>(
     path: &Path,
     change: impl FnOnce(&mut DocumentMut) -> Result<T, AccessError>,
 ) -> Result<T, AccessError> {
-    // A link stays one.
-    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let failed = |source| AccessError::Unwritable {
-        path: path.clone(),
+        path: path.to_owned(),
         source,
+    };
+    // A link stays one.
+    let path = match path.canonicalize() {
+        Err(error) if path.is_symlink() => return Err(failed(error)),
+        path_of_link => path_of_link.unwrap_or_else(|_| path.to_owned()),
     };
     let folder = folder_of(&path);
     // Two commands at the same time take turns.
     let turn = File::open(&folder).map_err(failed)?;
     flock(&turn, FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
-    let text = match File::open(&path) {
-        Ok(mut file) => {
+    let text = match super::open(&path) {
+        Ok((mut file, _)) => {
             Book::read(&file, &path)?;
             io::Seek::rewind(&mut file).map_err(failed)?;
             let mut text = String::new();
@@ -69,6 +72,8 @@ fn folder_of(path: &Path) -> PathBuf {
 /// Writes beside the file, and renames over it: nobody reads half of it.
 fn replace(path: &Path, folder: &Path, text: &str) -> io::Result<()> {
     let beside = folder.join(format!(".access.{}", std::process::id()));
+    // One of a command that was killed.
+    let _ = std::fs::remove_file(&beside);
     let mut file = OpenOptions::new()
         .write(true)
         .create_new(true)
@@ -103,16 +108,17 @@ pub(super) fn add(document: &mut DocumentMut, token: &NewToken<'_>) -> Result<()
     let tenants = document
         .entry("tenant")
         .or_insert_with(|| Item::ArrayOfTables(ArrayOfTables::new()));
+    let is_inline = matches!(tenants, Item::Value(_));
     let index = tables(tenants)
         .iter()
         .position(|tenant| has_name(*tenant, token.tenant));
     if let Some(index) = index {
         let mut all = tables_mut(tenants);
-        return add_to(all.swap_remove(index), token);
+        return add_to(all.swap_remove(index), token, is_inline);
     }
     let mut tenant = Table::new();
     tenant.insert("name", value(token.tenant.as_str()));
-    add_to(&mut tenant, token)?;
+    add_to(&mut tenant, token, is_inline)?;
     match tenants {
         Item::ArrayOfTables(tables) => tables.push(tenant),
         Item::Value(Value::Array(array)) => array.push(tenant.into_inline_table()),
@@ -121,10 +127,17 @@ pub(super) fn add(document: &mut DocumentMut, token: &NewToken<'_>) -> Result<()
     Ok(())
 }
 
-fn add_to(tenant: &mut dyn TableLike, token: &NewToken<'_>) -> Result<(), AccessError> {
-    let tokens = tenant
-        .entry("token")
-        .or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
+fn add_to(
+    tenant: &mut dyn TableLike,
+    token: &NewToken<'_>,
+    is_inline: bool,
+) -> Result<(), AccessError> {
+    let none = if is_inline {
+        value(Array::new())
+    } else {
+        Item::ArrayOfTables(ArrayOfTables::new())
+    };
+    let tokens = tenant.entry("token").or_insert(none);
     let mut table = Table::new();
     table.insert("name", value(token.name.as_str()));
     table.insert("sha256", value(token.hash.to_string()));

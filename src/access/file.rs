@@ -143,6 +143,9 @@ fn read_token(tenant: &Name, table: &TokenTable) -> Result<(TokenHash, Entry), A
             "a `sha256` that is not one ({error}): make a token with `mcp-code-sandbox token new`"
         ))
     })?;
+    if hash == TokenHash::of("") {
+        return Err(flawed("the hash of nothing as its `sha256`".to_owned()));
+    }
     let expires = table.expires.map(|date| {
         timestamp(&date.to_string()).ok_or_else(|| {
             flawed(format!(
@@ -171,7 +174,8 @@ pub(super) fn timestamp(text: &str) -> Option<Timestamp> {
         return Some(time);
     }
     let local: DateTime = text.parse().ok()?;
-    TimeZone::UTC.to_timestamp(local).ok()
+    // What is later than all that can be told, such as the last day of 9999, never comes.
+    Some(TimeZone::UTC.to_timestamp(local).unwrap_or(Timestamp::MAX))
 }
 
 #[cfg(test)]

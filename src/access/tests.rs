@@ -116,6 +116,59 @@ fn what_was_read_last_counts_while_the_file_is_bad_and_nobody_is_let_in_without_
 }
 
 #[test]
+fn a_token_is_added_however_its_tenant_is_written() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("access.toml");
+    for text in [
+        "tenant = [{name = \"research\"}]\n",
+        "tenant = [{name = \"research\", token = []}]\n",
+        "tenant = []\n",
+        "[[tenant]]\nname = \"research\"\ntoken = []\n",
+        "[[tenant]]\nname = \"research\"\n",
+        "",
+    ] {
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        let (first, second) = (new(&path, "research", "a"), new(&path, "sales", "b"));
+        let access = Access::open(None, Some(path.clone())).unwrap();
+        assert!(
+            access.caller(&first).is_ok() && access.caller(&second).is_ok(),
+            "{text}"
+        );
+        revoke(&path, "research", "a", None).unwrap();
+        revoke(&path, "sales", "b", None).unwrap();
+        assert!(list(&path).is_empty(), "{text}");
+    }
+}
+
+#[test]
+fn a_file_that_goes_while_it_cannot_be_read_is_gone() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("access.toml");
+    let token = new(&path, "research", "n8n");
+    let access = Access::open(None, Some(path.clone())).unwrap();
+    fs::remove_file(&path).unwrap();
+    // A folder is in its place, which is no file to read.
+    fs::create_dir(&path).unwrap();
+    access.look(&path);
+    assert!(access.caller(&token).is_ok() && !access.is_current());
+    fs::remove_dir(&path).unwrap();
+    access.look(&path);
+    assert!(access.caller(&token).is_err() && access.is_current());
+}
+
+#[test]
+fn nobody_is_let_in_without_a_token_or_by_the_servers_own_in_another_tenant() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("access.toml");
+    let token = new(&path, "research", "n8n");
+    let refused = Access::open(Some(token.into()), Some(path.clone())).unwrap_err();
+    insta::assert_snapshot!(refused, @"ACCESS_FILE is not valid: the token n8n of research is MCP_API_TOKEN, which belongs to the tenant default: remove one of them");
+    let access = Access::open(None, Some(path)).unwrap();
+    assert_eq!(access.caller(""), Err(Denied::Unknown));
+}
+
+#[test]
 fn no_server_begins_with_a_file_that_is_missing_or_open_to_others() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("access.toml");

@@ -57,7 +57,9 @@ impl Modify for Token {
     fn modify(&self, document: &mut Document) {
         let token = HttpBuilder::new()
             .scheme(HttpAuthScheme::Bearer)
-            .description(Some("MCP_API_TOKEN of the server"))
+            .description(Some(
+                "MCP_API_TOKEN of the server, or a token of its ACCESS_FILE",
+            ))
             .build();
         document
             .components

@@ -5,6 +5,7 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use super::{KEPT, RunHandle};
+use crate::principal::Principal;
 use crate::recent::{Bounds, Recent};
 
 /// What is kept of runs that have ended.
@@ -14,11 +15,14 @@ const FINISHED: Bounds = Bounds {
     bytes: 256 << 20,
 };
 
-/// The runs that clients can ask for, by id.
+/// Whose run it is, and its id, which its caller may have made up.
+type RunKey = (Principal, String);
+
+/// The runs that clients can ask for.
 #[derive(Debug)]
 pub(super) struct Entries {
-    under_way: HashMap<String, Arc<RunHandle>>,
-    finished: Recent<String, Arc<RunHandle>>,
+    under_way: HashMap<RunKey, Arc<RunHandle>>,
+    finished: Recent<RunKey, Arc<RunHandle>>,
 }
 
 impl Default for Entries {
@@ -31,12 +35,13 @@ impl Default for Entries {
 }
 
 impl Entries {
-    /// Remembers a run that begins, unless there is one of that id.
+    /// Remembers a run that begins, unless its caller has one of that id.
     pub(super) fn begin(&mut self, run: Arc<RunHandle>) -> bool {
-        if self.finished.get(&run.id).is_some() {
+        let key = (run.owner.clone(), run.id.clone());
+        if self.finished.get(&key).is_some() {
             return false;
         }
-        let Entry::Vacant(vacant) = self.under_way.entry(run.id.clone()) else {
+        let Entry::Vacant(vacant) = self.under_way.entry(key) else {
             return false;
         };
         vacant.insert(run);
@@ -44,15 +49,17 @@ impl Entries {
     }
 
     /// Notes that a run has ended, of which `bytes` are kept for a while.
-    pub(super) fn end(&mut self, id: String, bytes: usize) {
-        if let Some(run) = self.under_way.remove(&id) {
-            self.finished.insert(id, run, bytes);
+    pub(super) fn end(&mut self, run: &RunHandle, bytes: usize) {
+        let key = (run.owner.clone(), run.id.clone());
+        if let Some(run) = self.under_way.remove(&key) {
+            self.finished.insert(key, run, bytes);
         }
     }
 
-    pub(super) fn get(&mut self, id: &str) -> Option<&Arc<RunHandle>> {
-        let id = id.to_owned();
-        self.under_way.get(&id).or_else(|| self.finished.get(&id))
+    /// A caller's run by its id.
+    pub(super) fn get(&mut self, owner: &Principal, id: &str) -> Option<&Arc<RunHandle>> {
+        let key = (owner.clone(), id.to_owned());
+        self.under_way.get(&key).or_else(|| self.finished.get(&key))
     }
 
     pub(super) fn iter(&mut self) -> impl Iterator<Item = &Arc<RunHandle>> {
@@ -70,8 +77,9 @@ mod tests {
 
     /// A run that has just ended, with `bytes` of output.
     fn ended(entries: &mut Entries, id: &str, bytes: usize) {
-        entries.begin(run_handle(id));
-        entries.end(id.to_owned(), bytes);
+        let run = run_handle(id);
+        entries.begin(Arc::clone(&run));
+        entries.end(&run, bytes);
     }
 
     fn ids(entries: &mut Entries) -> Vec<&str> {
@@ -107,6 +115,7 @@ mod tests {
             ended(&mut entries, &number.to_string(), 0);
         }
         assert_eq!(entries.iter().count(), FINISHED.count);
-        assert!(entries.get("0").is_none() && entries.get("1").is_some());
+        let owner = Principal::local();
+        assert!(entries.get(&owner, "0").is_none() && entries.get(&owner, "1").is_some());
     }
 }

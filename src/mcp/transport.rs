@@ -241,7 +241,7 @@ impl McpTransport {
         let (mut parts, body) = request.into_parts();
         let reads = Reads::of(&parts.headers);
         let (text, principal) = self.read(&mut parts, body).await?;
-        let incoming = message::read(text, self.takes_batches(&parts.headers))?;
+        let incoming = message::read(text, self.takes_batches(&parts.headers, &principal))?;
         match batch::charged(&parts, incoming) {
             Incoming::One(message) => {
                 revision::check(&parts.headers, Some(&message))?;
@@ -267,8 +267,8 @@ impl McpTransport {
     }
 
     /// Whether several messages may come at once: what the request says, or else its session.
-    fn takes_batches(&self, headers: &HeaderMap) -> bool {
-        let agreed = || session_id(headers).and_then(|session| self.sessions.revision(session));
+    fn takes_batches(&self, headers: &HeaderMap, caller: &Principal) -> bool {
+        let agreed = || self.sessions.revision(session_id(headers)?, caller);
         let revision = named(headers).map(str::to_owned).or_else(agreed);
         has_batches(revision.as_deref())
     }

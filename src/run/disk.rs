@@ -160,17 +160,18 @@ impl Allowance {
     pub(super) async fn of(
         workspaces: &Workspaces,
         workspace: &Workspace,
-        mut found: Usage,
+        mut found: Option<Usage>,
     ) -> Result<Self, DiskExcess> {
         let limits = workspaces.limits();
-        if !found.complete {
+        if found.is_some_and(|found| !found.complete) {
             let max_counted = limits.max_entries * EXCESS_FACTOR;
-            // A tree that cannot be read right now is checked again while the program runs.
-            found = workspace.usage_up_to(max_counted).await.unwrap_or(Usage {
-                complete: true,
-                ..Usage::default()
-            });
+            found = workspace.usage_up_to(max_counted).await.ok();
         }
+        // A tree that cannot be read right now is checked again while the program runs.
+        let found = found.unwrap_or(Usage {
+            complete: true,
+            ..Usage::default()
+        });
         if !found.complete || found.bytes > limits.quota_bytes.saturating_add(EXCESS_BYTES) {
             return Err(DiskExcess::FarOver);
         }

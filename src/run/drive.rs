@@ -112,9 +112,9 @@ impl WatchEnd {
 }
 
 impl Runs {
-    /// Runs a program to its end, in a workspace that takes what was `found`. Afterwards its sandbox is left for the next
+    /// Runs a program to its end, in a workspace that takes what was `found`, if that could be read. Afterwards its sandbox is left for the next
     /// run, kept as a kernel, or removed.
-    pub(super) async fn drive(&self, seat: Seat, job: Job<'_>, found: Usage) -> Observed {
+    pub(super) async fn drive(&self, seat: Seat, job: Job<'_>, found: Option<Usage>) -> Observed {
         let allowance = tokio::select! {
             allowance = Allowance::of(&self.files.workspaces, job.workspace, found) => allowance,
             () = job.stop.requested() => return Observed::not_begun(Cause::Cancelled),

@@ -101,16 +101,18 @@ impl Workspace {
     }
 
     /// What the files are like now, to be compared by [`changes_since`](Self::changes_since), and how much of the disk
-    /// all of it takes.
+    /// all of it takes, if all of it can be read.
     ///
     /// # Errors
     /// The operating system failed.
-    pub async fn survey(&self) -> Result<(Snapshot, Usage), WorkspaceError> {
+    pub async fn survey(&self) -> Result<(Snapshot, Option<Usage>), WorkspaceError> {
         let key = self.key.clone();
         self.within("look at the conversation's files", move |store, dir| {
             let (snapshot, usage) = listing::survey(store.opener, dir, store.limits.max_entries)?;
-            let usage = store.with_deleted(&key, usage);
-            store.measured(&key, usage);
+            let usage = usage.map(|usage| store.with_deleted(&key, usage));
+            if let Some(usage) = usage {
+                store.measured(&key, usage);
+            }
             Ok((snapshot, usage))
         })
         .await

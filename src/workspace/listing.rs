@@ -82,25 +82,38 @@ pub(super) fn list(opener: Opener, dir: BorrowedFd<'_>) -> Result<Listing> {
     Ok(scan(opener, dir)?.into_listing())
 }
 
-/// What the files are like, and what the workspace takes, up to `max_entries` entries.
+/// What the files are like, and what the workspace takes, up to `max_entries` entries. What it takes is `None` if
+/// something in it cannot be read.
 pub(super) fn survey(
     opener: Opener,
     dir: BorrowedFd<'_>,
     max_entries: u64,
-) -> Result<(Snapshot, Usage)> {
+) -> Result<(Snapshot, Option<Usage>)> {
     let taken = SystemTime::now();
-    let (mut scan, mut measure) = (Scan::default(), Measure::of(dir, max_entries)?);
-    let mut scanned = Next::Entry;
+    let mut scan = Scan::default();
+    let mut measure = Some(Measure::of(dir, max_entries)?);
+    let (mut is_scanned, mut is_measured) = (false, false);
     walk(opener, dir, |found| {
-        if scanned != Next::Stop && is_in_listings(found) {
-            scanned = scan.visit(found)?;
+        let mut wanted = [Next::Entry; 2];
+        if !is_measured && let Some(counting) = &mut measure {
+            match counting.visit(found) {
+                Ok(next) => wanted[0] = next,
+                Err(_) => measure = None,
+            }
         }
-        Ok(match measure.visit(found)? {
-            Next::Stop => scanned,
-            measured => measured,
+        if !is_scanned && is_in_listings(found) {
+            wanted[1] = scan.visit(found)?;
+        }
+        is_measured |= wanted[0] == Next::Stop || measure.is_none();
+        // What is deeper comes later.
+        is_scanned |= wanted[1] == Next::Stop || found.depth > MAX_PARTS;
+        Ok(match (is_measured && is_scanned, wanted) {
+            (true, _) => Next::Stop,
+            (false, [Next::Enter, _] | [_, Next::Enter]) => Next::Enter,
+            (false, _) => Next::Entry,
         })
     })?;
-    Ok((scan.into_snapshot(taken), measure.usage()))
+    Ok((scan.into_snapshot(taken), measure.map(Measure::usage)))
 }
 
 /// Whether the directories above it are all looked into for listings.

@@ -202,16 +202,27 @@ impl Tenants {
             let answer = self.rpc(token, method, params).await;
             answers.push((method.to_owned(), 200, answer.to_string()));
         }
+        // A run of that name is the caller's own.
+        let arguments = json!({ "conversationId": "own", "language": "shell", "code": "echo own" });
+        let named = json!({ "name": "run_code", "arguments": arguments, "_meta": { "mcp-code-sandbox/run": run } });
+        let answer = self.rpc(token, "tools/call", named).await;
+        let answer = stable(answer["result"]["structuredContent"].clone());
+        answers.push(("run_code, named".to_owned(), 200, answer.to_string()));
         answers
     }
 
     async fn answers_of_sessions(&self, token: &str, session: &str) -> Vec<Told> {
         let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+        let params = json!({ "name": "list_files", "arguments": { "conversationId": "none" } });
+        let call = json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params });
+        let batch = json!([ping, call]);
         let of_session = [("mcp-session-id", session)];
         let mut answers = Vec::new();
         for (method, body) in [
             (Method::POST, Some(&ping)),
             (Method::GET, None),
+            (Method::POST, Some(&call)),
+            (Method::POST, Some(&batch)),
             (Method::DELETE, None),
         ] {
             let what = format!("{method} /mcp");

@@ -4,6 +4,9 @@ use super::*;
 
 const HASH: &str = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 
+/// That of no bytes.
+const NOTHING: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
 fn flaw(text: &str) -> String {
     Book::parse(text).unwrap_err().to_string()
 }
@@ -40,6 +43,7 @@ fn a_time_is_that_of_utc_and_a_date_its_begin() {
         ("2020-01-01T12:00:00", true),
         ("2020-01-01T12:00:00+02:00", true),
         ("9000-01-01", false),
+        ("9999-12-31", false),
     ] {
         let line = format!("name = \"n8n\"\nsha256 = \"{HASH}\"\nexpires = {text}");
         let book = Book::parse(&token(&line)).unwrap();
@@ -65,6 +69,7 @@ fn what_is_wrong_is_said_with_where_it_is() {
         "tenant",
         &token("name = \"n8n\"\nsha256 = \"test\""),
         &token("name = \"n8n\""),
+        &token(&format!("name = \"n8n\"\nsha256 = \"{NOTHING}\"")),
         &token(&format!(
             "name = \"n8n\"\nsha256 = \"{HASH}\"\nexpires = 12:00:00"
         )),
@@ -101,6 +106,8 @@ fn what_is_wrong_is_said_with_where_it_is() {
     3 | [[tenant.token]]
       | ^^^^^^^^^^^^^^^^
     missing field `sha256`
+    --
+    ACCESS_FILE is not valid: the token n8n of research has the hash of nothing as its `sha256`
     --
     ACCESS_FILE is not valid: the token n8n of research has an `expires` without a date, 12:00:00: write 2027-01-01 or 2027-01-01T12:00:00Z
     --

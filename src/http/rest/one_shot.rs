@@ -32,7 +32,7 @@ pub(super) struct PythonRequest {
 
 /// Runs a Python program and waits for its end
 ///
-/// All programs of one token that come this way share a directory and what `POST /pip_install` installs. Going away
+/// All programs of one caller that come this way share a directory and what `POST /pip_install` installs. Going away
 /// ends the program.
 #[utoipa::path(
     post, path = "/execute", tag = "one-shot", operation_id = "execute_python",

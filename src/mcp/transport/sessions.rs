@@ -39,7 +39,8 @@ pub(super) struct Sessions {
 #[derive(Default)]
 struct Known {
     open: HashMap<SessionId, Session>,
-    gone: VecDeque<SessionId>,
+    /// Those that their clients have ended, with whose they were.
+    gone: VecDeque<(SessionId, Principal)>,
 }
 
 struct Session {
@@ -64,9 +65,9 @@ impl Session {
 pub(super) enum Standing {
     /// It is the caller's.
     Own,
-    /// It is another caller's, or this one has ended it.
+    /// This caller has ended it.
     Gone,
-    /// Nothing is known of it: it was silent for too long, or the server was restarted.
+    /// Nothing is known of it: it was silent for too long, the server was restarted, or it is another caller's.
     Unknown,
 }
 
@@ -133,10 +134,10 @@ impl Sessions {
     pub(super) async fn end(&self, id: &str) {
         {
             let mut known = self.known.lock();
-            if known.open.remove(id).is_none() {
+            let Some(session) = known.open.remove(id) else {
                 return;
-            }
-            known.gone.push_back(id.into());
+            };
+            known.gone.push_back((id.into(), session.owner));
             if known.gone.len() > MAX_GONE {
                 known.gone.pop_front();
             }
@@ -154,21 +155,26 @@ impl Sessions {
     pub(super) fn standing(&self, id: &str, caller: &Principal) -> Standing {
         let known = self.known.lock();
         match known.open.get(id) {
-            Some(session) if session.owner != *caller => Standing::Gone,
+            Some(session) if session.owner != *caller => Standing::Unknown,
             Some(session) if session.is_silent(self.idle) => Standing::Unknown,
             Some(_) => Standing::Own,
-            None if known.gone.iter().any(|gone| **gone == *id) => Standing::Gone,
-            None => Standing::Unknown,
+            None => {
+                let is_this =
+                    |(gone, owner): &(SessionId, Principal)| **gone == *id && owner == caller;
+                if known.gone.iter().any(is_this) {
+                    Standing::Gone
+                } else {
+                    Standing::Unknown
+                }
+            }
         }
     }
 
-    /// The revision of a session.
-    pub(super) fn revision(&self, id: &str) -> Option<String> {
-        self.known
-            .lock()
-            .open
-            .get(id)
-            .map(|session| session.revision.clone())
+    /// The revision of a caller's session.
+    pub(super) fn revision(&self, id: &str, caller: &Principal) -> Option<String> {
+        let known = self.known.lock();
+        let session = known.open.get(id)?;
+        (session.owner == *caller).then(|| session.revision.clone())
     }
 
     /// Uses a session for as long as the guard lives.

@@ -192,3 +192,29 @@ pub(super) fn make_deep(top: &Path, depth: usize) -> rustix::fd::OwnedFd {
     }
     at
 }
+
+#[tokio::test]
+async fn a_survey_counts_no_more_than_it_may_and_sees_all_files() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let fixture = Fixture::new();
+    let workspace = fixture.workspace().await;
+    // In no listing, but counted.
+    let unlisted = fixture.data().join(std::ffi::OsStr::from_bytes(b"\xff"));
+    let unlisted = unlisted.join("d/d/d");
+    fs::create_dir_all(&unlisted).unwrap();
+    for number in 0..50 {
+        fs::write(unlisted.join(number.to_string()), "").unwrap();
+    }
+    write(&fixture, "a/b/listed", "1");
+    let all = 57;
+    let (opener, dir) = (workspace.store().opener, workspace.dir());
+    for max_entries in [0, 1, 2, 5, 20, all, 1000] {
+        let (before, usage) = listing::survey(opener, dir, max_entries).unwrap();
+        let usage = usage.unwrap();
+        assert_eq!(
+            (usage.entries, usage.complete),
+            (max_entries.min(all), max_entries >= all)
+        );
+        assert_eq!(new_since(&workspace, &before).await, [""; 0]);
+    }
+}
