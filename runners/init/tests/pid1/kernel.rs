@@ -95,7 +95,9 @@ fn a_helper_that_became_the_kernel_may_end_before_it_is_heard_of() {
     let waits = "time.sleep(float(os.environ.get(\"LATE\", \"0\")))";
     let driver = HELPED.replace(
         waits,
-        "open('/tmp/taken', 'w')
+        // Its streams come after the request, and PID 1 is stopped next.
+        "__import__('select').select([3], [], [])
+        open('/tmp/taken', 'w')
         while not os.path.exists('/tmp/go'): time.sleep(0.001)",
     );
     assert_ne!(driver, HELPED);
