@@ -132,9 +132,9 @@ pub enum AccessError {
     /// A token could not be added to what the file says.
     #[error("the token could not be added to ACCESS_FILE: write its tenant as [[tenant]]")]
     NotAdded,
-    /// There is no such token, or there are several.
+    /// What a command asks for cannot be done: there is no such token, there are several, or its date is none.
     #[error("{0}")]
-    NoToken(String),
+    Refused(String),
 }
 
 impl Access {
@@ -152,13 +152,9 @@ impl Access {
             is_kept: false,
         };
         if let Some(path) = &file {
-            let (file, seen) = open(path).map_err(|source| AccessError::Unreadable {
-                path: path.clone(),
-                source,
-            })?;
-            let book = Book::read(&file, path)?;
-            check(&book, api_token.as_ref())?;
-            (state.book, state.seen) = (Arc::new(book), seen);
+            let opened = open(path);
+            state.seen = Seen::of(&opened);
+            state.book = Arc::new(read(opened, path, api_token.as_ref())?);
         }
         Ok(Self(Arc::new(Shared {
             api_token,
@@ -209,16 +205,10 @@ impl Access {
         if self.0.state.read().seen == seen {
             return;
         }
-        let book = match opened {
-            Ok((file, _)) => Book::read(&file, path).and_then(|book| {
-                check(&book, self.0.api_token.as_ref())?;
-                Ok(book)
-            }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Book::default()),
-            Err(source) => Err(AccessError::Unreadable {
-                path: path.to_owned(),
-                source,
-            }),
+        let book = if seen == Seen::Gone {
+            Ok(Book::default())
+        } else {
+            read(opened, path, self.0.api_token.as_ref())
         };
         let mut state = self.0.state.write();
         state.seen = seen;
@@ -239,10 +229,19 @@ impl Access {
     }
 }
 
-/// A token that is in two places would count in one of them only.
-fn check(book: &Book, api_token: Option<&SecretString>) -> Result<(), AccessError> {
+/// What an opened file says. A token that is in two places would count in one of them only.
+fn read(
+    opened: io::Result<(File, Seen)>,
+    path: &Path,
+    api_token: Option<&SecretString>,
+) -> Result<Book, AccessError> {
+    let (file, _) = opened.map_err(|source| AccessError::Unreadable {
+        path: path.to_owned(),
+        source,
+    })?;
+    let book = Book::read(&file, path)?;
     match api_token.and_then(|token| book.find(token.expose_secret())) {
-        None => Ok(()),
+        None => Ok(book),
         Some(entry) => Err(AccessError::Form(format!(
             "the token {} of {} is MCP_API_TOKEN, which belongs to the tenant default: remove one of them",
             entry.name,

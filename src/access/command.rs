@@ -84,11 +84,7 @@ impl TokenCommand {
 }
 
 fn read(path: &Path) -> Result<Book, AccessError> {
-    let (file, _) = super::open(path).map_err(|source| AccessError::Unreadable {
-        path: path.to_owned(),
-        source,
-    })?;
-    Book::read(&file, path)
+    super::read(super::open(path), path, None)
 }
 
 fn list(book: &Book) -> String {
@@ -121,13 +117,13 @@ fn chosen(
     let hashes = book.sorted().into_iter().filter(is_meant);
     let hashes: Vec<TokenHash> = hashes.map(|(hash, _)| hash).collect();
     match (hashes.as_slice(), id) {
-        ([], _) => Err(AccessError::NoToken(format!(
+        ([], _) => Err(AccessError::Refused(format!(
             "there is no such token of {tenant}: `mcp-code-sandbox token list` shows those there are"
         ))),
         ([_], _) => Ok(hashes),
         (several, _) => {
             let ids: Vec<String> = several.iter().map(|hash| hash.id()).collect();
-            Err(AccessError::NoToken(format!(
+            Err(AccessError::Refused(format!(
                 "{tenant} has {} tokens of the name {name}: say which one, with --id {}",
                 several.len(),
                 ids.join(" or --id ")
@@ -139,7 +135,7 @@ fn chosen(
 /// When a token expires, as the file has it.
 fn parse_expiry(text: &str) -> Result<Datetime, AccessError> {
     let flawed = || {
-        AccessError::NoToken(format!(
+        AccessError::Refused(format!(
             "--expires {text} is neither a date such as 2027-01-01 nor a time from now such as 90d"
         ))
     };
@@ -151,7 +147,7 @@ fn parse_expiry(text: &str) -> Result<Datetime, AccessError> {
         Timestamp::now().checked_add(span).map_err(|_| flawed())?
     };
     if time <= Timestamp::now() {
-        return Err(AccessError::NoToken(format!(
+        return Err(AccessError::Refused(format!(
             "--expires {text} is in the past: nobody could use that token"
         )));
     }
