@@ -1,4 +1,5 @@
-//! Who may call: the holder of `MCP_API_TOKEN`, and those of the tokens in `ACCESS_FILE`, each for a tenant.
+//! Who may call: the holder of `MCP_API_TOKEN`, and those of the tokens in `ACCESS_FILE`, each for a tenant. And what
+//! each tenant may have of the server.
 //!
 //! ```text
 //! start ──▶ read ──▶ current ──changed and good──▶ current
@@ -13,6 +14,7 @@
 mod command;
 mod edit;
 mod file;
+mod limits;
 mod secret;
 
 use std::fs::File;
@@ -33,8 +35,9 @@ use tracing::{error, info};
 
 pub use self::command::TokenCommand;
 use self::file::Book;
+pub use self::limits::TenantLimits;
 pub use self::secret::TokenHashError;
-use crate::principal::{Name, Principal};
+use crate::principal::{Name, Principal, Tenant};
 
 /// How often the file is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -181,6 +184,16 @@ impl Access {
             Some(entry) if entry.is_expired() => Err(Denied::Expired(entry.name.clone())),
             Some(entry) => Ok(entry.principal.clone()),
         }
+    }
+
+    /// What a tenant may have of the server.
+    pub fn limits(&self, tenant: &Tenant) -> Arc<TenantLimits> {
+        self.0.state.read().book.limits(tenant)
+    }
+
+    /// Whether there may be several tenants.
+    pub fn is_shared(&self) -> bool {
+        self.0.file.is_some()
     }
 
     /// Whether what counts is what the file says now.

@@ -189,7 +189,7 @@ impl App {
             .map(|ttl| (ttl, config.storage.file_secret.clone()));
         let metrics = Metrics::new(config.toolset);
         metrics::set(&metrics.storage_limit, config.storage.limit.unwrap_or(0));
-        let kernels = Kernels::new(config.kernels, Arc::clone(&metrics));
+        let kernels = Kernels::new(config.kernels, access.clone(), Arc::clone(&metrics));
         let parts = Parts {
             limits: Arc::new(config.limits.clone()),
             files: ConversationFiles {
@@ -200,7 +200,8 @@ impl App {
             },
             gate: Gate::new(
                 catalog,
-                Admission::new(config.admission),
+                access.clone(),
+                Admission::new(config.admission, access.clone()),
                 Floor::new(workspaces.clone(), kernels.clone()),
                 workspaces.clone(),
             ),

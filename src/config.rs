@@ -26,11 +26,13 @@ use std::fmt;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use governor::Quota;
 use ipnet::Ipv4Net;
 use secrecy::SecretString;
+use thiserror::Error;
 
 pub use self::answers::{AnswerConfig, Inclusion};
 pub use self::dotenv::DotenvError;
@@ -125,6 +127,27 @@ impl RateLimit {
         }
     }
 }
+
+impl FromStr for RateLimit {
+    type Err = RateLimitError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (count, unit) = text.split_once('/').ok_or(RateLimitError)?;
+        let unit = match unit {
+            "s" => RateUnit::Second,
+            "m" => RateUnit::Minute,
+            "h" => RateUnit::Hour,
+            _ => return Err(RateLimitError),
+        };
+        let count = count.parse().map_err(|_| RateLimitError)?;
+        Ok(Self { count, unit })
+    }
+}
+
+/// The error for a string that is no rate.
+#[derive(Debug, Error)]
+#[error("a rate is a number and a time, such as `10/s`, `300/m` or `5000/h`")]
+pub struct RateLimitError;
 
 impl fmt::Display for RateLimit {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -18,6 +18,7 @@ pub mod proof;
 mod stop;
 mod visitors;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -29,10 +30,12 @@ use self::network::NetworkPolicy;
 use self::proof::{Proof, Unproven};
 pub(crate) use self::stop::Stop;
 use self::visitors::{Visitor, Visitors};
-use crate::conversation::ConversationKey;
+use crate::access::Access;
+use crate::conversation::{Conversation, ConversationKey};
 use crate::executor::outage::Outage;
 use crate::executor::spec::NetworkAccess;
-use crate::runner::catalog::{Catalog, EngineView};
+use crate::principal::Tenant;
+use crate::runner::catalog::{Catalog, EngineView, View};
 use crate::workspace::{InUse, WorkspaceError, Workspaces};
 
 /// How long those inside may take to end when their conversation is deleted.
@@ -47,6 +50,8 @@ pub struct Gate {
     pub proof: Proof,
     /// Whether runs may use the network.
     pub network: NetworkPolicy,
+    /// What each tenant may have.
+    pub(crate) access: Access,
     /// Whose turn it is.
     pub admission: Admission,
     /// Keeps the space that must stay free.
@@ -59,7 +64,7 @@ pub struct Gate {
 /// Somebody who wants in.
 #[derive(Debug)]
 pub(crate) struct Visit<'a> {
-    pub(crate) key: &'a ConversationKey,
+    pub(crate) conversation: &'a Conversation,
     pub(crate) wants: Wants,
     /// Its caller does not want it any more.
     pub(crate) cancel: &'a CancellationToken,
@@ -111,7 +116,7 @@ pub(crate) struct Entered {
     /// What ends it.
     pub(crate) stop: Stop,
     gate: Gate,
-    key: ConversationKey,
+    conversation: Conversation,
     wants: Wants,
     permit: Option<Permit>,
     _visitor: Visitor,
@@ -123,6 +128,7 @@ impl Gate {
     /// Nothing is known yet, and nobody is inside.
     pub fn new(
         catalog: Catalog,
+        access: Access,
         admission: Admission,
         floor: Floor,
         workspaces: Workspaces,
@@ -131,6 +137,7 @@ impl Gate {
             catalog,
             proof: Proof::default(),
             network: NetworkPolicy::default(),
+            access,
             admission,
             floor,
             visitors: Visitors::default(),
@@ -141,23 +148,26 @@ impl Gate {
     /// Waits until everything holds that the visitor needs, except for its permit among all: see [`Entered::admit`].
     pub(crate) async fn enter(&self, visit: Visit<'_>) -> Result<Entered, GateError> {
         self.admission.check_open()?;
-        let visitor = self.visitors.register(visit.key);
+        let key = visit.conversation.key();
+        let visitor = self.visitors.register(key);
         let stop = Stop::new(visit.cancel, visitor.stop());
         let (network, in_use) = stop
             .unless(async {
-                let network = self.check(&visit.wants).await?;
+                let network = self
+                    .check(visit.conversation.tenant(), &visit.wants)
+                    .await?;
                 if let Wants::Install = visit.wants {
                     // The check of the network needs a permit, which an install has later.
                     let _ = self.network.wait().await;
                 }
-                Ok::<_, GateError>((network, self.workspaces.hold(visit.key).await))
+                Ok::<_, GateError>((network, self.workspaces.hold(key).await))
             })
             .await?;
         Ok(Entered {
             network,
             stop,
             gate: self.clone(),
-            key: visit.key.clone(),
+            conversation: visit.conversation.clone(),
             wants: visit.wants,
             permit: None,
             _visitor: visitor,
@@ -180,8 +190,8 @@ impl Gate {
         self.workspaces.hold(key).await
     }
 
-    /// Checks what the visitor needs, and waits for what is being found out. Returns what it may reach.
-    async fn check(&self, wants: &Wants) -> Result<NetworkAccess, GateError> {
+    /// Checks what a visitor of a tenant needs, and waits for what is being found out. Returns what it may reach.
+    async fn check(&self, tenant: &Tenant, wants: &Wants) -> Result<NetworkAccess, GateError> {
         let network = match wants {
             Wants::Check { network, .. } => return Ok(network.clone()),
             Wants::Run { network } => *network,
@@ -193,6 +203,11 @@ impl Gate {
         }
         self.proof.wait().await?;
         let network = if network {
+            if self.access.limits(tenant).is_offline {
+                let reason =
+                    "programs of this tenant have none, which the server's operator can change";
+                return Err(GateError::Network(reason.to_owned()));
+            }
             self.network.wait().await.map_err(GateError::Network)?
         } else {
             NetworkAccess::None
@@ -210,6 +225,15 @@ impl Gate {
             Wants::Run { network } => {
                 self.proof.is_pending() || (*network && self.network.is_unknown())
             }
+        }
+    }
+
+    /// The runners that a tenant may use: others are unknown to it.
+    pub(crate) fn view_for(&self, tenant: &Tenant) -> Arc<View> {
+        let view = self.catalog.view();
+        match &self.access.limits(tenant).languages {
+            None => view,
+            Some(languages) => Arc::new(view.with_only(languages)),
         }
     }
 
@@ -267,18 +291,22 @@ impl Entered {
     pub(crate) async fn admit(&mut self, report: impl Fn(usize)) -> Result<(), GateError> {
         let Self {
             gate,
-            key,
+            conversation,
             wants,
             stop,
             ..
         } = &*self;
         let (permit, network) = loop {
             let permit = stop
-                .unless(async { Ok::<_, GateError>(gate.admission.acquire(key, &report).await?) })
+                .unless(async {
+                    Ok::<_, GateError>(gate.admission.acquire(conversation, &report).await?)
+                })
                 .await?;
             // The check is a run too, and needs a permit.
             let permit = (!gate.is_being_checked(wants)).then_some(permit);
-            let network = stop.unless(gate.check(wants)).await?;
+            let network = stop
+                .unless(gate.check(conversation.tenant(), wants))
+                .await?;
             if let Some(permit) = permit {
                 break (permit, network);
             }

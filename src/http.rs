@@ -54,7 +54,7 @@ pub struct HttpState(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    rate: Option<Rate>,
+    rate: Rate,
     refused_hosts: RefusedHosts,
     /// Where large bodies are held.
     room: Room,
@@ -80,7 +80,7 @@ impl HttpState {
         calls: TaskTracker,
     ) -> Self {
         Self(Arc::new(Shared {
-            rate: config.rate_limit.map(Rate::new),
+            rate: Rate::new(config.rate_limit, access.clone()),
             refused_hosts: RefusedHosts::default(),
             room: mcp.room(),
             archives: Arc::new(Semaphore::new(rest::ARCHIVES)),

@@ -33,13 +33,15 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use self::books::{KernelBooks, KernelClaim, KernelTicket};
+use self::books::{KernelBooks, KernelClaim, KernelTicket, NoRoom};
 use self::key::KernelKey;
 pub use self::lost::KernelLoss;
 pub use self::turn::{Kernel, KernelTurn, Needs};
+use crate::access::Access;
 use crate::config::KernelConfig;
-use crate::conversation::ConversationKey;
+use crate::conversation::{Conversation, ConversationKey};
 use crate::metrics::{LostLabels, Metrics};
+use crate::principal::Tenant;
 use crate::runner::Runner;
 use crate::runner::catalog::Catalog;
 
@@ -60,6 +62,8 @@ struct Shared {
     /// Notified when a run leaves its kernel or the line: those that wait check again.
     changed: Notify,
     config: KernelConfig,
+    /// Knows how many kernels each tenant may have.
+    access: Access,
     metrics: Arc<Metrics>,
 }
 
@@ -81,6 +85,12 @@ pub enum KernelError {
         seconds = RETRY_AFTER.as_secs()
     )]
     Full(usize),
+    /// All kernels that the tenant may have are running cells.
+    #[error(
+        "all {0} kernels of the tenant are busy: try again in {seconds} s, or run without stateful",
+        seconds = RETRY_AFTER.as_secs()
+    )]
+    TenantFull(usize),
     /// It has the network and the run may not use it, or vice versa.
     #[error(
         "the kernel of this conversation was started with network: {0}: give the same, or restart: true for a new \
@@ -101,13 +111,13 @@ pub enum KernelError {
 impl KernelError {
     /// When it is worth trying again.
     pub fn retry_after(&self) -> Option<Duration> {
-        matches!(self, Self::Full(_)).then_some(RETRY_AFTER)
+        matches!(self, Self::Full(_) | Self::TenantFull(_)).then_some(RETRY_AFTER)
     }
 }
 
 impl Kernels {
-    /// No kernels yet.
-    pub fn new(config: KernelConfig, metrics: Arc<Metrics>) -> Self {
+    /// No kernels yet. Tenants have the shares that `access` knows.
+    pub fn new(config: KernelConfig, access: Access, metrics: Arc<Metrics>) -> Self {
         // A rate has to start from zero.
         for why in KernelLoss::VARIANTS {
             metrics
@@ -118,6 +128,7 @@ impl Kernels {
             books: Mutex::new(KernelBooks::new(config.max_kernels, config.idle)),
             changed: Notify::new(),
             config,
+            access,
             metrics,
         }))
     }
@@ -134,26 +145,28 @@ impl Kernels {
     /// Another run has it, there is no room, or the server is stopping.
     pub async fn turn(
         &self,
-        key: &ConversationKey,
+        conversation: &Conversation,
         runner: &Runner,
         wait: bool,
         waits: impl FnOnce(),
     ) -> Result<KernelTurn, KernelError> {
         let mut waits = Some(waits);
         let key = KernelKey {
-            conversation: key.clone(),
+            tenant: conversation.tenant().clone(),
+            conversation: conversation.key().clone(),
             language: runner.language.clone(),
         };
         let mut waiting: Option<Waiting> = None;
         loop {
             let changed = self.0.changed.notified();
             let ticket = waiting.as_ref().map(|waiting| waiting.ticket);
-            let claim = self.0.books.lock().claim(&key, ticket);
+            let share = self.share(&key.tenant);
+            let claim = self.0.books.lock().claim(&key, ticket, share);
             match claim {
                 KernelClaim::Granted { kernel, lost } => {
                     return Ok(KernelTurn::new(self.clone(), key, kernel, lost));
                 }
-                KernelClaim::Full => return Err(self.full()),
+                KernelClaim::Full(full) => return Err(self.full(&key, full)),
                 KernelClaim::Closed => return Err(KernelError::Closed),
                 KernelClaim::Busy if !wait => return Err(KernelError::Busy(key.language)),
                 KernelClaim::Busy if waiting.is_none() => {
@@ -169,12 +182,8 @@ impl Kernels {
 
     /// Keeps room for the new kernel of a run that begins. If necessary, the kernel that was idle longest makes way.
     fn make_room(&self, key: &KernelKey) -> Result<(), KernelError> {
-        let evicted = self
-            .0
-            .books
-            .lock()
-            .make_room(key)
-            .map_err(|_| self.full())?;
+        let made = self.0.books.lock().make_room(key, self.share(&key.tenant));
+        let evicted = made.map_err(|full| self.full(key, full))?;
         self.let_go(
             evicted
                 .map(|kernel| (kernel, KernelLoss::Evicted))
@@ -184,8 +193,21 @@ impl Kernels {
         Ok(())
     }
 
-    fn full(&self) -> KernelError {
-        KernelError::Full(self.0.config.max_kernels)
+    /// How many kernels a tenant may have: of a server that several share, half of all unless its limits say otherwise.
+    fn share(&self, tenant: &Tenant) -> usize {
+        let all = self.0.config.max_kernels;
+        if !self.0.access.is_shared() {
+            return all;
+        }
+        let max_kernels = self.0.access.limits(tenant).max_kernels;
+        max_kernels.unwrap_or(all.div_ceil(2))
+    }
+
+    fn full(&self, key: &KernelKey, full: NoRoom) -> KernelError {
+        match full {
+            NoRoom::OfTenant => KernelError::TenantFull(self.share(&key.tenant)),
+            NoRoom::OfAll => KernelError::Full(self.0.config.max_kernels),
+        }
     }
 
     fn line_up(&self, key: &KernelKey) -> Result<Waiting, KernelError> {

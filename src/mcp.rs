@@ -133,7 +133,8 @@ impl ServerHandler for McpHandler {
         _request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let mut tools = toolset::listed(self.toolset, &self.services);
+        let caller = Caller::of(&context)?.principal;
+        let mut tools = toolset::listed(self.toolset, &self.services, caller.tenant());
         if !Answers::to(self.answers, &context).structured_content {
             for tool in &mut tools {
                 tool.output_schema = None;

@@ -166,7 +166,7 @@ impl Packages {
         let turn = self.turns.take(&prepared.key)?;
         let late = || PackagesError::TimedOut(self.config.timeout);
         let visit = Visit {
-            key: &prepared.key,
+            conversation: &request.conversation,
             wants: Wants::Install,
             cancel,
         };

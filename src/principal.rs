@@ -72,7 +72,7 @@ impl fmt::Debug for Principal {
 }
 
 /// Whose conversations are the same when their ids are.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Tenant {
     /// To whom `MCP_API_TOKEN` and whoever uses standard input belong.
     #[default]

@@ -150,14 +150,13 @@ impl Runs {
         cancel: &CancellationToken,
         timing: &mut Timing,
     ) -> Result<Outcome, NotBegun> {
-        let key = request.conversation.key().clone();
         let visit = Visit {
-            key: &key,
+            conversation: &request.conversation,
             wants: wants.clone(),
             cancel,
         };
         let mut entered = self.gate.enter(visit).await?;
-        let mut prepared = match self.prepare(&wants, key, request) {
+        let mut prepared = match self.prepare(&wants, request) {
             Err(RunError::UnknownLanguage { .. })
                 if let EngineView::Down(outage) = self.gate.catalog.engine() =>
             {
@@ -235,7 +234,7 @@ impl Runs {
         outcome.lost_kernel = lost_kernel;
         log(prepared, &outcome, way);
         outcome.hint.advice = advice(&outcome, prepared).await;
-        outcome.list(&self.files.links, &prepared.key, listing);
+        outcome.list(&self.files.links, prepared.conversation.key(), listing);
         timing.end(Phase::Answer);
         Ok(outcome)
     }
@@ -266,7 +265,7 @@ async fn advice(outcome: &Outcome, prepared: &PreparedRun) -> Option<Advice> {
 fn log(prepared: &PreparedRun, outcome: &Outcome, way: SandboxSource) {
     info!(
         run.way = way.into_str(),
-        conversation.key = prepared.key.short(),
+        conversation.key = prepared.conversation.key().short(),
         run.language = prepared.runner.language,
         run.status = outcome.status.into_str(),
         run.exit_code = outcome.exit_code,

@@ -10,6 +10,7 @@ use crate::kernels::Kernels;
 use crate::metrics::{KernelLabels, Metrics, NodeLabels, UNKNOWN_LANGUAGE, WarmLabels, set};
 use crate::packages::{Packages, PackagesErrorKind};
 use crate::pool::Pool;
+use crate::principal::Tenant;
 use crate::run::outcome::RunStatus;
 use crate::run::{Phase, RunErrorKind};
 use crate::runner::Runner;
@@ -34,6 +35,11 @@ impl Status {
         self.gate.catalog.view()
     }
 
+    /// The same with the runners that a tenant may use.
+    pub(crate) fn view_for(&self, tenant: &Tenant) -> Arc<View> {
+        self.gate.view_for(tenant)
+    }
+
     /// Why there can be no runs, if there can be none.
     pub(crate) fn problem(&self) -> Option<String> {
         self.gate.problem()
@@ -44,9 +50,9 @@ impl Status {
         self.pool.avoided_nodes()
     }
 
-    /// Whether runs may use the network.
-    pub(crate) fn has_network(&self) -> bool {
-        self.gate.network.access().is_ok()
+    /// Whether a tenant's runs may use the network.
+    pub(crate) fn has_network_for(&self, tenant: &Tenant) -> bool {
+        self.gate.network.access().is_ok() && !self.gate.access.limits(tenant).is_offline
     }
 
     /// Whether variables of this runner's programs can be kept.

@@ -1,10 +1,11 @@
 //! What is in `ACCESS_FILE`: tenants, and the hashes of their tokens.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
@@ -13,15 +14,19 @@ use serde::Deserialize;
 use toml_edit::Datetime;
 
 use super::AccessError;
+use super::limits::TenantLimits;
 use super::secret::TokenHash;
 use crate::principal::{Name, Principal, Tenant};
 
 /// More is not read: 10,000 tenants with a token each take a quarter of it.
 const MAX_BYTES: u64 = 8 << 20;
 
-/// Who has which token.
+/// Who has which token, and which tenant may have what.
 #[derive(Debug, Default)]
-pub(super) struct Book(HashMap<TokenHash, Entry>);
+pub(super) struct Book {
+    tokens: HashMap<TokenHash, Entry>,
+    limits: HashMap<Tenant, Arc<TenantLimits>>,
+}
 
 /// A token.
 #[derive(Clone, Debug)]
@@ -52,6 +57,11 @@ struct TenantTable {
     name: String,
     #[serde(default)]
     token: Vec<TokenTable>,
+    max_runs: Option<usize>,
+    max_kernels: Option<usize>,
+    rate_limit: Option<String>,
+    languages: Option<BTreeSet<String>>,
+    network: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -70,25 +80,27 @@ impl Book {
     pub(super) fn parse(text: &str) -> Result<Self, AccessError> {
         let document: Document = toml_edit::de::from_str(text)
             .map_err(|error| AccessError::Form(error.to_string().trim_end().to_owned()))?;
-        let (mut entries, mut tenants) = (HashMap::new(), HashSet::new());
-        for TenantTable { name, token } in document.tenant {
-            let tenant = parse_name(&name)?;
-            if !tenants.insert(tenant.clone()) {
+        let mut book = Self::default();
+        for mut table in document.tenant {
+            let name = parse_name(&table.name)?;
+            for token in std::mem::take(&mut table.token) {
+                let (hash, entry) = read_token(&name, &token)?;
+                if book.tokens.insert(hash, entry).is_some() {
+                    return Err(AccessError::Form(format!(
+                        "the token {} of {name} is there twice, and it belongs to one: remove the other",
+                        token.name
+                    )));
+                }
+            }
+            let limits = Arc::new(read_limits(&name, table)?);
+            let tenant = Tenant::of(name.clone());
+            if book.limits.insert(tenant, limits).is_some() {
                 return Err(AccessError::Form(format!(
                     "there are two tenants with the name {name}: give all of its tokens to one of them"
                 )));
             }
-            for table in token {
-                let (hash, entry) = read_token(&tenant, &table)?;
-                if entries.insert(hash, entry).is_some() {
-                    return Err(AccessError::Form(format!(
-                        "the token {} of {name} is there twice, and it belongs to one: remove the other",
-                        table.name
-                    )));
-                }
-            }
         }
-        Ok(Self(entries))
+        Ok(book)
     }
 
     /// What an open file says. Whoever may write it lets others in, and whoever may read it learns their names: it has
@@ -120,12 +132,21 @@ impl Book {
 
     /// Who has a token.
     pub(super) fn find(&self, token: &str) -> Option<&Entry> {
-        self.0.get(&TokenHash::of(token))
+        self.tokens.get(&TokenHash::of(token))
+    }
+
+    /// What a tenant may have.
+    pub(super) fn limits(&self, tenant: &Tenant) -> Arc<TenantLimits> {
+        self.limits.get(tenant).cloned().unwrap_or_default()
     }
 
     /// All tokens: by tenant, name and hash.
     pub(super) fn sorted(&self) -> Vec<(TokenHash, &Entry)> {
-        let mut all: Vec<_> = self.0.iter().map(|(hash, entry)| (*hash, entry)).collect();
+        let mut all: Vec<_> = self
+            .tokens
+            .iter()
+            .map(|(hash, entry)| (*hash, entry))
+            .collect();
         all.sort_by_key(|(hash, entry)| {
             let tenant = entry.principal.tenant().name();
             (tenant.to_owned(), entry.name.clone(), hash.to_string())
@@ -161,6 +182,34 @@ fn read_token(tenant: &Name, table: &TokenTable) -> Result<(TokenHash, Entry), A
         expires,
     };
     Ok((hash, entry))
+}
+
+fn read_limits(tenant: &Name, table: TenantTable) -> Result<TenantLimits, AccessError> {
+    let flawed = |what: &str| AccessError::Form(format!("the tenant {tenant} has {what}"));
+    if table.max_runs == Some(0) {
+        return Err(flawed(
+            "`max_runs = 0`: give it 1 or more, or take its tokens away",
+        ));
+    }
+    if table.max_kernels == Some(0) {
+        return Err(flawed(
+            "`max_kernels = 0`: give it 1 or more, or leave the line out",
+        ));
+    }
+    let rate = table.rate_limit.map(|rate| {
+        rate.parse()
+            .map_err(|error| flawed(&format!("a `rate_limit` that is none, {rate:?}: {error}")))
+    });
+    if table.languages.as_ref().is_some_and(BTreeSet::is_empty) {
+        return Err(flawed("no `languages`: name some, or leave the line out"));
+    }
+    Ok(TenantLimits {
+        max_runs: table.max_runs,
+        max_kernels: table.max_kernels,
+        rate: rate.transpose()?,
+        languages: table.languages,
+        is_offline: table.network == Some(false),
+    })
 }
 
 fn parse_name(name: &str) -> Result<Name, AccessError> {

@@ -211,6 +211,7 @@ const fn admission_code(error: &AdmissionError) -> Code {
     match error {
         AdmissionError::Busy { .. }
         | AdmissionError::ConversationBusy { .. }
+        | AdmissionError::TenantBusy { .. }
         | AdmissionError::NoRoom { .. } => Code::Busy,
         AdmissionError::Closed => Code::Stopping,
     }
@@ -245,7 +246,7 @@ const fn package_code(error: &PackagesError) -> Code {
 const fn kernel_code(error: &KernelError) -> Code {
     match error {
         KernelError::Busy(_) | KernelError::Crowded(_) => Code::SessionBusy,
-        KernelError::Full(_) => Code::Busy,
+        KernelError::Full(_) | KernelError::TenantFull(_) => Code::Busy,
         KernelError::Network(_) | KernelError::Environment(_) => Code::KernelDiffers,
         KernelError::Closed => Code::Stopping,
     }

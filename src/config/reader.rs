@@ -11,8 +11,8 @@ use secrecy::SecretString;
 use thiserror::Error;
 use url::Url;
 
+use super::RateLimit;
 use super::variables::VARIABLES;
-use super::{RateLimit, RateUnit};
 use crate::control::Control;
 use crate::units::{parse_size, show_size};
 
@@ -215,15 +215,7 @@ impl<'a> Reader<'a> {
             if value == "0" {
                 return Some(None);
             }
-            let (count, unit) = value.split_once('/')?;
-            let unit = match unit {
-                "s" => RateUnit::Second,
-                "m" => RateUnit::Minute,
-                "h" => RateUnit::Hour,
-                _ => return None,
-            };
-            let count = count.parse().ok()?;
-            Some(Some(RateLimit { count, unit }))
+            value.parse().ok().map(Some)
         })
     }
 

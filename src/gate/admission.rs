@@ -1,8 +1,8 @@
 //! How many runs go on at once, which ones wait, and which are turned away.
 //!
-//! Conversations take turns: each that waits gets one run, then the next one is served, and a conversation has only a
-//! limited number of runs at a time. So one that asks for a hundred runs delays another's by no more than those in
-//! progress and one more. Within a conversation, runs are served in the order in which they came.
+//! Tenants take turns, and so do the conversations of each: each that waits gets one run, then the next one is served,
+//! and both have only a limited number of runs at a time. So one that asks for a hundred runs delays another's by no more
+//! than those in progress and one more. Within a conversation, runs are served in the order in which they came.
 
 mod queue;
 
@@ -14,9 +14,11 @@ use thiserror::Error;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, interval, sleep_until};
 
-use self::queue::{Queue, QueueTicket};
+use self::queue::{Queue, QueueTicket, Share};
+use crate::access::Access;
 use crate::config::AdmissionConfig;
-use crate::conversation::ConversationKey;
+use crate::conversation::{Conversation, ConversationKey};
+use crate::principal::Tenant;
 
 /// How long it may take until other sandboxes have made room.
 const ROOM_RETRY: Duration = Duration::from_secs(10);
@@ -33,13 +35,31 @@ pub struct Admission(Arc<Shared>);
 struct Shared {
     queue: Mutex<Queue<oneshot::Sender<()>>>,
     config: AdmissionConfig,
+    /// Knows how many runs each tenant may have.
+    access: Access,
+}
+
+/// Who asks for a permit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Claimant {
+    tenant: Tenant,
+    key: ConversationKey,
+}
+
+impl From<&Conversation> for Claimant {
+    fn from(conversation: &Conversation) -> Self {
+        Self {
+            tenant: conversation.tenant().clone(),
+            key: conversation.key().clone(),
+        }
+    }
 }
 
 /// The right to run. Dropping it lets the next one in.
 #[derive(Debug)]
 pub struct Permit {
     admission: Admission,
-    key: ConversationKey,
+    of: Claimant,
 }
 
 /// Why a run was turned away.
@@ -62,6 +82,19 @@ pub enum AdmissionError {
         retry_after.as_secs()
     )]
     ConversationBusy {
+        /// Its runs at the moment.
+        running: usize,
+        /// Its runs that wait.
+        waiting: usize,
+        /// When to come back.
+        retry_after: Duration,
+    },
+    /// The tenant has as many runs in progress and waiting as it may have, or the wait was too long.
+    #[error(
+        "the tenant is busy: it has {running} runs and {waiting} waiting; wait for their ends, or try again in {} s",
+        retry_after.as_secs()
+    )]
+    TenantBusy {
         /// Its runs at the moment.
         running: usize,
         /// Its runs that wait.
@@ -99,6 +132,7 @@ impl AdmissionError {
         match self {
             Self::Busy { retry_after, .. }
             | Self::ConversationBusy { retry_after, .. }
+            | Self::TenantBusy { retry_after, .. }
             | Self::NoRoom { retry_after, .. } => Some(*retry_after),
             Self::Closed => None,
         }
@@ -106,11 +140,12 @@ impl AdmissionError {
 }
 
 impl Admission {
-    /// With the given number of permits.
-    pub fn new(config: AdmissionConfig) -> Self {
+    /// With the given number of permits, of which tenants have the shares that `access` knows.
+    pub fn new(config: AdmissionConfig, access: Access) -> Self {
         Self(Arc::new(Shared {
             queue: Mutex::new(Queue::new(config.into())),
             config,
+            access,
         }))
     }
 
@@ -118,23 +153,26 @@ impl Admission {
     /// for the next.
     ///
     /// # Errors
-    /// [`AdmissionError::Busy`] or [`AdmissionError::ConversationBusy`] at once when the queue or the conversation's
-    /// share of it is full, or after the longest wait; [`AdmissionError::Closed`] when the server is stopping.
+    /// [`AdmissionError::Busy`], [`AdmissionError::TenantBusy`] or [`AdmissionError::ConversationBusy`] at once when the
+    /// queue or one's share of it is full, or after the longest wait; [`AdmissionError::Closed`] when the server is
+    /// stopping.
     pub async fn acquire(
         &self,
-        key: &ConversationKey,
+        conversation: &Conversation,
         report_position: impl Fn(usize),
     ) -> Result<Permit, AdmissionError> {
+        let of = Claimant::from(conversation);
+        let share = self.share(&of.tenant);
         let mut waiting = {
             let mut queue = self.0.queue.lock();
-            if queue.try_enter(key)? {
-                return Ok(self.permit(key));
+            if queue.try_enter(&of, share)? {
+                return Ok(self.permit(&of));
             }
             let (turn, permit) = oneshot::channel();
-            let ticket = queue.join(key, turn);
+            let ticket = queue.join(&of, share, turn);
             Waiting {
                 admission: self,
-                key,
+                of: &of,
                 ticket,
                 permit,
             }
@@ -146,11 +184,11 @@ impl Admission {
             tokio::select! {
                 biased;
                 granted = &mut waiting.permit => {
-                    return granted.map(|()| self.permit(key)).map_err(|_| AdmissionError::Closed);
+                    return granted.map(|()| self.permit(&of)).map_err(|_| AdmissionError::Closed);
                 }
-                () = &mut deadline => return Err(self.0.queue.lock().busy(key)),
+                () = &mut deadline => return Err(self.0.queue.lock().busy(&of, share)),
                 _ = tick.tick() => {
-                    let position = self.0.queue.lock().position(key, waiting.ticket);
+                    let position = self.0.queue.lock().position(&of, waiting.ticket);
                     position.into_iter().for_each(&report_position);
                 }
             }
@@ -196,21 +234,40 @@ impl Admission {
         }
     }
 
-    fn permit(&self, key: &ConversationKey) -> Permit {
+    /// What a tenant may have: of a server that several share, half of the queue, and half of the permits unless its
+    /// limits say otherwise.
+    fn share(&self, tenant: &Tenant) -> Share {
+        let AdmissionConfig {
+            concurrent, queued, ..
+        } = self.0.config;
+        if !self.0.access.is_shared() {
+            return Share {
+                running: concurrent,
+                queued,
+            };
+        }
+        let max_runs = self.0.access.limits(tenant).max_runs;
+        Share {
+            running: max_runs.unwrap_or(concurrent.div_ceil(2)),
+            queued: queued.div_ceil(2),
+        }
+    }
+
+    fn permit(&self, of: &Claimant) -> Permit {
         Permit {
             admission: self.clone(),
-            key: key.clone(),
+            of: of.clone(),
         }
     }
 
     /// Takes a permit back, and hands free permits to the runs whose turn it is.
-    fn leave(&self, key: &ConversationKey) {
+    fn leave(&self, of: &Claimant) {
         let mut queue = self.0.queue.lock();
-        queue.leave(key);
-        while let Some((key, turn)) = queue.serve() {
+        queue.leave(of);
+        while let Some((of, turn)) = queue.serve() {
             // Nobody leaves the queue without saying so, but a permit must never get lost.
             if turn.send(()).is_err() {
-                queue.leave(&key);
+                queue.leave(&of);
             }
         }
     }
@@ -218,24 +275,24 @@ impl Admission {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.admission.leave(&self.key);
+        self.admission.leave(&self.of);
     }
 }
 
 /// A position in the queue. Dropping it gives it up.
 struct Waiting<'a> {
     admission: &'a Admission,
-    key: &'a ConversationKey,
+    of: &'a Claimant,
     ticket: QueueTicket,
     permit: oneshot::Receiver<()>,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.admission.0.queue.lock().give_up(self.key, self.ticket);
+        self.admission.0.queue.lock().give_up(self.of, self.ticket);
         // Its turn came, but nobody took it.
         if self.permit.try_recv().is_ok() {
-            self.admission.leave(self.key);
+            self.admission.leave(self.of);
         }
     }
 }

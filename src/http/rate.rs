@@ -1,24 +1,40 @@
-//! How many requests one caller may send, where the operator has set a limit.
+//! How many requests one caller may send, and all callers of one tenant, where the operator has set a limit.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use governor::RateLimiter;
-use governor::clock::{Clock as _, DefaultClock};
+use governor::clock::{Clock, DefaultClock};
 use governor::state::keyed::HashMapStateStore;
+use governor::{DefaultDirectRateLimiter, NotUntil, RateLimiter};
+use parking_lot::Mutex;
 
 use super::HttpState;
 use super::rest::ApiError;
+use crate::access::Access;
 use crate::config::RateLimit;
-use crate::mcp::transport::{self, RateCharge};
-use crate::principal::Principal;
+use crate::mcp::transport::{self, RateCharge, TooMany};
+use crate::principal::{Principal, Tenant};
 
-/// Counts requests by caller. Only callers with a valid token get here, so there are few.
+/// Counts requests. Only callers with a valid token get here, so there are few. Clones share one state.
 #[derive(Clone)]
-pub(super) struct Rate(Arc<RateLimiter<Principal, HashMapStateStore<Principal>, DefaultClock>>);
+pub(super) struct Rate(Arc<Shared>);
+
+struct Shared {
+    callers: Option<RateLimiter<Principal, HashMapStateStore<Principal>, DefaultClock>>,
+    tenants: Mutex<HashMap<Tenant, TenantRate>>,
+    /// Knows the limits of tenants.
+    access: Access,
+}
+
+/// The count of a tenant, and the limit that it is for.
+struct TenantRate {
+    limit: RateLimit,
+    count: DefaultDirectRateLimiter,
+}
 
 impl fmt::Debug for Rate {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -27,18 +43,49 @@ impl fmt::Debug for Rate {
 }
 
 impl Rate {
-    pub(super) fn new(limit: RateLimit) -> Self {
-        Self(Arc::new(RateLimiter::hashmap(limit.quota())))
+    /// Each caller may send as many as `limit` says, and those of a tenant together as many as `access` knows.
+    pub(super) fn new(limit: Option<RateLimit>, access: Access) -> Self {
+        Self(Arc::new(Shared {
+            callers: limit.map(|limit| RateLimiter::hashmap(limit.quota())),
+            tenants: Mutex::default(),
+            access,
+        }))
     }
 
-    /// Fails with the seconds to wait if there were too many.
-    fn check(&self, caller: &Principal) -> Result<(), u64> {
-        self.0.check_key(caller).map_err(|early| {
-            let wait = early.wait_time_from(DefaultClock::default().now());
-            // Better a little late than too early again.
-            wait.as_secs() + 1
-        })
+    /// Counts one more request.
+    fn check(&self, caller: &Principal) -> Result<(), TooMany> {
+        if let Some(callers) = &self.0.callers {
+            let checked = callers.check_key(caller);
+            checked.map_err(|early| too_many("RATE_LIMIT", &early))?;
+        }
+        self.check_tenant(caller.tenant())
     }
+
+    fn check_tenant(&self, tenant: &Tenant) -> Result<(), TooMany> {
+        let limit = self.0.access.limits(tenant).rate;
+        let mut tenants = self.0.tenants.lock();
+        let Some(limit) = limit else {
+            tenants.remove(tenant);
+            return Ok(());
+        };
+        let new = || TenantRate {
+            limit,
+            count: RateLimiter::direct(limit.quota()),
+        };
+        let rate = tenants.entry(tenant.clone()).or_insert_with(new);
+        if rate.limit != limit {
+            *rate = new();
+        }
+        let checked = rate.count.check();
+        checked.map_err(|early| too_many("rate_limit of the tenant", &early))
+    }
+}
+
+fn too_many(limit: &'static str, early: &NotUntil<<DefaultClock as Clock>::Instant>) -> TooMany {
+    let wait = early.wait_time_from(DefaultClock::default().now());
+    // Better a little late than too early again.
+    let seconds = wait.as_secs() + 1;
+    TooMany { limit, seconds }
 }
 
 /// Turns away a caller that sends too many requests, in a form that JSON-RPC clients understand.
@@ -47,13 +94,14 @@ pub(super) async fn limit(
     mut request: Request,
     next: Next,
 ) -> Response {
-    if let Err(seconds) = checked(&state, &request) {
-        return transport::too_many(seconds);
-    }
     let caller = request.extensions().get::<Principal>().cloned();
-    if let (Some(rate), Some(caller)) = (state.0.rate.clone(), caller) {
-        let toll = RateCharge(Arc::new(move || rate.check(&caller)));
-        request.extensions_mut().insert(toll);
+    if let Some(caller) = caller {
+        let rate = state.0.rate.clone();
+        if let Err(excess) = rate.check(&caller) {
+            return transport::too_many(excess);
+        }
+        let charge = RateCharge(Arc::new(move || rate.check(&caller)));
+        request.extensions_mut().insert(charge);
     }
     next.run(request).await
 }
@@ -64,17 +112,9 @@ pub(super) async fn limit_rest(
     request: Request,
     next: Next,
 ) -> Response {
-    match checked(&state, &request) {
-        Ok(()) => next.run(request).await,
-        Err(seconds) => ApiError::too_many(seconds).into_response(),
-    }
-}
-
-/// Fails with the seconds to wait if its caller has sent too many.
-fn checked(state: &HttpState, request: &Request) -> Result<(), u64> {
     let caller = request.extensions().get::<Principal>();
-    match (&state.0.rate, caller) {
-        (Some(rate), Some(caller)) => rate.check(caller),
-        _ => Ok(()),
+    match caller.map_or(Ok(()), |caller| state.0.rate.check(caller)) {
+        Ok(()) => next.run(request).await,
+        Err(excess) => ApiError::too_many(excess).into_response(),
     }
 }

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::key::KernelKey;
 use super::lost::{KernelLoss, REMEMBERED};
 use crate::conversation::ConversationKey;
+use crate::principal::Tenant;
 use crate::recent::Recent;
 
 /// Runs that may wait for one kernel.
@@ -19,8 +20,13 @@ pub(super) const MAX_WAITING: usize = 16;
 pub(super) struct KernelTicket(u64);
 
 /// There is no room for another kernel, and none that could make way.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct NoRoom;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoRoom {
+    /// The tenant has as many as it may have.
+    OfTenant,
+    /// There are as many as there may be.
+    OfAll,
+}
 
 /// The books. `K` is a kernel.
 #[derive(Debug)]
@@ -77,7 +83,7 @@ pub(super) enum KernelClaim<K> {
     /// Others come first.
     Busy,
     /// There is no room for another kernel, and none that could make way.
-    Full,
+    Full(NoRoom),
     /// There are no kernels any more.
     Closed,
 }
@@ -95,12 +101,13 @@ impl<K> KernelBooks<K> {
         }
     }
 
-    /// Asks for the kernel of a place, for the holder of `ticket`. No other kernel makes way yet: the run may still be
-    /// turned away.
+    /// Asks for the kernel of a place, for the holder of `ticket`, whose tenant may have `max_of_tenant`. No other kernel
+    /// makes way yet: the run may still be turned away.
     pub(super) fn claim(
         &mut self,
         key: &KernelKey,
         ticket: Option<KernelTicket>,
+        max_of_tenant: usize,
     ) -> KernelClaim<K> {
         if self.closed {
             return KernelClaim::Closed;
@@ -115,8 +122,8 @@ impl<K> KernelBooks<K> {
             .seats
             .get(key)
             .is_some_and(|seat| seat.state.has_room());
-        if !room && self.count() >= self.max_kernels && self.least_used().is_none() {
-            return KernelClaim::Full;
+        if !room && let Err(full) = self.making_way(&key.tenant, max_of_tenant) {
+            return KernelClaim::Full(full);
         }
         let taken = SeatState::Taken { room, doomed: None };
         let before = std::mem::replace(&mut self.seat(key).state, taken);
@@ -129,22 +136,29 @@ impl<K> KernelBooks<K> {
         }
     }
 
-    /// Keeps room for a kernel where a run has its turn. Returns a kernel that has to make way for it.
+    /// Keeps room for a kernel where a run has its turn, of a tenant that may have `max_of_tenant`. Returns a kernel that
+    /// has to make way for it.
     ///
     /// # Errors
     /// There is no room, and every kernel is working or is waited for.
-    pub(super) fn make_room(&mut self, key: &KernelKey) -> Result<Option<K>, NoRoom> {
+    pub(super) fn make_room(
+        &mut self,
+        key: &KernelKey,
+        max_of_tenant: usize,
+    ) -> Result<Option<K>, NoRoom> {
         let has_room = |seat: &KernelSeat<K>| seat.state.has_room();
         if self.seats.get(key).is_some_and(has_room) {
             return Ok(None);
         }
-        let mut evicted = None;
-        if self.count() >= self.max_kernels {
-            let least_used = self.least_used().ok_or(NoRoom)?;
-            let taken =
-                self.take_idle(|other, _, _| (*other == least_used).then_some(KernelLoss::Evicted));
-            evicted = taken.into_iter().next().map(|(kernel, _)| kernel);
-        }
+        let evicted = match self.making_way(&key.tenant, max_of_tenant)? {
+            None => None,
+            Some(least_used) => {
+                let evict =
+                    |other: &KernelKey| (*other == least_used).then_some(KernelLoss::Evicted);
+                let taken = self.take_idle(|other, _, _| evict(other));
+                taken.into_iter().next().map(|(kernel, _)| kernel)
+            }
+        };
         if let SeatState::Taken { room, .. } = &mut self.seat(key).state {
             *room = true;
         }
@@ -294,18 +308,38 @@ impl<K> KernelBooks<K> {
         (idle.count(), taken.count())
     }
 
-    fn count(&self) -> usize {
-        let seats = self.seats.values();
-        seats.filter(|seat| seat.state.has_room()).count()
+    /// Whose kernel makes way for another one of a tenant, which may have `max_of_tenant`; nobody's if there is room. A
+    /// tenant has others lose theirs only if it has none that is idle.
+    fn making_way(
+        &self,
+        tenant: &Tenant,
+        max_of_tenant: usize,
+    ) -> Result<Option<KernelKey>, NoRoom> {
+        let is_own = |key: &KernelKey| key.tenant == *tenant;
+        if self.count(is_own) >= max_of_tenant {
+            return self.least_used(is_own).map(Some).ok_or(NoRoom::OfTenant);
+        }
+        if self.count(|_| true) < self.max_kernels {
+            return Ok(None);
+        }
+        let least_used = self.least_used(is_own);
+        let least_used = least_used.or_else(|| self.least_used(|_| true));
+        least_used.map(Some).ok_or(NoRoom::OfAll)
     }
 
-    /// The place of the kernel that was idle longest.
-    fn least_used(&self) -> Option<KernelKey> {
+    fn count(&self, counts: impl Fn(&KernelKey) -> bool) -> usize {
+        let with_room =
+            |(key, seat): &(&KernelKey, &KernelSeat<K>)| seat.state.has_room() && counts(key);
+        self.seats.iter().filter(with_room).count()
+    }
+
+    /// The place of the kernel that was idle longest, of some.
+    fn least_used(&self, counts: impl Fn(&KernelKey) -> bool) -> Option<KernelKey> {
         let idle = self.seats.iter().filter_map(|(key, seat)| match seat {
             KernelSeat {
                 state: SeatState::Idle { since, .. },
                 waiting,
-            } if waiting.is_empty() => Some((*since, key)),
+            } if waiting.is_empty() && counts(key) => Some((*since, key)),
             _ => None,
         });
         idle.min().map(|(_, key)| key.clone())

@@ -29,6 +29,7 @@ use crate::api::schema;
 use crate::config::Toolset;
 use crate::conversation::{Conversation, ConversationIdError};
 use crate::ledger::RunHandle;
+use crate::principal::Tenant;
 use crate::run::outcome::RunResult;
 use crate::services::Services;
 
@@ -69,8 +70,8 @@ impl Call<'_> {
     }
 }
 
-/// All tools, as `tools/list` gives them.
-pub fn list(services: &Services) -> Vec<Tool> {
+/// All tools, as `tools/list` gives them to a tenant.
+pub(super) fn list(services: &Services, tenant: &Tenant) -> Vec<Tool> {
     vec![
         cancel_run::tool(),
         delete_conversation::tool(),
@@ -79,7 +80,7 @@ pub fn list(services: &Services) -> Vec<Tool> {
         list_files::tool(),
         list_runners::tool(),
         read_file::tool(),
-        run_code::tool(services),
+        run_code::tool(services, tenant),
         upload_file::tool(&services.files),
     ]
 }
@@ -102,7 +103,7 @@ pub(super) async fn call(
         get_run::NAME => get_run::call(call, arguments).await,
         install_packages::NAME => Box::pin(install_packages::call(call, arguments)).await,
         list_files::NAME => list_files::call(files, caller, arguments).await,
-        list_runners::NAME => Ok(list_runners::call(services)),
+        list_runners::NAME => Ok(list_runners::call(services, caller.tenant())),
         read_file::NAME => read_file::call(files, caller, arguments).await,
         run_code::NAME => {
             return match run_code::call(call, arguments).await {
@@ -112,7 +113,7 @@ pub(super) async fn call(
         }
         upload_file::NAME => upload_file::call(call, arguments).await,
         unknown => {
-            let listed = toolset::listed(call.toolset, services);
+            let listed = toolset::listed(call.toolset, services, caller.tenant());
             return Err(unknown_tool(unknown, &listed));
         }
     };

@@ -15,6 +15,7 @@ use crate::api::error::CallError;
 use crate::api::outcome::RunOutcome;
 use crate::api::python::PYTHON;
 use crate::config::Toolset;
+use crate::principal::Tenant;
 use crate::run::{RunError, RunRequest};
 use crate::services::Services;
 
@@ -47,10 +48,10 @@ pub(super) fn instructions(toolset: Toolset) -> Option<&'static str> {
     }
 }
 
-/// The tools that are listed.
-pub(super) fn listed(toolset: Toolset, services: &Services) -> Vec<Tool> {
+/// The tools that are listed for a tenant.
+pub(super) fn listed(toolset: Toolset, services: &Services, tenant: &Tenant) -> Vec<Tool> {
     match adapters(toolset) {
-        [] => tools::list(services),
+        [] => tools::list(services, tenant),
         adapters => adapters
             .iter()
             .map(|adapter| (adapter.tool)(services))

@@ -46,7 +46,7 @@ use tokio_util::task::TaskTracker;
 use tracing::error;
 
 use self::accept::{Reads, asks_for_stream};
-pub(crate) use self::batch::RateCharge;
+pub(crate) use self::batch::{RateCharge, TooMany};
 use self::dispatch::to_json_rpc_error;
 use self::envelope::EnvelopeError;
 use self::events::Events;
@@ -299,8 +299,8 @@ impl McpTransport {
 }
 
 /// The answer to a caller that sends more than `RATE_LIMIT`.
-pub(crate) fn too_many(seconds: u64) -> Response {
-    EnvelopeError::TooMany { id: None, seconds }.into_response()
+pub(crate) fn too_many(excess: TooMany) -> Response {
+    EnvelopeError::TooMany { id: None, excess }.into_response()
 }
 
 /// The sender of a request, as noted by the route's guard. A request that came around the guard has none.

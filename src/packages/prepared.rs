@@ -78,7 +78,7 @@ impl Packages {
         request: &InstallRequest,
         started: Instant,
     ) -> Result<PreparedInstall, PackagesError> {
-        let view = self.gate.catalog.view();
+        let view = self.gate.view_for(request.conversation.tenant());
         let runner = view.find(&request.language);
         let client = runner.and_then(|runner| PackageClient::of(&runner.language));
         let (Some(runner), Some(client)) = (runner, client) else {

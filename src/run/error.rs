@@ -139,9 +139,12 @@ impl RunError {
                 RunErrorKind::Stopping
             }
             Self::Admission(_)
-            | Self::Kernel(KernelError::Busy(_) | KernelError::Crowded(_) | KernelError::Full(_)) => {
-                RunErrorKind::Busy
-            }
+            | Self::Kernel(
+                KernelError::Busy(_)
+                | KernelError::Crowded(_)
+                | KernelError::Full(_)
+                | KernelError::TenantFull(_),
+            ) => RunErrorKind::Busy,
             Self::Unproven(_) => RunErrorKind::Unproven,
             // A conversation's own limits are its caller's to keep; the rest is the operator's.
             Self::Workspace(

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::hint::TimeLimit;
 use super::{RunError, RunRequest, Runs, environment, source};
-use crate::conversation::ConversationKey;
+use crate::conversation::Conversation;
 use crate::executor::spec::NetworkAccess;
 use crate::gate::Wants;
 use crate::runner::Runner;
@@ -19,7 +19,7 @@ pub(super) struct PreparedRun {
     pub(super) network: NetworkAccess,
     /// Whether it may use a sandbox that already exists, and leave it for the next run.
     pub(super) may_be_warm: bool,
-    pub(super) key: ConversationKey,
+    pub(super) conversation: Conversation,
     /// Whether it runs in a kernel.
     pub(super) stateful: bool,
     /// What it is told if it takes too long.
@@ -30,19 +30,18 @@ impl Runs {
     pub(super) fn prepare(
         &self,
         wants: &Wants,
-        key: ConversationKey,
         request: &RunRequest,
     ) -> Result<PreparedRun, RunError> {
         let timeout = request.timeout.unwrap_or(self.limits.timeout);
-        let may_be_warm = match wants {
+        let (may_be_warm, view) = match wants {
             // The program is ours, so limits on what callers may ask for do not apply to it.
-            Wants::Check { may_be_warm, .. } => *may_be_warm,
+            Wants::Check { may_be_warm, .. } => (*may_be_warm, self.gate.catalog.view()),
             Wants::Run { .. } | Wants::Install => {
                 self.check_limits(request, timeout)?;
-                true
+                (true, self.gate.view_for(request.conversation.tenant()))
             }
         };
-        let view = self.gate.catalog.view();
+        let conversation = request.conversation.clone();
         let runner =
             view.find(&request.language)
                 .cloned()
@@ -60,7 +59,10 @@ impl Runs {
                 known: with_kernels.map(|each| each.language.clone()).collect(),
             });
         }
-        let env = environment::environment(&request.environment, self.files.links.base_for(&key))?;
+        let env = environment::environment(
+            &request.environment,
+            self.files.links.base_for(conversation.key()),
+        )?;
         let runner = runner?;
         let program = Program {
             code: source::program(&request.code, &runner, &view)?,
@@ -73,7 +75,7 @@ impl Runs {
             program,
             network: NetworkAccess::None,
             may_be_warm,
-            key,
+            conversation,
             stateful: request.stateful,
             time: TimeLimit {
                 length: timeout,

@@ -95,8 +95,15 @@ impl Runs {
         wish: KernelWish,
         waits: impl FnOnce(),
     ) -> Result<KernelTurn, RunError> {
-        let PreparedRun { key, runner, .. } = prepared;
-        let mut turn = self.kernels.turn(key, runner, wish.wait, waits).await?;
+        let PreparedRun {
+            conversation,
+            runner,
+            ..
+        } = prepared;
+        let mut turn = self
+            .kernels
+            .turn(conversation, runner, wish.wait, waits)
+            .await?;
         turn.fit(prepared.needs(), wish.restart)?;
         Ok(turn)
     }
@@ -119,11 +126,11 @@ impl Runs {
     async fn lease(&self, prepared: &PreparedRun) -> Result<(Lease, Workspace), SeatError> {
         let PreparedRun {
             runner,
-            key,
             network,
             program,
             ..
         } = prepared;
+        let key = prepared.conversation.key();
         let may_be_warm = prepared.may_be_warm
             && *network == NetworkAccess::None
             && runner.can_be_warm(program.env.keys());
@@ -150,12 +157,12 @@ impl Runs {
         &self,
         prepared: &PreparedRun,
     ) -> Result<Option<(Lease, Workspace)>, SeatError> {
-        let PreparedRun { key, runner, .. } = prepared;
+        let (key, runner) = (prepared.conversation.key(), &prepared.runner);
         let claimed = self.pool.claim(key, runner, prepared.load()).await?;
         let Some(lease) = claimed else {
             return Ok(None);
         };
-        let workspace = self.files.workspaces.create(&prepared.key).await?;
+        let workspace = self.files.workspaces.create(key).await?;
         Ok(lease.fits(&workspace).then_some((lease, workspace)))
     }
 
@@ -165,7 +172,7 @@ impl Runs {
         prepared: &PreparedRun,
         mut turn: KernelTurn,
     ) -> Result<(Seat, Workspace), SeatError> {
-        let PreparedRun { runner, key, .. } = prepared;
+        let (key, runner) = (prepared.conversation.key(), &prepared.runner);
         let needs = prepared.needs();
         let found = self.files.workspaces.find(key).await?;
         if turn.has_kernel_for(found.as_ref())

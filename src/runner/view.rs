@@ -1,6 +1,6 @@
 //! What is known at one moment: whether the engine answers, and which runners there are.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Runner, language};
@@ -70,6 +70,14 @@ impl View {
         self.named(&asked.whole)
             .or_else(versioned)
             .or_else(|| self.joined(&asked.whole))
+    }
+
+    /// The same with these languages alone.
+    pub(crate) fn with_only(&self, languages: &BTreeSet<String>) -> Self {
+        let mut view = self.clone();
+        view.runners
+            .retain(|language, _| languages.contains(language));
+        view
     }
 
     /// A language's own name takes precedence over another's alias.

@@ -1,5 +1,8 @@
 //! Tokens of `ACCESS_FILE`, and that no tenant reaches what is another's, by whatever it was shown.
 
+mod limits;
+
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use axum::body::Body;
@@ -29,12 +32,34 @@ fn new_token(file: &Path, tenant: &str, name: &str) -> String {
     command.run(Some(file)).unwrap()
 }
 
+/// Writes these lines into the table of the first tenant.
+fn set_limits(file: &Path, limits: &str) {
+    let text = fs::read_to_string(file).unwrap();
+    let name = "name = \"research\"\n";
+    let (before, after) = text.split_once(name).unwrap();
+    let rest = &after[after.find("\n[[").unwrap()..];
+    fs::write(file, format!("{before}{name}{limits}\n{rest}")).unwrap();
+}
+
 impl Tenants {
     async fn new(settings: &[(&str, &str)]) -> Self {
+        Self::with_limits("", settings, async |settings| {
+            TestApp::on_fake_with(settings).await
+        })
+        .await
+    }
+
+    /// On a server that `build` makes, and with these lines for the first tenant of the file.
+    async fn with_limits(
+        limits: &str,
+        settings: &[(&str, &str)],
+        build: impl AsyncFnOnce(&[(&str, &str)]) -> TestApp,
+    ) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("access.toml");
         let tokens = ["research", "sales"].map(|tenant| new_token(&file, tenant, "n8n"));
         let [research, sales] = tokens;
+        set_limits(&file, limits);
         let path = file.display().to_string();
         let settings: Vec<_> = settings
             .iter()
@@ -42,7 +67,7 @@ impl Tenants {
             .chain([("ACCESS_FILE", &*path)])
             .collect();
         Self {
-            app: TestApp::on_fake_with(&settings).await,
+            app: build(&settings).await,
             tokens: [TOKEN.to_owned(), research, sales],
             file,
             _dir: dir,

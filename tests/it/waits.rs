@@ -128,11 +128,7 @@ async fn runs_that_wait_for_the_check_leave_it_a_place() {
         parts.gate.proof.set(ProofState::Pending);
         let (files, caller) = (&app.app.parts.files, Principal::local());
         let conversation = files.conversation(&caller, "check".parse().unwrap());
-        let place = parts
-            .gate
-            .admission
-            .acquire(conversation.key(), |_| ())
-            .await;
+        let place = parts.gate.admission.acquire(&conversation, |_| ()).await;
         parts.gate.proof.set(ProofState::Held);
         place.map(drop)
     };

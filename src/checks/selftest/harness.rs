@@ -196,7 +196,9 @@ impl<'a> Harness<'a> {
             tries += 1;
             match finished {
                 Err(RunError::Admission(
-                    AdmissionError::Busy { .. } | AdmissionError::ConversationBusy { .. },
+                    AdmissionError::Busy { .. }
+                    | AdmissionError::ConversationBusy { .. }
+                    | AdmissionError::TenantBusy { .. },
                 )) if tries < PLACE_TRIES => {
                     tokio::time::sleep(PLACE_PAUSE).await;
                 }

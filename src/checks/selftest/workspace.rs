@@ -125,7 +125,7 @@ impl Trial<'_> {
         let (parts, key) = (self.harness.parts, conversation.key());
         let never = CancellationToken::new();
         let visit = Visit {
-            key,
+            conversation,
             wants: Wants::Check {
                 network: NetworkAccess::None,
                 may_be_warm: false,

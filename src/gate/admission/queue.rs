@@ -1,32 +1,48 @@
 //! The books of the gate: who runs, who waits, whose turn it is. Pure.
+//!
+//! ```text
+//! Queue: tenants take turns ──▶ TenantRuns: its conversations take turns ──▶ their runs, in the order in which they came
+//! ```
+
+mod tenant;
 
 use std::collections::{HashMap, VecDeque};
 
-use super::{AdmissionError, RETRY_AFTER};
+use self::tenant::TenantRuns;
+use super::{AdmissionError, Claimant, RETRY_AFTER};
 use crate::config::AdmissionConfig;
-use crate::conversation::ConversationKey;
+use crate::principal::Tenant;
 
 /// How many there may be.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
+    /// All.
+    pub(super) all: Share,
+    /// Those of one conversation.
+    pub(super) of_one: Share,
+}
+
+/// A part of the permits, and of the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Share {
     /// Runs at the same time.
-    pub(super) max_running: usize,
-    /// The same for one conversation.
-    pub(super) max_running_of_one: usize,
+    pub(super) running: usize,
     /// Runs that wait.
     pub(super) queued: usize,
-    /// The same for one conversation.
-    pub(super) queued_of_one: usize,
 }
 
 impl From<AdmissionConfig> for Limits {
     fn from(config: AdmissionConfig) -> Self {
         Self {
-            max_running: config.concurrent,
-            max_running_of_one: config.per_conversation,
-            queued: config.queued,
-            // Half of the queue is for others.
-            queued_of_one: config.queued.div_ceil(2),
+            all: Share {
+                running: config.concurrent,
+                queued: config.queued,
+            },
+            of_one: Share {
+                running: config.per_conversation,
+                // Half of the queue is for others.
+                queued: config.queued.div_ceil(2),
+            },
         }
     }
 }
@@ -42,17 +58,10 @@ pub(super) struct Queue<T> {
     closed: bool,
     running: usize,
     waiting: usize,
-    members: HashMap<ConversationKey, Member<T>>,
-    /// The conversations that wait, each once, in the order in which they are served.
-    turns: VecDeque<ConversationKey>,
+    tenants: HashMap<Tenant, TenantRuns<T>>,
+    /// The tenants that wait, each once, in the order in which they are served.
+    turns: VecDeque<Tenant>,
     next: u64,
-}
-
-/// A conversation with runs in progress or waiting.
-#[derive(Debug)]
-struct Member<T> {
-    running: usize,
-    waiting: VecDeque<(QueueTicket, T)>,
 }
 
 impl<T> Queue<T> {
@@ -62,7 +71,7 @@ impl<T> Queue<T> {
             closed: false,
             running: 0,
             waiting: 0,
-            members: HashMap::new(),
+            tenants: HashMap::new(),
             turns: VecDeque::new(),
             next: 0,
         }
@@ -75,73 +84,87 @@ impl<T> Queue<T> {
         Ok(())
     }
 
-    /// Takes a permit if one is free for this conversation. False when the run has to wait, for which there is then
-    /// room.
-    pub(super) fn try_enter(&mut self, key: &ConversationKey) -> Result<bool, AdmissionError> {
+    /// Takes a permit if one is free for this conversation of a tenant, which may have `share`. False when the run has
+    /// to wait, for which there is then room.
+    pub(super) fn try_enter(
+        &mut self,
+        of: &Claimant,
+        share: Share,
+    ) -> Result<bool, AdmissionError> {
         self.check_open()?;
-        let (running, waiting) = self.of(key);
-        if self.running < self.limits.max_running && running < self.limits.max_running_of_one {
-            self.begin(key);
+        // It may have changed since.
+        if let Some(runs) = self.tenants.get_mut(&of.tenant) {
+            runs.share = share;
+        }
+        let (all, tenant, own) = self.counts(of);
+        let Limits { all: limit, of_one } = self.limits;
+        let fits = |counts: Share, limit: Share| counts.running < limit.running;
+        if fits(all, limit) && fits(tenant, share) && fits(own, of_one) {
+            self.running += 1;
+            self.tenant(of, share).begin(&of.key);
             return Ok(true);
         }
-        if self.waiting >= self.limits.queued || waiting >= self.limits.queued_of_one {
-            return Err(self.busy(key));
+        let fits = |counts: Share, limit: Share| counts.queued < limit.queued;
+        if fits(all, limit) && fits(tenant, share) && fits(own, of_one) {
+            return Ok(false);
         }
-        Ok(false)
+        Err(self.busy(of, share))
     }
 
     /// Joins the queue.
-    pub(super) fn join(&mut self, key: &ConversationKey, turn: T) -> QueueTicket {
+    pub(super) fn join(&mut self, of: &Claimant, share: Share, turn: T) -> QueueTicket {
         let ticket = QueueTicket(self.next);
         self.next += 1;
         self.waiting += 1;
-        let member = self.member(key);
-        member.waiting.push_back((ticket, turn));
-        if member.waiting.len() == 1 {
-            self.turns.push_back(key.clone());
+        let runs = self.tenant(of, share);
+        runs.join(&of.key, ticket, turn);
+        if runs.waiting() == 1 {
+            self.turns.push_back(of.tenant.clone());
         }
         ticket
     }
 
     /// Gives a free permit to the next one whose turn it is.
-    pub(super) fn serve(&mut self) -> Option<(ConversationKey, T)> {
-        if self.running >= self.limits.max_running {
+    pub(super) fn serve(&mut self) -> Option<(Claimant, T)> {
+        if self.running >= self.limits.all.running {
             return None;
         }
-        let max_running = self.limits.max_running_of_one;
-        let may_run = |key: &ConversationKey| self.of(key).0 < max_running;
-        let index = self.turns.iter().position(may_run)?;
-        let key = self.turns.remove(index)?;
-        let member = self.members.get_mut(&key)?;
-        let (_, turn) = member.waiting.pop_front()?;
-        if !member.waiting.is_empty() {
-            self.turns.push_back(key.clone());
+        let max_running_of_one = self.limits.of_one.running;
+        let (index, key, turn) = self.turns.iter().enumerate().find_map(|(index, tenant)| {
+            let runs = self.tenants.get_mut(tenant)?;
+            let (key, turn) = runs.serve(max_running_of_one)?;
+            Some((index, key, turn))
+        })?;
+        let tenant = self.turns.remove(index)?;
+        if self.tenants.get(&tenant)?.waiting() > 0 {
+            self.turns.push_back(tenant.clone());
         }
         self.waiting -= 1;
-        self.begin(&key);
-        Some((key, turn))
+        self.running += 1;
+        Some((Claimant { tenant, key }, turn))
     }
 
     /// Notes that a run is over.
-    pub(super) fn leave(&mut self, key: &ConversationKey) {
-        self.running -= 1;
-        self.member(key).running -= 1;
-        self.forget_idle(key);
+    pub(super) fn leave(&mut self, of: &Claimant) {
+        if let Some(runs) = self.tenants.get_mut(&of.tenant) {
+            self.running -= 1;
+            runs.end(&of.key);
+        }
+        self.forget_idle(&of.tenant);
     }
 
     /// Removes a run from the queue, if it still waits.
-    pub(super) fn give_up(&mut self, key: &ConversationKey, ticket: QueueTicket) {
-        let Some(member) = self.members.get_mut(key) else {
+    pub(super) fn give_up(&mut self, of: &Claimant, ticket: QueueTicket) {
+        let Some(runs) = self.tenants.get_mut(&of.tenant) else {
             return;
         };
-        let before = member.waiting.len();
-        member.waiting.retain(|(waits, _)| *waits != ticket);
-        let (after, gone) = (member.waiting.len(), before - member.waiting.len());
-        self.waiting -= gone;
-        if gone > 0 && after == 0 {
-            self.turns.retain(|waits| waits != key);
+        if runs.give_up(&of.key, ticket) {
+            self.waiting -= 1;
+            if runs.waiting() == 0 {
+                self.turns.retain(|waits| *waits != of.tenant);
+            }
         }
-        self.forget_idle(key);
+        self.forget_idle(&of.tenant);
     }
 
     /// Lets nobody in any more, and drops all that wait.
@@ -149,40 +172,44 @@ impl<T> Queue<T> {
         self.closed = true;
         self.waiting = 0;
         self.turns.clear();
-        for member in self.members.values_mut() {
-            member.waiting.clear();
-        }
-        self.members.retain(|_, member| member.running > 0);
+        self.tenants.values_mut().for_each(TenantRuns::close);
+        self.tenants.retain(|_, runs| runs.running() > 0);
     }
 
-    /// How many runs are served up to this one, if no conversation had more than its share of permits.
-    pub(super) fn position(&self, key: &ConversationKey, ticket: QueueTicket) -> Option<usize> {
-        let turn = self.turns.iter().position(|waits| waits == key)?;
-        let own = &self.members.get(key)?.waiting;
-        let index = own.iter().position(|(waits, _)| *waits == ticket)?;
-        let others = self.turns.iter().enumerate().filter(|(at, _)| *at != turn);
-        let before =
-            others.map(|(at, other)| (index + usize::from(at < turn)).min(self.of(other).1));
-        Some(before.sum::<usize>() + index + 1)
+    /// How many runs are served up to this one, if nobody had more than its share of permits.
+    pub(super) fn position(&self, of: &Claimant, ticket: QueueTicket) -> Option<usize> {
+        let turn = self.turns.iter().position(|waits| *waits == of.tenant)?;
+        let own = self.tenants.get(&of.tenant)?.position(&of.key, ticket)?;
+        let waiting_of = |tenant| self.tenants.get(tenant).map_or(0, TenantRuns::waiting);
+        Some(position_among(self.turns.iter().map(waiting_of), turn, own))
     }
 
-    /// Why a run is turned away now.
-    pub(super) fn busy(&self, key: &ConversationKey) -> AdmissionError {
-        let (running, waiting) = self.of(key);
-        let has_its_share = running >= self.limits.max_running_of_one
-            && self.running < self.limits.max_running
-            || waiting >= self.limits.queued_of_one && self.waiting < self.limits.queued;
-        if has_its_share {
+    /// Why a run of a tenant, which may have `share`, is turned away now.
+    pub(super) fn busy(&self, of: &Claimant, share: Share) -> AdmissionError {
+        let (all, tenant, own) = self.counts(of);
+        let has_all = |counts: Share, limit: Share| {
+            counts.running >= limit.running && all.running < self.limits.all.running
+                || counts.queued >= limit.queued && all.queued < self.limits.all.queued
+        };
+        let retry_after = RETRY_AFTER;
+        if has_all(own, self.limits.of_one) {
             return AdmissionError::ConversationBusy {
-                running,
-                waiting,
-                retry_after: RETRY_AFTER,
+                running: own.running,
+                waiting: own.queued,
+                retry_after,
+            };
+        }
+        if has_all(tenant, share) {
+            return AdmissionError::TenantBusy {
+                running: tenant.running,
+                waiting: tenant.queued,
+                retry_after,
             };
         }
         AdmissionError::Busy {
             running: self.running,
             waiting: self.waiting,
-            retry_after: RETRY_AFTER,
+            retry_after,
         }
     }
 
@@ -195,32 +222,39 @@ impl<T> Queue<T> {
     }
 
     pub(super) fn is_crowded(&self) -> bool {
-        self.waiting > 0 && self.running >= self.limits.max_running
+        self.waiting > 0 && self.running >= self.limits.all.running
     }
 
-    fn begin(&mut self, key: &ConversationKey) {
-        self.running += 1;
-        self.member(key).running += 1;
+    /// How many there are of all, of a tenant and of a conversation.
+    fn counts(&self, of: &Claimant) -> (Share, Share, Share) {
+        let share = |(running, queued)| Share { running, queued };
+        let runs = self.tenants.get(&of.tenant);
+        let tenant = runs.map_or((0, 0), |runs| (runs.running(), runs.waiting()));
+        let own = runs.map_or((0, 0), |runs| runs.of(&of.key));
+        (
+            share((self.running, self.waiting)),
+            share(tenant),
+            share(own),
+        )
     }
 
-    /// How many runs of a conversation there are, and how many wait.
-    fn of(&self, key: &ConversationKey) -> (usize, usize) {
-        self.members
-            .get(key)
-            .map_or((0, 0), |member| (member.running, member.waiting.len()))
+    fn tenant(&mut self, of: &Claimant, share: Share) -> &mut TenantRuns<T> {
+        let runs = self.tenants.entry(of.tenant.clone());
+        runs.or_insert_with(|| TenantRuns::new(share))
     }
 
-    fn member(&mut self, key: &ConversationKey) -> &mut Member<T> {
-        let nobody = || Member {
-            running: 0,
-            waiting: VecDeque::new(),
-        };
-        self.members.entry(key.clone()).or_insert_with(nobody)
-    }
-
-    fn forget_idle(&mut self, key: &ConversationKey) {
-        if self.of(key) == (0, 0) {
-            self.members.remove(key);
+    fn forget_idle(&mut self, tenant: &Tenant) {
+        let is_idle = |runs: &TenantRuns<T>| runs.running() + runs.waiting() == 0;
+        if self.tenants.get(tenant).is_some_and(is_idle) {
+            self.tenants.remove(tenant);
         }
     }
+}
+
+/// How many are served up to the one that is at place `own` of its group, counted from 1, when groups take turns.
+/// `waiting` has how many wait in each group, and `turn` is which of them it is.
+fn position_among(waiting: impl Iterator<Item = usize>, turn: usize, own: usize) -> usize {
+    let others = waiting.enumerate().filter(|(at, _)| *at != turn);
+    let before = others.map(|(at, waiting)| (own - 1 + usize::from(at < turn)).min(waiting));
+    before.sum::<usize>() + own
 }

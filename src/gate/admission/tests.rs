@@ -1,28 +1,58 @@
 //! The gate with paused time, and its books with random runs.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures::future::join_all;
 use proptest::prelude::*;
+use tempfile::TempDir;
 
 use super::queue::Limits;
 use super::*;
 
 fn gate(concurrent: usize, per_conversation: usize, queued: usize) -> Admission {
-    Admission::new(AdmissionConfig {
+    let config = AdmissionConfig {
         concurrent,
         per_conversation,
         queued,
         wait: Duration::from_mins(10),
-    })
+    };
+    Admission::new(config, Access::open(None, None).unwrap())
 }
 
-fn key(number: usize) -> ConversationKey {
-    format!("{number:064x}").parse().unwrap()
+/// One of a server that tenants share, with what their file says.
+fn shared_gate(concurrent: usize, queued: usize, tenants: &str) -> (Admission, TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("access.toml");
+    std::fs::write(&path, tenants).unwrap();
+    std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+    let config = AdmissionConfig {
+        concurrent,
+        per_conversation: concurrent,
+        queued,
+        wait: Duration::from_mins(10),
+    };
+    let access = Access::open(None, Some(path)).unwrap();
+    (Admission::new(config, access), dir)
+}
+
+fn conversation(tenant: &str, number: usize) -> Conversation {
+    let tenant = Tenant::of(tenant.parse().unwrap());
+    let id = number.to_string().parse().unwrap();
+    Conversation::new(tenant, id, &"secret".into())
 }
 
 async fn acquire(gate: &Admission, number: usize) -> Result<Permit, AdmissionError> {
-    gate.acquire(&key(number), |_| {}).await
+    acquire_of(gate, "default", number).await
+}
+
+async fn acquire_of(
+    gate: &Admission,
+    tenant: &str,
+    number: usize,
+) -> Result<Permit, AdmissionError> {
+    gate.acquire(&conversation(tenant, number), |_| {}).await
 }
 
 #[tokio::test]
@@ -124,7 +154,7 @@ async fn positions_are_told_and_count_down() {
         tokio::time::sleep(TOLD_EVERY * 3).await;
         drop(first);
     };
-    let third = key(3);
+    let third = conversation("default", 3);
     let last = async {
         let permit = gate.acquire(&third, |position| {
             reported.store(position, Ordering::Relaxed);
@@ -170,15 +200,25 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A run that waits: whose it is, and who was served while it was the first of its conversation.
+/// One of four conversations, of which a tenant has two each.
+fn claimant(who: usize) -> Claimant {
+    let name = ["research", "sales"][who / 2];
+    Claimant {
+        tenant: Tenant::of(name.parse().unwrap()),
+        key: format!("{who:064x}").parse().unwrap(),
+    }
+}
+
+/// A run that waits: whose it is, and who was served while it was the first of its conversation, and of its tenant.
 struct Waits {
     who: usize,
     ticket: QueueTicket,
     seen: Vec<usize>,
+    seen_of_others: usize,
 }
 
-fn count(of: &[usize], which: usize) -> usize {
-    of.iter().filter(|one| **one == which).count()
+fn count(of: &[usize], counts: impl Fn(usize) -> bool) -> usize {
+    of.iter().filter(|one| counts(**one)).count()
 }
 
 proptest! {
@@ -187,48 +227,119 @@ proptest! {
         steps in prop::collection::vec(step(), 0..200),
         max_running in 1..4_usize,
         max_running_of_one in 1..4_usize,
+        max_running_of_tenant in 1..4_usize,
     ) {
-        let limits = Limits { max_running, max_running_of_one, queued: 20, queued_of_one: 10 };
+        let limits = Limits {
+            all: Share { running: max_running, queued: 20 },
+            of_one: Share { running: max_running_of_one, queued: 10 },
+        };
+        let share = Share { running: max_running_of_tenant, queued: 15 };
         let mut queue: Queue<()> = Queue::new(limits);
         let (mut running, mut waiting): (Vec<usize>, Vec<Waits>) = Default::default();
         for step in steps {
             match step {
-                Step::Ask(who) => match queue.try_enter(&key(who)) {
+                Step::Ask(who) => match queue.try_enter(&claimant(who), share) {
                     Ok(true) => running.push(who),
                     Ok(false) => {
-                        let ticket = queue.join(&key(who), ());
-                        waiting.push(Waits { who, ticket, seen: Vec::new() });
+                        let ticket = queue.join(&claimant(who), share, ());
+                        waiting.push(Waits { who, ticket, seen: Vec::new(), seen_of_others: 0 });
                     }
                     Err(_) => {}
                 },
                 Step::GiveUp(which) if !waiting.is_empty() => {
                     let gone = waiting.remove(which % waiting.len());
-                    queue.give_up(&key(gone.who), gone.ticket);
+                    queue.give_up(&claimant(gone.who), gone.ticket);
                 }
                 Step::End(which) if !running.is_empty() => {
-                    queue.leave(&key(running.swap_remove(which % running.len())));
+                    queue.leave(&claimant(running.swap_remove(which % running.len())));
                 }
                 Step::GiveUp(_) | Step::End(_) => {}
             }
             while let Some((served, ())) = queue.serve() {
-                let who = (0..4).find(|who| key(*who) == served).unwrap();
+                let who = (0..4).find(|who| claimant(*who) == served).unwrap();
                 let index = waiting.iter().position(|waits| waits.who == who).unwrap();
                 waiting.remove(index);
                 running.push(who);
-                for other in (0..4).filter(|other| *other != who && count(&running, *other) < max_running_of_one) {
+                let may_run = |other: usize| {
+                    count(&running, |one| one == other) < max_running_of_one
+                        && count(&running, |one| one / 2 == other / 2) < max_running_of_tenant
+                };
+                // Within a tenant, conversations take turns.
+                for other in (0..4).filter(|other| *other != who && other / 2 == who / 2 && may_run(*other)) {
                     if let Some(first) = waiting.iter_mut().find(|waits| waits.who == other) {
                         first.seen.push(who);
-                        prop_assert!(count(&first.seen, who) <= 1, "{:?} of {other}", first.seen);
+                        prop_assert!(count(&first.seen, |one| one == who) <= 1, "{:?} of {other}", first.seen);
                     }
+                }
+                // And so do tenants: while one waits that may run, another is served once.
+                for waits in waiting.iter_mut().filter(|waits| waits.who / 2 == who / 2) {
+                    waits.seen_of_others = 0;
+                }
+                let of_another = |waits: &&mut Waits| waits.who / 2 != who / 2 && may_run(waits.who);
+                if let Some(first) = waiting.iter_mut().find(of_another) {
+                    first.seen_of_others += 1;
+                    prop_assert!(first.seen_of_others <= 1, "{} waits", first.who);
                 }
             }
             prop_assert!(running.len() <= max_running);
-            prop_assert!((0..4).all(|who| count(&running, who) <= max_running_of_one));
+            prop_assert!((0..4).all(|who| count(&running, |one| one == who) <= max_running_of_one));
+            prop_assert!((0..2).all(|of| count(&running, |one| one / 2 == of) <= max_running_of_tenant));
             prop_assert_eq!(queue.waiting(), waiting.len());
             for waits in &waiting {
-                let position = queue.position(&key(waits.who), waits.ticket);
+                let position = queue.position(&claimant(waits.who), waits.ticket);
                 prop_assert!(position.is_some_and(|position| position <= waiting.len()));
             }
         }
     }
+}
+
+/// How long a run of another tenant waits while one has 200 runs of a second each, in as many conversations.
+async fn wait_of_another_tenant(tenants: &str, many: &str, other: &str) -> u64 {
+    const RUN: Duration = Duration::from_secs(1);
+    let (gate, _dir) = shared_gate(2, 1000, tenants);
+    let run = |number| {
+        let gate = gate.clone();
+        async move {
+            let permit = acquire_of(&gate, many, number).await.unwrap();
+            tokio::time::sleep(RUN).await;
+            drop(permit);
+        }
+    };
+    let all = join_all((0..200).map(run));
+    let another = async {
+        let asked = Instant::now();
+        drop(acquire_of(&gate, other, 0).await.unwrap());
+        asked.elapsed().as_secs()
+    };
+    let (_, waited) = tokio::join!(all, another);
+    waited
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_hundred_runs_of_a_tenant_delay_another_by_one_at_most() {
+    let half = wait_of_another_tenant("", "sales", "research").await;
+    assert_eq!(half, 0, "half of the permits is for others");
+    let of_the_operator = wait_of_another_tenant("", "default", "research").await;
+    assert_eq!(of_the_operator, 0);
+    let all = "[[tenant]]\nname = \"sales\"\nmax_runs = 2";
+    assert_eq!(wait_of_another_tenant(all, "sales", "research").await, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tenant_has_its_share_and_no_more() {
+    let tenants = "[[tenant]]\nname = \"sales\"\nmax_runs = 1";
+    let (gate, _dir) = shared_gate(4, 4, tenants);
+    let _own = acquire_of(&gate, "sales", 1).await.unwrap();
+    let waits = join_all((2..4).map(|number| acquire_of(&gate, "sales", number)));
+    let others = async {
+        // Half of the queue is its share, although permits are free.
+        insta::assert_snapshot!(acquire_of(&gate, "sales", 4).await.unwrap_err(), @"the tenant is busy: it has 1 runs and 2 waiting; wait for their ends, or try again in 2 s");
+        for number in 0..2 {
+            drop(acquire_of(&gate, "research", number).await.unwrap());
+        }
+    };
+    let (refused, ()) = tokio::join!(waits, others);
+    let is_its_own =
+        |result: &Result<_, _>| matches!(result, Err(AdmissionError::TenantBusy { .. }));
+    assert!(refused.iter().all(is_its_own));
 }

@@ -14,6 +14,7 @@ use crate::api::code::Code;
 use crate::api::error::CallError;
 use crate::conversation::ConversationIdError;
 use crate::files::FilesError;
+use crate::mcp::transport::TooMany;
 use crate::run::RunError;
 
 /// When a server that cannot run programs may be able to again.
@@ -64,13 +65,10 @@ impl ApiError {
         error
     }
 
-    /// More requests than `RATE_LIMIT`.
-    pub(in crate::http) fn too_many(seconds: u64) -> Self {
-        let mut error = Self::new(
-            Code::RateLimited,
-            format!("too many requests (RATE_LIMIT): try again in {seconds} s"),
-        );
-        error.0.retry_after = Some(Duration::from_secs(seconds));
+    /// More requests than a limit allows.
+    pub(in crate::http) fn too_many(excess: TooMany) -> Self {
+        let mut error = Self::new(Code::RateLimited, excess.to_string());
+        error.0.retry_after = Some(Duration::from_secs(excess.seconds));
         error
     }
 }

@@ -184,7 +184,7 @@ impl ExecuteRequest {
     fn into_run(self, services: &Services, caller: &Principal) -> Result<RunRequest, ApiError> {
         let files = &services.files;
         let language = self.language.unwrap_or_else(|| LANGUAGE.to_owned());
-        let view = services.status.view();
+        let view = services.status.view_for(caller.tenant());
         let runner = view.find(&language);
         let keeps = runner.is_some_and(|runner| services.status.has_kernels_for(runner));
         let kernel_reads =

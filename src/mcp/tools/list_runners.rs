@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{define, structured};
 use crate::config;
 use crate::packages::Packages;
+use crate::principal::Tenant;
 use crate::runner::catalog::EngineView;
 use crate::services::Services;
 
@@ -80,8 +81,8 @@ pub(super) fn tool() -> Tool {
     define::<Arguments, Runners>(NAME, "List languages", description.to_owned(), annotations)
 }
 
-pub(super) fn call(services: &Services) -> CallToolResult {
-    let view = services.status.view();
+pub(super) fn call(services: &Services, tenant: &Tenant) -> CallToolResult {
+    let view = services.status.view_for(tenant);
     let runners = view.runners.values().map(|runner| RunnerInfo {
         language: runner.language.clone(),
         aliases: runner.aliases.clone(),
@@ -116,7 +117,7 @@ pub(super) fn call(services: &Services) -> CallToolResult {
             upload_bytes: services.files.max_upload_bytes,
             conversation_bytes: services.files.workspaces.limits().quota_bytes,
             output_bytes: limits.output,
-            network: services.status.has_network(),
+            network: services.status.has_network_for(tenant),
         },
         unavailable: services.status.problem(),
     })

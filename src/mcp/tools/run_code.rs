@@ -18,6 +18,7 @@ use crate::config::RunLimits;
 use crate::ledger::{self, RunHandle};
 use crate::mcp::live::{self, Woken};
 use crate::mcp::{logs, tasks};
+use crate::principal::Tenant;
 use crate::run::{KernelWish, RunError, RunRequest, TimeArgument, time_limit};
 use crate::services::Services;
 use crate::units::size_as_set;
@@ -92,9 +93,10 @@ impl From<Variable> for String {
     }
 }
 
-pub(super) fn tool(services: &Services) -> Tool {
+pub(super) fn tool(services: &Services, tenant: &Tenant) -> Tool {
     let limits = &services.limits;
-    let languages: Vec<_> = services.status.view().runners.keys().cloned().collect();
+    let view = services.status.view_for(tenant);
+    let languages: Vec<_> = view.runners.keys().map(String::as_str).collect();
     let description = format!(
         "Runs a program in an isolated container and returns its output. Use it to calculate, analyse data, draw \
          charts or try code. Languages here: {}. The program starts in /data, which holds the conversation's files; \

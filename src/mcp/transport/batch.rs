@@ -8,6 +8,7 @@ use axum::response::{IntoResponse as _, Response};
 use futures::FutureExt as _;
 use futures::future::join_all;
 use futures::stream::select_all;
+use thiserror::Error;
 
 use super::McpTransport;
 use super::accept::Reads;
@@ -17,10 +18,20 @@ use super::shape::{self, Work};
 use crate::mcp::caller::ToolBegun;
 use crate::principal::Principal;
 
-/// Counts one more message of a caller whose requests are limited, and fails with the seconds to wait. The request that
-/// brought it counts as one whatever it holds.
+/// Counts one more message of a caller whose requests are limited. The request that brought it counts as one whatever
+/// it holds.
 #[derive(Clone)]
-pub(crate) struct RateCharge(pub(crate) Arc<dyn Fn() -> Result<(), u64> + Send + Sync>);
+pub(crate) struct RateCharge(pub(crate) Arc<dyn Fn() -> Result<(), TooMany> + Send + Sync>);
+
+/// More requests than a limit allows.
+#[derive(Clone, Copy, Debug, Error)]
+#[error("too many requests ({limit}): try again in {seconds} s")]
+pub(crate) struct TooMany {
+    /// What the operator calls the limit.
+    pub(crate) limit: &'static str,
+    /// When to come back.
+    pub(crate) seconds: u64,
+}
 
 /// Refuses the messages of a batch that are more than its sender may send.
 pub(super) fn charged(parts: &Parts, incoming: Incoming) -> Incoming {
@@ -31,9 +42,9 @@ pub(super) fn charged(parts: &Parts, incoming: Incoming) -> Incoming {
         return incoming;
     };
     for message in messages.iter_mut().skip(1) {
-        if let Err(seconds) = count() {
+        if let Err(excess) = count() {
             let id = message.as_ref().ok().and_then(Message::id_as_json);
-            *message = Err(EnvelopeError::TooMany { id, seconds });
+            *message = Err(EnvelopeError::TooMany { id, excess });
         }
     }
     Incoming::Batch(messages)

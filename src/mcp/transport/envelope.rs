@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use thiserror::Error;
 
+use super::batch::TooMany;
 use crate::body::{LARGE_BODIES, ROOM_AGAIN};
 
 /// Codes of JSON-RPC 2.0, section 5.1.
@@ -99,8 +100,8 @@ pub(super) enum EnvelopeError {
     Cancelled { id: Option<Value> },
     #[error("the server made a mistake: its log has the details")]
     NoCaller,
-    #[error("too many requests (RATE_LIMIT): try again in {seconds} s")]
-    TooMany { id: Option<Value>, seconds: u64 },
+    #[error("{excess}")]
+    TooMany { id: Option<Value>, excess: TooMany },
     #[error("the message is not one of the protocol: {reason}")]
     NotHeld { id: Option<Value>, reason: String },
     #[error("{1}")]
@@ -215,7 +216,7 @@ impl EnvelopeError {
     fn data(&self) -> Option<Value> {
         match self {
             Self::UnknownSession => Some(SESSION_HINT.into()),
-            Self::TooMany { seconds, .. } => Some(json!({ "retryAfterSeconds": seconds })),
+            Self::TooMany { excess, .. } => Some(json!({ "retryAfterSeconds": excess.seconds })),
             Self::UnknownRevision { known, .. } => {
                 Some(json!({ "supported": known.split(", ").collect::<Vec<_>>() }))
             }
@@ -248,7 +249,7 @@ impl IntoResponse for EnvelopeError {
         let (status, _) = self.codes();
         let again = match &self {
             Self::NoRoom => Some(ROOM_AGAIN.as_secs()),
-            Self::TooMany { seconds, .. } => Some(*seconds),
+            Self::TooMany { excess, .. } => Some(excess.seconds),
             _ => None,
         };
         let methods = match &self {

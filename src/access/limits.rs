@@ -1,0 +1,20 @@
+//! What a tenant may use of the server, as its table in `ACCESS_FILE` says.
+
+use std::collections::BTreeSet;
+
+use crate::config::RateLimit;
+
+/// What a tenant may use of the server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TenantLimits {
+    /// Runs at the same time (`max_runs`); half of `MAX_CONCURRENT_RUNS` without.
+    pub max_runs: Option<usize>,
+    /// Kernels at the same time (`max_kernels`); half of `MAX_KERNELS` without.
+    pub max_kernels: Option<usize>,
+    /// Requests of all of its callers together (`rate_limit`); no limit without.
+    pub rate: Option<RateLimit>,
+    /// The languages that it may use (`languages`); all without.
+    pub languages: Option<BTreeSet<String>>,
+    /// Whether its programs may not use the network (`network = false`).
+    pub is_offline: bool,
+}

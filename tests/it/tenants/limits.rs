@@ -1,0 +1,185 @@
+//! What a tenant may have of the server, as its table in `ACCESS_FILE` says, and that it is told so.
+
+use axum::http::Method;
+use serde_json::{Value, json};
+
+use super::{Tenants, new_token, set_limits};
+use crate::support::{TestApp, eventually};
+
+async fn on_fake(settings: &[(&str, &str)]) -> TestApp {
+    TestApp::on_fake_with(settings).await
+}
+
+fn languages(runners: &Value) -> Vec<&str> {
+    let runners = runners["runners"].as_array().unwrap();
+    let languages = runners.iter().map(|one| one["language"].as_str());
+    languages.map(Option::unwrap).collect()
+}
+
+#[tokio::test]
+async fn a_language_that_a_tenant_may_not_use_is_unknown_to_it() {
+    let tenants = Tenants::with_limits("languages = [\"shell\"]", &[], async |settings| {
+        TestApp::on_fake_speaking(&["python", "shell"], settings).await
+    })
+    .await;
+    let [operator, research, sales] = &tenants.tokens;
+    let mut spoken = Vec::new();
+    for token in [operator, research, sales] {
+        let listed = tenants.call(token, "list_runners", json!({})).await;
+        let tools = tenants
+            .rpc(token, "tools/list", json!({}))
+            .await
+            .to_string();
+        let names_python = tools.contains("Languages here: python, shell.");
+        spoken.push((languages(&listed).join(" "), names_python));
+    }
+    let all = ("python shell".to_owned(), true);
+    assert_eq!(spoken, [all.clone(), ("shell".to_owned(), false), all]);
+    let program = json!({ "language": "python", "code": "echo hi" });
+    let refused = tenants.call(research, "run_code", program.clone()).await;
+    insta::assert_json_snapshot!(refused, @r#"
+    {
+      "success": false,
+      "code": "unknown_language",
+      "message": "language \"python\" has no runner here: use one of shell"
+    }
+    "#);
+    let by_rest = tenants.ask(
+        research,
+        Method::POST,
+        "/api/v1/execute_sync",
+        Some(&program),
+    );
+    assert_eq!(by_rest.await.json()["error"]["code"], "unknown_language");
+    let install = json!({ "conversationId": "demo", "language": "python", "packages": ["six"] });
+    let refused = tenants.call(research, "install_packages", install).await;
+    assert_eq!(refused["code"], "unknown_language", "{refused}");
+    let ran = tenants.call(sales, "run_code", program).await;
+    assert_eq!(ran["stdout"], "hi\n");
+}
+
+#[tokio::test]
+async fn a_tenant_without_the_network_is_told_so() {
+    let settings = [("ALLOW_NETWORK", "1")];
+    let tenants = Tenants::with_limits("network = false", &settings, on_fake).await;
+    let [operator, research, sales] = &tenants.tokens;
+    let program = json!({ "language": "shell", "code": "echo hi", "network": true });
+    for (token, may) in [(operator, true), (research, false), (sales, true)] {
+        let answer = tenants.call(token, "run_code", program.clone()).await;
+        assert_eq!(answer["stdout"] == "hi\n", may, "{answer}");
+        let listed = tenants.call(token, "list_runners", json!({})).await;
+        assert_eq!(listed["limits"]["network"], may);
+    }
+    let refused = tenants.call(research, "run_code", program).await;
+    insta::assert_json_snapshot!(refused, @r#"
+    {
+      "success": false,
+      "code": "network_refused",
+      "message": "network: true is refused: programs of this tenant have none, which the server's operator can change. Run without it, with data that was uploaded"
+    }
+    "#);
+}
+
+#[tokio::test]
+async fn requests_of_all_callers_of_a_tenant_count() {
+    let tenants = Tenants::with_limits("rate_limit = \"2/h\"", &[], on_fake).await;
+    let ide = new_token(&tenants.file, "research", "ide");
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+    let ask = async |token: &str| tenants.ask(token, Method::POST, "/mcp", Some(&ping)).await;
+    while ask(&ide).await.status == 401 {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert_eq!(ask(&tenants.tokens[1]).await.status, 200);
+    for token in [&ide, &tenants.tokens[1]] {
+        let refused = ask(token).await;
+        assert_eq!(refused.status, 429);
+        let seconds = refused.header("retry-after").to_owned();
+        let message =
+            format!("too many requests (rate_limit of the tenant): try again in {seconds} s");
+        assert_eq!(refused.json()["error"]["message"], message);
+        let refused = tenants
+            .ask(token, Method::GET, "/api/v1/sessions", None)
+            .await;
+        assert_eq!(
+            (refused.status.as_u16(), &refused.json()["error"]["code"]),
+            (429, &json!("rate_limited"))
+        );
+    }
+    for token in [&tenants.tokens[0], &tenants.tokens[2]] {
+        assert_eq!(ask(token).await.status, 200);
+    }
+    // Another limit begins to count anew, and none counts nothing.
+    for limits in ["rate_limit = \"3/h\"", ""] {
+        set_limits(&tenants.file, limits);
+        while ask(&ide).await.status != 200 {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_tenant_has_no_more_runs_than_it_may_and_others_have_theirs() {
+    let settings = [
+        ("CALL_BUDGET", "100ms"),
+        ("MAX_CONCURRENT_RUNS", "4"),
+        ("MAX_QUEUED_RUNS", "0"),
+    ];
+    let tenants = Tenants::with_limits("max_runs = 1", &settings, on_fake).await;
+    let [operator, research, sales] = &tenants.tokens;
+    let run = async |token: &str, code: &str| {
+        let arguments = json!({ "language": "shell", "code": code });
+        tenants.call(token, "run_code", arguments).await
+    };
+    let first = run(research, "sleep 60").await;
+    assert_eq!(first["status"], "running", "{first}");
+    insta::assert_json_snapshot!(run(research, "echo hi").await, @r#"
+    {
+      "success": false,
+      "code": "busy",
+      "message": "the tenant is busy: it has 1 runs and 0 waiting; wait for their ends, or try again in 2 s",
+      "retryAfterSeconds": 2
+    }
+    "#);
+    for token in [operator, sales] {
+        assert_eq!(run(token, "echo hi").await["stdout"], "hi\n");
+    }
+    // Those that have no limits of their own may have half of all.
+    let mut running = vec![(research, first)];
+    for token in [sales, sales] {
+        running.push((token, run(token, "sleep 60").await));
+    }
+    assert_eq!(run(sales, "echo hi").await["code"], "busy");
+    assert_eq!(run(operator, "echo hi").await["stdout"], "hi\n");
+    for (token, run) in running {
+        let arguments = json!({ "runId": run["runId"] });
+        tenants.call(token, "cancel_run", arguments).await;
+    }
+    let parts = &tenants.app.app.parts;
+    eventually("no run is left", || parts.gate.count() == 0).await;
+}
+
+#[tokio::test]
+async fn a_tenant_has_no_more_kernels_than_it_may_and_ends_no_others() {
+    let settings = [("MAX_KERNELS", "4")];
+    let tenants = Tenants::with_limits("max_kernels = 1", &settings, async |settings| {
+        TestApp::on_fake_with_notebook(settings).await
+    })
+    .await;
+    let [_, research, sales] = &tenants.tokens;
+    let cell = async |token: &str, conversation: &str, code: &str| {
+        let arguments = json!({
+            "conversationId": conversation, "language": "notebook", "code": code, "stateful": true,
+        });
+        tenants.call(token, "run_code", arguments).await
+    };
+    cell(sales, "one", "X=sales").await;
+    cell(research, "one", "X=research").await;
+    assert_eq!(
+        cell(research, "one", "echo $X").await["stdout"],
+        "research\n"
+    );
+    // A second one makes the first one go, and not that of the others.
+    cell(research, "two", "X=second").await;
+    assert_eq!(cell(sales, "one", "echo $X").await["stdout"], "sales\n");
+    assert_eq!(cell(research, "one", "echo $X").await["stdout"], "\n");
+}
