@@ -79,6 +79,8 @@ pub struct Metrics {
     pub containers_by_node: Family<NodeLabels, Gauge>,
     /// 1 when the container engine answers.
     pub engine_up: Gauge,
+    /// Whether `ACCESS_FILE` is as it was read.
+    pub access_file_ok: Gauge,
     /// 1 when the server can run programs.
     pub ready: Gauge,
     /// Uploads stored.
@@ -125,6 +127,7 @@ impl Metrics {
             containers: Gauge::default(),
             containers_by_node: Family::default(),
             engine_up: Gauge::default(),
+            access_file_ok: Gauge::default(),
             ready: Gauge::default(),
             uploads: Counter::default(),
             uploaded_bytes: Counter::default(),
@@ -242,6 +245,11 @@ impl Metrics {
             "engine_up",
             "Whether the container engine answers",
             &self.engine_up,
+        );
+        gauge(
+            "access_file_ok",
+            "Whether ACCESS_FILE could be used when it last changed, 1 without one",
+            &self.access_file_ok,
         );
         gauge("ready", "Whether programs can be run", &self.ready);
         gauge(

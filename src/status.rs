@@ -83,6 +83,8 @@ impl Status {
         }
         let view = self.view();
         set(&metrics.engine_up, i64::from(view.engine.is_up()));
+        let access_file_ok = self.gate.access.is_current();
+        set(&metrics.access_file_ok, i64::from(access_file_ok));
         set(&metrics.ready, i64::from(self.problem().is_none()));
         // Nodes and runners come and go.
         metrics.containers_by_node.clear();

@@ -3,13 +3,14 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io::Read as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
+use rustix::process::geteuid;
 use serde::Deserialize;
 use toml_edit::Datetime;
 
@@ -104,7 +105,8 @@ impl Book {
     }
 
     /// What an open file says. Whoever may write it lets others in, and whoever may read it learns their names: it has
-    /// to be its owner's alone.
+    /// to be its owner's alone. One of another owner, as a Secret of Kubernetes is, can only be read by a group, and its
+    /// group may.
     ///
     /// # Errors
     /// It is open to others, it cannot be read, or what is wrong with it.
@@ -115,7 +117,9 @@ impl Book {
         };
         let facts = file.metadata().map_err(unreadable)?;
         let mode = facts.permissions().mode() & 0o777;
-        if mode & 0o077 != 0 {
+        let is_own = facts.uid() == geteuid().as_raw();
+        let others = if is_own { 0o077 } else { 0o037 };
+        if mode & others != 0 {
             let path = path.to_owned();
             return Err(AccessError::OpenToOthers { path, mode });
         }

@@ -1,7 +1,7 @@
 //! The file while the server has it, and the commands that change it.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{PermissionsExt as _, chown};
 
 use super::*;
 
@@ -182,6 +182,13 @@ fn no_server_begins_with_a_file_that_is_missing_or_open_to_others() {
     new(&path, "research", "n8n");
     fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
     insta::assert_snapshot!(refused(), @"ACCESS_FILE=…/access.toml is open to others (mode 640): run `chmod 600 …/access.toml`");
+    // One of another owner is read as a member of its group.
+    chown(&path, Some(1), Some(1)).unwrap();
+    Access::open(None, Some(path.clone())).unwrap();
+    for mode in [0o644, 0o660, 0o641] {
+        fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        assert!(refused().contains("open to others"), "{mode:o}");
+    }
 }
 
 #[test]
