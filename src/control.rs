@@ -54,6 +54,8 @@ pub enum Control {
     Residue,
     /// A conversation finds nothing of another.
     Conversations,
+    /// A tenant finds nothing of another, though it knows how that calls its conversation.
+    Tenants,
     /// Others are served while a program misbehaves.
     Neighbour,
     /// Others get what the kernel counts for a user or for the host.
@@ -98,6 +100,7 @@ impl Control {
         Self::Links,
         Self::Residue,
         Self::Conversations,
+        Self::Tenants,
         Self::Neighbour,
         Self::SharedTables,
     ];
@@ -268,6 +271,11 @@ impl Control {
             Self::Conversations => (
                 "conversations",
                 "find another conversation's files, key, processes and memory",
+                SCRUB,
+            ),
+            Self::Tenants => (
+                "tenants",
+                "find the files, key, processes and memory of another tenant's conversation with the same id",
                 SCRUB,
             ),
             Self::SharedTables => (

@@ -224,6 +224,7 @@ async fn try_one(
         Control::Links => links::holds(harness, download).await,
         Control::Residue => residue::between_runs(harness).await,
         Control::Conversations => residue::between_conversations(harness).await,
+        Control::Tenants => residue::between_tenants(harness).await,
         Control::Neighbour => Box::pin(neighbour::holds(harness)).await,
         Control::SharedTables => Box::pin(tables::holds(harness)).await,
         _ => attack::holds(harness, control).await,

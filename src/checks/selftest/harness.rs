@@ -13,13 +13,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Selftest, Verdict};
 use crate::config::RunLimits;
-use crate::conversation::Conversation;
+use crate::conversation::{Conversation, ConversationId};
 use crate::executor::spec::NetworkAccess;
 use crate::executor::{Executor, Stream};
 use crate::gate::Wants;
 use crate::gate::admission::AdmissionError;
 use crate::parts::Parts;
-use crate::principal::Principal;
+use crate::principal::{Name, NameError, Principal, Tenant};
 use crate::run::outcome::{RunStatus, Usage};
 use crate::run::{self, DiskExcess, KernelWish, Progress, RunError, RunRequest};
 use crate::workspace::Existing;
@@ -304,6 +304,17 @@ impl<'a> Harness<'a> {
         let conversation = self.parts.files.new_conversation(&Principal::local());
         self.test.conversations.lock().push(conversation.clone());
         conversation
+    }
+
+    /// Creates a conversation of each of two tenants, who call it the same.
+    pub(super) fn conversations_of_one_id(&self) -> Result<[Conversation; 2], NameError> {
+        let id = ConversationId::mint();
+        let name: Name = "selftest".parse()?;
+        let other = Principal::named(Tenant::of(name.clone()), &name);
+        let conversations = [Principal::local(), other]
+            .map(|caller| self.parts.files.conversation(&caller, id.clone()));
+        self.test.conversations.lock().extend(conversations.clone());
+        Ok(conversations)
     }
 
     /// Deletes a conversation.

@@ -1,5 +1,5 @@
-//! A program leaves a mark wherever it can, and another one looks for it: the next of the same conversation, and one of
-//! another conversation while the first one's files are there.
+//! A program leaves a mark wherever it can, and another one looks for it: the next of the same conversation, one of
+//! another conversation while the first one's files are there, and one of another tenant in a conversation of that id.
 
 use super::Verdict;
 use super::harness::{Attempt, Harness};
@@ -33,6 +33,31 @@ pub(super) async fn between_conversations(harness: &Harness<'_>) -> Verdict {
     let (first, second) = (harness.conversation(), harness.conversation());
     let places = format!("{SCRATCH} /data");
     let verdict = search(harness, Control::Conversations, &first, &second, &places).await;
+    for conversation in [&first, &second] {
+        harness.forget(conversation).await;
+    }
+    verdict
+}
+
+/// A run of another tenant, in a conversation that both call the same. What the server lists for it is looked at too.
+pub(super) async fn between_tenants(harness: &Harness<'_>) -> Verdict {
+    let [first, second] = match harness.conversations_of_one_id() {
+        Ok(both) => both,
+        Err(error) => return Verdict::Fail(format!("it could not be tried: {error}")),
+    };
+    let places = format!("{SCRATCH} /data");
+    let found = search(harness, Control::Tenants, &first, &second, &places).await;
+    let mark = first.key().short();
+    let lists = async |conversation| harness.size(conversation, mark).await > 0;
+    let verdict = match found {
+        Verdict::Pass(_) if !lists(&first).await => {
+            Verdict::Fail("it could not be tried: the mark is not listed".to_owned())
+        }
+        Verdict::Pass(_) if lists(&second).await => {
+            Verdict::Fail("the mark is listed for both".to_owned())
+        }
+        verdict => verdict,
+    };
     for conversation in [&first, &second] {
         harness.forget(conversation).await;
     }

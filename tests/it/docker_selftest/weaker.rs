@@ -142,7 +142,10 @@ pub(super) const SHARED: &[Weaker] = &[
             let mounts = host(body).mounts.as_mut().unwrap();
             mounts[0].source = Some(all_conversations(mounts));
         },
-        noticed: &[(Control::Conversations, "the mark in names in /data")],
+        noticed: &[
+            (Control::Conversations, "the mark in names in /data"),
+            (Control::Tenants, "the mark in names in /data"),
+        ],
     },
     Weaker {
         what: "a scratch directory that outlives the sandbox",
