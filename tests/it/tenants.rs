@@ -9,10 +9,17 @@ use axum::body::Body;
 use axum::http::{Method, Request};
 use base64::Engine as _;
 use mcp_code_sandbox::access::TokenCommand;
+use rstest::rstest;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::support::engines::Engine;
 use crate::support::{Answer, TOKEN, TestApp, eventually};
+
+/// So long a call waits, which is enough for what is soon over, and too short for what goes on.
+const BUDGET: &str = "2s";
+/// A program that goes on.
+const LONG: &str = "sleep 120";
 
 /// A server with three tenants: whoever has `MCP_API_TOKEN`, and two of a file.
 struct Tenants {
@@ -47,6 +54,11 @@ impl Tenants {
             TestApp::on_fake_with(settings).await
         })
         .await
+    }
+
+    async fn on(engine: Engine, settings: &[(&str, &str)]) -> Self {
+        let build = async |settings: &[(&str, &str)]| engine.start("shell", settings).await;
+        Self::with_limits("", settings, build).await
     }
 
     /// On a server that `build` makes, and with these lines for the first tenant of the file.
@@ -121,9 +133,13 @@ fn base64(text: &str) -> String {
     base64::engine::general_purpose::STANDARD.encode(text)
 }
 
+#[rstest]
+#[case::on_fake(Engine::Fake)]
+#[case::on_docker(Engine::Docker)]
+#[case::on_kubernetes(Engine::Kubernetes)]
 #[tokio::test]
-async fn conversations_of_one_name_are_another_for_each_tenant() {
-    let tenants = Tenants::new(&[]).await;
+async fn conversations_of_one_name_are_another_for_each_tenant(#[case] engine: Engine) {
+    let tenants = Tenants::on(engine, &[]).await;
     for (number, token) in tenants.tokens.iter().enumerate() {
         let content = base64(&format!("of {number}\n"));
         let arguments =
@@ -173,7 +189,7 @@ impl Tenants {
     async fn shown_to(&self, token: &str) -> Shown {
         let minted = json!({ "language": "shell", "code": "echo secret > secret.txt" });
         let minted = self.call(token, "run_code", minted).await;
-        let running = json!({ "conversationId": minted["conversationId"], "language": "shell", "code": "sleep 20" });
+        let running = json!({ "conversationId": minted["conversationId"], "language": "shell", "code": LONG, "timeoutSeconds": 120 });
         let running = self.call(token, "run_code", running).await;
         assert_eq!(running["status"], "running", "{running}");
         let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
@@ -313,9 +329,14 @@ fn stable(mut answer: Value) -> Value {
     answer
 }
 
+#[rstest]
+#[case::on_fake(Engine::Fake)]
+#[case::on_warm_docker(Engine::WarmDocker)]
+#[case::on_warm_kubernetes(Engine::WarmKubernetes)]
 #[tokio::test]
-async fn what_one_was_shown_is_to_another_as_if_it_had_never_been() {
-    let tenants = Tenants::new(&[("CALL_BUDGET", "300ms"), ("MAX_CONCURRENT_RUNS", "8")]).await;
+async fn what_one_was_shown_is_to_another_as_if_it_had_never_been(#[case] engine: Engine) {
+    let settings = [("CALL_BUDGET", BUDGET), ("MAX_CONCURRENT_RUNS", "8")];
+    let tenants = Tenants::on(engine, &settings).await;
     for (victim, owner) in tenants.tokens.iter().enumerate() {
         let shown = tenants.shown_to(owner).await;
         let other_digits = |id: &str| {
@@ -391,10 +412,8 @@ async fn what_one_was_shown_is_to_another_as_if_it_had_never_been() {
             .call(owner, "cancel_run", json!({ "runId": shown.run }))
             .await;
     }
-    eventually("no run is left", || {
-        tenants.app.app.parts.launcher.live_count() == 0
-    })
-    .await;
+    let gate = &tenants.app.app.parts.gate;
+    eventually("no run is left", || gate.count() == 0).await;
 }
 
 #[tokio::test]
