@@ -191,6 +191,11 @@ impl Access {
         self.0.state.read().book.limits(tenant)
     }
 
+    /// How many bytes the conversations of tenants may take, of those that have a limit.
+    pub(crate) fn storage_limits(&self) -> Vec<(Tenant, u64)> {
+        self.0.state.read().book.storage_limits()
+    }
+
     /// Whether there may be several tenants.
     pub fn is_shared(&self) -> bool {
         self.0.file.is_some()

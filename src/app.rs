@@ -246,7 +246,9 @@ impl App {
         };
         let workspaces = self.parts.files.workspaces.clone();
         let parts = &self.parts;
-        Expiry::new(rules, workspaces, parts.pool.clone(), parts.kernels.clone())
+        let access = parts.gate.access.clone();
+        let (pool, kernels) = (parts.pool.clone(), parts.kernels.clone());
+        Expiry::new(rules, access, workspaces, pool, kernels)
     }
 
     /// What clients can do, however they connect.

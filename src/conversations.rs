@@ -62,7 +62,7 @@ impl Conversations {
         name: &str,
         demand: Option<Demand>,
     ) -> Result<(), FilesError> {
-        let _in_use = self.gate.enter_files(conversation.key()).await;
+        let _in_use = self.gate.enter_files(conversation).await;
         self.files.delete_file(conversation, name, demand).await
     }
 
@@ -76,7 +76,7 @@ impl Conversations {
         name: &str,
         new: &str,
     ) -> Result<FileLink, FilesError> {
-        let _in_use = self.gate.enter_files(conversation.key()).await;
+        let _in_use = self.gate.enter_files(conversation).await;
         self.files.rename_file(conversation, name, new).await
     }
 
@@ -99,7 +99,7 @@ impl Conversations {
         let (upload, _place) = checked.map_err(|error| FilesError::Read(error.into()))?;
         let upload = upload?;
         let key = conversation.key();
-        let _in_use = self.gate.enter_upload(key).await?;
+        let _in_use = self.gate.enter_upload(conversation).await?;
         self.pool.prewarm(key).await?;
         let file = self.files.store(conversation, upload, existing).await?;
         self.count_upload(&file);
@@ -125,13 +125,13 @@ impl Conversations {
     ) -> Result<StoredFile, FilesError> {
         let path = self.files.check_name(name)?;
         self.files.check_size(declared.unwrap_or_default())?;
-        self.files.workspaces.check_storage()?;
+        self.files.workspaces.check_storage(conversation.tenant())?;
         let mut spool = self.files.workspaces.spool().await?;
         let due = Instant::now() + patience;
         let received = timeout_at(due, self.fill(&mut spool, body)).await;
         received.map_err(|_| FilesError::TooSlow)??;
         let key = conversation.key();
-        let _in_use = self.gate.enter_upload(key).await?;
+        let _in_use = self.gate.enter_upload(conversation).await?;
         self.pool.prewarm(key).await?;
         let stored = self
             .files

@@ -1,5 +1,5 @@
-//! Deletes conversations that nobody uses any more, and the least recently used ones when all of them together take too
-//! much space.
+//! Deletes conversations that nobody uses any more, and the least recently used ones when all of them together, or those
+//! of a tenant, take too much space.
 //!
 //! A sweep does a bounded amount of work, and the next one continues where it stopped. What is in use is never deleted:
 //! neither what a run or an upload holds ([`Workspaces::hold`]), nor what was used within [`Expiry::spared`]. That is
@@ -10,9 +10,11 @@ use std::time::{Duration, SystemTime};
 
 use tracing::{info, warn};
 
+use crate::access::Access;
 use crate::conversation::ConversationKey;
 use crate::kernels::{KernelLoss, Kernels};
 use crate::pool::Pool;
+use crate::principal::Tenant;
 use crate::workspace::{NOTE_EVERY, WorkspaceError, Workspaces};
 
 /// Conversations whose last use is looked up in one sweep: a system call each.
@@ -41,6 +43,8 @@ pub struct ExpiryRules {
 #[derive(Debug)]
 pub struct Expiry {
     rules: ExpiryRules,
+    /// Knows how much each tenant may keep.
+    access: Access,
     workspaces: Workspaces,
     pool: Pool,
     kernels: Kernels,
@@ -63,9 +67,16 @@ pub struct Swept {
 
 impl Expiry {
     /// Starts without any knowledge of conversations.
-    pub fn new(rules: ExpiryRules, workspaces: Workspaces, pool: Pool, kernels: Kernels) -> Self {
+    pub fn new(
+        rules: ExpiryRules,
+        access: Access,
+        workspaces: Workspaces,
+        pool: Pool,
+        kernels: Kernels,
+    ) -> Self {
         Self {
             rules,
+            access,
             workspaces,
             pool,
             kernels,
@@ -77,7 +88,7 @@ impl Expiry {
 
     /// Sweeps until the caller cancels it; deletions that have begun are finished in the background.
     pub async fn maintain(mut self) {
-        if self.rules.ttl.is_none() && self.rules.limit.is_none() {
+        if self.rules.ttl.is_none() && self.rules.limit.is_none() && !self.access.is_shared() {
             return;
         }
         loop {
@@ -105,7 +116,8 @@ impl Expiry {
     /// The conversations cannot be listed. What cannot be measured or deleted is logged and left out.
     pub async fn sweep(&mut self, now: SystemTime) -> Result<Swept, WorkspaceError> {
         let all_seen = self.look().await?;
-        let all_measured = self.rules.limit.is_none() || self.measure().await?;
+        let has_limit = self.rules.limit.is_some() || !self.access.storage_limits().is_empty();
+        let all_measured = !has_limit || self.measure().await?;
         let unused = self.unused(now);
         let many = unused.len() > REMOVALS;
         let mut expired = 0;
@@ -171,27 +183,56 @@ impl Expiry {
             .collect()
     }
 
-    /// Deletes the least recently used ones until the rest fits. Returns how many, and whether it could do no more.
+    /// Deletes the least recently used ones until the rest fits into every limit. Returns how many, and whether it could
+    /// do no more.
     async fn make_room(&mut self, now: SystemTime) -> (usize, bool) {
-        let Some(limit) = self.rules.limit else {
-            return (0, true);
-        };
+        let mut limits: Vec<_> = self
+            .access
+            .storage_limits()
+            .into_iter()
+            .map(|(tenant, limit)| (Some(tenant), limit))
+            .collect();
+        // After those of tenants, which may have made room for all.
+        limits.extend(self.rules.limit.map(|limit| (None, limit)));
+        let (mut removed, mut enough) = (0, true);
+        for (owner, limit) in limits {
+            let (gone, is_enough) = self.make_room_of(owner.as_ref(), limit, now).await;
+            (removed, enough) = (removed + gone, enough && is_enough);
+        }
+        (removed, enough)
+    }
+
+    /// Deletes the least recently used ones of a tenant, or of all if `owner` is `None`, until the rest fits.
+    async fn make_room_of(
+        &mut self,
+        owner: Option<&Tenant>,
+        limit: u64,
+        now: SystemTime,
+    ) -> (usize, bool) {
+        let workspaces = self.workspaces.clone();
+        let stored =
+            || owner.map_or_else(|| workspaces.stored(), |owner| workspaces.stored_of(owner));
         let mut removed = 0;
         for (key, since) in self.idle_for(now, self.spared()) {
-            if self.workspaces.stored() <= limit {
+            if stored() <= limit {
                 break;
+            }
+            if owner.is_some_and(|owner| workspaces.tenant_of(&key) != *owner) {
+                continue;
             }
             if removed == REMOVALS {
                 return (removed, false);
             }
             removed += usize::from(self.remove(&key, since, "storage_limit").await);
         }
-        let full = self.workspaces.stored() > limit;
-        if self.workspaces.set_full(full) != full && full {
+        let bytes = stored();
+        let full = (bytes > limit).then_some(limit);
+        if workspaces.set_full(owner, full) && full.is_some() {
             warn!(
-                storage.bytes = self.workspaces.stored(),
+                storage.tenant = owner.map(Tenant::name),
+                storage.bytes = bytes,
                 storage.limit = limit,
-                "STORAGE_LIMIT is exceeded by conversations in use: no new runs and uploads"
+                "a limit on storage is exceeded by conversations in use: no new runs and uploads"
             );
         }
         (removed, true)

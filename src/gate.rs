@@ -160,7 +160,7 @@ impl Gate {
                     // The check of the network needs a permit, which an install has later.
                     let _ = self.network.wait().await;
                 }
-                Ok::<_, GateError>((network, self.workspaces.hold(key).await))
+                Ok::<_, GateError>((network, self.workspaces.hold(visit.conversation).await))
             })
             .await?;
         Ok(Entered {
@@ -178,16 +178,16 @@ impl Gate {
     /// Lets an upload in, which needs space, as by [`enter_files`](Self::enter_files).
     pub(crate) async fn enter_upload(
         &self,
-        key: &ConversationKey,
+        conversation: &Conversation,
     ) -> Result<InUse, WorkspaceError> {
-        self.workspaces.check_storage()?;
-        Ok(self.enter_files(key).await)
+        self.workspaces.check_storage(conversation.tenant())?;
+        Ok(self.enter_files(conversation).await)
     }
 
     /// Lets somebody in who changes files, which needs no engine, and takes no permit. Until the guard is dropped the
     /// files do not expire. It is short, so a deletion and a shutdown do not end it.
-    pub(crate) async fn enter_files(&self, key: &ConversationKey) -> InUse {
-        self.workspaces.hold(key).await
+    pub(crate) async fn enter_files(&self, conversation: &Conversation) -> InUse {
+        self.workspaces.hold(conversation).await
     }
 
     /// Checks what a visitor of a tenant needs, and waits for what is being found out. Returns what it may reach.
@@ -212,7 +212,7 @@ impl Gate {
         } else {
             NetworkAccess::None
         };
-        self.workspaces.check_storage()?;
+        self.workspaces.check_storage(tenant)?;
         self.floor.make_room().await?;
         Ok(network)
     }

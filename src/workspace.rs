@@ -2,15 +2,16 @@
 //! (`.bin`, `.servers` and the like) belongs to `app/instance.rs`.
 //!
 //! ```text
-//! SANDBOX_ROOT/          0711: the container engine passes through, other users of the host cannot list keys
-//! ├── .tmp/              0700: uploads in the making, slots, directories for installs, and trees being deleted; no
-//! │                            conversation's program ever sees it
-//! ├── .packages/         0700: downloads of packages that are kept for other conversations
-//! ├── .used/             0700: a file for each conversation: its time is that of the last use, its content the
-//! packages │                            that were asked for ├── .older/            0700: for each conversation that
-//! came from `mcp-code-runner`, a link from its key there ├── .uids/             0700: locks on the users that servers
-//! give to conversations, with `SANDBOX_UIDS` └── <key>/             0700: the workspace of a conversation, mounted at
-//! /data
+//! SANDBOX_ROOT/       0711: the container engine passes through, other users of the host cannot list keys
+//! ├── .tmp/           0700: uploads in the making, slots, directories for installs, and trees being deleted; no
+//! │                         conversation's program ever sees it
+//! ├── .packages/      0700: downloads of packages that are kept for other conversations
+//! ├── .used/          0700: a file for each conversation: its time is that of the last use, its content the packages
+//! │                         that were asked for
+//! ├── .tenants/       0700: a file with the tenant's name for each conversation of one that is not the default
+//! ├── .older/         0700: for each conversation that came from `mcp-code-runner`, a link from its key there
+//! ├── .uids/          0700: locks on the users that servers give to conversations, with `SANDBOX_UIDS`
+//! └── <key>/          0700: the workspace of a conversation, mounted at /data
 //! ```
 //!
 //! Programs own their workspaces and can put anything there, even while we look. Hence the rules for all modules below:
@@ -44,6 +45,7 @@ mod settle;
 mod slot;
 mod spool;
 mod store;
+mod tenants;
 mod turns;
 mod upload;
 mod usage;

@@ -18,9 +18,13 @@ use super::AccessError;
 use super::limits::TenantLimits;
 use super::secret::TokenHash;
 use crate::principal::{Name, Principal, Tenant};
+use crate::units::parse_size;
 
 /// More is not read: 10,000 tenants with a token each take a quarter of it.
 const MAX_BYTES: u64 = 8 << 20;
+
+/// The least that a tenant may be given to keep.
+const MIN_STORAGE: u64 = 1 << 20;
 
 /// Who has which token, and which tenant may have what.
 #[derive(Debug, Default)]
@@ -61,6 +65,7 @@ struct TenantTable {
     max_runs: Option<usize>,
     max_kernels: Option<usize>,
     rate_limit: Option<String>,
+    storage_limit: Option<String>,
     languages: Option<BTreeSet<String>>,
     network: Option<bool>,
 }
@@ -134,6 +139,14 @@ impl Book {
         Self::parse(&text)
     }
 
+    /// How many bytes the conversations of tenants may take, of those that have a limit.
+    pub(super) fn storage_limits(&self) -> Vec<(Tenant, u64)> {
+        let limits = self.limits.iter();
+        limits
+            .filter_map(|(tenant, limits)| Some((tenant.clone(), limits.storage?)))
+            .collect()
+    }
+
     /// Who has a token.
     pub(super) fn find(&self, token: &str) -> Option<&Entry> {
         self.tokens.get(&TokenHash::of(token))
@@ -204,6 +217,14 @@ fn read_limits(tenant: &Name, table: TenantTable) -> Result<TenantLimits, Access
         rate.parse()
             .map_err(|error| flawed(&format!("a `rate_limit` that is none, {rate:?}: {error}")))
     });
+    let storage = table.storage_limit.map(|size| {
+        let is_enough = |bytes: &u64| *bytes >= MIN_STORAGE;
+        parse_size(&size).filter(is_enough).ok_or_else(|| {
+            flawed(&format!(
+                "a `storage_limit` that is none, {size:?}: write a size of at least 1m, such as `512m` or `20g`"
+            ))
+        })
+    });
     if table.languages.as_ref().is_some_and(BTreeSet::is_empty) {
         return Err(flawed("no `languages`: name some, or leave the line out"));
     }
@@ -211,6 +232,7 @@ fn read_limits(tenant: &Name, table: TenantTable) -> Result<TenantLimits, Access
         max_runs: table.max_runs,
         max_kernels: table.max_kernels,
         rate: rate.transpose()?,
+        storage: storage.transpose()?,
         languages: table.languages,
         is_offline: table.network == Some(false),
     })

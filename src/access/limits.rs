@@ -13,6 +13,8 @@ pub struct TenantLimits {
     pub max_kernels: Option<usize>,
     /// Requests of all of its callers together (`rate_limit`); no limit without.
     pub rate: Option<RateLimit>,
+    /// Bytes that its conversations may take (`storage_limit`); no limit but that of the server without.
+    pub storage: Option<u64>,
     /// The languages that it may use (`languages`); all without.
     pub languages: Option<BTreeSet<String>>,
     /// Whether its programs may not use the network (`network = false`).

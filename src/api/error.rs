@@ -296,7 +296,9 @@ impl From<&WorkspaceError> for CallError {
 const fn workspace_code(error: &WorkspaceError) -> Code {
     match error {
         WorkspaceError::QuotaExceeded { .. } => Code::QuotaExceeded,
-        WorkspaceError::StorageFull { .. } | WorkspaceError::NoUserLeft { .. } => Code::StorageFull,
+        WorkspaceError::StorageFull { .. }
+        | WorkspaceError::TenantFull { .. }
+        | WorkspaceError::NoUserLeft { .. } => Code::StorageFull,
         WorkspaceError::DiskFull => Code::DiskFull,
         WorkspaceError::IsDirectory => Code::IsDirectory,
         WorkspaceError::NotADirectory => Code::NotADirectory,

@@ -189,9 +189,9 @@ impl PackagesError {
             Self::Unproven(_) => Kind::SandboxNotProven,
             Self::Workspace(error) => match error {
                 WorkspaceError::QuotaExceeded { .. } => Kind::QuotaExceeded,
-                WorkspaceError::StorageFull { .. } | WorkspaceError::NoUserLeft { .. } => {
-                    Kind::StorageFull
-                }
+                WorkspaceError::StorageFull { .. }
+                | WorkspaceError::TenantFull { .. }
+                | WorkspaceError::NoUserLeft { .. } => Kind::StorageFull,
                 WorkspaceError::DiskFull => Kind::DiskFull,
                 WorkspaceError::TooManyEntries { .. } => Kind::TooManyFiles,
                 WorkspaceError::FoldersVanish | WorkspaceError::TooManyUploads => Kind::Busy,

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use super::Usage;
 use crate::conversation::ConversationKey;
+use crate::principal::Tenant;
 
 /// A use is noted on the disk when the last note is older than this, so that a busy conversation costs nothing.
 pub(crate) const NOTE_EVERY: Duration = Duration::from_mins(1);
@@ -43,8 +44,8 @@ pub(super) struct Book {
     stale: HashSet<ConversationKey>,
     /// Bytes of what was deleted while kernels have it open.
     deleted: HashMap<ConversationKey, u64>,
-    /// The limit on all of them is exceeded, and nothing more can go.
-    pub(super) full: bool,
+    /// The limits that are exceeded where nothing more can go: that on all, and those on tenants.
+    full: HashMap<Option<Tenant>, u64>,
 }
 
 impl Book {
@@ -55,6 +56,25 @@ impl Book {
         }
         *self.held.entry(key.clone()).or_default() += 1;
         true
+    }
+
+    /// Whether it is in use.
+    pub(super) fn is_held(&self, key: &ConversationKey) -> bool {
+        self.held.contains_key(key)
+    }
+
+    /// The limit of a tenant, or of all, that is exceeded.
+    pub(super) fn full_at(&self, owner: Option<&Tenant>) -> Option<u64> {
+        self.full.get(&owner.cloned()).copied()
+    }
+
+    /// Notes that a limit is exceeded, or that none is. Returns whether that is new.
+    pub(super) fn set_full(&mut self, owner: Option<&Tenant>, limit: Option<u64>) -> bool {
+        let before = match limit {
+            Some(limit) => self.full.insert(owner.cloned(), limit),
+            None => self.full.remove(&owner.cloned()),
+        };
+        before.is_some() != limit.is_some()
     }
 
     /// The end of one [`Self::hold`].
@@ -175,6 +195,12 @@ impl Book {
     /// It is about to be measured.
     pub(super) fn begin_look(&mut self, key: &ConversationKey) {
         self.stale.remove(key);
+    }
+
+    /// What each was measured to take.
+    pub(super) fn sizes(&self) -> Vec<(ConversationKey, u64)> {
+        let sizes = self.sizes.iter();
+        sizes.map(|(key, bytes)| (key.clone(), *bytes)).collect()
     }
 
     /// Bytes of all conversations, as far as they were measured.

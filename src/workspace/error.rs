@@ -43,6 +43,15 @@ pub enum WorkspaceError {
         /// Bytes that all may take.
         limit: u64,
     },
+    /// The tenant's conversations take more than they may, and those that could go are gone.
+    #[error(
+        "the tenant's storage is full ({limit} bytes) and every one of its conversations is in use: delete conversations \
+         that are over, or try again later"
+    )]
+    TenantFull {
+        /// Bytes that they may take.
+        limit: u64,
+    },
     /// Every conversation has a user of its own, and all users are taken.
     #[error(
         "every user id of SANDBOX_UIDS={uids} belongs to a conversation: delete conversations that are over, or ask the \

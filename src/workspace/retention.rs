@@ -11,7 +11,8 @@ use tokio::time::Instant;
 use super::store::Store;
 use super::uses::{Uses, keys_in};
 use super::{WorkspaceError, Workspaces};
-use crate::conversation::ConversationKey;
+use crate::conversation::{Conversation, ConversationKey};
+use crate::principal::Tenant;
 
 /// A conversation in use. It is not taken away before this is dropped.
 #[derive(Debug)]
@@ -69,32 +70,49 @@ impl Drop for Leaving<'_> {
 }
 
 impl Workspaces {
-    /// Keeps a conversation, which may be a new one, from being taken away while it is in use.
-    pub async fn hold(&self, key: &ConversationKey) -> InUse {
-        let uses = &self.store.uses;
+    /// Keeps a conversation, which may be a new one, from being taken away while it is in use, and notes whose it is.
+    pub async fn hold(&self, conversation: &Conversation) -> InUse {
+        let (uses, key) = (&self.store.uses, conversation.key());
         loop {
             let changed = uses.changed.notified();
             let held = uses.book().hold(key);
             if held {
-                return InUse {
-                    store: Arc::clone(&self.store),
-                    key: key.clone(),
-                };
+                break;
             }
             changed.await;
         }
+        let in_use = InUse {
+            store: Arc::clone(&self.store),
+            key: key.clone(),
+        };
+        let tenant = conversation.tenant();
+        if !self.store.tenants.is_known(key, tenant) {
+            let (key, tenant) = (key.clone(), tenant.clone());
+            let note = move |store: &Store| {
+                store.tenants.note(&key, &tenant);
+                Ok(())
+            };
+            // It has nothing to fail at.
+            let _ = self.store.work(note).await;
+        }
+        in_use
     }
 
-    /// Refuses when all conversations together take more than they may and nothing more can go.
+    /// Refuses when all conversations, or all of a tenant, take more than they may and nothing more can go.
     ///
     /// # Errors
-    /// [`StorageFull`](WorkspaceError::StorageFull)
-    pub fn check_storage(&self) -> std::result::Result<(), WorkspaceError> {
-        let book = self.store.uses.book();
-        match self.store.limits.storage_bytes {
-            // What was deleted since the sweep makes room at once.
-            Some(limit) if book.full && book.total() > limit => {
-                Err(WorkspaceError::StorageFull { limit })
+    /// [`StorageFull`](WorkspaceError::StorageFull), [`TenantFull`](WorkspaceError::TenantFull)
+    pub fn check_storage(&self, tenant: &Tenant) -> std::result::Result<(), WorkspaceError> {
+        let full_at = |owner| self.store.uses.book().full_at(owner);
+        // What was deleted since the sweep makes room at once.
+        if let Some(limit) = full_at(None)
+            && self.stored() > limit
+        {
+            return Err(WorkspaceError::StorageFull { limit });
+        }
+        match full_at(Some(tenant)) {
+            Some(limit) if self.stored_of(tenant) > limit => {
+                Err(WorkspaceError::TenantFull { limit })
             }
             _ => Ok(()),
         }
@@ -105,9 +123,22 @@ impl Workspaces {
         self.store.uses.book().total()
     }
 
-    /// Sets whether there is no room and nothing more can go. Returns the previous value.
-    pub(crate) fn set_full(&self, full: bool) -> bool {
-        std::mem::replace(&mut self.store.uses.book().full, full)
+    /// Bytes of a tenant's conversations, as far as they were measured.
+    pub fn stored_of(&self, tenant: &Tenant) -> u64 {
+        let sizes = self.store.uses.book().sizes();
+        let own = |(key, _): &(ConversationKey, u64)| self.tenant_of(key) == *tenant;
+        sizes.into_iter().filter(own).map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Whose a conversation is, which is read from the disk once.
+    pub(crate) fn tenant_of(&self, key: &ConversationKey) -> Tenant {
+        self.store.tenants.of(key)
+    }
+
+    /// Sets that there is no room beyond `limit` for a tenant, or for all if `owner` is `None`, and nothing more can go.
+    /// Returns whether that is new.
+    pub(crate) fn set_full(&self, owner: Option<&Tenant>, limit: Option<u64>) -> bool {
+        self.store.uses.book().set_full(owner, limit)
     }
 
     /// Resolves when all conversations together have grown beyond their limit.
@@ -120,9 +151,16 @@ impl Workspaces {
         let list = |store: &Store| -> Result<Vec<ConversationKey>> {
             // Notes first: a directory is always made before its note.
             let noted = keys_in(store.opener, store.uses.notes.as_fd())?;
+            let with_tenant = store.tenants.keys()?;
             let there: HashSet<_> = keys_in(store.opener, store.root())?.into_iter().collect();
             for key in noted.iter().filter(|key| !there.contains(key)) {
                 store.uses.forget(key);
+            }
+            // Whose it is is noted before there is a directory.
+            let is_gone =
+                |key: &&ConversationKey| !there.contains(*key) && !store.uses.book().is_held(key);
+            for key in with_tenant.iter().filter(is_gone) {
+                store.tenants.forget(key);
             }
             store.uses.book().retain(&there, SystemTime::now());
             Ok(there.into_iter().collect())
@@ -138,6 +176,8 @@ impl Workspaces {
         keys: Vec<ConversationKey>,
     ) -> std::result::Result<Vec<(ConversationKey, SystemTime)>, WorkspaceError> {
         let look = |key: ConversationKey, store: &Store| {
+            // It is known from then on, so that a sweep asks the disk here alone.
+            store.tenants.of(&key);
             let used = store.uses.last(&key);
             used.map(|used| (key, used))
         };

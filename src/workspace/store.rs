@@ -25,6 +25,7 @@ use super::moves::Moves;
 use super::older::OlderDirectories;
 use super::owners::{Directories, Own, Owners, Users};
 use super::removal::{self, Progress, Staging};
+use super::tenants::TenantNotes;
 use super::turns::ChangeTurns;
 use super::uses::Uses;
 use super::{Usage, WorkspaceLimits, usage};
@@ -75,6 +76,7 @@ pub(super) struct Store {
     pub(super) receiving: Arc<Semaphore>,
     pub(super) uses: Uses,
     pub(super) older: OlderDirectories,
+    pub(super) tenants: TenantNotes,
     pub(super) tasks: TaskTracker,
 }
 
@@ -122,6 +124,7 @@ impl Store {
         let private = open_private(opener, root.as_fd(), most_deleted(&limits))?;
         let uses = Uses::open(opener, root.as_fd())?;
         let older = OlderDirectories::open(opener, root.as_fd())?;
+        let tenants = TenantNotes::open(opener, root.as_fd())?;
         let users = match owners {
             Owners::One(owner) => Users::One(owner),
             Owners::Own(uids) => Own::open(uids, opener, root.as_fd())
@@ -145,6 +148,7 @@ impl Store {
             receiving: Arc::new(Semaphore::new(RECEIVING)),
             uses,
             older,
+            tenants,
             tasks: TaskTracker::new(),
         })
     }
@@ -345,6 +349,7 @@ impl Store {
         drop(books);
         self.uses.forget(key);
         self.older.forget(key);
+        self.tenants.forget(key);
         Ok(staging)
     }
 

@@ -1,10 +1,19 @@
 //! What a tenant may have of the server, as its table in `ACCESS_FILE` says, and that it is told so.
 
+use std::fs::File;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
 use axum::http::Method;
+use base64::Engine as _;
+use mcp_code_sandbox::app::App;
+use mcp_code_sandbox::conversation::ConversationKey;
+use mcp_code_sandbox::executor::fake::FakeExecutor;
+use mcp_code_sandbox::principal::{Principal, Tenant};
 use serde_json::{Value, json};
 
 use super::{Tenants, new_token, set_limits};
-use crate::support::{TestApp, eventually};
+use crate::support::{TestApp, config, eventually};
 
 async fn on_fake(settings: &[(&str, &str)]) -> TestApp {
     TestApp::on_fake_with(settings).await
@@ -182,4 +191,96 @@ async fn a_tenant_has_no_more_kernels_than_it_may_and_ends_no_others() {
     cell(research, "two", "X=second").await;
     assert_eq!(cell(sales, "one", "echo $X").await["stdout"], "sales\n");
     assert_eq!(cell(research, "one", "echo $X").await["stdout"], "\n");
+}
+
+impl Tenants {
+    /// Uploads bytes to a conversation.
+    async fn upload(&self, token: &str, conversation: &str, bytes: usize) -> Value {
+        let content = base64::engine::general_purpose::STANDARD.encode(vec![b'x'; bytes]);
+        let arguments =
+            json!({ "conversationId": conversation, "filename": "file", "content": content });
+        self.call(token, "upload_file", arguments).await
+    }
+
+    /// The key of a conversation of the first tenant.
+    fn key(&self, conversation: &str) -> ConversationKey {
+        let (tenant, name) = ["research", "n8n"].map(|name| name.parse().unwrap()).into();
+        let caller = Principal::named(Tenant::of(tenant), &name);
+        let files = &self.app.app.parts.files;
+        let conversation = files.conversation(&caller, conversation.parse().unwrap());
+        conversation.key().clone()
+    }
+
+    fn is_there(&self, conversation: &str) -> bool {
+        let key = self.key(conversation);
+        self.app.root().join(key.as_str()).exists()
+    }
+
+    fn set_last_use(&self, conversation: &str, minutes: u64) {
+        let key = self.key(conversation);
+        let note = self.app.root().join(".used").join(key.as_str());
+        let note = File::options().write(true).open(note).unwrap();
+        let time = SystemTime::now() - Duration::from_mins(minutes);
+        note.set_modified(time).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_tenant_that_keeps_too_much_loses_its_own_oldest_and_no_others() {
+    let tenants = Tenants::with_limits("storage_limit = \"1m\"", &[], on_fake).await;
+    let [operator, research, sales] = &tenants.tokens;
+    for token in [operator, sales] {
+        tenants.upload(token, "demo", 2 << 20).await;
+    }
+    for (conversation, minutes) in [("first", 30), ("second", 20), ("third", 10)] {
+        tenants.upload(research, conversation, 400 << 10).await;
+        tenants.set_last_use(conversation, minutes);
+    }
+    // A server that begins anew knows whose they are.
+    let path = tenants.file.display().to_string();
+    let fake = FakeExecutor::with_languages(&["shell"]);
+    let settings = config(tenants.app.root(), &[("ACCESS_FILE", &path)]);
+    let next = App::on(Arc::new(fake), settings).unwrap();
+    let swept = next.expiry().sweep(SystemTime::now()).await.unwrap();
+    assert_eq!(swept.expired, 1);
+    let there = ["first", "second", "third"].map(|name| tenants.is_there(name));
+    assert_eq!(there, [false, true, true]);
+    for token in [operator, sales] {
+        let list = json!({ "conversationId": "demo" });
+        let listed = tenants.call(token, "list_files", list).await;
+        assert_eq!(listed["files"][0]["size"], 2 << 20);
+    }
+}
+
+#[tokio::test]
+async fn a_tenant_whose_storage_is_full_of_what_it_uses_is_told_so() {
+    let tenants = Tenants::with_limits("storage_limit = \"1m\"", &[], on_fake).await;
+    let [_, research, sales] = &tenants.tokens;
+    for conversation in ["first", "second"] {
+        tenants.upload(research, conversation, 600 << 10).await;
+    }
+    let sweep = async || {
+        let mut expiry = tenants.app.app.expiry();
+        expiry.sweep(SystemTime::now()).await.unwrap()
+    };
+    assert_eq!(sweep().await.expired, 0);
+    insta::assert_json_snapshot!(tenants.upload(research, "third", 10).await, @r#"
+    {
+      "success": false,
+      "code": "storage_full",
+      "message": "the tenant's storage is full (1048576 bytes) and every one of its conversations is in use: delete conversations that are over, or try again later"
+    }
+    "#);
+    assert_eq!(
+        tenants.run(research, "echo hi").await["code"],
+        "storage_full"
+    );
+    assert_eq!(tenants.run(sales, "echo hi").await["stdout"], "hi\n");
+    let delete = json!({ "conversationId": "first" });
+    tenants.call(research, "delete_conversation", delete).await;
+    assert_eq!(tenants.run(research, "echo hi").await["stdout"], "hi\n");
+    // Nothing is known of one that is gone.
+    let notes = tenants.app.root().join(".tenants");
+    assert!(!notes.join(tenants.key("first").as_str()).exists());
+    assert!(notes.join(tenants.key("second").as_str()).exists());
 }

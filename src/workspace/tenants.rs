@@ -1,0 +1,113 @@
+//! Whose conversations are: the content of a file `SANDBOX_ROOT/.tenants/<key>`, in a directory that no program sees.
+//! Those of the default tenant have none, so that a server without others has nothing to note.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+
+use parking_lot::Mutex;
+use rustix::fs::{AtFlags, Mode, OFlags, fchmod, mkdirat, openat, unlinkat};
+use rustix::io::{Errno, Result};
+
+use super::WorkspaceError;
+use super::beneath::Opener;
+use super::uses::keys_in;
+use super::walk::gone_is_none;
+use crate::conversation::ConversationKey;
+use crate::principal::{MAX_NAME_BYTES, Name, Tenant};
+
+/// Name of the directory of notes.
+const TENANTS: &str = ".tenants";
+
+/// The notes, and what this process knows of them.
+#[derive(Debug)]
+pub(super) struct TenantNotes {
+    opener: Opener,
+    notes: OwnedFd,
+    known: Mutex<HashMap<ConversationKey, Tenant>>,
+}
+
+impl TenantNotes {
+    pub(super) fn open(
+        opener: Opener,
+        root: BorrowedFd<'_>,
+    ) -> std::result::Result<Self, WorkspaceError> {
+        match mkdirat(root, TENANTS, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(WorkspaceError::of("write to SANDBOX_ROOT")(error)),
+        }
+        let notes = opener
+            .folder(root, [TENANTS.as_bytes()])
+            .map_err(WorkspaceError::of("open the directory of tenants"))?;
+        fchmod(&notes, Mode::RWXU).map_err(WorkspaceError::of(
+            "set the mode of the directory of tenants",
+        ))?;
+        Ok(Self {
+            opener,
+            notes,
+            known: Mutex::default(),
+        })
+    }
+
+    /// Whether it is known to be this tenant's.
+    pub(super) fn is_known(&self, key: &ConversationKey, tenant: &Tenant) -> bool {
+        *tenant == Tenant::Default || self.known.lock().get(key) == Some(tenant)
+    }
+
+    /// Notes whose a conversation is. A full disk has no room for that: then it counts as the default tenant's until
+    /// its next use.
+    pub(super) fn note(&self, key: &ConversationKey, tenant: &Tenant) {
+        match self.write(key, tenant.name()) {
+            Ok(()) => {
+                self.known.lock().insert(key.clone(), tenant.clone());
+            }
+            Err(error) => tracing::debug!(%error, "the tenant of a conversation was not noted"),
+        }
+    }
+
+    fn write(&self, key: &ConversationKey, name: &str) -> std::io::Result<()> {
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let note = openat(&self.notes, key.as_str(), flags, mode)?;
+        File::from(note).write_all(name.as_bytes())
+    }
+
+    /// Whose a conversation is.
+    pub(super) fn of(&self, key: &ConversationKey) -> Tenant {
+        if let Some(tenant) = self.known.lock().get(key) {
+            return tenant.clone();
+        }
+        let read = self.read(key).unwrap_or_else(|error| {
+            tracing::debug!(%error, "the tenant of a conversation was not read");
+            None
+        });
+        let tenant = read.map_or(Tenant::Default, Tenant::of);
+        let mut known = self.known.lock();
+        known.entry(key.clone()).or_insert(tenant).clone()
+    }
+
+    fn read(&self, key: &ConversationKey) -> std::io::Result<Option<Name>> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = gone_is_none(openat(&self.notes, key.as_str(), flags, Mode::empty()))?;
+        let Some(note) = opened else {
+            return Ok(None);
+        };
+        let mut name = String::new();
+        let longest = MAX_NAME_BYTES as u64;
+        File::from(note).take(longest).read_to_string(&mut name)?;
+        Ok(name.parse().ok())
+    }
+
+    pub(super) fn forget(&self, key: &ConversationKey) {
+        self.known.lock().remove(key);
+        // If this fails, the sweep removes the note.
+        let _ = unlinkat(&self.notes, key.as_str(), AtFlags::empty());
+    }
+
+    /// The conversations that have a note.
+    pub(super) fn keys(&self) -> Result<Vec<ConversationKey>> {
+        keys_in(self.opener, self.notes.as_fd())
+    }
+}
