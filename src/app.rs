@@ -31,6 +31,7 @@ use tracing::{debug, info, warn};
 use self::instance::Instance;
 pub use self::platform::Platform;
 use crate::access::{Access, AccessError};
+use crate::audit::{Audit, Event};
 use crate::config::{Config, HttpConfig};
 use crate::executor::{EngineNeeds, Executor, UnfitError};
 use crate::expiry::{Expiry, ExpiryRules};
@@ -187,6 +188,8 @@ impl App {
             .storage
             .link_ttl
             .map(|ttl| (ttl, config.storage.file_secret.clone()));
+        let (soft, hard) = (CancellationToken::new(), CancellationToken::new());
+        let audit = Audit::open(&config.audit, &tasks, hard.clone())?;
         let metrics = Metrics::new(config.toolset);
         metrics::set(&metrics.storage_limit, config.storage.limit.unwrap_or(0));
         let kernels = Kernels::new(config.kernels, access.clone(), Arc::clone(&metrics));
@@ -209,11 +212,11 @@ impl App {
             kernels,
             launcher,
             metrics,
+            audit: audit.clone(),
         };
-        let (soft, hard) = (CancellationToken::new(), CancellationToken::new());
         Ok(Self {
             packages: parts.packages(config.packages.clone()),
-            ledger: Ledger::new(parts.runs(), tasks.clone()),
+            ledger: Ledger::new(parts.runs(), tasks.clone(), audit),
             parts,
             config,
             access,
@@ -270,6 +273,9 @@ impl App {
     /// Starts all background tasks, and returns the HTTP routes. Runs wait until the sandbox is proved: see
     /// [`App::prove`].
     pub fn start(&self) -> axum::Router {
+        self.parts.audit.record(|| Event::ServerStarted {
+            version: crate::VERSION,
+        });
         self.tasks.spawn(upkeep::watch_network(
             self.config.engine.clone(),
             self.parts.clone(),
@@ -341,6 +347,7 @@ impl App {
         http::router(HttpState::new(
             self.config.http.clone(),
             self.access.clone(),
+            self.parts.audit.clone(),
             transport,
             self.services(),
             self.calls.clone(),
@@ -440,6 +447,7 @@ impl App {
         self.calls.close();
         let _ = tokio::time::timeout(ANSWER_WAIT, self.calls.wait()).await;
         tokio::time::sleep(FLUSH).await;
+        self.parts.audit.stopped().await;
         self.hard.cancel();
         info!("stopped");
     }

@@ -4,6 +4,7 @@
 //! that tests hand it a map. All errors are reported together, each with the variable's name and the form expected.
 
 mod answers;
+mod audit;
 mod dotenv;
 mod environment;
 pub mod foreign;
@@ -35,6 +36,7 @@ use secrecy::SecretString;
 use thiserror::Error;
 
 pub use self::answers::{AnswerConfig, Inclusion};
+pub use self::audit::{AuditConfig, AuditTarget};
 pub use self::dotenv::DotenvError;
 pub use self::environment::Environment;
 pub use self::foreign::foreign;
@@ -93,6 +95,8 @@ pub struct Config {
     pub kernels: KernelConfig,
     /// What may be installed.
     pub packages: PackageConfig,
+    /// Where it is recorded who did what.
+    pub audit: AuditConfig,
     /// How the server logs.
     pub log: LogConfig,
 }
@@ -286,6 +290,7 @@ impl Config {
             pool: PoolConfig::read(&mut reader),
             kernels: KernelConfig::read(&mut reader),
             packages: PackageConfig::read(&mut reader),
+            audit: AuditConfig::read(&mut reader),
             log: LogConfig::read(&mut reader),
             toolset: Toolset::read(&mut reader),
             answers: AnswerConfig::read(&mut reader),

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
 use tokio::time::{Instant, timeout_at};
 
+use crate::audit::{Audit, AuditUnavailable, Change, Event, Origin, Pending, kept};
 use crate::body::time_for;
 use crate::conversation::Conversation;
 use crate::files::{ConversationFiles, FilesError, StoredFile};
@@ -23,6 +24,17 @@ use crate::workspace::{Demand, Existing, Spool};
 /// How long a client may be silent in the middle of a file.
 const SILENCE: Duration = Duration::from_secs(30);
 
+/// A file on its way.
+#[derive(Debug)]
+pub struct Incoming<B> {
+    /// How many bytes its client announced.
+    pub declared: Option<u64>,
+    /// How long all of them may take.
+    pub patience: Duration,
+    /// Its content. A stream that ends early says why.
+    pub body: B,
+}
+
 /// The conversations of all clients.
 #[derive(Clone, Debug)]
 pub struct Conversations {
@@ -31,6 +43,7 @@ pub struct Conversations {
     pub(crate) pool: Pool,
     pub(crate) kernels: Kernels,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) audit: Audit,
 }
 
 impl Conversations {
@@ -43,13 +56,24 @@ impl Conversations {
     ///
     /// # Errors
     /// Trouble with the storage.
-    pub async fn delete(&self, conversation: &Conversation) -> Result<bool, FilesError> {
+    pub async fn delete(
+        &self,
+        origin: &Origin,
+        conversation: &Conversation,
+    ) -> Result<bool, FilesError> {
         let key = conversation.key();
+        let change = || Change::of(origin, conversation);
+        let change = self
+            .audit
+            .change(|| Event::ConversationDeleted { change: change() });
+        let change = change.await?;
         self.kernels.retire(key, KernelLoss::Deleted);
         // A run that is about to create its directory would create it again.
         self.gate.clear(key).await;
         self.pool.retire(key);
-        self.files.delete_all(conversation).await
+        let existed = self.files.delete_all(conversation).await;
+        change.end(existed.as_ref().is_ok_and(|existed| *existed));
+        existed
     }
 
     /// Deletes one file of a conversation, if it is as demanded.
@@ -58,12 +82,20 @@ impl Conversations {
     /// There is no such file, it is a folder or not as demanded, or trouble with the storage.
     pub async fn delete_file(
         &self,
+        origin: &Origin,
         conversation: &Conversation,
         name: &str,
         demand: Option<Demand>,
     ) -> Result<(), FilesError> {
         let _in_use = self.gate.enter_files(conversation).await;
-        self.files.delete_file(conversation, name, demand).await
+        let change = self.audit.change(|| Event::FileDeleted {
+            change: Change::of(origin, conversation),
+            name: kept(name),
+        });
+        let change = change.await?;
+        let deleted = self.files.delete_file(conversation, name, demand).await;
+        change.end(deleted.is_ok());
+        deleted
     }
 
     /// Gives a file of a conversation another name, which nothing has yet.
@@ -72,12 +104,21 @@ impl Conversations {
     /// There is no such file, it is a folder, the name is taken or none for a file, or trouble with the storage.
     pub async fn rename_file(
         &self,
+        origin: &Origin,
         conversation: &Conversation,
         name: &str,
         new: &str,
     ) -> Result<FileLink, FilesError> {
         let _in_use = self.gate.enter_files(conversation).await;
-        self.files.rename_file(conversation, name, new).await
+        let change = self.audit.change(|| Event::FileRenamed {
+            change: Change::of(origin, conversation),
+            name: kept(name),
+            new_name: kept(new),
+        });
+        let change = change.await?;
+        let renamed = self.files.rename_file(conversation, name, new).await;
+        change.end(renamed.is_ok());
+        renamed
     }
 
     /// Stores a file in a conversation. A new conversation gets a warm sandbox, so that its first run is warm too.
@@ -86,6 +127,7 @@ impl Conversations {
     /// A bad name or content, too many uploads, no room, or trouble with the storage.
     pub async fn upload(
         &self,
+        origin: &Origin,
         conversation: &Conversation,
         name: String,
         content: String,
@@ -101,28 +143,31 @@ impl Conversations {
         let key = conversation.key();
         let _in_use = self.gate.enter_upload(conversation).await?;
         self.pool.prewarm(key).await?;
-        let file = self.files.store(conversation, upload, existing).await?;
-        self.count_upload(&file);
-        Ok(file)
+        let (name, bytes) = (upload.name().to_owned(), upload.size());
+        let change = self.storing(origin, conversation, name, bytes).await?;
+        let file = self.files.store(conversation, upload, existing).await;
+        change.end(file.is_ok());
+        file.inspect(|file| self.count_upload(file))
     }
 
     /// Stores the content of a stream under a name. Nothing is created for the conversation before the last byte has
     /// arrived.
     ///
-    /// `declared` is how many bytes the client announced, `patience` how long all of them may take. A stream that ends
-    /// early says why.
-    ///
     /// # Errors
     /// A bad name, too many bytes, a client that stalls or goes away, no room, or trouble with the storage.
     pub async fn receive(
         &self,
+        origin: &Origin,
         conversation: &Conversation,
         name: &str,
         existing: Existing,
-        declared: Option<u64>,
-        patience: Duration,
-        body: impl Stream<Item = Result<Bytes, FilesError>>,
+        incoming: Incoming<impl Stream<Item = Result<Bytes, FilesError>>>,
     ) -> Result<StoredFile, FilesError> {
+        let Incoming {
+            declared,
+            patience,
+            body,
+        } = incoming;
         let path = self.files.check_name(name)?;
         self.files.check_size(declared.unwrap_or_default())?;
         self.files.workspaces.check_storage(conversation.tenant())?;
@@ -133,12 +178,31 @@ impl Conversations {
         let key = conversation.key();
         let _in_use = self.gate.enter_upload(conversation).await?;
         self.pool.prewarm(key).await?;
+        let (name, bytes) = (path.as_str().to_owned(), spool.size());
+        let change = self.storing(origin, conversation, name, bytes).await?;
         let stored = self
             .files
             .put_received(conversation, &path, spool, existing)
-            .await?;
-        self.count_upload(&stored.file);
-        Ok(stored)
+            .await;
+        change.end(stored.is_ok());
+        stored.inspect(|stored| self.count_upload(&stored.file))
+    }
+
+    /// Begins to store a file.
+    async fn storing(
+        &self,
+        origin: &Origin,
+        conversation: &Conversation,
+        name: String,
+        bytes: u64,
+    ) -> Result<Pending, AuditUnavailable> {
+        let change = || Change::of(origin, conversation);
+        let event = || Event::FileUploaded {
+            change: change(),
+            name,
+            bytes,
+        };
+        self.audit.change(event).await
     }
 
     async fn fill(

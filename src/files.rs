@@ -15,6 +15,7 @@ use utoipa::ToSchema;
 pub use self::page::FilePage;
 pub(crate) use self::page::fitting;
 use crate::argument::Argument::{self, Content, Cursor, Filename};
+use crate::audit::AuditUnavailable;
 use crate::conversation::{Conversation, ConversationId, ConversationKey};
 use crate::links::FileLink;
 use crate::links::FileLinks;
@@ -45,6 +46,18 @@ pub struct ConversationFiles {
 pub struct Upload {
     path: RelativePath,
     bytes: Bytes,
+}
+
+impl Upload {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.path.as_str()
+    }
+
+    /// Its size in bytes.
+    pub fn size(&self) -> u64 {
+        self.bytes.len() as u64
+    }
 }
 
 /// Why a file operation was refused.
@@ -94,6 +107,9 @@ pub enum FilesError {
     /// The storage refused or failed.
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
+    /// It cannot be recorded.
+    #[error(transparent)]
+    Audit(#[from] AuditUnavailable),
     /// A cursor is none of ours.
     #[error(
         "{Cursor} is not one that this server gave: take the one that came with the page before, or leave it out to \

@@ -43,6 +43,7 @@ use self::refused_hosts::RefusedHosts;
 pub use self::serve::serve;
 pub use self::standby::standby;
 use crate::access::Access;
+use crate::audit::Audit;
 use crate::body::Room;
 use crate::config::HttpConfig;
 use crate::mcp::transport::{MESSAGES, McpTransport};
@@ -62,6 +63,7 @@ struct Shared {
     archives: Arc<Semaphore>,
     config: HttpConfig,
     access: Access,
+    audit: Audit,
     mcp: McpTransport,
     services: Services,
     sessions: rest::Sessions,
@@ -75,6 +77,7 @@ impl HttpState {
     pub fn new(
         config: HttpConfig,
         access: Access,
+        audit: Audit,
         mcp: McpTransport,
         services: Services,
         calls: TaskTracker,
@@ -86,6 +89,7 @@ impl HttpState {
             archives: Arc::new(Semaphore::new(rest::ARCHIVES)),
             config,
             access,
+            audit,
             mcp,
             services,
             sessions: rest::Sessions::default(),

@@ -18,6 +18,7 @@ use tokio_util::task::TaskTracker;
 use tracing::error;
 
 use self::entries::Entries;
+use crate::audit::{Audit, By, Event, Origin, Program};
 use crate::conversation::Conversation;
 use crate::principal::Principal;
 use crate::run::outcome::{Rendered, RunResult, RunStatus};
@@ -37,6 +38,7 @@ pub struct Ledger {
     runs: Runs,
     tasks: TaskTracker,
     entries: Arc<Mutex<Entries>>,
+    audit: Audit,
 }
 
 /// A run in progress or finished.
@@ -62,21 +64,22 @@ pub struct RunHandle {
 
 impl Ledger {
     /// An empty ledger. Runs live on `tasks`.
-    pub fn new(runs: Runs, tasks: TaskTracker) -> Self {
+    pub fn new(runs: Runs, tasks: TaskTracker, audit: Audit) -> Self {
         Self {
             runs,
             tasks,
             entries: Arc::default(),
+            audit,
         }
     }
 
     /// Starts a run that ends by itself, by [`RunHandle::cancel`] or when the server stops, whether or not anybody
     /// waits for it.
-    pub fn start(&self, owner: Principal, request: RunRequest) -> Arc<RunHandle> {
-        let run = self.planned(new_id(), owner, &request);
+    pub fn start(&self, origin: Origin, request: RunRequest) -> Arc<RunHandle> {
+        let run = self.planned(new_id(), &origin, &request);
         // Nobody has made up an id of 128 random bits before.
         self.entries.lock().begin(Arc::clone(&run));
-        self.launch(&run, request);
+        self.launch(&run, origin, request);
         run
     }
 
@@ -85,21 +88,21 @@ impl Ledger {
     pub fn start_as(
         &self,
         id: String,
-        owner: Principal,
+        origin: Origin,
         request: RunRequest,
     ) -> Option<Arc<RunHandle>> {
-        let run = self.planned(id, owner, &request);
+        let run = self.planned(id, &origin, &request);
         if !self.entries.lock().begin(Arc::clone(&run)) {
             return None;
         }
-        self.launch(&run, request);
+        self.launch(&run, origin, request);
         Some(run)
     }
 
-    fn planned(&self, id: String, owner: Principal, request: &RunRequest) -> Arc<RunHandle> {
+    fn planned(&self, id: String, origin: &Origin, request: &RunRequest) -> Arc<RunHandle> {
         Arc::new(RunHandle {
             id,
-            owner,
+            owner: origin.caller.clone(),
             conversation: request.conversation.clone(),
             created: SystemTime::now(),
             progress: Progress::new(self.runs.limits.output),
@@ -110,20 +113,26 @@ impl Ledger {
         })
     }
 
-    fn launch(&self, run: &Arc<RunHandle>, request: RunRequest) {
+    fn launch(&self, run: &Arc<RunHandle>, origin: Origin, request: RunRequest) {
         let (ledger, handle) = (self.clone(), Arc::clone(run));
         self.tasks.spawn(async move {
             let execute = async {
+                let start = || handle.start_event(&origin, &request);
+                ledger.audit.before(start).await?;
                 let execute = ledger
                     .runs
                     .execute(&request, &handle.progress, &handle.stop);
                 Ok(handle.render(execute.await?).await)
             };
             let result = AssertUnwindSafe(execute).catch_unwind().await;
-            let bytes = handle.finish(result.unwrap_or_else(|_panic| {
+            let result = result.unwrap_or_else(|_panic| {
                 error!("a run panicked");
                 Err(RunError::Panicked)
-            }));
+            });
+            ledger
+                .audit
+                .record(|| handle.end_event(&origin, &request, &result));
+            let bytes = handle.finish(result);
             ledger.entries.lock().end(&handle, bytes);
         });
     }
@@ -144,6 +153,18 @@ impl Ledger {
         });
         theirs.max_by_key(|run| run.started).cloned()
     }
+}
+
+/// What is recorded of a program.
+fn program(request: &RunRequest) -> Program {
+    let RunRequest {
+        conversation,
+        language,
+        code,
+        network,
+        ..
+    } = request;
+    Program::of(conversation, language, code, *network)
 }
 
 fn new_id() -> String {
@@ -193,6 +214,35 @@ impl RunHandle {
             Err(_) => true,
         };
         self.stop.is_cancelled() && self.result().as_ref().is_some_and(is_stopped)
+    }
+
+    fn start_event(&self, origin: &Origin, request: &RunRequest) -> Event {
+        Event::RunStarted {
+            run: self.id.clone(),
+            by: By::of(origin),
+            program: program(request),
+        }
+    }
+
+    fn end_event(
+        &self,
+        origin: &Origin,
+        request: &RunRequest,
+        result: &Result<Rendered, RunError>,
+    ) -> Event {
+        let outcome = result.as_ref().map(|rendered| &rendered.outcome);
+        let usage = outcome.ok().map(|outcome| outcome.usage);
+        Event::RunEnded {
+            run: self.id.clone(),
+            by: By::of(origin),
+            program: program(request),
+            status: outcome.map_or_else(
+                |error| error.kind().into_str(),
+                |outcome| outcome.status.into_str(),
+            ),
+            cpu_ms: usage.and_then(|usage| usage.cpu_ms),
+            wall_ms: usage.map(|usage| usage.wall_ms),
+        }
     }
 
     /// Hands the result to all who wait, and returns how many bytes are kept.

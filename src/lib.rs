@@ -8,6 +8,7 @@ pub mod access;
 mod api;
 pub mod app;
 pub mod argument;
+pub mod audit;
 pub mod checks;
 pub mod config;
 pub mod control;

@@ -3,12 +3,14 @@
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use mcp_code_sandbox::access::{AccessError, TokenCommand};
 use mcp_code_sandbox::app::App;
 use mcp_code_sandbox::app::stdio::{self, StdioSetup};
+use mcp_code_sandbox::audit::{AuditCommand, AuditError};
 use mcp_code_sandbox::checks::selftest::{self, Row};
 use mcp_code_sandbox::config::{self, Config, ConfigErrors, DotenvError, Environment};
 use mcp_code_sandbox::control::Control;
@@ -21,6 +23,9 @@ use tokio::runtime::Runtime;
 const BAD_CONFIGURATION: u8 = 64;
 /// `EX_UNAVAILABLE` of sysexits: there is no engine, or no runner, to test.
 const UNAVAILABLE: u8 = 69;
+
+/// How long the last lines of an audit log may take when everything else has ended.
+const AUDIT_WAIT: Duration = Duration::from_secs(5);
 
 /// Fills in what the environment does not set; read from the working directory and none above it.
 const DOTENV: &str = ".env";
@@ -94,6 +99,15 @@ A server that has the file reads it again within two seconds.
 
 Exit codes: 0 done, 64 the file is not usable, or there is no such token.";
 
+const AUDIT_HELP: &str = "\
+Examples:
+  mcp-code-sandbox audit verify /var/log/mcp-code-sandbox/audit.log
+  mcp-code-sandbox audit verify audit.log.2 audit.log.1 audit.log
+
+It needs no settings. Files of one log are given the oldest first; docs/audit.md says what this proves.
+
+Exit codes: 0 each line follows on the one before, 1 one does not, or a file cannot be read.";
+
 const HEALTHCHECK_HELP: &str = "\
 Examples:
   mcp-code-sandbox healthcheck
@@ -143,6 +157,12 @@ enum Command {
         #[command(subcommand)]
         command: TokenCommand,
     },
+    /// Check that no line of an audit log was changed, removed or added.
+    #[command(after_help = AUDIT_HELP)]
+    Audit {
+        #[command(subcommand)]
+        command: AuditCommand,
+    },
     /// Ask the server of this configuration whether it is alive; for container health checks.
     #[command(after_help = HEALTHCHECK_HELP)]
     Healthcheck,
@@ -155,6 +175,7 @@ fn main() -> ExitCode {
         let is_bad_configuration = error.is::<ConfigErrors>()
             || error.is::<DotenvError>()
             || error.is::<AccessError>()
+            || error.is::<AuditError>()
             || error.is::<UnfitError>()
             || error.is::<UidsError>();
         if is_bad_configuration {
@@ -210,6 +231,10 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             print(&command.run(lookup("ACCESS_FILE").map(PathBuf::from).as_deref())?);
             Ok(ExitCode::SUCCESS)
         }
+        Command::Audit { command } => {
+            print(&command.run()?.to_string());
+            Ok(ExitCode::SUCCESS)
+        }
         // Needs no secrets, since nobody connects.
         Command::Selftest { json, only } => {
             selftest(checked(Config::for_selftest(&lookup))?, json, &only)
@@ -224,12 +249,15 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
 
 fn serve(config: Config) -> anyhow::Result<ExitCode> {
     telemetry::init(&config.log);
-    let is_replica = config.is_replica();
+    let (is_replica, audits) = (config.is_replica(), config.audit.log.is_some());
     let runtime = runtime()?;
     let served = runtime.block_on(App::serve_alone_or_not(config));
     if is_replica {
         // Another one leads from now on: nothing may be written any more.
         runtime.shutdown_background();
+    } else if audits {
+        // Who reads its standard output may read no more, or its disk hang.
+        runtime.shutdown_timeout(AUDIT_WAIT);
     }
     served.map(|()| ExitCode::SUCCESS)
 }

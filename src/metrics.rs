@@ -83,6 +83,8 @@ pub struct Metrics {
     pub access_file_ok: Gauge,
     /// 1 when the server can run programs.
     pub ready: Gauge,
+    /// 1 when the audit log can be written, and when there is none.
+    pub audit_ok: Gauge,
     /// Uploads stored.
     pub uploads: Counter,
     /// Their bytes.
@@ -129,6 +131,7 @@ impl Metrics {
             engine_up: Gauge::default(),
             access_file_ok: Gauge::default(),
             ready: Gauge::default(),
+            audit_ok: Gauge::default(),
             uploads: Counter::default(),
             uploaded_bytes: Counter::default(),
             conversations: Gauge::default(),
@@ -252,6 +255,11 @@ impl Metrics {
             &self.access_file_ok,
         );
         gauge("ready", "Whether programs can be run", &self.ready);
+        gauge(
+            "audit_ok",
+            "Whether the audit log can be written; 1 without AUDIT_LOG",
+            &self.audit_ok,
+        );
         gauge(
             "conversations",
             "Conversations with files, when last measured",

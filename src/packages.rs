@@ -39,6 +39,7 @@ use self::prepared::PreparedInstall;
 pub use self::requirement::{Asked, Ecosystem, Name, Requirement, RequirementError};
 use self::step::Step;
 use self::turns::{InstallTurn, InstallTurns};
+use crate::audit::{self, Audit, Event, Origin, kept};
 use crate::config::PackageConfig;
 use crate::conversation::Conversation;
 use crate::executor::spec::{NetworkAccess, ReadOnlyMount};
@@ -71,6 +72,7 @@ pub struct Packages {
     gate: Gate,
     pool: Pool,
     metrics: Arc<Metrics>,
+    audit: Audit,
     config: Arc<PackageConfig>,
     policy: Arc<Policy>,
     turns: InstallTurns,
@@ -100,6 +102,7 @@ impl Packages {
         gate: Gate,
         pool: Pool,
         metrics: Arc<Metrics>,
+        audit: Audit,
         config: PackageConfig,
     ) -> Self {
         Self {
@@ -107,6 +110,7 @@ impl Packages {
             gate,
             pool,
             metrics,
+            audit,
             policy: Arc::new(Policy::new(&config)),
             turns: InstallTurns::new(config.rate_limit),
             config: Arc::new(config),
@@ -130,11 +134,12 @@ impl Packages {
     /// [`PackagesError`], each with what to do about it.
     pub async fn install(
         &self,
+        origin: &Origin,
         request: &InstallRequest,
         cancel: &CancellationToken,
     ) -> Result<Installed, PackagesError> {
         let started = Instant::now();
-        let result = self.within_limits(request, cancel, started).await;
+        let result = self.recorded(origin, request, cancel, started).await;
         let view = self.gate.catalog.view();
         let language = view
             .find(&request.language)
@@ -152,6 +157,31 @@ impl Packages {
             duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
             "install ended"
         );
+        result
+    }
+
+    /// The install, recorded if it was done.
+    async fn recorded(
+        &self,
+        origin: &Origin,
+        request: &InstallRequest,
+        cancel: &CancellationToken,
+        started: Instant,
+    ) -> Result<Installed, PackagesError> {
+        let (asked, removed) = (request.packages.iter(), request.remove.iter());
+        let change = self.audit.change(|| Event::PackagesInstalled {
+            change: audit::Change::of(origin, &request.conversation),
+            language: kept(&request.language),
+            count: request.packages.len(),
+            packages: asked
+                .take(MAX_ASKED)
+                .map(|one| kept(&one.shown()))
+                .collect(),
+            removed: removed.take(MAX_ASKED).map(|name| kept(name)).collect(),
+        });
+        let change = change.await?;
+        let result = self.within_limits(request, cancel, started).await;
+        change.end(result.is_ok());
         result
     }
 

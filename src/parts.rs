@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use crate::audit::Audit;
 use crate::config::{PackageConfig, RunLimits};
 use crate::conversations::Conversations;
 use crate::files::ConversationFiles;
@@ -34,6 +35,8 @@ pub struct Parts {
     pub launcher: Launcher,
     /// Where everything is counted.
     pub metrics: Arc<Metrics>,
+    /// Where it is recorded what clients do.
+    pub audit: Audit,
 }
 
 impl Parts {
@@ -49,7 +52,7 @@ impl Parts {
         }
     }
 
-    /// What deletes conversations and stores files.
+    /// What deletes conversations and stores files, for the server itself: nothing of it is recorded.
     pub fn conversations(&self) -> Conversations {
         Conversations {
             files: self.files.clone(),
@@ -57,6 +60,7 @@ impl Parts {
             pool: self.pool.clone(),
             kernels: self.kernels.clone(),
             metrics: Arc::clone(&self.metrics),
+            audit: Audit::default(),
         }
     }
 
@@ -67,6 +71,7 @@ impl Parts {
             self.gate.clone(),
             self.pool.clone(),
             Arc::clone(&self.metrics),
+            self.audit.clone(),
             config,
         )
     }
@@ -75,7 +80,10 @@ impl Parts {
     pub fn services(&self, ledger: Ledger, packages: Packages) -> Services {
         Services {
             files: self.files.clone(),
-            conversations: self.conversations(),
+            conversations: Conversations {
+                audit: self.audit.clone(),
+                ..self.conversations()
+            },
             ledger,
             packages,
             status: Status {
@@ -85,6 +93,7 @@ impl Parts {
                 launcher: self.launcher.clone(),
                 workspaces: self.files.workspaces.clone(),
                 metrics: Arc::clone(&self.metrics),
+                audit: self.audit.clone(),
             },
             limits: Arc::clone(&self.limits),
         }

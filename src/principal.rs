@@ -17,6 +17,7 @@ pub const DEFAULT_TENANT: &str = "default";
 pub struct Principal {
     id: [u8; 32],
     tenant: Tenant,
+    token: Option<Name>,
 }
 
 impl Principal {
@@ -25,6 +26,7 @@ impl Principal {
         Self {
             id: Sha256::digest(token.as_bytes()).into(),
             tenant: Tenant::Default,
+            token: None,
         }
     }
 
@@ -38,12 +40,18 @@ impl Principal {
         Self {
             id: hasher.finalize().into(),
             tenant,
+            token: Some(name.clone()),
         }
     }
 
     /// To whom the caller belongs.
     pub fn tenant(&self) -> &Tenant {
         &self.tenant
+    }
+
+    /// The name of its token, if that has one.
+    pub fn token_name(&self) -> Option<&Name> {
+        self.token.as_ref()
     }
 
     /// A word for this caller that does not reveal the token.
@@ -59,6 +67,7 @@ impl Principal {
         Self {
             id: [0; 32],
             tenant: Tenant::Default,
+            token: None,
         }
     }
 }

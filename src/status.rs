@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use strum::VariantNames as _;
 
+use crate::audit::Audit;
 use crate::gate::Gate;
 use crate::kernels::Kernels;
 use crate::metrics::{KernelLabels, Metrics, NodeLabels, UNKNOWN_LANGUAGE, WarmLabels, set};
@@ -27,6 +28,7 @@ pub struct Status {
     pub(crate) launcher: Launcher,
     pub(crate) workspaces: Workspaces,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) audit: Audit,
 }
 
 impl Status {
@@ -86,6 +88,7 @@ impl Status {
         let access_file_ok = self.gate.access.is_current();
         set(&metrics.access_file_ok, i64::from(access_file_ok));
         set(&metrics.ready, i64::from(self.problem().is_none()));
+        set(&metrics.audit_ok, i64::from(self.audit.is_ok()));
         // Nodes and runners come and go.
         metrics.containers_by_node.clear();
         for (node, count) in self.launcher.count_by_node() {

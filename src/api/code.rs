@@ -9,6 +9,7 @@ use strum::{IntoStaticStr, VariantArray};
 #[serde(into = "&str")]
 #[strum(const_into_str, serialize_all = "snake_case")]
 pub(crate) enum Code {
+    AuditUnavailable,
     BodyTooLarge,
     /// Our own mistake: over MCP it is an error of the protocol and no result.
     #[strum(serialize = "internal")]
@@ -105,9 +106,11 @@ impl Code {
             Self::RangeNotSatisfiable => StatusCode::RANGE_NOT_SATISFIABLE,
             Self::Busy | Self::RateLimited => StatusCode::TOO_MANY_REQUESTS,
             Self::LeaderLost => StatusCode::BAD_GATEWAY,
-            Self::Stopping | Self::SandboxNotProven | Self::PackageOffline | Self::NoLeader => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            Self::AuditUnavailable
+            | Self::Stopping
+            | Self::SandboxNotProven
+            | Self::PackageOffline
+            | Self::NoLeader => StatusCode::SERVICE_UNAVAILABLE,
             Self::StorageFull | Self::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
             Self::Internal | Self::Panicked => StatusCode::INTERNAL_SERVER_ERROR,
         }

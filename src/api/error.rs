@@ -177,6 +177,7 @@ impl From<&RunError> for CallError {
             RunError::Unproven(_) => Code::SandboxNotProven,
             RunError::Admission(error) => admission_code(error),
             RunError::Workspace(error) => return error.into(),
+            RunError::Audit(_) => Code::AuditUnavailable,
             RunError::Panicked => Code::Panicked,
         };
         Self {
@@ -239,6 +240,7 @@ const fn package_code(error: &PackagesError) -> Code {
         PackagesError::Admission(error) => admission_code(error),
         PackagesError::Unproven(_) => Code::SandboxNotProven,
         PackagesError::Workspace(error) => workspace_code(error),
+        PackagesError::Audit(_) => Code::AuditUnavailable,
         PackagesError::Failed { .. } => Code::Internal,
     }
 }
@@ -267,6 +269,7 @@ impl From<FilesError> for CallError {
             FilesError::TooSlow => Code::TooSlow,
             FilesError::Interrupted => Code::Interrupted,
             FilesError::NotFound(_) => Code::FileNotFound,
+            FilesError::Audit(_) => Code::AuditUnavailable,
             FilesError::Workspace(error) => return (&error).into(),
             FilesError::Read(_) => return internal(&error),
         };

@@ -16,7 +16,8 @@ use tracing::info;
 
 use super::instance::{kept, unusable};
 use super::{App, NOT_SERVED, Signals};
-use crate::config::{self, Config};
+use crate::audit::AuditError;
+use crate::config::{self, AuditTarget, Config};
 use crate::mcp::transport::{Lines, UniqueIds};
 use crate::workspace::make_root;
 
@@ -53,6 +54,10 @@ pub fn set_up(lookup: &dyn Fn(&str) -> Option<String>) -> anyhow::Result<StdioSe
         "MCP_API_TOKEN" => set(name).or_else(|| Some(token.clone())),
         _ => set(name),
     })?;
+    if config.audit.log == Some(AuditTarget::Stdout) {
+        let why = "a client reads the protocol there: name a file";
+        return Err(AuditError::NoStdout(why.to_owned()).into());
+    }
     Ok(StdioSetup { config, listener })
 }
 

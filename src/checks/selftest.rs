@@ -28,7 +28,8 @@ use self::harness::Harness;
 pub use self::harness::Warmth;
 pub use self::report::{Report, header};
 pub use self::verdict::{Row, Verdict};
-use crate::config::{Config, EngineConfig, PoolSize};
+use crate::audit::Origin;
+use crate::config::{AuditConfig, Config, EngineConfig, PoolSize};
 use crate::control::Control;
 use crate::conversation::Conversation;
 use crate::executor::Executor;
@@ -73,6 +74,8 @@ pub fn configuration(mut config: Config) -> Config {
     storage.quota = storage.quota.min(TRIED_QUOTA);
     storage.max_entries = storage.max_entries.min(TRIED_ENTRIES);
     storage.link_ttl = None;
+    // Clients do none of it.
+    config.audit = AuditConfig::default();
     config.admission.concurrent = config.admission.concurrent.max(RUNS_AT_A_TIME);
     config.admission.per_conversation = config.admission.per_conversation.max(RUNS_AT_A_TIME);
     if has_warm_runs(&config) {
@@ -105,7 +108,11 @@ impl Selftest {
         let left = std::mem::take(&mut *self.conversations.lock());
         for conversation in left {
             // Only deleting its directory can fail, and that logs its own failures.
-            let _ = self.parts.conversations().delete(&conversation).await;
+            let _ = self
+                .parts
+                .conversations()
+                .delete(&Origin::own(), &conversation)
+                .await;
         }
     }
 

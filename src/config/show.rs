@@ -71,7 +71,8 @@ impl fmt::Display for Config {
             ("LOG_LEVEL", String::new()),
             ("RUST_LOG", self.log.filter.clone()),
         ];
-        let lines = lines.chain(self.packages.lines()).chain(last);
+        let lines = lines.chain(self.packages.lines());
+        let lines = lines.chain(self.audit.lines()).chain(last);
         for (name, value) in lines {
             writeln!(formatter, "{name}={value}")?;
         }

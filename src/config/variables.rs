@@ -449,6 +449,16 @@ pub const VARIABLES: &[Variable] = &[
         "30/h",
         "installs of one conversation, such as `5/m` or `30/h`; 0: no limit",
     ),
+    variable(
+        "AUDIT_LOG",
+        "",
+        "file that says who did what, one line of JSON for each event, or `stdout`; default: none; see docs/audit.md",
+    ),
+    variable(
+        "AUDIT_REQUIRED",
+        "0",
+        "whether runs, installs and changes of files are refused while AUDIT_LOG cannot be written",
+    ),
     variable("LOG_FORMAT", "text", "`text` or `json`"),
     variable(
         "LOG_LEVEL",

@@ -5,15 +5,16 @@
 
 use std::net::{Ipv6Addr, SocketAddr};
 
-use axum::extract::{ConnectInfo, Request, State};
+use axum::extract::{ConnectInfo, MatchedPath, Request, State};
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN, WWW_AUTHENTICATE};
-use axum::http::{HeaderMap, Version};
+use axum::http::{Extensions, HeaderMap, Method, Version};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use secrecy::ExposeSecret as _;
 use subtle::ConstantTimeEq as _;
 
 use super::HttpState;
+use super::log_request::known;
 use super::rest::ApiError;
 use crate::access::Denied;
 use crate::api::code::Code;
@@ -42,11 +43,18 @@ pub(super) async fn require_token(
     let given = bearer(request.headers()).unwrap_or_default();
     let denied = match state.0.access.caller(given) {
         Ok(principal) => {
+            state.0.audit.let_in(&principal);
             request.extensions_mut().insert(principal);
             return next.run(request).await;
         }
         Err(denied) => denied,
     };
+    let reason = match denied {
+        Denied::Unknown if given.is_empty() => "no_token",
+        Denied::Unknown => "unknown_token",
+        Denied::Expired(_) => "expired_token",
+    };
+    note_denied(&state, &request, reason);
     let advice = match denied {
         Denied::Unknown if state.0.config.access_file.is_none() => {
             "send the header `Authorization: Bearer <MCP_API_TOKEN>`"
@@ -88,12 +96,28 @@ pub(super) async fn require_operator(
     if bool::from(given.as_bytes().ct_eq(expected.expose_secret().as_bytes())) {
         return next.run(request).await;
     }
+    note_denied(&state, &request, "unknown_token");
     let message = "the bearer token is missing or wrong: send the header `Authorization: Bearer <METRICS_TOKEN>`";
     (
         [(WWW_AUTHENTICATE, "Bearer")],
         refuse(Code::Unauthorized, message),
     )
         .into_response()
+}
+
+/// Records that a request is not let in.
+fn note_denied(state: &HttpState, request: &Request, reason: &'static str) {
+    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
+    let address = peer.map(|peer| peer.ip());
+    let route = || way(request.method(), request.extensions());
+    state.0.audit.denied(address, route, reason);
+}
+
+/// Method and template of the route of a request.
+pub(super) fn way(method: &Method, extensions: &Extensions) -> String {
+    let route = extensions.get::<MatchedPath>();
+    let route = route.map_or("(none)", MatchedPath::as_str);
+    format!("{} {route}", known(method))
 }
 
 /// Whether a request comes from this machine and was not passed on for another one.

@@ -95,7 +95,7 @@ impl Drop for Logged {
 }
 
 /// The method, if it is a known one: anybody can make one up.
-fn known(method: &Method) -> &'static str {
+pub(super) fn known(method: &Method) -> &'static str {
     let methods = [
         "GET", "HEAD", "POST", "DELETE", "OPTIONS", "PUT", "PATCH", "TRACE", "CONNECT",
     ];

@@ -11,6 +11,7 @@ mod read_file;
 mod run_code;
 mod upload_file;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use rmcp::model::{CallToolResponse, CallToolResult, ErrorData, JsonObject, Tool, ToolAnnotations};
@@ -19,13 +20,14 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::caller::Caller;
-use super::client::known::Answers;
+use super::client::known::{Answers, sender};
 use super::error::unknown_tool;
 use super::{Client, toolset};
 use crate::api::arguments::parse;
 use crate::api::error::CallError;
 use crate::api::outcome::RunOutcome;
 use crate::api::schema;
+use crate::audit::Origin;
 use crate::config::Toolset;
 use crate::conversation::{Conversation, ConversationIdError};
 use crate::ledger::RunHandle;
@@ -51,6 +53,15 @@ pub(super) struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// Who calls, by this tool.
+    pub(super) fn origin(&self, tool: &'static str) -> Origin {
+        Origin {
+            caller: self.caller.principal.clone(),
+            via: Cow::Borrowed(tool),
+            client: sender(self.context),
+        }
+    }
+
     /// The given conversation of the caller, or a new one.
     pub(super) fn conversation(
         &self,

@@ -104,12 +104,13 @@ fn of_python(error: &RunError) -> CallError {
 }
 
 /// Runs a program to its end while its client watches.
-async fn run(call: &Call<'_>, request: RunRequest) -> Result<RunOutcome, CallError> {
+async fn run(
+    call: &Call<'_>,
+    tool: &'static str,
+    request: RunRequest,
+) -> Result<RunOutcome, CallError> {
     call.client.remember(&request.conversation);
-    let run = call
-        .services
-        .ledger
-        .start(call.caller.principal.clone(), request);
+    let run = call.services.ledger.start(call.origin(tool), request);
     let guard = run.cancel_on_drop();
     match live::wait(&run, call.context, &call.caller, 0, None).await {
         Woken::Ended(result) => {

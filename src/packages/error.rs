@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use super::requirement::RequirementError;
 use crate::argument::Argument::{self, Packages, Remove};
+use crate::audit::AuditUnavailable;
 use crate::gate::GateError;
 use crate::gate::admission::AdmissionError;
 use crate::gate::proof::Unproven;
@@ -96,6 +97,9 @@ pub enum PackagesError {
     /// No room for the files, or trouble with the storage.
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
+    /// It cannot be recorded.
+    #[error(transparent)]
+    Audit(#[from] AuditUnavailable),
     /// The container engine does not answer, or a container did not do what it was started for.
     #[error("failed to {operation}")]
     Failed {
@@ -132,6 +136,7 @@ pub enum PackagesErrorKind {
     StorageFull,
     DiskFull,
     TooManyFiles,
+    AuditUnavailable,
     Internal,
 }
 
@@ -197,6 +202,7 @@ impl PackagesError {
                 WorkspaceError::FoldersVanish | WorkspaceError::TooManyUploads => Kind::Busy,
                 _ => Kind::Internal,
             },
+            Self::Audit(_) => Kind::AuditUnavailable,
             Self::Failed { .. } => Kind::Internal,
         }
     }

@@ -36,6 +36,16 @@ pub struct Asked {
     pub version: Option<String>,
 }
 
+impl Asked {
+    /// As it was asked for.
+    pub(super) fn shown(&self) -> String {
+        match &self.version {
+            Some(version) => format!("{} {version}", self.name),
+            None => self.name.clone(),
+        }
+    }
+}
+
 /// A requirement that names a package of an index and nothing else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {

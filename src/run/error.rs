@@ -6,6 +6,7 @@ use thiserror::Error;
 use super::environment::EnvironmentError;
 use super::observed::Cause;
 use crate::argument::Argument::{self, TimeoutSeconds};
+use crate::audit::AuditUnavailable;
 use crate::gate::GateError;
 use crate::gate::admission::AdmissionError;
 use crate::gate::proof::Unproven;
@@ -92,6 +93,9 @@ pub enum RunError {
     /// The files are not usable.
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
+    /// It cannot be recorded.
+    #[error(transparent)]
+    Audit(#[from] AuditUnavailable),
     /// The server made a mistake; its log has the details.
     #[error("the server made a mistake while it ran the program: its log has the details")]
     Panicked,
@@ -133,7 +137,7 @@ impl From<Cause> for NotBegun {
 
 impl RunError {
     /// What kind of error it is.
-    pub(super) const fn kind(&self) -> RunErrorKind {
+    pub(crate) const fn kind(&self) -> RunErrorKind {
         match self {
             Self::Admission(AdmissionError::Closed) | Self::Kernel(KernelError::Closed) => {
                 RunErrorKind::Stopping
@@ -150,7 +154,7 @@ impl RunError {
             Self::Workspace(
                 WorkspaceError::QuotaExceeded { .. } | WorkspaceError::TooManyEntries { .. },
             ) => RunErrorKind::Refused,
-            Self::Workspace(_) | Self::Panicked => RunErrorKind::Failed,
+            Self::Workspace(_) | Self::Audit(_) | Self::Panicked => RunErrorKind::Failed,
             Self::CodeTooLarge(..)
             | Self::StdinTooLarge(..)
             | Self::NoStdin { .. }

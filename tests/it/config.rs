@@ -424,6 +424,8 @@ fn check_config_hides_secrets() {
     PACKAGE_COUNT_LIMIT=100
     PACKAGE_CACHE_SIZE=1g
     PACKAGE_RATE_LIMIT=30/h
+    AUDIT_LOG=
+    AUDIT_REQUIRED=0
     LOG_FORMAT=text
     LOG_LEVEL=
     RUST_LOG=info,rmcp=warn,rmcp::service=off

@@ -8,6 +8,7 @@
 mod access;
 mod answers;
 mod attacks;
+mod audit;
 mod browser;
 mod config;
 mod connections;

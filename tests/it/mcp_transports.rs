@@ -2,6 +2,7 @@
 
 use axum::body::Body;
 use axum::http::Request;
+use mcp_code_sandbox::audit::Audit;
 use mcp_code_sandbox::config::{AnswerConfig, Toolset};
 use mcp_code_sandbox::ledger::Ledger;
 use mcp_code_sandbox::mcp::McpHandler;
@@ -359,7 +360,7 @@ async fn over_the_cap_there_are_answers_without_sessions() {
 /// The transport without the routes that lead to it.
 fn unguarded(app: &TestApp, tasks: &TaskTracker, stop: &CancellationToken) -> McpTransport {
     let parts = &app.app.parts;
-    let ledger = Ledger::new(parts.runs(), tasks.clone());
+    let ledger = Ledger::new(parts.runs(), tasks.clone(), Audit::default());
     let handler = McpHandler::new(
         parts.services(ledger, app.app.packages.clone()),
         tasks.clone(),

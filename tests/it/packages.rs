@@ -237,3 +237,29 @@ async fn bundled_packages_are_not_listed_but_may_be_blocked() {
     assert_eq!(answer["code"], "package_blocked", "{answer}");
     app.assert_nothing_is_left().await;
 }
+
+#[tokio::test]
+async fn an_install_is_recorded_as_it_was_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("audit.log");
+    let path = log.display().to_string();
+    let app = TestApp::with_packages_for("python", &[("AUDIT_LOG", &path)]).await;
+    app.index_has(&["six 1.17.0"], &[]);
+    let packages =
+        json!(["six>=1", { "name": "attrs", "version": "==25.1" }, "https://example.org/x"]);
+    let arguments = json!({ "conversationId": "demo", "language": "python", "packages": packages });
+    let refused = app.call("install_packages", arguments.clone()).await;
+    assert_eq!(refused["code"], "invalid_requirement");
+    let mut arguments = arguments;
+    arguments["packages"] = json!([packages[0], packages[1]]);
+    let answer = app.call("install_packages", arguments).await;
+    assert_eq!(answer["success"], true, "{answer}");
+    app.assert_nothing_is_left().await;
+    let text = fs::read_to_string(&log).unwrap();
+    let mut lines = text.lines().filter(|line| line.contains("packages_"));
+    let mut line: Value = serde_json::from_str(lines.next().unwrap()).unwrap();
+    let fields = line.as_object_mut().unwrap();
+    fields.retain(|name, _| name != "at" && name != "prev");
+    insta::assert_snapshot!(line, @r#"{"seq":3,"event":"packages_installed","tenant":"default","subject":"48904f832917","via":"install_packages","conversation":"d37f9d488864","language":"python","count":2,"packages":["six>=1","attrs ==25.1"]}"#);
+    assert_eq!(lines.count(), 0);
+}

@@ -124,7 +124,14 @@ async fn a_directory_that_cannot_be_used_is_named() {
 
 #[tokio::test]
 async fn the_help_of_every_command_has_examples_and_exit_codes() {
-    for command in ["serve", "stdio", "check-config", "selftest", "healthcheck"] {
+    for command in [
+        "serve",
+        "stdio",
+        "check-config",
+        "selftest",
+        "audit",
+        "healthcheck",
+    ] {
         let help = String::from_utf8(call(&["help", command], &[]).await.stdout).unwrap();
         let (_, examples) = help.split_once("\nExamples:\n").expect(command);
         let (examples, _) = examples.split_once("\n\n").unwrap();

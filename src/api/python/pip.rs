@@ -9,8 +9,8 @@ use utoipa::ToSchema;
 use super::PYTHON;
 use crate::api::error::CallError;
 use crate::api::names::{INSTALL, argument};
+use crate::audit::Origin;
 use crate::packages::{Asked, InstallRequest, Installed, PackagesError};
-use crate::principal::Principal;
 use crate::services::Services;
 
 /// What came of it.
@@ -33,14 +33,14 @@ pub(crate) struct PipInstalled {
 /// the server.
 pub(crate) async fn install(
     services: &Services,
-    caller: &Principal,
+    origin: &Origin,
     name: String,
     version: Option<String>,
     cancel: &CancellationToken,
 ) -> Result<PipInstalled, CallError> {
     let started = Instant::now();
     let request = InstallRequest {
-        conversation: super::conversation(&services.files, caller)?,
+        conversation: super::conversation(&services.files, &origin.caller)?,
         language: PYTHON.to_owned(),
         packages: vec![Asked {
             name: name.clone(),
@@ -48,7 +48,7 @@ pub(crate) async fn install(
         }],
         remove: Vec::new(),
     };
-    match services.packages.install(&request, cancel).await {
+    match services.packages.install(origin, &request, cancel).await {
         Ok(installed) => Ok(PipInstalled::done(installed, &name)),
         Err(error) if is_result(&error) => {
             let CallError { code, message, .. } = error.into();

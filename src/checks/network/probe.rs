@@ -13,6 +13,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use crate::audit::Origin;
 use crate::conversation::Conversation;
 use crate::conversations::Conversations;
 use crate::executor::Stream;
@@ -134,7 +135,10 @@ struct ProbeConversation {
 impl Drop for ProbeConversation {
     fn drop(&mut self) {
         // One poll hands it to the background deletion. If that fails, the sweeper deletes it later.
-        let _ = self.conversations.delete(&self.conversation).now_or_never();
+        let _ = self
+            .conversations
+            .delete(&Origin::own(), &self.conversation)
+            .now_or_never();
     }
 }
 

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{Selftest, Verdict};
+use crate::audit::Origin;
 use crate::config::RunLimits;
 use crate::conversation::{Conversation, ConversationId};
 use crate::executor::spec::NetworkAccess;
@@ -232,8 +233,14 @@ impl<'a> Harness<'a> {
             let ended = self.run_alone(second).await;
             let content = STANDARD.encode(STOP);
             let conversations = self.parts.conversations();
-            let stopping =
-                conversations.upload(&conversation, STOP.to_owned(), content, Existing::Replace);
+            let own = Origin::own();
+            let stopping = conversations.upload(
+                &own,
+                &conversation,
+                STOP.to_owned(),
+                content,
+                Existing::Replace,
+            );
             // A program that is not told ends at its time limit, and that is seen.
             let _ = stopping.await;
             ended
@@ -320,7 +327,11 @@ impl<'a> Harness<'a> {
     /// Deletes a conversation.
     pub(super) async fn forget(&self, conversation: &Conversation) {
         // Only deleting its directory can fail, and that logs its own failures.
-        let _ = self.parts.conversations().delete(conversation).await;
+        let _ = self
+            .parts
+            .conversations()
+            .delete(&Origin::own(), conversation)
+            .await;
         self.test
             .conversations
             .lock()

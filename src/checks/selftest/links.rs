@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::harness::{Attempt, Harness};
 use super::{Download, Verdict};
+use crate::audit::Origin;
 use crate::conversation::Conversation;
 use crate::workspace::Existing;
 
@@ -89,8 +90,8 @@ async fn try_links(
     for name in &planted {
         // Replacing a link by a file is fine, and so is refusing: only what it led to counts.
         let (name, content) = (name.clone(), uploaded.clone());
-        let conversations = harness.parts.conversations();
-        let upload = conversations.upload(own, name.clone(), content, Existing::Replace);
+        let (conversations, origin) = (harness.parts.conversations(), Origin::own());
+        let upload = conversations.upload(&origin, own, name.clone(), content, Existing::Replace);
         if tokio::time::timeout(WAIT, upload).await.is_err() {
             seen.stuck.push(format!("upload to {name}"));
         }

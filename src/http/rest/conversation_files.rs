@@ -14,10 +14,12 @@ use utoipa::ToSchema;
 
 use super::ApiError;
 use super::error::{ErrorBody, Failures};
-use super::extract::{FilePath, JsonBody, SessionPath};
+use super::extract::{FilePath, FromCaller, JsonBody, SessionPath};
 use crate::api::code::Code;
+use crate::audit::Origin;
 use crate::body::declared;
 use crate::conversation::Conversation;
+use crate::conversations::Incoming;
 use crate::files::{FileList, FilesError, StoredFile};
 use crate::http::HttpState;
 use crate::http::files::{self, Unsent, condition};
@@ -135,11 +137,19 @@ pub(super) async fn download(
 )]
 pub(super) async fn upload(
     State(state): State<HttpState>,
+    FromCaller(origin): FromCaller,
     FilePath(id, name): FilePath,
     request: Request,
 ) -> Result<(StatusCode, Json<Stored>), ApiError> {
     let (head, body) = request.into_parts();
-    let stored = store(&state, &id, &name, &head.headers, body.into_data_stream());
+    let stored = store(
+        &state,
+        &origin,
+        &id,
+        &name,
+        &head.headers,
+        body.into_data_stream(),
+    );
     let StoredFile { file, created } = stored.await?;
     // RFC 9110, section 9.3.4.
     let status = if created {
@@ -153,6 +163,7 @@ pub(super) async fn upload(
 
 async fn store(
     state: &HttpState,
+    origin: &Origin,
     id: &Conversation,
     name: &str,
     headers: &HeaderMap,
@@ -175,12 +186,13 @@ async fn store(
             return Err(unmet());
         }
     }
-    let body = body.map_err(|_| FilesError::Interrupted);
-    let patience = state.0.config.patience.body;
-    let file =
-        services
-            .conversations
-            .receive(id, name, existing, declared(headers), patience, body);
+    let incoming = Incoming {
+        declared: declared(headers),
+        patience: state.0.config.patience.body,
+        body: body.map_err(|_| FilesError::Interrupted),
+    };
+    let conversations = &services.conversations;
+    let file = conversations.receive(origin, id, name, existing, incoming);
     file.await.map_err(failed)
 }
 
@@ -200,6 +212,7 @@ async fn store(
 )]
 pub(super) async fn upload_form(
     State(state): State<HttpState>,
+    FromCaller(origin): FromCaller,
     SessionPath(id): SessionPath,
     request: Request,
 ) -> Result<Json<StoredAll>, ApiError> {
@@ -234,12 +247,13 @@ pub(super) async fn upload_form(
                     "the form has more than {MAX_PARTS} files: send them in several forms"
                 )));
             }
-            let part = part.map_err(|error| broken_part(&error, limit));
-            let services = &state.0.services;
-            let file =
-                services
-                    .conversations
-                    .receive(&id, &name, Existing::Replace, None, patience, part);
+            let incoming = Incoming {
+                declared: None,
+                patience,
+                body: part.map_err(|error| broken_part(&error, limit)),
+            };
+            let conversations = &state.0.services.conversations;
+            let file = conversations.receive(&origin, &id, &name, Existing::Replace, incoming);
             stored.push(file.await?.file);
         }
         Ok(())
@@ -276,12 +290,13 @@ pub(super) async fn upload_form(
 )]
 pub(super) async fn delete(
     State(state): State<HttpState>,
+    FromCaller(origin): FromCaller,
     FilePath(id, name): FilePath,
     headers: HeaderMap,
 ) -> Result<StatusCode, ApiError> {
     let demand = condition::demand(&headers);
     let conversations = &state.0.services.conversations;
-    let deleted = conversations.delete_file(&id, &name, demand).await;
+    let deleted = conversations.delete_file(&origin, &id, &name, demand).await;
     deleted.map_err(failed)?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -314,11 +329,14 @@ pub(super) struct NewName {
 )]
 pub(super) async fn rename(
     State(state): State<HttpState>,
+    FromCaller(origin): FromCaller,
     FilePath(id, name): FilePath,
     JsonBody(NewName { filename }): JsonBody<NewName>,
 ) -> Result<Json<Stored>, ApiError> {
     let conversations = &state.0.services.conversations;
-    let file = conversations.rename_file(&id, &name, &filename).await?;
+    let file = conversations
+        .rename_file(&origin, &id, &name, &filename)
+        .await?;
     let success = true;
     Ok(Json(Stored { success, file }))
 }

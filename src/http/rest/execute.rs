@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use axum::response::{IntoResponse as _, Response};
-use axum::{Extension, Json};
 use futures::stream::unfold;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -18,8 +18,9 @@ use super::ApiError;
 use super::envelope::Envelope;
 use super::error::Failures;
 use super::events::{Collected, Event, Feed};
-use super::extract::{JsonBody, session_id};
+use super::extract::{FromCaller, JsonBody, session_id};
 use super::variables;
+use crate::audit::Origin;
 use crate::http::HttpState;
 use crate::kernels::KernelError;
 use crate::ledger::RunHandle;
@@ -80,11 +81,11 @@ pub(super) struct ExecuteRequest {
 )]
 pub(super) async fn execute(
     State(state): State<HttpState>,
-    Extension(caller): Extension<Principal>,
+    FromCaller(origin): FromCaller,
     JsonBody(request): JsonBody<ExecuteRequest>,
 ) -> Result<Response, ApiError> {
     let unanswered = state.0.calls.token();
-    let feed = start(&state, &caller, request).await?;
+    let feed = start(&state, &origin, request).await?;
     let lines = unfold((feed, unanswered), async |(mut feed, unanswered)| {
         let line = feed.next().await?;
         Some((Ok::<_, std::convert::Infallible>(line), (feed, unanswered)))
@@ -112,24 +113,24 @@ pub(super) async fn execute(
 )]
 pub(super) async fn execute_sync(
     State(state): State<HttpState>,
-    Extension(caller): Extension<Principal>,
+    FromCaller(origin): FromCaller,
     JsonBody(request): JsonBody<ExecuteRequest>,
 ) -> Result<Json<Envelope<Collected>>, ApiError> {
     let _unanswered = state.0.calls.token();
-    let feed = start(&state, &caller, request).await?;
+    let feed = start(&state, &origin, request).await?;
     Ok(Json(Envelope::of(feed.collect().await?)))
 }
 
 /// Starts a program and waits until it can no longer be refused.
 async fn start(
     state: &HttpState,
-    caller: &Principal,
+    origin: &Origin,
     request: ExecuteRequest,
 ) -> Result<Feed, ApiError> {
     // Who asked for no variables gets the program without them, rather than none.
     let implied = request.stateful.is_none() && request.session_id.is_none();
-    let request = request.into_run(&state.0.services, caller)?;
-    match begin(state, caller, request.clone()).await {
+    let request = request.into_run(&state.0.services, &origin.caller)?;
+    match begin(state, origin, request.clone()).await {
         Ok(feed) => Ok(feed),
         Err(refused) => match refused.as_ref() {
             Err(RunError::Kernel(KernelError::Full(_))) if implied => {
@@ -137,7 +138,7 @@ async fn start(
                     stateful: false,
                     ..request
                 };
-                let begun = begin(state, caller, plain).await;
+                let begun = begin(state, origin, plain).await;
                 begun.map_err(|refused| reason(&refused))
             }
             _ => Err(reason(&refused)),
@@ -146,14 +147,10 @@ async fn start(
 }
 
 /// Starts a run. Returns its result if it is refused.
-async fn begin(
-    state: &HttpState,
-    caller: &Principal,
-    request: RunRequest,
-) -> Result<Feed, RunResult> {
-    let session = request.conversation.clone();
+async fn begin(state: &HttpState, origin: &Origin, request: RunRequest) -> Result<Feed, RunResult> {
+    let (caller, session) = (&origin.caller, request.conversation.clone());
     state.0.sessions.note(caller, &session);
-    let run = state.0.services.ledger.start(caller.clone(), request);
+    let run = state.0.services.ledger.start(origin.clone(), request);
     let feed = Feed::new(Arc::clone(&run), state.clone());
     begun(&run).await;
     match run.result() {

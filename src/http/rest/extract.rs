@@ -4,7 +4,7 @@ use std::fmt;
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_TYPE, USER_AGENT};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use schemars::JsonSchema;
@@ -16,9 +16,11 @@ use crate::api::arguments;
 use crate::api::code::Code;
 use crate::api::error::CallError;
 use crate::api::json::repeated_key;
+use crate::audit::{Client, Origin};
 use crate::body::{BodyError, LARGE_BODIES, ROOM_AGAIN};
 use crate::conversation::{Conversation, ConversationIdError};
 use crate::http::HttpState;
+use crate::http::access::way;
 use crate::principal::Principal;
 
 /// Room in a body for everything except the program.
@@ -103,6 +105,23 @@ pub(super) fn session_id(error: ConversationIdError) -> ApiError {
     ApiError(CallError::from(error).naming(|_| "session_id"))
 }
 
+/// Who calls, and by which route.
+pub(super) struct FromCaller(pub(super) Origin);
+
+impl FromRequestParts<HttpState> for FromCaller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &HttpState) -> Result<Self, ApiError> {
+        let agent = parts.headers.get(USER_AGENT);
+        let agent = agent.and_then(|agent| agent.to_str().ok());
+        Ok(Self(Origin {
+            caller: caller(parts)?.clone(),
+            via: way(&parts.method, &parts.extensions).into(),
+            client: agent.and_then(Client::of_user_agent),
+        }))
+    }
+}
+
 /// The session of a path.
 pub(super) struct SessionPath(pub(super) Conversation);
 
@@ -129,11 +148,14 @@ impl FromRequestParts<HttpState> for FilePath {
 
 /// The conversation that the caller of a request calls `id`.
 fn conversation(parts: &Parts, state: &HttpState, id: &str) -> Result<Conversation, ApiError> {
-    let Some(caller) = parts.extensions.get::<Principal>() else {
-        let message = "the server does not know who calls";
-        return Err(ApiError::new(Code::Internal, message));
-    };
+    let caller = caller(parts)?;
     Ok(state.0.services.files.conversation(caller, id.parse()?))
+}
+
+fn caller(parts: &Parts) -> Result<&Principal, ApiError> {
+    let message = "the server does not know who calls";
+    let caller = parts.extensions.get::<Principal>();
+    caller.ok_or_else(|| ApiError::new(Code::Internal, message))
 }
 
 async fn path<T: DeserializeOwned + Send>(

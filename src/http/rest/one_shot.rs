@@ -1,7 +1,7 @@
 //! `POST /execute` and `POST /pip_install`: Python with one answer, as older servers have it.
 
+use axum::Json;
 use axum::extract::State;
-use axum::{Extension, Json};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
@@ -9,12 +9,11 @@ use utoipa::ToSchema;
 
 use super::ApiError;
 use super::error::{ErrorBody, Failures};
-use super::extract::JsonBody;
+use super::extract::{FromCaller, JsonBody};
 use crate::api::outcome::RunOutcome;
 use crate::api::python::pip::{self, PipInstalled};
 use crate::api::python::{self, Executed};
 use crate::http::HttpState;
-use crate::principal::Principal;
 
 /// A Python program.
 #[derive(Debug, Deserialize, JsonSchema, ToSchema)]
@@ -45,7 +44,7 @@ pub(super) struct PythonRequest {
 )]
 pub(super) async fn execute(
     State(state): State<HttpState>,
-    Extension(caller): Extension<Principal>,
+    FromCaller(origin): FromCaller,
     JsonBody(request): JsonBody<PythonRequest>,
 ) -> Result<Json<Executed>, ApiError> {
     let _unanswered = state.0.calls.token();
@@ -54,12 +53,12 @@ pub(super) async fn execute(
         stdin,
         timeout,
     } = request;
-    let run = python::request(&state.0.services, &caller, code, stdin, timeout);
+    let run = python::request(&state.0.services, &origin.caller, code, stdin, timeout);
     let run = state
         .0
         .services
         .ledger
-        .start(caller, run.map_err(ApiError)?);
+        .start(origin, run.map_err(ApiError)?);
     let _guard = run.cancel_on_drop();
     match run.ended().await.as_ref() {
         Ok(rendered) => {
@@ -96,7 +95,7 @@ pub(super) struct PackageRequest {
 )]
 pub(super) async fn install(
     State(state): State<HttpState>,
-    Extension(caller): Extension<Principal>,
+    FromCaller(origin): FromCaller,
     JsonBody(request): JsonBody<PackageRequest>,
 ) -> Result<Json<PipInstalled>, ApiError> {
     let _unanswered = state.0.calls.token();
@@ -105,6 +104,6 @@ pub(super) async fn install(
     let _guard = cancel.clone().drop_guard();
     let PackageRequest { package, version } = request;
     let services = &state.0.services;
-    let installed = pip::install(services, &caller, package, version, &cancel).await;
+    let installed = pip::install(services, &origin, package, version, &cancel).await;
     Ok(Json(installed.map_err(ApiError)?))
 }

@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 
 use super::ApiError;
 use super::error::Failures;
-use super::extract::SessionPath;
+use super::extract::{FromCaller, SessionPath};
 use crate::api::code::Code;
 use crate::conversation::Conversation;
 use crate::http::HttpState;
@@ -195,11 +195,11 @@ pub(super) async fn list(
 )]
 pub(super) async fn end(
     State(state): State<HttpState>,
-    Extension(caller): Extension<Principal>,
+    FromCaller(origin): FromCaller,
     SessionPath(id): SessionPath,
 ) -> Result<Json<Done>, ApiError> {
-    let existed = state.0.services.conversations.delete(&id).await?;
-    let known = state.0.sessions.forget(&caller, &id);
+    let existed = state.0.services.conversations.delete(&origin, &id).await?;
+    let known = state.0.sessions.forget(&origin.caller, &id);
     if !existed && !known {
         return Err(unknown());
     }

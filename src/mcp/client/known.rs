@@ -8,6 +8,7 @@ use rmcp::model::{CallToolResult, ContentBlock, Implementation};
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Value, json};
 
+use crate::audit::Client;
 use crate::config::AnswerConfig;
 
 /// What mcp-remote puts after the name of the client that it stands for.
@@ -107,14 +108,7 @@ const WITHOUT_PICTURES: &str =
 impl Answers {
     /// Those to the client that sent a request.
     pub(in crate::mcp) fn to(config: AnswerConfig, context: &RequestContext<RoleServer>) -> Self {
-        // rmcp names itself as the client of a request that names none.
-        let nobody = Implementation::from_build_env();
-        let given = context.client_info().filter(|client| *client != nobody);
-        let given = given.map(|client| (client.name, client.version));
-        let found = given.or_else(|| user_agent(context)).and_then(|given| {
-            let (name, version) = &given;
-            find(name, version)
-        });
+        let found = sender(context).and_then(|client| find(&client.name, &client.version));
         let takes = |part: fn(&Known) -> bool| found.is_none_or(part);
         Self {
             resource_links: config
@@ -153,13 +147,16 @@ fn note(result: &mut CallToolResult, text: &str) {
     result.content.push(ContentBlock::text(text));
 }
 
-/// Name and version of the first product in `User-Agent`: all that a request without a session says about its sender.
-fn user_agent(context: &RequestContext<RoleServer>) -> Option<(String, String)> {
-    let parts = context.extensions.get::<Parts>()?;
-    let agent = parts.headers.get(USER_AGENT)?.to_str().ok()?;
-    let product = agent.split_whitespace().next()?;
-    let (name, version) = product.rsplit_once('/').unwrap_or((product, ""));
-    Some((name.to_owned(), version.to_owned()))
+/// The client that sent a request, if it says who it is. One without a session says so in `User-Agent` alone.
+pub(in crate::mcp) fn sender(context: &RequestContext<RoleServer>) -> Option<Client> {
+    // rmcp names itself as the client of a request that names none.
+    let nobody = Implementation::from_build_env();
+    let given = context.client_info().filter(|client| *client != nobody);
+    let given = given.map(|client| Client::new(&client.name, &client.version));
+    given.or_else(|| {
+        let parts = context.extensions.get::<Parts>()?;
+        Client::of_user_agent(parts.headers.get(USER_AGENT)?.to_str().ok()?)
+    })
 }
 
 fn find(name: &str, version: &str) -> Option<&'static Known> {

@@ -48,7 +48,8 @@ pub(super) async fn call(
 ) -> Result<CallToolResult, CallError> {
     let arguments: Arguments = parse(NAME, arguments)?;
     let conversation = call.conversation(Some(&arguments.conversation_id))?;
-    let existed = call.services.conversations.delete(&conversation).await?;
+    let (conversations, origin) = (&call.services.conversations, call.origin(NAME));
+    let existed = conversations.delete(&origin, &conversation).await?;
     let message = if existed {
         "The conversation's files were deleted"
     } else {

@@ -111,8 +111,9 @@ pub(super) async fn call(
         packages: packages.collect(),
         remove: arguments.remove,
     };
+    let (packages, origin) = (&call.services.packages, call.origin(NAME));
     // Boxed, since it holds a whole run of the package client.
-    let install = Box::pin(call.services.packages.install(&request, &call.context.ct));
+    let install = Box::pin(packages.install(&origin, &request, &call.context.ct));
     let installed = with_signs_of_life(install, call.context, &call.caller).await?;
     let packages = installed.installed.into_iter();
     Ok(structured(&Answer {

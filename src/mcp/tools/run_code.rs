@@ -173,9 +173,9 @@ struct Started {
 
 /// Whatever happens to a call, a run that nobody waits for is cancelled, or its caller knows its id.
 fn start(call: &Call<'_>, request: RunRequest) -> Result<Started, CallError> {
-    let owner = call.caller.principal.clone();
+    let origin = call.origin(NAME);
     let Some(id) = call.context.meta.get(RUN_ID) else {
-        let run = call.services.ledger.start(owner, request);
+        let run = call.services.ledger.start(origin, request);
         let guard = Some(run.cancel_on_drop());
         return Ok(Started { run, guard });
     };
@@ -184,7 +184,11 @@ fn start(call: &Call<'_>, request: RunRequest) -> Result<Started, CallError> {
             "run_code: {RUN_ID} in _meta is no id of a run: give run_ and 32 random hexadecimal digits, in lower case"
         )));
     };
-    let Some(run) = call.services.ledger.start_as(id.to_owned(), owner, request) else {
+    let Some(run) = call
+        .services
+        .ledger
+        .start_as(id.to_owned(), origin, request)
+    else {
         return Err(CallError::invalid(&format!(
             "run_code: {RUN_ID} in _meta names a run that has begun already: ask for it with get_run, or give a new id"
         )));

@@ -64,6 +64,7 @@ pub(super) async fn call(
         .services
         .conversations
         .upload(
+            &call.origin(NAME),
             &id,
             arguments.filename,
             arguments.content,

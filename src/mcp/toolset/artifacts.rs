@@ -283,7 +283,7 @@ async fn run(call: &Call<'_>, arguments: JsonObject) -> Result<CallToolResult, R
         stateful: false,
         kernel: KernelWish::default(),
     };
-    let outcome = super::run(call, request).await?;
+    let outcome = super::run(call, RUN, request).await?;
     if outcome.status == RunStatus::EngineLost {
         let message = outcome.hint.unwrap_or_default();
         return Err(Refusal::new("docker_unavailable", message));
@@ -330,7 +330,11 @@ async fn close(call: &Call<'_>, arguments: JsonObject) -> Result<CallToolResult,
     // Its first program may not have made its directory yet.
     idle(call, &known(call, &session_id)?)?;
     let id = existing(call, &session_id).await?;
-    let deleted = call.services.conversations.delete(&id).await;
+    let deleted = call
+        .services
+        .conversations
+        .delete(&call.origin(CLOSE), &id)
+        .await;
     deleted.map_err(CallError::from)?;
     Ok(CallToolResult::structured(json!({ "status": "closed" })))
 }

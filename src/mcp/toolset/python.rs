@@ -85,7 +85,7 @@ async fn execute(call: &Call<'_>, arguments: JsonObject) -> Result<CallToolResul
     } = parse(EXECUTE, arguments)?;
     super::check_language(EXECUTE, language.as_deref(), call.services)?;
     let request = request(call.services, &call.caller.principal, code, None, timeout)?;
-    let mut answer = structured(&Executed::of(&super::run(call, request).await?));
+    let mut answer = structured(&Executed::of(&super::run(call, EXECUTE, request).await?));
     answer.content.extend(note.map(ContentBlock::text));
     Ok(answer)
 }

@@ -69,7 +69,13 @@ pub(super) async fn upload(
     let stored = call
         .services
         .conversations
-        .upload(&id, filename, content_base64, existing)
+        .upload(
+            &call.origin(UPLOAD),
+            &id,
+            filename,
+            content_base64,
+            existing,
+        )
         .await;
     let file = stored.map_err(|error| refusal(error, "invalid_filename"))?;
     call.client.remember(&id);

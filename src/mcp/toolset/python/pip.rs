@@ -53,10 +53,10 @@ pub(super) async fn call(
         language,
     } = parse(INSTALL, arguments)?;
     check_language(INSTALL, language.as_deref(), call.services)?;
-    let (services, caller) = (call.services, &call.caller.principal);
+    let (services, origin) = (call.services, call.origin(INSTALL));
     let install = Box::pin(install(
         services,
-        caller,
+        &origin,
         package,
         version,
         &call.context.ct,

@@ -1,0 +1,260 @@
+//! What is recorded. No event has code, the content of a file, output or a token.
+
+use std::net::IpAddr;
+
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+
+use super::origin::Origin;
+use crate::conversation::Conversation;
+use crate::principal::Principal;
+
+/// Digits of a caller's tag.
+const TAG_DIGITS: usize = 12;
+/// Longest word of a caller's that is kept, such as a file name, in characters.
+const MAX_WORD: usize = 512;
+
+/// Something that happened.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// A server began.
+    ServerStarted {
+        /// Version and commit.
+        version: &'static str,
+    },
+    /// It ended in order.
+    ServerStopped,
+    /// Somebody was not let in.
+    AuthDenied {
+        /// The other end of the connection, which can be a proxy.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        address: Option<IpAddr>,
+        /// Method and template of the route.
+        route: String,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// More of these than are recorded one by one.
+    AuthDeniedMore {
+        /// How many were left out.
+        count: u64,
+    },
+    /// A caller was let in for the first time since the start.
+    TokenFirstUsed {
+        /// Who.
+        #[serde(flatten)]
+        subject: Subject,
+    },
+    /// A run was taken on. It may still wait, or be refused.
+    RunStarted {
+        /// Its id.
+        run: String,
+        /// Whose.
+        #[serde(flatten)]
+        by: By,
+        /// What is run.
+        #[serde(flatten)]
+        program: Program,
+    },
+    /// It is over.
+    RunEnded {
+        /// Its id.
+        run: String,
+        /// Whose.
+        #[serde(flatten)]
+        by: By,
+        /// What was run.
+        #[serde(flatten)]
+        program: Program,
+        /// How it ended: a status, or why it did not begin.
+        status: &'static str,
+        /// Processor time, if it is known.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cpu_ms: Option<u64>,
+        /// Elapsed time of the program.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        wall_ms: Option<u64>,
+    },
+    /// A file was stored.
+    FileUploaded {
+        /// By whom, and where.
+        #[serde(flatten)]
+        change: Change,
+        /// Its name.
+        name: String,
+        /// Its size.
+        bytes: u64,
+    },
+    /// A file was deleted.
+    FileDeleted {
+        /// By whom, and where.
+        #[serde(flatten)]
+        change: Change,
+        /// Its name.
+        name: String,
+    },
+    /// A file has another name.
+    FileRenamed {
+        /// By whom, and where.
+        #[serde(flatten)]
+        change: Change,
+        /// The name that it had.
+        name: String,
+        /// The one that it has.
+        new_name: String,
+    },
+    /// A conversation was deleted.
+    ConversationDeleted {
+        /// By whom, and which.
+        #[serde(flatten)]
+        change: Change,
+    },
+    /// Packages were installed or taken back.
+    PackagesInstalled {
+        /// By whom, and where.
+        #[serde(flatten)]
+        change: Change,
+        /// For programs of which language.
+        language: String,
+        /// How many were asked for.
+        count: usize,
+        /// Those that were asked for, as they were.
+        packages: Vec<String>,
+        /// Those that were taken back.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        removed: Vec<String>,
+    },
+    /// Events that could not be written.
+    EventsLost {
+        /// How many.
+        count: u64,
+    },
+    /// What is between the line before and this one was cut off while it was written.
+    LineTorn {
+        /// SHA-256 of that text.
+        torn_sha256: String,
+        /// Its bytes.
+        bytes: u64,
+    },
+}
+
+/// A caller, by what tells callers apart and reveals no token.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Subject {
+    /// To whom it belongs.
+    tenant: String,
+    /// A tag, the same as long as the token has the same name.
+    #[serde(rename = "subject")]
+    tag: String,
+    /// The name of its token, if that has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<String>,
+}
+
+/// A caller and its way in.
+#[derive(Clone, Debug, Serialize)]
+pub struct By {
+    #[serde(flatten)]
+    subject: Subject,
+    via: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_version: Option<String>,
+}
+
+/// A program, without its code.
+#[derive(Clone, Debug, Serialize)]
+pub struct Program {
+    conversation: String,
+    language: String,
+    code_sha256: String,
+    #[serde(skip_serializing_if = "is_not")]
+    network: bool,
+}
+
+/// A change of a conversation.
+#[derive(Clone, Debug, Serialize)]
+pub struct Change {
+    #[serde(flatten)]
+    by: By,
+    conversation: String,
+    /// Whether its caller went away meanwhile, so that it may have happened or not.
+    #[serde(skip_serializing_if = "is_not")]
+    unsure: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_not(flag: &bool) -> bool {
+    !flag
+}
+
+/// A word of a caller's, shortened.
+pub fn kept(word: &str) -> String {
+    word.chars().take(MAX_WORD).collect()
+}
+
+impl Subject {
+    pub(super) fn of(caller: &Principal) -> Self {
+        let mut tag = caller.tag();
+        tag.truncate(TAG_DIGITS);
+        Self {
+            tenant: caller.tenant().name().to_owned(),
+            tag,
+            token: caller.token_name().map(ToString::to_string),
+        }
+    }
+}
+
+impl By {
+    /// Who called.
+    pub fn of(origin: &Origin) -> Self {
+        let client = origin.client.as_ref();
+        let version = client.map(|client| client.version.clone());
+        Self {
+            subject: Subject::of(&origin.caller),
+            via: origin.via.clone().into_owned(),
+            client: client.map(|client| client.name.clone()),
+            client_version: version.filter(|version| !version.is_empty()),
+        }
+    }
+}
+
+impl Program {
+    /// A program of a conversation.
+    pub fn of(conversation: &Conversation, language: &str, code: &str, network: bool) -> Self {
+        Self {
+            conversation: conversation.key().short().to_owned(),
+            language: kept(language),
+            code_sha256: hex::encode(Sha256::digest(code.as_bytes())),
+            network,
+        }
+    }
+}
+
+impl Change {
+    /// A change that a caller makes.
+    pub fn of(origin: &Origin, conversation: &Conversation) -> Self {
+        Self {
+            by: By::of(origin),
+            conversation: conversation.key().short().to_owned(),
+            unsure: false,
+        }
+    }
+}
+
+impl Event {
+    /// The same, when nobody was there to see whether it happened.
+    pub(super) fn unsure(mut self) -> Self {
+        if let Self::FileUploaded { change, .. }
+        | Self::FileDeleted { change, .. }
+        | Self::FileRenamed { change, .. }
+        | Self::ConversationDeleted { change }
+        | Self::PackagesInstalled { change, .. } = &mut self
+        {
+            change.unsure = true;
+        }
+        self
+    }
+}
