@@ -6,7 +6,7 @@
 //!                                          ▼            ▼
 //!                                        lost: counted in a line of its own when lines can be written again
 //!
-//! written ──fails: WARN──▶ failing ──the next event is written──▶ written
+//! written ──fails: WARN──▶ failing ──the next event, SIGHUP or minute: what is lost is told──▶ written
 //! ```
 //!
 //! A line goes to the operating system in one piece and is not forced to the disk: what was written stays when the

@@ -1,4 +1,8 @@
-//! The lines of events.
+//! The lines of events, and what becomes of those that nobody waits for or that are too many.
+
+use std::fs;
+
+use tempfile::TempDir;
 
 use super::line::{Chain, Dated};
 use super::*;
@@ -93,4 +97,51 @@ fn what_callers_choose_the_length_of_is_cut() {
     };
     let line = lines([event]);
     assert!(line.len() < 1200, "{}", line.len());
+}
+
+/// A log in a folder of its own.
+fn opened() -> (TempDir, Audit) {
+    let dir = tempfile::tempdir().unwrap();
+    let config = AuditConfig {
+        log: Some(AuditTarget::File(dir.path().join("audit.log"))),
+        required: false,
+    };
+    let audit = Audit::open(&config, &TaskTracker::new(), CancellationToken::new());
+    (dir, audit.unwrap())
+}
+
+/// How often a text is in the log.
+fn count(dir: &TempDir, text: &str) -> usize {
+    let log = fs::read_to_string(dir.path().join("audit.log")).unwrap();
+    log.matches(text).count()
+}
+
+#[tokio::test]
+async fn a_caller_who_goes_away_does_not_hide_what_it_did() {
+    let (dir, audit) = opened();
+    let change = || Change::of(&origin(), &conversation());
+    let begin = || audit.change(|| Event::ConversationDeleted { change: change() });
+    drop(begin().await.unwrap());
+    begin().await.unwrap().end(true);
+    begin().await.unwrap().end(false);
+    audit.stopped().await;
+    assert_eq!(count(&dir, "conversation_deleted"), 2);
+    assert_eq!(count(&dir, r#""unsure":true"#), 1);
+}
+
+#[tokio::test]
+async fn events_that_find_the_queue_full_are_counted() {
+    let (dir, audit) = opened();
+    // The writer has no turn meanwhile.
+    for _ in 0..QUEUE + 6 {
+        audit.record(|| Event::ServerStarted { version: "0.2.0" });
+    }
+    assert!(!audit.is_ok());
+    while !audit.is_ok() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    audit.stopped().await;
+    assert_eq!(count(&dir, "server_started"), QUEUE);
+    assert_eq!(count(&dir, r#""event":"events_lost","count":6"#), 1);
+    assert_eq!(count(&dir, "server_stopped"), 1);
 }

@@ -48,7 +48,6 @@ impl Writer {
                 () = next(&mut self.hangups) => {
                     let Some(reopened) = self.off_thread(reopen).await else { return };
                     self = reopened;
-                    continue;
                 }
                 _ = ticks.tick() => {
                     let left_out = self.shared.denials.lock().over(Instant::now());
@@ -62,7 +61,8 @@ impl Writer {
                     self.entries.close();
                 }
             }
-            if batch.is_empty() {
+            // What is lost is told as soon as it can be.
+            if batch.is_empty() && self.shared.is_ok.load(Ordering::Relaxed) {
                 continue;
             }
             let entries = std::mem::take(&mut batch);
