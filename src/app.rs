@@ -39,13 +39,14 @@ use crate::files::ConversationFiles;
 use crate::gate::Gate;
 use crate::gate::admission::Admission;
 use crate::gate::floor::Floor;
-use crate::http::{self, HttpState};
+use crate::http::{self, Callers, HttpState};
 use crate::kernels::Kernels;
 use crate::ledger::Ledger;
 use crate::links::FileLinks;
 use crate::mcp::McpHandler;
 use crate::mcp::transport::{McpTransport, TransportSettings};
 use crate::metrics::{self, Metrics};
+use crate::oauth::{Oauth, OauthError};
 use crate::packages::Packages;
 use crate::parts::Parts;
 use crate::pool::Pool;
@@ -79,6 +80,7 @@ pub struct App {
     pub packages: Packages,
     config: Config,
     access: Access,
+    oauth: Option<Oauth>,
     platform: Platform,
     instance: Arc<Instance>,
     /// The runs of clients, however they connect.
@@ -147,6 +149,14 @@ impl App {
         Access::open(api_token.clone(), access_file.clone())
     }
 
+    /// Whom others vouch for.
+    ///
+    /// # Errors
+    /// A file that the settings name is not usable.
+    pub fn oauth(config: &Config) -> Result<Option<Oauth>, OauthError> {
+        Oauth::new(&config.oauth, &http::resources(&config.http))
+    }
+
     async fn check_executor(executor: &dyn Executor, config: &Config) -> Result<(), UnfitError> {
         match tokio::time::timeout(FIRST_ANSWER, executor.fitting(&config.into())).await {
             Ok(Ok(fitting)) => fitting.map(drop),
@@ -163,6 +173,7 @@ impl App {
         let platform = platform.into();
         let tasks = TaskTracker::new();
         let access = Self::access(&config)?;
+        let oauth = Self::oauth(&config)?;
         let owners = Owners::for_this_process(config.engine.uids)?;
         let root = &config.storage.root;
         let workspaces = Workspaces::open(root, owners, (&config.storage).into())
@@ -220,6 +231,7 @@ impl App {
             parts,
             config,
             access,
+            oauth,
             platform,
             instance: Arc::new(instance),
             tasks,
@@ -346,8 +358,12 @@ impl App {
         );
         http::router(HttpState::new(
             self.config.http.clone(),
-            self.access.clone(),
-            self.parts.audit.clone(),
+            Callers {
+                access: self.access.clone(),
+                oauth: self.oauth.clone(),
+                oauth_config: self.config.oauth.clone(),
+                audit: self.parts.audit.clone(),
+            },
             transport,
             self.services(),
             self.calls.clone(),

@@ -14,6 +14,7 @@ mod kubernetes;
 mod log;
 mod misspelt;
 mod names;
+mod oauth;
 mod packages;
 mod pool;
 mod reader;
@@ -21,6 +22,7 @@ mod replicas;
 mod show;
 mod toolset;
 mod uids;
+mod variable;
 pub mod variables;
 
 use std::fmt;
@@ -45,6 +47,8 @@ pub use self::kernel::KernelConfig;
 pub use self::kubernetes::{KubernetesConfig, Seccomp, ServerPod, Tolerated};
 pub use self::log::{LogConfig, LogFormat};
 pub use self::misspelt::misspelt;
+pub(crate) use self::oauth::is_safe;
+pub use self::oauth::{Allowed, CloudflareConfig, IntrospectionClient, OauthConfig, OauthTenant};
 pub use self::packages::PackageConfig;
 pub use self::pool::{PoolConfig, PoolSize, PoolSizes};
 pub use self::reader::ConfigErrors;
@@ -77,6 +81,8 @@ const VOLUME: &str = "the name of a volume, such as `mcp-code-sandbox`: letters,
 pub struct Config {
     /// Where and for whom the server listens.
     pub http: HttpConfig,
+    /// Whose access tokens are taken.
+    pub oauth: OauthConfig,
     /// Which tools MCP clients are shown (`MCP_TOOLSET`).
     pub toolset: Toolset,
     /// What answers to MCP clients have beside text and pictures.
@@ -277,12 +283,14 @@ impl Config {
     /// All bad values at once.
     pub fn from_lookup(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigErrors> {
         let mut reader = Reader::new(lookup);
-        let http = HttpConfig::read(&mut reader);
+        let oauth = OauthConfig::read(&mut reader);
+        let http = HttpConfig::read(&mut reader, &oauth);
         let storage = StorageConfig::read(&mut reader);
         let engine = EngineConfig::read(&mut reader);
         let limits = RunLimits::read(&mut reader);
         let config = Self {
             http,
+            oauth,
             storage,
             engine,
             admission: AdmissionConfig::read(&mut reader, limits.memory),

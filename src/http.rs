@@ -3,10 +3,12 @@
 mod access;
 mod addresses;
 mod asset;
+mod bearer;
 mod files;
 mod health;
 mod linger;
 mod log_request;
+mod metadata;
 mod metrics;
 mod page;
 mod rate;
@@ -35,9 +37,10 @@ use tower::util::MapRequest;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
-use self::addresses::{MCP, STREAMS};
+use self::addresses::{MCP, STREAMS, TOKEN_MCP};
 #[cfg(fuzzing)]
 pub use self::files::selected;
+pub use self::metadata::resources;
 use self::rate::Rate;
 use self::refused_hosts::RefusedHosts;
 pub use self::serve::serve;
@@ -45,8 +48,9 @@ pub use self::standby::standby;
 use crate::access::Access;
 use crate::audit::Audit;
 use crate::body::Room;
-use crate::config::HttpConfig;
+use crate::config::{HttpConfig, OauthConfig};
 use crate::mcp::transport::{MESSAGES, McpTransport};
+use crate::oauth::Oauth;
 use crate::services::Services;
 
 /// What routes need.
@@ -62,8 +66,11 @@ struct Shared {
     /// Archives in the making.
     archives: Arc<Semaphore>,
     config: HttpConfig,
+    oauth_config: OauthConfig,
     access: Access,
     audit: Audit,
+    /// Callers whom others vouch for, if there are any.
+    oauth: Option<Oauth>,
     mcp: McpTransport,
     services: Services,
     sessions: rest::Sessions,
@@ -72,24 +79,44 @@ struct Shared {
     started: Instant,
 }
 
+/// How callers are known, and where that is recorded.
+#[derive(Debug)]
+pub struct Callers {
+    /// By tokens of the operator's.
+    pub access: Access,
+    /// By what others say of them, if they are asked.
+    pub oauth: Option<Oauth>,
+    /// What clients are told about that.
+    pub oauth_config: OauthConfig,
+    /// Who was let in, and who was not.
+    pub audit: Audit,
+}
+
 impl HttpState {
     /// Holds the parts that the routes lead to. Each call is on `calls` until it has its answer.
     pub fn new(
         config: HttpConfig,
-        access: Access,
-        audit: Audit,
+        callers: Callers,
         mcp: McpTransport,
         services: Services,
         calls: TaskTracker,
     ) -> Self {
+        let Callers {
+            access,
+            oauth,
+            oauth_config,
+            audit,
+        } = callers;
         Self(Arc::new(Shared {
             rate: Rate::new(config.rate_limit, access.clone()),
             refused_hosts: RefusedHosts::default(),
             room: mcp.room(),
             archives: Arc::new(Semaphore::new(rest::ARCHIVES)),
             config,
+            oauth_config,
             access,
             audit,
+            oauth,
             mcp,
             services,
             sessions: rest::Sessions::default(),
@@ -107,13 +134,16 @@ pub fn router(state: HttpState) -> Router {
     for path in STREAMS {
         with_token = with_token.route(path, get(open_stream));
     }
+    if state.0.oauth.is_some() {
+        with_token = with_token.route(TOKEN_MCP, any(mcp));
+    }
     let with_token = with_token
         .route_layer(from_fn_with_state(state.clone(), rate::limit))
-        .route_layer(from_fn_with_state(state.clone(), access::require_token));
+        .route_layer(from_fn_with_state(state.clone(), bearer::require_token));
     let (rest, rest_for_all) = rest::routes(&state);
     let rest = rest
         .route_layer(from_fn_with_state(state.clone(), rate::limit_rest))
-        .route_layer(from_fn_with_state(state.clone(), access::require_token));
+        .route_layer(from_fn_with_state(state.clone(), bearer::require_token));
     let for_operators = Router::new()
         .route("/metrics", get(metrics::show))
         .route_layer(from_fn_with_state(state.clone(), access::require_operator));
@@ -122,7 +152,8 @@ pub fn router(state: HttpState) -> Router {
         .route("/framed/{*path}", get(files::framed::route))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
-        .route("/health", get(health::ready));
+        .route("/health", get(health::ready))
+        .merge(log_in(&state));
     // The layer added last is the first that a request meets.
     let routes = with_token
         .merge(rest)
@@ -146,6 +177,23 @@ pub fn router(state: HttpState) -> Router {
     Router::new().fallback_service(MapRequest::new(routes, plain))
 }
 
+/// Where clients learn how to log in. Some do not send a token that they were given once they have found that, so the
+/// address where they look first has nothing as long as there are such tokens.
+fn log_in(state: &HttpState) -> Router<HttpState> {
+    let mut routes = Router::new();
+    if state.0.oauth_config.issuers.is_empty() {
+        return routes;
+    }
+    for (address, _) in metadata::DOCUMENTS {
+        routes = routes.route(address, get(metadata::show));
+    }
+    let config = &state.0.config;
+    if config.api_token.is_none() && config.access_file.is_none() {
+        routes = routes.route(metadata::WELL_KNOWN, get(metadata::show));
+    }
+    routes
+}
+
 /// The old transport: an event stream, and where its client posts.
 async fn open_stream(State(state): State<HttpState>, request: Request<Body>) -> Response {
     state.0.mcp.open_stream(&request)
@@ -166,10 +214,11 @@ fn cors(config: &HttpConfig) -> CorsLayer {
         AllowOrigin::any()
     } else {
         let allowed = config.allowed_origins.clone();
-        AllowOrigin::predicate(move |origin, _| {
-            origin
-                .to_str()
-                .is_ok_and(|origin| access::allows_origin(&allowed, origin))
+        AllowOrigin::predicate(move |origin, request| {
+            metadata::is_at(request.uri.path())
+                || origin
+                    .to_str()
+                    .is_ok_and(|origin| access::allows_origin(&allowed, origin))
         })
     };
     CorsLayer::new()

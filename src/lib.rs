@@ -24,6 +24,7 @@ pub mod ledger;
 pub mod links;
 pub mod mcp;
 pub mod metrics;
+pub mod oauth;
 pub mod packages;
 pub mod parts;
 pub mod pool;

@@ -15,6 +15,7 @@ use mcp_code_sandbox::checks::selftest::{self, Row};
 use mcp_code_sandbox::config::{self, Config, ConfigErrors, DotenvError, Environment};
 use mcp_code_sandbox::control::Control;
 use mcp_code_sandbox::executor::UnfitError;
+use mcp_code_sandbox::oauth::OauthError;
 use mcp_code_sandbox::telemetry;
 use mcp_code_sandbox::workspace::UidsError;
 use tokio::runtime::Runtime;
@@ -176,6 +177,7 @@ fn main() -> ExitCode {
             || error.is::<DotenvError>()
             || error.is::<AccessError>()
             || error.is::<AuditError>()
+            || error.is::<OauthError>()
             || error.is::<UnfitError>()
             || error.is::<UidsError>();
         if is_bad_configuration {
@@ -223,6 +225,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::CheckConfig => {
             let config = checked(Config::from_lookup(&lookup))?;
             App::access(&config)?;
+            App::oauth(&config)?;
             runtime()?.block_on(App::check_engine(&config))?;
             print(config.to_string().trim_end());
             Ok(ExitCode::SUCCESS)

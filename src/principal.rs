@@ -12,7 +12,13 @@ pub const MAX_NAME_BYTES: usize = 32;
 /// The name of the tenant to whom `MCP_API_TOKEN` belongs.
 pub const DEFAULT_TENANT: &str = "default";
 
-/// A caller. Two requests come from the same one when they carry the same token, or tokens of the same name.
+/// What the names of tenants begin with that are one caller of OAuth each.
+pub const SUBJECT_PREFIX: &str = "u-";
+/// Digits of a hash after it. Callers may have chosen what is hashed, so it takes all the room that a name has.
+const SUBJECT_DIGITS: usize = MAX_NAME_BYTES - SUBJECT_PREFIX.len();
+
+/// A caller. Two requests come from the same one when they carry the same token, or
+/// tokens of the same name or subject.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Principal {
     id: [u8; 32],
@@ -41,6 +47,17 @@ impl Principal {
             id: hasher.finalize().into(),
             tenant,
             token: Some(name.clone()),
+        }
+    }
+
+    /// The one whom an issuer knows by this subject, whatever token and client they come with.
+    pub fn of_subject(tenant: Tenant, issuer: &str, subject: &str) -> Self {
+        let mut hasher = Sha256::new();
+        hasher.update(["oauth", issuer, subject].join("\0"));
+        Self {
+            id: hasher.finalize().into(),
+            tenant,
+            token: None,
         }
     }
 
@@ -86,7 +103,7 @@ pub enum Tenant {
     /// To whom `MCP_API_TOKEN` and whoever uses standard input belong.
     #[default]
     Default,
-    /// One of `ACCESS_FILE`.
+    /// One of `ACCESS_FILE`, or one that an issuer of access tokens knows.
     Named(Name),
 }
 
@@ -98,6 +115,16 @@ impl Tenant {
         } else {
             Self::Named(name)
         }
+    }
+
+    /// The tenant that is this caller alone.
+    pub fn of_subject(issuer: &str, subject: &str) -> Self {
+        let mut hasher = Sha256::new();
+        hasher.update([issuer, subject].join("\0"));
+        let digits = hex::encode(hasher.finalize());
+        Self::Named(Name(
+            format!("{SUBJECT_PREFIX}{}", &digits[..SUBJECT_DIGITS]).into(),
+        ))
     }
 
     /// Its name.

@@ -10,6 +10,7 @@ use strum::{IntoStaticStr, VariantArray};
 #[strum(const_into_str, serialize_all = "snake_case")]
 pub(crate) enum Code {
     AuditUnavailable,
+    AuthUnavailable,
     BodyTooLarge,
     /// Our own mistake: over MCP it is an error of the protocol and no result.
     #[strum(serialize = "internal")]
@@ -23,6 +24,7 @@ pub(crate) enum Code {
     FileNotFound,
     FileTooLarge,
     HostNotAllowed,
+    InsufficientScope,
     InstallBusy,
     InstallTimeout,
     Internal,
@@ -38,6 +40,7 @@ pub(crate) enum Code {
     NoLeader,
     NoSuchRoute,
     NotADirectory,
+    NotAllowed,
     NotFound,
     OriginNotAllowed,
     PackageBlocked,
@@ -76,6 +79,8 @@ impl Code {
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
             Self::HostNotAllowed
             | Self::OriginNotAllowed
+            | Self::InsufficientScope
+            | Self::NotAllowed
             | Self::NetworkRefused
             | Self::PackageBlocked => StatusCode::FORBIDDEN,
             Self::FileNotFound
@@ -107,6 +112,7 @@ impl Code {
             Self::Busy | Self::RateLimited => StatusCode::TOO_MANY_REQUESTS,
             Self::LeaderLost => StatusCode::BAD_GATEWAY,
             Self::AuditUnavailable
+            | Self::AuthUnavailable
             | Self::Stopping
             | Self::SandboxNotProven
             | Self::PackageOffline

@@ -8,7 +8,7 @@ use secrecy::SecretString;
 use url::Url;
 
 use super::reader::{ConfigErrors, Reader};
-use super::{RateLimit, names};
+use super::{OauthConfig, RateLimit, names};
 
 /// Longest time for the head of a request, and so for a connection without a request.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
@@ -31,7 +31,7 @@ pub struct HttpConfig {
     pub addr: SocketAddr,
     /// Address in links to files, without a trailing slash (`PUBLIC_BASE_URL`).
     pub public_base_url: String,
-    /// Bearer token that `/mcp` asks for; `None` if there are only those of the file (`MCP_API_TOKEN`).
+    /// Bearer token that `/mcp` asks for; `None` if callers are known by others alone (`MCP_API_TOKEN`).
     pub api_token: Option<SecretString>,
     /// File with further tokens, each for a tenant (`ACCESS_FILE`).
     pub access_file: Option<PathBuf>,
@@ -91,7 +91,7 @@ fn default_base_url(addr: SocketAddr) -> String {
 }
 
 impl HttpConfig {
-    pub(super) fn read(reader: &mut Reader<'_>) -> Self {
+    pub(super) fn read(reader: &mut Reader<'_>, oauth: &OauthConfig) -> Self {
         let addr = reader.listen_address("MCP_HTTP_ADDR");
         let public_base_url = reader
             .base_url("PUBLIC_BASE_URL")
@@ -115,7 +115,7 @@ impl HttpConfig {
         // As browsers send it: without the usual port.
         allowed_origins.extend(public.map(|url| url.origin().ascii_serialization()));
         let access_file = reader.path("ACCESS_FILE");
-        let api_token = if access_file.is_some() {
+        let api_token = if access_file.is_some() || oauth.is_on() {
             reader.optional_token("MCP_API_TOKEN", 16)
         } else {
             Some(reader.token("MCP_API_TOKEN", 16))

@@ -23,7 +23,11 @@ fn size(bytes: u64) -> String {
 impl fmt::Display for Config {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let limits = &self.limits;
-        let lines = self.http.lines().into_iter();
+        let (first, after_oauth) = self.http.lines();
+        let lines = first
+            .into_iter()
+            .chain(self.oauth.lines())
+            .chain(after_oauth);
         let lines = lines.chain([("MCP_TOOLSET", self.toolset.into_str().to_owned())]);
         let lines = lines
             .chain(self.answers.lines())
@@ -81,8 +85,9 @@ impl fmt::Display for Config {
 }
 
 impl HttpConfig {
-    fn lines(&self) -> [Line; 11] {
-        [
+    /// Those before the settings of OAuth, and those after.
+    fn lines(&self) -> ([Line; 4], [Line; 7]) {
+        let first = [
             ("MCP_HTTP_ADDR", self.addr.to_string()),
             ("PUBLIC_BASE_URL", self.public_base_url.clone()),
             (
@@ -98,6 +103,8 @@ impl HttpConfig {
                     .as_ref()
                     .map_or_else(String::new, |path| path.display().to_string()),
             ),
+        ];
+        let last = [
             ("ALLOWED_HOSTS", self.allowed_hosts.join(",")),
             ("ALLOWED_ORIGINS", self.allowed_origins.join(",")),
             (
@@ -115,7 +122,8 @@ impl HttpConfig {
             ),
             ("SHUTDOWN_GRACE", time(self.shutdown_grace)),
             ("SESSION_IDLE_TTL", time(self.session_idle)),
-        ]
+        ];
+        (first, last)
     }
 }
 

@@ -1,40 +1,7 @@
 //! The one table of environment variables: name, default, meaning.
 
-/// One environment variable.
-#[derive(Clone, Copy, Debug)]
-pub struct Variable {
-    /// Its name.
-    pub name: &'static str,
-    /// Its value when it is not set; empty if it has no default or the default is worked out.
-    pub default: &'static str,
-    /// What it means, as `.env.example` and docs/configuration.md say.
-    pub help: &'static str,
-}
-
-const fn variable(name: &'static str, default: &'static str, help: &'static str) -> Variable {
-    Variable {
-        name,
-        default,
-        help,
-    }
-}
-
-/// What `.env` may set for the compose files, beside what the server reads.
-pub const OF_COMPOSE: &[&str] = &[
-    "PUBLISH_ADDR",
-    "DOCKER_SOCKET",
-    "DOCKER_GID",
-    "STOP_GRACE_PERIOD",
-    "ENV_FILE",
-    "IMAGE_PREFIX",
-    "IMAGE_TAG",
-    "SERVER_BINARY",
-    "TUNNEL_TOKEN",
-    "CLOUDFLARED_IMAGE",
-];
-
-/// What `.env` may set for `start.sh`.
-pub const OF_START: &str = "RELEASE_URL";
+use super::variable::variable;
+pub use super::variable::{OF_COMPOSE, OF_START, Variable};
 
 /// Every variable that the server reads, in the order in which the documents list them.
 pub const VARIABLES: &[Variable] = &[
@@ -51,12 +18,68 @@ pub const VARIABLES: &[Variable] = &[
     variable(
         "MCP_API_TOKEN",
         "",
-        "bearer token of /mcp and the REST interface, at least 16 ASCII characters; required without ACCESS_FILE",
+        "bearer token of /mcp and the REST interface, at least 16 ASCII characters; required without ACCESS_FILE, OAUTH_ISSUER and CF_ACCESS_TEAM",
     ),
     variable(
         "ACCESS_FILE",
         "",
         "file of further tokens, each for a tenant whose conversations are its own; made and changed by `mcp-code-sandbox token`, and read again when it changes",
+    ),
+    variable(
+        "OAUTH_ISSUER",
+        "",
+        "comma-separated addresses of authorization servers whose access tokens are taken, exactly as they stand in `iss`; see docs/oauth.md",
+    ),
+    variable(
+        "OAUTH_AUDIENCE",
+        "",
+        "comma-separated values of `aud` that tokens may have besides the addresses of this server, such as the id of a client",
+    ),
+    variable(
+        "OAUTH_SCOPES",
+        "openid",
+        "scopes that clients are told to ask for, separated by spaces; `none`: no word about scopes",
+    ),
+    variable(
+        "OAUTH_REQUIRED_SCOPE",
+        "",
+        "scope that every access token must have; default: none",
+    ),
+    variable(
+        "OAUTH_TENANT",
+        "subject",
+        "`subject`: each caller of OAuth is a tenant; `claim:` and a name: the tenant is the value of that claim; `default`: all are the tenant of MCP_API_TOKEN",
+    ),
+    variable(
+        "OAUTH_ALLOW",
+        "",
+        "comma-separated callers that may enter: a `sub`, `email:anna@example.org` if the issuer has verified it, or `group:team` of the claim `groups`; default: all to whom the issuer gives a token",
+    ),
+    variable(
+        "OAUTH_INTROSPECTION_CLIENT",
+        "",
+        "id of the client as which the issuer is asked about tokens that are no JWT; default: such tokens are refused",
+    ),
+    variable("OAUTH_INTROSPECTION_SECRET", "", "secret of that client"),
+    variable(
+        "OAUTH_JWKS_FILE",
+        "",
+        "file with the public keys of the issuers (JWKS), in place of those that they publish",
+    ),
+    variable(
+        "OAUTH_CA_BUNDLE",
+        "",
+        "file of certificates (PEM) that are trusted for issuers besides those of the system",
+    ),
+    variable(
+        "CF_ACCESS_TEAM",
+        "",
+        "team of Cloudflare Access whose assertions say who calls, such as `myteam`; needs CF_ACCESS_AUD; see docs/oauth.md",
+    ),
+    variable(
+        "CF_ACCESS_AUD",
+        "",
+        "tag of the application of Cloudflare Access (Application Audience) that is in front of this server",
     ),
     variable(
         "ALLOWED_HOSTS",

@@ -1,4 +1,4 @@
-//! Who may call: the bearer token, and the Host and Origin, about which browsers cannot lie.
+//! From where one may call: the Host and Origin, about which browsers cannot lie; and who may read the metrics.
 //!
 //! Host and Origin are checked on every route, so that no web page can reach a server on the visitor's own machine by
 //! rebinding a name (`DNS rebinding`, required by the MCP specification for HTTP transports).
@@ -6,7 +6,7 @@
 use std::net::{Ipv6Addr, SocketAddr};
 
 use axum::extract::{ConnectInfo, MatchedPath, Request, State};
-use axum::http::header::{AUTHORIZATION, HOST, ORIGIN, WWW_AUTHENTICATE};
+use axum::http::header::{HOST, ORIGIN, WWW_AUTHENTICATE};
 use axum::http::{Extensions, HeaderMap, Method, Version};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
@@ -14,11 +14,11 @@ use secrecy::ExposeSecret as _;
 use subtle::ConstantTimeEq as _;
 
 use super::HttpState;
+use super::bearer::bearer;
 use super::log_request::known;
+use super::metadata;
 use super::rest::ApiError;
-use crate::access::Denied;
 use crate::api::code::Code;
-use crate::principal::Tenant;
 
 /// Names of this machine itself, which are always ours.
 const LOOPBACK: &[&str] = &["localhost", "127.0.0.1", "::1"];
@@ -33,50 +33,6 @@ const PROXY_HEADERS: &[&str] = &[
     "cf-connecting-ip",
     "via",
 ];
-
-/// Lets through requests with the token.
-pub(super) async fn require_token(
-    State(state): State<HttpState>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    let given = bearer(request.headers()).unwrap_or_default();
-    let denied = match state.0.access.caller(given) {
-        Ok(principal) => {
-            state.0.audit.let_in(&principal);
-            request.extensions_mut().insert(principal);
-            return next.run(request).await;
-        }
-        Err(denied) => denied,
-    };
-    let reason = match denied {
-        Denied::Unknown if given.is_empty() => "no_token",
-        Denied::Unknown => "unknown_token",
-        Denied::Expired(_) => "expired_token",
-    };
-    note_denied(&state, &request, reason);
-    let advice = match denied {
-        Denied::Unknown if state.0.config.access_file.is_none() => {
-            "send the header `Authorization: Bearer <MCP_API_TOKEN>`"
-        }
-        Denied::Unknown => "send the header `Authorization: Bearer <token>`",
-        Denied::Expired(_) => {
-            "the operator can make another one of this name with `mcp-code-sandbox token new`"
-        }
-    };
-    (
-        [(WWW_AUTHENTICATE, "Bearer")],
-        refuse(Code::Unauthorized, &format!("{denied}: {advice}")),
-    )
-        .into_response()
-}
-
-/// Whether a request carries a token of the operator's own tenant, who may know how busy the server is.
-pub(super) fn is_of_the_operator(state: &HttpState, headers: &HeaderMap) -> bool {
-    let given = bearer(headers).unwrap_or_default();
-    let caller = state.0.access.caller(given);
-    caller.is_ok_and(|caller| *caller.tenant() == Tenant::Default)
-}
 
 /// Lets through requests that may see the metrics: if `METRICS_TOKEN` is set, those with that token; if not, those from
 /// this machine that came through no proxy, while others get a 404.
@@ -106,7 +62,7 @@ pub(super) async fn require_operator(
 }
 
 /// Records that a request is not let in.
-fn note_denied(state: &HttpState, request: &Request, reason: &'static str) {
+pub(super) fn note_denied(state: &HttpState, request: &Request, reason: &'static str) {
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
     let address = peer.map(|peer| peer.ip());
     let route = || way(request.method(), request.extensions());
@@ -131,12 +87,6 @@ fn is_local(request: &Request) -> bool {
     from_here && allows_host(&[], host) && !passed_on
 }
 
-/// The token of the `Authorization` header. The scheme's name is compared without case (RFC 9110, section 11.1).
-fn bearer(headers: &HeaderMap) -> Option<&str> {
-    let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
-}
-
 /// Refuses requests for a host that is not ours, and requests from pages of origins that are not allowed.
 pub(super) async fn require_known_host_and_origin(
     State(state): State<HttpState>,
@@ -155,6 +105,7 @@ pub(super) async fn require_known_host_and_origin(
     }
     let origin_is_fine = match request.headers().get(ORIGIN) {
         None => true,
+        Some(_) if metadata::is_at(request.uri().path()) => true,
         Some(origin) => origin.to_str().is_ok_and(|origin| {
             allows_origin(&config.allowed_origins, origin)
                 || is_own_page(&config.allowed_hosts, host, origin)

@@ -6,12 +6,14 @@
 use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
+use axum::http::header::CACHE_CONTROL;
 use axum::http::uri::{PathAndQuery, Uri};
 use axum::response::{IntoResponse as _, Response};
 use percent_encoding::percent_decode_str;
 use serde_json::json;
 
 use super::HttpState;
+use super::metadata;
 use super::rest::ApiError;
 use crate::api::code::Code;
 use crate::mcp::transport::MESSAGES;
@@ -20,6 +22,8 @@ use crate::mcp::transport::MESSAGES;
 pub(super) const MCP: &str = "/mcp";
 /// Where clients of the old transport open their stream.
 pub(super) const STREAMS: &[&str] = &["/sse", "/mcp/sse", "/mcp/events"];
+/// The same endpoint for clients that are given a token and are not to look for a place to log in.
+pub(super) const TOKEN_MCP: &str = "/token/mcp";
 /// Longer paths are none of these.
 const MAX_PATH: usize = 1024;
 /// Where clients that want to log in ask first, besides everything below `.well-known`.
@@ -39,10 +43,12 @@ pub(super) fn plain(mut request: Request, public_path: &str) -> Request {
     request
 }
 
-/// The MCP address that this is, if it is one.
+/// The MCP address that this is, or that of what is said about one.
 fn address(path: &str) -> Option<&'static str> {
-    let all = [MCP, MESSAGES].into_iter().chain(STREAMS.iter().copied());
-    all.into_iter().find(|address| *address == path)
+    let documents = metadata::DOCUMENTS.iter().map(|(address, _)| *address);
+    let all = [MCP, MESSAGES, TOKEN_MCP, metadata::WELL_KNOWN].into_iter();
+    let mut all = all.chain(STREAMS.iter().copied()).chain(documents);
+    all.find(|address| *address == path)
 }
 
 /// A path without what does not change its meaning, and without the public path before it.
@@ -52,10 +58,17 @@ fn simple(path: &str, public_path: &str) -> String {
         let segments = text.split('/').filter(|segment| !segment.is_empty());
         segments.flat_map(|segment| ["/", segment]).collect()
     };
-    let path = decoded(path);
-    match path.strip_prefix(&decoded(public_path)) {
-        Some(rest) if rest.starts_with('/') => rest.to_owned(),
-        _ => path,
+    let (path, public_path) = (decoded(path), decoded(public_path));
+    let without = |path: &str| {
+        let rest = path.strip_prefix(&public_path);
+        rest.filter(|rest| rest.starts_with('/'))
+            .unwrap_or(path)
+            .to_owned()
+    };
+    match path.strip_prefix(metadata::WELL_KNOWN) {
+        // Here the path of what the document is about comes last (RFC 9728, section 3.1).
+        Some(about) => format!("{}{}", metadata::WELL_KNOWN, without(about)),
+        None => without(&path),
     }
 }
 
@@ -77,10 +90,14 @@ pub(super) async fn no_such_route(State(state): State<HttpState>, request: Reque
     if path.split('/').any(|segment| segment == ".well-known")
         || AUTHORIZATION.contains(&path.as_str())
     {
-        let description =
-            "this server has no OAuth: send the header `Authorization: Bearer <MCP_API_TOKEN>`";
+        let description = if state.0.oauth_config.issuers.is_empty() {
+            "this server has no OAuth: send the header `Authorization: Bearer <MCP_API_TOKEN>`"
+        } else {
+            "this server issues no tokens: /.well-known/oauth-protected-resource/mcp says who does"
+        };
         let body = json!({ "error": "not_found", "error_description": description });
-        return (StatusCode::NOT_FOUND, Json(body)).into_response();
+        let fresh = [(CACHE_CONTROL, "no-store")];
+        return (StatusCode::NOT_FOUND, fresh, Json(body)).into_response();
     }
     let message = format!(
         "there is nothing here: MCP clients connect to {public_path}{MCP}, and the REST interface is described at \

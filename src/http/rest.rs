@@ -58,7 +58,7 @@ impl Modify for Token {
         let token = HttpBuilder::new()
             .scheme(HttpAuthScheme::Bearer)
             .description(Some(
-                "MCP_API_TOKEN of the server, or a token of its ACCESS_FILE",
+                "MCP_API_TOKEN of the server, a token of its ACCESS_FILE, or an access token of its OAUTH_ISSUER",
             ))
             .build();
         document

@@ -68,6 +68,7 @@ mod mistakes;
 mod moving;
 mod named_runs;
 mod network;
+mod oauth;
 mod open_nodes;
 mod packages;
 mod page;

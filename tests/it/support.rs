@@ -6,6 +6,7 @@ pub(crate) mod cluster;
 pub(crate) mod dockerd;
 pub(crate) mod engines;
 pub(crate) mod image;
+pub(crate) mod issuer;
 #[cfg(feature = "kubernetes")]
 pub(crate) mod pods;
 pub(crate) mod server;

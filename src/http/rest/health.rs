@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, StatusCode};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::http::{HttpState, access};
+use crate::http::{HttpState, bearer};
 
 /// How the server is.
 #[derive(Debug, Serialize, ToSchema)]
@@ -45,7 +45,7 @@ pub(super) async fn show(
         None => (StatusCode::OK, "healthy"),
         Some(_) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
     };
-    let known = state.0.config.health_counts || access::is_of_the_operator(&state, &headers);
+    let known = state.0.config.health_counts || bearer::is_of_the_operator(&state, &headers);
     let health = Health {
         status,
         reason,

@@ -1,0 +1,160 @@
+//! Who calls: whose token a request carries, or whom Cloudflare Access says that it comes from; and how others are told
+//! what is missing.
+
+use axum::extract::{Request, State};
+use axum::http::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, HeaderName};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use tracing::info;
+
+use super::HttpState;
+use super::access::note_denied;
+use super::metadata::Challenge;
+use super::rest::ApiError;
+use crate::access::Denied;
+use crate::api::code::Code;
+use crate::config::OauthConfig;
+use crate::oauth::{Flaw, Refusal};
+use crate::principal::{Principal, Tenant};
+
+/// Where Cloudflare's tunnel says who calls.
+const ASSERTION: HeaderName = HeaderName::from_static("cf-access-jwt-assertion");
+
+/// Why a request is not let through.
+enum Unknown {
+    /// No token came.
+    Missing,
+    /// It is none of ours, and there are no others.
+    Token(Denied),
+    /// It is none of ours, and counts for nothing elsewhere.
+    Refused(Refusal),
+}
+
+impl Unknown {
+    /// A word for it.
+    const fn reason(&self) -> &'static str {
+        match self {
+            Self::Missing => "no_token",
+            Self::Token(Denied::Unknown) => "unknown_token",
+            Self::Token(Denied::Expired(_)) => "expired_token",
+            Self::Refused(Refusal::Invalid(_)) => "invalid_token",
+            Self::Refused(Refusal::Assertion(_)) => "invalid_assertion",
+            Self::Refused(Refusal::Scope { .. }) => "insufficient_scope",
+            Self::Refused(Refusal::NotAllowed(_)) => "not_allowed",
+            Self::Refused(Refusal::Unavailable { .. }) => "auth_unavailable",
+        }
+    }
+}
+
+/// Lets through requests of known callers. Where clients look for a place to log in, the others are told one.
+pub(super) async fn require_token(
+    State(state): State<HttpState>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    match caller(&state, request.headers()).await {
+        Ok(principal) => {
+            state.0.audit.let_in(&principal);
+            request.extensions_mut().insert(principal);
+            next.run(request).await
+        }
+        Err(unknown) => {
+            note_denied(&state, &request, unknown.reason());
+            let challenge = Challenge::at(&state, request.uri().path());
+            refused(&state, &unknown, &challenge)
+        }
+    }
+}
+
+/// Who calls. An assertion comes first: whoever is behind Cloudflare Access is known by it, whatever else is sent.
+async fn caller(state: &HttpState, headers: &HeaderMap) -> Result<Principal, Unknown> {
+    let oauth = state.0.oauth.as_ref();
+    if let Some(oauth) = oauth.filter(|oauth| oauth.takes_assertions())
+        && let Some(assertion) = headers.get(ASSERTION)
+    {
+        let unreadable = |_| Unknown::Refused(Refusal::Assertion(Flaw::Opaque));
+        let assertion = assertion.to_str().map_err(unreadable)?;
+        return oauth.asserted(assertion).await.map_err(Unknown::Refused);
+    }
+    let given = bearer(headers).unwrap_or_default();
+    match (state.0.access.caller(given), oauth) {
+        (Ok(principal), _) => Ok(principal),
+        (Err(Denied::Unknown), _) if given.is_empty() => Err(Unknown::Missing),
+        (Err(Denied::Unknown), Some(oauth)) if oauth.has_issuers() => {
+            oauth.caller(given).await.map_err(Unknown::Refused)
+        }
+        (Err(denied), _) => Err(Unknown::Token(denied)),
+    }
+}
+
+/// What a caller is told who is not let through. A known one gets no challenge: to log in again would change nothing.
+fn refused(state: &HttpState, unknown: &Unknown, challenge: &Challenge) -> Response {
+    let (code, message) = match unknown {
+        Unknown::Missing if state.0.oauth.is_some() => {
+            (Code::Unauthorized, missing(&state.0.oauth_config))
+        }
+        Unknown::Missing => (Code::Unauthorized, ours(state, &Denied::Unknown)),
+        Unknown::Token(denied) => (Code::Unauthorized, ours(state, denied)),
+        Unknown::Refused(refusal) => {
+            info!(reason = %refusal, "refused an access token");
+            let code = match refusal {
+                Refusal::Invalid(_) | Refusal::Assertion(_) => Code::Unauthorized,
+                Refusal::Scope { .. } => Code::InsufficientScope,
+                Refusal::NotAllowed(_) => Code::NotAllowed,
+                Refusal::Unavailable { .. } => Code::AuthUnavailable,
+            };
+            (code, refusal.to_string())
+        }
+    };
+    let error = match code {
+        Code::Unauthorized if matches!(unknown, Unknown::Missing) => Some(challenge.plain()),
+        Code::Unauthorized => Some(challenge.with_error("invalid_token", &message)),
+        Code::InsufficientScope => Some(challenge.with_error("insufficient_scope", &message)),
+        _ => None,
+    };
+    let mut response = ApiError::new(code, message).into_response();
+    let header = error.and_then(|header| HeaderValue::from_str(&header).ok());
+    if let Some(header) = header {
+        response.headers_mut().insert(WWW_AUTHENTICATE, header);
+    }
+    response
+}
+
+fn missing(config: &OauthConfig) -> String {
+    if config.issuers.is_empty() {
+        return "the request did not come through Cloudflare Access: call this server by its public address".to_owned();
+    }
+    format!(
+        "the access token is missing: log in at {}, and send the header `Authorization: Bearer <access token>`",
+        config.issuers.join(" or ")
+    )
+}
+
+/// Why a token is none of ours, and what to do.
+fn ours(state: &HttpState, denied: &Denied) -> String {
+    let advice = match denied {
+        Denied::Unknown if state.0.config.access_file.is_none() => {
+            "send the header `Authorization: Bearer <MCP_API_TOKEN>`"
+        }
+        Denied::Unknown => "send the header `Authorization: Bearer <token>`",
+        Denied::Expired(_) => {
+            "the operator can make another one of this name with `mcp-code-sandbox token new`"
+        }
+    };
+    format!("{denied}: {advice}")
+}
+
+/// Whether a request carries a token of the operator's own tenant, who may know how busy the server is. Nobody whom an
+/// issuer vouches for is the operator, whatever tenant they belong to: who may have such a token is up to others.
+pub(super) fn is_of_the_operator(state: &HttpState, headers: &HeaderMap) -> bool {
+    let given = bearer(headers).unwrap_or_default();
+    let caller = state.0.access.caller(given);
+    caller.is_ok_and(|caller| *caller.tenant() == Tenant::Default)
+}
+
+/// The token of the `Authorization` header. The scheme's name is compared without case (RFC 9110, section 11.1).
+pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
