@@ -273,6 +273,21 @@ converters() {
 python_client() { check "Python mcp: $*" python/.venv/bin/python python/client.py "$@"; }
 typescript_client() { check "TypeScript: $*" node/node_modules/.bin/node node/client.mjs "$@"; }
 
+# The official client finds out by itself where to log in, registers there, and gets another token in mid-session. The
+# server asks the issuer when there is a token of it, so it can start first.
+login() {
+  local port issuer url
+  port=$(free_port)
+  issuer=http://127.0.0.1:$port
+  start_cold login OAUTH_ISSUER="$issuer"
+  url=$REPLY
+  node/node_modules/.bin/node node/issuer.mjs "$port" "$url/mcp" >"$work/issuer.log" 2>&1 &
+  pids+=($!)
+  curl --silent --fail --output /dev/null --retry 50 --retry-delay 1 --retry-connrefused \
+    "$issuer/.well-known/openid-configuration" || { cat "$work/issuer.log" >&2; exit 2; }
+  check 'Python mcp: logs in' env MCP_URL="$url" python/.venv/bin/python python/login.py
+}
+
 conformance_suite() {
   local forwarder scenario
   node/node_modules/.bin/node node/forward.mjs >"$work/forwarder" &
@@ -296,6 +311,7 @@ all_clients() {
   check 'docs/rest.md' documented_rest
   python_client auto legacy 2026-07-28 sse
   typescript_client sdk-http sdk-sse client-legacy client-auto
+  login
   converters
   check 'docs/clients.md, Python' documented_python
   check 'docs/clients.md, curl' documented_curl
