@@ -283,8 +283,8 @@ impl Config {
     /// All bad values at once.
     pub fn from_lookup(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigErrors> {
         let mut reader = Reader::new(lookup);
+        let http = HttpConfig::read(&mut reader);
         let oauth = OauthConfig::read(&mut reader);
-        let http = HttpConfig::read(&mut reader, &oauth);
         let storage = StorageConfig::read(&mut reader);
         let engine = EngineConfig::read(&mut reader);
         let limits = RunLimits::read(&mut reader);

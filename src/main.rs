@@ -226,6 +226,9 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
             let config = checked(Config::from_lookup(&lookup))?;
             App::access(&config)?;
             App::oauth(&config)?;
+            if let Some(warning) = config.oauth.warning() {
+                complain(&format!("warning: {warning}"));
+            }
             runtime()?.block_on(App::check_engine(&config))?;
             print(config.to_string().trim_end());
             Ok(ExitCode::SUCCESS)

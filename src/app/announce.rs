@@ -20,6 +20,9 @@ impl App {
                  files to other users of this host"
             );
         }
+        if let Some(warning) = self.config.oauth.warning() {
+            warn!("{warning}");
+        }
         let view = self.parts.gate.catalog.view();
         match &view.engine {
             EngineView::Down(outage) => warn!(

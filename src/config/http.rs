@@ -8,7 +8,7 @@ use secrecy::SecretString;
 use url::Url;
 
 use super::reader::{ConfigErrors, Reader};
-use super::{OauthConfig, RateLimit, names};
+use super::{RateLimit, names};
 
 /// Longest time for the head of a request, and so for a connection without a request.
 const HEAD_PATIENCE: Duration = Duration::from_secs(30);
@@ -23,6 +23,9 @@ const HOSTS: &str = "names of hosts separated by commas, each with or without a 
 /// The form of `ALLOWED_ORIGINS`, in words.
 const ORIGINS: &str = "origins separated by commas, such as `https://box.example` or `http://box.example:8080`, each \
     with a scheme and without a path, `:*` for any port, or `*` for any";
+
+/// With one of these, there are callers without `MCP_API_TOKEN`.
+const OTHER_WAYS_IN: [&str; 3] = ["ACCESS_FILE", "OAUTH_ISSUER", "CF_ACCESS_TEAM"];
 
 /// Where and for whom the server listens.
 #[derive(Clone, Debug)]
@@ -91,7 +94,7 @@ fn default_base_url(addr: SocketAddr) -> String {
 }
 
 impl HttpConfig {
-    pub(super) fn read(reader: &mut Reader<'_>, oauth: &OauthConfig) -> Self {
+    pub(super) fn read(reader: &mut Reader<'_>) -> Self {
         let addr = reader.listen_address("MCP_HTTP_ADDR");
         let public_base_url = reader
             .base_url("PUBLIC_BASE_URL")
@@ -115,7 +118,7 @@ impl HttpConfig {
         // As browsers send it: without the usual port.
         allowed_origins.extend(public.map(|url| url.origin().ascii_serialization()));
         let access_file = reader.path("ACCESS_FILE");
-        let api_token = if access_file.is_some() || oauth.is_on() {
+        let api_token = if OTHER_WAYS_IN.iter().any(|name| reader.is_set(name)) {
             reader.optional_token("MCP_API_TOKEN", 16)
         } else {
             Some(reader.token("MCP_API_TOKEN", 16))

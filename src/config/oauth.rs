@@ -16,6 +16,15 @@ const OF_AN_ISSUER: [&str; 5] = [
     "OAUTH_INTROSPECTION_CLIENT",
     "OAUTH_JWKS_FILE",
 ];
+/// How issuers begin at which anybody can have an account.
+const OPEN: [&str; 6] = [
+    "https://accounts.google.com",
+    "https://appleid.apple.com",
+    "https://gitlab.com",
+    "https://login.microsoftonline.com/9188040d-6c67-4c5b-b112-36a304b66dad",
+    "https://login.microsoftonline.com/common",
+    "https://login.microsoftonline.com/consumers",
+];
 /// The form of `OAUTH_ISSUER`, in words.
 const ISSUERS: &str = "addresses separated by commas, as the issuers write them into `iss`, such as \
     `https://auth.example/realms/team`, without query; `http` on this machine only";
@@ -130,6 +139,17 @@ impl OauthConfig {
     /// Whether there is somebody whose word is taken for who a caller is.
     pub fn is_on(&self) -> bool {
         !self.issuers.is_empty() || self.cloudflare.is_some()
+    }
+
+    /// What is to be told of an issuer at which anybody can have an account, if that is all it takes to enter.
+    pub fn warning(&self) -> Option<String> {
+        let is_open = |issuer: &&String| OPEN.iter().any(|open| issuer.starts_with(open));
+        let issuer = self.issuers.iter().find(is_open)?;
+        self.allow.is_empty().then(|| {
+            format!(
+                "anybody can have an account at {issuer}, and so run programs here: set OAUTH_ALLOW"
+            )
+        })
     }
 
     /// What clients are told to ask for, with what they cannot do without.
