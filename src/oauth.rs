@@ -102,10 +102,7 @@ impl Oauth {
         let client = Client::new(config.ca_bundle.as_deref())?;
         let source = match &config.jwks_file {
             None => Source::Discovery,
-            Some(path) => Source::Given {
-                keys: keys_of(path)?,
-                needs_documents: config.introspection.is_some(),
-            },
+            Some(path) => Source::Given(keys_of(path)?),
         };
         let issuer = |name: &String| Issuer::new(name.clone(), source.clone(), client.clone());
         let introspection = config.introspection.clone();

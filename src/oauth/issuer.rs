@@ -49,8 +49,8 @@ pub(super) enum Source {
     Discovery,
     /// Keys at this address, and nothing else.
     Keys(Url),
-    /// Keys that the operator gave. The issuer's documents say where it can be asked about tokens, if they are needed.
-    Given { keys: Keys, needs_documents: bool },
+    /// Keys that the operator gave. The issuer's documents only say where it can be asked about tokens.
+    Given(Keys),
 }
 
 /// Lets through one of the requests that name unknown keys, for all issuers together.
@@ -131,15 +131,15 @@ impl Issuer {
         jwt: &Jwt<'_>,
         unknown: &UnknownKeys,
     ) -> Result<DecodingKey, Refusal> {
-        let find = |published: &Published| {
-            let key = published.keys.find(jwt.key_id.as_deref(), jwt.algorithm);
-            key.cloned()
-        };
-        match find(&*self.published().await?) {
+        let find = |keys: &Keys| keys.find(jwt.key_id.as_deref(), jwt.algorithm).cloned();
+        if let Source::Given(keys) = &self.source {
+            return Ok(find(keys)?);
+        }
+        match find(&self.published().await?.keys) {
             Err(Flaw::Key(_)) if unknown.may_fetch() => {
                 let _turn = self.turn.lock().await;
                 self.fetch().await;
-                Ok(find(&*self.known()?)?)
+                Ok(find(&self.known()?.keys)?)
             }
             found => Ok(found?),
         }
@@ -225,16 +225,9 @@ impl Issuer {
                 keys: self.keys_at(url.clone()).await?,
                 introspection: None,
             }),
-            Source::Given {
-                keys,
-                needs_documents,
-            } => Ok(Published {
-                keys: keys.clone(),
-                introspection: if *needs_documents {
-                    discover().await?.introspection()
-                } else {
-                    None
-                },
+            Source::Given(_) => Ok(Published {
+                keys: Keys::default(),
+                introspection: discover().await?.introspection(),
             }),
         }
     }

@@ -119,7 +119,13 @@ async fn keys_from_a_file_need_no_issuer() {
     std::fs::write(&file, json!({ "keys": [RSA.jwk("one")] }).to_string()).unwrap();
     let issuer = TestIssuer::new().await;
     issuer.answers.lock().is_down = true;
-    let world = World::of(issuer, &[("OAUTH_JWKS_FILE", file.to_str().unwrap())]).await;
+    let settings = [
+        ("OAUTH_JWKS_FILE", file.to_str().unwrap()),
+        ("OAUTH_INTROSPECTION_CLIENT", "box"),
+        ("OAUTH_INTROSPECTION_SECRET", "7f3a9c51"),
+    ];
+    let world = World::of(issuer, &settings).await;
+    assert_eq!(world.ping("opaque").await.0, 503);
     assert_eq!(world.ping(&world.issuer.token("anna")).await, pong());
 }
 
