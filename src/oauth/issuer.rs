@@ -242,3 +242,51 @@ impl Issuer {
         Ok(keys)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    fn name(kept: &Kept) -> &'static str {
+        match kept.look() {
+            Look::Fresh(_) => "fresh",
+            Look::Due(_) => "due",
+            Look::Nothing => "nothing",
+            Look::NothingYet => "nothing yet",
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_fetched_is_fresh_then_due_and_counts_for_a_day() {
+        let published = Some((Arc::default(), Instant::now()));
+        let mut kept = Kept {
+            published,
+            failed: None,
+        };
+        assert_eq!(name(&kept), "fresh");
+        advance(FRESH).await;
+        assert_eq!(name(&kept), "due");
+        kept.failed = Some(Instant::now());
+        assert_eq!(name(&kept), "fresh", "it is not asked for again at once");
+        advance(AGAIN_WITH).await;
+        assert_eq!(name(&kept), "due");
+        advance(LONGEST).await;
+        assert_eq!(name(&kept), "nothing");
+        kept.failed = Some(Instant::now());
+        assert_eq!(name(&kept), "nothing yet");
+        advance(AGAIN_WITHOUT).await;
+        assert_eq!(name(&kept), "nothing");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn unknown_keys_are_fetched_twice_a_minute_at_most() {
+        let unknown = UnknownKeys::default();
+        assert!(unknown.may_fetch());
+        assert!(!unknown.may_fetch());
+        advance(UNKNOWN_KEYS).await;
+        assert!(unknown.may_fetch());
+        assert!(!unknown.may_fetch());
+    }
+}
