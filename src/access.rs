@@ -44,7 +44,11 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// Who may call. Clones share one state.
 #[derive(Clone, Debug)]
-pub struct Access(Arc<Shared>);
+pub struct Access {
+    shared: Arc<Shared>,
+    /// Whether others vouch for callers too.
+    is_beside_others: bool,
+}
 
 #[derive(Debug)]
 struct Shared {
@@ -159,11 +163,15 @@ impl Access {
             state.seen = Seen::of(&opened);
             state.book = Arc::new(read(opened, path, api_token.as_ref())?);
         }
-        Ok(Self(Arc::new(Shared {
+        let shared = Shared {
             api_token,
             file,
             state: RwLock::new(state),
-        })))
+        };
+        Ok(Self {
+            shared: Arc::new(shared),
+            is_beside_others: false,
+        })
     }
 
     /// Whose token it is.
@@ -175,10 +183,10 @@ impl Access {
             let expected = expected.expose_secret().as_bytes();
             bool::from(token.as_bytes().ct_eq(expected))
         };
-        if self.0.api_token.as_ref().is_some_and(is_api_token) {
+        if self.shared.api_token.as_ref().is_some_and(is_api_token) {
             return Ok(Principal::of_token(token));
         }
-        let book = Arc::clone(&self.0.state.read().book);
+        let book = Arc::clone(&self.shared.state.read().book);
         match book.find(token).filter(|_| !token.is_empty()) {
             None => Err(Denied::Unknown),
             Some(entry) if entry.is_expired() => Err(Denied::Expired(entry.name.clone())),
@@ -188,27 +196,36 @@ impl Access {
 
     /// What a tenant may have of the server.
     pub fn limits(&self, tenant: &Tenant) -> Arc<TenantLimits> {
-        self.0.state.read().book.limits(tenant)
+        self.shared.state.read().book.limits(tenant)
     }
 
     /// How many bytes the conversations of tenants may take, of those that have a limit.
     pub(crate) fn storage_limits(&self) -> Vec<(Tenant, u64)> {
-        self.0.state.read().book.storage_limits()
+        self.shared.state.read().book.storage_limits()
+    }
+
+    /// The same where others vouch for callers too, who may be tenants of their own.
+    #[must_use]
+    pub fn beside_others(self) -> Self {
+        Self {
+            is_beside_others: true,
+            ..self
+        }
     }
 
     /// Whether there may be several tenants.
     pub fn is_shared(&self) -> bool {
-        self.0.file.is_some()
+        self.is_beside_others || self.shared.file.is_some()
     }
 
     /// Whether what counts is what the file says now.
     pub fn is_current(&self) -> bool {
-        !self.0.state.read().is_kept
+        !self.shared.state.read().is_kept
     }
 
     /// Follows the file until `stop`.
     pub async fn follow(&self, stop: &CancellationToken) {
-        let Some(path) = &self.0.file else {
+        let Some(path) = &self.shared.file else {
             return;
         };
         while stop.run_until_cancelled(sleep(LOOK_EVERY)).await.is_some() {
@@ -220,15 +237,15 @@ impl Access {
     fn look(&self, path: &Path) {
         let opened = open(path);
         let seen = Seen::of(&opened);
-        if self.0.state.read().seen == seen {
+        if self.shared.state.read().seen == seen {
             return;
         }
         let book = if seen == Seen::Gone {
             Ok(Book::default())
         } else {
-            read(opened, path, self.0.api_token.as_ref())
+            read(opened, path, self.shared.api_token.as_ref())
         };
-        let mut state = self.0.state.write();
+        let mut state = self.shared.state.write();
         state.seen = seen;
         state.is_kept = book.is_err();
         match book {

@@ -7,6 +7,7 @@
 //! ```
 
 mod announce;
+mod compose;
 mod instance;
 mod platform;
 #[cfg(feature = "kubernetes")]
@@ -30,30 +31,20 @@ use tracing::{debug, info, warn};
 
 use self::instance::Instance;
 pub use self::platform::Platform;
-use crate::access::{Access, AccessError};
-use crate::audit::{Audit, Event};
-use crate::config::{Config, HttpConfig};
+use crate::access::Access;
+use crate::audit::Event;
+use crate::config::Config;
 use crate::executor::{EngineNeeds, Executor, UnfitError};
 use crate::expiry::{Expiry, ExpiryRules};
-use crate::files::ConversationFiles;
-use crate::gate::Gate;
-use crate::gate::admission::Admission;
-use crate::gate::floor::Floor;
 use crate::http::{self, Callers, HttpState};
-use crate::kernels::Kernels;
 use crate::ledger::Ledger;
-use crate::links::FileLinks;
 use crate::mcp::McpHandler;
 use crate::mcp::transport::{McpTransport, TransportSettings};
-use crate::metrics::{self, Metrics};
-use crate::oauth::{Oauth, OauthError};
+use crate::oauth::Oauth;
 use crate::packages::Packages;
 use crate::parts::Parts;
-use crate::pool::Pool;
-use crate::runner::catalog::Catalog;
-use crate::sandbox::Launcher;
 use crate::services::Services;
-use crate::workspace::{Owners, Workspaces};
+use crate::workspace::Owners;
 
 /// How long the engine may take to answer before the server starts.
 const FIRST_ANSWER: Duration = Duration::from_secs(1);
@@ -136,110 +127,12 @@ impl App {
         Ok(Self::check_executor(&*executor, config).await?)
     }
 
-    /// Who may call.
-    ///
-    /// # Errors
-    /// The file of tokens is not usable.
-    pub fn access(config: &Config) -> Result<Access, AccessError> {
-        let HttpConfig {
-            api_token,
-            access_file,
-            ..
-        } = &config.http;
-        Access::open(api_token.clone(), access_file.clone())
-    }
-
-    /// Whom others vouch for.
-    ///
-    /// # Errors
-    /// A file that the settings name is not usable.
-    pub fn oauth(config: &Config) -> Result<Option<Oauth>, OauthError> {
-        Oauth::new(&config.oauth, &http::resources(&config.http))
-    }
-
     async fn check_executor(executor: &dyn Executor, config: &Config) -> Result<(), UnfitError> {
         match tokio::time::timeout(FIRST_ANSWER, executor.fitting(&config.into())).await {
             Ok(Ok(fitting)) => fitting.map(drop),
             // The server starts without an engine too, and checks the settings when there is one.
             Ok(Err(_)) | Err(_) => Ok(()),
         }
-    }
-
-    /// Composes the server on any platform.
-    ///
-    /// # Errors
-    /// The storage is not usable.
-    pub fn on(platform: impl Into<Platform>, config: Config) -> anyhow::Result<Self> {
-        let platform = platform.into();
-        let tasks = TaskTracker::new();
-        let access = Self::access(&config)?;
-        let oauth = Self::oauth(&config)?;
-        let owners = Owners::for_this_process(config.engine.uids)?;
-        let root = &config.storage.root;
-        let workspaces = Workspaces::open(root, owners, (&config.storage).into())
-            .map_err(|error| instance::unusable(root, error.into()))?;
-        workspaces.prove_owners()?;
-        let instance =
-            Instance::register(root).map_err(|error| instance::unusable(root, error.into()))?;
-        let launcher = Launcher::new(
-            Arc::clone(&platform.executor),
-            instance.identity.clone(),
-            config.engine.subnets,
-            tasks.clone(),
-        );
-        let catalog = Catalog::default();
-        let pool = Pool::new(
-            config.pool.clone(),
-            settings::setup(&config, catalog.clone()),
-            launcher.clone(),
-            workspaces.clone(),
-            tasks.clone(),
-        );
-        let signing = config
-            .storage
-            .link_ttl
-            .map(|ttl| (ttl, config.storage.file_secret.clone()));
-        let (soft, hard) = (CancellationToken::new(), CancellationToken::new());
-        let audit = Audit::open(&config.audit, &tasks, hard.clone())?;
-        let metrics = Metrics::new(config.toolset);
-        metrics::set(&metrics.storage_limit, config.storage.limit.unwrap_or(0));
-        let kernels = Kernels::new(config.kernels, access.clone(), Arc::clone(&metrics));
-        let parts = Parts {
-            limits: Arc::new(config.limits.clone()),
-            files: ConversationFiles {
-                workspaces: workspaces.clone(),
-                links: FileLinks::new(config.http.public_base_url.clone(), signing),
-                file_secret: config.storage.file_secret.clone(),
-                max_upload_bytes: config.storage.max_upload_bytes,
-            },
-            gate: Gate::new(
-                catalog,
-                access.clone(),
-                Admission::new(config.admission, access.clone()),
-                Floor::new(workspaces.clone(), kernels.clone()),
-                workspaces.clone(),
-            ),
-            pool,
-            kernels,
-            launcher,
-            metrics,
-            audit: audit.clone(),
-        };
-        Ok(Self {
-            packages: parts.packages(config.packages.clone()),
-            ledger: Ledger::new(parts.runs(), tasks.clone(), audit),
-            parts,
-            config,
-            access,
-            oauth,
-            platform,
-            instance: Arc::new(instance),
-            tasks,
-            calls: TaskTracker::new(),
-            stop_accepting: soft.clone(),
-            soft,
-            hard,
-        })
     }
 
     /// Bytes of the largest message: an upload in base64, perhaps in lines, or a program with every character escaped.

@@ -194,7 +194,10 @@ impl Tenants {
         assert_eq!(running["status"], "running", "{running}");
         let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
             "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "test", "version": "1" } } });
-        let hello = self.ask(token, Method::POST, "/mcp", Some(&hello)).await;
+        let accept = [("accept", "application/json, text/event-stream")];
+        let hello = self.ask_with(token, Method::POST, "/mcp", Some(&hello), &accept);
+        let hello = hello.await;
+        assert!(!hello.header("mcp-session-id").is_empty());
         let rest = self
             .ask(token, Method::POST, "/api/v1/sessions", None)
             .await

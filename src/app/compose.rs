@@ -1,0 +1,151 @@
+//! Composes a server of its parts, from the settings and for any platform. Nothing has started when it is there.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::instance::Instance;
+use super::{App, Platform, instance, settings};
+use crate::access::{Access, AccessError};
+use crate::audit::Audit;
+use crate::config::{Config, HttpConfig};
+use crate::files::ConversationFiles;
+use crate::gate::Gate;
+use crate::gate::admission::Admission;
+use crate::gate::floor::Floor;
+use crate::http;
+use crate::kernels::Kernels;
+use crate::ledger::Ledger;
+use crate::links::FileLinks;
+use crate::metrics::{self, Metrics};
+use crate::oauth::{Oauth, OauthError};
+use crate::parts::Parts;
+use crate::pool::Pool;
+use crate::runner::catalog::Catalog;
+use crate::sandbox::Launcher;
+use crate::workspace::{Owners, Workspaces};
+
+impl App {
+    /// Who may call.
+    ///
+    /// # Errors
+    /// The file of tokens is not usable.
+    pub fn access(config: &Config) -> Result<Access, AccessError> {
+        let HttpConfig {
+            api_token,
+            access_file,
+            ..
+        } = &config.http;
+        let access = Access::open(api_token.clone(), access_file.clone())?;
+        Ok(if config.oauth.is_on() {
+            access.beside_others()
+        } else {
+            access
+        })
+    }
+
+    /// Whom others vouch for.
+    ///
+    /// # Errors
+    /// A file that the settings name is not usable.
+    pub fn oauth(config: &Config) -> Result<Option<Oauth>, OauthError> {
+        Oauth::new(&config.oauth, &http::resources(&config.http))
+    }
+
+    /// Composes the server on any platform.
+    ///
+    /// # Errors
+    /// The storage is not usable, or a file that the settings name.
+    pub fn on(platform: impl Into<Platform>, config: Config) -> anyhow::Result<Self> {
+        let platform = platform.into();
+        let tasks = TaskTracker::new();
+        let (soft, hard) = (CancellationToken::new(), CancellationToken::new());
+        let access = Self::access(&config)?;
+        let oauth = Self::oauth(&config)?;
+        let workspaces = workspaces(&config)?;
+        let root = &config.storage.root;
+        let instance =
+            Instance::register(root).map_err(|error| instance::unusable(root, error.into()))?;
+        let launcher = Launcher::new(
+            Arc::clone(&platform.executor),
+            instance.identity.clone(),
+            config.engine.subnets,
+            tasks.clone(),
+        );
+        let audit = Audit::open(&config.audit, &tasks, hard.clone())?;
+        let parts = parts(&config, access.clone(), workspaces, launcher, audit, &tasks);
+        Ok(Self {
+            packages: parts.packages(config.packages.clone()),
+            ledger: Ledger::new(parts.runs(), tasks.clone(), parts.audit.clone()),
+            parts,
+            config,
+            access,
+            oauth,
+            platform,
+            instance: Arc::new(instance),
+            tasks,
+            calls: TaskTracker::new(),
+            stop_accepting: soft.clone(),
+            soft,
+            hard,
+        })
+    }
+}
+
+fn workspaces(config: &Config) -> anyhow::Result<Workspaces> {
+    let owners = Owners::for_this_process(config.engine.uids)?;
+    let root = &config.storage.root;
+    let workspaces = Workspaces::open(root, owners, (&config.storage).into())
+        .map_err(|error| instance::unusable(root, error.into()))?;
+    workspaces.prove_owners()?;
+    Ok(workspaces)
+}
+
+fn parts(
+    config: &Config,
+    access: Access,
+    workspaces: Workspaces,
+    launcher: Launcher,
+    audit: Audit,
+    tasks: &TaskTracker,
+) -> Parts {
+    let catalog = Catalog::default();
+    let pool = Pool::new(
+        config.pool.clone(),
+        settings::setup(config, catalog.clone()),
+        launcher.clone(),
+        workspaces.clone(),
+        tasks.clone(),
+    );
+    let metrics = Metrics::new(config.toolset);
+    metrics::set(&metrics.storage_limit, config.storage.limit.unwrap_or(0));
+    let kernels = Kernels::new(config.kernels, access.clone(), Arc::clone(&metrics));
+    Parts {
+        limits: Arc::new(config.limits.clone()),
+        gate: Gate::new(
+            catalog,
+            access.clone(),
+            Admission::new(config.admission, access),
+            Floor::new(workspaces.clone(), kernels.clone()),
+            workspaces.clone(),
+        ),
+        files: files(config, workspaces),
+        pool,
+        kernels,
+        launcher,
+        metrics,
+        audit,
+    }
+}
+
+fn files(config: &Config, workspaces: Workspaces) -> ConversationFiles {
+    let secret = &config.storage.file_secret;
+    let signing = config.storage.link_ttl.map(|ttl| (ttl, secret.clone()));
+    ConversationFiles {
+        workspaces,
+        links: FileLinks::new(config.http.public_base_url.clone(), signing),
+        file_secret: secret.clone(),
+        max_upload_bytes: config.storage.max_upload_bytes,
+    }
+}
