@@ -49,9 +49,7 @@ use crate::principal::Principal;
 #[derive(Debug, Error)]
 pub enum OauthError {
     /// No connection can be made that is safe.
-    #[error(
-        "issuers cannot be asked, since no certificates are there to trust: install those of the system, or set OAUTH_CA_BUNDLE"
-    )]
+    #[error("issuers cannot be asked, since no safe connection can be made")]
     Tls(#[from] reqwest::Error),
     /// The certificates are none.
     #[error("OAUTH_CA_BUNDLE={path} is not usable: {reason}", path = path.display())]

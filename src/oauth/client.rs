@@ -38,7 +38,7 @@ pub(super) enum AskError {
 pub(super) struct Client(reqwest::Client);
 
 impl Client {
-    /// Trusts the certificates of the system, and those of the file.
+    /// Trusts the certificates of the system, Mozilla's, since an image need not have any, and those of the file.
     pub(super) fn new(ca_bundle: Option<&Path>) -> Result<Self, OauthError> {
         let mut client = reqwest::Client::builder()
             .timeout(PATIENCE)
@@ -46,6 +46,9 @@ impl Client {
             .redirect(Policy::none())
             .no_proxy()
             .user_agent(concat!("mcp-code-sandbox/", env!("CARGO_PKG_VERSION")));
+        let roots = webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter();
+        let roots: Result<Vec<_>, _> = roots.map(|root| Certificate::from_der(root)).collect();
+        client = client.tls_certs_merge(roots?);
         if let Some(path) = ca_bundle {
             client = client.tls_certs_merge(certificates(path)?);
         }
