@@ -194,6 +194,11 @@ impl Access {
         }
     }
 
+    /// Whether a caller had a token of the file, and has none any more that counts.
+    pub fn has_left(&self, caller: &Principal) -> bool {
+        caller.token_name().is_some() && !self.shared.state.read().book.has(caller)
+    }
+
     /// What a tenant may have of the server.
     pub fn limits(&self, tenant: &Tenant) -> Arc<TenantLimits> {
         self.shared.state.read().book.limits(tenant)

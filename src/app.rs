@@ -249,6 +249,14 @@ impl App {
             &self.tasks,
             &self.hard,
         );
+        if self.config.http.access_file.is_some() {
+            self.tasks.spawn(upkeep::see_callers_off(
+                self.access.clone(),
+                self.ledger.clone(),
+                transport.clone(),
+                self.hard.clone(),
+            ));
+        }
         http::router(HttpState::new(
             self.config.http.clone(),
             Callers {

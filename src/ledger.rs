@@ -137,6 +137,14 @@ impl Ledger {
         });
     }
 
+    /// Ends the runs of callers who have left.
+    pub(crate) fn end_those_of(&self, has_left: impl Fn(&Principal) -> bool) {
+        let entries = self.entries.lock();
+        for run in entries.under_way().filter(|run| has_left(&run.owner)) {
+            run.cancel();
+        }
+    }
+
     /// A caller's run by its id.
     pub fn find(&self, owner: &Principal, id: &str) -> Option<Arc<RunHandle>> {
         let mut entries = self.entries.lock();

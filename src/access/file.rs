@@ -31,6 +31,15 @@ const MIN_STORAGE: u64 = 1 << 20;
 pub(super) struct Book {
     tokens: HashMap<TokenHash, Entry>,
     limits: HashMap<Tenant, Arc<TenantLimits>>,
+    /// Until when somebody has a token: the last of several counts.
+    callers: HashMap<Principal, Lasts>,
+}
+
+/// How long somebody has a token. The later it ends, the greater it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Lasts {
+    Until(Timestamp),
+    ForEver,
 }
 
 /// A token.
@@ -91,6 +100,10 @@ impl Book {
             let name = parse_name(&table.name)?;
             for token in std::mem::take(&mut table.token) {
                 let (hash, entry) = read_token(&name, &token)?;
+                let lasts = entry.expires.map_or(Lasts::ForEver, Lasts::Until);
+                let known = book.callers.entry(entry.principal.clone());
+                let longest = known.or_insert(lasts);
+                *longest = lasts.max(*longest);
                 if book.tokens.insert(hash, entry).is_some() {
                     return Err(AccessError::Form(format!(
                         "the token {} of {name} is there twice, and it belongs to one: remove the other",
@@ -155,6 +168,15 @@ impl Book {
     /// What a tenant may have.
     pub(super) fn limits(&self, tenant: &Tenant) -> Arc<TenantLimits> {
         self.limits.get(tenant).cloned().unwrap_or_default()
+    }
+
+    /// Whether somebody has a token that counts.
+    pub(super) fn has(&self, caller: &Principal) -> bool {
+        match self.callers.get(caller) {
+            None => false,
+            Some(Lasts::ForEver) => true,
+            Some(Lasts::Until(end)) => *end > Timestamp::now(),
+        }
     }
 
     /// All tokens: by tenant, name and hash.

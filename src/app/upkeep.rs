@@ -8,15 +8,21 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::instance::Instance;
+use crate::access::Access;
 use crate::checks::network::{self, CheckError};
 use crate::config::EngineConfig;
 use crate::gate::network::NetworkState;
+use crate::ledger::Ledger;
+use crate::mcp::transport::McpTransport;
 use crate::metrics::set;
 use crate::parts::Parts;
+use crate::principal::Principal;
 use crate::runner::catalog::EngineView;
 use crate::sandbox::Launcher;
 
 const REAP_EVERY: Duration = Duration::from_secs(30);
+/// How soon what a caller began ends after its last token.
+const SEE_OFF_EVERY: Duration = Duration::from_secs(1);
 /// Pause between two checks of the network. Its rules may have been removed, as by a restart of the engine, or just
 /// been installed; a server that was too busy will soon have room.
 const CHECK_NETWORK_EVERY: Duration = Duration::from_secs(30);
@@ -53,6 +59,24 @@ pub(super) async fn reap_leftovers(
         }
     };
     stop.run_until_cancelled(reap).await;
+}
+
+/// Ends what callers began whose last token was revoked or has expired.
+pub(super) async fn see_callers_off(
+    access: Access,
+    ledger: Ledger,
+    transport: McpTransport,
+    stop: CancellationToken,
+) {
+    let has_left = |caller: &Principal| access.has_left(caller);
+    let see_off = async {
+        loop {
+            tokio::time::sleep(SEE_OFF_EVERY).await;
+            ledger.end_those_of(has_left);
+            transport.end_those_of(has_left).await;
+        }
+    };
+    stop.run_until_cancelled(see_off).await;
 }
 
 /// Keeps the network policy up to date.

@@ -62,6 +62,11 @@ impl Entries {
         self.under_way.get(&key).or_else(|| self.finished.get(&key))
     }
 
+    /// Those that have not ended.
+    pub(super) fn under_way(&self) -> impl Iterator<Item = &Arc<RunHandle>> {
+        self.under_way.values()
+    }
+
     pub(super) fn iter(&mut self) -> impl Iterator<Item = &Arc<RunHandle>> {
         let finished = self.finished.iter().map(|(_, run)| run);
         self.under_way.values().chain(finished)

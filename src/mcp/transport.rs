@@ -266,6 +266,12 @@ impl McpTransport {
         }
     }
 
+    /// Ends the sessions and streams of callers who have left.
+    pub(crate) async fn end_those_of(&self, has_left: impl Fn(&Principal) -> bool) {
+        self.legacy.end_those_of(&has_left);
+        self.sessions.end_those_of(&has_left).await;
+    }
+
     /// Whether several messages may come at once: what the request says, or else its session.
     fn takes_batches(&self, headers: &HeaderMap, caller: &Principal) -> bool {
         let agreed = || self.sessions.revision(session_id(headers)?, caller);

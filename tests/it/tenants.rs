@@ -13,6 +13,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::sse::EventStream;
 use crate::support::engines::Engine;
 use crate::support::{Answer, TOKEN, TestApp, eventually};
 
@@ -465,6 +466,58 @@ async fn a_token_is_replaced_in_the_middle_of_a_session_and_then_revoked() {
     };
     assert_eq!(refused.header("www-authenticate"), "Bearer");
     insta::assert_snapshot!(refused.text(), @r#"{"error":{"code":"unauthorized","message":"the bearer token is missing or wrong: send the header `Authorization: Bearer <token>`"}}"#);
+}
+
+#[tokio::test]
+async fn what_a_caller_began_ends_with_its_last_token() {
+    let tenants = Tenants::new(&[("CALL_BUDGET", "100ms")]).await;
+    let [_, research, sales] = &tenants.tokens;
+    let mut shown = Vec::new();
+    for token in [research, sales] {
+        shown.push(tenants.shown_to(token).await);
+    }
+    let open = async |token: &str, path: &str, session: &str| {
+        let request = Request::get(path)
+            .header("host", "localhost:8080")
+            .header("authorization", format!("Bearer {token}"))
+            .header("accept", "text/event-stream")
+            .header("mcp-session-id", session);
+        EventStream::open(&tenants.app, request.body(Body::empty()).unwrap()).await
+    };
+    let mut stream = open(research, "/mcp", &shown[0].session).await;
+    let mut legacy = open(research, "/sse", "").await;
+    assert_eq!((stream.status.as_u16(), legacy.status.as_u16()), (200, 200));
+    assert_eq!(legacy.next().await.unwrap().name, "endpoint");
+    let gate = &tenants.app.app.parts.gate;
+    assert_eq!(gate.count(), 2);
+    let revoke = TokenCommand::Revoke {
+        tenant: "research".parse().unwrap(),
+        name: "n8n".parse().unwrap(),
+        id: None,
+    };
+    revoke.run(Some(&tenants.file)).unwrap();
+    assert!(stream.next().await.is_none() && legacy.next().await.is_none());
+    eventually("its run has ended", || gate.count() == 1).await;
+    // With another token of that name the caller is back, and finds how its run ended.
+    let again = new_token(&tenants.file, "research", "n8n");
+    let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+    while tenants
+        .ask(&again, Method::POST, "/mcp", Some(&ping))
+        .await
+        .status
+        != 200
+    {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    let state = json!({ "runId": shown[0].run });
+    let state = tenants.call(&again, "get_run", state).await;
+    assert_eq!(state["status"], "cancelled", "{state}");
+    let state = json!({ "runId": shown[1].run, "waitSeconds": 0 });
+    let state = tenants.call(sales, "get_run", state).await;
+    assert_eq!(state["status"], "running", "{state}");
+    let cancel = json!({ "runId": shown[1].run });
+    tenants.call(sales, "cancel_run", cancel).await;
+    eventually("no run is left", || gate.count() == 0).await;
 }
 
 #[tokio::test]

@@ -52,6 +52,8 @@ struct Open {
     owner: Principal,
     input: mpsc::Sender<ClientJsonRpcMessage>,
     backlog: Backlog,
+    /// What ends it.
+    stop: CancellationToken,
 }
 
 /// Closes a stream when dropped. Lives as long as the response's body.
@@ -100,6 +102,7 @@ impl LegacyStreams {
                     owner,
                     input,
                     backlog,
+                    stop: stop.clone(),
                 },
             );
         }
@@ -120,6 +123,14 @@ impl LegacyStreams {
             _cancel: stop.drop_guard(),
         };
         events(endpoint, answers, closing)
+    }
+
+    /// Ends those of callers who have left.
+    pub(super) fn end_those_of(&self, has_left: impl Fn(&Principal) -> bool) {
+        let open = self.open.lock();
+        for stream in open.values().filter(|stream| has_left(&stream.owner)) {
+            stream.stop.cancel();
+        }
     }
 
     /// Takes messages for the stream that the query names. If one of them cannot be taken, none is.

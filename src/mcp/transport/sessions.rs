@@ -99,18 +99,25 @@ impl Sessions {
         let pause = (self.idle / 4).clamp(CHECK_INTERVAL.0, CHECK_INTERVAL.1);
         loop {
             sleep(pause).await;
-            let silent: Vec<_> = {
-                let mut known = self.known.lock();
-                let ended = known
-                    .open
-                    .extract_if(|_, session| session.is_silent(self.idle));
-                ended.map(|(id, _)| id).collect()
-            };
-            for id in silent {
+            for id in self.take(|session| session.is_silent(self.idle)) {
                 debug!(session = %id, "a session was silent for too long");
                 self.close(&id).await;
             }
         }
+    }
+
+    /// Ends those of callers who have left.
+    pub(super) async fn end_those_of(&self, has_left: impl Fn(&Principal) -> bool) {
+        for id in self.take(|session| has_left(&session.owner)) {
+            debug!(session = %id, "ended a session whose caller has no token any more");
+            self.close(&id).await;
+        }
+    }
+
+    fn take(&self, goes: impl Fn(&Session) -> bool) -> Vec<SessionId> {
+        let mut known = self.known.lock();
+        let taken = known.open.extract_if(|_, session| goes(session));
+        taken.map(|(id, _)| id).collect()
     }
 
     /// Whether there may be one more.
