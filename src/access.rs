@@ -34,9 +34,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
 pub use self::command::TokenCommand;
-use self::file::Book;
+use self::file::{Book, Entry};
 pub use self::limits::TenantLimits;
-pub use self::secret::TokenHashError;
+pub use self::secret::{TokenHash, TokenHashError};
 use crate::principal::{Name, Principal, Tenant};
 
 /// How often the file is looked at.
@@ -187,11 +187,32 @@ impl Access {
             return Ok(Principal::of_token(token));
         }
         let book = Arc::clone(&self.shared.state.read().book);
-        match book.find(token).filter(|_| !token.is_empty()) {
-            None => Err(Denied::Unknown),
-            Some(entry) if entry.is_expired() => Err(Denied::Expired(entry.name.clone())),
-            Some(entry) => Ok(entry.principal.clone()),
+        allowed(book.find(token).filter(|_| !token.is_empty()))
+    }
+
+    /// What can be kept of a token that counts, to ask later whether it still does.
+    ///
+    /// # Errors
+    /// It is nobody's, or its time is over.
+    pub fn hash(&self, token: &str) -> Result<TokenHash, Denied> {
+        self.caller(token).map(|_| TokenHash::of(token))
+    }
+
+    /// Whose token has this hash: the same caller as by the token itself.
+    ///
+    /// # Errors
+    /// Nobody's any more, or its time is over.
+    pub fn holder(&self, hash: &TokenHash) -> Result<Principal, Denied> {
+        let api_token = self
+            .shared
+            .api_token
+            .as_ref()
+            .map(SecretString::expose_secret);
+        if let Some(token) = api_token.filter(|token| TokenHash::of(token) == *hash) {
+            return Ok(Principal::of_token(token));
         }
+        let book = Arc::clone(&self.shared.state.read().book);
+        allowed(book.get(hash))
     }
 
     /// Whether a caller had a token of the file, and has none any more that counts.
@@ -266,6 +287,15 @@ impl Access {
                 );
             }
         }
+    }
+}
+
+/// Whose token an entry is about, as long as it counts.
+fn allowed(entry: Option<&Entry>) -> Result<Principal, Denied> {
+    match entry {
+        None => Err(Denied::Unknown),
+        Some(entry) if entry.is_expired() => Err(Denied::Expired(entry.name.clone())),
+        Some(entry) => Ok(entry.principal.clone()),
     }
 }
 

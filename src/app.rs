@@ -7,6 +7,7 @@
 //! ```
 
 mod announce;
+mod callers;
 mod compose;
 mod instance;
 mod platform;
@@ -38,6 +39,7 @@ use crate::executor::{EngineNeeds, Executor, UnfitError};
 use crate::expiry::{Expiry, ExpiryRules};
 use crate::http::{self, Callers, HttpState};
 use crate::ledger::Ledger;
+use crate::login::Login;
 use crate::mcp::McpHandler;
 use crate::mcp::transport::{McpTransport, TransportSettings};
 use crate::oauth::Oauth;
@@ -72,6 +74,7 @@ pub struct App {
     config: Config,
     access: Access,
     oauth: Option<Oauth>,
+    login: Option<Login>,
     platform: Platform,
     instance: Arc<Instance>,
     /// The runs of clients, however they connect.
@@ -262,6 +265,7 @@ impl App {
             Callers {
                 access: self.access.clone(),
                 oauth: self.oauth.clone(),
+                login: self.login.clone(),
                 oauth_config: self.config.oauth.clone(),
                 audit: self.parts.audit.clone(),
             },

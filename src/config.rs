@@ -22,7 +22,7 @@ mod replicas;
 mod show;
 mod toolset;
 mod uids;
-mod variable;
+pub mod variable;
 pub mod variables;
 
 use std::fmt;
@@ -284,7 +284,7 @@ impl Config {
     pub fn from_lookup(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Self, ConfigErrors> {
         let mut reader = Reader::new(lookup);
         let http = HttpConfig::read(&mut reader);
-        let oauth = OauthConfig::read(&mut reader);
+        let oauth = OauthConfig::read(&mut reader, &http.public_base_url);
         let storage = StorageConfig::read(&mut reader);
         let engine = EngineConfig::read(&mut reader);
         let limits = RunLimits::read(&mut reader);

@@ -8,6 +8,7 @@ mod files;
 mod health;
 mod linger;
 mod log_request;
+mod login;
 mod metadata;
 mod metrics;
 mod page;
@@ -49,6 +50,7 @@ use crate::access::Access;
 use crate::audit::Audit;
 use crate::body::Room;
 use crate::config::{HttpConfig, OauthConfig};
+use crate::login::Login;
 use crate::mcp::transport::{MESSAGES, McpTransport};
 use crate::oauth::Oauth;
 use crate::services::Services;
@@ -71,6 +73,8 @@ struct Shared {
     audit: Audit,
     /// Callers whom others vouch for, if there are any.
     oauth: Option<Oauth>,
+    /// Logs callers in, if it is switched on.
+    login: Option<Login>,
     mcp: McpTransport,
     services: Services,
     sessions: rest::Sessions,
@@ -86,6 +90,8 @@ pub struct Callers {
     pub access: Access,
     /// By what others say of them, if they are asked.
     pub oauth: Option<Oauth>,
+    /// By what was issued here in place of a token, if that is switched on.
+    pub login: Option<Login>,
     /// What clients are told about that.
     pub oauth_config: OauthConfig,
     /// Who was let in, and who was not.
@@ -104,6 +110,7 @@ impl HttpState {
         let Callers {
             access,
             oauth,
+            login,
             oauth_config,
             audit,
         } = callers;
@@ -117,6 +124,7 @@ impl HttpState {
             access,
             audit,
             oauth,
+            login,
             mcp,
             services,
             sessions: rest::Sessions::default(),
@@ -134,7 +142,7 @@ pub fn router(state: HttpState) -> Router {
     for path in STREAMS {
         with_token = with_token.route(path, get(open_stream));
     }
-    if state.0.oauth.is_some() {
+    if state.0.oauth.is_some() || state.0.login.is_some() {
         with_token = with_token.route(TOKEN_MCP, any(mcp));
     }
     let with_token = with_token
@@ -181,7 +189,9 @@ pub fn router(state: HttpState) -> Router {
 /// address where they look first has nothing as long as there are such tokens.
 fn log_in(state: &HttpState) -> Router<HttpState> {
     let mut routes = Router::new();
-    if state.0.oauth_config.issuers.is_empty() {
+    if let Some(builtin) = &state.0.login {
+        routes = login::routes(builtin.clone());
+    } else if state.0.oauth_config.issuers.is_empty() {
         return routes;
     }
     for (address, _) in metadata::DOCUMENTS {

@@ -22,6 +22,7 @@ pub mod http;
 pub mod kernels;
 pub mod ledger;
 pub mod links;
+pub mod login;
 pub mod mcp;
 pub mod metrics;
 pub mod oauth;

@@ -33,6 +33,7 @@ use thiserror::Error;
 use self::audience::Audiences;
 use self::claims::Claims;
 use self::client::Client;
+pub(crate) use self::client::{answer, builder};
 use self::cloudflare::Cloudflare;
 use self::introspection::Introspection;
 use self::issuer::{Issuer, Source, UnknownKeys};

@@ -162,7 +162,12 @@ impl Book {
 
     /// Who has a token.
     pub(super) fn find(&self, token: &str) -> Option<&Entry> {
-        self.tokens.get(&TokenHash::of(token))
+        self.get(&TokenHash::of(token))
+    }
+
+    /// Who has the token of a hash.
+    pub(super) fn get(&self, hash: &TokenHash) -> Option<&Entry> {
+        self.tokens.get(hash)
     }
 
     /// What a tenant may have.

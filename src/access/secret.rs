@@ -4,6 +4,7 @@ use std::str::FromStr;
 
 use rand::RngExt as _;
 use rand::distr::Alphanumeric;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
@@ -22,8 +23,9 @@ pub(super) fn mint() -> String {
 }
 
 /// All that is kept of a token. Its own randomness makes a plain hash enough: there is nothing to guess from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct TokenHash([u8; 32]);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct TokenHash([u8; 32]);
 
 /// The error for a string that is no hash.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -50,6 +52,20 @@ impl FromStr for TokenHash {
         let mut hash = [0; 32];
         hex::decode_to_slice(digits.trim(), &mut hash).map_err(|_| TokenHashError)?;
         Ok(Self(hash))
+    }
+}
+
+impl TryFrom<String> for TokenHash {
+    type Error = TokenHashError;
+
+    fn try_from(digits: String) -> Result<Self, Self::Error> {
+        digits.parse()
+    }
+}
+
+impl From<TokenHash> for String {
+    fn from(hash: TokenHash) -> Self {
+        hash.to_string()
     }
 }
 

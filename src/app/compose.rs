@@ -7,19 +7,17 @@ use tokio_util::task::TaskTracker;
 
 use super::instance::Instance;
 use super::{App, Platform, instance, settings};
-use crate::access::{Access, AccessError};
+use crate::access::Access;
 use crate::audit::Audit;
-use crate::config::{Config, HttpConfig};
+use crate::config::Config;
 use crate::files::ConversationFiles;
 use crate::gate::Gate;
 use crate::gate::admission::Admission;
 use crate::gate::floor::Floor;
-use crate::http;
 use crate::kernels::Kernels;
 use crate::ledger::Ledger;
 use crate::links::FileLinks;
 use crate::metrics::{self, Metrics};
-use crate::oauth::{Oauth, OauthError};
 use crate::parts::Parts;
 use crate::pool::Pool;
 use crate::runner::catalog::Catalog;
@@ -27,32 +25,6 @@ use crate::sandbox::Launcher;
 use crate::workspace::{Owners, Workspaces};
 
 impl App {
-    /// Who may call.
-    ///
-    /// # Errors
-    /// The file of tokens is not usable.
-    pub fn access(config: &Config) -> Result<Access, AccessError> {
-        let HttpConfig {
-            api_token,
-            access_file,
-            ..
-        } = &config.http;
-        let access = Access::open(api_token.clone(), access_file.clone())?;
-        Ok(if config.oauth.is_on() {
-            access.beside_others()
-        } else {
-            access
-        })
-    }
-
-    /// Whom others vouch for.
-    ///
-    /// # Errors
-    /// A file that the settings name is not usable.
-    pub fn oauth(config: &Config) -> Result<Option<Oauth>, OauthError> {
-        Oauth::new(&config.oauth, &http::resources(&config.http))
-    }
-
     /// Composes the server on any platform.
     ///
     /// # Errors
@@ -67,6 +39,8 @@ impl App {
         let root = &config.storage.root;
         let instance =
             Instance::register(root).map_err(|error| instance::unusable(root, error.into()))?;
+        let login = Self::login(&config, &access)
+            .map_err(|error| instance::unusable(root, error.into()))?;
         let launcher = Launcher::new(
             Arc::clone(&platform.executor),
             instance.identity.clone(),
@@ -82,6 +56,7 @@ impl App {
             config,
             access,
             oauth,
+            login,
             platform,
             instance: Arc::new(instance),
             tasks,

@@ -2,7 +2,8 @@
 //! name that nothing reads.
 
 use super::foreign::FOREIGN;
-use super::variables::{OF_COMPOSE, OF_START, VARIABLES};
+use super::variable::{OF_COMPOSE, OF_START};
+use super::variables::VARIABLES;
 
 /// How many letters may be wrong, missing, extra or swapped.
 const MISTAKES: usize = 2;

@@ -41,6 +41,8 @@ const TEAM: &str = "the name of a team, such as `myteam` for `https://myteam.clo
 /// Whose access tokens are taken.
 #[derive(Clone, Debug)]
 pub struct OauthConfig {
+    /// Whether the server issues them itself, to those who have a token of it (`OAUTH_BUILTIN`).
+    pub builtin: bool,
     /// Who issues them; empty means that none are taken (`OAUTH_ISSUER`).
     pub issuers: Vec<String>,
     /// For whom they may be issued besides our own addresses (`OAUTH_AUDIENCE`).
@@ -104,7 +106,8 @@ pub struct CloudflareConfig {
 }
 
 impl OauthConfig {
-    pub(super) fn read(reader: &mut Reader<'_>) -> Self {
+    /// `public` is the address at which clients call.
+    pub(super) fn read(reader: &mut Reader<'_>, public: &str) -> Self {
         let issuers = reader.list("OAUTH_ISSUER", ISSUERS, issuer);
         if !reader.is_set("OAUTH_ISSUER") {
             for name in OF_AN_ISSUER {
@@ -114,6 +117,7 @@ impl OauthConfig {
             }
         }
         Self {
+            builtin: builtin(reader, public),
             introspection: introspection(reader, issuers.len()),
             issuers,
             audiences: reader.list(
@@ -180,6 +184,7 @@ impl OauthConfig {
             self.scopes.join(" ")
         };
         vec![
+            ("OAUTH_BUILTIN", self.builtin.to_string()),
             ("OAUTH_ISSUER", self.issuers.join(",")),
             ("OAUTH_AUDIENCE", self.audiences.join(",")),
             ("OAUTH_SCOPES", scopes),
@@ -288,6 +293,27 @@ fn allowed(value: &str) -> Option<Allowed> {
     };
     let name = name.trim();
     (!name.is_empty()).then(|| of(name.to_owned()))
+}
+
+fn builtin(reader: &mut Reader<'_>, public: &str) -> bool {
+    let name = "OAUTH_BUILTIN";
+    let builtin = reader.flag(name);
+    if !builtin {
+        return false;
+    }
+    for other in ["OAUTH_ISSUER", "CF_ACCESS_TEAM"] {
+        if reader.is_set(other) {
+            let expected =
+                format!("left out where {other} is set: clients could not tell where to log in");
+            reader.reject(name, &expected);
+        }
+    }
+    if !Url::parse(public).is_ok_and(|url| is_safe(&url)) {
+        let expected = "left out where PUBLIC_BASE_URL is not https: tokens are pasted into a page, which others on the way \
+                        could read or change; `http` on this machine only";
+        reader.reject(name, expected);
+    }
+    builtin
 }
 
 fn introspection(reader: &mut Reader<'_>, issuers: usize) -> Option<IntrospectionClient> {

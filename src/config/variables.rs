@@ -1,7 +1,6 @@
 //! The one table of environment variables: name, default, meaning.
 
-use super::variable::variable;
-pub use super::variable::{OF_COMPOSE, OF_START, Variable};
+use super::variable::{Variable, variable};
 
 /// Every variable that the server reads, in the order in which the documents list them.
 pub const VARIABLES: &[Variable] = &[
@@ -24,6 +23,11 @@ pub const VARIABLES: &[Variable] = &[
         "ACCESS_FILE",
         "",
         "file of further tokens, each for a tenant whose conversations are its own; made and changed by `mcp-code-sandbox token`, and read again when it changes",
+    ),
+    variable(
+        "OAUTH_BUILTIN",
+        "false",
+        "1: people who have a token can log in with it from applications that take none, such as claude.ai; needs a PUBLIC_BASE_URL with https; see docs/oauth.md",
     ),
     variable(
         "OAUTH_ISSUER",

@@ -13,6 +13,7 @@ use percent_encoding::percent_decode_str;
 use serde_json::json;
 
 use super::HttpState;
+use super::login;
 use super::metadata;
 use super::rest::ApiError;
 use crate::api::code::Code;
@@ -47,7 +48,8 @@ pub(super) fn plain(mut request: Request, public_path: &str) -> Request {
 fn address(path: &str) -> Option<&'static str> {
     let documents = metadata::DOCUMENTS.iter().map(|(address, _)| *address);
     let all = [MCP, MESSAGES, TOKEN_MCP, metadata::WELL_KNOWN].into_iter();
-    let mut all = all.chain(STREAMS.iter().copied()).chain(documents);
+    let all = all.chain(STREAMS.iter().copied()).chain(documents);
+    let mut all = all.chain(login::ADDRESSES.iter().copied());
     all.find(|address| *address == path)
 }
 
@@ -65,9 +67,13 @@ fn simple(path: &str, public_path: &str) -> String {
             .unwrap_or(path)
             .to_owned()
     };
-    match path.strip_prefix(metadata::WELL_KNOWN) {
-        // Here the path of what the document is about comes last (RFC 9728, section 3.1).
-        Some(about) => format!("{}{}", metadata::WELL_KNOWN, without(about)),
+    // Here the path of what the document is about comes last (RFC 9728, section 3.1; RFC 8414, section 3.1).
+    let mut documents = [metadata::WELL_KNOWN, login::METADATA].into_iter();
+    let about = |document: &'static str| Some((document, path.strip_prefix(document)?));
+    match documents.find_map(about) {
+        Some((document, "")) => document.to_owned(),
+        Some((document, about)) if about == public_path => document.to_owned(),
+        Some((document, about)) => format!("{document}{}", without(about)),
         None => without(&path),
     }
 }
@@ -90,7 +96,9 @@ pub(super) async fn no_such_route(State(state): State<HttpState>, request: Reque
     if path.split('/').any(|segment| segment == ".well-known")
         || AUTHORIZATION.contains(&path.as_str())
     {
-        let description = if state.0.oauth_config.issuers.is_empty() {
+        let description = if state.0.login.is_some() {
+            "there is nothing here: /.well-known/oauth-authorization-server says where to log in"
+        } else if state.0.oauth_config.issuers.is_empty() {
             "this server has no OAuth: send the header `Authorization: Bearer <MCP_API_TOKEN>`"
         } else {
             "this server issues no tokens: /.well-known/oauth-protected-resource/mcp says who does"

@@ -10,11 +10,11 @@ use tracing::info;
 
 use super::HttpState;
 use super::access::note_denied;
-use super::metadata::Challenge;
+use super::metadata::{self, Challenge};
 use super::rest::ApiError;
 use crate::access::Denied;
 use crate::api::code::Code;
-use crate::config::OauthConfig;
+use crate::login::{Login, Refused};
 use crate::oauth::{Flaw, Refusal};
 use crate::principal::{Principal, Tenant};
 
@@ -29,6 +29,8 @@ enum Unknown {
     Token(Denied),
     /// It is none of ours, and counts for nothing elsewhere.
     Refused(Refusal),
+    /// It has the form of those that are issued here, and counts for nothing.
+    LoggedOut(Refused),
 }
 
 impl Unknown {
@@ -38,7 +40,7 @@ impl Unknown {
             Self::Missing => "no_token",
             Self::Token(Denied::Unknown) => "unknown_token",
             Self::Token(Denied::Expired(_)) => "expired_token",
-            Self::Refused(Refusal::Invalid(_)) => "invalid_token",
+            Self::LoggedOut(_) | Self::Refused(Refusal::Invalid(_)) => "invalid_token",
             Self::Refused(Refusal::Assertion(_)) => "invalid_assertion",
             Self::Refused(Refusal::Scope { .. }) => "insufficient_scope",
             Self::Refused(Refusal::NotAllowed(_)) => "not_allowed",
@@ -78,6 +80,9 @@ async fn caller(state: &HttpState, headers: &HeaderMap) -> Result<Principal, Unk
         return oauth.asserted(assertion).await.map_err(Unknown::Refused);
     }
     let given = bearer(headers).unwrap_or_default();
+    if let Some(login) = state.0.login.as_ref().filter(|_| Login::has_form(given)) {
+        return login.caller(given).map_err(Unknown::LoggedOut);
+    }
     match (state.0.access.caller(given), oauth) {
         (Ok(principal), _) => Ok(principal),
         (Err(Denied::Unknown), _) if given.is_empty() => Err(Unknown::Missing),
@@ -88,14 +93,21 @@ async fn caller(state: &HttpState, headers: &HeaderMap) -> Result<Principal, Unk
     }
 }
 
+/// Whether clients can get a token by themselves.
+fn can_log_in(state: &HttpState) -> bool {
+    state.0.oauth.is_some() || state.0.login.is_some()
+}
+
 /// What a caller is told who is not let through. A known one gets no challenge: to log in again would change nothing.
 fn refused(state: &HttpState, unknown: &Unknown, challenge: &Challenge) -> Response {
     let (code, message) = match unknown {
-        Unknown::Missing if state.0.oauth.is_some() => {
-            (Code::Unauthorized, missing(&state.0.oauth_config))
-        }
+        Unknown::Missing if can_log_in(state) => (Code::Unauthorized, missing(state)),
         Unknown::Missing => (Code::Unauthorized, ours(state, &Denied::Unknown)),
         Unknown::Token(denied) => (Code::Unauthorized, ours(state, denied)),
+        Unknown::LoggedOut(refused) => {
+            info!(reason = %refused, "refused an access token");
+            (Code::Unauthorized, refused.to_string())
+        }
         Unknown::Refused(refusal) => {
             info!(reason = %refusal, "refused an access token");
             let code = match refusal {
@@ -121,13 +133,14 @@ fn refused(state: &HttpState, unknown: &Unknown, challenge: &Challenge) -> Respo
     response
 }
 
-fn missing(config: &OauthConfig) -> String {
-    if config.issuers.is_empty() {
+fn missing(state: &HttpState) -> String {
+    let issuers = metadata::issuers(state);
+    if issuers.is_empty() {
         return "the request did not come through Cloudflare Access: call this server by its public address".to_owned();
     }
     format!(
         "the access token is missing: log in at {}, and send the header `Authorization: Bearer <access token>`",
-        config.issuers.join(" or ")
+        issuers.join(" or ")
     )
 }
 

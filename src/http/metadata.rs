@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 
 use super::HttpState;
 use super::addresses::{MCP, STREAMS, TOKEN_MCP};
+use super::login::METADATA;
 use crate::config::HttpConfig;
+use crate::login::SCOPE;
 use crate::mcp::transport::MESSAGES;
 
 /// What comes before the path of what a document is about.
@@ -26,7 +28,7 @@ pub(super) const DOCUMENTS: &[(&str, &str)] = &[
 
 /// Whether a document is at this path, which any page may read: it has nothing that is secret.
 pub(super) fn is_at(path: &str) -> bool {
-    path == WELL_KNOWN || DOCUMENTS.iter().any(|(address, _)| *address == path)
+    path == WELL_KNOWN || path == METADATA || DOCUMENTS.iter().any(|(address, _)| *address == path)
 }
 
 /// The addresses that clients take a token for, the one of MCP first.
@@ -48,19 +50,40 @@ pub(super) async fn show(State(state): State<HttpState>, path: MatchedPath) -> R
 
 fn document(state: &HttpState, resource: &str) -> Value {
     let base = state.0.config.public_base_url.trim_end_matches('/');
-    let config = &state.0.oauth_config;
     let mut document = json!({
         "resource": format!("{base}{resource}"),
-        "authorization_servers": config.issuers,
+        "authorization_servers": issuers(state),
         "bearer_methods_supported": ["header"],
         "resource_name": "mcp-code-sandbox",
         "resource_documentation": format!("{base}/docs"),
     });
-    let scopes = config.named_scopes();
+    let scopes = scopes(state);
     if !scopes.is_empty() {
         document["scopes_supported"] = json!(scopes);
     }
     document
+}
+
+/// Where callers can log in: here, or at others.
+pub(super) fn issuers(state: &HttpState) -> Vec<&str> {
+    match &state.0.login {
+        Some(login) => vec![login.issuer()],
+        None => state
+            .0
+            .oauth_config
+            .issuers
+            .iter()
+            .map(String::as_str)
+            .collect(),
+    }
+}
+
+/// What clients are told to ask for.
+fn scopes(state: &HttpState) -> Vec<&str> {
+    match &state.0.login {
+        Some(_) => vec![SCOPE],
+        None => state.0.oauth_config.named_scopes(),
+    }
 }
 
 /// The header `WWW-Authenticate` of an answer.
@@ -81,13 +104,13 @@ impl Challenge {
                 .find(|(_, resource)| *resource == path)
                 .map(|(_, resource)| *resource),
         };
-        let has_issuers = !state.0.oauth_config.issuers.is_empty();
+        let has_issuers = !issuers(state).is_empty();
         let base = state.0.config.public_base_url.trim_end_matches('/');
         Self {
             metadata: document
                 .filter(|_| has_issuers)
                 .map(|resource| format!("{base}{WELL_KNOWN}{resource}")),
-            scopes: state.0.oauth_config.named_scopes().join(" "),
+            scopes: scopes(state).join(" "),
         }
     }
 

@@ -46,6 +46,7 @@ const FILES: &[File] = embedded!(
     "/style/parts.css"
     "/style/output.css"
     "/style/files.css"
+    "/style/login.css"
     "/app/advice.js"
     "/app/ansi.js"
     "/app/api.js"
@@ -89,7 +90,7 @@ const ICON: &str = "/favicon.svg";
 
 /// Routes for the page, for its icon, which browsers also look for without it, and for all that it is made of.
 pub(super) fn routes() -> Router<HttpState> {
-    let folder = format!("assets/{}", version());
+    let folder = folder();
     let mut routes = Router::new();
     let mut parts = HashMap::new();
     for file in FILES {
@@ -119,6 +120,11 @@ pub(super) fn routes() -> Router<HttpState> {
 
 fn answered_with(asset: Arc<Asset>) -> MethodRouter<HttpState> {
     get(async move |headers: HeaderMap| asset.answer(POLICY, &headers))
+}
+
+/// Where all that pages are made of is, from the root of the server.
+pub(super) fn folder() -> String {
+    format!("assets/{}", version())
 }
 
 /// Names the contents of all files.

@@ -1,11 +1,11 @@
-//! Asks issuers, within limits of time and size.
+//! Asks issuers and others, within limits of time and size.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use reqwest::header::ACCEPT;
 use reqwest::redirect::Policy;
-use reqwest::{Certificate, RequestBuilder, StatusCode};
+use reqwest::{Certificate, ClientBuilder, RequestBuilder, StatusCode};
 use secrecy::ExposeSecret as _;
 use thiserror::Error;
 use url::{Url, form_urlencoded};
@@ -20,13 +20,13 @@ const MAX_BYTES: usize = 256 << 10;
 
 /// Why there is no answer of an issuer.
 #[derive(Debug, Error)]
-pub(super) enum AskError {
+pub(crate) enum AskError {
     #[error("no answer")]
     Unreachable(#[from] reqwest::Error),
     #[error("the answer has the status {0}")]
     Status(StatusCode),
-    #[error("the answer has more than {MAX_BYTES} bytes")]
-    TooLarge,
+    #[error("the answer has more than {0} bytes")]
+    TooLarge(usize),
     #[error("the answer cannot be read")]
     Form(#[from] serde_json::Error),
     #[error("{0}")]
@@ -40,15 +40,7 @@ pub(super) struct Client(reqwest::Client);
 impl Client {
     /// Trusts the certificates of the system, Mozilla's, since an image need not have any, and those of the file.
     pub(super) fn new(ca_bundle: Option<&Path>) -> Result<Self, OauthError> {
-        let mut client = reqwest::Client::builder()
-            .timeout(PATIENCE)
-            // A redirect would lead to somebody who is not the issuer.
-            .redirect(Policy::none())
-            .no_proxy()
-            .user_agent(concat!("mcp-code-sandbox/", env!("CARGO_PKG_VERSION")));
-        let roots = webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter();
-        let roots: Result<Vec<_>, _> = roots.map(|root| Certificate::from_der(root)).collect();
-        client = client.tls_certs_merge(roots?);
+        let mut client = builder();
         if let Some(path) = ca_bundle {
             client = client.tls_certs_merge(certificates(path)?);
         }
@@ -56,7 +48,7 @@ impl Client {
     }
 
     pub(super) async fn get(&self, url: Url) -> Result<Vec<u8>, AskError> {
-        answer(self.0.get(url)).await
+        answer(self.0.get(url), MAX_BYTES).await
     }
 
     /// Asks about a token, as a client of the issuer (RFC 7662, RFC 6749, section 2.3.1).
@@ -71,19 +63,35 @@ impl Client {
         let secret = encoded(client.secret.expose_secret());
         let form = [("token", token), ("token_type_hint", "access_token")];
         let request = self.0.post(url).form(&form);
-        answer(request.basic_auth(encoded(&client.id), Some(secret))).await
+        let request = request.basic_auth(encoded(&client.id), Some(secret));
+        answer(request, MAX_BYTES).await
     }
 }
 
-async fn answer(request: RequestBuilder) -> Result<Vec<u8>, AskError> {
+/// What all who ask others have in common. It trusts Mozilla's authorities beside those of the system, since an image
+/// need not have any.
+pub(crate) fn builder() -> ClientBuilder {
+    let roots = webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter();
+    let roots = roots.filter_map(|root| Certificate::from_der(root).ok());
+    reqwest::Client::builder()
+        .tls_certs_merge(roots)
+        .timeout(PATIENCE)
+        // A redirect would lead to somebody who was not meant.
+        .redirect(Policy::none())
+        .no_proxy()
+        .user_agent(concat!("mcp-code-sandbox/", env!("CARGO_PKG_VERSION")))
+}
+
+/// A whole answer of at most so many bytes.
+pub(crate) async fn answer(request: RequestBuilder, max_bytes: usize) -> Result<Vec<u8>, AskError> {
     let mut response = request.header(ACCEPT, "application/json").send().await?;
     if !response.status().is_success() {
         return Err(AskError::Status(response.status()));
     }
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {
-        if body.len() + chunk.len() > MAX_BYTES {
-            return Err(AskError::TooLarge);
+        if body.len() + chunk.len() > max_bytes {
+            return Err(AskError::TooLarge(max_bytes));
         }
         body.extend_from_slice(&chunk);
     }

@@ -286,6 +286,8 @@ login() {
   curl --silent --fail --output /dev/null --retry 50 --retry-delay 1 --retry-connrefused \
     "$issuer/.well-known/openid-configuration" || { cat "$work/issuer.log" >&2; exit 2; }
   check 'Python mcp: logs in' env MCP_URL="$url" python/.venv/bin/python python/login.py
+  start_cold builtin OAUTH_BUILTIN=1
+  check 'Python mcp: logs in with a token' env LOGIN=builtin MCP_URL="$REPLY" python/.venv/bin/python python/login.py
 }
 
 conformance_suite() {

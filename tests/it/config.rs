@@ -2,7 +2,8 @@
 
 use mcp_code_sandbox::config::Config;
 use mcp_code_sandbox::config::foreign::FOREIGN;
-use mcp_code_sandbox::config::variables::{OF_COMPOSE, OF_START, VARIABLES, Variable};
+use mcp_code_sandbox::config::variable::{OF_COMPOSE, OF_START, Variable};
+use mcp_code_sandbox::config::variables::VARIABLES;
 
 use crate::support::{SECRET, TOKEN};
 
@@ -341,6 +342,7 @@ fn check_config_hides_secrets() {
     PUBLIC_BASE_URL=http://localhost:8080
     MCP_API_TOKEN=(hidden)
     ACCESS_FILE=
+    OAUTH_BUILTIN=false
     OAUTH_ISSUER=
     OAUTH_AUDIENCE=
     OAUTH_SCOPES=openid

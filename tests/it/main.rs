@@ -58,6 +58,7 @@ mod kubernetes_server;
 mod kubernetes_volumes;
 mod lanes;
 mod live;
+mod login;
 mod logs;
 mod mcp;
 mod mcp_client;

@@ -1,0 +1,50 @@
+//! Who may call a server, as its settings say.
+
+use std::io;
+
+use super::App;
+use crate::access::{Access, AccessError};
+use crate::config::{Config, HttpConfig, StorageConfig};
+use crate::http;
+use crate::login::Login;
+use crate::oauth::{Oauth, OauthError};
+
+impl App {
+    /// The holders of tokens.
+    ///
+    /// # Errors
+    /// The file of tokens is not usable.
+    pub fn access(config: &Config) -> Result<Access, AccessError> {
+        let HttpConfig {
+            api_token,
+            access_file,
+            ..
+        } = &config.http;
+        let access = Access::open(api_token.clone(), access_file.clone())?;
+        Ok(if config.oauth.is_on() {
+            access.beside_others()
+        } else {
+            access
+        })
+    }
+
+    /// Whom others vouch for.
+    ///
+    /// # Errors
+    /// A file that the settings name is not usable.
+    pub fn oauth(config: &Config) -> Result<Option<Oauth>, OauthError> {
+        Oauth::new(&config.oauth, &http::resources(&config.http))
+    }
+
+    /// What logs holders of tokens in, if it is switched on.
+    pub(super) fn login(config: &Config, access: &Access) -> io::Result<Option<Login>> {
+        if !config.oauth.builtin {
+            return Ok(None);
+        }
+        let addresses = (&*config.http.public_base_url, http::resources(&config.http));
+        let StorageConfig {
+            file_secret, root, ..
+        } = &config.storage;
+        Login::open(access.clone(), addresses, file_secret, root).map(Some)
+    }
+}

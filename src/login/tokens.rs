@@ -1,0 +1,134 @@
+//! What codes and refresh tokens are exchanged for, and whom an access token lets in.
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::client::fingerprint;
+use super::codes::Spent;
+use super::grants::{Grant, GrantId};
+use super::request::check_resource;
+use super::{Exchange, LoginError, Refresh, Refused, SCOPE, Shared};
+use crate::principal::Principal;
+
+/// How long an access token is taken.
+const ACCESS_LIFE: SignedDuration = SignedDuration::from_hours(1);
+/// What an access token says.
+#[derive(Serialize, Deserialize)]
+struct AccessToken {
+    grant: GrantId,
+    resource: String,
+    /// Seconds of Unix time.
+    expires: i64,
+    /// Tells it from others of the same second.
+    generation: u64,
+}
+
+/// What a refresh token says.
+#[derive(Serialize, Deserialize)]
+struct RefreshToken {
+    grant: GrantId,
+    /// How often the grant was refreshed before.
+    generation: u64,
+}
+
+/// What a client gets.
+#[derive(Debug, Serialize)]
+pub struct Tokens {
+    pub(super) access_token: String,
+    token_type: &'static str,
+    expires_in: i64,
+    refresh_token: String,
+    scope: &'static str,
+}
+
+impl Shared {
+    pub(super) fn exchange(&self, exchange: &Exchange) -> Result<Tokens, LoginError> {
+        let id = GrantId::random();
+        let mut turn = self.grants.turn();
+        let approval = match self.codes.spend(&exchange.code, &id) {
+            Spent::First(approval) => approval,
+            Spent::Again(earlier) => {
+                // Whoever came first may have stolen it (RFC 6749, section 4.1.2).
+                turn.end(&earlier)?;
+                return Err(LoginError::grant(
+                    "the code was used before: log in again, what it gave counts no longer",
+                ));
+            }
+            Spent::Unknown => {
+                return Err(LoginError::grant(
+                    "the code is not known or older than 60 seconds: log in again",
+                ));
+            }
+        };
+        approval.check(exchange)?;
+        check_resource(&exchange.resource, std::slice::from_ref(&approval.resource))?;
+        self.access.holder(&approval.token)?;
+        let grant = Grant::new(approval);
+        let tokens = self.tokens(&id, &grant);
+        turn.begin(id, grant)?;
+        Ok(tokens)
+    }
+
+    pub(super) fn refresh(&self, refresh: &Refresh) -> Result<Tokens, LoginError> {
+        let unknown = || LoginError::grant("the refresh token is not valid: log in again");
+        let token: RefreshToken = self
+            .refresh_tokens
+            .open(&refresh.token)
+            .ok_or_else(unknown)?;
+        let mut turn = self.grants.turn();
+        let mut grant = self.grants.find(&token.grant).ok_or_else(unknown)?;
+        if grant.client != fingerprint(&refresh.client_id) {
+            return Err(LoginError::grant("the refresh token is another client's"));
+        }
+        if grant.generation != token.generation {
+            turn.end(&token.grant)?;
+            return Err(LoginError::grant(
+                "the refresh token was used before: log in again, what it gave counts no longer",
+            ));
+        }
+        check_resource(&refresh.resource, std::slice::from_ref(&grant.resource))?;
+        self.access.holder(&grant.token)?;
+        grant.renew();
+        let tokens = self.tokens(&token.grant, &grant);
+        turn.renew(token.grant, grant)?;
+        Ok(tokens)
+    }
+
+    fn tokens(&self, id: &GrantId, grant: &Grant) -> Tokens {
+        Tokens {
+            access_token: self.access_tokens.seal(&AccessToken {
+                grant: id.clone(),
+                resource: grant.resource.clone(),
+                expires: Timestamp::now().as_second() + ACCESS_LIFE.as_secs(),
+                generation: grant.generation,
+            }),
+            token_type: "Bearer",
+            expires_in: ACCESS_LIFE.as_secs(),
+            refresh_token: self.refresh_tokens.seal(&RefreshToken {
+                grant: id.clone(),
+                generation: grant.generation,
+            }),
+            scope: SCOPE,
+        }
+    }
+
+    pub(super) fn grant_of(&self, token: &str) -> Option<GrantId> {
+        let refresh = self.refresh_tokens.open::<RefreshToken>(token);
+        let access = || self.access_tokens.open::<AccessToken>(token);
+        refresh
+            .map(|token| token.grant)
+            .or_else(|| access().map(|token| token.grant))
+    }
+
+    pub(super) fn caller(&self, token: &str, now: Timestamp) -> Result<Principal, Refused> {
+        let token: AccessToken = self.access_tokens.open(token).ok_or(Refused::Forged)?;
+        if token.expires <= now.as_second() {
+            return Err(Refused::Expired);
+        }
+        if !self.resources.contains(&token.resource) {
+            return Err(Refused::Elsewhere(token.resource));
+        }
+        let grant = self.grants.find(&token.grant).ok_or(Refused::Ended)?;
+        self.access.holder(&grant.token).map_err(Refused::Over)
+    }
+}
