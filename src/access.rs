@@ -8,7 +8,7 @@
 //!             ▼       ▼    │
 //!        no start    kept: what was read last counts
 //!
-//! A file that is gone lets nobody in, until there is one again.
+//! A file that is gone lets nobody in, until there is one again; the limits that it set count on.
 //! ```
 
 mod command;
@@ -40,7 +40,7 @@ pub use self::secret::{TokenHash, TokenHashError};
 use crate::principal::{Name, Principal, Tenant};
 
 /// How often the file is looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Who may call. Clones share one state.
 #[derive(Clone, Debug)]
@@ -249,13 +249,19 @@ impl Access {
         !self.shared.state.read().is_kept
     }
 
-    /// Follows the file until `stop`.
+    /// Follows the file until `stop`. One that is being written, or has just gone to come back, is left alone until it
+    /// has stayed the same for a while: whoever is missing in it would lose all that they have begun.
     pub async fn follow(&self, stop: &CancellationToken) {
         let Some(path) = &self.shared.file else {
             return;
         };
+        let mut before = None;
         while stop.run_until_cancelled(sleep(LOOK_EVERY)).await.is_some() {
-            self.look(path);
+            let seen = Some(Seen::of(&open(path)));
+            if seen == before {
+                self.look(path);
+            }
+            before = seen;
         }
     }
 
@@ -267,7 +273,8 @@ impl Access {
             return;
         }
         let book = if seen == Seen::Gone {
-            Ok(Book::default())
+            // Callers without a token of the file still have the limits of their tenants.
+            Ok(self.shared.state.read().book.without_tokens())
         } else {
             read(opened, path, self.shared.api_token.as_ref())
         };

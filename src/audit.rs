@@ -49,6 +49,8 @@ use self::writer::{Entry, Writer};
 use crate::config::{AuditConfig, AuditTarget};
 use crate::principal::Principal;
 
+/// Callers that are remembered as let in. Beyond these, all are new again.
+const MAX_SEEN: usize = 100_000;
 /// Events that may wait for the writer.
 const QUEUE: usize = 1024;
 /// How long a caller waits until its event is written.
@@ -173,7 +175,13 @@ impl Audit {
             return;
         };
         let mut seen = shared.seen.lock();
-        let is_new = !seen.contains(caller) && seen.insert(caller.clone());
+        let is_new = !seen.contains(caller);
+        if is_new {
+            if seen.len() == MAX_SEEN {
+                seen.clear();
+            }
+            seen.insert(caller.clone());
+        }
         drop(seen);
         if is_new {
             let subject = event::Subject::of(caller);

@@ -5,7 +5,7 @@
 //! neither what a run or an upload holds ([`Workspaces::hold`]), nor what was used within [`Expiry::spared`]. That is
 //! as long as a conversation keeps its warm sandbox or its kernel, in this server or in another one on the same root.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, SystemTime};
 
 use tracing::{info, warn};
@@ -186,48 +186,55 @@ impl Expiry {
     /// Deletes the least recently used ones until the rest fits into every limit. Returns how many, and whether it could
     /// do no more.
     async fn make_room(&mut self, now: SystemTime) -> (usize, bool) {
-        let mut limits: Vec<_> = self
-            .access
-            .storage_limits()
-            .into_iter()
-            .map(|(tenant, limit)| (Some(tenant), limit))
-            .collect();
-        // After those of tenants, which may have made room for all.
-        limits.extend(self.rules.limit.map(|limit| (None, limit)));
+        let limits: HashMap<_, _> = self.access.storage_limits().into_iter().collect();
+        self.workspaces
+            .keep_full(|tenant| limits.contains_key(tenant));
         let (mut removed, mut enough) = (0, true);
-        for (owner, limit) in limits {
-            let (gone, is_enough) = self.make_room_of(owner.as_ref(), limit, now).await;
+        let mut stored = self.workspaces.stored_by_tenant();
+        for (tenant, limit) in limits {
+            let bytes = stored.remove(&tenant).unwrap_or_default();
+            let (gone, is_enough) = self.make_room_of(Some(&tenant), bytes, limit, now).await;
+            (removed, enough) = (removed + gone, enough && is_enough);
+        }
+        // After those of tenants, which may have made room for all.
+        if let Some(limit) = self.rules.limit {
+            let bytes = self.workspaces.stored();
+            let (gone, is_enough) = self.make_room_of(None, bytes, limit, now).await;
             (removed, enough) = (removed + gone, enough && is_enough);
         }
         (removed, enough)
     }
 
-    /// Deletes the least recently used ones of a tenant, or of all if `owner` is `None`, until the rest fits.
+    /// Deletes the least recently used ones of a tenant, or of all if `owner` is `None`, until the rest of `bytes` fits.
     async fn make_room_of(
         &mut self,
         owner: Option<&Tenant>,
+        mut bytes: u64,
         limit: u64,
         now: SystemTime,
     ) -> (usize, bool) {
-        let workspaces = self.workspaces.clone();
-        let stored =
-            || owner.map_or_else(|| workspaces.stored(), |owner| workspaces.stored_of(owner));
         let mut removed = 0;
-        for (key, since) in self.idle_for(now, self.spared()) {
-            if stored() <= limit {
-                break;
+        if bytes > limit {
+            let mut idle = self.idle_for(now, self.spared());
+            if let Some(owner) = owner {
+                idle.retain(|(key, _)| self.workspaces.tenant_of(key) == *owner);
             }
-            if owner.is_some_and(|owner| workspaces.tenant_of(&key) != *owner) {
-                continue;
+            for (key, since) in idle {
+                if bytes <= limit {
+                    break;
+                }
+                if removed == REMOVALS {
+                    return (removed, false);
+                }
+                let size = self.workspaces.size_of(&key);
+                if self.remove(&key, since, "storage_limit").await {
+                    bytes = bytes.saturating_sub(size);
+                    removed += 1;
+                }
             }
-            if removed == REMOVALS {
-                return (removed, false);
-            }
-            removed += usize::from(self.remove(&key, since, "storage_limit").await);
         }
-        let bytes = stored();
         let full = (bytes > limit).then_some(limit);
-        if workspaces.set_full(owner, full) && full.is_some() {
+        if self.workspaces.set_full(owner, full) && full.is_some() {
             warn!(
                 storage.tenant = owner.map(Tenant::name),
                 storage.bytes = bytes,

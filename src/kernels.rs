@@ -195,12 +195,11 @@ impl Kernels {
 
     /// How many kernels a tenant may have: of a server that several share, half of all unless its limits say otherwise.
     fn share(&self, tenant: &Tenant) -> usize {
-        let all = self.0.config.max_kernels;
         if !self.0.access.is_shared() {
-            return all;
+            return usize::MAX;
         }
         let max_kernels = self.0.access.limits(tenant).max_kernels;
-        max_kernels.unwrap_or(all.div_ceil(2))
+        max_kernels.unwrap_or(self.0.config.max_kernels.div_ceil(2))
     }
 
     fn full(&self, key: &KernelKey, full: NoRoom) -> KernelError {

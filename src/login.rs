@@ -177,7 +177,12 @@ impl Login {
     /// The token is not right, or too many were not.
     pub fn let_in(&self, asked: &Asked, token: &str, address: IpAddr) -> Result<String, Refused> {
         let shared = &*self.0;
-        let token = shared.pastes.judge(address, || shared.access.hash(token))?;
+        let judge = || shared.access.hash(token);
+        let token = if token.is_empty() {
+            judge()?
+        } else {
+            shared.pastes.judge(address, judge)?
+        };
         Ok(shared.codes.issue(Approval {
             client: fingerprint(asked.client.id()),
             redirect_uri: asked.redirect.as_str().to_owned(),

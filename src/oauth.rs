@@ -36,7 +36,7 @@ use self::client::Client;
 pub(crate) use self::client::{answer, builder};
 use self::cloudflare::Cloudflare;
 use self::introspection::Introspection;
-use self::issuer::{Issuer, Source, UnknownKeys};
+use self::issuer::{Issuer, Source};
 use self::jwt::Jwt;
 use self::keys::Keys;
 pub use self::refusal::{Flaw, Refusal};
@@ -84,7 +84,6 @@ struct Shared {
     audiences: Audiences,
     rules: Rules,
     cloudflare: Option<Cloudflare>,
-    unknown_keys: UnknownKeys,
     seen: Seen,
 }
 
@@ -114,7 +113,6 @@ impl Oauth {
             audiences: Audiences::new(addresses, &config.audiences, "OAUTH_AUDIENCE"),
             rules: config.into(),
             cloudflare: cloudflare.transpose()?,
-            unknown_keys: UnknownKeys::default(),
             seen: Seen::default(),
         }))))
     }
@@ -160,7 +158,7 @@ impl Oauth {
     /// Why it counts for nothing.
     pub async fn asserted(&self, assertion: &str) -> Result<Principal, Refusal> {
         match &self.0.cloudflare {
-            Some(cloudflare) => cloudflare.caller(assertion, &self.0.unknown_keys).await,
+            Some(cloudflare) => cloudflare.caller(assertion).await,
             None => Err(Refusal::Assertion(Flaw::Opaque)),
         }
     }
@@ -179,7 +177,7 @@ impl Shared {
                 setting: "OAUTH_ISSUER",
             }
         })?;
-        let key = issuer.key(&jwt, &self.unknown_keys).await?;
+        let key = issuer.key(&jwt).await?;
         let claims = jwt.verified(&key)?;
         self.audiences.check(&claims)?;
         Ok((issuer, claims))

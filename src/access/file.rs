@@ -122,6 +122,14 @@ impl Book {
         Ok(book)
     }
 
+    /// The same where nobody has a token.
+    pub(super) fn without_tokens(&self) -> Self {
+        Self {
+            limits: self.limits.clone(),
+            ..Self::default()
+        }
+    }
+
     /// What an open file says. Whoever may write it lets others in, and whoever may read it learns their names: it has
     /// to be its owner's alone. One of another owner, as a Secret of Kubernetes is, can only be read by a group, and its
     /// group may.

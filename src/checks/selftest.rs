@@ -29,7 +29,7 @@ pub use self::harness::Warmth;
 pub use self::report::{Report, header};
 pub use self::verdict::{Row, Verdict};
 use crate::audit::Origin;
-use crate::config::{AuditConfig, Config, EngineConfig, PoolSize};
+use crate::config::{AuditConfig, Config, EngineConfig, OauthConfig, PoolSize};
 use crate::control::Control;
 use crate::conversation::Conversation;
 use crate::executor::Executor;
@@ -74,8 +74,10 @@ pub fn configuration(mut config: Config) -> Config {
     storage.quota = storage.quota.min(TRIED_QUOTA);
     storage.max_entries = storage.max_entries.min(TRIED_ENTRIES);
     storage.link_ttl = None;
-    // Clients do none of it.
+    // Clients do none of it, and no limit of theirs is for it.
     config.audit = AuditConfig::default();
+    config.oauth = OauthConfig::default();
+    config.http.access_file = None;
     config.admission.concurrent = config.admission.concurrent.max(RUNS_AT_A_TIME);
     config.admission.per_conversation = config.admission.per_conversation.max(RUNS_AT_A_TIME);
     if has_warm_runs(&config) {

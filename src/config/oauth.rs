@@ -39,7 +39,7 @@ const TENANT: &str = "`subject`, `default`, or `claim:` and the name of a claim"
 const TEAM: &str = "the name of a team, such as `myteam` for `https://myteam.cloudflareaccess.com`, or such an address";
 
 /// Whose access tokens are taken.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct OauthConfig {
     /// Whether the server issues them itself, to those who have a token of it (`OAUTH_BUILTIN`).
     pub builtin: bool,
@@ -66,9 +66,10 @@ pub struct OauthConfig {
 }
 
 /// To whom the callers of an issuer belong.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum OauthTenant {
     /// Each to a tenant of their own.
+    #[default]
     Subject,
     /// To the tenant that this claim names.
     Claim(String),
@@ -116,6 +117,10 @@ impl OauthConfig {
                 }
             }
         }
+        let allow = reader.list("OAUTH_ALLOW", CALLERS, allowed);
+        if issuers.len() > 1 {
+            check_several(reader, &allow);
+        }
         Self {
             builtin: builtin(reader, public),
             introspection: introspection(reader, issuers.len()),
@@ -133,7 +138,7 @@ impl OauthConfig {
                 })
             }),
             tenant: reader.parse("OAUTH_TENANT", TENANT, OauthTenant::Subject, tenant),
-            allow: reader.list("OAUTH_ALLOW", CALLERS, allowed),
+            allow,
             jwks_file: reader.path("OAUTH_JWKS_FILE"),
             ca_bundle: reader.path("OAUTH_CA_BUNDLE"),
             cloudflare: cloudflare(reader),
@@ -314,6 +319,20 @@ fn builtin(reader: &mut Reader<'_>, public: &str) -> bool {
         reader.reject(name, expected);
     }
     builtin
+}
+
+/// With several issuers, what one says must not count as another's word.
+fn check_several(reader: &mut Reader<'_>, allow: &[Allowed]) {
+    if reader.is_set("OAUTH_JWKS_FILE") {
+        let expected = "left out where OAUTH_ISSUER has several: each could sign for the others";
+        reader.reject("OAUTH_JWKS_FILE", expected);
+    }
+    let is_of_one = |allowed: &Allowed| !matches!(allowed, Allowed::Email(_));
+    if allow.iter().any(is_of_one) {
+        let expected = "of the form `email:` only where OAUTH_ISSUER has several: a `sub` or a group of one is not that \
+             of another";
+        reader.reject("OAUTH_ALLOW", expected);
+    }
 }
 
 fn introspection(reader: &mut Reader<'_>, issuers: usize) -> Option<IntrospectionClient> {

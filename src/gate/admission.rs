@@ -188,6 +188,7 @@ impl Admission {
                 }
                 () = &mut deadline => return Err(self.0.queue.lock().busy(&of, share)),
                 _ = tick.tick() => {
+                    self.renew_share(&of.tenant);
                     let position = self.0.queue.lock().position(&of, waiting.ticket);
                     position.into_iter().for_each(&report_position);
                 }
@@ -264,11 +265,24 @@ impl Admission {
     fn leave(&self, of: &Claimant) {
         let mut queue = self.0.queue.lock();
         queue.leave(of);
-        while let Some((of, turn)) = queue.serve() {
-            // Nobody leaves the queue without saying so, but a permit must never get lost.
-            if turn.send(()).is_err() {
-                queue.leave(&of);
-            }
+        serve(&mut queue);
+    }
+
+    /// Looks again what a tenant may have: its runs may wait for nothing but that.
+    fn renew_share(&self, tenant: &Tenant) {
+        let share = self.share(tenant);
+        let mut queue = self.0.queue.lock();
+        queue.set_share(tenant, share);
+        serve(&mut queue);
+    }
+}
+
+/// Hands free permits to the runs whose turn it is.
+fn serve(queue: &mut Queue<oneshot::Sender<()>>) {
+    while let Some((of, turn)) = queue.serve() {
+        // Nobody leaves the queue without saying so, but a permit must never get lost.
+        if turn.send(()).is_err() {
+            queue.leave(&of);
         }
     }
 }

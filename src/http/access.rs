@@ -119,6 +119,31 @@ pub(super) async fn require_known_host_and_origin(
     next.run(request).await
 }
 
+/// Whether a request comes from no page, from one of ours, or from one whose origin the operator has named. Where the
+/// browser itself says who calls, no token shows that a page may: those on the visitor's own machine, and "any", are not
+/// named.
+pub(super) fn is_from_a_named_page(state: &HttpState, request: &Request) -> bool {
+    let Some(origin) = request.headers().get(ORIGIN) else {
+        return true;
+    };
+    let config = &state.0.config;
+    let (Ok(origin), Ok(host)) = (origin.to_str(), host(request)) else {
+        return false;
+    };
+    let is_named = |entry: &&String| {
+        let authority = entry.split_once("://").map(|(_, authority)| authority);
+        let name = authority.and_then(|authority| name_of(authority.trim_end_matches(":*")));
+        name.is_some_and(|name| !LOOPBACK.contains(&name))
+    };
+    let named: Vec<_> = config
+        .allowed_origins
+        .iter()
+        .filter(is_named)
+        .cloned()
+        .collect();
+    is_own_page(&config.allowed_hosts, host, origin) || allows_origin(&named, origin)
+}
+
 /// The host that a request is for; empty if it does not say, which HTTP/1.0 allows.
 fn host(request: &Request) -> Result<&str, &'static str> {
     let mut hosts = request.headers().get_all(HOST).iter();

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse as _, Response};
 use tracing::info;
 
 use super::HttpState;
-use super::access::note_denied;
+use super::access::{is_from_a_named_page, note_denied};
 use super::metadata::{self, Challenge};
 use super::rest::ApiError;
 use crate::access::Denied;
@@ -29,6 +29,8 @@ enum Unknown {
     Token(Denied),
     /// It is none of ours, and counts for nothing elsewhere.
     Refused(Refusal),
+    /// A page calls for somebody who has logged in, and may not.
+    Page,
     /// It has the form of those that are issued here, and counts for nothing.
     LoggedOut(Refused),
 }
@@ -45,6 +47,7 @@ impl Unknown {
             Self::Refused(Refusal::Scope { .. }) => "insufficient_scope",
             Self::Refused(Refusal::NotAllowed(_)) => "not_allowed",
             Self::Refused(Refusal::Unavailable { .. }) => "auth_unavailable",
+            Self::Page => "origin_not_allowed",
         }
     }
 }
@@ -55,7 +58,8 @@ pub(super) async fn require_token(
     mut request: Request,
     next: Next,
 ) -> Response {
-    match caller(&state, request.headers()).await {
+    let is_named = is_from_a_named_page(&state, &request);
+    match caller(&state, request.headers(), is_named).await {
         Ok(principal) => {
             state.0.audit.let_in(&principal);
             request.extensions_mut().insert(principal);
@@ -69,12 +73,20 @@ pub(super) async fn require_token(
     }
 }
 
-/// Who calls. An assertion comes first: whoever is behind Cloudflare Access is known by it, whatever else is sent.
-async fn caller(state: &HttpState, headers: &HeaderMap) -> Result<Principal, Unknown> {
+/// Who calls. An assertion comes first: whoever is behind Cloudflare Access is known by it, whatever else is sent. It is
+/// made of a cookie, which browsers send for every page, so the page has to be one that `is_named`.
+async fn caller(
+    state: &HttpState,
+    headers: &HeaderMap,
+    is_named: bool,
+) -> Result<Principal, Unknown> {
     let oauth = state.0.oauth.as_ref();
     if let Some(oauth) = oauth.filter(|oauth| oauth.takes_assertions())
         && let Some(assertion) = headers.get(ASSERTION)
     {
+        if !is_named {
+            return Err(Unknown::Page);
+        }
         let unreadable = |_| Unknown::Refused(Refusal::Assertion(Flaw::Opaque));
         let assertion = assertion.to_str().map_err(unreadable)?;
         return oauth.asserted(assertion).await.map_err(Unknown::Refused);
@@ -107,6 +119,10 @@ fn refused(state: &HttpState, unknown: &Unknown, challenge: &Challenge) -> Respo
         Unknown::LoggedOut(refused) => {
             info!(reason = %refused, "refused an access token");
             (Code::Unauthorized, refused.to_string())
+        }
+        Unknown::Page => {
+            let message = "pages of that Origin may not call for whoever is logged in: the operator can add it to ALLOWED_ORIGINS by its name";
+            (Code::OriginNotAllowed, message.to_owned())
         }
         Unknown::Refused(refusal) => {
             info!(reason = %refusal, "refused an access token");

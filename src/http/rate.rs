@@ -19,6 +19,9 @@ use crate::config::RateLimit;
 use crate::mcp::transport::{self, RateCharge, TooMany};
 use crate::principal::{Principal, Tenant};
 
+/// Callers of whom so many are remembered that those who were silent for long enough are forgotten.
+const REMEMBERED: usize = 10_000;
+
 /// Counts requests. Only callers with a valid token get here, so there are few. Clones share one state.
 #[derive(Clone)]
 pub(super) struct Rate(Arc<Shared>);
@@ -55,6 +58,9 @@ impl Rate {
     /// Counts one more request.
     fn check(&self, caller: &Principal) -> Result<(), TooMany> {
         if let Some(callers) = &self.0.callers {
+            if callers.len() > REMEMBERED {
+                callers.retain_recent();
+            }
             let checked = callers.check_key(caller);
             checked.map_err(|early| too_many("RATE_LIMIT", &early))?;
         }

@@ -8,6 +8,7 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use serde::Deserialize;
 use tokio::net::lookup_host;
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 use tracing::warn;
 use url::{Host, Url};
 
@@ -24,7 +25,9 @@ const MAX_ADDRESS: usize = 512;
 /// Most bytes of a document.
 const MAX_BYTES: usize = 5 << 10;
 /// Documents that are fetched at the same time.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 32;
+/// How long one waits for others.
+const PATIENCE: Duration = Duration::from_secs(10);
 const KEPT: Bounds = Bounds {
     age: Duration::from_mins(5),
     count: 100,
@@ -80,8 +83,9 @@ impl Documents {
                 "it has to be an address such as https://client.example/client.json".to_owned(),
             )
         })?;
-        let permit = self.permits.try_acquire();
-        let _permit = permit.map_err(|_| unusable("others are fetched, try again".to_owned()))?;
+        let permit = timeout(PATIENCE, self.permits.acquire()).await;
+        let others = || unusable("others are fetched, try again".to_owned());
+        let _permit = permit.map_err(|_| others())?.map_err(|_| others())?;
         let body = answer(self.client.get(address), MAX_BYTES).await;
         let body = body.map_err(|error| unusable(reason(&error)))?;
         let client = described(id, &body)?;

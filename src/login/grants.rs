@@ -164,12 +164,11 @@ impl Turn<'_> {
 
     /// Removes a grant, if it is there. It counts no longer even where its file cannot be removed.
     pub(super) fn end(&mut self, id: &GrantId) -> io::Result<()> {
-        if self.grants.all.write().remove(id).is_none() {
-            return Ok(());
-        }
+        self.grants.all.write().remove(id);
         match fs::remove_file(self.grants.path(id)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            // A loss of power must not bring it back.
+            removed => removed.and_then(|()| File::open(&self.grants.directory)?.sync_all()),
         }
     }
 

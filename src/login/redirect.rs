@@ -14,8 +14,6 @@ const KNOWN: &[&str] = &[
     "https://claude.ai/api/mcp/auth_callback",
     "https://claude.com/api/mcp/auth_callback",
     "https://chatgpt.com/connector_platform_oauth_redirect",
-    "https://vscode.dev/redirect",
-    "https://insiders.vscode.dev/redirect",
     "https://www.cursor.com/agents/mcp/oauth/callback",
     "cursor://anysphere.cursor-mcp/oauth/callback",
 ];
@@ -167,6 +165,8 @@ mod tests {
             "http://10.0.0.1/",
             "http://0.0.0.0/",
             "https://localhost/",
+            // It sends the code on to what `state` names.
+            "https://vscode.dev/redirect",
             "https://claude.ai.evil.example/api/mcp/auth_callback",
             "https://claude.ai@evil.example/api/mcp/auth_callback",
             "https://claude.ai/api/mcp/auth_callback/../../elsewhere",

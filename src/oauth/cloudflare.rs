@@ -8,7 +8,7 @@ use super::OauthError;
 use super::audience::Audiences;
 use super::claims::Claims;
 use super::client::Client;
-use super::issuer::{Issuer, Source, UnknownKeys};
+use super::issuer::{Issuer, Source};
 use super::jwt::Jwt;
 use super::refusal::{Flaw, MAX_TOKEN_BYTES, Refusal, shown};
 use super::rules::Rules;
@@ -49,18 +49,14 @@ impl Cloudflare {
         })
     }
 
-    pub(super) async fn caller(
-        &self,
-        assertion: &str,
-        unknown: &UnknownKeys,
-    ) -> Result<Principal, Refusal> {
-        match self.known(assertion, unknown).await {
+    pub(super) async fn caller(&self, assertion: &str) -> Result<Principal, Refusal> {
+        match self.known(assertion).await {
             Err(Refusal::Invalid(flaw)) => Err(Refusal::Assertion(flaw)),
             caller => caller,
         }
     }
 
-    async fn known(&self, assertion: &str, unknown: &UnknownKeys) -> Result<Principal, Refusal> {
+    async fn known(&self, assertion: &str) -> Result<Principal, Refusal> {
         if let Some(verdict) = self.seen.find(assertion) {
             return verdict;
         }
@@ -76,7 +72,7 @@ impl Cloudflare {
             };
             return Err(flaw.into());
         }
-        let key = self.issuer.key(&jwt, unknown).await?;
+        let key = self.issuer.key(&jwt).await?;
         let claims = jwt.verified(&key)?;
         self.audiences.check(&claims)?;
         let subject = subject(&claims)?;

@@ -53,18 +53,37 @@ pub(super) enum Source {
     Given(Keys),
 }
 
-/// Lets through one of the requests that name unknown keys, for all issuers together.
+/// When keys may be fetched again because of a token that names an unknown one.
 #[derive(Debug, Default)]
-pub(super) struct UnknownKeys(Mutex<Option<Instant>>);
+struct UnknownKeys(Mutex<Option<Instant>>);
+
+/// A fetch because of an unknown key. One that is broken off, as by a client that goes away, soon makes way for another:
+/// otherwise whoever makes up tokens could keep those with new keys out.
+struct Fetching<'a> {
+    keys: &'a UnknownKeys,
+    next: Duration,
+}
 
 impl UnknownKeys {
-    fn may_fetch(&self) -> bool {
-        let mut last = self.0.lock();
-        let may = last.is_none_or(|last| last.elapsed() >= UNKNOWN_KEYS);
-        if may {
-            *last = Some(Instant::now());
-        }
-        may
+    fn begin(&self) -> Option<Fetching<'_>> {
+        let next = *self.0.lock();
+        next.is_none_or(|next| Instant::now() >= next)
+            .then_some(Fetching {
+                keys: self,
+                next: AGAIN_WITHOUT,
+            })
+    }
+}
+
+impl Fetching<'_> {
+    fn done(mut self) {
+        self.next = UNKNOWN_KEYS;
+    }
+}
+
+impl Drop for Fetching<'_> {
+    fn drop(&mut self) {
+        *self.keys.0.lock() = Some(Instant::now() + self.next);
     }
 }
 
@@ -75,6 +94,7 @@ pub(super) struct Issuer {
     source: Source,
     client: Client,
     kept: Mutex<Kept>,
+    unknown: UnknownKeys,
     /// Whoever has it fetches.
     turn: tokio::sync::Mutex<()>,
 }
@@ -121,24 +141,27 @@ impl Issuer {
             source,
             client,
             kept: Mutex::default(),
+            unknown: UnknownKeys::default(),
             turn: tokio::sync::Mutex::default(),
         }
     }
 
     /// The key that a token is signed with. One that is unknown may be new.
-    pub(super) async fn key(
-        &self,
-        jwt: &Jwt<'_>,
-        unknown: &UnknownKeys,
-    ) -> Result<DecodingKey, Refusal> {
+    pub(super) async fn key(&self, jwt: &Jwt<'_>) -> Result<DecodingKey, Refusal> {
         let find = |keys: &Keys| keys.find(jwt.key_id.as_deref(), jwt.algorithm).cloned();
         if let Source::Given(keys) = &self.source {
             return Ok(find(keys)?);
         }
         match find(&self.published().await?.keys) {
-            Err(Flaw::Key(_)) if unknown.may_fetch() => {
+            Err(Flaw::Key(_)) => {
                 let _turn = self.turn.lock().await;
+                // Another one may have fetched it meanwhile.
+                let found = find(&self.known()?.keys);
+                let (Err(Flaw::Key(_)), Some(fetching)) = (&found, self.unknown.begin()) else {
+                    return Ok(found?);
+                };
                 self.fetch().await;
+                fetching.done();
                 Ok(find(&self.known()?.keys)?)
             }
             found => Ok(found?),
@@ -283,10 +306,17 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn unknown_keys_are_fetched_twice_a_minute_at_most() {
         let unknown = UnknownKeys::default();
-        assert!(unknown.may_fetch());
-        assert!(!unknown.may_fetch());
+        let fetch = || unknown.begin().map(Fetching::done).is_some();
+        assert_eq!([fetch(), fetch()], [true, false]);
         advance(UNKNOWN_KEYS).await;
-        assert!(unknown.may_fetch());
-        assert!(!unknown.may_fetch());
+        assert_eq!([fetch(), fetch()], [true, false]);
+        advance(UNKNOWN_KEYS).await;
+        drop(unknown.begin());
+        assert!(
+            !fetch(),
+            "one that was broken off counts too, but not for long"
+        );
+        advance(AGAIN_WITHOUT).await;
+        assert!(fetch());
     }
 }

@@ -77,6 +77,12 @@ impl Book {
         before.is_some() != limit.is_some()
     }
 
+    /// Forgets that a limit is exceeded of tenants that have none.
+    pub(super) fn keep_full(&mut self, is_limited: impl Fn(&Tenant) -> bool) {
+        self.full
+            .retain(|owner, _| owner.as_ref().is_none_or(&is_limited));
+    }
+
     /// The end of one [`Self::hold`].
     pub(super) fn release(&mut self, key: &ConversationKey) {
         self.changed(key);
@@ -198,9 +204,8 @@ impl Book {
     }
 
     /// What each was measured to take.
-    pub(super) fn sizes(&self) -> Vec<(ConversationKey, u64)> {
-        let sizes = self.sizes.iter();
-        sizes.map(|(key, bytes)| (key.clone(), *bytes)).collect()
+    pub(super) fn sizes(&self) -> impl Iterator<Item = (&ConversationKey, u64)> {
+        self.sizes.iter().map(|(key, bytes)| (key, *bytes))
     }
 
     /// Bytes of all conversations, as far as they were measured.

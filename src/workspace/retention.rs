@@ -1,6 +1,6 @@
 //! How long conversations are kept: those in use stay, and what is not used for too long is taken away.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -125,14 +125,29 @@ impl Workspaces {
 
     /// Bytes of a tenant's conversations, as far as they were measured.
     pub fn stored_of(&self, tenant: &Tenant) -> u64 {
-        let sizes = self.store.uses.book().sizes();
-        let own = |(key, _): &(ConversationKey, u64)| self.tenant_of(key) == *tenant;
-        sizes.into_iter().filter(own).map(|(_, bytes)| bytes).sum()
+        let stored = self.stored_by_tenant();
+        stored.get(tenant).copied().unwrap_or_default()
+    }
+
+    /// Bytes of the conversations of each tenant, as far as they were measured and it is known whose they are.
+    pub(crate) fn stored_by_tenant(&self) -> HashMap<Tenant, u64> {
+        let book = self.store.uses.book();
+        self.store.tenants.sums(book.sizes())
     }
 
     /// Whose a conversation is, which is read from the disk once.
     pub(crate) fn tenant_of(&self, key: &ConversationKey) -> Tenant {
         self.store.tenants.of(key)
+    }
+
+    /// Bytes of one conversation when it was last measured.
+    pub(crate) fn size_of(&self, key: &ConversationKey) -> u64 {
+        self.store.uses.book().size(key).unwrap_or_default()
+    }
+
+    /// Forgets that there is no room for tenants that have no limit any more.
+    pub(crate) fn keep_full(&self, is_limited: impl Fn(&Tenant) -> bool) {
+        self.store.uses.book().keep_full(is_limited);
     }
 
     /// Sets that there is no room beyond `limit` for a tenant, or for all if `owner` is `None`, and nothing more can go.

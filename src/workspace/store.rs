@@ -349,7 +349,10 @@ impl Store {
         drop(books);
         self.uses.forget(key);
         self.older.forget(key);
-        self.tenants.forget(key);
+        // Somebody else may have begun to use it anew, and has noted whose it is.
+        if !self.uses.book().is_held(key) {
+            self.tenants.forget(key);
+        }
         Ok(staging)
     }
 

@@ -100,10 +100,29 @@ impl TenantNotes {
         Ok(name.parse().ok())
     }
 
+    /// What those of each tenant sum up to, as far as it is known whose they are.
+    pub(super) fn sums<'a>(
+        &self,
+        sizes: impl Iterator<Item = (&'a ConversationKey, u64)>,
+    ) -> HashMap<Tenant, u64> {
+        let known = self.known.lock();
+        let mut sums = HashMap::new();
+        for (key, bytes) in sizes {
+            let tenant = known.get(key).unwrap_or(&Tenant::Default);
+            if let Some(sum) = sums.get_mut(tenant) {
+                *sum += bytes;
+            } else {
+                sums.insert(tenant.clone(), bytes);
+            }
+        }
+        sums
+    }
+
+    /// The note first: one that is made meanwhile is read again.
     pub(super) fn forget(&self, key: &ConversationKey) {
-        self.known.lock().remove(key);
         // If this fails, the sweep removes the note.
         let _ = unlinkat(&self.notes, key.as_str(), AtFlags::empty());
+        self.known.lock().remove(key);
     }
 
     /// The conversations that have a note.

@@ -92,10 +92,7 @@ impl<T> Queue<T> {
         share: Share,
     ) -> Result<bool, AdmissionError> {
         self.check_open()?;
-        // It may have changed since.
-        if let Some(runs) = self.tenants.get_mut(&of.tenant) {
-            runs.share = share;
-        }
+        self.set_share(&of.tenant, share);
         let (all, tenant, own) = self.counts(of);
         let Limits { all: limit, of_one } = self.limits;
         let fits = |counts: Share, limit: Share| counts.running < limit.running;
@@ -105,10 +102,19 @@ impl<T> Queue<T> {
             return Ok(true);
         }
         let fits = |counts: Share, limit: Share| counts.queued < limit.queued;
-        if fits(all, limit) && fits(tenant, share) && fits(own, of_one) {
+        // Two tenants can fill the queue: it has a place more for each that has none in it, up to as many again.
+        let is_first = tenant.queued == 0 && share != limit && all.queued < limit.queued * 2;
+        if (fits(all, limit) || is_first) && fits(tenant, share) && fits(own, of_one) {
             return Ok(false);
         }
         Err(self.busy(of, share))
+    }
+
+    /// What a tenant may have from now on.
+    pub(super) fn set_share(&mut self, tenant: &Tenant, share: Share) {
+        if let Some(runs) = self.tenants.get_mut(tenant) {
+            runs.share = share;
+        }
     }
 
     /// Joins the queue.

@@ -78,6 +78,8 @@ pub(super) async fn submit(
         }
         Err(refused) => {
             info!(%address, reason = %refused, "somebody did not let a client in");
+            let route = || format!("POST {AUTHORIZE}");
+            state.0.audit.denied(Some(address), route, "unknown_token");
             Ok(form(&state, &asked, Some(&Again::Refused(refused))))
         }
     }
