@@ -211,3 +211,19 @@ fn an_expiry_is_a_date_or_a_time_from_now() {
     }
     assert_eq!(list(&path).len(), 2);
 }
+
+#[test]
+fn limits_count_on_while_the_file_is_gone() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("access.toml");
+    let text = "[[tenant]]\nname = \"default\"\nmax_runs = 1\nnetwork = false\n";
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+    let token = new(&path, "research", "n8n");
+    let access = Access::open(None, Some(path.clone())).unwrap();
+    fs::remove_file(&path).unwrap();
+    access.look(&path);
+    assert_eq!(access.caller(&token), Err(Denied::Unknown));
+    let limits = access.limits(&Tenant::Default);
+    assert_eq!((limits.max_runs, limits.is_offline), (Some(1), true));
+}

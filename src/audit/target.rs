@@ -181,7 +181,7 @@ impl Tail {
         let (chain, cut) = match last {
             Some((place, head)) => (Chain::after(head.seq, lines[place]), &lines[place + 1..]),
             // The very first line was cut off.
-            None if is_all && is_begun(text) => (Chain::new(), &lines[..]),
+            None if is_all && is_begun(lines[0]) => (Chain::new(), &lines[..]),
             None => return None,
         };
         let mut torn = Torn::default();
@@ -196,7 +196,7 @@ impl Tail {
     }
 }
 
-/// Whether a text can be the beginning of the first line.
+/// Whether a text can be the beginning of the first line. It may have been closed since, and what followed cut off too.
 fn is_begun(text: &[u8]) -> bool {
     const BEGINNING: &[u8] = br#"{"seq":1,"at":""#;
     text.starts_with(BEGINNING) || BEGINNING.starts_with(text)

@@ -144,6 +144,17 @@ fn only_a_file_of_ours_is_continued_and_by_one_server() {
     insta::assert_snapshot!(open("pipe"), @"AUDIT_LOG=…/pipe is no file: name a file, or `stdout`");
 }
 
+#[test]
+fn a_first_line_that_was_cut_off_and_closed_is_continued() {
+    let mut files = Files::new();
+    files.write_cut(1, 1);
+    // The newline that closes it, and nothing more.
+    files.write_cut(0, 1);
+    files.restart();
+    files.log.write(&[event()]).1.unwrap();
+    assert!(verify(&[files.path()]).contains("2 lines"));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]

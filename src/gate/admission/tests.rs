@@ -343,3 +343,38 @@ async fn a_tenant_has_its_share_and_no_more() {
         |result: &Result<_, _>| matches!(result, Err(AdmissionError::TenantBusy { .. }));
     assert!(refused.iter().all(is_its_own));
 }
+
+#[tokio::test(start_paused = true)]
+async fn two_tenants_that_fill_the_queue_leave_a_place_to_a_third() {
+    let (gate, _dir) = shared_gate(2, 2, "");
+    let _running = [
+        acquire_of(&gate, "sales", 1).await.unwrap(),
+        acquire_of(&gate, "default", 1).await.unwrap(),
+    ];
+    let mut waiting: Vec<_> = ["sales", "default", "research"]
+        .map(|tenant| Box::pin(acquire_of(&gate, tenant, 2)))
+        .into();
+    for waits in &mut waiting {
+        assert!(futures::poll!(waits).is_pending());
+    }
+    assert_eq!(gate.waiting(), 3);
+    // It has one place more, and no second one.
+    assert!(acquire_of(&gate, "research", 3).await.is_err());
+}
+
+#[test]
+fn a_share_that_grows_reaches_those_who_wait() {
+    let all = Share {
+        running: 4,
+        queued: 4,
+    };
+    let mut queue: Queue<()> = Queue::new(Limits { all, of_one: all });
+    let share = |running| Share { running, queued: 2 };
+    let (one, two) = (claimant(0), claimant(1));
+    assert_eq!(queue.try_enter(&one, share(1)), Ok(true));
+    assert_eq!(queue.try_enter(&two, share(1)), Ok(false));
+    queue.join(&two, share(1), ());
+    assert!(queue.serve().is_none());
+    queue.set_share(&two.tenant, share(2));
+    assert_eq!(queue.serve(), Some((two, ())));
+}

@@ -116,6 +116,35 @@ async fn who_comes_through_the_tunnel_is_known_by_its_assertion_alone() {
 }
 
 #[tokio::test]
+async fn no_page_calls_for_whoever_is_logged_in_unless_it_is_named() {
+    let settings = [
+        ("ALLOWED_ORIGINS", "https://ide.example,http://localhost:*"),
+        ("PUBLIC_BASE_URL", "https://box.example"),
+    ];
+    let behind = Behind::new(&settings).await;
+    let good = signed(&behind.claims("anna"));
+    let ask = async |origin: &str, assertion: Option<&str>| {
+        let mut request = post()
+            .header("origin", origin)
+            .header("authorization", format!("Bearer {TOKEN}"));
+        if let Some(assertion) = assertion {
+            request = request.header(HEADER, assertion);
+        }
+        let ping = json!({ "jsonrpc": "2.0", "id": 1, "method": "ping" });
+        let request = request.body(ping.to_string().into()).unwrap();
+        behind.app.send(request).await
+    };
+    for origin in ["https://ide.example", "https://box.example"] {
+        assert_eq!(ask(origin, Some(&good)).await.status, 200, "{origin}");
+    }
+    // With a token of its own, a page on the visitor's machine may call.
+    assert_eq!(ask("http://localhost:3000", None).await.status, 200);
+    let refused = ask("http://localhost:3000", Some(&good)).await;
+    assert_eq!(refused.status, 403);
+    insta::assert_snapshot!(refused.text(), @r#"{"error":{"code":"origin_not_allowed","message":"pages of that Origin may not call for whoever is logged in: the operator can add it to ALLOWED_ORIGINS by its name"}}"#);
+}
+
+#[tokio::test]
 async fn each_who_comes_through_the_tunnel_is_a_tenant() {
     let behind = Behind::new(&[("MCP_API_TOKEN", "")]).await;
     let run = async |subject: &str, code: &str| {

@@ -50,6 +50,15 @@ fn settings_that_cannot_work_are_refused() {
         ("OAUTH_INTROSPECTION_CLIENT", "box"),
         ("OAUTH_INTROSPECTION_SECRET", "7f3a9c51"),
     ];
+    let mixed = [
+        ("OAUTH_ISSUER", "https://a.example,https://b.example"),
+        ("OAUTH_ALLOW", "email:anna@example.org,8f3c"),
+        ("OAUTH_JWKS_FILE", "keys.json"),
+    ];
+    insta::assert_snapshot!(refused(&mixed), @r"
+    OAUTH_JWKS_FILE=keys.json is not valid: it must be left out where OAUTH_ISSUER has several: each could sign for the others
+    OAUTH_ALLOW=email:anna@example.org,8f3c is not valid: it must be of the form `email:` only where OAUTH_ISSUER has several: a `sub` or a group of one is not that of another
+    ");
     insta::assert_snapshot!(refused(&several), @"OAUTH_INTROSPECTION_CLIENT=box is not valid: it must be left out where OAUTH_ISSUER has several: an opaque token does not say whose it is");
 }
 

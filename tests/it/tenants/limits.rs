@@ -276,6 +276,17 @@ async fn a_tenant_whose_storage_is_full_of_what_it_uses_is_told_so() {
         "storage_full"
     );
     assert_eq!(tenants.run(sales, "echo hi").await["stdout"], "hi\n");
+    // A limit that is taken away does not count any more.
+    set_limits(&tenants.file, "");
+    while tenants.run(research, "echo hi").await["code"] == "storage_full" {
+        sweep().await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    set_limits(&tenants.file, "storage_limit = \"1m\"");
+    while tenants.run(research, "echo hi").await["code"] != "storage_full" {
+        sweep().await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     let delete = json!({ "conversationId": "first" });
     tenants.call(research, "delete_conversation", delete).await;
     assert_eq!(tenants.run(research, "echo hi").await["stdout"], "hi\n");
