@@ -1,10 +1,11 @@
 //! Whose conversations are: the content of a file `SANDBOX_ROOT/.tenants/<key>`, in a directory that no program sees.
-//! Those of the default tenant have none, so that a server without others has nothing to note.
+//! Those of the default tenant have none, so that a server without others has nothing to note, and no such directory.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
 
 use parking_lot::Mutex;
 use rustix::fs::{AtFlags, Mode, OFlags, fchmod, mkdirat, openat, unlinkat};
@@ -24,7 +25,9 @@ const TENANTS: &str = ".tenants";
 #[derive(Debug)]
 pub(super) struct TenantNotes {
     opener: Opener,
-    notes: OwnedFd,
+    root: OwnedFd,
+    /// The directory, once there is one.
+    notes: OnceLock<OwnedFd>,
     known: Mutex<HashMap<ConversationKey, Tenant>>,
 }
 
@@ -33,21 +36,42 @@ impl TenantNotes {
         opener: Opener,
         root: BorrowedFd<'_>,
     ) -> std::result::Result<Self, WorkspaceError> {
-        match mkdirat(root, TENANTS, Mode::RWXU) {
-            Ok(()) | Err(Errno::EXIST) => {}
-            Err(error) => return Err(WorkspaceError::of("write to SANDBOX_ROOT")(error)),
-        }
-        let notes = opener
-            .folder(root, [TENANTS.as_bytes()])
-            .map_err(WorkspaceError::of("open the directory of tenants"))?;
-        fchmod(&notes, Mode::RWXU).map_err(WorkspaceError::of(
-            "set the mode of the directory of tenants",
-        ))?;
-        Ok(Self {
+        let root = root.try_clone_to_owned().map_err(|error| {
+            let errno = Errno::from_io_error(&error).unwrap_or(Errno::IO);
+            WorkspaceError::of("open SANDBOX_ROOT")(errno)
+        })?;
+        let notes = Self {
             opener,
-            notes,
+            root,
+            notes: OnceLock::new(),
             known: Mutex::default(),
-        })
+        };
+        notes
+            .existing()
+            .map_err(WorkspaceError::of("open the directory of tenants"))?;
+        Ok(notes)
+    }
+
+    /// The directory, if there is one by now: another server may have made it.
+    fn existing(&self) -> Result<Option<&OwnedFd>> {
+        if let Some(notes) = self.notes.get() {
+            return Ok(Some(notes));
+        }
+        let opened = self.opener.folder(self.root.as_fd(), [TENANTS.as_bytes()]);
+        let Some(notes) = gone_is_none(opened)? else {
+            return Ok(None);
+        };
+        fchmod(&notes, Mode::RWXU)?;
+        Ok(Some(self.notes.get_or_init(|| notes)))
+    }
+
+    /// The directory, which is made if there is none.
+    fn made(&self) -> Result<&OwnedFd> {
+        match mkdirat(&self.root, TENANTS, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error),
+        }
+        self.existing()?.ok_or(Errno::NOENT)
     }
 
     /// Whether it is known to be this tenant's.
@@ -70,7 +94,7 @@ impl TenantNotes {
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
-        let note = openat(&self.notes, key.as_str(), flags, mode)?;
+        let note = openat(self.made()?, key.as_str(), flags, mode)?;
         File::from(note).write_all(name.as_bytes())
     }
 
@@ -89,8 +113,11 @@ impl TenantNotes {
     }
 
     fn read(&self, key: &ConversationKey) -> std::io::Result<Option<Name>> {
+        let Some(notes) = self.existing()? else {
+            return Ok(None);
+        };
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let opened = gone_is_none(openat(&self.notes, key.as_str(), flags, Mode::empty()))?;
+        let opened = gone_is_none(openat(notes, key.as_str(), flags, Mode::empty()))?;
         let Some(note) = opened else {
             return Ok(None);
         };
@@ -120,13 +147,18 @@ impl TenantNotes {
 
     /// The note first: one that is made meanwhile is read again.
     pub(super) fn forget(&self, key: &ConversationKey) {
-        // If this fails, the sweep removes the note.
-        let _ = unlinkat(&self.notes, key.as_str(), AtFlags::empty());
+        if let Ok(Some(notes)) = self.existing() {
+            // If this fails, the sweep removes the note.
+            let _ = unlinkat(notes, key.as_str(), AtFlags::empty());
+        }
         self.known.lock().remove(key);
     }
 
     /// The conversations that have a note.
     pub(super) fn keys(&self) -> Result<Vec<ConversationKey>> {
-        keys_in(self.opener, self.notes.as_fd())
+        match self.existing()? {
+            Some(notes) => keys_in(self.opener, notes.as_fd()),
+            None => Ok(Vec::new()),
+        }
     }
 }
