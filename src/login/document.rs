@@ -56,7 +56,7 @@ pub(super) fn is_address(id: &str) -> bool {
 }
 
 impl Documents {
-    /// There are none without certificates to trust.
+    /// There are none where no safe connection can be made.
     pub(super) fn new() -> Option<Self> {
         let client = builder().https_only(true).dns_resolver(PublicOnly).build();
         let told = client.inspect_err(|error| {
