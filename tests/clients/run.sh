@@ -5,6 +5,7 @@
 #   run.sh               all clients, one after another, then the applications
 #   run.sh applications  only the applications, or those of them that are named after it
 #   run.sh long          the one that follows a run of 90 seconds, which costs time and nothing else
+#   run.sh documents     those that log in and are known by a document of theirs
 #   run.sh sdks          the SDKs of Python and TypeScript, over HTTP, before a server on a cluster: KUBE_TEST_CONFIG and
 #                        what else tests/cluster/run.sh sets
 set -euo pipefail
@@ -90,6 +91,8 @@ start() {
 
 # shellcheck source=tests/check.sh
 . ../check.sh
+# shellcheck source=tests/clients/login.sh
+. ./login.sh
 
 curl_runs_code() {
   curl --silent --fail "$MCP_URL/mcp" --header "Authorization: Bearer $MCP_API_TOKEN" --data \
@@ -273,23 +276,6 @@ converters() {
 python_client() { check "Python mcp: $*" python/.venv/bin/python python/client.py "$@"; }
 typescript_client() { check "TypeScript: $*" node/node_modules/.bin/node node/client.mjs "$@"; }
 
-# The official client finds out by itself where to log in, registers there, and gets another token in mid-session. The
-# server asks the issuer when there is a token of it, so it can start first.
-login() {
-  local port issuer url
-  port=$(free_port)
-  issuer=http://127.0.0.1:$port
-  start_cold login OAUTH_ISSUER="$issuer"
-  url=$REPLY
-  node/node_modules/.bin/node node/issuer.mjs "$port" "$url/mcp" >"$work/issuer.log" 2>&1 &
-  pids+=($!)
-  curl --silent --fail --output /dev/null --retry 50 --retry-delay 1 --retry-connrefused \
-    "$issuer/.well-known/openid-configuration" || { cat "$work/issuer.log" >&2; exit 2; }
-  check 'Python mcp: logs in' env MCP_URL="$url" python/.venv/bin/python python/login.py
-  start_cold builtin OAUTH_BUILTIN=1
-  check 'Python mcp: logs in with a token' env LOGIN=builtin MCP_URL="$REPLY" python/.venv/bin/python python/login.py
-}
-
 conformance_suite() {
   local forwarder scenario
   node/node_modules/.bin/node node/forward.mjs >"$work/forwarder" &
@@ -314,6 +300,7 @@ all_clients() {
   python_client auto legacy 2026-07-28 sse
   typescript_client sdk-http sdk-sse client-legacy client-auto
   login
+  check 'clients that are known by documents' apart ./run.sh documents_apart
   converters
   check 'docs/clients.md, Python' documented_python
   check 'docs/clients.md, curl' documented_curl
@@ -336,16 +323,19 @@ all_clients() {
   check_beside 'REST, whatever the document allows' "$properties" properties
 }
 
-# In a network of their own, which has loopback and nothing else: none of them can ask a foreign host for anything.
-# Servers reach the container engine by its socket.
-applications() {
-  local count status=0 as_user=()
-  mkdir -p "$work/applications"
+# Runs a command in a network of its own, which has loopback and nothing else: it can ask no foreign host for anything.
+# Servers in it reach the container engine by its socket. What it mounts, nobody else sees.
+apart() {
+  local as_user=()
   ((EUID == 0)) || as_user=(--map-current-user --keep-caps)
   # shellcheck disable=SC2016 # for the other shell
-  unshare "${as_user[@]}" --net bash -euc 'ip link set lo up; exec "$@"' - \
-    "$PWD/node/node_modules/.bin/node" applications/drive.mjs "$work/applications" "$@" \
-    >"$work/applications.out" || status=$?
+  unshare "${as_user[@]}" --net --mount bash -euc 'ip link set lo up; exec "$@"' - "$@"
+}
+
+applications() {
+  local count status=0
+  mkdir -p "$work/applications"
+  apart node/node_modules/.bin/node applications/drive.mjs "$work/applications" "$@" >"$work/applications.out" || status=$?
   cat "$work/applications.out"
   count=$(grep -c '^ok ' "$work/applications.out" || true)
   passed=$((passed + count))
@@ -389,21 +379,24 @@ export DISK_FREE_FLOOR=1m
 
 secrets
 case ${1:-} in
-  sdks)
+  sdks | documents)
     python_environment python
     node_environment
     ;;
+  documents_apart) ;; # they are there
   *) install ;;
 esac
 case ${1:-} in
   '') clients_and_applications ;;
   sdks) sdks ;;
+  documents) apart ./run.sh documents_apart; exit ;;
+  documents_apart) documents ;;
   applications)
     install_applications
     applications "${@:2}"
     ;;
   long) long_run ;;
-  *) echo "usage: run.sh [applications [NAME...] | long | sdks]" >&2; exit 2 ;;
+  *) echo "usage: run.sh [applications [NAME...] | long | documents | sdks]" >&2; exit 2 ;;
 esac
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
