@@ -157,11 +157,11 @@ documented_rest() {
 }
 
 documented_python() {
-  documented docs/clients.md Python >"$work/example.py"
+  documented docs/clients/sdks.md Python >"$work/example.py"
   python/.venv/bin/python "$work/example.py" | grep --line-regexp 42
 }
 
-documented_curl() { documented docs/clients.md curl | bash -euo pipefail | grep '"stdout":"42\\n"'; }
+documented_curl() { documented docs/clients/sdks.md curl | bash -euo pipefail | grep '"stdout":"42\\n"'; }
 
 # Runs the script $1, which starts mcpo, until the check that does so ends: a check is a process of its own.
 start_mcpo() {
@@ -181,7 +181,7 @@ mcpo_paths() {
 documented_mcpo() {
   local port status
   port=$(free_port)
-  documented docs/clients.md 'Open WebUI, through mcpo' | sed "s|--port 8000|--port $port|; s|^mcpo|exec mcpo|" >"$work/mcpo.sh"
+  documented docs/clients/applications.md 'Open WebUI, through mcpo' | sed "s|--port 8000|--port $port|; s|^mcpo|exec mcpo|" >"$work/mcpo.sh"
   start_mcpo "$work/mcpo.sh"
   mcpo_paths "http://127.0.0.1:$port" | grep '"/list_runners":.*"/run_code":'
   mcpo_runs_code() {
@@ -302,10 +302,10 @@ all_clients() {
   login
   check 'clients that are known by documents' apart ./run.sh documents_apart
   converters
-  check 'docs/clients.md, Python' documented_python
-  check 'docs/clients.md, curl' documented_curl
-  check 'docs/clients.md, Open WebUI through mcpo' documented_mcpo
-  check 'docs/clients.md, what applications are configured with' node/node_modules/.bin/node node/documented.mjs \
+  check 'docs/clients/sdks.md, Python' documented_python
+  check 'docs/clients/sdks.md, curl' documented_curl
+  check 'docs/clients/applications.md, Open WebUI through mcpo' documented_mcpo
+  check 'docs/clients/, what applications are configured with' node/node_modules/.bin/node node/documented.mjs \
     'Gemini CLI' opencode 'Cline, Roo Code' 'Claude Desktop' 'VS Code' Cursor Windsurf Zed 'LM Studio, Kiro' \
     n8n 'Open WebUI' LibreChat TypeScript
   check 'docs/moving.md, mcpo with a file' documented_mcpo_file "$python_url"

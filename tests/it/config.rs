@@ -203,7 +203,7 @@ fn the_readme_connects_as_the_document_does() {
     let (command, _) = command.split_once('`').unwrap();
     let command = format!("\nclaude mcp add {command}\n");
     assert!(
-        include_str!("../../docs/clients.md").contains(&command),
+        include_str!("../../docs/clients/applications.md").contains(&command),
         "{command}"
     );
 }

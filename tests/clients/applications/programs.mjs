@@ -1,4 +1,4 @@
-// The applications: how each is configured, as docs/clients.md says, and started without a terminal. Accounts, updates
+// The applications: how each is configured, as docs/clients says, and started without a terminal. Accounts, updates
 // and statistics are off, and the model's address is the scripted one.
 //
 // `steps` is a function of { url, token, model, home, directory } to a list of { command, args, env }, of which the

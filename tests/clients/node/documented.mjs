@@ -1,4 +1,4 @@
-// Connects as the configurations in docs/clients.md say, with the client that most of those applications are built on.
+// Connects as the configurations below docs/clients say, with the client that most of those applications are built on.
 // Usage: documented.mjs HEADING..., with MCP_URL, MCP_API_TOKEN and MCP_SERVER in the environment. What a reader fills in
 // is filled in: the address of this server, its token, the path of the program. The rest is taken as it stands.
 
@@ -18,9 +18,11 @@ const FORMS = ["n8n", "Open WebUI"];
 const { MCP_URL, MCP_API_TOKEN, MCP_SERVER, PATH, HOME, SANDBOX_ROOT, DISK_FREE_FLOOR } = process.env;
 
 async function textBelow(heading) {
-  const text = await readFile(new URL("../../../docs/clients.md", import.meta.url), "utf8");
-  const section = text.split(/^## /m).find((part) => part.startsWith(`${heading}\n`));
-  assert.ok(section, `docs/clients.md has no section ${heading}`);
+  const document = (name) => readFile(new URL(`../../../docs/clients/${name}`, import.meta.url), "utf8");
+  const texts = await Promise.all(["applications.md", "sdks.md"].map(document));
+  const sections = texts.flatMap((text) => text.split(/^## /m));
+  const section = sections.find((part) => part.startsWith(`${heading}\n`));
+  assert.ok(section, `docs/clients has no section ${heading}`);
   return section;
 }
 
