@@ -223,6 +223,7 @@ step_long() { run_clients long; }
 run_clients() {
     need_npm
     cargo build --locked
+    cargo build --workspace --locked --example login
     need_venv
     tests/clients/run.sh "$@"
 }

@@ -14,6 +14,7 @@ clients_log_in() {
   for name in sdk client mcp-remote; do
     check "TypeScript $name, $2" node/node_modules/.bin/node node/login.mjs "$name"
   done
+  check "Rust rmcp, $2" ../../target/debug/examples/login
 }
 
 # The server asks the issuer when there is a token of it, so it can start first.
