@@ -38,6 +38,7 @@ use self::file::{Book, Entry};
 pub use self::limits::TenantLimits;
 pub use self::secret::{TokenHash, TokenHashError};
 use crate::principal::{Name, Principal, Tenant};
+use crate::scope::Scopes;
 
 /// How often the file is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -88,6 +89,15 @@ impl Seen {
             Err(error) => Self::Unreadable(error.kind()),
         }
     }
+}
+
+/// Whose a token is, and what it lets them do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Who has it.
+    pub caller: Principal,
+    /// What they may do with it.
+    pub scopes: Scopes,
 }
 
 /// Why a caller is not let in.
@@ -174,20 +184,28 @@ impl Access {
         })
     }
 
-    /// Whose token it is.
+    /// Who holds a token, and what it lets them do.
     ///
     /// # Errors
-    /// Nobody's, or its time is over.
-    pub fn caller(&self, token: &str) -> Result<Principal, Denied> {
+    /// Nobody does, or its time is over.
+    pub fn let_in(&self, token: &str) -> Result<Holder, Denied> {
         let is_api_token = |expected: &SecretString| {
             let expected = expected.expose_secret().as_bytes();
             bool::from(token.as_bytes().ct_eq(expected))
         };
         if self.shared.api_token.as_ref().is_some_and(is_api_token) {
-            return Ok(Principal::of_token(token));
+            return Ok(Holder::of_api_token(token));
         }
         let book = Arc::clone(&self.shared.state.read().book);
         allowed(book.find(token).filter(|_| !token.is_empty()))
+    }
+
+    /// Whose token it is.
+    ///
+    /// # Errors
+    /// Nobody's, or its time is over.
+    pub fn caller(&self, token: &str) -> Result<Principal, Denied> {
+        self.let_in(token).map(|holder| holder.caller)
     }
 
     /// What can be kept of a token that counts, to ask later whether it still does.
@@ -202,14 +220,14 @@ impl Access {
     ///
     /// # Errors
     /// Nobody's any more, or its time is over.
-    pub fn holder(&self, hash: &TokenHash) -> Result<Principal, Denied> {
+    pub fn holder(&self, hash: &TokenHash) -> Result<Holder, Denied> {
         let api_token = self
             .shared
             .api_token
             .as_ref()
             .map(SecretString::expose_secret);
         if let Some(token) = api_token.filter(|token| TokenHash::of(token) == *hash) {
-            return Ok(Principal::of_token(token));
+            return Ok(Holder::of_api_token(token));
         }
         let book = Arc::clone(&self.shared.state.read().book);
         allowed(book.get(hash))
@@ -297,12 +315,24 @@ impl Access {
     }
 }
 
+impl Holder {
+    fn of_api_token(token: &str) -> Self {
+        Self {
+            caller: Principal::of_token(token),
+            scopes: Scopes::ALL,
+        }
+    }
+}
+
 /// Whose token an entry is about, as long as it counts.
-fn allowed(entry: Option<&Entry>) -> Result<Principal, Denied> {
+fn allowed(entry: Option<&Entry>) -> Result<Holder, Denied> {
     match entry {
         None => Err(Denied::Unknown),
         Some(entry) if entry.is_expired() => Err(Denied::Expired(entry.name.clone())),
-        Some(entry) => Ok(entry.principal.clone()),
+        Some(entry) => Ok(Holder {
+            caller: entry.principal.clone(),
+            scopes: entry.scopes,
+        }),
     }
 }
 

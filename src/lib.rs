@@ -34,6 +34,7 @@ pub mod replicas;
 pub mod run;
 pub mod runner;
 pub mod sandbox;
+pub mod scope;
 pub mod services;
 pub mod status;
 pub mod telemetry;

@@ -46,8 +46,9 @@ use self::seal::Seal;
 pub use self::tokens::Tokens;
 use crate::access::Access;
 use crate::principal::Principal;
+use crate::scope::{Permit, Scopes};
 
-/// What clients ask for, and get: there is nothing less.
+/// What clients are told to ask for: everything that the pasted token lets its holder do.
 pub const SCOPE: &str = "sandbox";
 /// What access tokens begin with. Some clients take whatever has dots for a JWT.
 const ACCESS_PREFIX: &str = "mcs_at_";
@@ -183,11 +184,16 @@ impl Login {
         } else {
             shared.pastes.judge(address, judge)?
         };
+        let may = shared.access.holder(&token)?.scopes;
+        if may.intersection(asked.scopes) == Scopes::NONE {
+            return Err(Refused::Scopes);
+        }
         Ok(shared.codes.issue(Approval {
             client: fingerprint(asked.client.id()),
             redirect_uri: asked.redirect.as_str().to_owned(),
             challenge: asked.challenge.clone(),
             resource: asked.resource.clone(),
+            scopes: asked.scopes,
             token,
         }))
     }
@@ -227,11 +233,11 @@ impl Login {
         token.starts_with(ACCESS_PREFIX)
     }
 
-    /// Whose access token it is: whose token was pasted for it.
+    /// Whose access token it is: whose token was pasted for it. And what it lets them do.
     ///
     /// # Errors
     /// Why it lets nobody in.
-    pub fn caller(&self, token: &str) -> Result<Principal, Refused> {
+    pub fn caller(&self, token: &str) -> Result<(Principal, Permit), Refused> {
         self.0.caller(token, Timestamp::now())
     }
 

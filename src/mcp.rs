@@ -7,6 +7,7 @@ mod client;
 mod error;
 mod live;
 mod logs;
+mod needs;
 mod resources;
 mod tasks;
 pub mod tools;
@@ -20,12 +21,12 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use rmcp::ServerHandler;
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams,
-    CompleteResult, CustomRequest, CustomResult, ErrorData, GetPromptRequestParams,
-    GetPromptResponse, GetTaskParams, GetTaskResult, Implementation, ListPromptsResult,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig,
-    SubscribeRequestParams, Tool, UnsubscribeRequestParams, UpdateTaskParams,
+    CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, ClientRequest,
+    CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, ErrorData,
+    GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult, Implementation,
+    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
+    ServerConfig, SubscribeRequestParams, Tool, UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use tokio_util::task::TaskTracker;
@@ -36,6 +37,7 @@ use self::client::Client;
 use self::client::known::Answers;
 use self::tools::Call;
 use crate::config::{AnswerConfig, Toolset};
+use crate::scope::Scopes;
 use crate::services::Services;
 
 /// What a client's model is told once.
@@ -82,6 +84,11 @@ impl McpHandler {
             client: Arc::default(),
             ..self.clone()
         }
+    }
+
+    /// The scopes that a request needs.
+    fn needs(&self, request: &ClientRequest) -> Scopes {
+        needs::of_request(self.toolset, request)
     }
 
     fn call<'a>(&'a self, context: &'a RequestContext<RoleServer>) -> Result<Call<'a>, ErrorData> {
@@ -154,8 +161,16 @@ impl ServerHandler for McpHandler {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let _unanswered = self.calls.token();
-        let arguments = request.arguments.unwrap_or_default();
         let call = self.call(&context)?;
+        let permit = call.caller.permit;
+        // Most may do everything, and nothing has to be read for them.
+        if !permit.is_all() {
+            let needed = needs::of_tool(self.toolset, &request.name, request.arguments.as_ref());
+            if let Err(forbidden) = permit.check(needed) {
+                return call.caller.refuse(forbidden.into()).map(Into::into);
+            }
+        }
+        let arguments = request.arguments.unwrap_or_default();
         call.caller.begun.note();
         let name = &request.name;
         let answer = async {
@@ -177,7 +192,7 @@ impl ServerHandler for McpHandler {
         _request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let caller = Caller::of(&context)?.principal;
+        let caller = Caller::of(&context)?.may(needs::RESOURCES)?.principal;
         let list = resources::list(&self.services.files, &caller, &self.client, &context);
         let list = catch_panic("resources/list", list).await?;
         Ok(list.with_cache_scope(CacheScope::Private))
@@ -196,7 +211,7 @@ impl ServerHandler for McpHandler {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let caller = Caller::of(&context)?.principal;
+        let caller = Caller::of(&context)?.may(needs::RESOURCES)?.principal;
         let read = resources::read(&self.services.files, &caller, &request.uri);
         let read = catch_panic("resources/read", read).await?;
         Ok(ReadResourceResponse::Complete(
@@ -249,7 +264,8 @@ impl ServerHandler for McpHandler {
         request: GetTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        let call = self.call(&context)?;
+        let mut call = self.call(&context)?;
+        call.caller = call.caller.may(needs::TASKS)?;
         let run = self
             .services
             .ledger
@@ -272,7 +288,7 @@ impl ServerHandler for McpHandler {
         request: CancelTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let caller = Caller::of(&context)?;
+        let caller = Caller::of(&context)?.may(needs::TASKS)?;
         let run = self
             .services
             .ledger

@@ -45,6 +45,7 @@ use self::rules::Rules;
 use self::seen::Seen;
 use crate::config::OauthConfig;
 use crate::principal::Principal;
+use crate::scope::{Permit, Scopes};
 
 /// Why callers cannot be known as the settings say.
 #[derive(Debug, Error)]
@@ -127,11 +128,11 @@ impl Oauth {
         self.0.cloudflare.is_some()
     }
 
-    /// Whose access token it is.
+    /// Whose access token it is, and what it lets them do.
     ///
     /// # Errors
     /// Why it lets nobody in.
-    pub async fn caller(&self, token: &str) -> Result<Principal, Refusal> {
+    pub async fn caller(&self, token: &str) -> Result<(Principal, Permit), Refusal> {
         let shared = &*self.0;
         if token.len() > MAX_TOKEN_BYTES {
             return Err(Flaw::TooLong(token.len()).into());
@@ -148,15 +149,17 @@ impl Oauth {
         let caller = shared
             .rules
             .caller(&issuer.name, claims.subject()?, &claims)?;
-        shared.seen.keep(token, &caller, claims.expires());
-        Ok(caller)
+        // Whatever it does not have, its issuer may give when its client asks for it.
+        let known = (caller, Permit::by_login(claims.scopes(), Scopes::ALL));
+        shared.seen.keep(token, &known, claims.expires());
+        Ok(known)
     }
 
     /// Whom an assertion of Cloudflare Access is about.
     ///
     /// # Errors
     /// Why it counts for nothing.
-    pub async fn asserted(&self, assertion: &str) -> Result<Principal, Refusal> {
+    pub async fn asserted(&self, assertion: &str) -> Result<(Principal, Permit), Refusal> {
         match &self.0.cloudflare {
             Some(cloudflare) => cloudflare.caller(assertion).await,
             None => Err(Refusal::Assertion(Flaw::Opaque)),

@@ -12,6 +12,7 @@ use super::edit::{self, NewToken};
 use super::file::{Book, Entry, timestamp};
 use super::secret::{self, TokenHash};
 use crate::principal::Name;
+use crate::scope::Scopes;
 
 /// What can be done with tokens.
 #[derive(Clone, Debug, Subcommand)]
@@ -27,8 +28,12 @@ pub enum TokenCommand {
         /// A date such as 2027-01-01, or a time from now such as 90d.
         #[arg(long)]
         expires: Option<String>,
+        /// What it lets its holder do: run, files, install, network or all. Give it several times for several. Without
+        /// it: everything.
+        #[arg(long = "scope")]
+        scopes: Vec<Scopes>,
     },
-    /// List tokens: tenant, name, the first digits of the hash, and when they expire.
+    /// List tokens: tenant, name, the first digits of the hash, what they let their holders do, and when they expire.
     List,
     /// Remove a token. A server takes it for two more seconds at most.
     Revoke {
@@ -56,7 +61,9 @@ impl TokenCommand {
                 tenant,
                 name,
                 expires,
+                scopes,
             } => {
+                let scopes = scopes.iter().copied().reduce(Scopes::union);
                 let expires = expires.as_deref().map(parse_expiry).transpose()?;
                 let token = secret::mint();
                 let hash = TokenHash::of(&token);
@@ -65,6 +72,7 @@ impl TokenCommand {
                     name,
                     hash,
                     expires,
+                    scopes: scopes.filter(|scopes| *scopes != Scopes::ALL),
                 };
                 edit::change(path, |document| edit::add(document, &new))?;
                 let is_there = read(path)?.find(&token).is_some();
@@ -88,7 +96,10 @@ fn read(path: &Path) -> Result<Book, AccessError> {
 }
 
 fn list(book: &Book) -> String {
-    let mut table = format!("{:<32}  {:<32}  {:<8}  EXPIRES", "TENANT", "NAME", "ID");
+    let mut table = format!(
+        "{:<32}  {:<32}  {:<8}  {:<20}  EXPIRES",
+        "TENANT", "NAME", "ID", "SCOPES"
+    );
     for (hash, entry) in book.sorted() {
         let expires = match entry.expires {
             None => "never".to_owned(),
@@ -96,7 +107,12 @@ fn list(book: &Book) -> String {
             Some(time) => time.to_string(),
         };
         let (tenant, name, id) = (entry.principal.tenant().name(), &entry.name, hash.id());
-        let row = write!(table, "\n{tenant:<32}  {name:<32}  {id:<8}  {expires}");
+        // One word, so that the columns can be told apart by their spaces.
+        let scopes = entry.scopes.to_string().replace(", ", ",");
+        let row = write!(
+            table,
+            "\n{tenant:<32}  {name:<32}  {id:<8}  {scopes:<20}  {expires}"
+        );
         row.expect("strings take everything");
     }
     table

@@ -14,6 +14,7 @@ use super::AccessError;
 use super::file::Book;
 use super::secret::TokenHash;
 use crate::principal::Name;
+use crate::scope::Scopes;
 
 /// A token that is to be added.
 pub(super) struct NewToken<'a> {
@@ -21,6 +22,8 @@ pub(super) struct NewToken<'a> {
     pub(super) name: &'a Name,
     pub(super) hash: TokenHash,
     pub(super) expires: Option<Datetime>,
+    /// What it lets its holder do, if that is not everything.
+    pub(super) scopes: Option<Scopes>,
 }
 
 /// Changes the file in one step. One that is not there is made, for its owner alone.
@@ -143,6 +146,10 @@ fn add_to(
     table.insert("sha256", value(token.hash.to_string()));
     if let Some(expires) = token.expires {
         table.insert("expires", value(expires));
+    }
+    if let Some(scopes) = token.scopes {
+        let words: Array = scopes.iter().map(|scope| scope.into_str()).collect();
+        table.insert("scopes", value(words));
     }
     match tokens {
         Item::ArrayOfTables(tables) => tables.push(table),

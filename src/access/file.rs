@@ -18,6 +18,7 @@ use super::AccessError;
 use super::limits::TenantLimits;
 use super::secret::TokenHash;
 use crate::principal::{Name, Principal, Tenant};
+use crate::scope::Scopes;
 use crate::units::parse_size;
 
 /// More is not read: 10,000 tenants with a token each take a quarter of it.
@@ -49,6 +50,8 @@ pub(super) struct Entry {
     pub(super) principal: Principal,
     /// From when on it is not taken any more.
     pub(super) expires: Option<Timestamp>,
+    /// What it lets its holder do.
+    pub(super) scopes: Scopes,
 }
 
 impl Entry {
@@ -85,6 +88,7 @@ struct TokenTable {
     name: String,
     sha256: String,
     expires: Option<Datetime>,
+    scopes: Option<Vec<String>>,
 }
 
 impl Book {
@@ -227,13 +231,27 @@ fn read_token(tenant: &Name, table: &TokenTable) -> Result<(TokenHash, Entry), A
         })
     });
     let expires = expires.transpose()?;
+    let scopes = read_scopes(table).map_err(flawed)?;
     let principal = Principal::named(Tenant::of(tenant.clone()), &name);
     let entry = Entry {
         name: name.clone(),
         principal,
         expires,
+        scopes,
     };
     Ok((hash, entry))
+}
+
+/// What a token lets its holder do, or what is wrong with that.
+fn read_scopes(table: &TokenTable) -> Result<Scopes, String> {
+    let Some(words) = &table.scopes else {
+        return Ok(Scopes::ALL);
+    };
+    let each = words.iter().map(|word| word.parse::<Scopes>());
+    let each = each.collect::<Result<Vec<_>, _>>();
+    let each = each.map_err(|error| format!("`scopes` that are none: {error}"))?;
+    let union = each.into_iter().reduce(Scopes::union);
+    union.ok_or_else(|| "no `scopes`: name some, or leave the line out".to_owned())
 }
 
 fn read_limits(tenant: &Name, table: TenantTable) -> Result<TenantLimits, AccessError> {

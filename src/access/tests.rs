@@ -10,6 +10,7 @@ fn new(path: &Path, tenant: &str, name: &str) -> String {
         tenant: tenant.parse().unwrap(),
         name: name.parse().unwrap(),
         expires: None,
+        scopes: Vec::new(),
     };
     command.run(Some(path)).unwrap()
 }
@@ -200,16 +201,41 @@ fn an_expiry_is_a_date_or_a_time_from_now() {
             tenant: "research".parse().unwrap(),
             name: "n8n".parse().unwrap(),
             expires: Some(expires.to_owned()),
+            scopes: Vec::new(),
         };
         command.run(Some(&path)).map_err(|error| error.to_string())
     };
     with("9000-01-01").unwrap();
-    assert_eq!(list(&path)[0][3], "9000-01-01T00:00:00Z");
+    assert_eq!(list(&path)[0][4], "9000-01-01T00:00:00Z");
     with("90d").unwrap();
     for expires in ["2020-01-01", "soon", "0s", ""] {
         with(expires).unwrap_err();
     }
     assert_eq!(list(&path).len(), 2);
+}
+
+#[test]
+fn a_token_has_the_scopes_that_it_was_made_with() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("access.toml");
+    let with = |name: &str, scopes: &[&str]| {
+        let command = TokenCommand::New {
+            tenant: "research".parse().unwrap(),
+            name: name.parse().unwrap(),
+            expires: None,
+            scopes: scopes.iter().map(|word| word.parse().unwrap()).collect(),
+        };
+        command.run(Some(&path)).unwrap()
+    };
+    let (ci, ide) = (with("ci", &["run", "files", "run"]), with("ide", &["all"]));
+    let access = Access::open(None, Some(path.clone())).unwrap();
+    let of = |token: &str| access.let_in(token).unwrap().scopes.to_string();
+    assert_eq!([of(&ci), of(&ide)], ["run, files", "all"]);
+    let listed: Vec<_> = list(&path).into_iter().map(|row| row[3].clone()).collect();
+    assert_eq!(listed, ["run,files", "all"]);
+    let text = fs::read_to_string(&path).unwrap();
+    assert_eq!(text.matches("scopes = [\"run\", \"files\"]").count(), 1);
+    assert_eq!(text.matches("scopes").count(), 1);
 }
 
 #[test]

@@ -23,6 +23,7 @@ pub(crate) enum Code {
     FileExists,
     FileNotFound,
     FileTooLarge,
+    ForbiddenScope,
     HostNotAllowed,
     InsufficientScope,
     InstallBusy,
@@ -79,6 +80,7 @@ impl Code {
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
             Self::HostNotAllowed
             | Self::OriginNotAllowed
+            | Self::ForbiddenScope
             | Self::InsufficientScope
             | Self::NotAllowed
             | Self::NetworkRefused

@@ -14,6 +14,7 @@ use crate::gate::admission::AdmissionError;
 use crate::kernels::KernelError;
 use crate::packages::PackagesError;
 use crate::run::RunError;
+use crate::scope::Forbidden;
 use crate::workspace::WorkspaceError;
 
 /// Why a call has no other answer: a tool result, or the body of an answer of the REST interface.
@@ -150,6 +151,12 @@ impl From<ConversationIdError> for CallError {
             argument: Some(Argument::ConversationId),
             message: error.to_string(),
         }
+    }
+}
+
+impl From<Forbidden> for CallError {
+    fn from(forbidden: Forbidden) -> Self {
+        Self::new(Code::ForbiddenScope, forbidden.to_string())
     }
 }
 

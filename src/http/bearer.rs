@@ -17,6 +17,7 @@ use crate::api::code::Code;
 use crate::login::{Login, Refused};
 use crate::oauth::{Flaw, Refusal};
 use crate::principal::{Principal, Tenant};
+use crate::scope::{Forbidden, Permit};
 
 /// Where Cloudflare's tunnel says who calls.
 const ASSERTION: HeaderName = HeaderName::from_static("cf-access-jwt-assertion");
@@ -52,7 +53,8 @@ impl Unknown {
     }
 }
 
-/// Lets through requests of known callers. Where clients look for a place to log in, the others are told one.
+/// Lets through requests of known callers. Where clients look for a place to log in, the others are told one, and so
+/// are those who could do more after another login.
 pub(super) async fn require_token(
     State(state): State<HttpState>,
     mut request: Request,
@@ -60,10 +62,19 @@ pub(super) async fn require_token(
 ) -> Response {
     let is_named = is_from_a_named_page(&state, &request);
     match caller(&state, request.headers(), is_named).await {
-        Ok(principal) => {
+        Ok((principal, permit)) => {
             state.0.audit.let_in(&principal);
             request.extensions_mut().insert(principal);
-            next.run(request).await
+            request.extensions_mut().insert(permit);
+            let path = request.uri().path().to_owned();
+            let mut response = next.run(request).await;
+            let forbidden = response.extensions().get::<Forbidden>().copied();
+            if let Some(forbidden) = forbidden.filter(|forbidden| forbidden.by_login) {
+                let challenge = Challenge::at(&state, &path).asking_for(forbidden.to_ask_for());
+                let header = challenge.with_error("insufficient_scope", &forbidden.to_string());
+                add_challenge(&mut response, &header);
+            }
+            response
         }
         Err(unknown) => {
             note_denied(&state, &request, unknown.reason());
@@ -79,7 +90,7 @@ async fn caller(
     state: &HttpState,
     headers: &HeaderMap,
     is_named: bool,
-) -> Result<Principal, Unknown> {
+) -> Result<(Principal, Permit), Unknown> {
     let oauth = state.0.oauth.as_ref();
     if let Some(oauth) = oauth.filter(|oauth| oauth.takes_assertions())
         && let Some(assertion) = headers.get(ASSERTION)
@@ -95,8 +106,8 @@ async fn caller(
     if let Some(login) = state.0.login.as_ref().filter(|_| Login::has_form(given)) {
         return login.caller(given).map_err(Unknown::LoggedOut);
     }
-    match (state.0.access.caller(given), oauth) {
-        (Ok(principal), _) => Ok(principal),
+    match (state.0.access.let_in(given), oauth) {
+        (Ok(holder), _) => Ok((holder.caller, Permit::of_token(holder.scopes))),
         (Err(Denied::Unknown), _) if given.is_empty() => Err(Unknown::Missing),
         (Err(Denied::Unknown), Some(oauth)) if oauth.has_issuers() => {
             oauth.caller(given).await.map_err(Unknown::Refused)
@@ -142,11 +153,16 @@ fn refused(state: &HttpState, unknown: &Unknown, challenge: &Challenge) -> Respo
         _ => None,
     };
     let mut response = ApiError::new(code, message).into_response();
-    let header = error.and_then(|header| HeaderValue::from_str(&header).ok());
-    if let Some(header) = header {
-        response.headers_mut().insert(WWW_AUTHENTICATE, header);
+    if let Some(header) = error {
+        add_challenge(&mut response, &header);
     }
     response
+}
+
+fn add_challenge(response: &mut Response, challenge: &str) {
+    if let Ok(header) = HeaderValue::from_str(challenge) {
+        response.headers_mut().insert(WWW_AUTHENTICATE, header);
+    }
 }
 
 fn missing(state: &HttpState) -> String {

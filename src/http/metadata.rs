@@ -12,6 +12,7 @@ use super::login::METADATA;
 use crate::config::HttpConfig;
 use crate::login::SCOPE;
 use crate::mcp::transport::MESSAGES;
+use crate::scope::Scopes;
 
 /// What comes before the path of what a document is about.
 pub(super) const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
@@ -111,6 +112,21 @@ impl Challenge {
                 .filter(|_| has_issuers)
                 .map(|resource| format!("{base}{WELL_KNOWN}{resource}")),
             scopes: scopes(state).join(" "),
+        }
+    }
+
+    /// The same for somebody who has to ask for these scopes too.
+    pub(super) fn asking_for(self, scopes: Scopes) -> Self {
+        let more = scopes.as_words();
+        let is_more = |word: &&str| more.split(' ').any(|other| other == *word);
+        let words = self.scopes.split_whitespace();
+        let words: Vec<_> = words
+            .filter(|word| !is_more(word))
+            .chain([&*more])
+            .collect();
+        Self {
+            scopes: words.join(" "),
+            ..self
         }
     }
 

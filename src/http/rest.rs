@@ -18,6 +18,9 @@ mod variables;
 
 use axum::Router;
 use axum::body::Bytes;
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, get};
 use utoipa::openapi::OpenApi as Document;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
@@ -29,6 +32,8 @@ pub(super) use self::archive::AT_A_TIME as ARCHIVES;
 pub(super) use self::error::ApiError;
 pub(super) use self::sessions::Sessions;
 use super::HttpState;
+use crate::api::code::Code;
+use crate::scope::{Permit, Scope, Scopes};
 
 /// The name of the bearer token in the document.
 const TOKEN: &str = "token";
@@ -68,14 +73,27 @@ impl Modify for Token {
     }
 }
 
-/// The routes that ask for the token, with what the document says about them.
+/// The routes that ask for the token, with what the document says about them: each in the group of the scope that it
+/// needs.
 fn guarded() -> OpenApiRouter<HttpState> {
     OpenApiRouter::with_openapi(Api::openapi())
+        .merge(in_scope(Scope::Run, runs()))
+        .merge(in_scope(Scope::Files, files()))
+        .merge(in_scope(Scope::Install, installs()))
+}
+
+fn runs() -> OpenApiRouter<HttpState> {
+    OpenApiRouter::new()
         .routes(routes!(execute::execute))
         .routes(routes!(execute::execute_sync))
         .routes(routes!(sessions::list, sessions::single::make))
-        .routes(routes!(sessions::single::show, sessions::end))
+        .routes(routes!(sessions::single::show))
         .routes(routes!(sessions::single::interrupt))
+        .routes(routes!(one_shot::execute))
+}
+
+fn files() -> OpenApiRouter<HttpState> {
+    OpenApiRouter::new()
         .routes(routes!(
             conversation_files::list,
             conversation_files::upload_form
@@ -87,8 +105,32 @@ fn guarded() -> OpenApiRouter<HttpState> {
             conversation_files::rename
         ))
         .routes(routes!(archive::download))
-        .routes(routes!(one_shot::execute))
-        .routes(routes!(one_shot::install))
+        .routes(routes!(sessions::end))
+}
+
+fn installs() -> OpenApiRouter<HttpState> {
+    OpenApiRouter::new().routes(routes!(one_shot::install))
+}
+
+/// Routes for those whose token has a scope.
+fn in_scope(scope: Scope, routes: OpenApiRouter<HttpState>) -> OpenApiRouter<HttpState> {
+    routes.route_layer(from_fn_with_state(Scopes::of(scope), require))
+}
+
+/// Lets those through whose token has these scopes.
+async fn require(State(needed): State<Scopes>, request: Request, next: Next) -> Response {
+    let Some(permit) = request.extensions().get::<Permit>() else {
+        let message = "the server does not know who calls";
+        return ApiError::new(Code::Internal, message).into_response();
+    };
+    match permit.check(needed) {
+        Ok(()) => next.run(request).await,
+        Err(forbidden) => {
+            let mut response = ApiError(forbidden.into()).into_response();
+            response.extensions_mut().insert(forbidden);
+            response
+        }
+    }
 }
 
 /// The routes that anybody may call.

@@ -13,6 +13,7 @@ use super::grants::GrantId;
 use super::{Exchange, LoginError};
 use crate::access::TokenHash;
 use crate::recent::{Bounds, Recent};
+use crate::scope::Scopes;
 
 const BOUNDS: Bounds = Bounds {
     age: Duration::from_mins(1),
@@ -31,6 +32,8 @@ pub(super) struct Approval {
     pub(super) challenge: String,
     /// The address that the tokens will be for.
     pub(super) resource: String,
+    /// What the client asked for.
+    pub(super) scopes: Scopes,
     /// What was pasted.
     pub(super) token: TokenHash,
 }

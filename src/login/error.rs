@@ -34,6 +34,11 @@ pub enum LoginError {
     /// Tokens are given for nothing else.
     #[error("`grant_type` has to be `authorization_code` or `refresh_token`")]
     GrantType,
+    /// It asks for nothing that there is.
+    #[error(
+        "`scope` names none that there is: leave it out, or ask for sandbox:run, sandbox:files, sandbox:install or sandbox:network"
+    )]
+    Scope,
     /// Nothing else is given.
     #[error("`response_type` has to be `code`")]
     ResponseType,
@@ -105,6 +110,9 @@ pub enum Refused {
     /// What is pasted counts for nothing.
     #[error("{0}")]
     Denied(#[from] Denied),
+    /// What is pasted lets its holder do nothing of what the client asks for.
+    #[error("the pasted token lets nobody do what the client asks for")]
+    Scopes,
     /// Too many wrong tokens were pasted.
     #[error("too many wrong tokens: wait a minute")]
     TooManyWrong,

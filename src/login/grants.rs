@@ -14,6 +14,7 @@ use tracing::warn;
 
 use super::codes::Approval;
 use crate::access::TokenHash;
+use crate::scope::Scopes;
 
 const LOGINS: &str = ".logins";
 /// What the name of a file begins with that is not written yet.
@@ -43,6 +44,9 @@ pub(super) struct Grant {
     pub(super) resource: String,
     /// By whom: whose token was pasted.
     pub(super) token: TokenHash,
+    /// What the client asked for. What was pasted may let its holder do less.
+    #[serde(default = "everything")]
+    pub(super) scopes: Scopes,
     /// How often it was refreshed: which refresh token is the last.
     pub(super) generation: u64,
     /// When that was, in seconds of Unix time.
@@ -55,6 +59,7 @@ impl Grant {
             client: approval.client,
             resource: approval.resource,
             token: approval.token,
+            scopes: approval.scopes,
             generation: 0,
             used: Timestamp::now().as_second(),
         }
@@ -68,6 +73,11 @@ impl Grant {
     fn is_over(&self, now: Timestamp) -> bool {
         now.as_second().saturating_sub(self.used) > LIFE.as_secs()
     }
+}
+
+/// What clients asked for whose grants do not say.
+const fn everything() -> Scopes {
+    Scopes::ALL
 }
 
 /// All grants.

@@ -3,6 +3,7 @@
 use super::client::Client;
 use super::redirect::RedirectUri;
 use super::{LoginError, NotLetIn};
+use crate::scope::Scopes;
 
 /// Digits of a SHA-256 in base64url.
 const CHALLENGE: usize = 43;
@@ -24,6 +25,8 @@ pub struct Request {
     pub code_challenge_method: String,
     /// For which address it wants a token, if it says so.
     pub resource: Vec<String>,
+    /// What it wants to do, separated by spaces.
+    pub scope: String,
 }
 
 /// What a client asks, when there is nothing wrong with it.
@@ -37,6 +40,7 @@ pub struct Asked {
     pub state: Option<String>,
     pub(super) challenge: String,
     pub(super) resource: String,
+    pub(super) scopes: Scopes,
 }
 
 impl Request {
@@ -65,13 +69,18 @@ impl Request {
                     .to_owned(),
             )));
         }
-        let resource = check_resource(&self.resource, own).map_err(sent_back)?;
+        let resource = check_resource(&self.resource, own).map_err(&sent_back)?;
+        let scopes = Scopes::of_words(self.scope.split_whitespace());
+        if scopes == Scopes::NONE {
+            return Err(sent_back(LoginError::Scope));
+        }
         Ok(Asked {
             client,
             redirect,
             state: self.state.clone(),
             challenge: self.code_challenge.clone(),
             resource,
+            scopes,
         })
     }
 }

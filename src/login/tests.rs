@@ -56,7 +56,7 @@ async fn an_access_token_counts_for_an_hour() {
         let now = Timestamp::now() + jiff::SignedDuration::from_secs(seconds);
         login.0.caller(&token, now)
     };
-    assert_eq!(after(3590).unwrap(), Principal::of_token(TOKEN));
+    assert_eq!(after(3590).unwrap().0, Principal::of_token(TOKEN));
     assert_eq!(after(3600), Err(Refused::Expired));
 }
 

@@ -9,6 +9,7 @@ use super::grants::{Grant, GrantId};
 use super::request::check_resource;
 use super::{Exchange, LoginError, Refresh, Refused, SCOPE, Shared};
 use crate::principal::Principal;
+use crate::scope::{Permit, Scopes};
 
 /// How long an access token is taken.
 const ACCESS_LIFE: SignedDuration = SignedDuration::from_hours(1);
@@ -38,7 +39,7 @@ pub struct Tokens {
     token_type: &'static str,
     expires_in: i64,
     refresh_token: String,
-    scope: &'static str,
+    scope: String,
 }
 
 impl Shared {
@@ -62,9 +63,9 @@ impl Shared {
         };
         approval.check(exchange)?;
         check_resource(&exchange.resource, std::slice::from_ref(&approval.resource))?;
-        self.access.holder(&approval.token)?;
+        let may = self.access.holder(&approval.token)?.scopes;
         let grant = Grant::new(approval);
-        let tokens = self.tokens(&id, &grant);
+        let tokens = self.tokens(&id, &grant, may);
         turn.begin(id, grant)?;
         Ok(tokens)
     }
@@ -87,14 +88,19 @@ impl Shared {
             ));
         }
         check_resource(&refresh.resource, std::slice::from_ref(&grant.resource))?;
-        self.access.holder(&grant.token)?;
+        let may = self.access.holder(&grant.token)?.scopes;
         grant.renew();
-        let tokens = self.tokens(&token.grant, &grant);
+        let tokens = self.tokens(&token.grant, &grant, may);
         turn.renew(token.grant, grant)?;
         Ok(tokens)
     }
 
-    fn tokens(&self, id: &GrantId, grant: &Grant) -> Tokens {
+    /// The tokens of a grant by somebody who may do that much.
+    fn tokens(&self, id: &GrantId, grant: &Grant, may: Scopes) -> Tokens {
+        let scope = match may.intersection(grant.scopes) {
+            Scopes::ALL => SCOPE.to_owned(),
+            fewer => fewer.as_words(),
+        };
         Tokens {
             access_token: self.access_tokens.seal(&AccessToken {
                 grant: id.clone(),
@@ -108,7 +114,7 @@ impl Shared {
                 grant: id.clone(),
                 generation: grant.generation,
             }),
-            scope: SCOPE,
+            scope,
         }
     }
 
@@ -120,7 +126,11 @@ impl Shared {
             .or_else(|| access().map(|token| token.grant))
     }
 
-    pub(super) fn caller(&self, token: &str, now: Timestamp) -> Result<Principal, Refused> {
+    pub(super) fn caller(
+        &self,
+        token: &str,
+        now: Timestamp,
+    ) -> Result<(Principal, Permit), Refused> {
         let token: AccessToken = self.access_tokens.open(token).ok_or(Refused::Forged)?;
         if token.expires <= now.as_second() {
             return Err(Refused::Expired);
@@ -129,6 +139,8 @@ impl Shared {
             return Err(Refused::Elsewhere(token.resource));
         }
         let grant = self.grants.find(&token.grant).ok_or(Refused::Ended)?;
-        self.access.holder(&grant.token).map_err(Refused::Over)
+        let holder = self.access.holder(&grant.token).map_err(Refused::Over)?;
+        let scopes = holder.scopes.intersection(grant.scopes);
+        Ok((holder.caller, Permit::by_login(scopes, holder.scopes)))
     }
 }

@@ -10,15 +10,18 @@ use rmcp::service::{RequestContext, RoleServer};
 use tokio::sync::Notify;
 use tracing::error;
 
-use super::error::internal_error;
+use super::error::{forbidden, internal_error};
 use crate::api::error::CallError;
 use crate::principal::Principal;
+use crate::scope::{Permit, Scopes};
 
 /// The sender of one request.
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
     /// Whose runs and sessions it may touch.
     pub(super) principal: Principal,
+    /// What its token lets it do.
+    pub(super) permit: Permit,
     /// Whether it reads event streams, so that notifications may be sent before the answer.
     pub(super) may_stream: bool,
     /// Whether the request says which revision it speaks, itself or by its session.
@@ -123,6 +126,7 @@ impl Caller {
         let Some(parts) = context.extensions.get::<Parts>() else {
             return Ok(Self {
                 principal: Principal::local(),
+                permit: Permit::ALL,
                 may_stream: true,
                 names_revision: true,
                 delivery: Delivery::default(),
@@ -134,6 +138,17 @@ impl Caller {
             error!("a request has no caller");
             internal_error()
         })
+    }
+
+    /// The same caller, if its token has these scopes.
+    ///
+    /// # Errors
+    /// It does not have them.
+    pub(super) fn may(self, needed: Scopes) -> Result<Self, ErrorData> {
+        match self.permit.check(needed) {
+            Ok(()) => Ok(self),
+            Err(missing) => Err(forbidden(missing)),
+        }
     }
 
     /// The answer to a call that failed, which may say when to come back.

@@ -1,9 +1,11 @@
 //! How failures of tools become answers of MCP: a result that the model reads, or an error of JSON-RPC.
 
 use rmcp::model::{CallToolResult, ErrorData, Tool};
+use serde_json::json;
 
 use crate::api::code::Code;
 use crate::api::error::{CallError, Failure};
+use crate::scope::Forbidden;
 
 impl CallError {
     /// As a result that the model reads, or as a failed request if the server itself is broken.
@@ -23,6 +25,12 @@ impl CallError {
 /// We made a mistake. What it was is in the log, and nowhere else.
 pub(super) fn internal_error() -> ErrorData {
     ErrorData::internal_error("the server made a mistake: its log has the details", None)
+}
+
+/// The caller's token does not have the scopes that this needs.
+pub(super) fn forbidden(forbidden: Forbidden) -> ErrorData {
+    let code = json!({ "code": Code::ForbiddenScope });
+    ErrorData::invalid_request(forbidden.to_string(), Some(code))
 }
 
 /// A resource cannot be read, and why.

@@ -33,6 +33,7 @@ use crate::conversation::{Conversation, ConversationIdError};
 use crate::ledger::RunHandle;
 use crate::principal::Tenant;
 use crate::run::outcome::RunResult;
+use crate::scope::{Scope, Scopes};
 use crate::services::Services;
 
 /// Older names of tools, accepted and not listed.
@@ -96,6 +97,25 @@ pub(super) fn list(services: &Services, tenant: &Tenant) -> Vec<Tool> {
     ]
 }
 
+/// The scopes that a call of a tool needs.
+pub(super) fn needs(name: &str, arguments: Option<&JsonObject>) -> Scopes {
+    match of_alias(name) {
+        cancel_run::NAME | get_run::NAME => Scopes::of(Scope::Run),
+        delete_conversation::NAME | list_files::NAME | read_file::NAME | upload_file::NAME => {
+            Scopes::of(Scope::Files)
+        }
+        install_packages::NAME => Scopes::of(Scope::Install),
+        run_code::NAME => run_code::needs(arguments),
+        // That of languages says nothing of anybody, and the others are none.
+        _ => Scopes::NONE,
+    }
+}
+
+fn of_alias(name: &str) -> &str {
+    let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
+    alias.map_or(name, |(_, name)| name)
+}
+
 /// Calls a tool by name.
 ///
 /// # Errors
@@ -105,10 +125,9 @@ pub(super) async fn call(
     name: &str,
     arguments: JsonObject,
 ) -> Result<CallToolResponse, ErrorData> {
-    let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
     let (services, caller) = (call.services, &call.caller.principal);
     let files = &services.files;
-    let result = match alias.map_or(name, |(_, name)| name) {
+    let result = match of_alias(name) {
         cancel_run::NAME => cancel_run::call(call, arguments).await,
         delete_conversation::NAME => delete_conversation::call(call, arguments).await,
         get_run::NAME => get_run::call(call, arguments).await,

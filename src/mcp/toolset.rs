@@ -17,6 +17,7 @@ use crate::api::python::PYTHON;
 use crate::config::Toolset;
 use crate::principal::Tenant;
 use crate::run::{RunError, RunRequest};
+use crate::scope::Scopes;
 use crate::services::Services;
 
 /// What a call returns.
@@ -26,6 +27,8 @@ type Answer<'a> = BoxFuture<'a, Result<CallToolResult, ErrorData>>;
 pub(super) struct Adapter {
     name: &'static str,
     tool: fn(&Services) -> Tool,
+    /// The scopes that a call of it needs.
+    pub(super) needs: Scopes,
     /// Translates one call.
     pub(super) call: for<'a> fn(&'a Call<'a>, JsonObject) -> Answer<'a>,
 }

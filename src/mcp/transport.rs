@@ -39,6 +39,7 @@ use axum::response::{IntoResponse as _, Response};
 use futures::FutureExt as _;
 use futures::future::ready;
 use http_body_util::BodyExt as _;
+use rmcp::model::JsonRpcMessage;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio_util::sync::CancellationToken;
@@ -54,7 +55,7 @@ use self::legacy::LegacyStreams;
 pub(crate) use self::legacy::MESSAGES;
 pub(crate) use self::lines::Lines;
 use self::manager::Manager;
-use self::message::Incoming;
+use self::message::{Incoming, Message};
 use self::revision::{REVISION, has_batches, named};
 use self::sessions::{Sessions, Standing};
 use self::shape::EVENT_STREAM;
@@ -63,6 +64,7 @@ use super::McpHandler;
 use super::caller::{Caller, Delivery, RetryAfter, ToolBegun};
 use crate::body::{BodyError, Room, Whole};
 use crate::principal::Principal;
+use crate::scope::Permit;
 
 /// Whether a body has the outer form of a message, for the fuzzer.
 #[cfg(fuzzing)]
@@ -180,8 +182,10 @@ impl McpTransport {
 
     /// Opens an event stream of the old transport.
     pub fn open_stream(&self, request: &Request<Body>) -> Response {
-        match principal(request.extensions()) {
-            Ok(principal) => self.legacy.open(self.handler.for_one_client(), principal),
+        match sender(request.extensions()) {
+            Ok(sender) => self
+                .legacy
+                .open(self.handler.for_one_client(), sender.principal),
             Err(error) => error.into_response(),
         }
     }
@@ -190,18 +194,19 @@ impl McpTransport {
     pub async fn messages(&self, request: Request<Body>) -> Response {
         let (mut parts, body) = request.into_parts();
         let taken = async {
-            let (text, principal) = self.read(&mut parts, body).await?;
+            let (text, sender) = self.read(&mut parts, body).await?;
             let incoming = message::read(text, has_batches(named(&parts.headers)))?;
             let incoming = batch::charged(&parts, incoming);
             parts.extensions.insert(Caller {
-                principal: principal.clone(),
+                principal: sender.principal.clone(),
+                permit: sender.permit,
                 may_stream: true,
                 names_revision: true,
                 delivery: Delivery::default(),
                 retry_after: RetryAfter::default(),
                 begun: ToolBegun::default(),
             });
-            self.legacy.post(&parts, &principal, incoming).await
+            self.legacy.post(&parts, &sender.principal, incoming).await
         };
         match taken.await {
             Ok(()) => (StatusCode::ACCEPTED, Body::from("Accepted")).into_response(),
@@ -213,7 +218,7 @@ impl McpTransport {
     async fn in_session(&self, mut request: Request<Body>) -> Result<Response, EnvelopeError> {
         let session = session_id(request.headers()).ok_or(EnvelopeError::NoSession)?;
         revision::check(request.headers(), None)?;
-        let caller = principal(request.extensions())?;
+        let caller = sender(request.extensions())?.principal;
         if self.sessions.standing(session, &caller) != Standing::Own {
             return Err(EnvelopeError::UnknownSession);
         }
@@ -240,17 +245,18 @@ impl McpTransport {
     async fn post(&self, request: Request<Body>) -> Result<Response, EnvelopeError> {
         let (mut parts, body) = request.into_parts();
         let reads = Reads::of(&parts.headers);
-        let (text, principal) = self.read(&mut parts, body).await?;
-        let incoming = message::read(text, self.takes_batches(&parts.headers, &principal))?;
+        let (text, sender) = self.read(&mut parts, body).await?;
+        let incoming = message::read(text, self.takes_batches(&parts.headers, &sender.principal))?;
         match batch::charged(&parts, incoming) {
             Incoming::One(message) => {
                 revision::check(&parts.headers, Some(&message))?;
+                self.check_scopes(&message, sender.permit)?;
                 let (id, opens) = (
                     message.id_as_json(),
                     message.envelope.method == "initialize",
                 );
                 let begun = ToolBegun::default();
-                let work = self.answer(parts, message, &principal, reads, begun.clone());
+                let work = self.answer(parts, message, &sender, reads, begun.clone());
                 // The head of its answer may name a session, so it is waited for.
                 let work = if opens {
                     ready(work.await).boxed()
@@ -261,8 +267,26 @@ impl McpTransport {
             }
             Incoming::Batch(messages) => {
                 revision::check(&parts.headers, None)?;
-                Ok(self.batch(&parts, messages, &principal, reads).await)
+                Ok(self.batch(&parts, messages, &sender, reads).await)
             }
+        }
+    }
+
+    /// Refuses a message for which its client has to log its user in again, which only the head of an answer can say.
+    /// All others that need more than their caller may do are refused by the handler.
+    fn check_scopes(&self, message: &Message, permit: Permit) -> Result<(), EnvelopeError> {
+        if permit.is_all() {
+            return Ok(());
+        }
+        let Ok(JsonRpcMessage::Request(request)) = message.parse() else {
+            return Ok(());
+        };
+        match permit.check(self.handler.needs(&request.request)) {
+            Err(forbidden) if forbidden.by_login => Err(EnvelopeError::Forbidden {
+                id: message.id_as_json(),
+                forbidden,
+            }),
+            _ => Ok(()),
         }
     }
 
@@ -280,12 +304,8 @@ impl McpTransport {
     }
 
     /// Reads a body. Returns its sender too. Its place in memory goes with the request to its handler.
-    async fn read(
-        &self,
-        parts: &mut Parts,
-        body: Body,
-    ) -> Result<(Bytes, Principal), EnvelopeError> {
-        let principal = principal(&parts.extensions)?;
+    async fn read(&self, parts: &mut Parts, body: Body) -> Result<(Bytes, Sender), EnvelopeError> {
+        let sender = sender(&parts.extensions)?;
         let encoding = parts.headers.get(CONTENT_ENCODING);
         if encoding.is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
             return Err(EnvelopeError::Compressed);
@@ -300,7 +320,7 @@ impl McpTransport {
             BodyError::NoRoom => EnvelopeError::NoRoom,
         })?;
         parts.extensions.insert(permit);
-        Ok((bytes, principal))
+        Ok((bytes, sender))
     }
 }
 
@@ -309,9 +329,19 @@ pub(crate) fn too_many(excess: TooMany) -> Response {
     EnvelopeError::TooMany { id: None, excess }.into_response()
 }
 
+/// Who sent a request, and what they may do.
+#[derive(Clone)]
+struct Sender {
+    principal: Principal,
+    permit: Permit,
+}
+
 /// The sender of a request, as noted by the route's guard. A request that came around the guard has none.
-fn principal(extensions: &axum::http::Extensions) -> Result<Principal, EnvelopeError> {
-    extensions.get().cloned().ok_or_else(|| {
+fn sender(extensions: &axum::http::Extensions) -> Result<Sender, EnvelopeError> {
+    let (principal, permit) = (extensions.get().cloned(), extensions.get().copied());
+    let noted = principal.zip(permit);
+    let sender = noted.map(|(principal, permit)| Sender { principal, permit });
+    sender.ok_or_else(|| {
         error!("a request came around the guard of its route");
         EnvelopeError::NoCaller
     })

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::refusal::Flaw;
+use crate::scope::Scopes;
 
 /// What a token says.
 #[derive(Clone, Debug, Default)]
@@ -36,15 +37,21 @@ impl Claims {
         self.0.get("exp")?.as_u64()
     }
 
-    /// Whether it has a scope. Issuers name the list differently, and write it as one text or as several.
+    /// Whether it has a scope.
     pub(super) fn has_scope(&self, scope: &str) -> bool {
-        let lists = ["scope", "scp", "permissions"];
-        lists.iter().any(|list| {
-            let texts = self.texts(list).into_iter();
-            texts
-                .flat_map(str::split_whitespace)
-                .any(|has| has == scope)
-        })
+        self.scope_words().any(|has| has == scope)
+    }
+
+    /// What it lets its holder do here.
+    pub(super) fn scopes(&self) -> Scopes {
+        Scopes::of_words(self.scope_words())
+    }
+
+    /// All of its scopes. Issuers name the list differently, and write it as one text or as several.
+    fn scope_words(&self) -> impl Iterator<Item = &str> {
+        let lists = ["scope", "scp", "permissions"].into_iter();
+        let texts = lists.flat_map(|list| self.texts(list));
+        texts.flat_map(str::split_whitespace)
     }
 
     /// Refuses what only looks like an access token. They are signed with the same key, and may be for the same client.

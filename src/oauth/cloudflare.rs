@@ -15,6 +15,7 @@ use super::rules::Rules;
 use super::seen::Seen;
 use crate::config::{CloudflareConfig, OauthTenant};
 use crate::principal::Principal;
+use crate::scope::Permit;
 
 /// Where a team's keys are.
 const CERTS: &str = "/cdn-cgi/access/certs";
@@ -49,14 +50,14 @@ impl Cloudflare {
         })
     }
 
-    pub(super) async fn caller(&self, assertion: &str) -> Result<Principal, Refusal> {
+    pub(super) async fn caller(&self, assertion: &str) -> Result<(Principal, Permit), Refusal> {
         match self.known(assertion).await {
             Err(Refusal::Invalid(flaw)) => Err(Refusal::Assertion(flaw)),
             caller => caller,
         }
     }
 
-    async fn known(&self, assertion: &str) -> Result<Principal, Refusal> {
+    async fn known(&self, assertion: &str) -> Result<(Principal, Permit), Refusal> {
         if let Some(verdict) = self.seen.find(assertion) {
             return verdict;
         }
@@ -77,8 +78,10 @@ impl Cloudflare {
         self.audiences.check(&claims)?;
         let subject = subject(&claims)?;
         let caller = self.rules.caller(&self.issuer.name, &subject, &claims)?;
-        self.seen.keep(assertion, &caller, claims.expires());
-        Ok(caller)
+        // What may be done is up to the policies there too.
+        let known = (caller, Permit::ALL);
+        self.seen.keep(assertion, &known, claims.expires());
+        Ok(known)
     }
 }
 

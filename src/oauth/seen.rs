@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::refusal::Refusal;
 use crate::principal::Principal;
+use crate::scope::Permit;
 
 /// Tokens that are remembered.
 const MOST: usize = 10_000;
@@ -18,7 +19,7 @@ const KNOWN: Duration = Duration::from_mins(1);
 const UNKNOWN: Duration = Duration::from_secs(10);
 
 /// What became of a token.
-type Verdict = Result<Principal, Refusal>;
+type Verdict = Result<(Principal, Permit), Refusal>;
 
 /// Tokens that came lately, by their hashes.
 pub(super) struct Seen(Mutex<LruCache<[u8; 32], (Verdict, Instant)>>);
@@ -44,14 +45,14 @@ impl Seen {
     }
 
     /// Remembers whose a token is: until it expires, for a minute at most.
-    pub(super) fn keep(&self, token: &str, caller: &Principal, expires: Option<u64>) {
+    pub(super) fn keep(&self, token: &str, known: &(Principal, Permit), expires: Option<u64>) {
         let left = expires.map_or(KNOWN, |expires| {
             let end = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(expires));
             let left = end.and_then(|end| end.duration_since(SystemTime::now()).ok());
             // One that has expired counts for as long as clocks may differ, and is checked each time.
             left.unwrap_or(Duration::ZERO).min(KNOWN)
         });
-        let entry = (Ok(caller.clone()), Instant::now() + left);
+        let entry = (Ok(known.clone()), Instant::now() + left);
         self.0.lock().insert(hash(token), entry);
     }
 

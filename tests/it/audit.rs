@@ -41,6 +41,7 @@ impl Audited {
             tenant: "research".parse().unwrap(),
             name: "n8n".parse().unwrap(),
             expires: None,
+            scopes: Vec::new(),
         };
         let token = new.run(Some(&file)).unwrap();
         let [file, path] = [&file, &log].map(|path| path.display().to_string());

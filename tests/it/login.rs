@@ -3,6 +3,7 @@
 mod grants;
 mod page;
 mod registration;
+mod scopes;
 mod settings;
 
 use std::path::PathBuf;
@@ -64,6 +65,7 @@ impl World {
             tenant: "research".parse().unwrap(),
             name: "anna".parse().unwrap(),
             expires: None,
+            scopes: Vec::new(),
         };
         let token = command.run(Some(&file)).unwrap();
         let path = file.display().to_string();

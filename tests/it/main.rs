@@ -84,6 +84,7 @@ mod rest_files;
 mod resumption;
 mod runs;
 mod schemas;
+mod scopes;
 mod selftest;
 mod sse;
 mod standby;

@@ -3,6 +3,7 @@
 mod cloudflare;
 mod issuers;
 mod login;
+mod scopes;
 mod settings;
 mod tenants;
 mod tokens;

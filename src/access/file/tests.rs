@@ -150,3 +150,26 @@ fn limits_of_a_tenant_are_read_and_bad_ones_are_named() {
     ACCESS_FILE is not valid: the tenant research has no `languages`: name some, or leave the line out
     "#);
 }
+
+#[test]
+fn scopes_are_words_that_are_known() {
+    let line = |scopes: &str| {
+        token(&format!(
+            "name = \"n8n\"\nsha256 = \"{HASH}\"\nscopes = {scopes}"
+        ))
+    };
+    let of = |scopes: &str| {
+        Book::parse(&line(scopes))
+            .unwrap()
+            .find("test")
+            .unwrap()
+            .scopes
+    };
+    assert_eq!(of(r#"["run", "install"]"#).to_string(), "run, install");
+    assert_eq!(of(r#"["all"]"#), Scopes::ALL);
+    let flaws = [r#"["run", "sandbox:files"]"#, "[]"].map(|scopes| flaw(&line(scopes)));
+    insta::assert_snapshot!(flaws.join("\n"), @r#"
+    ACCESS_FILE is not valid: the token n8n of research has `scopes` that are none: "sandbox:files" is no scope: there are run, files, install, network and all
+    ACCESS_FILE is not valid: the token n8n of research has no `scopes`: name some, or leave the line out
+    "#);
+}

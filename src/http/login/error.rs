@@ -34,6 +34,7 @@ pub(super) fn word(error: &LoginError) -> (&'static str, StatusCode) {
         LoginError::Grant(_) | LoginError::Denied(_) => ("invalid_grant", StatusCode::BAD_REQUEST),
         LoginError::GrantType => ("unsupported_grant_type", StatusCode::BAD_REQUEST),
         LoginError::ResponseType => ("unsupported_response_type", StatusCode::BAD_REQUEST),
+        LoginError::Scope => ("invalid_scope", StatusCode::BAD_REQUEST),
         LoginError::Target { .. } => ("invalid_target", StatusCode::BAD_REQUEST),
         LoginError::Storage(_) | LoginError::Unfinished(_) => {
             ("server_error", StatusCode::INTERNAL_SERVER_ERROR)

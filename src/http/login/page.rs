@@ -121,6 +121,7 @@ fn read(fields: &Fields) -> Result<login::Request, LoginError> {
         code_challenge: text("code_challenge")?,
         code_challenge_method: text("code_challenge_method")?,
         resource: fields.all("resource"),
+        scope: text("scope")?,
     })
 }
 
@@ -154,6 +155,11 @@ fn form(state: &HttpState, asked: &Asked, again: Option<&Again>) -> Response {
         Some(Again::Refused(Refused::TooManyWrong)) => (
             StatusCode::TOO_MANY_REQUESTS,
             "Too many wrong tokens: please wait a minute.".to_owned(),
+        ),
+        Some(Again::Refused(Refused::Scopes)) => (
+            StatusCode::FORBIDDEN,
+            "This token is too narrow: it does not let you do what the application asks for."
+                .to_owned(),
         ),
         Some(Again::Refused(_)) => (
             StatusCode::FORBIDDEN,

@@ -20,6 +20,7 @@ use crate::mcp::live::{self, Woken};
 use crate::mcp::{logs, tasks};
 use crate::principal::Tenant;
 use crate::run::{KernelWish, RunError, RunRequest, TimeArgument, time_limit};
+use crate::scope::{Scope, Scopes};
 use crate::services::Services;
 use crate::units::size_as_set;
 
@@ -118,6 +119,18 @@ pub(super) fn tool(services: &Services, tenant: &Tenant) -> Tool {
         .idempotent(false)
         .open_world(true);
     define::<Arguments, RunOutcome>(NAME, "Run code", description, annotations)
+}
+
+/// The scopes that it needs: one more with the network. Arguments that do not fit start no run.
+pub(super) fn needs(arguments: Option<&JsonObject>) -> Scopes {
+    let run = Scopes::of(Scope::Run);
+    let arguments = arguments.cloned().unwrap_or_default();
+    let has_network = parse::<Arguments>(NAME, arguments).is_ok_and(|given| given.network);
+    if has_network {
+        run.union(Scopes::of(Scope::Network))
+    } else {
+        run
+    }
 }
 
 pub(super) async fn call(

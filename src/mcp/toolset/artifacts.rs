@@ -27,6 +27,7 @@ use crate::mcp::error::internal_error;
 use crate::mcp::tools::{Call, define, structured};
 use crate::run::outcome::RunStatus;
 use crate::run::{KernelWish, RunRequest};
+use crate::scope::{Scope, Scopes};
 use crate::services::Services;
 use crate::units::size_as_set;
 
@@ -45,26 +46,31 @@ pub(super) const TOOLS: &[Adapter] = &[
     Adapter {
         name: CLOSE,
         tool: |_| close_tool(),
+        needs: Scopes::of(Scope::Files),
         call: |call, arguments| answered(CLOSE, close(call, arguments)).boxed(),
     },
     Adapter {
         name: LIST,
         tool: |_| files::list_tool(),
+        needs: Scopes::of(Scope::Files),
         call: |call, arguments| answered(LIST, files::list(call, arguments)).boxed(),
     },
     Adapter {
         name: READ,
         tool: |_| files::read_tool(),
+        needs: Scopes::of(Scope::Files),
         call: |call, arguments| answered(READ, files::read(call, arguments)).boxed(),
     },
     Adapter {
         name: RUN,
         tool: run_tool,
+        needs: Scopes::of(Scope::Run),
         call: |call, arguments| answered(RUN, run(call, arguments)).boxed(),
     },
     Adapter {
         name: UPLOAD,
         tool: files::upload_tool,
+        needs: Scopes::of(Scope::Files),
         call: |call, arguments| answered(UPLOAD, files::upload(call, arguments)).boxed(),
     },
 ];

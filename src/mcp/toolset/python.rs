@@ -14,6 +14,7 @@ use crate::api::names::{EXECUTE, INSTALL, translated};
 use crate::api::python::{Executed, longest, request};
 use crate::config::Toolset;
 use crate::mcp::tools::{Call, define, structured};
+use crate::scope::{Scope, Scopes};
 use crate::services::Services;
 use crate::units::size_as_set;
 
@@ -26,11 +27,13 @@ pub(super) const TOOLS: &[Adapter] = &[
     Adapter {
         name: EXECUTE,
         tool: execute_tool,
+        needs: Scopes::of(Scope::Run),
         call: |call, arguments| answered(call, execute(call, arguments)).boxed(),
     },
     Adapter {
         name: INSTALL,
         tool: pip::tool,
+        needs: Scopes::of(Scope::Install),
         call: |call, arguments| answered(call, pip::call(call, arguments)).boxed(),
     },
 ];

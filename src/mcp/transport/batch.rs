@@ -10,13 +10,12 @@ use futures::future::join_all;
 use futures::stream::select_all;
 use thiserror::Error;
 
-use super::McpTransport;
 use super::accept::Reads;
 use super::envelope::EnvelopeError;
 use super::message::{Incoming, Message};
 use super::shape::{self, Work};
+use super::{McpTransport, Sender};
 use crate::mcp::caller::ToolBegun;
-use crate::principal::Principal;
 
 /// Counts one more message of a caller whose requests are limited. The request that brought it counts as one whatever
 /// it holds.
@@ -56,7 +55,7 @@ impl McpTransport {
         &self,
         parts: &Parts,
         messages: Vec<Result<Message, EnvelopeError>>,
-        principal: &Principal,
+        sender: &Sender,
         reads: Reads,
     ) -> Response {
         let to_answer = |message: &Result<Message, _>| {
@@ -66,13 +65,7 @@ impl McpTransport {
         };
         let nothing_to_answer = !messages.iter().any(to_answer);
         let answers = messages.into_iter().map(|message| match message {
-            Ok(message) => self.answer(
-                parts.clone(),
-                message,
-                principal,
-                reads,
-                ToolBegun::default(),
-            ),
+            Ok(message) => self.answer(parts.clone(), message, sender, reads, ToolBegun::default()),
             Err(error) => async { error.into_response() }.boxed(),
         });
         if nothing_to_answer {

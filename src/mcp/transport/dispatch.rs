@@ -15,9 +15,8 @@ use super::message::Message;
 use super::revision::{self, REVISION};
 use super::sessions::Standing;
 use super::shape::Work;
-use super::{McpTransport, SESSION_ID, session_id};
+use super::{McpTransport, SESSION_ID, Sender, session_id};
 use crate::mcp::caller::{Caller, Delivery, RetryAfter, ToolBegun};
-use crate::principal::Principal;
 
 /// The `Accept` header that rmcp asks for.
 const BOTH_TYPES: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
@@ -31,12 +30,13 @@ impl McpTransport {
         &self,
         mut parts: Parts,
         message: Message,
-        principal: &Principal,
+        sender: &Sender,
         reads: Reads,
         begun: ToolBegun,
     ) -> Work {
         let caller = Caller {
-            principal: principal.clone(),
+            principal: sender.principal.clone(),
+            permit: sender.permit,
             may_stream: reads.streams(),
             names_revision: session_id(&parts.headers).is_some()
                 || parts.headers.contains_key(REVISION),

@@ -13,7 +13,9 @@ use serde_json::{Value, json};
 use thiserror::Error;
 
 use super::batch::TooMany;
+use crate::api::code::Code;
 use crate::body::{LARGE_BODIES, ROOM_AGAIN};
+use crate::scope::Forbidden;
 
 /// Codes of JSON-RPC 2.0, section 5.1.
 const PARSE_ERROR: i32 = -32700;
@@ -102,6 +104,11 @@ pub(super) enum EnvelopeError {
     NoCaller,
     #[error("{excess}")]
     TooMany { id: Option<Value>, excess: TooMany },
+    #[error("{forbidden}")]
+    Forbidden {
+        id: Option<Value>,
+        forbidden: Forbidden,
+    },
     #[error("the message is not one of the protocol: {reason}")]
     NotHeld { id: Option<Value>, reason: String },
     #[error("{1}")]
@@ -199,6 +206,7 @@ impl EnvelopeError {
             Self::Cancelled { .. } => (StatusCode::OK, INVALID_REQUEST),
             Self::UnknownSession => (StatusCode::NOT_FOUND, SESSION_NOT_FOUND),
             Self::TooMany { .. } => (StatusCode::TOO_MANY_REQUESTS, TOO_MANY),
+            Self::Forbidden { .. } => (StatusCode::FORBIDDEN, INVALID_REQUEST),
             Self::Compressed => (StatusCode::UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST),
             Self::NoCaller => (StatusCode::INTERNAL_SERVER_ERROR, INTERNAL_ERROR),
             Self::TooManyStreams | Self::Unread | Self::NoRoom => {
@@ -216,6 +224,7 @@ impl EnvelopeError {
     fn data(&self) -> Option<Value> {
         match self {
             Self::UnknownSession => Some(SESSION_HINT.into()),
+            Self::Forbidden { .. } => Some(json!({ "code": Code::ForbiddenScope })),
             Self::TooMany { excess, .. } => Some(json!({ "retryAfterSeconds": excess.seconds })),
             Self::UnknownRevision { known, .. } => {
                 Some(json!({ "supported": known.split(", ").collect::<Vec<_>>() }))
@@ -237,6 +246,7 @@ impl EnvelopeError {
             | Self::Params { id, .. }
             | Self::Cancelled { id }
             | Self::TooMany { id, .. }
+            | Self::Forbidden { id, .. }
             | Self::UnknownRevision { id, .. } => id,
             _ => None,
         };
@@ -257,7 +267,13 @@ impl IntoResponse for EnvelopeError {
             Self::Method => Some("GET, POST, DELETE"),
             _ => None,
         };
+        let forbidden = match &self {
+            Self::Forbidden { forbidden, .. } => Some(*forbidden),
+            _ => None,
+        };
         let mut response = (status, Json(self.into_answer())).into_response();
+        // Whoever knows where one can log in tells that.
+        forbidden.map(|forbidden| response.extensions_mut().insert(forbidden));
         let headers = response.headers_mut();
         headers.extend(again.map(|seconds| (RETRY_AFTER, seconds.into())));
         headers.extend(methods.map(|methods| (ALLOW, HeaderValue::from_static(methods))));
